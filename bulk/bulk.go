@@ -1,19 +1,21 @@
-// Package bulk imports LDIF files into a directory, and exports a directory into them.
+// Package bulk imports LDIF files into a directory, and exports a directory to LDIF
+// files.
 //
-// [Import] loads files of entries (content records, RFC 2849) through a transfer.Loader,
-// on all cores. They become visible all at once or not at all. Files of changes go
-// through ordinary transactions. [Send] sends either kind to a running server over LDAP.
-// [Export] writes entries in tree order, such that Import makes the same directory of
-// them, including ids, timestamps and names.
+// [Import] loads files of entries (content records, RFC 2849) through a
+// transfer.Loader, on all cores. Either all entries become visible at once, or none
+// does. Import applies files of changes in ordinary transactions. [Send] sends files of
+// either kind to a running server over LDAP. [Export] writes entries in tree order. An
+// import of an export restores the same directory, including ids, timestamps and names.
 //
-// Files are plain, or compressed by gzip or zstd, which is detected from their first
-// bytes. Exports of other servers can be loaded unchanged: see [Foreign] for what is left
-// out. Entries that come before their parents wait for these. Files by slapcat need that,
-// as they are in database order.
+// Files are plain text, or compressed by gzip or zstd. The package detects the
+// compression from a file's first bytes. Exports of other servers can be loaded
+// unchanged; [Foreign] lists the attributes that are left out. An entry that is read
+// before its parent waits for the parent. The files of slapcat need that, because they
+// are in database order.
 //
-// A bad record is reported as an *ldif.Error with its position and what is wrong. Unless
-// Continue is set, an import reads to the end, reports every bad record and leaves
-// nothing behind.
+// A bad record is reported as an *ldif.Error with its position and what is wrong.
+// Unless Continue is set, an import with bad records reads the files to their end,
+// reports every bad record, and leaves nothing behind.
 package bulk
 
 import (
@@ -28,40 +30,41 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Options of Import and Send.
+// Options are the options of Import and Send.
 type Options struct {
-	// Files are the files to read, in this order; "-" is Stdin.
+	// Files are the files to read, in this order. The name "-" means Stdin.
 	Files []string
 	Stdin io.Reader
-	// Open opens one of Files; nil: os.Open. If Open is set, Size is the size of all
-	// files in bytes; 0: unknown.
+	// Open opens a file of Files; nil means os.Open. If Open is set, Size must be the
+	// size of all files in bytes, or 0 if it is unknown.
 	Open func(name string) (*os.File, error)
 	Size int64
-	// Suffixes become naming contexts. If the store has none, the first entry becomes
-	// one.
+	// Suffixes become naming contexts. If the store and Suffixes have no naming context,
+	// the first entry becomes one.
 	Suffixes []string
-	// By is the creator of entries that do not name one.
+	// By is the creator of entries that do not name their creator.
 	By partition.By
-	// Continue continues after bad records. It writes them to the file Rejects, each
-	// after a comment that says what is wrong; "" is RejectsOf Files. Create creates the
-	// file; nil: CreateRejects.
+	// Continue makes an import continue after bad records. It writes each bad record to
+	// the file Rejects, after a comment that says what is wrong. If Rejects is "", the
+	// file is RejectsOf Files. Create creates the file; nil means CreateRejects.
 	Continue bool
 	Rejects  string
 	Create   func(name string) (*os.File, error)
-	// DropDuplicates drops values that an entry has twice according to the schema.
-	// Otherwise they are an error.
+	// DropDuplicates drops values that the schema considers equal to another value of
+	// the same entry. Without DropDuplicates, equal values are an error.
 	DropDuplicates bool
-	// AllowFiles lets values come from files (package ldif).
+	// AllowFiles allows values that are read from files (see package ldif).
 	AllowFiles bool
-	// Report receives every bad record, and Note other remarks. Only one goroutine calls
-	// them at a time.
+	// Report is called with every bad record, and Note with every other remark. Only one
+	// goroutine at a time calls them.
 	Report func(*ldif.Error)
 	Note   func(string)
-	// Progress, if not nil, shows the progress.
+	// Progress, if not nil, shows how far the import is.
 	Progress *Progress
-	// Workers is the number of goroutines that prepare entries; 0: one for each core.
+	// Workers is the number of goroutines that prepare entries; 0 means one for each
+	// core.
 	Workers int
-	// Memory is that of transfer.LoadOptions.
+	// Memory is the field Memory of transfer.LoadOptions.
 	Memory int64
 }
 
@@ -93,20 +96,20 @@ func (o Options) withDefaults() Options {
 // Result is the result of an import.
 type Result struct {
 	Done     int // records that took effect
-	Bad      int // records that did not
+	Bad      int // records that had no effect because they are bad
 	Revision table.Revision
 }
 
-// ErrBad is the error of an import with bad records. Report has received all of them.
+// ErrBad is the error of an import with bad records, each of which Report has received.
 var ErrBad = errors.New("bad records")
 
-// A refusal is an ErrBad with a text.
+// A refusal is an ErrBad with another text.
 type refusal struct{ text string }
 
 func (e *refusal) Error() string { return e.text }
 func (e *refusal) Unwrap() error { return ErrBad }
 
-// ended returns the error for the number of bad records.
+// ended returns the error of an import with the result r, or nil if no record was bad.
 func (o *Options) ended(r Result) error {
 	switch {
 	case r.Bad == 0:

@@ -14,11 +14,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// maxChanges bounds the bytes of the records that one transaction applies. All of them
-// are kept in memory, with what they write.
+// maxChanges bounds the size in bytes of the records that one transaction applies,
+// because all these records and what they write are kept in memory.
 const maxChanges = 64 << 20
 
-// changer applies changes.
+// changer applies files of changes.
 type changer struct {
 	o       *Options
 	p       *partition.Partition
@@ -58,7 +58,7 @@ func importChanges(ctx context.Context, p *partition.Partition, o *Options) (res
 	return c.res, err
 }
 
-// each applies every record in a transaction of its own.
+// each applies every record in a separate transaction.
 func (c *changer) each(ctx context.Context) error {
 	var last item
 	for x := range c.o.items() {
@@ -87,7 +87,7 @@ func (x *item) line() int {
 	return x.Line
 }
 
-// isRecords reports whether an error is of a record, and not of the store.
+// isRecords reports whether err is the fault of a record, and not of the store.
 func isRecords(err error) bool {
 	var p *partition.Error
 	var l *ldif.Error
@@ -103,7 +103,7 @@ func (c *changer) transact(ctx context.Context, x *item) error {
 	return err
 }
 
-// updating returns the function that runs a transaction beginning with a record.
+// updating returns the method that runs a transaction whose first record is first.
 func (c *changer) updating(first *item) func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error) {
 	if first.ofSubschema() {
 		return c.p.UpdateSchema
@@ -127,7 +127,7 @@ func (c *changer) together(ctx context.Context) error {
 	r, err := c.updating(&all[0])(ctx, c.o.By, func(tx *partition.Tx) error { return c.applyAll(ctx, tx, all) })
 	switch {
 	case errors.Is(err, ErrBad):
-		return nil // already counted
+		return nil // each bad record has been counted
 	case ctx.Err() != nil:
 		return interrupted(ctx, err)
 	case err == nil:
@@ -137,8 +137,9 @@ func (c *changer) together(ctx context.Context) error {
 	return err
 }
 
-// applyAll applies all records. It goes on after bad ones to find all of them, and then
-// fails. It may run several times. The last run counts.
+// applyAll applies all records. After a bad record it applies the rest, to find all bad
+// records, and then returns an error. It may run several times; only the results of the
+// last run are used.
 func (c *changer) applyAll(ctx context.Context, tx *partition.Tx, all []item) error {
 	type found struct {
 		x   *item

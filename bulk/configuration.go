@@ -18,7 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
-// What the servers of a directory share beside the schema is exported as an entry:
+// The configuration that the servers of a directory share beside the schema is exported
+// as an entry:
 //
 //	dn: cn=config
 //	objectClass: directoryConfiguration
@@ -31,8 +32,8 @@ import (
 //	accessRule: staff: allow users to read cn, sn
 //	accessRule: 3f2504e0-4f89-11d3-9a0c-0305e82c3301 own: allow self to read
 //
-// The UUID is that of the entry in whose subtree the values are unique, or the rule
-// applies.
+// The UUID before a DN or a rule is the entryUUID of the base entry. The values are
+// unique, or the rule applies, in the subtree of that entry.
 const (
 	configName     = "cn=config"
 	configClass    = "directoryConfiguration"
@@ -44,10 +45,10 @@ const (
 	configurations = "cn=config with objectClass " + configClass
 )
 
-// mustExist says that the values of an attribute must name entries.
+// mustExist marks an attribute whose values must name entries that exist.
 const mustExist = "mustExist"
 
-// configuration is the content of such a record.
+// configuration is the content of a record with the shared configuration.
 type configuration struct {
 	suffixes []string
 	indexes  []configure.Index
@@ -56,14 +57,14 @@ type configuration struct {
 	access   []partition.AccessRule
 }
 
-// A scope is where an attribute is unique.
+// A scope is an attribute with the subtree in which its values are unique.
 type scope struct {
 	configure.Unique
 	name dn.DN // DN of the base; empty: everywhere
 }
 
-// writeConfiguration writes the configuration of a state. It leaves out unique attributes
-// whose base is gone.
+// writeConfiguration writes the shared configuration of a state. It leaves out a unique
+// attribute if its base entry has been deleted.
 func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snapshot) error {
 	rec := &ldif.Record{DN: configName, Attributes: []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte(configClass)}}}}
 	value := func(attribute, text string) {
@@ -116,7 +117,7 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 
 var errLateConfiguration = errors.New("what servers share must come before all entries: put this in front of them, in the first file")
 
-// configures reports whether a record is the shared configuration.
+// configures reports whether a record contains the shared configuration.
 func (x *item) configures() bool {
 	if x.Record == nil || x.Change != nil {
 		return false
@@ -131,7 +132,7 @@ func (x *item) configures() bool {
 	})
 }
 
-// configuration parses a record.
+// configuration parses a record with the shared configuration.
 func (x *item) configuration() (*configuration, error) {
 	c := &configuration{}
 	var bad []error
@@ -181,8 +182,8 @@ func (c *configuration) take(attribute, value string) error {
 	return fmt.Errorf("not an attribute of %s", configurations)
 }
 
-// parseAccess parses a rule after the UUID of its place, if it has one. A rule itself
-// begins with its name and a colon.
+// parseAccess parses an access rule. The UUID of the rule's place may come before the
+// rule. A rule without UUID is recognized by its name and colon.
 func parseAccess(value string) (r partition.AccessRule, err error) {
 	r.Text = value
 	if place, text, ok := strings.Cut(value, " "); ok && !strings.Contains(place, ":") {
@@ -210,20 +211,21 @@ func parseScope(value string) (u scope, err error) {
 	return u, err
 }
 
-// configured records what an import has changed of the shared configuration before its
-// entries.
+// configured records which parts of the shared configuration an import has changed
+// before it loads entries.
 type configured struct {
 	p       *partition.Partition
-	indexes []configure.Index // previous ones; nil: unchanged
+	indexes []configure.Index // the indexes before the import; nil: unchanged
 	unique  []configure.Unique
 	refers  []configure.Reference
 	scopes  map[entry.ID]dn.DN // of unique attributes
 	access  bool               // access rules were set
 }
 
-// takeConfiguration applies the shared configuration in a record. In a directory without
-// entries it replaces the present one, otherwise it adds what is missing. Naming contexts
-// are added with the entries.
+// takeConfiguration applies the shared configuration in record x. In a directory
+// without entries it replaces the present indexes. It adds all other missing settings,
+// and sets the access rules if there are none. It leaves naming contexts to the Loader,
+// which adds them with the entries.
 func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, x *item) (*configured, error) {
 	d := &configured{p: p, scopes: map[entry.ID]dn.DN{}}
 	if x == nil {
@@ -254,7 +256,7 @@ func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, 
 	return d, nil
 }
 
-// index creates the indexes.
+// index sets the indexes.
 func (d *configured) index(ctx context.Context, c *configuration, o *Options) error {
 	s := d.p.Snapshot()
 	empty, err := transfer.Empty(ctx, s)
@@ -274,7 +276,8 @@ func (d *configured) index(ctx context.Context, c *configuration, o *Options) er
 	return configure.SetIndexes(ctx, d.p, want)
 }
 
-// lacking returns the present indexes followed by the missing ones.
+// lacking returns the indexes in there, followed by those of more whose attribute has
+// no index in there.
 func (d *configured) lacking(there, more []configure.Index, o *Options) []configure.Index {
 	s := d.p.Schema()
 	want := slices.Clone(there)
@@ -291,8 +294,9 @@ func (d *configured) lacking(there, more []configure.Index, o *Options) []config
 	return want
 }
 
-// makeUnique makes attributes unique. A base that already exists is identified by its
-// name, a base that has yet to be imported by its UUID.
+// makeUnique makes attributes unique. It finds the base of a scope by its name if an
+// entry of that name exists. Otherwise the base has yet to be imported, and has the
+// UUID in the record.
 func (d *configured) makeUnique(ctx context.Context, c *configuration) error {
 	there, err := configure.UniqueAttributes(d.p)
 	if err != nil {
@@ -323,7 +327,7 @@ func (d *configured) makeUnique(ctx context.Context, c *configuration) error {
 	return nil
 }
 
-// makeFollow has the values of attributes follow the entries that they name.
+// makeFollow makes the values of attributes follow the entries that they name.
 func (d *configured) makeFollow(ctx context.Context, c *configuration) error {
 	there, err := configure.References(d.p)
 	if err != nil {
@@ -356,7 +360,7 @@ func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 	})
 }
 
-// takeBack undoes the changes after an import has failed.
+// takeBack undoes the changes of the configuration after an import has failed.
 func (d *configured) takeBack(ctx context.Context) error {
 	for _, u := range slices.Backward(d.unique) {
 		if err := configure.SetUnique(ctx, d.p, u, false); err != nil {

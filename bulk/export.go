@@ -21,22 +21,24 @@ import (
 
 // ExportOptions are the options of Export.
 type ExportOptions struct {
-	Base     dn.DN         // empty: everything
+	Base     dn.DN         // only the subtree of this entry; empty: everything
 	Filter   filter.Filter // nil: every entry
-	NoSchema bool          // leave out the directory's own definitions
+	NoSchema bool          // leave out the definitions that are not built in
 	NoConfig bool          // leave out the other configuration that servers share
 	// NoSecrets leaves out passwords and other secrets.
 	NoSecrets bool
 	Progress  *Progress
-	// Lost, if not nil, is called for every part of a damaged store that cannot be read,
-	// and the export goes on. It requires that Base and Filter are empty.
+	// Lost, if not nil, is called for every part of a damaged store that cannot be read.
+	// If it returns nil, the export continues. Lost requires that Base and Filter are
+	// empty.
 	Lost func(what string, err error) error
 }
 
-// Export writes the entries of a snapshot as LDIF, each before those below it. It writes
-// everything stored, including operational attributes and userPassword. The first record
-// has the definitions that are not built in, if there are any. In an export of
-// everything, the next one has the configuration that servers share.
+// Export writes the entries of a snapshot as LDIF, each entry before its children. It
+// writes all attributes that are stored, including operational attributes and
+// userPassword. If the schema has definitions that are not built in, they are the first
+// record. In an export of everything, the next record is the configuration that servers
+// share.
 func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, w io.Writer, o ExportOptions) (int, error) {
 	at, err := s.Find(ctx, o.Base)
 	if err != nil {
@@ -81,8 +83,8 @@ func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, 
 	return n, out.Flush()
 }
 
-// CreateFile creates a file that is compressed if its name ends in .gz or .zst. The file
-// appears under its name only when finish is called without an error.
+// CreateFile creates a file, which is compressed if its name ends in .gz or .zst. The
+// file has a temporary name until finish is called with a nil error.
 func CreateFile(name string) (w io.Writer, finish func(error) error, err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".part-")
 	if err != nil {

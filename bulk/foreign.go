@@ -12,10 +12,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Foreign lists operational attributes that other servers export and that have no meaning
-// here. They are left out, with one note each, unless the schema defines them as more
-// than a server's own state (dSAOperation). Any other attribute that the schema lacks is
-// an error.
+// Foreign lists operational attributes that other servers export and that have no
+// meaning for this server. An import leaves them out and writes one note for each
+// attribute. It keeps an attribute that the schema defines with another usage than
+// dSAOperation, which marks a server's own state. Any other attribute that the schema
+// lacks is an error.
 var Foreign = []string{
 	// OpenLDAP: replication and password policy state.
 	"contextCSN", "entryTtl", "dynamicSubtrees", "authTimestamp",
@@ -44,21 +45,21 @@ var foreign = func() map[string]bool {
 	return m
 }()
 
-// fate is what to do with an attribute.
+// fate says what an import does with an attribute.
 type fate uint8
 
 const (
 	keep fate = iota
 	drop
-	uniqueID // 389's id, which becomes entryUUID if that is missing
-	// 389's roles. One of them disables accounts.
+	uniqueID // 389's id; it becomes entryUUID if the entry has none
+	// 389's roles. One of these roles disables an account.
 	dropRoles
 	keepRoles
-	password // kept, and counted if unusable
+	password // the value is kept, and counted if no bind can use it
 )
 
-// cleaner removes foreign attributes and, if wanted, duplicate values. Only one goroutine
-// may use it.
+// cleaner removes foreign attributes and, if once is set, duplicate values. Only one
+// goroutine may use a cleaner.
 type cleaner struct {
 	schema *schema.Schema
 	note   func(attribute string)
@@ -97,7 +98,7 @@ func (s *cleaner) fate(description string) fate {
 	return f
 }
 
-// clean returns the attributes to be imported.
+// clean returns the attributes that are imported.
 func (s *cleaner) clean(attributes []op.PartialAttribute) []op.PartialAttribute {
 	if s.once {
 		attributes = s.dropTwins(attributes)
@@ -127,8 +128,8 @@ func (s *cleaner) count(passwords [][]byte) {
 	}
 }
 
-// dropTwins drops values that equal an earlier one, even under another name of their
-// type.
+// dropTwins drops every value that equals an earlier value of its attribute type, even
+// if the attribute has another name there.
 func (s *cleaner) dropTwins(attributes []op.PartialAttribute) []op.PartialAttribute {
 	seen := map[string]bool{}
 	attributes = slices.Clone(attributes)
@@ -189,8 +190,8 @@ func (s *cleaner) withoutForeign(attributes []op.PartialAttribute) []op.PartialA
 	return attributes
 }
 
-// disables reports whether one of 389's roles is that of disabled accounts. 389 computes
-// nsAccountLock from it.
+// disables reports whether one of the roles is 389's role of disabled accounts, from
+// which 389 computes nsAccountLock.
 func disables(roles [][]byte) bool {
 	return slices.ContainsFunc(roles, func(v []byte) bool {
 		name, err := dn.Parse(string(v))
@@ -199,8 +200,8 @@ func disables(roles [][]byte) bool {
 	})
 }
 
-// fromUniqueID converts 389's spelling of a UUID, four groups of eight digits. It returns
-// nil if the value is not one.
+// fromUniqueID converts 389's spelling of a UUID, which is four groups of eight digits.
+// It returns nil if the value is no UUID.
 func fromUniqueID(values [][]byte) [][]byte {
 	if len(values) != 1 {
 		return nil

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
-// Import imports files into a partition. The first record determines whether all of them
-// contain entries, which are loaded in bulk, or changes. The error wraps ErrBad if there
-// were bad records.
+// Import imports files into a partition. The first record determines whether the files
+// contain entries, which are loaded in bulk, or changes. If there are bad records, the
+// error wraps ErrBad.
 func Import(ctx context.Context, p *partition.Partition, o Options) (Result, error) {
 	o = o.withDefaults()
 	o.Progress.total = o.Size
@@ -28,11 +28,11 @@ func Import(ctx context.Context, p *partition.Partition, o Options) (Result, err
 	return importEntries(ctx, p, &o, &h)
 }
 
-// A head is the beginning of the files.
+// A head has the first records of the files.
 type head struct {
-	first item // without a record if it cannot be read
-	// The records with definitions and with the shared configuration, which come before
-	// all others; nil: there is none.
+	first item // its Record is nil if it cannot be read
+	// The records with the definitions and with the shared configuration, which come
+	// before all other records. A field is nil if there is no such record.
 	definitions, configuration *item
 }
 
@@ -46,8 +46,8 @@ func (h *head) records() (n int) {
 	return n
 }
 
-// head reads the first records. Standard input can be read only once, so it keeps what it
-// has read from there.
+// head reads the first records. Standard input can be read only once, so head keeps the
+// bytes that it reads, for a second reading.
 func (o *Options) head() (h head) {
 	first := *o
 	first.Files, first.Progress = o.Files[:min(1, len(o.Files))], &Progress{}
@@ -73,7 +73,7 @@ func (o *Options) head() (h head) {
 	return h
 }
 
-// importer loads entries.
+// importer loads files of entries.
 type importer struct {
 	o       *Options
 	p       *partition.Partition
@@ -84,12 +84,12 @@ type importer struct {
 	skip    int // number of records at the beginning that are not entries
 	rules   *givenRules
 
-	mu    sync.Mutex // of noted
+	mu    sync.Mutex // guards noted
 	noted map[string]bool
 }
 
-// importEntries loads entries. It first applies the definitions, which they may need, and
-// the configuration, which they must conform to.
+// importEntries loads entries. Before the entries it applies the definitions, which the
+// entries may need, and the configuration, to which the entries must conform.
 func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *head) (Result, error) {
 	d, err := takeDefinitions(ctx, p, o, h.definitions)
 	if err != nil {
@@ -111,7 +111,7 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 	return res, err
 }
 
-// load loads the entries after the first skip records.
+// load loads the entries that follow the first skip records.
 func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN, rules *givenRules) (Result, error) {
 	l, err := transfer.Load(ctx, p, transfer.LoadOptions{
 		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory, Scopes: scopes,
@@ -142,7 +142,8 @@ func load(ctx context.Context, p *partition.Partition, o *Options, skip int, sco
 	return res, o.ended(res)
 }
 
-// interrupted returns advice if the user has interrupted an import.
+// interrupted returns an error with advice if the user has interrupted the import.
+// Otherwise it returns err.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -150,8 +151,9 @@ func interrupted(ctx context.Context, err error) error {
 	return errors.New("interrupted: nothing was imported; run the same command again")
 }
 
-// A batch is a number of records that one worker takes through all steps. Batches are
-// linked in file order: each waits for the previous one.
+// A batch is a number of records for which one worker does all steps. Batches are
+// linked in file order, because each batch waits for the previous one before it is
+// linked.
 type batch struct {
 	items    []item
 	prepared []*transfer.Loading
@@ -160,14 +162,14 @@ type batch struct {
 	next     chan struct{}
 }
 
-// Batches are so large that passing them on costs nothing. They are bounded in bytes,
-// because entries may contain photographs.
+// A batch is so large that passing it to a worker costs almost nothing. Its size in
+// bytes is bounded too, because entries may contain photographs.
 const (
 	batchItems = 256
 	batchBytes = 1 << 20
 )
 
-// run reads the files while workers do the rest, and waits for them.
+// run reads the files while workers do the other steps, and waits for the workers.
 func (im *importer) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -223,7 +225,7 @@ func (im *importer) read(ctx context.Context, batches chan<- *batch) {
 	send()
 }
 
-// work takes a batch through the steps of a Loader.
+// work does the steps of a Loader for a batch.
 func (im *importer) work(ctx context.Context, s *cleaner, b *batch) error {
 	b.prepared, b.bad = make([]*transfer.Loading, len(b.items)), make([]error, len(b.items))
 	for i := range b.items {
@@ -236,7 +238,7 @@ func (im *importer) work(ctx context.Context, s *cleaner, b *batch) error {
 	}
 	ready, err := im.link(ctx, b)
 	if err != nil {
-		return err // the next batch does not get its turn
+		return err // the next batch waits until ctx ends
 	}
 	bad := im.rejects.n
 	close(b.next)
@@ -250,7 +252,7 @@ func (im *importer) work(ctx context.Context, s *cleaner, b *batch) error {
 	return nil
 }
 
-// link finds the places of a batch's entries, and drops the bad ones.
+// link finds the places of a batch's entries and returns the good entries.
 func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, error) {
 	ready := b.prepared[:0]
 	for i := range b.items {
@@ -274,7 +276,8 @@ func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, er
 	return ready, nil
 }
 
-// refuse reports a bad record. It returns errors that are not of a record.
+// refuse reports a bad record. If err is not the fault of the record, refuse returns
+// it.
 func (im *importer) refuse(x *item, err error) error {
 	var p *partition.Error
 	var l *ldif.Error
@@ -291,10 +294,11 @@ func (im *importer) refuse(x *item, err error) error {
 	return nil
 }
 
-// exists reports whether a record was refused because an entry already has its name.
+// exists reports whether a record was refused because an entry has the same name
+// already.
 func exists(p *partition.Error) bool { return p != nil && p.Problem == partition.EntryExists }
 
-// prepare does the work on a record that needs no order.
+// prepare does the part of the work on a record that can be done in any order.
 func (im *importer) prepare(s *cleaner, x *item) (*transfer.Loading, error) {
 	if x.bad != nil {
 		return nil, x.bad
@@ -333,10 +337,10 @@ func (im *importer) noteForeign(attribute string) {
 	}
 }
 
-// linkWaiting links the entries that waited for their parents. It repeats that as long as
-// some parents are found.
+// linkWaiting links the entries that wait for their parents. It repeats this as long as
+// it finds parents.
 func (im *importer) linkWaiting(ctx context.Context) error {
-	s := newCleaner(im.p.Schema(), im.noteForeign, newTally(), im.o.DropDuplicates) // already counted
+	s := newCleaner(im.p.Schema(), im.noteForeign, newTally(), im.o.DropDuplicates) // these were counted before
 	for last := false; im.wait.n > 0; {
 		before := im.wait
 		im.wait = spool{}

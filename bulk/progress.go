@@ -11,8 +11,9 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// Progress shows the progress of long work: a bar on a terminal, otherwise a line every
-// ten seconds. The zero Progress counts and shows nothing.
+// Progress shows the progress of a long import or export: a bar on a terminal,
+// otherwise a line every ten seconds. The zero Progress counts entries but shows
+// nothing.
 type Progress struct {
 	w        io.Writer
 	terminal bool
@@ -23,18 +24,18 @@ type Progress struct {
 	total   int64 // bytes to read or entries to write; 0: unknown
 	bytes   atomic.Int64
 	entries atomic.Int64
-	finish  atomic.Int64 // per mille of the last stage, which follows reading
+	finish  atomic.Int64 // progress of the last stage, which follows reading, per mille
 
 	stop chan struct{}
 	wg   sync.WaitGroup
 }
 
-// NewProgress shows progress on w, in lines that begin with verb.
+// NewProgress returns a Progress that writes to w. Its lines begin with verb.
 func NewProgress(w io.Writer, terminal bool, verb string) *Progress {
 	return &Progress{w: w, terminal: terminal, verb: verb, every: 10 * time.Second}
 }
 
-// Begin starts showing. End ends it.
+// Begin starts showing progress, until End is called.
 func (p *Progress) Begin() {
 	p.begun = time.Now()
 	p.stop = make(chan struct{})
@@ -54,7 +55,7 @@ func (p *Progress) End() {
 	p.wg.Wait()
 }
 
-// Rate describes a number of entries, the time that they took and the rate.
+// Rate describes a number of entries, the time since Begin, and the entries per second.
 func (p *Progress) Rate(entries int) string {
 	d := time.Since(p.begun)
 	return fmt.Sprintf("%d entries in %s (%.0f/s)", entries, short(d), float64(entries)/max(d.Seconds(), 1e-9))
@@ -101,7 +102,7 @@ func (p *Progress) line() string {
 	return s
 }
 
-// done returns how much of total is done.
+// done returns how much of total has been done.
 func (p *Progress) done() int64 { return min(max(p.bytes.Load(), 0), p.total) }
 
 func (p *Progress) bar() {
@@ -126,7 +127,8 @@ func (p *Progress) bar() {
 			bars.Wait()
 			return
 		case <-t.C:
-			// Stop short of the end, where the bar would disappear before the last stage.
+			// The bar disappears at the end of reading, so it stops short until the last
+			// stage is done.
 			b.SetCurrent(min(p.done(), max(p.total, 1)-1))
 		}
 	}
@@ -135,5 +137,5 @@ func (p *Progress) bar() {
 // Entries sets the number of entries done so far.
 func (p *Progress) Entries(n int) { p.entries.Store(int64(n)) }
 
-// Summary returns the Rate of the entries done.
+// Summary returns the Rate of the entries that have been done.
 func (p *Progress) Summary() string { return p.Rate(int(p.entries.Load())) }

@@ -8,14 +8,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 )
 
-// rejects collects bad records. It counts and reports them and, if the import continues
-// without them, writes them to a file.
+// rejects counts and reports bad records. If the import continues without bad records,
+// rejects writes them to a file.
 type rejects struct {
 	o   *Options
 	n   int
 	f   *os.File
 	w   *ldif.Writer
-	err error // of the file
+	err error // error of writing the file
 }
 
 // add adds one bad record.
@@ -39,7 +39,7 @@ func (r *rejects) write(x *item, bad *ldif.Error) error {
 	if x.Record != nil {
 		return r.w.Write(x.Record)
 	}
-	// What could not be parsed is written unchanged.
+	// A record that could not be parsed is written unchanged.
 	if err := r.w.Flush(); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (r *rejects) create() (err error) {
 	return err
 }
 
-// RejectsOf returns the name of the file for the bad records of some files.
+// RejectsOf returns the name of the file to which the bad records of files are written.
 func RejectsOf(files []string) string {
 	if len(files) == 0 || files[0] == stdin {
 		return "stdin.rejects"
@@ -62,8 +62,8 @@ func RejectsOf(files []string) string {
 	return files[0] + ".rejects"
 }
 
-// CreateRejects creates the file for the bad records of some files. It must not be one of
-// these.
+// CreateRejects creates the file to which the bad records of files are written. It
+// returns an error if rejects is one of these files.
 func CreateRejects(rejects string, files []string) (*os.File, error) {
 	for _, name := range files {
 		if a, err := os.Stat(name); err == nil {
@@ -75,7 +75,7 @@ func CreateRejects(rejects string, files []string) (*os.File, error) {
 	return os.Create(rejects)
 }
 
-// close closes the file. Its error matters.
+// close closes the file. Its error means that bad records may be missing in the file.
 func (r *rejects) close() error {
 	if r.f == nil {
 		return r.err

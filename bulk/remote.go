@@ -20,18 +20,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Remote is a running server to send records to.
+// Remote is a running server to which Send sends records.
 type Remote struct {
 	URL              string // ldap://, ldaps:// or ldapi://
 	BindDN, Password string
 	StartTLS         bool
-	// Connections is the number of entries sent at once; 0: 8. Changes are sent one by
-	// one.
+	// Connections is the number of entries that are sent at once; 0 means 8. Changes are
+	// sent one by one.
 	Connections int
 }
 
-// Send sends the records of files to a server. The records take effect one by one, and it
-// stops at the first bad one unless Continue is set.
+// Send sends the records of files to a server. Each record takes effect separately.
+// Send stops at the first bad record unless Continue is set.
 func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	o = o.withDefaults()
 	o.Progress.total = o.Size
@@ -59,11 +59,11 @@ func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	return s.res, err
 }
 
-// sender distributes records over connections.
+// sender distributes records over the connections to a server.
 type sender struct {
 	o *Options
 	r Remote
-	// changes means that the files contain changes, which are sent in order.
+	// changes is set if the files contain changes, which are sent in order.
 	changes bool
 	core    *schema.Schema
 	cleaner *cleaner
@@ -72,7 +72,7 @@ type sender struct {
 	rejects rejects
 	res     Result
 	noted   map[string]bool
-	// busy has the names being added. An entry waits for the one above it.
+	// busy has the names of the entries being added. An entry waits for its parent.
 	busy map[string]chan struct{}
 }
 
@@ -97,7 +97,7 @@ func (s *sender) run(ctx context.Context, n int) error {
 			return err
 		}
 		one = c
-		// Closing the connection ends the request that waits on it.
+		// Closing the connection ends a request that waits for its answer.
 		stop := context.AfterFunc(ctx, func() { c.Close() })
 		wg.Go(func() {
 			defer stop()
@@ -125,7 +125,8 @@ func (s *sender) run(ctx context.Context, n int) error {
 // errStop ends the work after a bad record.
 var errStop = errors.New("stopped at a bad record")
 
-// read distributes the records. Entries wait for the definitions that they may need.
+// read distributes the records. It sends definitions before it distributes entries that
+// may need them.
 func (s *sender) read(ctx context.Context, work chan<- item, alone func(*item)) {
 	for x := range s.o.items() {
 		if x.defines() {
@@ -147,8 +148,8 @@ func (s *sender) read(ctx context.Context, work chan<- item, alone func(*item)) 
 	}
 }
 
-// above waits for the entry above if that is being added, and registers the record's own
-// name for others to wait for.
+// above waits for the parent of x if the parent is being added. It registers the name
+// of x, so that the children of x wait for x.
 func (s *sender) above(ctx context.Context, x *item) bool {
 	name, err := dn.Parse(x.DN)
 	if err != nil || len(name) == 0 {
@@ -169,7 +170,7 @@ func (s *sender) above(ctx context.Context, x *item) bool {
 	}
 }
 
-// one sends one record. Its error ends the work.
+// one sends one record. An error of one ends all sending.
 func (s *sender) one(c *ldap.Conn, x *item) error {
 	var err error
 	if x.bad != nil {
@@ -203,7 +204,7 @@ func (s *sender) one(c *ldap.Conn, x *item) error {
 	return nil
 }
 
-// lost reports whether the connection has failed, and not the record.
+// lost reports whether err is a failure of the connection and not of the record.
 func lost(err error) bool {
 	var e *ldap.Error
 	return errors.As(err, &e) && (e.ResultCode == ldap.ErrorNetwork || e.ResultCode == ldap.LDAPResultUnavailable)
@@ -242,8 +243,8 @@ func (s *sender) send(c *ldap.Conn, x *item) error {
 	return x.wrong(errors.New("a change of a kind that LDIF does not have"))
 }
 
-// define adds the definitions in a record to the server's schema. It sends only those
-// that the server lacks, as an import into a store does.
+// define adds the definitions in a record to the server's schema. Like an import into a
+// store, it adds only definitions that the server lacks.
 func (s *sender) define(c *ldap.Conn, x *item) error {
 	added, removed, err := x.definitions()
 	if err != nil {
@@ -282,7 +283,7 @@ func subschemaOf(c *ldap.Conn) (there []op.PartialAttribute, err error) {
 	return there, nil
 }
 
-// add adds an entry, without the attributes that clients may not set.
+// add adds an entry. It leaves out the attributes that clients may not set.
 func (s *sender) add(c *ldap.Conn, name string, attributes []op.PartialAttribute, cs []ldap.Control) error {
 	r := ldap.NewAddRequest(name, cs)
 	s.mu.Lock()
@@ -313,7 +314,7 @@ func controls(x *item) (cs []ldap.Control) {
 	return cs
 }
 
-// dial connects and binds.
+// dial connects to the server and binds.
 func (r Remote) dial() (*ldap.Conn, error) {
 	if rest, ok := strings.CutPrefix(r.URL, "ldapi://"); ok {
 		path, err := url.PathUnescape(rest)

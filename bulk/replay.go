@@ -2,7 +2,8 @@ package bulk
 
 import "io"
 
-// replay keeps what is read from a stream until it is rewound.
+// replay keeps all bytes that are read from a stream, and returns them again after
+// rewind.
 type replay struct {
 	in   io.Reader
 	kept []byte

@@ -16,9 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// givenRules collects the access rules that imported entries have as values of
-// accessRule. They may name later entries, so they are resolved when all entries are
-// there.
+// givenRules collects the access rules that imported entries contain as values of
+// accessRule. A rule may name an entry that is imported later, so rules are resolved
+// after all entries have been imported.
 type givenRules struct {
 	mu  sync.Mutex
 	all []givenRule
@@ -29,16 +29,16 @@ type givenRule struct {
 	values [][]byte
 }
 
-// errRules refuses access rules in files of changes.
+// errRules is the error of a change that changes access rules.
 var errRules = errors.New("access rules are changed by ldapd access apply, or over LDAP: send the file to a server with --url")
 
-// isRules reports whether a description is of access rules.
+// isRules reports whether an attribute description is that of access rules.
 func isRules(sch *schema.Schema, description string) bool {
 	t := sch.Attribute(accessOf)
 	return t != nil && sch.Attribute(description) == t
 }
 
-// take removes the rules from the attributes of an entry and collects them.
+// take removes the access rules from the attributes of an entry and collects them.
 func (g *givenRules) take(sch *schema.Schema, name string, attributes []op.PartialAttribute) ([]op.PartialAttribute, error) {
 	i := slices.IndexFunc(attributes, func(a op.PartialAttribute) bool { return isRules(sch, a.Description) })
 	if i < 0 {
@@ -55,8 +55,8 @@ func (g *givenRules) take(sch *schema.Schema, name string, attributes []op.Parti
 	return slices.Delete(slices.Clone(attributes), i, i+1), nil
 }
 
-// settle sets the collected rules, and has those of the shared configuration refer to the
-// imported entries that they name.
+// settle sets the collected rules. It also makes the rules of the shared configuration
+// refer to the imported entries that they name.
 func (g *givenRules) settle(ctx context.Context, p *partition.Partition, note func(string)) error {
 	err := configure.SetAccess(ctx, p, partition.By{}, func(s *partition.Snapshot, rules []partition.AccessRule) ([]partition.AccessRule, error) {
 		if rules != nil {
@@ -83,8 +83,8 @@ func (g *givenRules) settle(ctx context.Context, p *partition.Partition, note fu
 	return nil
 }
 
-// add adds the rules of an entry to those of the directory. An entry that was refused has
-// none.
+// add adds the rules of an entry to rules. If the entry does not exist, because it was
+// refused, add returns rules unchanged.
 func (r *givenRule) add(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) ([]partition.AccessRule, error) {
 	name, err := dn.Parse(r.place)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schemafile"
 )
 
-// writeDefinitions writes the differences of the directory's schema from the built-in one
-// as an entry, with an attribute for each kind.
+// writeDefinitions writes the differences between the directory's schema and the
+// built-in schema as an entry, which has an attribute for each kind of definition.
 func writeDefinitions(out *ldif.Writer, s *partition.Snapshot) error {
 	added, removed := transfer.OwnDefinitions(s)
 	if len(added)+len(removed) == 0 {
@@ -43,13 +43,13 @@ func writeDefinitions(out *ldif.Writer, s *partition.Snapshot) error {
 
 var errLateDefinitions = errors.New("definitions must come before all entries: make this the first record of the first file")
 
-// definitions is the change of the schema that an import makes before its entries.
+// definitions is the change of the schema that an import makes before it loads entries.
 type definitions struct {
 	add, remove []schema.Definition
 }
 
-// defines reports whether a record contains definitions, as an entry or as an addition.
-// Other changes of the subschema are ordinary changes.
+// defines reports whether a record contains definitions, as an entry or as an added
+// entry. Other changes of the subschema are applied as ordinary changes.
 func (x *item) defines() bool {
 	if !x.ofSubschema() {
 		return false
@@ -66,7 +66,8 @@ func (x *item) ofSubschema() bool {
 	return err == nil && subschema.Is(name)
 }
 
-// takeDefinitions changes the schema as a record says, if there is one.
+// takeDefinitions changes the schema as the record first says. It does nothing if first
+// is nil.
 func takeDefinitions(ctx context.Context, p *partition.Partition, o *Options, first *item) (*definitions, error) {
 	d := &definitions{}
 	if first == nil {
@@ -89,8 +90,8 @@ func takeDefinitions(ctx context.Context, p *partition.Partition, o *Options, fi
 	return d, err
 }
 
-// definitions returns the definitions in a record, and those that it removes from the
-// built-in schema.
+// definitions returns the definitions that a record adds to the built-in schema and
+// those that it removes from the built-in schema.
 func (x *item) definitions() (added, removed []schema.Definition, err error) {
 	var f schemafile.Files
 	if err := f.Record(x.file, x.Record, x.raw); err != nil {
@@ -108,7 +109,7 @@ func (x *item) definitions() (added, removed []schema.Definition, err error) {
 	return f.Definitions, removed, nil
 }
 
-// takeBack undoes the change after an import has failed.
+// takeBack undoes the change of the schema after an import has failed.
 func (d *definitions) takeBack(ctx context.Context, p *partition.Partition, o *Options) error {
 	if len(d.add)+len(d.remove) == 0 {
 		return nil

@@ -20,7 +20,7 @@ import (
 // stdin is the file name of the standard input.
 const stdin = "-"
 
-// counted counts the bytes read from a file, before decompression.
+// counted counts the bytes that are read from a file, before decompression.
 type counted struct {
 	io.Reader
 	n *atomic.Int64
@@ -32,7 +32,7 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// open opens a file, and decompresses it if necessary.
+// open opens a file, and decompresses it if it is compressed.
 func (o *Options) open(name string) (io.Reader, func(), error) {
 	var in io.Reader = o.Stdin
 	closeFile := func() {}
@@ -58,7 +58,7 @@ var (
 
 func decompress(in io.Reader) (io.Reader, func(), error) {
 	b := bufio.NewReaderSize(in, 256<<10)
-	head, _ := b.Peek(4) // Read returns the error again
+	head, _ := b.Peek(4) // Read returns the error of Peek again
 	switch {
 	case bytes.HasPrefix(head, gzipMagic):
 		z, err := gzip.NewReader(b)
@@ -73,7 +73,7 @@ func decompress(in io.Reader) (io.Reader, func(), error) {
 	return b, func() {}, nil
 }
 
-// SizeOf returns the size of files in bytes, or 0 if that is unknown.
+// SizeOf returns the total size of files in bytes, or 0 if the size is unknown.
 func SizeOf(files []string) (n int64) {
 	for _, name := range files {
 		info, err := os.Stat(name)
@@ -90,17 +90,18 @@ type item struct {
 	*ldif.Record
 	file string
 	bad  *ldif.Error
-	raw  []byte // of a file's first records; of a bad one, if rejects are written
+	raw  []byte // text of a file's first records, and of bad ones if they are written
 }
 
-// heads is the maximum number of records in the head of a file.
+// heads is the largest number of records in a head.
 const heads = 2
 
-// changes reports whether the record is a change, which makes its file one of changes.
+// changes reports whether the record is a change. If a file's first record is a change,
+// the file is a file of changes.
 func (x *item) changes() bool { return x.Record != nil && x.Change != nil }
 
-// items yields the records of all files. An error of reading is a bad item too, the last
-// one of its file.
+// items yields the records of all files. If reading a file fails, items yields a bad
+// item as the last one of that file.
 func (o *Options) items() iter.Seq[item] {
 	return func(yield func(item) bool) {
 		for _, name := range o.Files {
@@ -155,7 +156,7 @@ func unreadable(name string, line int, err error) *ldif.Error {
 	return &ldif.Error{File: name, Line: line, Text: text}
 }
 
-// wrong returns an error of a lower layer as an ldif.Error of the record.
+// wrong returns err as an ldif.Error with the position of the record.
 func (x *item) wrong(err error) *ldif.Error {
 	var e *ldif.Error
 	if errors.As(err, &e) {
@@ -169,7 +170,7 @@ func (x *item) misplaced() error {
 	return x.wrong(errors.New("a change among entries: put changes into a file of their own and import it afterwards"))
 }
 
-// size returns about how many bytes a record has.
+// size returns the approximate size of a record in bytes.
 func (x *item) size() int {
 	n := len(x.raw)
 	count := func(a *op.PartialAttribute) {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A spool keeps waiting records on disk, in their order.
+// A spool keeps waiting records on disk, in the order in which they were added.
 type spool struct {
 	n   int
 	f   *os.File
@@ -20,7 +20,7 @@ type spool struct {
 	enc *gob.Encoder
 }
 
-// waiting is the spooled form of a record.
+// waiting is the form in which a spool writes a record.
 type waiting struct {
 	File, DN   string
 	Line       int
@@ -40,7 +40,7 @@ func (s *spool) add(x *item) error {
 	return s.enc.Encode(waiting{x.file, x.DN, x.Line, x.Attributes})
 }
 
-// items yields the records.
+// items yields the records of the spool.
 func (s *spool) items() iter.Seq2[*item, error] {
 	return func(yield func(*item, error) bool) {
 		if s.f == nil {
@@ -68,7 +68,7 @@ func (s *spool) items() iter.Seq2[*item, error] {
 	}
 }
 
-// close removes the file.
+// close removes the spool's file.
 func (s *spool) close() error {
 	if s.f == nil {
 		return nil

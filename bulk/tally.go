@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// A tally counts what an import reports in one note at its end.
+// A tally counts faults that an import reports together, in notes at its end.
 type tally struct {
 	mu         sync.Mutex
-	unusable   map[string]int // passwords that no bind can use, by scheme
-	duplicates map[string]int // dropped values, by attribute
+	unusable   map[string]int // number of passwords that no bind can use, by scheme
+	duplicates map[string]int // number of dropped values, by attribute
 }
 
 func newTally() *tally { return &tally{unusable: map[string]int{}, duplicates: map[string]int{}} }
@@ -32,7 +32,7 @@ func (t *tally) duplicate(attribute string) {
 	t.duplicates[attribute]++
 }
 
-// reset begins again when a transaction is retried.
+// reset sets all counts to zero. It is called when a transaction is retried.
 func (t *tally) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +40,7 @@ func (t *tally) reset() {
 	clear(t.duplicates)
 }
 
-// report reports the counts in notes.
+// report calls note with the counts.
 func (t *tally) report(note func(string)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

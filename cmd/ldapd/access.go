@@ -99,7 +99,7 @@ and what is gone (-).`,
 	return c
 }
 
-// read reads a file named by the user; "-" is standard input.
+// read reads the file with the given name; "-" means standard input.
 func (m *Main) read(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(m.Stdin)
@@ -107,13 +107,13 @@ func (m *Main) read(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// nothing is the argument type of a job without arguments.
+// nothing is the type of the arguments of a job that needs none.
 type nothing struct{}
 
 type accessApplyArgs struct {
 	Text   string
 	DryRun bool
-	Was    *string // the printed rules that the edited text started from
+	Was    *string // the printed rules from which the user edited Text
 }
 
 var (
@@ -183,7 +183,7 @@ func applyAccess(ctx context.Context, w *work, a accessApplyArgs) error {
 	return printDifference(w, before, after)
 }
 
-// errEdited reports that the rules were changed by others during the editing.
+// errEdited is the error if somebody else changed the rules while the user edited them.
 var errEdited = errors.New("the rules were changed meanwhile")
 
 func ruleTexts(rules []acl.Placed) (texts []string) {
@@ -193,7 +193,7 @@ func ruleTexts(rules []acl.Placed) (texts []string) {
 	return texts
 }
 
-// printDifference prints the removed lines and the new ones.
+// printDifference prints the lines that were removed and those that were added.
 func printDifference(w *work, before, after []string) error {
 	for _, s := range before {
 		if !slices.Contains(after, s) {

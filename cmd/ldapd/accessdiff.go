@@ -41,14 +41,14 @@ other words make no difference.`,
 	})
 }
 
-// A ruleSource is the source of rules: the text of a file, or a point in time.
+// A ruleSource says where rules come from: the text of a file, or a point in time.
 type ruleSource struct {
 	Text *string
 	When string
 }
 
-// ruleSource returns the text of the file with a name, or takes the name for a point in
-// time if there is no such file.
+// ruleSource returns the text of the file with the given name. If there is no such
+// file, ruleSource returns name as a point in time.
 func (m *Main) ruleSource(name string) (ruleSource, error) {
 	text, err := m.read(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -30,13 +30,13 @@ them. Rules that somebody else changed meanwhile are not written over.`,
 	}))
 }
 
-// edit is an interactive change of the rules.
+// edit is one run of the command that edits the rules interactively.
 type edit struct {
 	*Main
 	config *config.Config
-	in     *bufio.Reader // the answers
+	in     *bufio.Reader // the user's answers
 	file   string
-	was    string // the printed rules before the change
+	was    string // the printed rules before the editing
 }
 
 func (e *edit) run(ctx context.Context) error {
@@ -64,8 +64,8 @@ func (e *edit) run(ctx context.Context) error {
 	}
 }
 
-// once opens the rules in an editor, and applies them if they are good. It reports
-// whether to edit them again.
+// once opens the rules in an editor, and applies them if they are valid. It reports
+// whether the user wants to edit them again.
 func (e *edit) once(ctx context.Context) (again bool, err error) {
 	if err := e.open(ctx); err != nil {
 		return false, err
@@ -98,7 +98,7 @@ func (e *edit) once(ctx context.Context) (again bool, err error) {
 	}
 }
 
-// open runs the editor.
+// open runs the user's editor on the file.
 func (e *edit) open(ctx context.Context) error {
 	editor := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
 	c := exec.CommandContext(ctx, "/bin/sh", "-c", editor+` "$1"`, "sh", e.file)
@@ -109,8 +109,8 @@ func (e *edit) open(ctx context.Context) error {
 	return nil
 }
 
-// ask asks a question and returns the answer in lower case. At the end of the input it
-// returns "n".
+// ask asks a question and returns the answer in lower case. It returns otherwise if the
+// answer is empty, and "n" at the end of the input.
 func (e *edit) ask(question, otherwise string) (string, error) {
 	if _, err := fmt.Fprint(e.Stderr, question); err != nil {
 		return "", err

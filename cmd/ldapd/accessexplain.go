@@ -19,7 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// accessExplainArgs are the arguments beside the configuration.
+// accessExplainArgs are the arguments of the command besides the configuration.
 type accessExplainArgs struct {
 	As, To, Attribute, Value, Right string
 	From, Mechanism                 string
@@ -51,7 +51,8 @@ func (m *Main) accessExplainCommand() *cobra.Command {
 	return c
 }
 
-// connectionFlags adds the flags for the requester and their connection.
+// connectionFlags adds the flags that describe the requester and the requester's
+// connection.
 func (a *accessExplainArgs) connectionFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.As, "as", "", "`DN` of who asks; the anonymous if there is none")
 	f.StringVar(&a.From, "from", "", "`ADDRESS` of the client")
@@ -60,14 +61,14 @@ func (a *accessExplainArgs) connectionFlags(f *pflag.FlagSet) {
 	f.BoolVar(&a.Local, "local", false, "over ldapi")
 }
 
-// accessQuestion holds the parsed arguments.
+// accessQuestion has the parsed arguments.
 type accessQuestion struct {
 	who, about dn.DN
 	rights     acl.Rights
 	connection acl.Connection
 }
 
-// connected parses the requester and their connection.
+// connected parses the arguments about the requester and the requester's connection.
 func (a *accessExplainArgs) connected() (q accessQuestion, err error) {
 	if q.who, err = parseName("--as", a.As); err != nil {
 		return q, err
@@ -150,7 +151,7 @@ func printWho(w *work, c *access.Case) {
 	fmt.Fprintln(w.Stdout, who)
 }
 
-// reasons prints an answer.
+// reasons returns an answer as text, with the rules that are its reasons.
 func reasons(a acl.Answer) string {
 	switch {
 	case a.Allowed && len(a.Deny) > 0:

@@ -39,8 +39,8 @@ named as access explain names it: boss@ou=people,dc=example,dc=com.`,
 	})
 }
 
-// ruleLabel splits the label of a rule into its name and place. A place alone has no
-// name. A place without RDNs is the whole directory.
+// ruleLabel splits the label of a rule, NAME@PLACE, into name and place. If the label
+// is only a place, the name is empty. A place without RDNs is the whole directory.
 func ruleLabel(text string) (rule string, place dn.DN, err error) {
 	if before, after, ok := strings.Cut(text, "@"); ok && !strings.ContainsAny(before, "=,") {
 		rule, text = before, after
@@ -116,7 +116,7 @@ func entryID(id entry.ID) string {
 	return id.String()
 }
 
-// changeText describes who made a change, and when.
+// changeText returns a text that says who made a change, and when.
 func changeText(c access.Change) string {
 	if c.Revision == 0 {
 		return "before what the history has"
@@ -194,7 +194,7 @@ func printSomebody(w *work, x *access.Somebody) {
 	}
 }
 
-// standings are the headings of the rules that whoami prints.
+// standings has the headings under which whoami prints rules.
 var standings = map[acl.Standing]string{
 	acl.For:     "for them",
 	acl.ByEntry: "for them, of some entries",

@@ -31,7 +31,7 @@ docs/accounts.md.`,
 	return c
 }
 
-// accountActions are the commands that need only a name.
+// accountActions are the commands whose only argument is a name.
 var accountActions = []struct {
 	verb, short string
 	use         purpose

@@ -12,15 +12,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// archives opens the archive of a process's store, and restored copies of the store.
+// archives opens the archive of a store, and opens restored copies of the store.
 type archives struct {
-	running *archive.Archiver // the server's; nil: the process does not archive
+	running *archive.Archiver // a server's archiver; nil: the process does not archive
 	open    func() (*archive.Archiver, error)
 	copy    func(ctx context.Context, folder string) (*directoryStore, error) // opens a restored store
 	store   string
 }
 
-// archivesOf returns the archives of a process that has a store open.
+// archivesOf returns the archives of the store p, which this process has open.
 func (m *Main) archivesOf(c *config.Config, p *directoryStore) archives {
 	log := m.logger(c)
 	return archives{
@@ -50,9 +50,10 @@ func newArchiver(c *config.Config, p *directoryStore, log *slog.Logger) (*archiv
 	})
 }
 
-// serveArchive archives the store while it is served, until stop is called. It refuses to
-// serve a store whose archive belongs to another store or was taken over by another
-// folder: clients would change a state that another server has continued from.
+// serveArchive archives the store while it is served, until stop is called. It returns
+// an error if the archive belongs to another store or if a store in another folder has
+// taken the archive over. Otherwise clients could change a state from which another
+// server has continued.
 func (m *Main) serveArchive(ctx context.Context, c *config.Config, p *directoryStore, log *slog.Logger) (a archives, stop func(), err error) {
 	a = m.archivesOf(c, p)
 	if c.Archive.Place == nil {
@@ -73,7 +74,7 @@ func (m *Main) serveArchive(ctx context.Context, c *config.Config, p *directoryS
 	return a, func() { stopDrills(); stopRunning() }, nil
 }
 
-// readKeys reads a file of identities. It returns nil if name is "".
+// readKeys reads a file of identities. If name is "", it returns nil.
 func readKeys(name string, open func(string) (*os.File, error)) (archive.Keys, error) {
 	if name == "" {
 		return nil, nil

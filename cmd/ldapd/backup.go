@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 )
 
-// archiveKeys are the configuration keys of commands that write to an archive.
+// archiveKeys are the configuration keys of the commands that write to an archive.
 var archiveKeys = append([]string{"archive.to", "archive.recipients", "archive.clear", "archive.keep"}, storeKeys...)
 
 func (m *Main) backupCommand() *cobra.Command {
@@ -44,7 +44,7 @@ folder wrote to before, as after the store was moved; the other one is refused f
 
 // backupArgs are the arguments of the command besides the configuration.
 type backupArgs struct {
-	To             string // place in the configuration of the tool
+	To             string // the place in the configuration of the tool
 	Base, TakeOver bool
 }
 
@@ -77,8 +77,8 @@ func backup(ctx context.Context, w *work, a backupArgs) error {
 	return err
 }
 
-// archiver returns the archive. It returns an error if the tool is configured with
-// another place than the server, because a server has only one archive.
+// archiver returns the configured archive. A server has only one archive, so archiver
+// returns an error if the tool is configured with another place than the server.
 func (w *work) archiver(meant string) (*archive.Archiver, error) {
 	a, err := w.archive.open()
 	if err == nil && meant != "" && meant != a.String() {
@@ -87,7 +87,7 @@ func (w *work) archiver(meant string) (*archive.Archiver, error) {
 	return a, err
 }
 
-// from selects the archive to read: that of --from, or the configured one.
+// from selects the archive that a command reads: that of --from, or the configured one.
 type from struct{ place, identity string }
 
 func (f *from) flags(c *cobra.Command) {
@@ -95,7 +95,7 @@ func (f *from) flags(c *cobra.Command) {
 	c.Flags().StringVar(&f.identity, "identity", "", "`FILE` with the identity that a sealed archive is read with, instead of archive.identity")
 }
 
-// open returns the place of the archive.
+// open returns the place of the selected archive.
 func (f *from) open(c *config.Config) (archive.Place, error) {
 	if f.place == "" {
 		if c.Archive.Place == nil {

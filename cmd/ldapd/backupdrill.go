@@ -76,7 +76,7 @@ type drilled struct {
 	took    time.Duration
 }
 
-// drill restores the newest state and compares it with the store.
+// drill restores the newest archived state and compares it with the store.
 func drill(ctx context.Context, p *partition.Partition, a archives, to *archive.Archiver, keys archive.Keys, folder string) (d drilled, err error) {
 	if err := to.Pieces(ctx); err != nil {
 		return d, err
@@ -101,7 +101,7 @@ func drill(ctx context.Context, p *partition.Partition, a archives, to *archive.
 	return d, err
 }
 
-// equalAt returns an error if two directories differ at a revision.
+// equalAt returns an error if the directories p and q differ at a revision.
 func equalAt(ctx context.Context, p, q *partition.Partition, r table.Revision) error {
 	at, err := past.ParsePointInTime(r.String())
 	if err != nil {
@@ -129,8 +129,8 @@ func exportSum(ctx context.Context, p *partition.Partition, at past.PointInTime)
 	return h.Sum(nil), err
 }
 
-// runDrills runs a drill at regular intervals. It runs none if the archive is sealed and
-// no identity is configured.
+// runDrills runs a drill at regular intervals. If the archive is sealed and no identity
+// is configured, runDrills runs none.
 func runDrills(ctx context.Context, c *config.Config, p *directoryStore, a archives, log *slog.Logger) {
 	if c.Archive.Drill == 0 || c.Archive.Seal.Seals() && c.Archive.Identity == "" {
 		return

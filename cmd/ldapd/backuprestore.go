@@ -136,8 +136,8 @@ func (m *Main) verifyDeep(ctx context.Context, c *config.Config, p archive.Place
 	})
 }
 
-// restoredElsewhere restores the newest state to a folder, calls f with it, and removes
-// the folder.
+// restoredElsewhere restores the newest archived state to a folder, calls f with the
+// restored store, and removes the folder.
 func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys archive.Keys, folder string, f func(*directoryStore, *archive.Restored) error) (err error) {
 	if folder == "" {
 		folder, err = os.MkdirTemp("", "ldapd-restore-")
@@ -160,7 +160,8 @@ func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys ar
 	return f(d, done)
 }
 
-// checkQuietly checks a restored directory. It returns the first finding as an error.
+// checkQuietly checks a restored directory. If there are findings, it returns the first
+// one as an error.
 func checkQuietly(ctx context.Context, d *directoryStore) (entries int, err error) {
 	return maintain.Verify(ctx, d.Partition, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
 		return fmt.Errorf("the restored directory has a fault: %s", f)

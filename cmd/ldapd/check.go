@@ -33,7 +33,7 @@ are any. The store is only read.`,
 	return c
 }
 
-// checkArgs are the arguments beside the configuration.
+// checkArgs are the arguments of the command besides the configuration.
 type checkArgs struct{ JSON bool }
 
 var checkJob = job[checkArgs]{"check", check}
@@ -67,8 +67,8 @@ func check(ctx context.Context, w *work, a checkArgs) error {
 	return err
 }
 
-// remedy returns advice on which tool repairs the findings. Damaged are tables that
-// cannot be read completely.
+// remedy returns advice on which command repairs the findings. damaged has the names of
+// the tables that cannot be read completely.
 func remedy(damaged map[string]bool) string {
 	switch {
 	case len(damaged) == 0:

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// clock returns the wall clock, unless a test wants a wrong one.
+// clock returns the wall clock, or a wrong clock if a test has configured one.
 func clock(c *config.Config) func() time.Time {
 	if c.Test.Clock == 0 {
 		return time.Now
@@ -34,8 +34,9 @@ func isAccepted(c *cobra.Command) bool {
 	return err == nil && yes
 }
 
-// readGuard reads what the folder of an embedded store knows of the clock. It returns no
-// guard for commands that only read, nor on HBase, which has clocks of its own.
+// readGuard reads what the folder of an embedded store has recorded about the clock. It
+// returns nil for commands that only read, and for HBase, whose servers have their own
+// clocks.
 func readGuard(c *config.Config, log *slog.Logger, use purpose) (*wallclock.Guard, error) {
 	if c.Test != (config.Test{}) {
 		log.Warn("options for tests are in force", "in-flight", c.Test.InFlight, "clock", c.Test.Clock)
@@ -45,7 +46,7 @@ func readGuard(c *config.Config, log *slog.Logger, use purpose) (*wallclock.Guar
 	}
 	o := wallclock.Options{Folder: c.Store, Now: clock(c), Log: log}
 	if c.Test.Clock != 0 {
-		o.Synchronized = func() bool { return false } // only the system's clock is
+		o.Synchronized = func() bool { return false } // a test's clock is not
 	}
 	g, err := wallclock.Read(o)
 	if err == nil && c.AcceptClock {

@@ -30,7 +30,7 @@ A server that is idle moves its head on whenever it renews its lease.`,
 	return c
 }
 
-// clusterArgs are the arguments beside the configuration.
+// clusterArgs are the arguments of the command besides the configuration.
 type clusterArgs struct {
 	JSON bool
 }

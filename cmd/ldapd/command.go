@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 )
 
-// Exit statuses.
+// The exit statuses of the program.
 const (
 	exitDone    = 0
 	exitFailure = 1
@@ -23,16 +23,16 @@ const (
 type Main struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	Env            []string // as from os.Environ
+	Env            []string // in the form of os.Environ
 
-	working bool // a command's work has begun: errors are no longer about its usage
+	working bool // a command's work has begun, so an error is no longer about usage
 	level   slog.LevelVar
 	// again reads the configuration of the running command again.
 	again func() (*config.Config, error)
 }
 
-// Run runs a command line and returns the exit status. When ctx ends, the command ends in
-// an orderly way.
+// Run runs a command line and returns the exit status. When ctx ends, the command
+// finishes in an orderly way.
 func (m *Main) Run(ctx context.Context, args []string) int {
 	m.working = false
 	root := m.root()
@@ -53,8 +53,8 @@ func (m *Main) Run(ctx context.Context, args []string) int {
 	return exitFailure
 }
 
-// root returns the command with all others below it. A new one is a method ...Command in
-// a file of its own and a line here.
+// root returns the command that contains all other commands. A new command needs a
+// method ...Command in a separate file, and a line in root.
 func (m *Main) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "ldapd",
@@ -96,8 +96,8 @@ func (m *Main) root() *cobra.Command {
 	return root
 }
 
-// command makes a command that runs fn. It adds flags for the keys of the configuration
-// that the command uses, and passes the configuration in force to fn.
+// command completes a command that runs fn. It adds flags for those keys of the
+// configuration that the command uses, and passes the configuration in force to fn.
 func (m *Main) command(c *cobra.Command, keys []string, fn func(context.Context, *config.Config, []string) error) *cobra.Command {
 	for _, k := range config.Keys {
 		if !uses(keys, k.Name) {
@@ -123,10 +123,10 @@ func (m *Main) command(c *cobra.Command, keys []string, fn func(context.Context,
 	return c
 }
 
-// allKeys is for commands that use the whole configuration.
+// allKeys are the keys of commands that use the whole configuration.
 var allKeys = []string{"*"}
 
-// storeKeys is for commands that work on a store without serving it.
+// storeKeys are the keys of commands that work on a store without serving it.
 var storeKeys = []string{"store", "cache", "log.level", "log.format", "test.clock"}
 
 func uses(keys []string, name string) bool {

@@ -78,7 +78,7 @@ func (m *Main) readValue() (string, error) {
 	return "", err
 }
 
-// confirmErasure prints what would be erased, and asks for confirmation.
+// confirmErasure prints what would be erased, and asks the user for confirmation.
 func (m *Main) confirmErasure(ctx context.Context, c *config.Config, a eraseArgs) error {
 	in, ok := m.Stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
@@ -129,8 +129,9 @@ func erase(ctx context.Context, w *work, a eraseArgs) error {
 	return forgetArchived(ctx, w, a.KeepArchive)
 }
 
-// forgetArchived has the archive, if there is one, begin anew without what was erased, or
-// prints what still has it.
+// forgetArchived makes the archive, if there is one, begin anew without what was
+// erased. If keep is set, forgetArchived only prints which parts of the archive still
+// contain what was erased.
 func forgetArchived(ctx context.Context, w *work, keep bool) error {
 	to, err := w.archive.open()
 	if errors.Is(err, errNoArchive) {
@@ -150,7 +151,7 @@ func forgetArchived(ctx context.Context, w *work, keep bool) error {
 	return err
 }
 
-// tellKept prints which bases of the archive still have what was erased.
+// tellKept prints which bases of the archive still contain what was erased.
 func tellKept(ctx context.Context, out io.Writer, to *archive.Archiver) error {
 	if err := to.Begin(ctx); err != nil {
 		return err
@@ -167,7 +168,7 @@ func tellKept(ctx context.Context, out io.Writer, to *archive.Archiver) error {
 	return nil
 }
 
-// tellErased prints what was erased, or would be.
+// tellErased prints what was erased or, if dry is set, what would be erased.
 func tellErased(w io.Writer, done *maintain.Erased, dry bool) error {
 	would := "erased"
 	if dry {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
-// explainArgs are the arguments beside the configuration.
+// explainArgs are the arguments of the command besides the configuration.
 type explainArgs struct {
 	Base, Scope, Filter string
 	Run                 bool

@@ -15,13 +15,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/past"
 )
 
-// exportArgs are the arguments beside the configuration.
+// exportArgs are the arguments of the command besides the configuration.
 type exportArgs struct {
 	Base, Filter, At string
 	NoSchema         bool
 	NoConfig         bool
 	Continue         bool
-	Summary          bool // print one on standard error
+	Summary          bool // print a summary on standard error
 }
 
 var exportJob = job[exportArgs]{"export", export}
@@ -53,7 +53,7 @@ damaged store. What is lost is named on standard error, and the exit status is 1
 		if output == "" {
 			sayReadable(m.Stdout, m.Stderr)
 		}
-		var lost error // with --continue: the file is kept nevertheless
+		var lost error // set by --continue: the file is kept although parts are lost
 		err := m.output(output, func(w io.Writer) error {
 			around := m.around()
 			around.Stdout = w
@@ -78,7 +78,7 @@ damaged store. What is lost is named on standard error, and the exit status is 1
 // pointInTimeHelp describes the forms of a point in time.
 const pointInTimeHelp = "a time as 2026-01-31T12:00:00Z, a revision, or the name of a checkpoint"
 
-// output has fn write to a file, or to standard output.
+// output calls fn with the file, or with standard output if file is "".
 func (m *Main) output(file string, fn func(io.Writer) error) error {
 	if file == "" {
 		return fn(m.Stdout)

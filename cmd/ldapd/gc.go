@@ -40,7 +40,7 @@ the end.`,
 	return c
 }
 
-// gcArgs are the arguments beside the configuration, and the retention.
+// gcArgs are the retention, and the arguments of the command besides the configuration.
 type gcArgs struct {
 	Retention time.Duration
 	All, Dry  bool

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/hasher"
 )
 
-// hashCommand returns the command that a server starts itself.
+// hashCommand returns the command that a server runs in a separate process.
 func (m *Main) hashCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "hash",
@@ -24,8 +24,8 @@ func (m *Main) hashCommand() *cobra.Command {
 	}
 }
 
-// hashes returns slow password hashing in another process of this program. That does not
-// inherit the environment.
+// hashes returns slow password hashing in another process of this program. The other
+// process does not inherit the environment.
 func (m *Main) hashes(log *slog.Logger) *hasher.Process {
 	return hasher.New(func() *exec.Cmd {
 		path, err := hasher.Self()

@@ -43,7 +43,7 @@ Exit status 0 is yes; 1 is no, with the reasons. For containers without a shell.
 	return c
 }
 
-// onlyWrites is a flag with the value reads or writes.
+// onlyWrites is a flag whose value is "reads" or "writes".
 type onlyWrites struct{ writes *bool }
 
 func (f *onlyWrites) String() string { return "reads" }
@@ -57,13 +57,13 @@ func (f *onlyWrites) Set(s string) error {
 	return nil
 }
 
-// askFor bounds the time for a server to report its health.
+// askFor is how long a server may take to report its health.
 const askFor = 5 * time.Second
 
 func (m *Main) health(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	// 0.0.0.0 and :: are addresses to listen on, not to connect to.
+	// 0.0.0.0 and :: are addresses to listen on. A client cannot connect to them.
 	url = strings.NewReplacer("//0.0.0.0:", "//127.0.0.1:", "//[::]:", "//[::1]:").Replace(url)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 )
 
-// importArgs are the arguments beside the configuration.
+// importArgs are the arguments of the command besides the configuration.
 type importArgs struct {
 	Files, Suffixes     []string
-	Size                int64 // of all files
+	Size                int64 // total size of all files
 	Continue, FromFiles bool
 	DropDuplicates      bool
 	Rejects             string
 }
 
-// importRemote is the server to import to instead of a store.
+// importRemote is the server to which records are sent instead of a store.
 type importRemote struct {
 	url, bind, passwordFile string
 	startTLS                bool
@@ -89,7 +89,7 @@ func (m *Main) importCommandLine(ctx context.Context, c *config.Config, a import
 	return importJob.on(ctx, m, c, filling, around, a)
 }
 
-// oneOf opens only files that were named.
+// oneOf returns a function that opens only files whose names are in names.
 func oneOf(names []string, open func(string) (*os.File, error)) func(string) (*os.File, error) {
 	return func(name string) (*os.File, error) {
 		if !slices.Contains(names, name) {
@@ -144,7 +144,7 @@ func sendFiles(ctx context.Context, w *around, f importRemote, a importArgs) err
 	return err
 }
 
-// maxReports bounds the bad records that are reported one by one.
+// maxReports is the largest number of bad records that are reported one by one.
 const maxReports = 100
 
 func (a *around) reportBad() func(*ldif.Error) {
@@ -164,12 +164,12 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// bulkMemory is the memory for a command that reads a whole store, beside the store's
-// own.
+// bulkMemory is the memory limit of a command that reads a whole store.
 const bulkMemory = 640 << 20
 
-// lowMemory bounds the memory of the process. Caching is useless here, because entries
-// are read once. The function that it returns restores the limit.
+// lowMemory limits the memory of the process and makes the cache small. A large cache
+// is useless here, because entries are read only once. The returned function restores
+// the limit.
 func lowMemory(c *config.Config) func() {
 	if c.Cache == 0 {
 		c.Cache = 32 << 20

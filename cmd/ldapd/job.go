@@ -19,20 +19,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A job is the work of a command on an open directory. It runs in the command's own
-// process or, while a server holds the folder, in the server's (package handoff). It
-// therefore uses nothing except its parameters: args is data, and the work holds
-// everything that belongs to the process.
+// A job is the work of a command on an open directory. It runs in the command's process
+// or, while a server holds the store's folder, in the server's process (package
+// handoff). Therefore a job uses nothing except its parameters: args is data, and work
+// contains everything that belongs to the process.
 type job[A any] struct {
 	name string
 	do   func(ctx context.Context, w *work, args A) error
 }
 
-// work is the environment that a job works in.
+// work is the environment in which a job runs.
 type work struct {
 	*partition.Partition
 	around
-	signer  string // DN of the administrator of the process that does the work
+	signer  string // DN of the administrator of the process that runs the job
 	archive archives
 }
 
@@ -41,7 +41,7 @@ func (w *work) by(request string) partition.By {
 	return partition.By{Name: w.signer, Request: request}
 }
 
-// around is the environment of a command. Open and create work on the user's files, even
+// around is the environment of a command. open and create open the user's files, even
 // if the job runs in another process.
 type around struct {
 	Stdin          io.Reader
@@ -51,7 +51,7 @@ type around struct {
 	open, create   func(name string) (*os.File, error)
 }
 
-// jobs are all jobs that a server does for tools.
+// jobs are all jobs that a server does for tools, by name.
 var jobs = byName(
 	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, referencesJob, clusterJob, gcJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
@@ -88,8 +88,8 @@ func (m *Main) around() around {
 	return around{Stdin: m.Stdin, Stdout: m.Stdout, Stderr: m.Stderr, terminal: isTerminal(m.Stderr)}
 }
 
-// on does the job on the directory in the store: in this process, or in the server that
-// holds the store's folder.
+// on does the job on the store's directory. The job runs in this process or, if a
+// server holds the store's folder, in the server's process.
 func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, a around, args A) error {
 	if _, err := storeThere(c, use); err != nil {
 		return err
@@ -110,11 +110,11 @@ func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, 
 	}
 }
 
-// patience is how long on waits for a store that is locked by a process that cannot be
-// asked: a server that is starting, or another tool.
+// patience is how long on waits for a store that is locked by a process that does not
+// answer requests: a server that is starting, or another tool.
 const patience = 5 * time.Second
 
-// ask has the server that holds the folder do the job.
+// ask requests the job from the server that holds the store's folder.
 func (j job[A]) ask(ctx context.Context, c *config.Config, a around, args A, locked error) error {
 	err := handoff.Ask(ctx, c.Store, handoff.Request{
 		Work: j.name, Args: args, Terminal: a.terminal,
@@ -131,8 +131,9 @@ func (j job[A]) ask(ctx context.Context, c *config.Config, a around, args A, loc
 	return err
 }
 
-// serveTools does the jobs of tools that find the folder locked, until stop is called. A
-// shared store needs none of this, because tools can open it.
+// serveTools does the jobs of tools that find the store's folder locked, until stop is
+// called. It does nothing for a shared store, because tools can open a shared store
+// themselves.
 func (m *Main) serveTools(c *config.Config, p *partition.Partition, archive archives, signer func() string, log *slog.Logger) (stop func()) {
 	if strings.HasPrefix(c.Store, "hbase:") {
 		return func() {}
@@ -147,7 +148,7 @@ func (m *Main) serveTools(c *config.Config, p *partition.Partition, archive arch
 	})
 }
 
-// doFor does the job that a tool asks for.
+// doFor does the job that a tool has requested.
 func doFor(ctx context.Context, p *partition.Partition, archive archives, signer string, call *handoff.Call) error {
 	j := jobs[call.Work]
 	if j == nil {
@@ -164,7 +165,7 @@ func doFor(ctx context.Context, p *partition.Partition, archive archives, signer
 	return err
 }
 
-// A lateInput is the tool's standard input. It is opened at the first read.
+// A lateInput is the tool's standard input, which is opened at the first read.
 type lateInput struct {
 	open func(string) (*os.File, error)
 	in   io.Reader
@@ -181,7 +182,7 @@ func (l *lateInput) Read(p []byte) (int, error) {
 	return l.in.Read(p)
 }
 
-// progress returns the display of a long job's progress on standard error.
+// progress returns a Progress that writes to standard error.
 func (a *around) progress(verb string) *bulk.Progress {
 	return bulk.NewProgress(a.Stderr, a.terminal, verb)
 }

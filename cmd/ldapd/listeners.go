@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// A listeners is the set of sockets that clients connect to. It is opened before the
+// A listeners has the sockets to which clients connect. It is opened before the
 // directory.
 type listeners struct {
 	listeners []*server.Listener
@@ -22,10 +22,11 @@ type listeners struct {
 	stop      func()       // ends background work
 }
 
-// lookAtFiles is how often the certificate files are checked for changes.
+// lookAtFiles is the interval at which the certificate files are checked for changes.
 const lookAtFiles = 5 * time.Second
 
-// openFront reads the TLS files and listens. Its errors are errors of the configuration.
+// openFront reads the TLS files and opens the listeners. An error of openFront is an
+// error of the configuration.
 func openFront(c *config.Config, log *slog.Logger) (*listeners, error) {
 	f := &listeners{options: serverOptions(c, log), stop: func() {}}
 	if c.TLS.Certificate != "" {
@@ -45,7 +46,7 @@ func openFront(c *config.Config, log *slog.Logger) (*listeners, error) {
 
 func (f *listeners) close() {
 	for _, l := range f.listeners {
-		l.Close() // a second time after normal serving
+		l.Close() // the second Close after normal serving does nothing
 	}
 	f.stop()
 }
@@ -64,7 +65,7 @@ func (f *listeners) listen(c *config.Config) error {
 	return nil
 }
 
-// urls returns the addresses in use, with ports that the system has chosen.
+// urls returns the URLs of the listeners, with the ports that the system has chosen.
 func (f *listeners) urls() []string {
 	var urls []string
 	for _, l := range f.listeners {
@@ -106,7 +107,8 @@ func serverOptions(c *config.Config, log *slog.Logger) server.Options {
 	}
 }
 
-// orNever maps zero to the server's value for never. The server's zero is its default.
+// orNever returns v, or never if v is zero. In the configuration zero means never, but
+// for package server it means the default.
 func orNever[T int | time.Duration](v, never T) T {
 	if v == 0 {
 		return never
@@ -114,7 +116,8 @@ func orNever[T int | time.Duration](v, never T) T {
 	return v
 }
 
-// beside runs fn in the background. Stop ends it and waits for that.
+// beside runs fn in the background. stop cancels fn's context and waits until fn has
+// returned.
 func beside(fn func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

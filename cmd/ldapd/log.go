@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The commands about the past are log, diff and restore. Package history does their work.
+// The commands about the past are log, diff and restore. They call package history.
 
 func (m *Main) logCommand() *cobra.Command {
 	var a logArgs
@@ -63,12 +63,12 @@ func printLog(ctx context.Context, w *work, a logArgs) error {
 	if a.Since == "" {
 		a.Since = since.String()
 	}
-	if a.Since != table.Revision(0).String() { // otherwise everything is kept
+	if a.Since != table.Revision(0).String() { // otherwise the whole past is kept
 		s, err := stateAt(ctx, w, "--since", a.Since)
 		if err != nil {
 			return err
 		}
-		defer s.Close() // keeps what comes after it until the end
+		defer s.Close() // the open snapshot keeps what follows it from being collected
 		o.Since = s.Revision()
 	}
 	_, err = history.Log(ctx, w.Partition, w.Stdout, o)
@@ -84,7 +84,7 @@ func parseName(where, text string) (dn.DN, error) {
 	return name, nil
 }
 
-// stateAt returns the state at a point in time from the command line.
+// stateAt returns the state at the point in time that the user gave with flag.
 func stateAt(ctx context.Context, w *work, flag, when string) (*partition.Snapshot, error) {
 	m, err := past.ParsePointInTime(when)
 	if err != nil {

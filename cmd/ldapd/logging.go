@@ -22,8 +22,8 @@ func (m *Main) logger(c *config.Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(m.Stderr, o))
 }
 
-// withUnit prints durations as "1.5s": the JSON handler prints nanoseconds without a
-// unit.
+// withUnit prints durations in the form "1.5s", because the JSON handler would print
+// nanoseconds without a unit.
 func withUnit(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())
@@ -31,14 +31,15 @@ func withUnit(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// setLevel sets the level of all existing loggers.
+// setLevel sets the level of all loggers of the process.
 func (m *Main) setLevel(c *config.Config) {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // checked by package config
 	m.level.Set(level)
 }
 
-// accessLog opens the access log. Log is nil if there is none. Close it after serving.
+// accessLog opens the access log. log is nil if none is configured. The caller must
+// close closer after serving.
 func (m *Main) accessLog(c *config.Config) (log *slog.Logger, closer io.Closer, err error) {
 	var w io.WriteCloser = nopCloser{m.Stderr}
 	switch c.Access.File {
@@ -46,7 +47,7 @@ func (m *Main) accessLog(c *config.Config) (log *slog.Logger, closer io.Closer, 
 		return nil, w, nil
 	case "-":
 	default:
-		// This only checks at once whether the file can be opened.
+		// The file is opened here only to report an error at once.
 		f, err := os.OpenFile(c.Access.File, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, nil, &config.Error{Where: c.Origin("log.access"), Text: fmt.Sprintf("log.access: %v", err)}
@@ -62,7 +63,7 @@ func (m *Main) accessLog(c *config.Config) (log *slog.Logger, closer io.Closer, 
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: accessAttr})), w, nil
 }
 
-// accessAttr renames the message to "op" and omits the level.
+// accessAttr renames the message to "op" and removes the level.
 func accessAttr(groups []string, a slog.Attr) slog.Attr {
 	switch {
 	case len(groups) > 0:

@@ -1,8 +1,9 @@
-// Command ldapd is an LDAP directory server whose entries are stored in an embedded store
-// or in HBase. Every subcommand has a file with its name here. README.md shows how to use
-// them.
+// Command ldapd is an LDAP directory server that stores entries in an embedded store or
+// in HBase. Each subcommand has a file of the same name in this folder. README.md shows
+// how to use the subcommands.
 //
-// Exit status: 0 success, 1 a finding or a failure, 2 wrong usage or configuration.
+// The exit status is 0 for success, 1 for a finding or a failure, and 2 for wrong usage
+// or configuration.
 package main
 
 import (
@@ -14,11 +15,12 @@ import (
 
 func main() { os.Exit(run()) }
 
-// run is main for tests too, which run the program in their own binary.
+// run is the main function. Tests call it to run the program in the test binary.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// The first signal ends the work in an orderly way; a second one ends the process.
+	// The first signal makes the program end in an orderly way; the second ends it at
+	// once.
 	context.AfterFunc(ctx, stop)
 	m := &Main{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ()}
 	return m.Run(ctx, os.Args[1:])

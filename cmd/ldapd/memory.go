@@ -12,8 +12,8 @@ import (
 )
 
 // tuneMemory lets the heap grow by twice the live memory, because collecting more often
-// was a tenth of the cost of an operation. It bounds the heap to a GiB beside a full
-// cache of entries. GOGC and GOMEMLIMIT take precedence.
+// was a tenth of the cost of an operation. It limits the heap to a GiB plus the size of
+// a full cache of entries. If GOGC or GOMEMLIMIT is set, it takes precedence.
 func (m *Main) tuneMemory(c *config.Config) {
 	set := func(name string) bool {
 		return slices.ContainsFunc(m.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
@@ -27,16 +27,16 @@ func (m *Main) tuneMemory(c *config.Config) {
 	}
 }
 
-// Memory is returned when less than calm octets were allocated in a while, and more than
-// busy since the last return.
+// Memory is returned to the operating system if, within while, less than calm octets
+// were allocated, and if more than busy octets were allocated since the last return.
 const (
 	while = 5 * time.Second
 	calm  = 8 << 20
 	busy  = 64 << 20
 )
 
-// giveBack returns memory to the operating system after a time of much work, such as ten
-// thousand handshakes. The collector itself would keep it for the next such time.
+// giveBack returns memory to the operating system after a time of much work, such as
+// ten thousand handshakes. The garbage collector alone would keep the memory.
 func giveBack(ctx context.Context) {
 	t := time.NewTicker(while)
 	defer t.Stop()
@@ -56,7 +56,7 @@ func giveBack(ctx context.Context) {
 	}
 }
 
-// allocated returns the number of octets ever allocated.
+// allocated returns the number of octets that the process has ever allocated.
 func allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)

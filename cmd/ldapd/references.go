@@ -59,9 +59,9 @@ func references(ctx context.Context, w *work, a referencesArgs) error {
 	return nil
 }
 
-// setReference changes one attribute. If values have to be repaired, it first makes
-// them follow, then removes those that name no entry, and only then makes them have to
-// exist.
+// setReference changes the setting of one attribute. If values have to be repaired, it
+// first makes the values follow their entries, then removes values that name no entry,
+// and then requires that values name existing entries.
 func setReference(ctx context.Context, w *work, name string, a referencesArgs) error {
 	set := func(mustExist bool) error {
 		return configure.SetReference(ctx, w.Partition, configure.Reference{Attribute: name, MustExist: mustExist}, !a.End)
@@ -89,8 +89,8 @@ func setReference(ctx context.Context, w *work, name string, a referencesArgs) e
 	return nil
 }
 
-// following returns the setting of an attribute, or nil if its values do not follow
-// entries.
+// following returns the setting of an attribute. It returns nil if the attribute's
+// values do not follow entries.
 func following(w *work, name string) (*configure.Reference, error) {
 	all, err := configure.References(w.Partition)
 	s := w.Schema()

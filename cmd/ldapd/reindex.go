@@ -42,12 +42,12 @@ a version of ldapd has other rules for normal forms.`,
 	return c
 }
 
-// reindexArgs are the arguments beside the configuration.
+// reindexArgs are the arguments of the command besides the configuration.
 type reindexArgs struct{ Indexes, Drop []string }
 
 var reindexJob = job[reindexArgs]{"reindex", reindex}
 
-// reindex rebuilds some indexes.
+// reindex sets the configured indexes and fills those that the arguments name.
 func reindex(ctx context.Context, w *work, a reindexArgs) error {
 	indexes, again, err := chosen(w.Partition, a.Indexes, a.Drop)
 	if err != nil {
@@ -59,7 +59,7 @@ func reindex(ctx context.Context, w *work, a reindexArgs) error {
 	})
 }
 
-// reindexing runs do and shows its progress.
+// reindexing calls do and shows the progress of its work.
 func (a *around) reindexing(ctx context.Context, do func(maintain.ReindexOptions) error) error {
 	progress := a.progress("reindex")
 	progress.Begin()
@@ -80,7 +80,7 @@ func (a *around) reindexing(ctx context.Context, do func(maintain.ReindexOptions
 	return err
 }
 
-// rebuild rebuilds all indexes. Nothing else can use the store meanwhile.
+// rebuild rebuilds all indexes. No other process can use the store meanwhile.
 func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 	if _, err := storeThere(c, changing); err != nil {
 		return err
@@ -106,7 +106,8 @@ func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 	return errors.Join(err, s.Close())
 }
 
-// chosen returns the indexes to have, and those of them to fill again.
+// chosen returns the indexes that the directory should have, and the names of those to
+// fill again.
 func chosen(p *partition.Partition, args, drop []string) (indexes []configure.Index, again []string, err error) {
 	indexes = p.Config().Indexes
 	find := func(name string) int {

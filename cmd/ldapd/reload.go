@@ -15,7 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// hangups returns a channel of SIGHUPs. Until stop is called they do not end the process.
+// hangups returns a channel of SIGHUP signals, which do not end the process until stop
+// is called.
 func hangups() (c <-chan os.Signal, stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
@@ -26,8 +27,8 @@ func hangups() (c <-chan os.Signal, stop func()) {
 // [config.Key.Reload], the TLS files, and the access log's file.
 type reloader struct {
 	m         *Main
-	started   *config.Config // as the server was started
-	current   *config.Config // as last reloaded
+	started   *config.Config // the configuration with which the server was started
+	current   *config.Config // the configuration that was read last
 	log       *slog.Logger
 	files     *certs.Store // nil without TLS
 	access    io.Closer
@@ -36,7 +37,7 @@ type reloader struct {
 	watch     *watch
 }
 
-// serve reloads at every signal until ctx ends.
+// serve calls reload at every SIGHUP until ctx ends.
 func (r *reloader) serve(ctx context.Context, hangups <-chan os.Signal) {
 	for {
 		select {
@@ -48,9 +49,10 @@ func (r *reloader) serve(ctx context.Context, hangups <-chan os.Signal) {
 	}
 }
 
-// reload loads the configuration again. An invalid one is logged and changes nothing.
+// reload reads the configuration again. If it is invalid, reload logs the error and
+// changes nothing.
 func (r *reloader) reload() {
-	r.access.Close() // the next line reopens the file by its name
+	r.access.Close() // the next line of the log opens the file of that name again
 	if r.files != nil {
 		r.files.Reload()
 	}

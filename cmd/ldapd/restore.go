@@ -67,7 +67,7 @@ func restore(ctx context.Context, w *work, a restoreArgs) error {
 	return printRestored(w.Stdout, done)
 }
 
-// printRestored prints what was restored, and what could not be.
+// printRestored prints what was restored and what could not be restored.
 func printRestored(w io.Writer, done *history.Restored) error {
 	var b strings.Builder
 	for _, r := range done.Records {

@@ -110,12 +110,12 @@ func showSchema(_ context.Context, w *work, names []string) error {
 	return errors.Join(out.Write(rec), out.Flush())
 }
 
-// schemaKinds are the attributes of the subschema.
+// schemaKinds are the attributes of the subschema, one for each kind of definition.
 var schemaKinds = []string{
 	"ldapSyntaxes", "matchingRules", "attributeTypes", "objectClasses", "dITContentRules", "nameForms", "dITStructureRules",
 }
 
-// kindsOf returns the requested kind, or all.
+// kindsOf returns the kind that the user named, or all kinds.
 func kindsOf(args []string) ([]string, error) {
 	if len(args) == 0 {
 		return schemaKinds, nil
@@ -137,7 +137,8 @@ func definitionsIn(s *schema.Schema, kinds []string) (ds []schema.Definition) {
 	return ds
 }
 
-// named returns the definitions with a name or OID: "cn", "objectClasses:cn".
+// named returns the definitions with a name or OID. arg has a form such as "cn" or
+// "objectClasses:cn".
 func named(s *schema.Schema, arg string) ([]schema.Definition, error) {
 	kinds, name := schemaKinds, arg
 	if kind, rest, given := strings.Cut(arg, ":"); given {

@@ -67,7 +67,7 @@ or entries use stays: the error says which.`,
 	return c
 }
 
-// A schemaChange is the arguments that both jobs share.
+// A schemaChange has the arguments that both jobs share.
 type schemaChange struct {
 	DryRun bool
 }
@@ -95,7 +95,7 @@ func addSchema(ctx context.Context, w *work, a schemaAddArgs) error {
 	return w.changeSchema(ctx, a.schemaChange, func(s *schema.Schema) (*schema.Merged, error) { return s.Merge(a.Definitions) })
 }
 
-// addGood adds the definitions that can be added, and returns the errors of the others.
+// addGood adds the definitions that can be added, and returns the errors of the rest.
 func addGood(ctx context.Context, w *work, a schemaAddArgs) error {
 	var wrong []error
 	err := w.changeSchema(ctx, a.schemaChange, func(s *schema.Schema) (m *schema.Merged, err error) {
@@ -112,10 +112,10 @@ func removeSchema(ctx context.Context, w *work, a schemaRemoveArgs) error {
 	return w.changeSchema(ctx, a.schemaChange, func(s *schema.Schema) (*schema.Merged, error) { return removal(s, a.Names) })
 }
 
-// schemaChangeKeys are storeKeys and the author of the change.
+// schemaChangeKeys are storeKeys and admin.dn, which is the author of the change.
 var schemaChangeKeys = append([]string{"admin.dn"}, storeKeys...)
 
-// readSchemaFiles reads files, and the files in folders.
+// readSchemaFiles reads the named files, and all files in the named folders.
 func (m *Main) readSchemaFiles(f *schemafile.Files, names []string) error {
 	for _, name := range names {
 		if err := m.readSchemaFile(f, name); err != nil {
@@ -148,7 +148,7 @@ func (m *Main) readSchemaFile(f *schemafile.Files, name string) error {
 	return f.Read(name, in)
 }
 
-// removal returns the change that removes definitions.
+// removal returns the change of the schema that removes the named definitions.
 func removal(s *schema.Schema, args []string) (*schema.Merged, error) {
 	out := &schema.Merged{}
 	for _, arg := range args {
@@ -164,7 +164,7 @@ func removal(s *schema.Schema, args []string) (*schema.Merged, error) {
 	return out, nil
 }
 
-// errDryRun ends the update of a dry run.
+// errDryRun ends the transaction of a dry run.
 var errDryRun = errors.New("dry run")
 
 // changeSchema changes the schema in force, in one commit.
@@ -186,7 +186,7 @@ func (w *work) changeSchema(ctx context.Context, a schemaChange, change func(*sc
 	return w.printChange(done, a.DryRun)
 }
 
-// printChange prints what was changed, or would be.
+// printChange prints what was changed or, in a dry run, what would be changed.
 func (w *work) printChange(done *schema.Merged, dryRun bool) error {
 	for _, n := range done.Notes {
 		fmt.Fprintln(w.Stderr, "note:", n)

@@ -64,7 +64,7 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	if err != nil {
 		return err
 	}
-	// The final work goes on after ctx has ended the serving.
+	// Closing continues after ctx has ended the serving.
 	last := context.WithoutCancel(ctx)
 	defer func() { err = errors.Join(err, p.Close(last)) }()
 	archive, stopArchiving, err := m.serveArchive(ctx, c, p, log)
@@ -108,7 +108,7 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	return m.run(ctx, c, f, r, hangups)
 }
 
-// warm fills the cache in the background, until stop is called. It does not do so on a
+// warm fills the cache in the background, until stop is called. It does nothing for a
 // shared store, which may be far larger than the cache.
 func (m *Main) warm(c *config.Config, p *partition.Partition, log *slog.Logger) (stop func()) {
 	if strings.HasPrefix(c.Store, "hbase:") {
@@ -158,8 +158,8 @@ func (m *Main) run(ctx context.Context, c *config.Config, f *listeners, r *reloa
 	return err
 }
 
-// handler makes sessions of package directory for package server. Package directory does
-// not know connections.
+// handler creates the sessions of package directory for the connections of package
+// server, because package directory does not import package server.
 type handler struct{ *directory.Directory }
 
 func (h handler) NewSession(c *server.ConnInfo) server.Session { return h.Directory.NewSession(c) }
@@ -197,7 +197,7 @@ var clearPasswords = map[string]directory.ClearPasswords{
 	"true":   directory.ClearFromNowhere,
 }
 
-// bearer reads the keys of the token issuer, if one is configured.
+// bearer reads the keys of the token issuer. If none is configured, it returns nil.
 func bearer(c *config.Config, log *slog.Logger) (*auth.Bearer, error) {
 	if c.SASL.Issuer == nil {
 		return nil, nil

@@ -17,16 +17,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A watch is what others can see of a serving process.
+// A watch publishes the state of a serving process.
 type watch struct {
 	metrics *monitor.Metrics
 	health  *status.Health
-	server  *status.Server // nil: not configured
+	server  *status.Server // nil: no listener is configured
 	part    *partition.Partition
 	log     *slog.Logger
 }
 
-// openWatch opens the status listener. There is no store yet, and /ready reports that.
+// openWatch opens the status listener. Until serve is called, /ready reports that the
+// server is starting.
 func openWatch(c *config.Config, log *slog.Logger) (*watch, error) {
 	w := &watch{metrics: monitor.New(version()), health: status.NewHealth(), log: log}
 	if c.Status == "" {
@@ -54,7 +55,7 @@ func (w *watch) url() string {
 	return w.server.URL()
 }
 
-// serve reports the state of a store and its directory from now on.
+// serve makes the watch report the state of a store and its directory.
 func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Passwords, files *certs.Store, a archives) {
 	w.part = p.Partition
 	s := &status.Sources{Partition: p.Partition, Store: p.store, Passwords: passwords}
@@ -75,7 +76,7 @@ func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Pa
 	}
 }
 
-// stop has /ready report that the server is stopping.
+// stop makes /ready report that the server is stopping.
 func (w *watch) stop(ctx context.Context) {
 	w.health.Stop()
 	if w.server != nil && w.part != nil {
@@ -85,7 +86,7 @@ func (w *watch) stop(ctx context.Context) {
 	}
 }
 
-// targets returns the status servers of all servers of the store.
+// targets returns the addresses of the status listeners of all servers of the store.
 func (w *watch) targets(ctx context.Context) (hosts []string, err error) {
 	hosts = []string{}
 	if w.part == nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// openStore opens the store that the key store names: a folder, with a cache of so many
-// bytes (zero: a small one), or a cluster.
+// openStore opens the configured store: a folder or an HBase cluster. cache is the size
+// in bytes of a folder's block cache; zero means a small one.
 func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purpose, cache int64) (table.Store, error) {
 	if c.Store == "" {
 		return nil, &config.Error{Text: "no store given: say --store FOLDER or --store hbase://ZK1,ZK2:2181/PREFIX"}
@@ -38,31 +38,31 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purp
 	return lsm.Open(o)
 }
 
-// directoryStore is an open store with the partition in it.
+// directoryStore is an open store with its partition.
 type directoryStore struct {
 	*partition.Partition
 	store table.Store
 	guard *wallclock.Guard
 }
 
-// purpose states what a store is opened for.
+// purpose says what a store is opened for.
 type purpose int
 
 const (
-	reading  purpose = iota // without writing
-	changing                // to write, if there is a directory
+	reading  purpose = iota // only to read
+	changing                // to write, if a directory exists
 	serving                 // like changing, with large caches
-	filling                 // to write, creating a directory if there is none
-	founding                // like filling, to be served
+	filling                 // to write; a directory is created if none exists
+	founding                // like filling, with the caches of serving
 )
 
-// creates reports whether to create a directory if there is none.
+// creates reports whether a directory is created if none exists.
 func (u purpose) creates() bool { return u >= filling }
 
-// serves reports whether a server will run.
+// serves reports whether a server will use the store.
 func (u purpose) serves() bool { return u == serving || u == founding }
 
-// openPartition opens the directory in a store.
+// openPartition opens the configured store and its partition.
 func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use purpose, change ...func(*txn.Options)) (*directoryStore, error) {
 	made, err := storeThere(c, use)
 	if err != nil {
@@ -106,11 +106,11 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 	return &directoryStore{p, s, guard}, nil
 }
 
-// storeThere reports whether a store exists. It prevents creating one by mistake, or
-// among other files.
+// storeThere reports whether a store exists. It returns an error if the store would be
+// created by mistake or among other files.
 func storeThere(c *config.Config, use purpose) (bool, error) {
 	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
-		return true, nil // opening it reports errors
+		return true, nil // openStore reports errors of the store
 	}
 	is, err := lsm.Exists(c.Store)
 	if err == nil && !is && !use.creates() {
@@ -121,9 +121,9 @@ func storeThere(c *config.Config, use purpose) (bool, error) {
 
 var errNoStore = errors.New("no store there: 'ldapd import' makes one, and so does 'ldapd serve --create'")
 
-// caches divides the configured size between the cache of entries and an embedded store's
-// block cache, which serves everything else. Commands that read everything once use the
-// store's small default block cache.
+// caches divides the configured size between the cache of entries and an embedded
+// store's block cache, which caches all other data. A command that reads everything
+// once uses the store's small default block cache.
 func caches(c *config.Config, use purpose) (entries, blocks int64) {
 	size := c.Cache
 	if size == 0 {

@@ -12,16 +12,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/status"
 )
 
-// A supervisor reports to the service manager that started the process: systemd, through
-// sd_notify(3). Without one nothing is sent.
+// A supervisor reports to the service manager that started the process: systemd,
+// through sd_notify(3). If no service manager started the process, it sends nothing.
 type supervisor struct {
 	health *status.Health
 	log    *slog.Logger
-	said   string // last status sent
+	said   string // the last status that was sent
 }
 
-// ready reports that clients can connect. Until ctx ends it then reports that the process
-// is live. A service manager restarts a process that stays silent for long.
+// ready reports that clients can connect. Then it reports periodically that the process
+// is live, until ctx ends. A service manager restarts a process that sends no report
+// for long.
 func (s *supervisor) ready(ctx context.Context, urls []string) {
 	s.said = "serving " + strings.Join(urls, " ")
 	s.tell(daemon.SdNotifyReady, "STATUS="+s.said)
@@ -44,7 +45,8 @@ func (s *supervisor) ready(ctx context.Context, urls []string) {
 	}
 }
 
-// look reports that the process is live, if it is, and its status, if that has changed.
+// look reports that the process is live, if it is, and its status if the status has
+// changed.
 func (s *supervisor) look(serving string) {
 	text := serving
 	if why := s.health.Ready(true); len(why) > 0 {
@@ -59,7 +61,7 @@ func (s *supervisor) look(serving string) {
 	}
 }
 
-// stopping reports that the process ends.
+// stopping reports that the process is stopping.
 func (s *supervisor) stopping() { s.tell(daemon.SdNotifyStopping, "STATUS=stopping") }
 
 func (s *supervisor) tell(lines ...string) {

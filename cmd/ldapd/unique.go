@@ -38,7 +38,7 @@ Without attributes, list what is unique. --end ends it.`,
 	return c
 }
 
-// uniqueArgs are the arguments beside the configuration.
+// uniqueArgs are the arguments of the command besides the configuration.
 type uniqueArgs struct {
 	Attributes []string
 	Base       string
@@ -74,7 +74,7 @@ func listUnique(ctx context.Context, w *work) error {
 		base, err := s.Name(ctx, u.Base)
 		where := "everywhere"
 		switch {
-		case err != nil: // it names nothing any more, and contains nothing
+		case err != nil: // the base entry was deleted, and the scope is empty
 			where = "below an entry that is gone: " + u.Base.String()
 		case u.Base != entry.Root:
 			where = "from " + base.String() + " down"
@@ -84,8 +84,8 @@ func listUnique(ctx context.Context, w *work) error {
 	return nil
 }
 
-// baseID returns the id of the entry in --base. Without one it is above all naming
-// contexts.
+// baseID returns the id of the entry that --base names. If base is "", it returns the
+// root, which is above all naming contexts.
 func baseID(ctx context.Context, p *partition.Partition, base string) (entry.ID, error) {
 	if base == "" {
 		return entry.Root, nil

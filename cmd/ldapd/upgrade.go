@@ -28,7 +28,7 @@ wanted; afterwards older versions refuse the store. Servers go on serving meanwh
 	return c
 }
 
-// upgradeArgs are the arguments beside the configuration.
+// upgradeArgs are the arguments of the command besides the configuration.
 type upgradeArgs struct{ Dry bool }
 
 var upgradeJob = job[upgradeArgs]{"upgrade", upgrade}

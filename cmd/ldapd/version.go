@@ -20,12 +20,12 @@ func (m *Main) versionCommand() *cobra.Command {
 	}
 }
 
-// built is the version that the Makefile sets: the tag, or the commit and its distance
-// from a tag.
+// built is the version that the Makefile sets: a tag, or a commit and its distance from
+// a tag.
 var built string
 
-// version returns the version of this binary: the Makefile's, the module's, or the commit
-// of the work tree that it was built from.
+// version returns the version of this binary: that of the Makefile, that of the module,
+// or the commit of the work tree from which the binary was built.
 func version() string {
 	if built != "" {
 		return built

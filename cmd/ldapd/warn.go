@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// warn logs what a configuration lacks, or exposes.
+// warn logs warnings about what a configuration lacks or exposes.
 func warn(c *config.Config, log *slog.Logger) {
 	if c.Admin.Password == "" {
 		log.Warn("there is no administrator, so nobody can write: make a password hash with 'ldapd passwd' and configure it as admin.password-hash or put it into a file named by admin.password-file", "admin.dn", c.Admin.DN)
@@ -32,7 +32,7 @@ func warnOpen(p *partition.Partition, log *slog.Logger) {
 	}
 }
 
-// warnReadable logs a warning if others can read a file with passwords or hashes.
+// warnReadable logs a warning if other users can read a file with passwords or hashes.
 func warnReadable(name string, log *slog.Logger) {
 	if info, err := os.Stat(name); err == nil && readableByOthers(info) {
 		log.Warn("others can read a file with a password: chmod 600", "file", name, "mode", info.Mode().Perm().String())
@@ -43,7 +43,7 @@ func readableByOthers(info fs.FileInfo) bool {
 	return info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0
 }
 
-// sayReadable writes a warning to w if out is a file that others can read.
+// sayReadable writes a warning to w if out is a file that other users can read.
 func sayReadable(out, w io.Writer) {
 	f, ok := out.(*os.File)
 	if !ok {
@@ -54,8 +54,8 @@ func sayReadable(out, w io.Writer) {
 	}
 }
 
-// warnClear logs a warning if passwords cross the network in clear, or if clients on
-// other machines cannot bind with one.
+// warnClear logs a warning if passwords cross the network unencrypted, or if clients on
+// other machines cannot bind with a password.
 func warnClear(c *config.Config, log *slog.Logger) {
 	for _, l := range c.Listen {
 		u, err := url.Parse(l)
