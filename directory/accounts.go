@@ -27,7 +27,8 @@ type Accounts struct {
 	s *Session
 }
 
-// NewAccounts returns the accounts of a partition. By is the author of changes.
+// NewAccounts returns the accounts of a partition. By is the name of the author of the
+// changes that the methods make.
 func NewAccounts(p *partition.Partition, by string) (*Accounts, error) {
 	d, err := New(p, Options{})
 	if err != nil {
@@ -43,8 +44,8 @@ func (a *Accounts) Close() { a.d.Close() }
 
 // An AccountReport describes the state of an account.
 type AccountReport struct {
-	Policy *account.Policy // nil: none
-	Why    string          // that policy applies
+	Policy *account.Policy // nil: the account has no policy
+	Why    string          // why Policy applies
 	State  account.State
 	Lock   account.Lock
 
@@ -126,7 +127,8 @@ func (a *Accounts) StartTOTP(ctx context.Context, name dn.DN, issuer string) (st
 	return key.URL(), err
 }
 
-// EndTOTP removes the secret, so that the account's password needs no code any more.
+// EndTOTP removes the secret for time-based codes, so that the account's password needs
+// no code any more.
 func (a *Accounts) EndTOTP(ctx context.Context, name dn.DN) error {
 	return a.modify(ctx, name, true, change(op.ModReplace, "oathTOTPToken"), change(op.ModReplace, "oathSecret"),
 		change(op.ModDelete, "objectClass", "oathTOTPUser", "oathTOTPToken"))
@@ -146,7 +148,7 @@ func (a *Accounts) modify(ctx context.Context, name dn.DN, permissive bool, chan
 	var known []op.Modification
 	for _, c := range changes {
 		if a.d.server.Part.Schema().Attribute(c.Description) == nil && len(c.Values) == 0 {
-			continue // the entry can have no such values
+			continue // the schema lacks the attribute, so there is nothing to remove
 		}
 		known = append(known, c)
 	}

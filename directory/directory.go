@@ -1,22 +1,22 @@
-// Package directory runs LDAP operations on a partition, in the order that the RFCs
-// prescribe.
+// Package directory runs LDAP operations on a partition. It performs the steps of an
+// operation in the order that the RFCs prescribe.
 //
-// A [Directory] serves one partition. A client's connection is a [Session], which knows
-// who is bound. [Session.Serve] takes one request, sends its entries and references to a
-// sink, and ends it with one result. An operation
+// A [Directory] serves one partition. A client's connection is a [Session], which records
+// who is bound. [Session.Serve] runs one request, sends entries and references to a sink,
+// and ends with one result. An operation
 //
-//  1. reads its controls (an unknown critical one ends it),
-//  2. parses the name, and stops at a referral above it unless ManageDsaIT is set
+//  1. reads its controls, and fails if a critical control is unknown,
+//  2. parses the name, and stops at a referral above the name unless ManageDsaIT is set
 //     (RFC 3296),
-//  3. checks that the requester may do it,
+//  3. checks that the requester may perform the operation,
 //  4. runs on one snapshot, or in one transaction,
-//  5. has its errors mapped to a result code by one function, ToResult.
+//  5. turns an error into a result code by one function, ToResult.
 //
-// The root DSE, the subschema entry and the computed attributes, such as entryDN,
-// subschemaSubentry, hasSubordinates and numSubordinates, are made here.
+// The packages below directory make the root DSE, the subschema entry and the computed
+// attributes, such as entryDN, subschemaSubentry, hasSubordinates and numSubordinates.
 //
-// Package judge applies the access rules. The administrator, who is configured and needs
-// no entry, is above them.
+// Package judge applies the access rules. The rules do not restrict the administrator,
+// whose name is configured and needs no entry.
 package directory
 
 import (
@@ -31,7 +31,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Directory runs operations on a partition. It does not own it.
+// Directory runs operations on a partition. Closing the Directory leaves the partition
+// open.
 type Directory struct {
 	server *request.Server
 	lists  *search.Lists // orders of sorted searches, for their next pages
@@ -48,20 +49,20 @@ func New(p *partition.Partition, o Options) (*Directory, error) {
 	return &Directory{server: s, lists: search.NewLists(), pool: sync.Pool{New: func() any { return request.New(s) }}}, nil
 }
 
-// Close ends background work. Sessions must be closed before.
+// Close ends background work. The caller must close all sessions first.
 func (d *Directory) Close() { d.server.Close() }
 
 // Admin returns the administrator's DN as currently configured.
 func (d *Directory) Admin() string { return d.server.Settings().Options.Admin }
 
 // Reconfigure replaces the options of a directory that is serving. Operations that begin
-// afterwards follow the new ones; sessions stay bound. Secret, Passwords, Log, Access,
-// Metrics, Health, Observers, Extensions and Version keep their values. It fails as [New]
-// does, and then changes nothing.
+// afterwards use the new options. Sessions stay bound. Secret, Passwords, Log, Access,
+// Metrics, Health, Observers, Extensions and Version keep their values. Reconfigure fails
+// in the cases in which [New] fails, and then changes nothing.
 func (d *Directory) Reconfigure(o Options) error { return d.server.Reconfigure(o) }
 
-// Session is one client's connection. Serve may be called concurrently, except that a
-// Bind runs alone (RFC 4511, 4.2.1): package server ensures that.
+// Session is one client's connection. Callers may call Serve concurrently, except that a
+// Bind must run alone (RFC 4511, 4.2.1). Package server ensures this.
 type Session struct {
 	d *Directory
 	s *request.Session
@@ -98,14 +99,15 @@ func (s *Session) StartTLS() *op.Result {
 func (s *Session) Name() string { return s.s.Name() }
 
 // Outstanding returns how many operations the session's client may have running at once.
-// Zero means that it has no limit of its own.
+// Zero means that the configured limits set no number for this client.
 func (s *Session) Outstanding() int { return s.d.server.LimitsOf(s.s.Who.Load()).Outstanding }
 
 // Answered records a request that the connection itself has answered: Cancel, StartTLS,
 // or one that it refused.
 func (s *Session) Answered(m *op.Message, r *op.Response) { s.d.server.Answered(s.s, m, &r.Result) }
 
-// Serve runs one operation and sends its answers. It returns after it has called Done.
+// Serve runs one operation and sends its answers. Serve returns after it has called the
+// sink's Done.
 func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 	req := s.d.pool.Get().(*request.Request)
 	req.Begin(s.s, m.ID)

@@ -16,7 +16,8 @@ import (
 )
 
 // Operations returns an observer that writes a line of the access log for every
-// operation. A line contains no values: it shows only the shape of a filter.
+// operation. A line contains no attribute values. For a filter, the line contains only
+// the filter's shape.
 func Operations(log *slog.Logger) monitor.Observer {
 	return func(o *monitor.Observation) {
 		log.LogAttrs(context.Background(), slog.LevelInfo, o.Operation().String(), describe(o)...)
@@ -97,8 +98,8 @@ func Disconnect(log *slog.Logger, conn uint64, who string) {
 	}
 }
 
-// BindFailed logs a bind with wrong credentials. The address comes first, so that a
-// program that parses the line cannot mistake data from the client for it.
+// BindFailed logs a bind with wrong credentials. It writes the address first, so that a
+// program that parses the line cannot mistake data from the client for the address.
 func BindFailed(log *slog.Logger, conn uint64, from string, r *op.Bind) {
 	if host, _, err := net.SplitHostPort(from); err == nil {
 		from = host
@@ -189,8 +190,8 @@ func appendRequest(attrs []slog.Attr, r op.Request) []slog.Attr {
 	return attrs
 }
 
-// changed returns the attributes that a modify changes: "+member", "-mail", "=sn",
-// "#uidNumber".
+// changed returns the attributes that a modify changes, each with a sign for the kind of
+// change: "+member", "-mail", "=sn", "#uidNumber".
 func changed(r *op.Modify) []string {
 	names := make([]string, len(r.Changes))
 	for i := range r.Changes {

@@ -88,7 +88,7 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 	case t == req.Known.AccessRule:
 		return compareRules(ctx, req, at, t, r.Value)
 	case slices.Contains(req.Known.Computed, t):
-		// It compares only with what the requester may be shown of other entries.
+		// show.Computed returns only what the requester may be shown of other entries.
 		values, err := show.Computed(ctx, req, t, at)
 		if err != nil {
 			return false, err
@@ -106,9 +106,10 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 	return own, err
 }
 
-// verifyPassword compares with a password as a bind does, through the same gate: a
-// failure counts, and the password of an account that cannot be used does not match. The
-// requester needs the right to compare userPassword, given by its name.
+// verifyPassword compares an assertion with a password as a bind does, through package
+// gate: a mismatch counts as a failure, and no password matches for an account that
+// cannot be used. The requester needs the right to compare userPassword, granted by a
+// rule that names userPassword.
 func verifyPassword(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (bool, error) {
 	refused := op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())
 	if t != req.Known.UserPassword || options != "" || req.IsPast() || req.Judge.Free() {
@@ -131,7 +132,7 @@ func verifyPassword(ctx context.Context, req *request.Request, at partition.Loca
 	return v == account.Right, err
 }
 
-// compareRules compares with the access rules that are stored at an entry.
+// compareRules compares an assertion with the access rules that are stored at an entry.
 func compareRules(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, assertion []byte) (bool, error) {
 	e, err := req.Snapshot.Some(ctx, at.ID, append([]*schema.AttributeType{req.Known.ObjectClass}, req.Judge.LooksAt()...))
 	if err != nil || e == nil {
@@ -144,8 +145,8 @@ func compareRules(ctx context.Context, req *request.Request, at partition.Locate
 	return compareValues(t, rules, assertion)
 }
 
-// compareSecret compares with the stored values of a secret, byte for byte: a hash does
-// not match its password.
+// compareSecret compares an assertion with the stored values of a secret, byte for byte.
+// A password therefore does not match its hash.
 func compareSecret(ctx context.Context, req *request.Request, id entry.ID, t *schema.AttributeType, options string, assertion []byte) (bool, error) {
 	secrets, err := req.Snapshot.Secrets(ctx, id)
 	if err != nil {
@@ -160,8 +161,8 @@ func compareSecret(ctx context.Context, req *request.Request, id entry.ID, t *sc
 	return compareValues(t, values, assertion)
 }
 
-// compareValues compares as RFC 4511 requires, for values that the partition does not
-// store.
+// compareValues compares an assertion with values as RFC 4511 requires. It serves the
+// values that Snapshot.Compare cannot compare.
 func compareValues(t *schema.AttributeType, values [][]byte, assertion []byte) (bool, error) {
 	switch {
 	case t.Equality == nil:
@@ -181,8 +182,8 @@ func compareValues(t *schema.AttributeType, values [][]byte, assertion []byte) (
 	return false, nil
 }
 
-// compareShared compares with the values that an entry has from collections. Has is false
-// if it has none of the type.
+// compareShared compares an assertion with the collective values of an entry. Has is
+// false if the entry has no collective value of the type.
 func compareShared(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (holds, has bool, err error) {
 	if len(t.Shared()) == 0 {
 		return false, false, nil
@@ -212,8 +213,8 @@ func compareShared(ctx context.Context, req *request.Request, at partition.Locat
 	return holds, true, err
 }
 
-// mayCompare refuses a comparison with values that the requester may not compare with.
-// The answer does not depend on whether the entry has the value.
+// mayCompare returns an error if the requester may not compare with the asserted value.
+// The error does not depend on whether the entry has the value.
 func mayCompare(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, r *op.Compare) error {
 	if req.Judge.ReadsAll() {
 		return nil

@@ -57,7 +57,8 @@ func boundBy(r *op.Bind) string {
 	return "simple"
 }
 
-// refusal returns what a mechanism sends beside the result when the password is wrong.
+// refusal returns the SASL credentials of the response to a bind with a wrong password:
+// the error message of SCRAM, or nil for other mechanisms.
 func refusal(r *op.Bind) []byte {
 	if r.SASL && auth.IsScram(strings.TrimSuffix(r.Mechanism, auth.Plus)) {
 		return []byte(auth.InvalidProof)
@@ -66,8 +67,8 @@ func refusal(r *op.Bind) []byte {
 }
 
 // mayBind returns the error of a wrong password if the access rules do not let an
-// identity bind on this connection. Rules are about entries, so an identity without one
-// may bind.
+// identity bind on this connection. Rules apply to entries, so an identity without an
+// entry may bind.
 func mayBind(ctx context.Context, req *request.Request, who *settings.Identity) error {
 	if who.IsAdmin() || !who.HasEntry() {
 		return nil
@@ -83,8 +84,8 @@ func mayBind(ctx context.Context, req *request.Request, who *settings.Identity) 
 	return err
 }
 
-// judgeOf returns the judge of an identity's requests on this connection. It judges by
-// the newest state, which the request reads.
+// judgeOf returns the Judge for an identity's requests on this connection. The Judge uses
+// the rules of the newest state, which the request reads.
 func judgeOf(ctx context.Context, req *request.Request, who *settings.Identity) (*judge.Judge, error) {
 	p, err := req.ProgramOf(ctx, req.Snapshot, who)
 	j := &judge.Judge{}
@@ -125,10 +126,10 @@ func simple(ctx context.Context, req *request.Request, r *op.Bind) (*settings.Id
 	return verify(ctx, req, who, r.Name, r.Password)
 }
 
-// verify returns who if the password is theirs. Three cases get the same answer after the
-// same amount of work: no such identity, a missing or wrong password, and an account that
-// may not be used. The password of an unusable account is not verified. Asked is the name
-// that the client sent.
+// verify returns who if password is the password of who. Three cases have the same answer
+// after the same amount of work: the identity does not exist, the password is missing or
+// wrong, or the account may not be used. The password of an unusable account is not
+// verified. Asked is the name that the client sent.
 func verify(ctx context.Context, req *request.Request, who *settings.Identity, asked string, password []byte) (*settings.Identity, error) {
 	a, err := gate.Open(ctx, req, who, asked)
 	if err != nil {

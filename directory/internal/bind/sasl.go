@@ -19,11 +19,12 @@ import (
 // A mechanism is a SASL mechanism (RFC 4422) that the server offers.
 type mechanism struct {
 	name string
-	// usable returns why the mechanism cannot be used on this connection, or nil if it
-	// can.
+	// usable returns nil if this connection can use the mechanism, and otherwise the
+	// reason why it cannot.
 	usable func(req *request.Request) error
-	// begin takes the client's first message. It returns the authenticated identity, or
-	// an error, or the result of proceed if the client has to send more.
+	// begin reads the client's first message. It returns the authenticated identity or an
+	// error. If the client must send another message, begin returns the result of
+	// proceed.
 	begin func(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error)
 }
 
@@ -47,8 +48,9 @@ func mechanisms(req *request.Request) (ms []mechanism) {
 	return ms
 }
 
-// sasl takes one message of a SASL exchange. Each message of an exchange names the
-// mechanism. A message for another one, or a bind of another kind, abandons the exchange.
+// sasl handles one message of a SASL exchange. Each message names the mechanism of its
+// exchange. A message that names another mechanism, or a bind that is not SASL, abandons
+// the exchange.
 func sasl(ctx context.Context, req *request.Request, r *op.Bind, x *request.Exchange) (*settings.Identity, error) {
 	m := mechanismNamed(req, r.Mechanism)
 	if m == nil {
@@ -69,8 +71,8 @@ func step(ctx context.Context, req *request.Request, m *mechanism, message []byt
 		return x.Next(ctx, req, message)
 	}
 	if message == nil && m.name != "EXTERNAL" {
-		// In all other mechanisms the client begins; this one expects a challenge (RFC
-		// 4422, 3).
+		// In every mechanism except EXTERNAL, the client sends the first message. A
+		// client that sends none expects a challenge (RFC 4422, 3).
 		return nil, proceed(req, m.name, nil, m.begin)
 	}
 	return m.begin(ctx, req, message)
@@ -86,7 +88,8 @@ func mechanismNamed(req *request.Request, name string) *mechanism {
 	return nil
 }
 
-// UsableMechanisms returns the mechanisms that this connection can use now.
+// UsableMechanisms returns the names of the mechanisms that the request's connection can
+// use now.
 func UsableMechanisms(req *request.Request) (names []string) {
 	all := mechanisms(req)
 	for i := range all {
@@ -97,7 +100,7 @@ func UsableMechanisms(req *request.Request) (names []string) {
 	return names
 }
 
-// proceed asks the client for its next message.
+// proceed sends a challenge to the client. Next will handle the client's next message.
 func proceed(req *request.Request, mechanism string, challenge []byte, next func(context.Context, *request.Request, []byte) (*settings.Identity, error)) error {
 	req.Session.Exchange = &request.Exchange{Mechanism: mechanism, Next: next}
 	req.Response.SASLCredentials = challenge
@@ -105,7 +108,8 @@ func proceed(req *request.Request, mechanism string, challenge []byte, next func
 }
 
 // actAs returns the identity that an authenticated client wants to act as (RFC 4513,
-// 5.2.1.8). Neither the client's account nor that one may be disabled.
+// 5.2.1.8). It returns an error if the client's account or the account of that identity
+// is disabled.
 func actAs(ctx context.Context, req *request.Request, mechanism string, who *settings.Identity, authzID string) (*settings.Identity, error) {
 	if err := identify.Enabled(ctx, req, who, errCredentials); err != nil {
 		return nil, err
@@ -136,8 +140,8 @@ func wanted(ctx context.Context, req *request.Request, who *settings.Identity, a
 	return other, mayActAs(ctx, req, who, other)
 }
 
-// mayActAs refuses an identity that may not bind, or may not act as the other one. The
-// latter takes the proxy right on the other's entry.
+// mayActAs returns an error if who may not bind, or may not act as other. To act as
+// other, who needs the proxy right on the entry of other.
 func mayActAs(ctx context.Context, req *request.Request, who, other *settings.Identity) error {
 	if err := mayBind(ctx, req, who); err != nil {
 		return err
@@ -149,8 +153,8 @@ func mayActAs(ctx context.Context, req *request.Request, who, other *settings.Id
 	return identify.MayAssume(ctx, j, other, errCredentials)
 }
 
-// isName reports whether an authorization identity is the DN of who. The DN need not be
-// that of an entry.
+// isName reports whether an authorization identity is the DN of who. An entry with this
+// DN need not exist.
 func isName(req *request.Request, who *settings.Identity, authzID string) bool {
 	kind, name, _ := strings.Cut(authzID, ":")
 	if !strings.EqualFold(kind, "dn") {
@@ -161,7 +165,8 @@ func isName(req *request.Request, who *settings.Identity, authzID string) bool {
 	return err == nil && ownErr == nil && key == own
 }
 
-// named returns the identity with a name that a client claimed, or nil if there is none.
+// named returns the identity that a client claimed by name, or nil if the name leads to
+// no identity.
 func named(ctx context.Context, req *request.Request, name string) (*settings.Identity, error) {
 	who, err := identify.AuthzID(ctx, req, name)
 	if errors.Is(err, identify.ErrNobody) {
@@ -177,7 +182,7 @@ func usablePlain(req *request.Request) error {
 	return password.ErrClear
 }
 
-// bindPlain is the mechanism PLAIN (RFC 4616).
+// bindPlain performs a bind with the mechanism PLAIN (RFC 4616).
 func bindPlain(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error) {
 	authzID, name, password, err := auth.ParsePlain(message)
 	if err != nil {
@@ -202,8 +207,8 @@ func usableExternal(req *request.Request) error {
 	return op.Errorf(op.InappropriateAuthentication, "the connection does not identify you: use TLS with a client certificate, or ldapi")
 }
 
-// bindExternal is the mechanism EXTERNAL (RFC 4422, appendix A). The message is the
-// authorization identity, if the client wants one.
+// bindExternal performs a bind with the mechanism EXTERNAL (RFC 4422, appendix A). The
+// message is the authorization identity that the client requests. It may be empty.
 func bindExternal(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error) {
 	s := req.Now()
 	defer s.Close()
@@ -220,8 +225,9 @@ func bindExternal(ctx context.Context, req *request.Request, message []byte) (*s
 	return actAs(ctx, req, "EXTERNAL", who, string(message))
 }
 
-// suffices refuses a bind by one factor if the account needs two. Strong means that the
-// mechanism counts as two factors if the account's policy allows that.
+// suffices returns an error if the account needs two factors and the bind proves only
+// one. If strong is set, the bind proves two factors, provided that the account's policy
+// counts way as the second.
 func suffices(ctx context.Context, req *request.Request, who *settings.Identity, way string, strong bool) error {
 	if !who.HasEntry() {
 		return nil
@@ -236,10 +242,10 @@ func suffices(ctx context.Context, req *request.Request, who *settings.Identity,
 	return nil
 }
 
-// external returns the identity that the layers below LDAP have authenticated. Configured
-// rules come first. Without a matching rule, a certificate identifies the entry that has
-// its subject's name, and a process on this machine has an identity without an entry.
-// Only a rule can make a client the administrator.
+// external returns the identity that the layers below LDAP have authenticated. It tries
+// the configured rules first. If no rule matches, a certificate identifies the entry that
+// has the name of the certificate's subject, and a process on this machine has an
+// identity without an entry. Only a rule can make a client the administrator.
 func external(ctx context.Context, req *request.Request) (*settings.Identity, error) {
 	names := auth.ExternalNames(req.Session.Channel)
 	if target, ok := auth.Find(req.Server.Settings().Identities, names...); ok {
@@ -263,8 +269,9 @@ func usableBearer(req *request.Request) error {
 	return op.Errorf(op.ConfidentialityRequired, "tokens are not taken in clear: use TLS")
 }
 
-// bindBearer is the mechanism OAUTHBEARER (RFC 7628). A failure takes two steps: the
-// client learns where to get tokens, sends any answer, and is then refused.
+// bindBearer performs a bind with the mechanism OAUTHBEARER (RFC 7628). A failed bind has
+// two steps: the server first sends the address where clients get tokens, and refuses the
+// bind after the client's next message.
 func bindBearer(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error) {
 	authzID, token, err := auth.ParseBearer(message)
 	if err != nil {
@@ -280,8 +287,8 @@ func bindBearer(ctx context.Context, req *request.Request, message []byte) (*set
 		})
 }
 
-// bearer returns the identity that a token belongs to. The token's name is looked up by
-// the identity rules. It is never taken as a DN.
+// bearer returns the identity that a token belongs to. The identity rules map the token's
+// name to the identity. The name is never read as a DN.
 func bearer(ctx context.Context, req *request.Request, authzID, token string) (*settings.Identity, error) {
 	says, err := req.Server.Settings().Tokens.Verify(token)
 	if err != nil {

@@ -28,8 +28,8 @@ func usablePlus(req *request.Request) error {
 type scramming struct {
 	mechanism string
 	conv      *auth.Scram
-	who       *settings.Identity // nil: nobody, but the exchange goes on all the same
-	// The mechanism's base name, and the name and key that the exchange began with.
+	who       *settings.Identity // nil: unknown, but the exchange continues
+	// base is the mechanism's base name. The exchange began with name and key.
 	base, name string
 	key        auth.ScramKey
 }
@@ -55,8 +55,8 @@ func beginScram(mechanism string) func(context.Context, *request.Request, []byte
 	}
 }
 
-// finish takes the client's proof. It reads the key again, because the password may have
-// changed since the exchange began.
+// finish handles the message with the client's proof. It reads the key again, because the
+// password may have changed since the exchange began.
 func (x *scramming) finish(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error) {
 	s := req.Now()
 	defer s.Close()
@@ -90,7 +90,8 @@ func (x *scramming) finish(ctx context.Context, req *request.Request, message []
 	return nil, err
 }
 
-// verify verifies a proof, and that the key is the one that the exchange began with.
+// verify verifies a proof. The proof is a mismatch unless the identity and the key are
+// still those with which the exchange began.
 func (x *scramming) verify(who *settings.Identity, key auth.ScramKey, message []byte) (account.Match, []byte, error) {
 	answer, done, err := x.conv.Step(message)
 	switch {
@@ -105,8 +106,8 @@ func (x *scramming) verify(who *settings.Identity, key auth.ScramKey, message []
 	return account.Fits, answer, nil
 }
 
-// scramFailure returns the bind's error, and adds SCRAM's own error message to the
-// response.
+// scramFailure returns the error of the bind. If err is auth.ErrProof, scramFailure adds
+// SCRAM's error message to the response.
 func scramFailure(req *request.Request, answer []byte, err error) error {
 	if errors.Is(err, auth.ErrProof) {
 		req.Response.SASLCredentials = answer
@@ -115,8 +116,9 @@ func scramFailure(req *request.Request, answer []byte, err error) error {
 	return err
 }
 
-// scramKey returns the identity with a name, and its key. If there is no such identity,
-// or it has no key, the key is a fake one.
+// scramKey returns the identity with a name, and the identity's key. If no identity has
+// the name, or if the identity has no key, scramKey returns a nil identity and a fake
+// key.
 func scramKey(ctx context.Context, req *request.Request, mechanism, name string) (*settings.Identity, auth.ScramKey, error) {
 	s := req.Now()
 	defer s.Close()
@@ -134,9 +136,9 @@ func scramKey(ctx context.Context, req *request.Request, mechanism, name string)
 	return nil, auth.FakeScramKey(mechanism, req.Server.Settings().Secret, canonical(req, id)), nil
 }
 
-// storedKey returns the key of an account. An account that needs a second factor has
-// none. For an account that cannot be used it returns a key that no proof fits, with the
-// salt and iteration count of the stored one.
+// storedKey returns the key of an account. It returns no key for an account that needs a
+// second factor. For an account that cannot be used, it returns a key that no proof fits,
+// with the salt and iteration count of the stored key.
 func storedKey(ctx context.Context, req *request.Request, who *settings.Identity, asked, mechanism string) (k auth.ScramKey, ok bool, err error) {
 	if who.Admin {
 		k, ok = findKey(req.Server.Settings().AdminKeys, mechanism)
@@ -152,8 +154,8 @@ func storedKey(ctx context.Context, req *request.Request, who *settings.Identity
 	return k, ok, nil
 }
 
-// keyIn finds the key for a mechanism: one that the server derived, or one that a client
-// stored in authPassword (RFC 5803).
+// keyIn returns the key for a mechanism from the secrets of an account. The key is one
+// that the server derived, or one that a client stored in authPassword (RFC 5803).
 func keyIn(req *request.Request, secrets []entry.Attribute, mechanism string) (k auth.ScramKey, ok bool) {
 	for i := range secrets {
 		if t := secrets[i].Type; t != req.Known.ScramKey && t != req.Known.AuthPassword {
@@ -176,8 +178,8 @@ func findKey(stored [][]byte, mechanism string) (k auth.ScramKey, ok bool) {
 }
 
 // canonical returns the same text for all spellings of a name that would lead to the same
-// entry. Names without an entry thus get the same salt in every spelling, as real ones
-// do.
+// entry. A name without an entry thus has the same salt in every spelling, as the name of
+// an entry has.
 func canonical(req *request.Request, name string) string {
 	if text, ok := strings.CutPrefix(name, "dn:"); ok {
 		if key, err := req.Parse(text); err == nil {

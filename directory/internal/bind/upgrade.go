@@ -15,9 +15,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// upgrade runs in the background after a successful bind. If the password is stored in a
-// fast scheme, it stores it in the default one. It also derives missing SCRAM keys, and
-// removes the keys of mechanisms that are no longer offered.
+// upgrade starts work in the background after a successful bind. If the password is
+// stored in a fast scheme, the work stores the password in the default scheme. The work
+// also derives missing SCRAM keys, and removes the keys of mechanisms that are no longer
+// offered.
 func upgrade(req *request.Request, who *settings.Identity, secrets []entry.Attribute, stored, clear []byte) {
 	d := req.Server
 	if !d.Settings().UpgradePasswords || who.Admin || auth.Slow(stored) && hasKeys(req, secrets) && !hasSpareKeys(req, secrets) {

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Roles of administrative points (X.501, 14.3). A specific area ends the areas around it.
-// An inner area does not.
+// The OIDs of roles of administrative points (X.501, 14.3). The collections of outer
+// areas have no effect in a specific area. In an inner area, they do.
 var (
 	specificAreas = []string{"2.5.23.1", "2.5.23.5"} // autonomousArea, collectiveAttributeSpecificArea
 	areaNames     = map[string]string{
@@ -29,17 +29,19 @@ var (
 	}
 )
 
-// A Set is the collective attribute subentries of one revision (RFC 3671), by name.
+// A Set contains the collections of the collective attribute subentries of one revision
+// (RFC 3671), sorted by the subentries' names.
 type Set struct {
 	at    *partition.Snapshot
 	known *known.Elements
 	all   []*collection
-	// failed is the error of a filter's test. The test itself cannot return it.
+	// failed is the error of a test that Rewrite made. Tests of filters cannot return
+	// errors.
 	failed error
 }
 
 // A collection is the set of entries that one subtree specification of a subentry
-// selects, and the attributes that they share.
+// selects, and the attributes that these entries share.
 type collection struct {
 	subentry   string
 	point      []dn.Norm // the administrative point
@@ -47,8 +49,8 @@ type collection struct {
 	attributes []entry.Attribute
 }
 
-// Collect reads the collective attribute subentries. It returns nil if there are none,
-// after as little work as looking for referrals takes.
+// Collect reads the collective attribute subentries. If there are none, Collect returns
+// nil, after no more work than a check for referrals.
 func Collect(ctx context.Context, req *request.Request) (*Set, error) {
 	if has, err := req.Snapshot.HasClass(ctx, req.Known.CollectiveSubentry); err != nil || !has {
 		return nil, err
@@ -67,7 +69,7 @@ func Collect(ctx context.Context, req *request.Request) (*Set, error) {
 	return c, nil
 }
 
-// add adds a subentry. A subentry has no effect if its superior is no administrative
+// add adds a subentry. A subentry has no effect if its superior is not an administrative
 // point for collective attributes (RFC 3672, 2).
 func (c *Set) add(ctx context.Context, found *partition.Result) error {
 	name, err := found.Name.DN()
@@ -98,7 +100,8 @@ func (c *Set) add(ctx context.Context, found *partition.Result) error {
 	return nil
 }
 
-// roles returns the OIDs of an entry's administrative roles that matter here.
+// roles returns the OIDs of those administrative roles of an entry that concern
+// collective attributes.
 func (c *Set) roles(ctx context.Context, name dn.DN) ([]string, error) {
 	at, err := c.at.Find(ctx, name)
 	if request.IsMissing(err) {
@@ -124,8 +127,9 @@ func (c *Set) roles(ctx context.Context, name dn.DN) ([]string, error) {
 	return roles, nil
 }
 
-// of returns the collections that an entry is in. The nearest specific area above the
-// entry hides the collections of areas further out.
+// of returns the collections that an entry belongs to. The nearest specific area that
+// contains the entry hides the collections of the areas around it. Is reports whether the
+// entry has an object class.
 func (c *Set) of(ctx context.Context, name dn.DN, is func(class string) bool) ([]*collection, error) {
 	if is("subentry") {
 		return nil, nil
@@ -147,7 +151,8 @@ func (c *Set) of(ctx context.Context, name dn.DN, is func(class string) bool) ([
 	return slices.DeleteFunc(in, func(one *collection) bool { return len(one.point) < area }), err
 }
 
-// area returns the number of RDNs in the name of the nearest specific area's point.
+// area returns the number of RDNs in the name of the nearest specific area's
+// administrative point, or 0 if no specific area contains the name.
 func (c *Set) area(ctx context.Context, name dn.DN) (int, error) {
 	for ; len(name) > 0; name = name.Parent() {
 		roles, err := c.roles(ctx, name)
@@ -178,7 +183,7 @@ func (c *Set) excludes(exclusions [][]byte, t *schema.AttributeType) bool {
 	})
 }
 
-// Failure returns the error of a filter's test, if any.
+// Failure returns the error of a test that Rewrite made, or nil if no test failed.
 func (c *Set) Failure() error {
 	if c == nil {
 		return nil
@@ -186,8 +191,8 @@ func (c *Set) Failure() error {
 	return c.failed
 }
 
-// Attributes returns an entry's attributes followed by its collective ones. Values of one
-// type from several collections are merged.
+// Attributes returns an entry's attributes followed by the entry's collective attributes.
+// Values of one type from several collections are merged.
 func (c *Set) Attributes(ctx context.Context, found *partition.Result) ([]entry.Attribute, error) {
 	own := found.Entry.Attributes
 	name, err := found.Name.DN()
@@ -212,7 +217,8 @@ func (c *Set) Attributes(ctx context.Context, found *partition.Result) ([]entry.
 	return append(all, entry.Attribute{Type: c.known.CollectiveSubentries, Values: distinct(names)}), nil
 }
 
-// combine adds an attribute to those from index from on, merging values of the same type.
+// combine adds an attribute to all. If an attribute of the same type exists at index from
+// or later, combine merges the values.
 func combine(all []entry.Attribute, from int, a entry.Attribute) []entry.Attribute {
 	for i := from; i < len(all); i++ {
 		if all[i].Type == a.Type && all[i].Options == a.Options {
@@ -235,8 +241,8 @@ func distinct(values [][]byte) [][]byte {
 	return out
 }
 
-// Rewrite makes a test of a collective type also true for the members of each collection
-// whose attributes match it.
+// Rewrite changes every test of a collective type, so that the test is also true for the
+// members of each collection whose attributes match the test.
 func (c *Set) Rewrite(ctx context.Context, f filter.Resolved) filter.Resolved {
 	if c == nil {
 		return f

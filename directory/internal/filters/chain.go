@@ -13,7 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// MaxChain bounds how many entries a chain may have; tests lower it.
+// MaxChain is the largest number of entries that a chain may have. Tests set a smaller
+// number.
 var MaxChain = 10000
 
 // IsChain reports whether f is a member-in-chain test,
@@ -24,8 +25,8 @@ func IsChain(f filter.Filter) bool {
 }
 
 // chainTest replaces a member-in-chain test ([MS-ADTS], 3.1.1.3.1.3.1) by an Or of
-// equality tests: with DN itself, and with every entry on a chain to it that others lead
-// to.
+// equality tests. There is a test for DN itself and for the name of every entry on a
+// chain to DN. Names that no entry has as a value are left out.
 func chainTest(ctx context.Context, req *request.Request, f *filter.Extensible) (filter.Filter, error) {
 	t := req.Schema.Attribute(f.Attribute)
 	if of, _ := membership.Is(req, t); of && req.Known.IsMemberOf != nil && !f.DNAttrs {
@@ -33,7 +34,7 @@ func chainTest(ctx context.Context, req *request.Request, f *filter.Extensible) 
 	}
 	c := &chain{req: req, attribute: f.Attribute, seen: map[string]bool{}}
 	if f.DNAttrs || !holdsNames(req, f.Attribute) || !c.add(f.Value) {
-		return f, nil // Resolve will make it Undefined
+		return f, nil // filter.Resolve makes this test Undefined
 	}
 	names := filter.Or{}
 	for len(c.next) > 0 {
@@ -63,7 +64,7 @@ func holdsNames(req *request.Request, description string) bool {
 type chain struct {
 	req       *request.Request
 	attribute string
-	seen      map[string]bool // keys of names: chains may be circular
+	seen      map[string]bool // keys of names, because chains may be circular
 	next      [][]byte
 	cost      partition.Cost
 }
@@ -72,8 +73,8 @@ func (c *chain) test(name []byte) *filter.Equal {
 	return &filter.Equal{Attribute: c.attribute, Value: name}
 }
 
-// add adds a name to follow, if it is new. It returns false if no value of the attribute
-// can be such a name.
+// add adds a name to follow, unless the name was added before. It returns false if no
+// value of the attribute can equal the name.
 func (c *chain) add(name []byte) bool {
 	t, ok := resolveFilter(c.req, c.test(name)).(*filter.Test)
 	if !ok {
@@ -86,8 +87,9 @@ func (c *chain) add(name []byte) bool {
 	return true
 }
 
-// follow adds the entries that lead to a name, and reports whether there are any. It
-// counts only entries that the requester could find by the attribute.
+// follow adds the names of the entries that have a name as a value, and reports whether
+// there are such entries. It counts only entries that the requester could find by the
+// attribute.
 func (c *chain) follow(ctx context.Context, name []byte) (led bool, err error) {
 	j := &c.req.Judge
 	q := partition.Query{

@@ -1,5 +1,5 @@
-// Package filters turns a client's filter into one that can run. Every filter of a client
-// must pass through here before it runs.
+// Package filters turns a client's filter into a filter that can run. Every filter of a
+// client must pass through this package before it runs.
 package filters
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// Prepare turns a client's filter into one that can run on the state that the request
-// reads. Package filter makes assertions about secret attributes Undefined for every
-// requester. If shared is not nil, tests take collective attributes into account.
+// Prepare turns a client's filter into a filter that can run on the state that the
+// request reads. Package filter makes assertions about secret attributes Undefined for
+// every requester. If shared is not nil, the tests also match collective attributes.
 func Prepare(ctx context.Context, req *request.Request, f filter.Filter, shared *collective.Set) (filter.Resolved, error) {
 	f, err := lookUp(ctx, req, f)
 	if err != nil {
@@ -42,8 +42,8 @@ func relate(ctx context.Context, req *request.Request, f filter.Resolved) (_ fil
 	return r, err
 }
 
-// AsksOthers reports whether a filter depends on entries other than the one tested: by a
-// chain, a group membership, or the existence or number of subordinates.
+// AsksOthers reports whether a filter depends on entries other than the tested entry:
+// through a chain, a group membership, or the existence or number of subordinates.
 func AsksOthers(req *request.Request, f filter.Filter) bool {
 	return AnyPart(f, func(f filter.Filter) bool {
 		if IsChain(f) {
@@ -60,7 +60,7 @@ func AsksOthers(req *request.Request, f filter.Filter) bool {
 	})
 }
 
-// PrepareUnstored turns a client's filter into one for entries that are not stored.
+// PrepareUnstored turns a client's filter into a filter for entries that are not stored.
 func PrepareUnstored(req *request.Request, f filter.Filter) filter.Resolved {
 	return resolveFilter(req, f)
 }
@@ -77,15 +77,16 @@ func PrepareItems(req *request.Request, items []filter.Filter) []*filter.Test {
 	return tests
 }
 
-// resolveFilter resolves a filter by the schema. All filters of clients pass through it.
+// resolveFilter resolves a filter by the schema. All filters of clients pass through
+// resolveFilter.
 func resolveFilter(req *request.Request, f filter.Filter) filter.Resolved {
 	return filter.Resolve(f, req.Schema)
 }
 
-// lookUp replaces tests that depend on other entries than the one tested. (entryDN=X),
-// which no stored attribute can answer, becomes a test of the entryUUID of X. A
+// lookUp replaces tests that depend on entries other than the tested entry. No stored
+// attribute can answer (entryDN=X), so this test becomes a test of the entryUUID of X. A
 // member-in-chain test becomes tests of all names in the chain. Any other filter is
-// returned as it is.
+// returned unchanged.
 func lookUp(ctx context.Context, req *request.Request, f filter.Filter) (filter.Filter, error) {
 	if !needsLookUp(f) {
 		return f, nil
@@ -128,7 +129,7 @@ func isLookedUp(f filter.Filter) bool {
 	return ok && (strings.EqualFold(e.Attribute, "entryDN") || e.Attribute == "1.3.6.1.1.20") || IsChain(f)
 }
 
-// AnyPart reports whether is holds for any of the tests in f.
+// AnyPart reports whether is returns true for any of the tests in f.
 func AnyPart(f filter.Filter, is func(filter.Filter) bool) bool {
 	switch f := f.(type) {
 	case *filter.Not:
@@ -144,7 +145,7 @@ func AnyPart(f filter.Filter, is func(filter.Filter) bool) bool {
 func nameTest(ctx context.Context, req *request.Request, f *filter.Equal) (filter.Filter, error) {
 	name, err := dn.Parse(string(f.Value))
 	if err != nil {
-		return f, nil // Resolve will make it Undefined
+		return f, nil // filter.Resolve makes this test Undefined
 	}
 	at, err := req.Judge.Find(ctx, name)
 	if request.IsMissing(err) {

@@ -16,7 +16,7 @@ import (
 var ErrCredentials = &op.Result{Code: op.InvalidCredentials}
 
 // Locked returns the result of an attempt on a locked account. The client learns no more
-// than after a wrong password, unless the policy says so.
+// than after a wrong password, unless the policy lets the server report the lock.
 func (a *Account) Locked() error {
 	if a.Policy != nil && a.Policy.Tell {
 		tell(a.req, control.PasswordPolicy{Error: kind(account.AccountLocked)})
@@ -66,8 +66,8 @@ func (a *Account) expired() error {
 	return ErrCredentials
 }
 
-// useGrace takes one grace use of an expired password. The uses are counted after this
-// one is published, so several servers together allow no more than the limit.
+// useGrace records one grace use of an expired password. It publishes this use before it
+// counts the uses, so several servers together allow no more than the limit.
 func (a *Account) useGrace(ctx context.Context, now time.Time) error {
 	uses, err := a.ledger.Use(ctx, a.req.Known.Account.GraceUse)
 	if err != nil {
@@ -82,7 +82,8 @@ func (a *Account) useGrace(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// useReset takes one use of a password that was reset, if the policy limits these.
+// useReset records one use of a password that was reset, and refuses the use above the
+// limit. It does nothing if the policy sets no limit.
 func (a *Account) useReset(ctx context.Context) error {
 	if a.Policy == nil || a.Policy.MaxResetUse == 0 {
 		return nil
@@ -94,7 +95,7 @@ func (a *Account) useReset(ctx context.Context) error {
 	return err
 }
 
-// old adds a control that old clients expect without asking for it.
+// old adds a response control that old clients expect without having requested it.
 func (a *Account) old(oid string, value []byte) {
 	if a.Policy != nil && a.Policy.Netscape {
 		a.req.Respond(oid, value)
@@ -113,7 +114,7 @@ func kind(k account.ErrorKind) *int {
 	return &n
 }
 
-// codes are the result codes of policy errors (the draft, 8.2).
+// codes are the result codes of policy errors (draft-behera-ldap-password-policy, 8.2).
 var codes = map[account.ErrorKind]op.Code{
 	account.ModNotAllowed:       op.InsufficientAccessRights,
 	account.MustSupplyOld:       op.InsufficientAccessRights,
@@ -126,7 +127,7 @@ var codes = map[account.ErrorKind]op.Code{
 }
 
 // Refusal returns the result for a policy error, and adds the response control that
-// reports it. It returns other errors unchanged.
+// reports the policy error. It returns other errors unchanged.
 func Refusal(req *request.Request, err error) error {
 	var refused *account.Error
 	if !errors.As(err, &refused) {

@@ -1,5 +1,6 @@
-// Package gate is the only place that verifies the credentials of an account: those of a
-// bind, and the old password of a change. It counts failures by the account's policy.
+// Package gate is the only package that verifies the credentials of an account: the
+// credentials of a bind, and the old password of a password change. It counts failures as
+// the account's policy requires.
 package gate
 
 import (
@@ -21,15 +22,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// An Account is the account whose credentials an attempt is about, in the state that the
-// request reads. An attempt on an unknown identity has an Account too, and runs alike.
+// An Account is the account whose credentials an attempt presents, in the state that the
+// request reads. An attempt on an unknown identity also has an Account, and does the same
+// work.
 type Account struct {
 	Who     *settings.Identity // nil: no such identity
 	Policy  *account.Policy    // nil: there is none
 	State   account.State
 	Secrets []entry.Attribute
 
-	own    *entry.Entry // the entry, if it has yet to be added
+	own    *entry.Entry // of OpenNew: the entry, which is not stored yet
 	req    *request.Request
 	asked  string // the name that the client sent
 	ledger *ledger.Ledger
@@ -67,7 +69,7 @@ func Open(ctx context.Context, req *request.Request, who *settings.Identity, ask
 	return a, a.readState(ctx)
 }
 
-// OpenNew is Open for an entry that has yet to be added.
+// OpenNew is Open for an entry that is not stored yet.
 func OpenNew(ctx context.Context, req *request.Request, name dn.DN, e *entry.Entry) (*Account, error) {
 	a := &Account{req: req, asked: name.String()}
 	var err error
@@ -86,8 +88,7 @@ func (a *Account) Governed() bool { return a.set != nil }
 // Detach releases the state that the account was read from.
 func (a *Account) Detach() { a.req = nil }
 
-// Own returns a function that reads the values of an attribute of the account's own
-// entry.
+// Own returns a function that reads the values of an attribute of the account's entry.
 func (a *Account) Own(ctx context.Context) func(attribute string) []string {
 	e := a.own
 	if e == nil && a.Who.HasEntry() {
@@ -124,12 +125,12 @@ func (a *Account) readState(ctx context.Context) error {
 	return a.readToken(ctx, e)
 }
 
-// Usable reports whether the account may be used, so that credentials can be right at
-// all.
+// Usable reports whether the account may be used. No credentials are right for an account
+// that may not be used.
 func (a *Account) Usable() bool { return a.Who.IsAdmin() || a.Policy.Usable(&a.State, time.Now()) }
 
-// Verify verifies a password, and the code that follows it if the account needs one.
-// Stored is the stored value that the password fits.
+// Verify verifies a password. If the account needs a code, the code must follow the
+// password. Stored is the stored value that the password fits.
 func (a *Account) Verify(ctx context.Context, password []byte) (v account.Verdict, stored []byte, err error) {
 	password, code := a.split(password)
 	t := a.trial(password)
@@ -145,8 +146,8 @@ func (a *Account) Verify(ctx context.Context, password []byte) (v account.Verdic
 	return v, stored, err
 }
 
-// Attempt has t verify one attempt. A server verifies one attempt on an account at a
-// time.
+// Attempt verifies credentials by t. If any policy counts failures, a server verifies one
+// attempt on an account at a time.
 func (a *Account) Attempt(ctx context.Context, t account.Trial) (account.Verdict, error) {
 	if a.set.Counts() {
 		leave, err := a.req.Server.Ledgers.Turns.Enter(ctx, a.req.Session.Channel, a.key())
@@ -169,7 +170,7 @@ func (a *Account) Attempt(ctx context.Context, t account.Trial) (account.Verdict
 	return account.Wrong, t.Wait(ctx)
 }
 
-// refuse takes as long as a failed attempt.
+// refuse refuses an attempt without verifying it. It takes as long as a failed attempt.
 func (a *Account) refuse(ctx context.Context, t account.Trial) (account.Verdict, error) {
 	if err := t.Pretend(ctx); err != nil {
 		return account.Wrong, err
@@ -177,7 +178,8 @@ func (a *Account) refuse(ctx context.Context, t account.Trial) (account.Verdict,
 	return account.Wrong, t.Wait(ctx)
 }
 
-// key identifies the account in attempts, or the requested name if nobody has it.
+// key identifies the account in attempts. If the account has no entry, key returns the
+// requested name.
 func (a *Account) key() string {
 	if a.Who.HasEntry() {
 		return string(a.Who.ID[:])
@@ -199,9 +201,9 @@ func (a *Account) trial(password []byte) account.Trial {
 	}
 }
 
-// Proof returns the trial of credentials other than a password. Verify must be quick. It
-// also runs for an unusable account, so that an unreadable message is refused as such for
-// every account.
+// Proof returns the trial of credentials other than a password. Verify must be quick.
+// Verify also runs for an unusable account, so that an unreadable message has the same
+// result for every account.
 func (a *Account) Proof(verify func() (account.Match, error)) account.Trial {
 	return account.Trial{
 		Verify: func(context.Context) (account.Match, error) { return verify() },
@@ -213,7 +215,7 @@ func (a *Account) Proof(verify func() (account.Match, error)) account.Trial {
 	}
 }
 
-// wait takes as long as recording a failure, if any policy has failures recorded.
+// wait waits as long as the recording of a failure takes, if any policy records failures.
 func (a *Account) wait(ctx context.Context) error {
 	if !a.set.Counts() {
 		return nil
@@ -221,8 +223,8 @@ func (a *Account) wait(ctx context.Context) error {
 	return a.req.Server.Ledgers.Wait(ctx)
 }
 
-// match compares a password with the stored ones: first the current ones, and if none
-// fits, the old ones that the policy ignores.
+// match compares a password with the current passwords. If none fits, match compares the
+// password with the old passwords that the policy ignores.
 func (a *Account) match(ctx context.Context, password []byte) (account.Match, []byte, error) {
 	attempt := a.req.Server.Passwords.Attempt(a.req.Session.Channel, password)
 	for _, v := range a.stored {
@@ -243,7 +245,8 @@ func (a *Account) match(ctx context.Context, password []byte) (account.Match, []
 	return account.Mismatch, nil, a.fail(ctx, &attempt, tried)
 }
 
-// matchOld compares a password with the old ones that the policy ignores.
+// matchOld compares a password with the old passwords that the policy ignores. Tried is
+// the number of old passwords that it compared.
 func (a *Account) matchOld(ctx context.Context, password []byte) (m account.Match, tried int, err error) {
 	if a.Policy == nil || a.Policy.IgnoreOld == 0 || a.req.Known.Account.History == nil {
 		return account.Mismatch, 0, nil
@@ -258,7 +261,7 @@ func (a *Account) matchOld(ctx context.Context, password []byte) (m account.Matc
 		}
 		tried++
 		if ok {
-			m = account.OldMatch // go on, to do the same work
+			m = account.OldMatch // continue, to do the same work as after a mismatch
 		}
 	}
 	if m == account.OldMatch {
@@ -278,8 +281,8 @@ func (a *Account) Pasts() []account.Past {
 	return nil
 }
 
-// fail does the work that a failed attempt has not done yet. It hashed tried old
-// passwords.
+// fail does the work that is left of a failed attempt. The attempt has already hashed as
+// many old passwords as tried says.
 func (a *Account) fail(ctx context.Context, attempt *auth.Attempt, tried int) error {
 	if err := attempt.Fail(ctx); err != nil {
 		return err
@@ -287,8 +290,9 @@ func (a *Account) fail(ctx context.Context, attempt *auth.Attempt, tried int) er
 	return a.more(ctx, attempt, tried)
 }
 
-// more hashes until the count reaches the largest number of old passwords that any policy
-// ignores, so that timing does not reveal whose policy ignores some.
+// more hashes until the number of tried passwords reaches the largest number of old
+// passwords that any policy ignores. Timing thus does not reveal whether the account's
+// policy ignores old passwords.
 func (a *Account) more(ctx context.Context, attempt *auth.Attempt, tried int) error {
 	for range max(0, a.set.IgnoreOld()-tried) {
 		if err := attempt.Again(ctx); err != nil {

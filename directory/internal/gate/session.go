@@ -17,9 +17,10 @@ var ErrEnded = op.Errorf(op.StrongerAuthRequired, "the account that has bound he
 // byPassword are the mechanisms whose sessions end when the password is reset.
 var byPassword = []string{"simple", "plain", "scram-sha-1", "scram-sha-256", "scram-sha-512", "scram-sha-1-plus", "scram-sha-256-plus", "scram-sha-512-plus"}
 
-// Still refuses a request of a session whose account is gone, disabled or expired, or
-// whose password somebody else has reset since the bind. It reads the account only if the
-// entry has changed. The request must read the newest state.
+// Still returns an error if the account of the session is gone, disabled or expired, or
+// if somebody else has reset the account's password since the bind. It reads the account
+// only if the entry has changed since the last check. The request must read the newest
+// state.
 func Still(ctx context.Context, req *request.Request) error {
 	who := req.Session.Who.Load()
 	if !who.HasEntry() || who.IsAdmin() {

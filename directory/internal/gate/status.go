@@ -21,7 +21,7 @@ func At(ctx context.Context, req *request.Request, at partition.Located) (*Accou
 // HasPassword reports whether there is a password to bind with.
 func (a *Account) HasPassword() bool { return len(a.stored) > 0 }
 
-// Lock returns the lock that follows from the account's failures now.
+// Lock returns the lock that results now from the account's failures.
 func (a *Account) Lock() account.Lock {
 	if !a.Policy.Counts() {
 		return account.Lock{}
@@ -30,7 +30,7 @@ func (a *Account) Lock() account.Lock {
 }
 
 // Computed returns the values of an attribute that is computed from failures or policies,
-// for an entry that stores none.
+// for an entry that stores no value of the attribute.
 func (a *Account) Computed(t *schema.AttributeType) [][]byte {
 	k := &a.req.Known.Account
 	lock := a.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// A token generates the codes of an account. It is stored in the classes of OpenLDAP's
+// A token generates the codes of an account. Its entries have the classes of OpenLDAP's
 // slapo-otp: an oathTOTPUser names an oathTOTPToken, which names oathTOTPParams.
 type token struct {
 	account.Generator
@@ -85,7 +85,7 @@ func (a *Account) readParams(ctx context.Context, name string) error {
 	return nil
 }
 
-// entryNamed reads the entry with a name; nil if there is none.
+// entryNamed reads the entry with a name. It returns a nil entry if there is none.
 func (a *Account) entryNamed(ctx context.Context, text string) (at partition.Located, e *entry.Entry, err error) {
 	name, err := dn.Parse(text)
 	if err != nil {
@@ -101,7 +101,7 @@ func (a *Account) entryNamed(ctx context.Context, text string) (at partition.Loc
 	return at, e, err
 }
 
-// first returns the first value of an attribute, nil if there is none.
+// first returns the first value of an attribute, or nil if there is none.
 func (a *Account) first(e *entry.Entry, name string) []byte {
 	t := a.req.Schema.Attribute(name)
 	if t == nil {
@@ -133,7 +133,7 @@ func (a *Account) split(given []byte) (password []byte, code string) {
 }
 
 // withCode verifies the code that follows a password, even if the password is wrong. It
-// marks the code as used if both are right.
+// marks the code as used if the password and the code are right.
 func (a *Account) withCode(ctx context.Context, m account.Match, code string) (account.Match, error) {
 	if a.second == nil {
 		return m, nil

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// StateOf returns the account state in the entry of an identity, and the entry with just
-// the attributes of that state. The administrator, and an identity without an entry, can
-// always be used.
+// StateOf returns the account state in the entry of an identity, and the entry with only
+// the attributes of that state. For the administrator and for an identity without an
+// entry, it returns the zero State, because these identities can always be used.
 func StateOf(ctx context.Context, req *request.Request, who *settings.Identity) (account.State, *entry.Entry, error) {
 	if !who.HasEntry() || who.Admin {
 		return account.State{}, nil, nil
@@ -61,7 +61,7 @@ func isTrue(e *entry.Entry, t *schema.AttributeType) bool {
 	return false
 }
 
-// times returns the values of a type. An unreadable value counts as long ago.
+// times returns the values of a type. It returns a time long ago for an unreadable value.
 func times(e *entry.Entry, t *schema.AttributeType) (ts []time.Time) {
 	if t == nil {
 		return nil
@@ -95,9 +95,9 @@ func earliest(ts []time.Time) (first time.Time) {
 	return first
 }
 
-// MustChange reports whether the requester must first change their own password and the
-// request cannot do that. Modify and Password Modify check for themselves which password
-// they change. R may be nil.
+// MustChange reports whether the requester must first change their own password and r
+// cannot do so. Modify and Password Modify check for themselves which password they
+// change. R may be nil.
 func MustChange(req *request.Request, r op.Request) bool {
 	if req.Who == nil || !req.Who.Reset.Load() {
 		return false

@@ -19,9 +19,9 @@ import (
 )
 
 // AuthzID returns the identity for an authorization identity (RFC 4513, 5.2.1.8): "" is
-// anonymous, "dn:..." the administrator or an entry, and "u:..." what the rules map it
-// to. It returns ErrNobody if the name matches none or several, and otherwise errors of
-// the store.
+// anonymous, "dn:..." is the administrator or an entry, and "u:..." is the identity to
+// which the rules map the text. AuthzID returns ErrNobody if the text leads to no
+// identity or to several. Any other error is an error of the store.
 func AuthzID(ctx context.Context, req *request.Request, authzID string) (*settings.Identity, error) {
 	if authzID == "" {
 		return nil, nil
@@ -45,7 +45,7 @@ func AuthzID(ctx context.Context, req *request.Request, authzID string) (*settin
 	return nil, ErrNobody
 }
 
-// Reach returns the identity at the target of a rule.
+// Reach returns the identity to which the target of a rule leads.
 func Reach(ctx context.Context, req *request.Request, t auth.Target) (*settings.Identity, error) {
 	if t.Search {
 		return single(ctx, req, t)
@@ -68,7 +68,7 @@ func Reach(ctx context.Context, req *request.Request, t auth.Target) (*settings.
 	return &settings.Identity{Name: at.Name, ID: at.ID}, nil
 }
 
-// single returns the identity of the one entry that a search finds.
+// single returns the identity of the only entry that a search finds.
 func single(ctx context.Context, req *request.Request, t auth.Target) (*settings.Identity, error) {
 	base := entry.Root // all naming contexts
 	if len(t.Name) > 0 {
@@ -103,7 +103,7 @@ func single(ctx context.Context, req *request.Request, t auth.Target) (*settings
 }
 
 // EntryNamed returns the identity of the entry with a name. The administrator has no
-// entry.
+// entry, so the administrator's name leads to nobody.
 func EntryNamed(ctx context.Context, req *request.Request, text string) (*settings.Identity, error) {
 	name, err := dn.Parse(text)
 	if err != nil || req.Server.IsAdmin(name) {
@@ -122,7 +122,7 @@ func isNobodys(err error) bool {
 // ErrNobody refuses an authorization identity that is malformed or unknown.
 var ErrNobody = op.Errorf(op.InvalidCredentials, "the authorization identity is not known")
 
-// Enabled returns the refusal if an account is disabled.
+// Enabled returns refusal if the account of who may not be used.
 func Enabled(ctx context.Context, req *request.Request, who *settings.Identity, refusal error) error {
 	s, _, err := StateOf(ctx, req, who)
 	if err != nil || who == nil || who.Admin {

@@ -13,11 +13,13 @@ import (
 )
 
 // errProxied is the answer to an identity that does not exist, that the requester may not
-// assume, or whose account is disabled. It does not say which.
+// assume, or whose account is disabled. The answer does not reveal which of these is the
+// case.
 var errProxied = op.Errorf(op.AuthorizationDenied, "this identity cannot be assumed")
 
-// Assume runs the rest of the operation as the identity that its control names. The
-// administrator may assume any. Others need the access rules' proxy right on its entry.
+// Assume runs the rest of the operation as the identity that the proxied authorization
+// control names. The administrator may assume any identity. Other requesters need the
+// proxy right on the identity's entry.
 func Assume(ctx context.Context, req *request.Request) error {
 	if req.Controls.Proxied == nil {
 		return nil
@@ -41,16 +43,16 @@ func Assume(ctx context.Context, req *request.Request) error {
 	return req.Judged(ctx, s)
 }
 
-// above returns the request with its judge unrestricted: which identity a name belongs to
-// does not depend on what the requester sees.
+// above returns the request with an unrestricted judge, because the identity that a name
+// belongs to does not depend on what the requester sees.
 func above(req *request.Request) *request.Request {
 	x := *req
 	x.Judge.Unrestrict()
 	return &x
 }
 
-// MayAssume returns the refusal unless the requester may act as an identity, which takes
-// the proxy right on its entry.
+// MayAssume returns refusal unless the requester may act as who. This requires the proxy
+// right on the entry of who.
 func MayAssume(ctx context.Context, j *judge.Judge, who *settings.Identity, refusal error) error {
 	switch {
 	case j.Free():

@@ -23,16 +23,16 @@ type Judge struct {
 	state        *partition.Snapshot
 	schema       *schema.Schema // of the state
 
-	// The last decision. A search asks for it in the filter and again when it shows the
-	// entry.
+	// last is the entry of the last decision, and decision is that decision. A search
+	// needs the decision in the filter and again when it shows the entry.
 	last     *entry.Entry
 	decision *acl.Decision
 	failed   error // error of a filter that could not read what a rule needs
 
-	refusal *Refusal // where refusals are recorded; nil: nowhere
+	refusal *Refusal // where refusals are recorded; nil: they are not recorded
 }
 
-// ErrAccess refuses what the access rules do not allow.
+// ErrAccess is the result for an operation that the access rules do not allow.
 var ErrAccess = op.Errorf(op.InsufficientAccessRights, "the access rules do not allow this")
 
 // errRules ends a request whose state has a different schema from the rules in force.
@@ -41,24 +41,24 @@ var errRules = op.Errorf(op.Busy, "the schema has just been changed: try again")
 // errNoRules ends a request that was judged before its rules were set.
 var errNoRules = op.Errorf(op.Other, "the request has no access rules: this is an error of the server")
 
-// By has the judge decide by the access rules for the requester.
+// By makes the Judge decide by p, the access rules for the requester.
 func (j *Judge) By(p *acl.Program) {
 	*j = Judge{program: p, state: j.state, schema: j.schema, refusal: j.refusal}
 }
 
-// Unrestrict has the judge allow everything: to the administrator, and to the server
-// itself.
+// Unrestrict makes the Judge allow everything. The administrator and the server itself
+// have such a Judge.
 func (j *Judge) Unrestrict() {
 	*j = Judge{unrestricted: true, state: j.state, schema: j.schema, refusal: j.refusal}
 }
 
-// Read has the judge decide about another state.
+// Read makes the Judge decide about the entries of another state.
 func (j *Judge) Read(s *partition.Snapshot, sch *schema.Schema) {
 	*j = Judge{program: j.program, unrestricted: j.unrestricted, state: s, schema: sch, refusal: j.refusal}
 }
 
-// Program returns the access rules for the requester. It is nil if the requester is above
-// rules, or may do nothing.
+// Program returns the access rules for the requester. It returns nil if rules do not
+// restrict the requester, or if the requester may do nothing.
 func (j *Judge) Program() *acl.Program { return j.program }
 
 // Free reports whether access rules do not restrict the requester.
@@ -130,7 +130,7 @@ func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filt
 	return d, nil
 }
 
-// DecideAt is Decide for the entry that a name leads to.
+// DecideAt is Decide for an entry that was located by name.
 func (j *Judge) DecideAt(ctx context.Context, at partition.Located) (*acl.Decision, error) {
 	switch {
 	case j.program == nil:
@@ -149,7 +149,7 @@ func (j *Judge) DecideAt(ctx context.Context, at partition.Located) (*acl.Decisi
 	return j.Decide(ctx, name, e, j.source(name, e))
 }
 
-// DecideNew is Decide for an entry that has yet to be added.
+// DecideNew is Decide for an entry that is not stored yet.
 func (j *Judge) DecideNew(ctx context.Context, name dn.DN, e *entry.Entry) (*acl.Decision, error) {
 	j.last = nil
 	return j.Decide(ctx, name, e, j.source(name, e))
@@ -168,8 +168,8 @@ func (j *Judge) sees(ctx context.Context, at partition.Located) (bool, error) {
 	return d != nil && d.Entry(acl.See), err
 }
 
-// Find returns where a name leads. It treats entries that the requester does not see as
-// missing, also those above the name.
+// Find returns the location of the entry with a name. If the requester does not see the
+// entry, Find returns the error of a missing entry.
 func (j *Judge) Find(ctx context.Context, name dn.DN) (partition.Located, error) {
 	at, err := j.state.Find(ctx, name)
 	if j.SeesAll() {
@@ -187,8 +187,8 @@ func (j *Judge) Find(ctx context.Context, name dn.DN) (partition.Located, error)
 	return partition.Located{}, j.missing(ctx, name)
 }
 
-// missing returns the error for a name that leads nowhere. Its matched name is the
-// deepest superior that the requester sees.
+// missing returns the error for a name without an entry. The matched name in the error is
+// that of the deepest superior that the requester sees.
 func (j *Judge) missing(ctx context.Context, name dn.DN) error {
 	missing := &partition.Error{Problem: partition.NoSuchEntry, Text: "no entry " + name.String()}
 	for above := name.Parent(); len(above) > 0; above = above.Parent() {
@@ -211,9 +211,9 @@ func (j *Judge) missing(ctx context.Context, name dn.DN) error {
 	return missing
 }
 
-// LeadsOn reports whether the requester may follow a referral or an alias, which takes
-// the right to read the attribute with its target. If not, the entry is treated as
-// missing.
+// LeadsOn reports whether the requester may follow a referral or an alias. To follow it,
+// the requester needs the right to read the attribute with the target. For other
+// requesters, the referral or alias counts as an ordinary entry.
 func (j *Judge) LeadsOn(ctx context.Context, at partition.Located, t *schema.AttributeType) (bool, error) {
 	if j.ReadsAll() {
 		return true, nil
@@ -222,7 +222,7 @@ func (j *Judge) LeadsOn(ctx context.Context, at partition.Located, t *schema.Att
 	return d != nil && d.Entry(acl.See) && d.All(t, acl.Show), err
 }
 
-// Leads is LeadsOn for an entry that was found.
+// Leads is LeadsOn for an entry that a search found.
 func (j *Judge) Leads(ctx context.Context, found *partition.Result, t *schema.AttributeType) (bool, error) {
 	if j.ReadsAll() {
 		return true, nil
@@ -243,7 +243,8 @@ func (j *Judge) OnlyLeading(ctx context.Context, f filter.Resolved, t *schema.At
 	}))
 }
 
-// Guard restricts a client's filter to tests of what the requester may search.
+// Guard restricts a client's filter to tests of attributes and values that the requester
+// may search.
 func (j *Judge) Guard(ctx context.Context, f filter.Resolved) filter.Resolved {
 	switch {
 	case j.ReadsAll():
@@ -262,8 +263,9 @@ func (j *Judge) OnlySeen(ctx context.Context, f filter.Resolved) filter.Resolved
 	return filter.MakeAnd(f, acl.Visible(j.LooksAt(), j.Decider(ctx)))
 }
 
-// Children returns the filter of the children that a client's filter counts: those that
-// the requester sees. It is nil if these are all.
+// Children returns a filter for the children that a client's filter counts. Only the
+// children that the requester sees count. Children returns nil if the requester sees
+// every entry.
 func (j *Judge) Children(ctx context.Context) filter.Resolved {
 	if j.SeesAll() {
 		return nil
@@ -271,8 +273,8 @@ func (j *Judge) Children(ctx context.Context) filter.Resolved {
 	return j.OnlySeen(ctx, filter.Const(filter.True))
 }
 
-// Decider returns a function that decides for filters. Filters cannot fail: call Failure
-// for the error afterwards.
+// Decider returns a function that makes decisions for filters. Filters cannot return
+// errors, so call Failure afterwards.
 func (j *Judge) Decider(ctx context.Context) acl.Decider {
 	return func(name dn.DN, src filter.Source) *acl.Decision {
 		s, ok := src.(*filter.EntrySource)
@@ -302,7 +304,7 @@ func (j *Judge) LooksAt() []*schema.AttributeType {
 }
 
 // Shown returns the attributes and values of an entry that the requester may be shown. It
-// works in place.
+// changes attributes in place.
 func (j *Judge) Shown(ctx context.Context, name *dn.Name, e *entry.Entry, attributes []entry.Attribute) ([]entry.Attribute, error) {
 	if j.ReadsAll() {
 		return attributes, nil
@@ -328,7 +330,7 @@ func (j *Judge) Values(ctx context.Context, at partition.Located, r acl.Rights) 
 }
 
 // ShowsRules reports whether the requester may be shown the access rules at an entry. The
-// right to read everything is not enough: rules must grant this attribute by name.
+// right to read everything is not enough: a rule must grant this attribute by name.
 func (j *Judge) ShowsRules(ctx context.Context, name *dn.Name, e *entry.Entry, t *schema.AttributeType) (bool, error) {
 	if j.unrestricted {
 		return true, nil
@@ -355,7 +357,7 @@ func (j *Judge) ShowsAll(ctx context.Context, found *partition.Result, t *schema
 	return d != nil && d.Description(t, options, acl.Show), err
 }
 
-// decideNamed is Decide for an entry that was found.
+// decideNamed is Decide for an entry with a name in the form of search results.
 func (j *Judge) decideNamed(ctx context.Context, found *dn.Name, e *entry.Entry) (*acl.Decision, error) {
 	if j.last == e {
 		return j.decision, nil

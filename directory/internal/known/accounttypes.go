@@ -13,8 +13,8 @@ type AccountTypes struct {
 
 	// History is stored with the secrets.
 	History *schema.AttributeType
-	// Failure and the others record how the account is used. They are stored with the
-	// secrets too.
+	// Failure, GraceUse, ResetUse, Success and UsedStep record how the account is used.
+	// They are stored with the secrets, as History is.
 	Failure, GraceUse, ResetUse, Success, UsedStep *schema.AttributeType
 	// Hot are the types whose values a new password deletes.
 	Hot []*schema.AttributeType
@@ -37,7 +37,8 @@ func newAccountTypes(s *schema.Schema) (a AccountTypes) {
 		"pwdFailureTime": &a.Failure, "pwdGraceUseTime": &a.GraceUse, "pwdResetUseTime": &a.ResetUse,
 		"pwdLastSuccess": &a.Success, "oathTOTPUsedTimeStep": &a.UsedStep,
 	} {
-		// If the definition is not the server's own, values may be stored elsewhere.
+		// If a type is not a secret, its definition is not the server's, and its values
+		// may not be stored with the secrets.
 		if *t = s.Attribute(name); *t != nil && !(*t).Secret() {
 			*t = nil
 		}

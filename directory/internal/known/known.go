@@ -1,4 +1,4 @@
-// Package known holds the schema elements that the directory itself interprets.
+// Package known finds the schema elements that the directory itself interprets.
 package known
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Elements are the classes and attributes of a schema that the directory uses itself.
+// Elements are the classes and attributes of a schema that the directory itself uses.
 type Elements struct {
 	Schema                                                       *schema.Schema
 	Referral, Alias, Subentry                                    *schema.ObjectClass
@@ -92,8 +92,8 @@ func New(s *schema.Schema) *Elements {
 	return k
 }
 
-// Is reports whether an entry is of a class. Entries store their superclasses too, so
-// comparing with the one class is enough.
+// Is reports whether an entry is of a class. Entries also store the superclasses of their
+// classes, so a comparison with this one class is enough.
 func (k *Elements) Is(e *entry.Entry, c *schema.ObjectClass) bool {
 	for _, v := range e.Values(k.ObjectClass) {
 		if string(v) == c.OID {
@@ -108,7 +108,7 @@ func (k *Elements) Is(e *entry.Entry, c *schema.ObjectClass) bool {
 	return false
 }
 
-// HasClass reports whether an entry is of a class, known to the schema or not.
+// HasClass reports whether an entry is of a class. The schema need not define the class.
 func (k *Elements) HasClass(e *entry.Entry, class string) bool {
 	return slices.ContainsFunc(e.Values(k.ObjectClass), func(v []byte) bool { return k.IsNamed(string(v), class) })
 }
@@ -122,7 +122,7 @@ func (k *Elements) IsNamed(a, b string) bool {
 	return c != nil && c == k.Schema.Class(b)
 }
 
-// IsOf reports whether a description is of a type, options or not.
+// IsOf reports whether a description is of a type, with or without options.
 func (k *Elements) IsOf(description string, t *schema.AttributeType) bool {
 	name, _, _ := strings.Cut(description, ";")
 	return len(name) > 1 && t != nil && k.Schema.Attribute(name) == t

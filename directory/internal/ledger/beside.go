@@ -40,7 +40,7 @@ func (b *beside) start(f func(context.Context)) {
 
 func (b *beside) wait() { b.all.Wait() }
 
-// close waits for the running jobs, which end soon, and starts no more.
+// close waits for the running jobs, which end soon. No job can start afterwards.
 func (b *beside) close() {
 	b.mu.Lock()
 	b.closed = true

@@ -19,9 +19,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Book holds the ledgers of all accounts of a directory.
+// A Book contains the ledgers of all accounts of a directory.
 type Book struct {
-	Turns auth.Turns // on accounts
+	Turns auth.Turns // for attempts on accounts
 
 	part       *partition.Partition
 	log        *slog.Logger
@@ -38,7 +38,7 @@ func NewBook(p *partition.Partition, log *slog.Logger) *Book {
 // Close ends background jobs.
 func (b *Book) Close() { b.beside.close() }
 
-// Settle waits for background jobs, in tests.
+// Settle waits for background jobs. Only tests call it.
 func (b *Book) Settle() { b.beside.wait() }
 
 // A Ledger records what happens to one account. It implements account.Ledger.
@@ -53,7 +53,7 @@ var _ account.Ledger = (*Ledger)(nil)
 // Of returns the ledger of an entry.
 func (b *Book) Of(k *known.Elements, id entry.ID) *Ledger { return &Ledger{b, k, id} }
 
-// Wait takes as long as recording a failure took recently.
+// Wait waits as long as recording a failure took recently.
 func (b *Book) Wait(ctx context.Context) error { return b.took.wait(ctx) }
 
 // Failures implements account.Ledger.
@@ -67,8 +67,8 @@ func (l *Ledger) Failures(ctx context.Context) ([]time.Time, error) {
 	return append(Times(secrets, "pwdFailureTime"), l.book.unrecorded.of(l.id)...), nil
 }
 
-// Times returns the values of the type with a name, in whatever schema the attributes
-// are.
+// Times returns the values of the type with a name. The attributes may be those of any
+// schema.
 func Times(attributes []entry.Attribute, name string) (ts []time.Time) {
 	for i := range attributes {
 		if attributes[i].Type.Name() != name {
@@ -90,7 +90,8 @@ func (l *Ledger) Refresh(ctx context.Context) error { return l.book.part.CatchUp
 func (l *Ledger) Now() time.Time { return time.Now() }
 
 // Fail implements account.Ledger. If the failure cannot be written, as on a full disk,
-// this server remembers it in memory. It does so even if the client has gone.
+// this server remembers the failure in memory. Fail records the failure even if the
+// client has gone.
 func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error) {
 	ctx = context.WithoutCancel(ctx)
 	begun := time.Now()
@@ -158,7 +159,8 @@ func (l *Ledger) Forget(failures []time.Time) {
 	})
 }
 
-// Succeed records a success in the background, unless another server records it too.
+// Succeed records a success in the background, unless another server has just recorded
+// one.
 func (l *Ledger) Succeed(p *account.Policy) {
 	t := l.known.Account.Success
 	if t == nil {
@@ -209,11 +211,11 @@ func (l *Ledger) Use(ctx context.Context, t *schema.AttributeType) ([]time.Time,
 	return Times(secrets, t.Name()), err
 }
 
-// aStep is claimed by every use of a code. Of two concurrent uses the later one thus sees
-// the other, even if they are of different steps.
+// aStep is the key that every use of a code claims. The later of two concurrent uses thus
+// sees the earlier, even if the uses are of different steps.
 const aStep = 1
 
-// ErrUsed reports that the step of a code was used already.
+// ErrUsed reports that the code was used already.
 var ErrUsed = errors.New("the code was used already")
 
 // UseStep records that the code of a time step is used. It returns ErrUsed if a code of

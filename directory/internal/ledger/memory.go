@@ -12,13 +12,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/pause"
 )
 
-// memory holds failures that could not be stored.
+// memory keeps failures that could not be stored.
 type memory struct {
 	mu  sync.Mutex
 	all map[entry.ID][]time.Time
 }
 
-// maxUnrecorded bounds the failures remembered for one account. No policy counts more.
+// maxUnrecorded is the largest number of failures that are remembered for one account. No
+// policy counts more failures.
 const maxUnrecorded = 1000
 
 func (m *memory) of(id entry.ID) []time.Time {
@@ -27,7 +28,7 @@ func (m *memory) of(id entry.ID) []time.Time {
 	return slices.Clone(m.all[id])
 }
 
-// add remembers a failure and returns its time, made unique.
+// add remembers a failure and returns the failure's time, which it makes unique.
 func (m *memory) add(id entry.ID, t time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,7 +70,7 @@ func (d *durations) add(t time.Duration) {
 	d.n++
 }
 
-// wait takes as long as a random one of them.
+// wait waits as long as a randomly chosen recent operation took.
 func (d *durations) wait(ctx context.Context) error {
 	d.mu.Lock()
 	t := d.recent[0]

@@ -1,5 +1,5 @@
-// Package locate finds the entry that an operation is about. It follows aliases and stops
-// at referrals.
+// Package locate finds the entry that an operation names. It follows aliases and stops at
+// referrals.
 package locate
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// maxAliases bounds the aliases followed to find one name.
+// maxAliases is the largest number of aliases that are followed to find one name.
 const maxAliases = 16
 
-// Entry finds the entry that an operation is about. A referral at or above the name ends
-// the operation, unless ManageDsaIT is set.
+// Entry finds the entry that an operation names. A referral at or above the name ends the
+// operation, unless ManageDsaIT is set.
 func Entry(ctx context.Context, req *request.Request, name dn.DN) (partition.Located, error) {
 	if err := CheckReferral(ctx, req, name, ""); err != nil {
 		return partition.Located{}, err
@@ -25,8 +25,9 @@ func Entry(ctx context.Context, req *request.Request, name dn.DN) (partition.Loc
 	return req.Judge.Find(ctx, name)
 }
 
-// Recall finds a name that an earlier request asked for. It reports false if the state
-// has any referrals, because one may be above the name.
+// Recall finds the entry of a name that an earlier request contained. Unless ManageDsaIT
+// is set, Recall returns false if the state has any referrals, because a referral may be
+// above the name.
 func Recall(ctx context.Context, req *request.Request, name string) (partition.Located, bool) {
 	if !req.Controls.ManageDsaIT {
 		if has, err := req.Snapshot.HasClass(ctx, req.Known.Referral); err != nil || has {
@@ -65,8 +66,8 @@ func referral(req *request.Request, h *redirect, scope string) error {
 	}
 }
 
-// Base finds the base of a search. It follows aliases above the base if the search asks
-// for that (RFC 4511, 4.5.1.3).
+// Base finds the base of a search. It follows aliases on the way to the base if the
+// search requests this (RFC 4511, 4.5.1.3).
 func Base(ctx context.Context, req *request.Request, r *op.Search, name dn.DN) (partition.Located, error) {
 	if err := checkOutside(req, name, scopeName(r.Scope)); err != nil {
 		return partition.Located{}, err
@@ -92,7 +93,8 @@ func Base(ctx context.Context, req *request.Request, r *op.Search, name dn.DN) (
 	return Follow(ctx, req, name, scopeName(r.Scope), classes)
 }
 
-// Follow finds a name, following aliases and stopping at referrals on the way down to it.
+// Follow finds the entry with a name. It follows aliases and stops at referrals on the
+// way down to the entry.
 func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string, classes []*schema.ObjectClass) (partition.Located, error) {
 	var last *redirect // the last alias on the way
 	below := len(name) // RDNs of the original name below all aliases
@@ -117,9 +119,9 @@ func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string,
 	return partition.Located{}, op.Errorf(op.LoopDetect, "more than %d aliases to follow: they lead in a circle", maxAliases)
 }
 
-// arrive finds a name that has no aliases or referrals above it. If there is no entry at
-// the target of the last alias, the error is about the alias, and otherwise about the
-// name (RFC 4511, A.2).
+// arrive finds a name that has no aliases or referrals above it. If the target of the
+// last alias does not exist, the error is an aliasProblem. If only an entry below the
+// target does not exist, the error is the usual one (RFC 4511, A.2).
 func arrive(ctx context.Context, req *request.Request, name dn.DN, below int, last *redirect) (partition.Located, error) {
 	at, err := req.Judge.Find(ctx, name)
 	if last == nil || !request.IsMissing(err) {
@@ -145,7 +147,7 @@ func AliasTarget(req *request.Request, alias *entry.Entry) (dn.DN, error) {
 }
 
 // A redirect is a referral or an alias on the way down to a name. Rest are the RDNs of
-// the name below it.
+// the name below the redirect.
 type redirect struct {
 	at    partition.Located
 	entry *entry.Entry
@@ -153,7 +155,7 @@ type redirect struct {
 }
 
 // firstRedirect walks down from the top to a name and returns the first entry of one of
-// the classes, or nil if there is none. The named entry itself counts.
+// the classes, or nil if there is none. The walk includes the entry with the name.
 func firstRedirect(ctx context.Context, req *request.Request, name dn.DN, classes ...*schema.ObjectClass) (*redirect, error) {
 	found := false
 	for i := len(name) - 1; i >= 0; i-- {

@@ -14,9 +14,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Test replaces a test of memberOf or isMemberOf by one that looks at groups, and returns
-// any other test as it is. Equality tests for one group, presence for any. Other tests
-// cannot match: names have no order and no substrings.
+// Test replaces a test of memberOf or isMemberOf by a test that looks at groups, and
+// returns any other test unchanged. An equality test becomes a test for one group, and a
+// presence test becomes a test for any group. The other kinds of tests never match,
+// because names have no order and no substrings.
 func Test(ctx context.Context, req *request.Request, t *filter.Test) (filter.Resolved, error) {
 	is, nested := false, false
 	if len(t.Types) == 1 {
@@ -69,8 +70,9 @@ func (w *walk) inAny(ctx context.Context, name dn.DN) (any bool) {
 	return any
 }
 
-// in reports whether an entry is in a group. For nested groups it goes up from the entry,
-// so that the cost grows with the number of groups it is in, and not with their sizes.
+// in reports whether an entry is in a group. For nested groups, it follows groups from
+// the entry upwards, so that the cost grows with the number of the entry's groups and not
+// with the sizes of groups.
 func (w *walk) in(ctx context.Context, name string, group partition.Located, nested bool) (in bool, err error) {
 	if !nested {
 		return w.has(ctx, group, name)
@@ -82,7 +84,7 @@ func (w *walk) in(ctx context.Context, name string, group partition.Located, nes
 	return in, err
 }
 
-// members streams the members of a group, starting with the direct ones.
+// members streams the members of a group, the direct members first.
 func (w *walk) members(ctx context.Context, group partition.Located, nested bool) iter.Seq2[filter.EntryRef, error] {
 	return func(yield func(filter.EntryRef, error) bool) {
 		seen := map[entry.ID]bool{group.ID: true}
@@ -100,10 +102,10 @@ func (w *walk) members(ctx context.Context, group partition.Located, nested bool
 	}
 }
 
-// pageOfMembers is the number of a group's values read at once.
+// pageOfMembers is the number of a group's values that one read returns.
 const pageOfMembers = 1000
 
-// direct streams the existing entries that a group names.
+// direct streams the entries that a group names as members and that exist.
 func (w *walk) direct(ctx context.Context, g partition.Located) iter.Seq2[partition.Located, error] {
 	return func(yield func(partition.Located, error) bool) {
 		may, err := w.req.Judge.Values(ctx, g, w.right)

@@ -1,8 +1,9 @@
-// Package membership finds the groups that entries are in, and the members of groups.
-// memberOf has the groups that name an entry. isMemberOf also has the groups that name
-// one of these, and so on. Both are computed from the groups of the state that is read;
-// nothing is stored. At each group on the way the requester must see the group, and must
-// have the right in question on the value that names the member.
+// Package membership finds the groups that entries are in, and the members of groups. The
+// values of memberOf are the groups that name an entry as a member. The values of
+// isMemberOf are these groups, the groups that name one of these groups, and so on. Both
+// attributes are computed from the groups of the state that is read; their values are not
+// stored. The requester must see each group on the way, and must have the right in
+// question on the value that names the member.
 package membership
 
 import (
@@ -19,7 +20,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// MaxGroups bounds the groups followed for one entry; tests lower it.
+// MaxGroups is the largest number of groups that are followed for one entry. Tests set a
+// smaller number.
 var MaxGroups = 10000
 
 // Is reports whether the values of a type are computed from groups, and whether nested
@@ -35,8 +37,8 @@ func Is(req *request.Request, t *schema.AttributeType) (is, nested bool) {
 	return false, false
 }
 
-// Of returns the names of the groups that an entry is in. It leaves out those that the
-// requester may not learn of.
+// Of returns the names of the groups that an entry is in. It leaves out the groups that
+// the requester may not learn of.
 func Of(ctx context.Context, req *request.Request, name string, nested bool, right acl.Rights) (values [][]byte, err error) {
 	w := &walk{req: req, right: right}
 	err = w.up(ctx, name, nested, func(g partition.Located) bool {
@@ -54,7 +56,7 @@ type walk struct {
 	cost  partition.Cost
 }
 
-// up yields the groups that an entry is in, each once, nearest first.
+// up yields the groups that an entry is in, each group once and the nearest first.
 func (w *walk) up(ctx context.Context, name string, nested bool, yield func(partition.Located) bool) error {
 	seen := map[entry.ID]bool{}
 	for next := []string{name}; len(next) > 0; {
@@ -84,8 +86,8 @@ func (w *walk) up(ctx context.Context, name string, nested bool, yield func(part
 // maxNames bounds the number of names in one search.
 const maxNames = 50
 
-// naming returns the groups that name any of some members. On HBase it takes a round trip
-// or two for all of them.
+// naming returns the groups that name at least one of the given members. On HBase, naming
+// takes one or two round trips for all of the members together.
 func (w *walk) naming(ctx context.Context, names []string) (groups []partition.Located, err error) {
 	for some := range slices.Chunk(names, maxNames) {
 		for found, err := range w.req.Snapshot.Search(ctx, w.query(ctx, some)) {
@@ -126,7 +128,8 @@ func (w *walk) query(ctx context.Context, names []string) partition.Query {
 	return q
 }
 
-// allows reports whether the requester may learn that a group has any of some members.
+// allows reports whether the requester may learn that a group has at least one of the
+// given members.
 func (w *walk) allows(ctx context.Context, g partition.Located, names []string) (bool, error) {
 	if w.req.Judge.ReadsAll() {
 		return true, nil
@@ -139,7 +142,8 @@ func (w *walk) allows(ctx context.Context, g partition.Located, names []string) 
 	return false, nil
 }
 
-// has reports whether a group names a member and the requester may learn it.
+// has reports whether a group names a member and the requester may learn of this
+// membership.
 func (w *walk) has(ctx context.Context, g partition.Located, name string) (bool, error) {
 	may, err := w.req.Judge.Values(ctx, g, w.right)
 	if err != nil {

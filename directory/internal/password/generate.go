@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// generatedLength of these characters is 155 bits. Characters that look alike are left
-// out.
+// generatedLength is the length of a generated password. That many of the characters
+// below have 155 bits of entropy. Characters that look alike are left out.
 const generatedLength = 26
 
 var characters = []string{"ABCDEFGHJKLMNPQRSTUVWXYZ", "abcdefghijkmnopqrstuvwxyz", "23456789", "-+=_.,:"}
 
 // Generate returns a password that meets the usual requirements: at least three
-// characters of each class, no two equal ones in a row, and no sequences.
+// characters of each class, no two equal characters in a row, and no sequences.
 func Generate() []byte {
 	all := strings.Join(characters, "")
 	for {

@@ -1,5 +1,5 @@
-// Package password turns changes of passwords into what is stored: hashes, and the keys
-// derived from passwords.
+// Package password turns changes of passwords into the values that are stored: hashes,
+// and the SCRAM keys that are derived from passwords.
 package password
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Is reports whether a description is userPassword, options or not.
+// Is reports whether a description is userPassword, with or without options.
 func Is(req *request.Request, description string) bool {
 	return req.Known.IsOf(description, req.Known.UserPassword)
 }
 
-// HashAttributes returns the attributes of a new entry with its passwords hashed. It adds
-// the SCRAM keys of the first one.
+// HashAttributes returns the attributes of a new entry with the entry's passwords hashed.
+// It adds the SCRAM keys of the first password in clear.
 func HashAttributes(ctx context.Context, req *request.Request, as []op.PartialAttribute) ([]op.PartialAttribute, error) {
 	var clear []byte
 	cloned := false
@@ -50,9 +50,10 @@ func HashAttributes(ctx context.Context, req *request.Request, as []op.PartialAt
 }
 
 // HashChanges returns the changes with new passwords hashed. It runs before the
-// transaction, which may run more than once. If passwords change, it also replaces the
-// SCRAM keys by those of the last password sent in clear. If none was, it deletes them,
-// because they may belong to a password that is gone.
+// transaction, because the transaction may run more than once. If passwords change,
+// HashChanges also replaces the SCRAM keys by the keys of the last password sent in
+// clear. If no password was sent in clear, it deletes the SCRAM keys, because they may
+// belong to a password that is gone.
 func HashChanges(ctx context.Context, req *request.Request, changes []op.Modification) ([]op.Modification, error) {
 	var clear []byte
 	touched, given, cloned := false, false, false
@@ -86,7 +87,7 @@ func HashChanges(ctx context.Context, req *request.Request, changes []op.Modific
 }
 
 // withScramKeys adds the change that stores the SCRAM keys of a password in clear. If
-// clear is nil, the change deletes them.
+// clear is nil, the change deletes the SCRAM keys.
 func withScramKeys(ctx context.Context, req *request.Request, changes []op.Modification, clear []byte) ([]op.Modification, error) {
 	if req.Known.ScramKey == nil {
 		return changes, nil
@@ -100,8 +101,8 @@ func Replace(t *schema.AttributeType, values ...[]byte) op.Modification {
 	return op.Modification{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: t.Name(), Values: values}}
 }
 
-// New returns the changes that set a password sent in clear, even if it looks like a
-// hash.
+// New returns the changes that set a password sent in clear, even if the password looks
+// like a hash.
 func New(ctx context.Context, req *request.Request, clear []byte) ([]op.Modification, error) {
 	if req.Known.UserPassword == nil {
 		return nil, op.Errorf(op.UnwillingToPerform, "the schema has no userPassword")
@@ -113,7 +114,7 @@ func New(ctx context.Context, req *request.Request, clear []byte) ([]op.Modifica
 	return withScramKeys(ctx, req, []op.Modification{Replace(req.Known.UserPassword, hash)}, clear)
 }
 
-// scramKeys derives the keys of a password for the mechanisms that are offered.
+// scramKeys derives the keys of a password for the mechanisms that the server offers.
 func scramKeys(ctx context.Context, req *request.Request, clear []byte) ([][]byte, error) {
 	if clear == nil || req.Known.ScramKey == nil {
 		return nil, nil
@@ -130,7 +131,7 @@ func firstClear(values [][]byte) []byte {
 	return nil
 }
 
-// isScramKey reports whether a description is scramKey, options or not.
+// isScramKey reports whether a description is scramKey, with or without options.
 func isScramKey(req *request.Request, description string) bool {
 	return req.Known.IsOf(description, req.Known.ScramKey)
 }
@@ -158,7 +159,7 @@ func hashValues(ctx context.Context, req *request.Request, values [][]byte) ([][
 	return hashed, nil
 }
 
-// Stored returns an entry's stored values of a description of userPassword.
+// Stored returns an entry's stored values of userPassword with the description's options.
 func Stored(ctx context.Context, req *request.Request, name dn.DN, description string) ([][]byte, error) {
 	at, err := req.Snapshot.Find(ctx, name)
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 )
 
 // A Setting is a change of an entry's passwords in progress. Slow work, such as hashing,
-// is done before the transaction, with the passwords stored at that time.
+// is done before the transaction, with the passwords that are stored at that time.
 type Setting struct {
 	account *gate.Account
 	own     func(attribute string) []string // of the account's entry
 	change  account.Change
 	was     [][]byte // passwords stored when the change was prepared
-	// Changes are the modifications for the transaction to make.
+	// Changes are the modifications that the transaction makes.
 	Changes []op.Modification
 }
 
@@ -96,7 +96,8 @@ func (s *Setting) prepare(req *request.Request, make func() error) error {
 
 var errOld = op.Errorf(op.NoSuchAttribute, "the old password is not right")
 
-// verifyOld returns the stored value that an old password fits. The gate verifies it.
+// verifyOld returns the stored value that an old password fits. Package gate verifies the
+// password.
 func (s *Setting) verifyOld(ctx context.Context, old []byte) ([]byte, error) {
 	v, stored, err := s.account.Verify(ctx, old)
 	switch {
@@ -109,9 +110,9 @@ func (s *Setting) verifyOld(ctx context.Context, old []byte) ([]byte, error) {
 	return stored, nil
 }
 
-// namedOld replaces the clear passwords to be deleted by the stored values that they fit,
-// so that a user can name the old one. Only the administrator may name a stored value
-// itself: from others its bytes would be as good as the password.
+// namedOld replaces the clear passwords that changes delete by the stored values that
+// they fit, so that a user can name the old password. Only the administrator may name a
+// stored value itself: if others could, a stored value would be as good as the password.
 func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []op.Modification) ([]op.Modification, error) {
 	changes = slices.Clone(changes)
 	for i := range changes {
@@ -139,8 +140,8 @@ func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []
 	return changes, nil
 }
 
-// named returns the stored value that equals the given one or fits it as a password. If
-// there is none it returns the given one.
+// named returns the stored value that equals given, or that given fits as a password. If
+// there is no such value, named returns given.
 func (s *Setting) named(ctx context.Context, req *request.Request, description string, given []byte) ([]byte, error) {
 	for _, v := range s.stored(req, description) {
 		if bytes.Equal(v, given) {
@@ -217,8 +218,8 @@ func (s *Setting) Current(ctx context.Context, req *request.Request, id entry.ID
 	return slices.EqualFunc(storedIn(req, secrets, "userPassword"), s.was, bytes.Equal), err
 }
 
-// Touch returns the further modifications that a change of passwords makes to the
-// account: it sets the time of the change and the history, and deletes records about the
+// Touch returns the modifications of the account that a change of passwords needs in
+// addition. They set the time of the change and the history, and delete records about the
 // old passwords.
 func (s *Setting) Touch(req *request.Request, e *entry.Entry) (more []op.Modification) {
 	k := &req.Known.Account
@@ -290,8 +291,8 @@ func hashIn(req *request.Request, changes []op.Modification) bool {
 	})
 }
 
-// CheckNew returns an error if the policy of a new entry does not allow its passwords.
-// Otherwise it adds the account attributes that the server maintains.
+// CheckNew returns an error if the policy of a new entry does not allow the entry's
+// passwords. Otherwise it adds the account attributes that the server maintains.
 func CheckNew(ctx context.Context, req *request.Request, name dn.DN, as []op.PartialAttribute, e *entry.Entry) ([]op.PartialAttribute, error) {
 	a, err := gate.OpenNew(ctx, req, name, e)
 	if err != nil || !a.Governed() {

@@ -22,14 +22,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Cache holds the policies of a directory, and caches which one applies to which entry.
+// Cache contains the policies of a directory, and caches which policy applies to which
+// entry.
 type Cache struct {
 	set   atomic.Pointer[Set]
 	found *otter.Cache[entry.ID, *finding]
 	log   *slog.Logger
 }
 
-// remembered bounds the entries whose policy is cached.
+// remembered is the largest number of entries whose policy is cached.
 const remembered = 1 << 16
 
 // NewCache returns an empty Cache.
@@ -37,7 +38,7 @@ func NewCache(log *slog.Logger) *Cache {
 	return &Cache{found: otter.Must(&otter.Options[entry.ID, *finding]{MaximumSize: remembered}), log: log}
 }
 
-// A Set holds the policies of a state. It is valid for other states with the same
+// A Set contains the policies of a state. It is also valid for other states with the same
 // policies.
 type Set struct {
 	schema *schema.Schema
@@ -58,7 +59,8 @@ func (set *Set) IgnoreOld() int {
 // Counts reports whether any policy counts failures.
 func (set *Set) Counts() bool { return set != nil && set.counts }
 
-// placed is a policy and, if it is a subentry, the entries that it applies to.
+// placed is a policy. If the policy is a subentry, placed also describes the entries that
+// the policy applies to.
 type placed struct {
 	id       entry.ID
 	policy   *account.Policy
@@ -81,8 +83,8 @@ type finding struct {
 	still []func(*partition.Snapshot) bool
 }
 
-// Set returns the policies of a state. It returns nil if there are none, after as little
-// work as looking for referrals takes.
+// Set returns the policies of a state. If there are none, it returns nil, after no more
+// work than a check for referrals.
 func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *known.Elements) (*Set, error) {
 	if k.Policy == nil {
 		return nil, nil
@@ -119,8 +121,8 @@ func read(ctx context.Context, s *partition.Snapshot, k *known.Elements, log *sl
 	return set, nil
 }
 
-// place reads one policy. It leaves out what it cannot read, and returns an error for
-// that.
+// place reads one policy. It leaves out values that it cannot read, and returns an error
+// about them.
 func place(s *partition.Snapshot, k *known.Elements, found *partition.Result) (*placed, error) {
 	p := &placed{id: found.ID}
 	var bad error
@@ -134,7 +136,7 @@ func place(s *partition.Snapshot, k *known.Elements, found *partition.Result) (*
 	}
 	if len(p.policy.For) > 0 {
 		if p.audience, err = access.NewAudience(k.Schema, s.Contexts(), p.policy.For); err != nil {
-			return p, errors.Join(bad, fmt.Errorf("pwdPolicyFor: %w", err)) // it applies to nobody
+			return p, errors.Join(bad, fmt.Errorf("pwdPolicyFor: %w", err)) // the policy applies to nobody
 		}
 	}
 	for _, v := range found.Entry.Values(k.SubtreeSpecification) {
@@ -159,7 +161,7 @@ func Parse(k *known.Elements, name string, e *entry.Entry) (*account.Policy, err
 	})
 }
 
-// Check refuses an entry that is a policy with invalid values.
+// Check returns an error if an entry is a policy with invalid values.
 func Check(s *partition.Snapshot, k *known.Elements, name *dn.Name, e *entry.Entry) error {
 	if k.Policy == nil || e == nil || !k.Is(e, k.Policy) {
 		return nil
@@ -168,7 +170,7 @@ func Check(s *partition.Snapshot, k *known.Elements, name *dn.Name, e *entry.Ent
 	return err
 }
 
-// Of returns the policy of an entry. Its Policy is nil if none applies.
+// Of returns the policy of an entry. The Policy in the result is nil if none applies.
 func (c *Cache) Of(ctx context.Context, s *partition.Snapshot, k *known.Elements, at partition.Located) (Found, error) {
 	set, err := c.Set(ctx, s, k)
 	if err != nil {
@@ -210,7 +212,8 @@ func (c *Cache) OfNew(ctx context.Context, s *partition.Snapshot, k *known.Eleme
 	return f.Found, err
 }
 
-// of reports whether the finding is valid in a state with a set of policies.
+// of reports whether the finding is valid for an entry in a state with the given set of
+// policies.
 func (f *finding) of(s *partition.Snapshot, set *Set, id entry.ID) bool {
 	return f.set == set && s.Unchanged(id, f.asOf) && s.SameNames(f.asOf) &&
 		!slices.ContainsFunc(f.still, func(still func(*partition.Snapshot) bool) bool { return !still(s) })
@@ -245,7 +248,7 @@ func (f *finding) find(ctx context.Context, s *partition.Snapshot, k *known.Elem
 	return nil
 }
 
-// named looks for the policy that the entry itself names.
+// named uses the policy that the entry itself names, and reports whether there is one.
 func (f *finding) named(ctx context.Context, s *partition.Snapshot, k *known.Elements, e *entry.Entry) (bool, error) {
 	values := e.Values(k.Account.Policy)
 	if k.Account.Policy == nil || len(values) == 0 {
@@ -271,7 +274,8 @@ func (f *finding) named(ctx context.Context, s *partition.Snapshot, k *known.Ele
 	return false, nil
 }
 
-// holds reports whether a policy applies to an entry, by its name, classes and audience.
+// holds reports whether a policy applies to an entry. It compares the entry's name and
+// classes with the subtrees, and the entry with the audience.
 func (f *finding) holds(ctx context.Context, s *partition.Snapshot, p *placed, at partition.Located, norms []dn.Norm, is func(string) bool) (bool, error) {
 	n := len(norms) - len(p.point)
 	if len(p.subtrees) == 0 || n < 0 || !slices.Equal(norms[n:], p.point) ||

@@ -19,9 +19,10 @@ func (req *Request) AwaitOthers(ctx context.Context) error {
 	return req.awaitToken(ctx)
 }
 
-// original waits, if the request wants no copy, until this server shows everything that
-// any server of the store had committed when the request arrived. The store is the
-// original. A server's view of it is a copy that may be one poll old.
+// original waits until this server shows everything that any server of the store had
+// committed when the request arrived. It does not wait unless the request has the Don't
+// Use Copy control. The store is the original. A server's view of the store is a copy
+// that may be one poll old.
 func (req *Request) original(ctx context.Context) error {
 	if !req.Controls.original {
 		return nil
@@ -29,7 +30,7 @@ func (req *Request) original(ctx context.Context) error {
 	return req.Server.Part.CatchUp(ctx)
 }
 
-// tokenPatience bounds how long a read waits for the commit of its token.
+// tokenPatience is how long a read waits for the commit that its token names.
 const tokenPatience = 5 * time.Second
 
 // awaitToken waits until this server shows the commit that the request's token names.

@@ -7,15 +7,15 @@ import (
 )
 
 // Background runs work beside requests, one job at a time. A job that is started while
-// another runs is dropped.
+// another job runs is dropped.
 type Background struct {
 	mu     sync.Mutex
 	closed bool
 	cancel context.CancelFunc
-	done   chan struct{} // closed when the running job has ended; nil: none runs
+	done   chan struct{} // closed when the running job has ended; nil: no job runs
 }
 
-// Start starts a job, unless another one runs.
+// Start starts a job, unless another job runs.
 func (u *Background) Start(f func(context.Context)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -61,7 +61,7 @@ func (u *Background) Wait() {
 	}
 }
 
-// ContainPanic, deferred by a background job, logs its panic.
+// ContainPanic logs the panic of a background job. The job must defer ContainPanic.
 func (d *Server) ContainPanic(doing string) {
 	if p := recover(); p != nil {
 		d.Log.Error("panic", "doing", doing, "panic", p, "stack", string(debug.Stack()))

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Controls are the parsed controls of a request. Their users look up the names in them,
-// under the schema of the state that they read.
+// Controls are the parsed controls of a request. The code that uses a control looks up
+// the names in the control's value, by the schema of the state that is read.
 type Controls struct {
 	ManageDsaIT bool
 	Paged       *control.PagedResults
@@ -27,7 +27,7 @@ type Controls struct {
 	Proxied           *string // an authorization identity
 	AuthzID           bool
 	PasswordPolicy    bool // the client wants the password policy response
-	AccountUsable     bool // of each entry found
+	AccountUsable     bool // the client wants the account usable response
 	Sessions          []control.SessionTracking
 	Visible           visibility
 	original          bool
@@ -67,8 +67,8 @@ type servedControl struct {
 	take func(req *Request, m *op.Message, c *op.Control) error
 }
 
-// supported are the controls that the server supports. Exactly these are served and
-// published.
+// supported are the controls that the server supports. The server serves exactly these
+// controls and publishes them.
 var supported = []servedControl{
 	{control.OIDManageDsaIT, all &^ extended, flag("ManageDsaIT", func(c *Controls) *bool { return &c.ManageDsaIT })},
 	{control.OIDPagedResults, withSearch, takePaged},
@@ -147,8 +147,9 @@ func operationsOf(r op.Request) operations {
 }
 
 // TakeControls reads the controls of a request. A control that does not apply to the
-// operation counts as unknown: critical ones are an error, others are ignored (RFC 4511,
-// 4.1.11). A control that occurs twice is a protocolError, except session tracking.
+// operation counts as unknown. An unknown control is an error if it is critical, and is
+// otherwise ignored (RFC 4511, 4.1.11). A control that occurs twice is a protocolError,
+// except session tracking.
 func TakeControls(req *Request, m *op.Message) error {
 	for i := range m.Controls {
 		c := &m.Controls[i]
@@ -186,7 +187,7 @@ func served(oid string, r op.Request) *servedControl {
 	return nil
 }
 
-// GoesWith reports whether a control is served with a request.
+// GoesWith reports whether the server serves a control with a request.
 func GoesWith(oid string, r op.Request) bool { return served(oid, r) != nil }
 
 func unknownControl(oid string) error {
@@ -194,7 +195,7 @@ func unknownControl(oid string) error {
 		"control %s is not known here or does not go with this operation", oid)
 }
 
-// SupportedControls lists the OIDs for supportedControl.
+// SupportedControls returns the OIDs that are the values of supportedControl.
 func SupportedControls() []string {
 	oids := make([]string, len(supported))
 	for i := range supported {

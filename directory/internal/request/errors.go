@@ -34,7 +34,8 @@ var problemCodes = map[partition.Problem]op.Code{
 	partition.Busy:              op.Busy,
 }
 
-// sentinels maps errors of the layers below to results. The first match counts.
+// sentinels maps errors of the layers below to results. If several match an error, the
+// first sets the result.
 var sentinels = []struct {
 	err  error
 	code op.Code
@@ -54,7 +55,7 @@ var sentinels = []struct {
 }
 
 // ToResult maps any error of an operation to the result for the client. No other function
-// does.
+// maps errors to results.
 func (d *Server) ToResult(err error) op.Result {
 	var result *op.Result
 	if errors.As(err, &result) {

@@ -41,7 +41,8 @@ func (req *Request) ProgramOf(ctx context.Context, newest *partition.Snapshot, w
 	return req.Server.rules.Program(ctx, newest, asker, c)
 }
 
-// StillReads is MayRead by the access rules of now, for long-lasting requests.
+// StillReads is MayRead by the access rules that are in force now. Requests that last
+// long call it.
 func (req *Request) StillReads(ctx context.Context) error {
 	newest := req.Server.Part.Snapshot()
 	defer newest.Close()
@@ -51,7 +52,8 @@ func (req *Request) StillReads(ctx context.Context) error {
 	return req.Judge.MayRead()
 }
 
-// connection describes the connection to the access rules. It may change: TLS may begin.
+// connection describes the connection for the access rules. The description may change,
+// because TLS may begin.
 func (s *Session) connection() acl.Connection {
 	_, _, local := s.Channel.Peer()
 	c := acl.Connection{Secure: s.Channel.TLS() != nil || local, Local: local, Time: time.Now()}

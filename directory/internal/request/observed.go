@@ -32,8 +32,8 @@ func (req *Request) IsSlow() bool {
 	return req.Watched && limit > 0 && !req.Seen.Lasts && time.Since(req.Seen.Begun) >= limit
 }
 
-// Answered passes the observation of a request that the connection itself has answered to
-// the observers.
+// Answered passes to the observers the observation of a request that the connection
+// itself has answered.
 func (d *Server) Answered(s *Session, m *op.Message, r *op.Result) {
 	for _, watch := range d.Settings().Watchers {
 		watch(&monitor.Observation{Conn: s.Number, Who: s.Name(), Message: m, Result: r, Answered: true})

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// State returns the state that a read is of: the newest one, or the one that the request
-// names.
+// State returns the state that the request reads: the newest state, or the state of the
+// past that a control names.
 func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 	if req.Controls.At == nil {
 		return req.Now(), nil
@@ -37,6 +37,6 @@ func (req *Request) noState(err error) error {
 	return err
 }
 
-// IsPast reports whether the request reads a state that it names. Secrets cannot be read
-// in one, because they have no history.
+// IsPast reports whether a control names the state that the request reads. Secrets cannot
+// be read in such a state, because secrets have no history.
 func (req *Request) IsPast() bool { return req.Controls.At != nil }

@@ -1,7 +1,7 @@
 // Package request defines the value that is passed along with an operation: the
-// requester, the controls, the limits, and the state that it reads with its schema. It
-// also holds what all requests share ([Server]), the client's connection ([Session]), and
-// the only function that maps errors to results.
+// requester, the controls, the limits, the state that the operation reads, and the schema
+// of that state. It also defines the part that all requests share ([Server]), the
+// client's connection ([Session]), and the only function that maps errors to results.
 package request
 
 import (
@@ -16,18 +16,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Request is one request being served. A copy is the same request on another state.
+// A Request is one request being served. A copy of a Request is the same request on
+// another state.
 type Request struct {
 	Server   *Server
 	Session  *Session
 	ID       int32              // of the message
-	Who      *settings.Identity // identity that it runs as: the session's, unless a control names another
+	Who      *settings.Identity // the identity that the request runs as: the session's, unless a control names another
 	Controls Controls
 	Limits   *settings.Limits // of the requester
 	Judge    judge.Judge      // decides what the requester may see and do
 
-	// Snapshot is the state that the request reads, Schema its schema, and Known the
-	// elements of that. Only adopt sets these.
+	// Snapshot is the state that the request reads, Schema is the schema of Snapshot, and
+	// Known are the elements of Schema. Only adopt sets these fields.
 	Snapshot *partition.Snapshot
 	Schema   *schema.Schema
 	Known    *known.Elements
@@ -56,24 +57,25 @@ func (req *Request) Begin(s *Session, id int32) {
 	}
 }
 
-// End resets all fields. The next request may be somebody else's.
+// End resets all fields, because the next request may be that of another client.
 func (req *Request) End() {
 	*req.Response = op.Response{}
 	req.Seen.Reset()
 	*req = Request{Server: req.Server, Response: req.Response, Seen: req.Seen}
 }
 
-// Now has the request read the newest state.
+// Now sets the request to read the newest state, and returns that state.
 func (req *Request) Now() *partition.Snapshot { return req.Read(req.Server.Part.Snapshot()) }
 
-// Read has the request read a state, and returns that.
+// Read sets the request to read a state, and returns that state.
 func (req *Request) Read(s *partition.Snapshot) *partition.Snapshot {
 	req.adopt(s, s.Schema())
 	return s
 }
 
-// adopt sets the state and the schema of the request. Entries hold types of the schema of
-// the state that they were read from, and match no others.
+// adopt sets the state and the schema of the request. The types of an entry are those of
+// the schema of the state that the entry was read from. They do not equal types of any
+// other schema.
 func (req *Request) adopt(s *partition.Snapshot, sch *schema.Schema) {
 	req.Snapshot = s
 	req.Judge.Read(s, sch)
@@ -83,7 +85,8 @@ func (req *Request) adopt(s *partition.Snapshot, sch *schema.Schema) {
 	}
 }
 
-// On returns the request on another state. Both share one response.
+// On returns a copy of the request that reads another state. The request and the copy
+// share one response.
 func (req *Request) On(s *partition.Snapshot) *Request {
 	x := *req
 	x.Read(s)

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Server holds what all requests share.
+// A Server contains what all requests share.
 type Server struct {
 	Part      *partition.Partition
 	Passwords *auth.Passwords
@@ -26,10 +26,10 @@ type Server struct {
 	Ledgers   *ledger.Book
 	Kept      transaction.Memory // by transactions
 
-	rules    *access.Rules // of access
+	rules    *access.Rules
 	current  atomic.Pointer[settings.Settings]
 	known    atomic.Pointer[known.Elements] // of the schema last seen
-	Sessions atomic.Uint64                  // number begun so far
+	Sessions atomic.Uint64                  // the number of sessions begun so far
 }
 
 // NewServer returns the Server of a partition. It fails if an option cannot be used.
@@ -50,8 +50,8 @@ func NewServer(p *partition.Partition, o settings.Options) (*Server, error) {
 func (d *Server) Settings() *settings.Settings { return d.current.Load() }
 
 // Reconfigure replaces the options. Secret, Passwords, Log, Access, Metrics, Health,
-// Observers, Extensions and Version keep their values. If an option cannot be used it
-// fails and changes nothing.
+// Observers, Extensions and Version keep their values. If an option cannot be used,
+// Reconfigure fails and changes nothing.
 func (d *Server) Reconfigure(o settings.Options) error {
 	was := d.Settings()
 	o.Secret, o.Passwords, o.Log = was.Secret, was.Passwords, was.Log
@@ -72,7 +72,8 @@ func (d *Server) Close() {
 	d.Ledgers.Close()
 }
 
-// knownOf returns the elements of a schema. Those of the schema in force are cached.
+// knownOf returns the elements of a schema. The elements of the schema in force are
+// cached.
 func (d *Server) knownOf(s *schema.Schema) *known.Elements {
 	if k := d.known.Load(); k.Schema == s {
 		return k

@@ -13,7 +13,7 @@ import (
 )
 
 // Session is one client's connection. Requests may run concurrently, except that a Bind
-// runs alone (RFC 4511, 4.2.1).
+// must run alone (RFC 4511, 4.2.1).
 type Session struct {
 	Channel auth.Channel
 	Number  uint64 // of the connection, for the log
@@ -24,13 +24,13 @@ type Session struct {
 	// Transactions that are open (RFC 5805).
 	Transactions transaction.Table
 
-	anonymous access.Who // as which access rules know an unbound session
-	once      sync.Once  // of address
+	anonymous access.Who // the requester of an unbound session, for access rules
+	once      sync.Once  // guards address
 	address   netip.Addr // of the client, if it has one
 }
 
-// An Exchange is the state between the binds of a mechanism that takes several steps (RFC
-// 4513, 5.2.1.2).
+// An Exchange is the state between the binds of a SASL mechanism that takes several steps
+// (RFC 4513, 5.2.1.2).
 type Exchange struct {
 	Mechanism string
 	Next      func(ctx context.Context, req *Request, message []byte) (*settings.Identity, error)

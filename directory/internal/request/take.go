@@ -22,10 +22,10 @@ func takePaged(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// sortRequest is what a sort control asks for (RFC 2891).
+// sortRequest is the parsed sort control of a request (RFC 2891).
 type sortRequest struct {
 	Critical bool
-	Value    []byte // as received, to compare with the other pages
+	Value    []byte // as received, for comparison with the requests of other pages
 	Keys     []control.SortKey
 }
 
@@ -48,8 +48,8 @@ func takeView(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// takeMatched reads a ValuesReturnFilter. The search then returns the values that match
-// any of its items.
+// takeMatched reads a matched values control, whose value is a ValuesReturnFilter. The
+// search then returns the values that match any item of the filter.
 func takeMatched(req *Request, _ *op.Message, c *op.Control) error {
 	m, err := control.ParseMatchedValues(c.Value)
 	if err != nil {
@@ -93,21 +93,22 @@ func takeAssertion(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// takePreRead reads a pre-read control (RFC 4527), which asks for the entry as it was
+// takePreRead reads a pre-read control (RFC 4527), which requests the entry as it was
 // before the change.
 func takePreRead(req *Request, _ *op.Message, c *op.Control) (err error) {
 	req.Controls.PreRead, err = selection("pre-read", c)
 	return err
 }
 
-// takePostRead reads a post-read control (RFC 4527), which asks for the entry as it is
+// takePostRead reads a post-read control (RFC 4527), which requests the entry as it is
 // after the change.
 func takePostRead(req *Request, _ *op.Message, c *op.Control) (err error) {
 	req.Controls.PostRead, err = selection("post-read", c)
 	return err
 }
 
-// selection returns the attributes that a read entry control asks for, never nil.
+// selection returns the attributes that a read entry control requests. The result is
+// never nil.
 func selection(name string, c *op.Control) ([]string, error) {
 	e, err := control.ParseReadEntry(c.Value)
 	if err != nil {
@@ -139,8 +140,9 @@ func takeProxied(req *Request, m *op.Message, c *op.Control) error {
 	return nil
 }
 
-// takeTracking reads a session tracking control, for the access log and the journal.
-// Several may come, in order, one for each system that the request has passed.
+// takeTracking reads a session tracking control, which the access log and the journal
+// record. A request may have several of these controls in order, one for each system that
+// the request has passed.
 func takeTracking(req *Request, _ *op.Message, c *op.Control) error {
 	s, err := control.ParseSessionTracking(c.Value)
 	if err != nil {
@@ -154,12 +156,12 @@ func takeTracking(req *Request, _ *op.Message, c *op.Control) error {
 type visibility uint8
 
 const (
-	byScope        visibility = iota // no control: a base search shows all, others show entries
-	EntriesOnly                      // a control of FALSE
-	SubentriesOnly                   // a control of TRUE
+	byScope        visibility = iota // no control: a base search shows any entry, other searches show no subentries
+	EntriesOnly                      // the control's value is FALSE
+	SubentriesOnly                   // the control's value is TRUE
 )
 
-// Hides reports whether a base search does not show an entry.
+// Hides reports whether the control hides an entry from a base search.
 func (v visibility) Hides(k *known.Elements, e *entry.Entry) bool {
 	return v != byScope && (v == SubentriesOnly) != k.Is(e, k.Subentry)
 }
@@ -197,7 +199,7 @@ func takePersistent(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// takeAt reads the control that asks for a state of the past.
+// takeAt reads the control that requests a state of the past.
 func takeAt(req *Request, _ *op.Message, c *op.Control) error {
 	m, err := past.ParsePointInTime(string(c.Value))
 	if err != nil {
@@ -207,9 +209,9 @@ func takeAt(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// takeToken reads a token control. An update asks for the token of its commit. A read
-// carries a token, and reads a state that shows the token's commit, and thus everything
-// that the commit could know of.
+// takeToken reads a token control. In an update, the control requests the token of the
+// update's commit. In a read, the value is a token. The read then reads a state that
+// shows the token's commit, and thus everything that the commit could know of.
 func takeToken(req *Request, m *op.Message, c *op.Control) (err error) {
 	if operationsOf(m.Request)&(withSearch|withCompare) == 0 {
 		req.Controls.Token = true
@@ -240,8 +242,8 @@ func malformed(name string, err error) error {
 	return op.Errorf(op.ProtocolError, "%s control: %v", name, err)
 }
 
-// flag returns a function that reads a control without a value. It sets a field if the
-// control is there.
+// flag returns a function that reads a control without a value. The function sets a field
+// of the request's controls.
 func flag(name string, field func(*Controls) *bool) func(*Request, *op.Message, *op.Control) error {
 	return func(req *Request, _ *op.Message, c *op.Control) error {
 		*field(&req.Controls) = true
@@ -249,7 +251,7 @@ func flag(name string, field func(*Controls) *bool) func(*Request, *op.Message, 
 	}
 }
 
-// noValue returns an error if a control that takes no value has one.
+// noValue returns an error if a control has a value although it must have none.
 func noValue(name string, c *op.Control) error {
 	if err := control.NoValue(c.Value); err != nil {
 		return malformed(name, err)

@@ -24,9 +24,9 @@ type SortError struct {
 
 func (e *SortError) Error() string { return e.Text }
 
-// ResolveOrder returns the sort keys of the request, or nil if it has none. If they
-// cannot be used, a critical control ends the search; otherwise the search goes on
-// unsorted (RFC 2891, 2).
+// ResolveOrder returns the sort keys of the request, or nil if it has none. If the keys
+// cannot be used, a critical control ends the search with an error. If the control is not
+// critical, the search continues unsorted (RFC 2891, 2).
 func ResolveOrder(req *request.Request) ([]partition.SortKey, error) {
 	s := req.Controls.Sort
 	if s == nil {
@@ -41,8 +41,8 @@ func ResolveOrder(req *request.Request) ([]partition.SortKey, error) {
 	return keys, checkView(req, keys)
 }
 
-// Unsorted reports to the client that results are not sorted. It returns an error if that
-// must end the search.
+// Unsorted reports to the client that results are not sorted. It returns an error if the
+// sort control is critical, because the search must then end.
 func Unsorted(req *request.Request, e *SortError) error {
 	SortResponse(req, e.Code, e.attribute)
 	if req.Controls.Sort.Critical {
@@ -99,9 +99,9 @@ func resolveSortKey(asked *control.SortKey, sch *schema.Schema) (k partition.Sor
 	return partition.SortKey{Type: t, Options: entry.SortOptions(options), Rule: rule, Reverse: asked.Reverse}, nil
 }
 
-// orderingOf returns the rule that orders values of a type: its own, or the one that
-// belongs to its equality rule. cn and sn, by which people sort, have none of their own
-// (RFC 4519).
+// orderingOf returns the rule that orders values of a type: the type's ordering rule, or
+// else the ordering rule that belongs to the type's equality rule. cn and sn, by which
+// people sort, are defined without an ordering rule (RFC 4519).
 func orderingOf(t *schema.AttributeType, sch *schema.Schema) *schema.MatchingRule {
 	if t.Ordering != nil || t.Equality == nil {
 		return t.Ordering
@@ -114,7 +114,8 @@ func orderingOf(t *schema.AttributeType, sch *schema.Schema) *schema.MatchingRul
 	return nil
 }
 
-// ViewError ends a search whose view is not available (6.2.1).
+// ViewError returns the error that ends a search whose view is not available
+// (draft-ietf-ldapext-ldapv3-vlv-09, 6.2.1), and adds the response control.
 func ViewError(req *request.Request, code op.Code, format string, args ...any) error {
 	ViewResponse(req, control.ViewResponse{Code: code})
 	return op.Errorf(op.VirtualListViewError, "virtual list view control: "+format, args...)
@@ -125,8 +126,8 @@ func ViewResponse(req *request.Request, v control.ViewResponse) {
 	req.Respond(control.OIDViewResponse, v.Encode())
 }
 
-// checkView refuses what cannot be combined with a view. If the sort control failed, its
-// own response says why.
+// checkView returns an error if a view is not possible with the request's controls and
+// limits. If the sort control failed, the sort response control reports the reason.
 func checkView(req *request.Request, keys []partition.SortKey) error {
 	v := req.Controls.Vlv
 	switch {

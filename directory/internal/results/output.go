@@ -1,5 +1,5 @@
 // Package results sends the results of any kind of search: page by page, up to the size
-// limit. It interprets the controls that are about the results as a whole.
+// limit. It interprets the controls that concern the results as a whole.
 package results
 
 import (
@@ -40,8 +40,8 @@ func (out *Output) Release() {
 	out.sink, out.Page, out.quota = nil, nil, Quota{}
 }
 
-// Admit counts a result, an entry or a reference, before it is sent. It sets skip if the
-// result was on an earlier page, and returns errPageFull if it belongs to the next one.
+// Admit counts an entry or a reference before it is sent. It sets skip if an earlier page
+// contained the result, and returns errPageFull if the result belongs to the next page.
 func (out *Output) Admit(isEntry bool) (skip bool, err error) {
 	if isEntry {
 		if err := out.quota.Check(); err != nil {
@@ -80,8 +80,8 @@ func (out *Output) Reference(urls []string, controls ...op.Control) error {
 	return out.sink.Reference(urls, controls)
 }
 
-// Finish ends the page, if there is one, of a search that ended with err. It returns the
-// error for the client, if any.
+// Finish ends the page, if the search has pages. Err is the error with which the search
+// ended. Finish returns the error for the client, or nil.
 func (out *Output) Finish(err error) error {
 	if out.Page == nil {
 		return err
@@ -95,14 +95,14 @@ func (out *Output) Finish(err error) error {
 	return err
 }
 
-// A Quota enforces the size limit of a search. Nothing else does.
+// A Quota enforces the size limit of a search. No other type enforces it.
 type Quota struct {
-	limit int // entries; 0: none
+	limit int // entries; 0: no limit
 	Sent  int
 }
 
-// NewQuota returns the Quota of a search: the smaller of the client's and the server's
-// limit.
+// NewQuota returns the Quota of a search, with the smaller of the client's and the
+// server's limit.
 func NewQuota(req *request.Request, r *op.Search) Quota {
 	return Quota{limit: settings.Smaller(r.SizeLimit, req.Limits.Size)}
 }

@@ -14,30 +14,32 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// PagedResponse adds the control that ends a page. It does not estimate the total size: 0
-// (RFC 2696, 3).
+// PagedResponse adds the control that ends a page. The size in the control is 0, because
+// the server does not estimate the total size (RFC 2696, 3).
 func PagedResponse(req *request.Request, cookie []byte) {
 	req.Respond(control.OIDPagedResults, control.PagedResults{Cookie: cookie}.Encode())
 }
 
-// Paged results (RFC 2696) need no memory between the pages. The cookie holds everything
-// that the next page needs, so any server with the same secret can continue after any
-// other. Positions are values of entries, perhaps of entries that the client may not see,
-// so the cookie is sealed: AES-256-GCM with a key derived from the secret, the search and
-// the requester. Its layout is big-endian, and encrypted after the nonce:
+// Paged results (RFC 2696) need no memory between the pages. The cookie contains
+// everything that the next page needs, so any server with the same secret can send the
+// next page. Positions are values of entries, perhaps of entries that the client may not
+// see. The cookie is therefore sealed: AES-256-GCM with a key derived from the secret,
+// the search and the requester. The numbers in a cookie are big-endian, and everything
+// after the nonce is encrypted:
 //
 //	nonce    12
 //	revision  8  the state of the directory that all pages show
 //	sent      4  entries on the pages so far, for the size limit
-//	skip      4  results to leave out: where a position cannot say it
+//	skip      4  results to leave out, if there is no position
 //	position     of the partition's stream, behind the last result
 //	tag      16
 //
-// A search that follows aliases consists of several streams, and continues by skipping.
-// The position of a sorted search begins with its way: see sorted.go.
+// A search that follows aliases consists of several streams, and its next page continues
+// by leaving out results. The position of a sorted search begins with the search's way:
+// see sorted.go.
 const (
 	cookieHead = 8 + 4 + 4
-	CookieMAC  = 16 // of the contexts of views
+	CookieMAC  = 16 // length of the MAC in the context of a view
 )
 
 // errPageFull ends a page that is not the last.
@@ -58,16 +60,16 @@ type Page struct {
 
 	Count    int // results on this page
 	skipped  int
-	next     []byte // where the next page continues; nextSkip is what it skips
+	next     []byte // where the next page continues; nextSkip is how many results it skips
 	nextSkip int
 }
 
-// GoesOn reports whether there were pages before this one.
+// GoesOn reports whether there were earlier pages.
 func (p *Page) GoesOn() bool { return p != nil && p.Revision != 0 }
 
-// OpenPage returns the page that the request's control asks for. It returns nil if there
-// is none, or if the size limit makes the control meaningless (RFC 2696, 3). Done means
-// that the client wants no further page, and has been answered.
+// OpenPage returns the page that the request's control requests. It returns nil if there
+// is no such control, or if the size limit makes the control meaningless (RFC 2696, 3).
+// Done means that the client wants no further page, and has been answered.
 func OpenPage(req *request.Request, r *op.Search) (p *Page, done bool, err error) {
 	c := req.Controls.Paged
 	if c == nil || r.SizeLimit > 0 && c.Size >= r.SizeLimit {
@@ -152,8 +154,8 @@ func (p *Page) write(revision table.Revision, sent, skip int, position []byte) [
 	return p.seal().Seal(nil, nil, append(b, position...), nil)
 }
 
-// countResult counts a result. It sets skip if the result was on an earlier page, and
-// returns errPageFull if it belongs to the next one.
+// countResult counts a result. It sets skip if an earlier page contained the result, and
+// returns errPageFull if the result belongs to the next page.
 func (p *Page) countResult() (skip bool, err error) {
 	switch {
 	case p.skipped < p.Skip:
@@ -166,8 +168,8 @@ func (p *Page) countResult() (skip bool, err error) {
 	return false, nil
 }
 
-// AtPlace records that the search has started at the first result of the page, so that it
-// need not skip any.
+// AtPlace records that the search has started at the first result of the page, so that no
+// result must be skipped.
 func (p *Page) AtPlace() {
 	if p != nil {
 		p.skipped = p.Skip
@@ -177,10 +179,10 @@ func (p *Page) AtPlace() {
 // IsFull reports whether the page has no room left.
 func (p *Page) IsFull() bool { return p != nil && p.Count == p.size }
 
-// GoOn sets where the next page continues, and how many results it skips.
+// GoOn sets where the next page continues, and how many results the next page skips.
 func (p *Page) GoOn(position []byte, skip int) { p.next, p.nextSkip = position, skip }
 
-// close returns the cookie that ends the page. It is empty if nothing follows.
+// close returns the cookie that ends the page. The cookie is empty if no page follows.
 func (p *Page) close(r table.Revision, sent int, more bool) []byte {
 	if !more {
 		return nil

@@ -14,12 +14,12 @@ import (
 
 // This file follows aliases while searching (RFC 4511, 4.5.1.3).
 
-// maxBases bounds the number of entries that the aliases of one search may lead to.
+// maxBases is the largest number of entries that the aliases of one search may lead to.
 const maxBases = 1000
 
-// isAlias reports whether a found entry is an alias to follow. The base itself is not
-// followed, only its subordinates. For a requester who may not learn its target, an alias
-// is an ordinary entry.
+// isAlias reports whether a found entry is an alias to follow. An alias below the base is
+// followed, but not an alias that is the base. For a requester who may not learn its
+// target, an alias is an ordinary entry.
 func (st *Stream) isAlias(ctx context.Context, found *partition.Result) (bool, error) {
 	if !st.aliases || found.ID == st.base || !st.Req.Known.Is(found.Entry, st.Req.Known.Alias) {
 		return false, nil
@@ -28,7 +28,7 @@ func (st *Stream) isAlias(ctx context.Context, found *partition.Result) (bool, e
 }
 
 // isReferral reports whether a found entry is a referral to send. For a requester who may
-// not learn its target it is an ordinary entry.
+// not learn its target, a referral is an ordinary entry.
 func (st *Stream) isReferral(ctx context.Context, found *partition.Result) (bool, error) {
 	if !st.Referrals || !st.Req.Known.Is(found.Entry, st.Req.Known.Referral) {
 		return false, nil
@@ -36,8 +36,9 @@ func (st *Stream) isReferral(ctx context.Context, found *partition.Result) (bool
 	return st.Req.Judge.Leads(ctx, found, st.Req.Known.Ref)
 }
 
-// takeAlias records where an alias leads. Away means that it leads to another server. It
-// leaves out an alias that leads nowhere.
+// takeAlias records the target of an alias as another base of the search. Away means that
+// the target is on another server. takeAlias ignores an alias whose target does not
+// exist.
 func (st *Stream) takeAlias(ctx context.Context, found *partition.Result) (away bool, err error) {
 	at, err := st.aliased(ctx, found, st.Req.Known.Alias)
 	var result *op.Result
@@ -58,8 +59,8 @@ func (st *Stream) takeAlias(ctx context.Context, found *partition.Result) (away 
 	return false, nil
 }
 
-// aliasedElsewhere returns the URLs for an alias whose target is below a referral, or nil
-// if it is not.
+// aliasedElsewhere returns the URLs for an alias whose target is below a referral. It
+// returns nil for any other alias.
 func (st *Stream) aliasedElsewhere(ctx context.Context, found *partition.Result) ([]string, error) {
 	if !st.Referrals {
 		return nil, nil
@@ -75,7 +76,8 @@ func (st *Stream) aliasedElsewhere(ctx context.Context, found *partition.Result)
 	return nil, err
 }
 
-// aliased finds the target of an alias. Only entries of the given classes redirect it.
+// aliased finds the target of an alias. Only entries of the given classes redirect the
+// lookup of the target.
 func (st *Stream) aliased(ctx context.Context, found *partition.Result, classes ...*schema.ObjectClass) (partition.Located, error) {
 	target, err := locate.AliasTarget(st.Req, found.Entry)
 	if err != nil {

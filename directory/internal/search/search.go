@@ -52,8 +52,8 @@ func Run(ctx context.Context, req *request.Request, l *Lists, name dn.DN, r *op.
 	return st.send(ctx, at.ID)
 }
 
-// openState returns the state that a search reads: the newest one, or that of the earlier
-// pages or views.
+// openState returns the state that a search reads: the state of the earlier pages or
+// views, or else the state that the request names, or else the newest state.
 func openState(ctx context.Context, req *request.Request, r *op.Search, p *results.Page) (*partition.Snapshot, error) {
 	revision, err := viewRevision(req, r)
 	if err != nil {
@@ -82,17 +82,19 @@ type Stream struct {
 	Out results.Output
 }
 
-// A state is the state of a stream's search.
+// state contains the fields of a Stream that belong to one search.
 type state struct {
 	Req   *request.Request
 	R     *op.Search
 	Query partition.Query
 
-	// The classes of entries that the search treats specially. Referrals and aliases are
-	// set only if the directory has any. Subentries means to leave these out.
+	// Referrals, aliases and Subentries are the classes of entries that the search treats
+	// specially. Referrals and aliases are set only if the directory has such entries.
+	// Subentries means that the search leaves out subentries.
 	Referrals, aliases, Subentries bool
-	// base is where the search began. If following aliases can find an entry twice, seen
-	// has the entries found so far, and bases those that aliases led to.
+	// base is the entry at which the search began, and bases are the entries that aliases
+	// led to. If following aliases can find an entry twice, seen contains the entries
+	// found so far.
 	base  entry.ID
 	seen  map[entry.ID]bool
 	bases []entry.ID
@@ -100,7 +102,7 @@ type state struct {
 	keys   []partition.SortKey // nil: unsorted
 	lists  *Lists
 	way    byte            // of a sorted search
-	sorter *sorting.Sorter // takes the results if they must be sorted first
+	sorter *sorting.Sorter // collects the results if they must be sorted first
 }
 
 // streams are pooled for their buffers.
@@ -118,7 +120,7 @@ func (st *Stream) Open(req *request.Request, r *op.Search, p *results.Page, sink
 	st.Out.Open(req, r, p, sink)
 }
 
-// send sends the results from a base on.
+// send sends the results of the search from a base.
 func (st *Stream) send(ctx context.Context, base entry.ID) error {
 	if err := st.Prepare(ctx); err != nil {
 		return err
@@ -132,8 +134,8 @@ func (st *Stream) send(ctx context.Context, base entry.ID) error {
 	return err
 }
 
-// Prepare builds the query. It finds what the filter matches, and all referrals and
-// aliases in scope (RFC 3296, 5.2; RFC 4511, 4.5.1.3).
+// Prepare builds the query. The query finds the entries that the filter matches, and all
+// referrals and aliases in scope (RFC 3296, 5.2; RFC 4511, 4.5.1.3).
 func (st *Stream) Prepare(ctx context.Context) (err error) {
 	req := st.Req
 	if err := st.classes(ctx); err != nil {
@@ -180,7 +182,7 @@ func (st *Stream) classes(ctx context.Context) (err error) {
 	visible := st.Req.Controls.Visible
 	st.Subentries = visible == request.EntriesOnly
 	if st.R.Scope == op.BaseObject {
-		return nil // locateBase has handled the others; a base search shows subentries (RFC 3672, 3)
+		return nil // locate.Base has followed these; a base search shows subentries (RFC 3672, 3)
 	}
 	known := st.Req.Known
 	st.Subentries = visible != request.SubentriesOnly
@@ -195,7 +197,7 @@ func (st *Stream) classes(ctx context.Context) (err error) {
 	return err
 }
 
-// Run sends the results of the query from a base on.
+// Run sends the results of the query from a base.
 func (st *Stream) Run(ctx context.Context, base entry.ID) error {
 	st.base, st.Query.Base = base, base
 	switch {
@@ -210,7 +212,7 @@ func (st *Stream) Run(ctx context.Context, base entry.ID) error {
 }
 
 // runQueries searches from the base, and from the targets of aliases. A one-level search
-// returns just these targets, a subtree search their subtrees.
+// returns only the targets, and a subtree search returns the subtrees of the targets.
 func (st *Stream) runQueries(ctx context.Context) error {
 	st.bases = st.bases[:0]
 	clear(st.seen)
@@ -244,7 +246,7 @@ func (st *Stream) runQuery(ctx context.Context) error {
 	return st.Out.View.Shared.Failure()
 }
 
-// take handles one entry found.
+// take handles one found entry.
 func (st *Stream) take(ctx context.Context, found *partition.Result) error {
 	switch {
 	case st.Subentries && st.Req.Known.Is(found.Entry, st.Req.Known.Subentry):
@@ -274,7 +276,7 @@ func (st *Stream) take(ctx context.Context, found *partition.Result) error {
 	return st.deliver(ctx, found)
 }
 
-// deliver sends one entry found, if it belongs to this page.
+// deliver sends one found entry, if the entry belongs to this page.
 func (st *Stream) deliver(ctx context.Context, found *partition.Result) error {
 	urls, err := st.Elsewhere(ctx, found)
 	if err != nil {
@@ -292,10 +294,11 @@ func (st *Stream) deliver(ctx context.Context, found *partition.Result) error {
 	return st.Out.Entry(ctx, found)
 }
 
-// counts reports whether the next page continues by counting results.
+// counts reports whether the next page continues by skipping a number of results.
 func (st *Stream) counts() bool { return st.aliases || st.way == byList }
 
-// position returns where the next page continues, and how many results it skips.
+// position returns where the next page continues, and how many results the next page
+// skips.
 func (st *Stream) position(found *partition.Result) (position []byte, skip int) {
 	if st.way != 0 {
 		position = append(position, st.way)
@@ -323,8 +326,8 @@ func (st *Stream) Elsewhere(ctx context.Context, found *partition.Result) ([]str
 	return nil, err
 }
 
-// continuation returns the scope for other servers. Of a one-level search only the base
-// is left (RFC 4511, 4.5.3).
+// continuation returns the scope in which other servers continue the search. A one-level
+// search continues as a base search (RFC 4511, 4.5.3).
 func (st *Stream) continuation() string {
 	if st.R.Scope == op.SingleLevel {
 		return "base"

@@ -15,37 +15,39 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A sorted search goes one of three ways. All of its pages go the same way: the position
-// in a cookie begins with it.
+// A sorted search runs in one of three ways. All pages of a search run in the same way,
+// which is the first byte of the position in a cookie.
 const (
 	byList   = 'l' // all ids are sorted; pages continue by counting
 	byIndex  = 'i' // an index has the order; pages continue by its positions
 	bySearch = 's' // unsorted after all, which every page reports to the client
 )
 
-// Where an index has the order, a search with few candidates is sorted in a list all the
-// same. If it is in pages, these are at most ListCheap. If not, these are as many as fit
-// into the sort memory at sortedSize bytes each, and at most maxList.
+// Even if an index has the requested order, a search with few candidates is sorted in a
+// list. For a paged search, few means at most ListCheap candidates. For other searches,
+// few means as many candidates as fit into the sort memory at sortedSize bytes each, and
+// at most maxList.
 const (
 	maxList    = 1 << 18
 	sortedSize = 256
 )
 
-// ListCheap bounds the list of a search in pages where an index has the order; tests
-// change it.
+// ListCheap is the largest number of candidates of a paged search that is sorted in a
+// list although an index has the order. Tests change it.
 var ListCheap = 2048
 
-// Lists caches the order of searches whose client may ask for more: ids only, under a key
-// of what must not change between requests. Any server can make a list again.
+// Lists caches the sorted ids of searches whose clients may request more results. The key
+// of a list contains everything that must not change between the requests. Any server can
+// make a list again.
 type Lists = otter.Cache[listKey, []entry.ID]
 
 type listKey struct {
-	search   [32]byte // cookieKey
+	search   [32]byte // results.CookieKey
 	program  *acl.Program
 	revision table.Revision
 }
 
-// listMemory bounds the memory of all lists, in bytes.
+// listMemory is the largest size of all lists together, in bytes.
 const listMemory = 64 << 20
 
 // NewLists returns an empty cache.
@@ -56,7 +58,7 @@ func NewLists() *Lists {
 	})
 }
 
-// errSortMemory ends the building of a list.
+// errSortMemory ends the building of a list that exceeds the sort memory.
 var errSortMemory = errors.New("sort memory used up")
 
 // runSorted runs a search with a sort control.
@@ -83,7 +85,8 @@ func (st *Stream) runSorted(ctx context.Context) error {
 	return st.runQueries(ctx)
 }
 
-// chooseWay returns the way of the earlier pages, or the best one.
+// chooseWay returns the way of the earlier pages. For a first page, it returns the best
+// way.
 func (st *Stream) chooseWay(ctx context.Context) (byte, error) {
 	if p := st.Out.Page; p != nil && len(p.After) > 0 {
 		way := p.After[0]
@@ -114,9 +117,9 @@ func (st *Stream) ordered() bool {
 	return len(keys) == 1 && st.Req.Judge.SortsAll(keys) && !st.aliases && st.R.Scope != op.BaseObject && sorting.Ordered(st.Req.Snapshot, &keys[0])
 }
 
-// quicklyOrdered reports whether the first entry in order is found quickly. In reverse
-// order, entries without a value come first, and finding that there are none takes a look
-// at every entry, unless the filter rules them out.
+// quicklyOrdered reports whether the search finds the first entry of the order quickly.
+// In reverse order, entries without a value of the key come first. Unless the filter
+// excludes such entries, the search must read every entry to find that there are none.
 func (st *Stream) quicklyOrdered() bool {
 	k := &st.keys[0]
 	if !k.Reverse {
@@ -142,7 +145,8 @@ func (st *Stream) withoutList() (byte, error) {
 	return bySearch, st.unsorted(st.tooMany())
 }
 
-// unsorted continues without sorting, or returns an error if that must end the search.
+// unsorted continues without sorting, or returns an error if the sort control is
+// critical.
 func (st *Stream) unsorted(e *results.SortError) error {
 	st.keys = nil
 	return results.Unsorted(st.Req, e)
@@ -166,7 +170,7 @@ func (st *Stream) runList(ctx context.Context) error {
 	return st.lookUp(ctx, ids)
 }
 
-// lookUp reads and sends the entries with some ids.
+// lookUp reads and sends the entries with the given ids.
 func (st *Stream) lookUp(ctx context.Context, ids []entry.ID) error {
 	for found, err := range st.Req.Snapshot.Results(ctx, ids, st.Query) {
 		if err != nil {

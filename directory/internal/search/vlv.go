@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// viewContext returns a contextID: the revision of the list that the client looks at,
-// signed like a cookie. Views show one state as long as the client returns the contextID.
+// viewContext returns a contextID: the revision of the list that the client sees, and a
+// MAC of the revision. Views show one state as long as the client returns the contextID.
 func viewContext(key []byte, r table.Revision) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(r))
 	mac := hmac.New(sha256.New, key)
@@ -83,7 +83,8 @@ func (st *Stream) target(ctx context.Context, ids []entry.ID) (int, error) {
 	case v.Count == 0:
 		return v.Offset - 1, nil
 	}
-	// Scale the client's position to the real length of the list, and round (5).
+	// Scale the client's position to the real length of the list, and round
+	// (draft-ietf-ldapext-ldapv3-vlv-09, 5).
 	scaled := (2*len(ids)*v.Offset + v.Count) / (2 * v.Count)
 	return max(scaled, 1) - 1, nil
 }
