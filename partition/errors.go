@@ -2,7 +2,7 @@ package partition
 
 import "github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 
-// An Error is a failure of an operation that its caller caused, not the store. Its text
+// An Error is a failure that the caller of an operation caused, not the store. Its text
 // says what to do, and contains no values.
 type Error = catalog.Error
 
@@ -19,9 +19,9 @@ const (
 	EntryExists       = catalog.EntryExists
 	NotLeaf           = catalog.NotLeaf
 	InvalidName       = catalog.InvalidName
-	NamingViolation   = catalog.NamingViolation   // a name that schema or naming contexts forbid
+	NamingViolation   = catalog.NamingViolation   // forbidden by schema or naming contexts
 	NotOnRDN          = catalog.NotOnRDN          // a value of the RDN cannot be removed
-	ClassViolation    = catalog.ClassViolation    // of MUST or MAY, or no structural class
+	ClassViolation    = catalog.ClassViolation    // violates MUST or MAY, or no structural class
 	ClassModification = catalog.ClassModification // the structural class cannot change
 	UndefinedType     = catalog.UndefinedType
 	InvalidSyntax     = catalog.InvalidSyntax
@@ -29,18 +29,18 @@ const (
 	Constraint        = catalog.Constraint // several values, or no user modification
 	NoSuchAttribute   = catalog.NoSuchAttribute
 	ValueExists       = catalog.ValueExists
-	BadOperand        = catalog.BadOperand // values that the kind of modification does not take
+	BadOperand        = catalog.BadOperand // values that the modification does not allow
 	TooLarge          = catalog.TooLarge
 	TooMany           = catalog.TooMany    // too many entries to examine
 	BelowAlias        = catalog.BelowAlias // an alias cannot have entries below it
 	Unwilling         = catalog.Unwilling
-	Busy              = catalog.Busy // other changes are under way: try again
+	Busy              = catalog.Busy // other changes are in progress: try again
 )
 
 var (
-	// ErrNoDirectory: a store has no directory yet.
+	// ErrNoDirectory means that a store contains no directory yet.
 	ErrNoDirectory = catalog.ErrNoDirectory
-	// ErrNormalizer: the keys of a store were made by another version of the normal
-	// forms.
+	// ErrNormalizer means that another version of the normal forms made the keys of a
+	// store.
 	ErrNormalizer = catalog.ErrNormalizer
 )

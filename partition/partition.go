@@ -3,11 +3,11 @@
 // readable at any revision. It is a library that needs no server.
 //
 // A [Partition] is an open store. [Partition.Snapshot] reads the newest state,
-// [Partition.At] a past one, and [Partition.Update] changes it. The package does not
-// use LDAP result codes: a failure is an [Error] with a [Problem].
+// [Partition.At] reads a past state, and [Partition.Update] changes the directory. The
+// package does not use LDAP result codes: a failure is an [Error] with a [Problem].
 //
-// This package is a thin face. The work is done in the packages below internal, each of
-// which imports only those before it:
+// This package contains little code. The packages below internal do the work. Each of
+// them imports only packages that precede it in this list:
 //
 //	cache    entries, names and lists of candidates in memory
 //	catalog  schema, indexes and settings in force; errors; the open tables
@@ -15,15 +15,15 @@
 //	search   queries on a state
 //	write    transactions: add, modify, rename, delete
 //	load     bulk loads
-//	verify   checks, rebuilds and fills of what is derived from entries
+//	verify   checks of the data derived from entries, and its rebuilding
 //	evolve   changes of schema, indexes, naming contexts and unique attributes
 //	erase    removal of values from the past
 //	feed     changes in the order of commits
 //
-// What only few callers need is in the packages beside this one: changes (the stream of
-// commits), past (states of the past), subschema, configure (naming contexts, indexes,
-// unique attributes, access rules), sorting, transfer (import and export) and maintain
-// (checks, indexes, collection of the past).
+// The packages beside this one contain functions that only few callers need: changes (the
+// stream of commits), past (states of the past), subschema, configure (naming contexts,
+// indexes, unique attributes, access rules), sorting, usage (hot attributes), transfer
+// (import and export) and maintain (checks, indexes, collection of the past).
 package partition
 
 import (
@@ -37,10 +37,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Options of a partition. The zero Options are good.
+// Options are the options of a partition. The zero Options work.
 type Options = catalog.Options
 
-// DefaultCache returns the cache size in bytes that zero Options mean.
+// DefaultCache returns the cache size in bytes that applies if Options.Cache is zero.
 func DefaultCache() int64 { return cache.DefaultCache() }
 
 // A Partition is an open directory tree.
@@ -55,30 +55,30 @@ func Open(ctx context.Context, s table.Store, o Options) (*Partition, error) {
 	return &Partition{k}, nil
 }
 
-// Keeper returns the open directory, for packages beside this one.
+// Keeper returns the open directory. Only the packages beside this one call it.
 func (p *Partition) Keeper() *catalog.Keeper { return p.k }
 
 // Close ends background work and releases the writer's slot.
 func (p *Partition) Close(ctx context.Context) error { return p.k.Close(ctx) }
 
-// Schema returns the schema in force: that of the newest snapshot.
+// Schema returns the schema in force, which is the schema of the newest snapshot.
 func (p *Partition) Schema() *schema.Schema { return p.k.Schema() }
 
-// Config returns what all servers of the directory share.
+// Config returns the configuration that all servers of the directory share.
 func (p *Partition) Config() Config { return p.k.Config() }
 
-// Snapshot returns the newest state. Close it.
+// Snapshot returns the newest state. The caller must close it.
 func (p *Partition) Snapshot() *Snapshot { return &Snapshot{state.Newest(p.k)} }
 
-// At returns the state at a past revision. Close it.
+// At returns the state at a past revision. The caller must close it.
 func (p *Partition) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	return NewSnapshot(state.At(ctx, p.k, r))
 }
 
-// CatchUp returns when a Snapshot shows all that any server of the store had
-// committed when it was called.
+// CatchUp waits until a new Snapshot shows every commit that any server of the store had
+// committed when CatchUp was called.
 func (p *Partition) CatchUp(ctx context.Context) error { return p.k.CatchUp(ctx) }
 
-// AtLeast returns when a Snapshot shows a commit that any server of the store has
-// acknowledged.
+// AtLeast waits until a new Snapshot shows the commit r, which any server of the store
+// has acknowledged.
 func (p *Partition) AtLeast(ctx context.Context, r table.Revision) error { return p.k.AtLeast(ctx, r) }

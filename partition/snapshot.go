@@ -19,7 +19,7 @@ import (
 type Snapshot struct{ s *state.Snapshot }
 
 // NewSnapshot returns the Snapshot of a state that a package beside this one opened, or
-// its error.
+// the error of opening it.
 func NewSnapshot(s *state.Snapshot, err error) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
@@ -27,7 +27,8 @@ func NewSnapshot(s *state.Snapshot, err error) (*Snapshot, error) {
 	return &Snapshot{s}, nil
 }
 
-// State returns the state, for packages beside this one.
+// State returns the state that the snapshot reads. Only the packages beside this one call
+// it.
 func (s *Snapshot) State() *state.Snapshot { return s.s }
 
 // Close releases the state.
@@ -36,8 +37,9 @@ func (s *Snapshot) Close() { s.s.Close() }
 // Revision returns the newest revision that the snapshot shows.
 func (s *Snapshot) Revision() table.Revision { return s.s.Revision() }
 
-// Schema returns the schema of the state. Filters for its entries, and types to look up
-// in them, must come from this schema: those of another schema match nothing.
+// Schema returns the schema of the state. Filters for the state's entries, and types to
+// look up in these entries, must come from this schema. Types and filters of another
+// schema match nothing.
 func (s *Snapshot) Schema() *schema.Schema { return s.s.Schema() }
 
 // Contexts returns the names of the naming contexts.
@@ -49,32 +51,34 @@ func (s *Snapshot) Contexts() []dn.DN {
 	return names
 }
 
-// Access returns the access rules in force. The pointer stays the same as long as they
-// and the schema do. States of the past have the present rules.
+// Access returns the access rules in force. The pointer stays the same while the rules
+// and the schema stay the same. For a state of the past, Access returns the present
+// rules.
 func (s *Snapshot) Access() *Access { return s.s.Catalog.Access }
 
-// Ordinal numbers the states that a server shows, for SameNames, SameValue and
-// Unchanged. 0 is a state that nothing may be remembered of: one of the past, or what a
-// transaction has written and not committed.
+// Ordinal returns the number of the state among the states that a server shows.
+// SameNames, SameEntries and Unchanged compare states by it. The ordinal is 0 for a state
+// whose results must not be remembered: a state of the past, or a state with changes of
+// a transaction that has not committed.
 func (s *Snapshot) Ordinal() uint64 { return s.s.Ordinal() }
 
 // SameNames reports whether every existing entry has the same name as in the state with
 // the ordinal since.
 func (s *Snapshot) SameNames(since uint64) bool { return s.s.Unchanged(cache.Moves, since) }
 
-// SameEntries reports whether the same entries have a value of an indexed type, given
-// by its key, as in the state with the ordinal since.
+// SameEntries reports whether the same entries have a certain value as in the state with
+// the ordinal since. The value is identified by its type, which must be indexed, and its
+// key.
 func (s *Snapshot) SameEntries(t *schema.AttributeType, key []byte, since uint64) bool {
 	_, indexed := s.s.Catalog.Indexed(t)
 	return indexed && s.s.UnchangedKey(catalog.PostingHash(t, key), since)
 }
 
-// Unchanged reports whether an entry is the same as in the state with the ordinal
-// since.
+// Unchanged reports whether an entry is the same as in the state with the ordinal since.
 func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool { return s.s.Unchanged(id, since) }
 
-// Find resolves a name. The error is an [Error]: NoSuchEntry names the deepest existing
-// entry above.
+// Find resolves a name. If there is no such entry, the error is an [Error] with the
+// problem NoSuchEntry and the name of the deepest existing ancestor.
 func (s *Snapshot) Find(ctx context.Context, name dn.DN) (Located, error) {
 	return s.s.Find(ctx, name)
 }
@@ -83,20 +87,20 @@ func (s *Snapshot) Find(ctx context.Context, name dn.DN) (Located, error) {
 func (s *Snapshot) Name(ctx context.Context, id entry.ID) (*dn.Name, error) { return s.s.Name(ctx, id) }
 
 // Recall returns the entry of a name that was passed to Remember in exactly this
-// spelling, if that is in memory and still right.
+// spelling. It returns false if the entry is not in memory or no longer valid.
 func (s *Snapshot) Recall(name string) (Located, bool) { return s.s.Recall(name) }
 
-// Remember caches the entry of a name.
+// Remember caches the entry of a name for Recall.
 func (s *Snapshot) Remember(name string, at Located) { s.s.Remember(name, at) }
 
-// Entry reads an entry, or returns nil if there is none. It includes secret attributes
-// only if secrets is set. The entry must not be changed.
+// Entry reads an entry. It returns nil if there is no such entry. The result includes
+// secret attributes only if secrets is set. The caller must not change the result.
 func (s *Snapshot) Entry(ctx context.Context, id entry.ID, secrets bool) (*entry.Entry, error) {
 	return s.s.Entry(ctx, id, secrets)
 }
 
-// Some is Entry for an entry that may have very many values. If it has, only the given
-// types are read.
+// Some is Entry for an entry that may have very many values. If the entry has very many
+// values, Some reads only the given types.
 func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.AttributeType) (*entry.Entry, error) {
 	return s.s.Some(ctx, id, types)
 }
@@ -106,8 +110,8 @@ func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute,
 	return s.s.Secrets(ctx, id)
 }
 
-// ValueRange reads n values of an attribute, beginning with number from, and reports
-// whether there are more.
+// ValueRange reads n values of an attribute, beginning with the value number from. It
+// reports whether the attribute has more values.
 func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, from, n int) (values [][]byte, more bool, err error) {
 	return s.s.ValueRange(ctx, id, t, options, from, n)
 }
@@ -117,7 +121,7 @@ func (s *Snapshot) HasChildren(ctx context.Context, id entry.ID) (bool, error) {
 	return s.s.HasChildren(ctx, id)
 }
 
-// CountChildren counts the entries directly below an entry.
+// CountChildren returns the number of entries directly below an entry.
 func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (int, error) {
 	return s.s.CountChildren(ctx, id)
 }
@@ -132,23 +136,23 @@ func (s *Snapshot) HasClass(ctx context.Context, c *schema.ObjectClass) (bool, e
 	return search.HasClass(ctx, s.s, c)
 }
 
-// Search streams the entries of a query, each once. Without an Order they come in no
-// particular order, but always the same one at one revision.
+// Search streams the entries that match a query, each entry once. Without an Order the
+// entries have no particular order, but the order is always the same at one revision.
 func (s *Snapshot) Search(ctx context.Context, q Query) iter.Seq2[*Result, error] {
 	return search.Search(ctx, s.s, q)
 }
 
-// Results streams those entries of ids that a query finds, in the order of ids.
+// Results streams the entries among ids that match a query, in the order of ids.
 func (s *Snapshot) Results(ctx context.Context, ids []entry.ID, q Query) iter.Seq2[*Result, error] {
 	return search.Results(ctx, s.s, ids, q)
 }
 
-// Lookup reports whether a query finds an entry, and returns the result.
+// Lookup reports whether an entry matches a query, and returns the result for the entry.
 func (s *Snapshot) Lookup(ctx context.Context, q Query, id entry.ID) (Result, bool, error) {
 	return feed.Lookup(ctx, s.s, q, id)
 }
 
-// Exceeds reports whether a query may find more than n entries.
+// Exceeds reports whether more than n entries may match a query.
 func (s *Snapshot) Exceeds(ctx context.Context, q Query, n int) (bool, error) {
 	return search.Exceeds(ctx, s.s, q, n)
 }

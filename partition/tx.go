@@ -13,29 +13,30 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Tx changes the directory. Its reads, by all methods of Snapshot, include its own
-// changes.
+// A Tx changes the directory. It has all methods of Snapshot, and these read the changes
+// of the Tx too.
 type Tx struct {
 	Snapshot
-	// Rules apply to the next change. Set them before making it.
+	// Rules apply to the next change. They must be set before the change is made.
 	Rules Rules
 	tx    *write.Tx
 }
 
-// Update runs fn in a transaction, perhaps more than once, and returns when its changes
-// are durable and visible.
+// Update runs fn in a transaction, perhaps more than once. It returns when the changes of
+// fn are durable and visible.
 func (p *Partition) Update(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
 	return write.Update(ctx, p.k, by, run(fn))
 }
 
-// UpdateSchema is Update for changes of the schema, alone or with others. On a store
-// that several servers write, a change that entries could violate takes two commits.
+// UpdateSchema is Update for a transaction that changes the schema, and perhaps entries.
+// On a store that several servers write, a change of the schema that existing entries
+// could violate takes two commits.
 func (p *Partition) UpdateSchema(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
 	return evolve.UpdateSchema(ctx, p.k, by, run(fn))
 }
 
-// UpdateAccess is Update for changes of access rules, alone or with others. It returns
-// when every server works by them.
+// UpdateAccess is Update for a transaction that changes access rules, and perhaps
+// entries. It returns when every server applies the new rules.
 func (p *Partition) UpdateAccess(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
 	return evolve.UpdateAccess(ctx, p.k, by, run(fn))
 }
@@ -46,7 +47,7 @@ func run(fn func(*Tx) error) func(*write.Tx) error {
 	}
 }
 
-// ruled returns the transaction with the rules of the next change.
+// ruled returns the write transaction after setting its rules for the next change.
 func (tx *Tx) ruled() *write.Tx {
 	tx.tx.Rules = tx.Rules
 	return tx.tx
@@ -55,15 +56,16 @@ func (tx *Tx) ruled() *write.Tx {
 // Close does nothing: a transaction ends when its function returns.
 func (tx *Tx) Close() {}
 
-// Add adds an entry (RFC 4511, section 4.7) and returns its id. If keep is set,
-// entryUUID and the given operational attributes are kept, as an import needs it.
+// Add adds an entry (RFC 4511, section 4.7) and returns its id. If keep is set, the entry
+// keeps the given entryUUID and operational attributes, as an import requires.
 func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute, keep bool) (entry.ID, error) {
 	return tx.ruled().Add(ctx, name, attributes, keep)
 }
 
-// Modify changes an entry (RFC 4511, section 4.6): in order, all or nothing, with the
-// schema checked at the end. It reads only the parts of the entry that it changes. On
-// the subschema it changes the schema, within an UpdateSchema.
+// Modify changes an entry (RFC 4511, section 4.6). It applies all changes in order, or
+// none, and checks the schema after the last change. It reads only the parts of the entry
+// that it changes. If name is the name of the subschema, Modify changes the schema; it
+// must then be called within UpdateSchema.
 func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification) error {
 	if catalog.IsSubschema(name) {
 		return evolve.ModifySubschema(ctx, tx.ruled(), changes)
@@ -74,31 +76,33 @@ func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification)
 // Delete deletes an entry that has no entries below it (RFC 4511, section 4.8).
 func (tx *Tx) Delete(ctx context.Context, name dn.DN) error { return tx.ruled().Delete(ctx, name) }
 
-// DeleteTree deletes an entry and those below it, limited to a number of entries
-// (most). It returns how many it deleted, and whether these were all.
+// DeleteTree deletes an entry and the entries below it, but at most most entries. It
+// returns the number of deleted entries, and whether the whole tree was deleted.
 func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whole bool, err error) {
 	return tx.ruled().DeleteTree(ctx, name, most)
 }
 
-// Rename changes an entry's name (RFC 4511, section 4.9). If newParent is not nil, it
-// moves the entry with all entries below it.
+// Rename changes an entry's name (RFC 4511, section 4.9). If newParent is not nil, Rename
+// moves the entry and all entries below it to the new parent.
 func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld bool, newParent *dn.DN) error {
 	return tx.ruled().Rename(ctx, name, newRDN, deleteOld, newParent)
 }
 
-// ChangeSchema adds definitions to the schema and removes some, within an UpdateSchema.
+// ChangeSchema adds definitions to the schema and removes definitions from it. It must be
+// called within UpdateSchema.
 func (tx *Tx) ChangeSchema(ctx context.Context, add, remove []schema.Definition) error {
 	return evolve.ChangeSchema(ctx, tx.ruled(), add, remove)
 }
 
-// SetAccess replaces the access rules, within an UpdateAccess.
+// SetAccess replaces the access rules. It must be called within UpdateAccess.
 func (tx *Tx) SetAccess(rules []AccessRule) error { return tx.tx.SetAccess(rules) }
 
-// Isolate keeps transactions that run at the same time from changing an entry. Without
-// it, values that others add meanwhile do not conflict, although this transaction did
-// not see them.
+// Isolate keeps concurrent transactions from changing an entry. Without Isolate, a value
+// that a concurrent transaction adds to the entry causes no conflict, although this
+// transaction did not see the value.
 func (tx *Tx) Isolate(id entry.ID) { tx.tx.Isolate(id) }
 
-// ReplaceCSN updates b when the transaction commits. It replaces each entryCSN of the
-// transaction that b contains, as read before the commit, with the final one.
+// ReplaceCSN updates b when the transaction commits. If b contains an entryCSN of the
+// transaction, as the transaction read it before the commit, ReplaceCSN overwrites it
+// with the final entryCSN.
 func (tx *Tx) ReplaceCSN(b []byte) { tx.tx.ReplaceCSN(b) }

@@ -10,27 +10,28 @@ import (
 )
 
 type (
-	// Config is what all servers of a directory share. It is kept in the store.
+	// Config is the configuration that all servers of a directory share. It is stored in
+	// the directory's store.
 	Config = catalog.Config
 
-	// An AccessRule is the text of an access rule, and the entry at which it applies.
+	// An AccessRule is the text of an access rule and the entry to which it applies.
 	AccessRule = catalog.AccessRule
-	// Access are the access rules of a state.
+	// Access is the list of access rules of a state.
 	Access = catalog.Access
 
-	// By identifies who changes the directory, for creatorsName and the journal.
+	// By identifies the author of a change, for creatorsName and the journal.
 	By = write.By
-	// Rules are what a change may do beyond the rights of users.
+	// Rules specify what a change may do beyond the rights of ordinary users.
 	Rules = write.Rules
 
-	// Located is an entry found by its name.
+	// Located is an entry that was found by its name.
 	Located = state.Located
 
 	// A Query is a search.
 	Query = search.Query
 	// A Result is an entry that a search found.
 	Result = search.Result
-	// Cost is the work that a search took.
+	// Cost is the work that a search has done.
 	Cost = search.Cost
 	// A SortKey is one key of an order.
 	SortKey = search.SortKey

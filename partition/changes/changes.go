@@ -1,6 +1,6 @@
-// Package changes streams the commits of a directory, in the order in which its states
-// show them, and their effects on entries. A reader continues from the frontier of the
-// last state that it has seen.
+// Package changes streams the commits of a directory in the order in which the states of
+// the directory show them. It also streams the effects of commits on entries. A reader
+// continues from the frontier of the last state that it has read.
 package changes
 
 import (
@@ -17,7 +17,7 @@ import (
 type (
 	// A Change is one commit.
 	Change = feed.Change
-	// An Effect is what changes did to one entry.
+	// An Effect describes how commits changed one entry.
 	Effect = feed.Effect
 	// An EffectKind is a kind of effect.
 	EffectKind = feed.EffectKind
@@ -31,14 +31,14 @@ const (
 	Deleted  = feed.Deleted
 )
 
-// Stream streams the commits after a frontier, and then waits for more.
+// Stream streams the commits after a frontier and then waits for further commits.
 func Stream(ctx context.Context, p *partition.Partition, after revision.Frontier) iter.Seq2[*Change, error] {
 	return feed.Changes(ctx, p.Keeper(), after)
 }
 
-// Shown streams the commits that a state shows after a frontier. Those of one server
-// come in order. A reader that stops continues with the frontier With the revision of
-// the last one.
+// Shown streams the commits after a frontier that a state shows. The commits of each
+// server are in order. A reader that stops early continues with a new frontier, which
+// [revision.Frontier.With] returns for the last revision that was read.
 func Shown(ctx context.Context, s *partition.Snapshot, after revision.Frontier) iter.Seq2[*Change, error] {
 	return feed.ShownChanges(ctx, s.State(), after)
 }
@@ -49,11 +49,11 @@ func ShownAfter(ctx context.Context, s *partition.Snapshot, r table.Revision) it
 	return feed.ChangesAfter(ctx, s.State(), r)
 }
 
-// Known reports whether the journal still has all commits after a revision that a state
-// shows.
+// Known reports whether the journal still contains all commits that a state shows and
+// that are newer than a revision.
 func Known(s *partition.Snapshot, r table.Revision) bool { return feed.Known(s.State(), r) }
 
-// Effects streams how entries differ between two states.
+// Effects streams the differences of the entries ids between two states.
 func Effects(ctx context.Context, from, to *partition.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
 	return feed.Effects(ctx, from.State(), to.State(), ids)
 }
@@ -61,22 +61,24 @@ func Effects(ctx context.Context, from, to *partition.Snapshot, ids []entry.ID) 
 // Next returns a channel that is closed when the next state can be read.
 func Next(p *partition.Partition) <-chan struct{} { return feed.Next(p.Keeper()) }
 
-// Frontier returns the frontier of a state, from which changes continue.
+// Frontier returns the frontier of a state. A reader of changes can continue from it.
 func Frontier(ctx context.Context, s *partition.Snapshot) (revision.Frontier, error) {
 	return feed.Frontier(ctx, s.State())
 }
 
-// AtFrontier returns the state at a frontier. Close it.
+// AtFrontier returns the state at a frontier. The caller must close it.
 func AtFrontier(ctx context.Context, p *partition.Partition, f revision.Frontier) (*partition.Snapshot, error) {
 	return partition.NewSnapshot(feed.AtFrontier(ctx, p.Keeper(), f))
 }
 
-// Settled returns the newest state to which nothing can be added any more. Close it.
+// Settled returns the newest state to which no server can add a commit any more. The
+// caller must close it.
 func Settled(ctx context.Context, p *partition.Partition) (*partition.Snapshot, error) {
 	return partition.NewSnapshot(feed.Settled(ctx, p.Keeper()))
 }
 
-// Follows returns an error if the commits after a frontier are no longer known.
+// Follows returns an error if the journal no longer contains all commits after a
+// frontier.
 func Follows(ctx context.Context, p *partition.Partition, f revision.Frontier) error {
 	return feed.Follows(ctx, p.Keeper(), f)
 }

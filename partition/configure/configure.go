@@ -1,6 +1,6 @@
-// Package configure changes what all servers of a directory share: its naming contexts,
-// indexes, unique attributes and access rules. A change returns when every server works
-// by it.
+// Package configure changes the configuration that all servers of a directory share: its
+// naming contexts, indexes, unique attributes and access rules. A change returns when
+// every server applies the new configuration.
 package configure
 
 import (
@@ -15,13 +15,13 @@ import (
 )
 
 type (
-	// An Index is an attribute that is indexed, and how.
+	// An Index names an indexed attribute and the layout of its index.
 	Index = catalog.Index
-	// A Layout is how an index is stored.
+	// A Layout specifies how an index is stored.
 	Layout = catalog.Layout
-	// Unique is an attribute whose values no two entries in a scope may share.
+	// Unique is an attribute of which no two entries in a scope may have the same value.
 	Unique = catalog.Unique
-	// Reference is an attribute whose values follow the entries that they name.
+	// A Reference is an attribute whose values follow the entries that they name.
 	Reference = catalog.Reference
 )
 
@@ -31,21 +31,22 @@ const (
 	ColumnLayout = catalog.ColumnLayout
 )
 
-// DefaultIndexes returns the indexes of a new directory for which none are specified.
+// DefaultIndexes returns the indexes of a new directory if its creator specifies none.
 func DefaultIndexes() []Index { return catalog.DefaultIndexes() }
 
-// SetSuffixes replaces the naming contexts. It refuses to remove one that has entries.
+// SetSuffixes replaces the naming contexts. It refuses to remove a naming context that
+// contains entries.
 func SetSuffixes(ctx context.Context, p *partition.Partition, suffixes []string) error {
 	return evolve.SetSuffixes(ctx, p.Keeper(), suffixes)
 }
 
-// AddSuffixes adds naming contexts. If all exist already, it needs no right to write,
-// so a server can start without one.
+// AddSuffixes adds naming contexts. If all of them exist already, AddSuffixes writes
+// nothing. So a server that may not write can start with it.
 func AddSuffixes(ctx context.Context, p *partition.Partition, suffixes []string) error {
 	return evolve.AddSuffixes(ctx, p.Keeper(), suffixes)
 }
 
-// SetIndexes replaces the indexes and fills new ones.
+// SetIndexes replaces the set of indexes and fills the indexes that did not exist before.
 func SetIndexes(ctx context.Context, p *partition.Partition, indexes []Index) error {
 	return evolve.SetIndexes(ctx, p.Keeper(), indexes)
 }
@@ -53,7 +54,7 @@ func SetIndexes(ctx context.Context, p *partition.Partition, indexes []Index) er
 // UniqueAttributes returns the unique attributes.
 func UniqueAttributes(p *partition.Partition) ([]Unique, error) { return evolve.Unique(p.Keeper()) }
 
-// SetUnique makes an attribute unique in a scope, or removes that rule.
+// SetUnique makes an attribute unique in a scope or, if on is false, ends that.
 func SetUnique(ctx context.Context, p *partition.Partition, u Unique, on bool) error {
 	return evolve.SetUnique(ctx, p.Keeper(), u, on)
 }
@@ -61,20 +62,20 @@ func SetUnique(ctx context.Context, p *partition.Partition, u Unique, on bool) e
 // References returns the attributes whose values follow the entries that they name.
 func References(p *partition.Partition) ([]Reference, error) { return evolve.References(p.Keeper()) }
 
-// SetReference makes the values of an attribute follow the entries that they name, or no
-// longer so.
+// SetReference makes the values of an attribute follow the entries that they name or, if
+// on is false, ends that.
 func SetReference(ctx context.Context, p *partition.Partition, r Reference, on bool) error {
 	return evolve.SetReference(ctx, p.Keeper(), r, on)
 }
 
-// RepairReferences takes away the values of such an attribute that name no entry. It
-// returns how many there were.
+// RepairReferences removes the values of a reference attribute that name no entry. It
+// returns the number of removed values.
 func RepairReferences(ctx context.Context, p *partition.Partition, attribute string, by partition.By) (int, error) {
 	return evolve.RepairReferences(ctx, p.Keeper(), attribute, by)
 }
 
-// SetAccess replaces the access rules by those that change returns, given the present
-// ones.
+// SetAccess replaces the access rules. It calls change with the present rules, and change
+// returns the new rules.
 func SetAccess(ctx context.Context, p *partition.Partition, by partition.By, change func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error)) error {
 	return evolve.SetAccess(ctx, p.Keeper(), by, func(st *state.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
 		s, err := partition.NewSnapshot(st, nil)
@@ -85,21 +86,22 @@ func SetAccess(ctx context.Context, p *partition.Partition, by partition.By, cha
 	})
 }
 
-// Secret returns the directory's own secret, which all its servers share. The first
-// call makes it.
+// Secret returns the secret of the directory, which all its servers share. The first call
+// creates the secret.
 func Secret(ctx context.Context, p *partition.Partition) ([]byte, error) {
 	return write.Secret(ctx, p.Keeper())
 }
 
-// AccessAt returns the access rules that a state shows, even a state of the past, or
-// nil if there never were any.
+// AccessAt returns the access rules that a state shows. For a state of the past these are
+// the rules of that time. It returns nil if the directory has never had access rules up
+// to that state.
 func AccessAt(ctx context.Context, s *partition.Snapshot) ([]partition.AccessRule, error) {
 	st := s.State()
 	return st.Catalog.AccessAt(ctx, st.Reader)
 }
 
-// Since returns the commit that wrote the settings that a state shows, or 0 if there is
-// none.
+// Since returns the commit that wrote the settings that a state shows, or 0 if no commit
+// wrote them.
 func Since(ctx context.Context, s *partition.Snapshot) (table.Revision, error) {
 	st := s.State()
 	return st.Catalog.SettingsSince(ctx, st.Reader)

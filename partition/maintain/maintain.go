@@ -1,6 +1,6 @@
-// Package maintain has what an operator's tools do with a partition: check it, rebuild
-// what is derived from its entries, collect garbage, make checkpoints, and look at the
-// servers that share it.
+// Package maintain contains the operations of administrative tools on a partition. They
+// check the partition, rebuild the data that is derived from its entries, collect
+// garbage, create checkpoints, and list the servers that share the store.
 package maintain
 
 import (
@@ -24,15 +24,16 @@ type (
 	VerifyOptions = verify.VerifyOptions
 	// A Finding is a fault that Verify has found.
 	Finding = verify.Finding
-	// A Fault is a kind of finding.
+	// A Fault is the kind of a Finding.
 	Fault = verify.Fault
 	// ReindexOptions are the options of Reindex and Rebuild.
 	ReindexOptions = verify.ReindexOptions
 	// EraseOptions specify what to erase.
 	EraseOptions = erase.EraseOptions
-	// Erased is what was erased.
+	// Erased describes what an Erase has removed.
 	Erased = erase.Erased
-	// A StandingError reports that entries of the present have what should be erased.
+	// A StandingError reports that entries of the present state still contain values that
+	// Erase should remove.
 	StandingError = erase.StandingError
 	// CollectOptions are the options of Collect.
 	CollectOptions = txn.CollectOptions
@@ -40,33 +41,35 @@ type (
 	Collection = txn.Collection
 )
 
-// FaultDamage is the fault of parts that the store cannot read.
+// FaultDamage is the fault of rows that the store cannot read.
 const FaultDamage = verify.FaultDamage
 
-// Verify compares every index, name and count with the entries, and returns how many
-// entries there are.
+// Verify compares every index, name and count with the entries. It returns the number of
+// entries.
 func Verify(ctx context.Context, p *partition.Partition, o VerifyOptions) (entries int, err error) {
 	return verify.Verify(ctx, p.Keeper(), o)
 }
 
-// Rebuild rebuilds all keys of the directory in a store, with the normal forms of this
-// version, and returns how many entries there are.
+// Rebuild rebuilds all keys of the directory in a store with this version's normal forms.
+// It returns the number of entries.
 func Rebuild(ctx context.Context, s table.Store, o partition.Options, ro ReindexOptions) (entries int, err error) {
 	return verify.Rebuild(ctx, s, o, ro)
 }
 
-// Reindex changes which attributes are indexed and how, like SetIndexes, and rebuilds
-// some indexes.
+// Reindex changes which attributes are indexed and how, like SetIndexes. It also rebuilds
+// the indexes that o selects.
 func Reindex(ctx context.Context, p *partition.Partition, indexes []configure.Index, o ReindexOptions) error {
 	return evolve.Reindex(ctx, p.Keeper(), indexes, o)
 }
 
-// Explain describes how a query is run and, if run is set, what it found.
+// Explain describes how a query is evaluated. If run is set, it evaluates the query and
+// includes the results in the description.
 func Explain(ctx context.Context, s *partition.Snapshot, q partition.Query, run bool) (string, error) {
 	return search.Explain(ctx, s.State(), q, run)
 }
 
-// Warm fills the cache as far as possible and returns how many entries it has read.
+// Warm reads entries into the cache until it has read all entries or the cache is full.
+// It returns the number of entries that it has read.
 func Warm(ctx context.Context, p *partition.Partition) (entries int, err error) {
 	return search.Warm(ctx, p.Keeper())
 }
@@ -76,7 +79,8 @@ func Erase(ctx context.Context, p *partition.Partition, o EraseOptions) (*Erased
 	return erase.Erase(ctx, p.Keeper(), o)
 }
 
-// Refusal returns why this server takes no changes now, or nil.
+// Refusal returns the reason for which this server accepts no changes now, or nil if it
+// accepts changes.
 func Refusal(p *partition.Partition) error { return p.Keeper().DB.Refusal() }
 
 // Status returns the state of this server's connection to the store.
@@ -85,32 +89,33 @@ func Status(p *partition.Partition) txn.Status { return p.Keeper().DB.Status() }
 // CacheStats are the statistics of a part of the cache.
 type CacheStats = cache.Stats
 
-// Caches returns the statistics of the parts of the cache since the schema changed.
+// Caches returns the statistics of each part of the cache. They begin at the last change
+// of the schema.
 func Caches(p *partition.Partition) []CacheStats { return p.Keeper().Catalog.Load().Cache.Stats() }
 
-// Announce stores this server's description of itself, for other servers of the store.
+// Announce stores a description of this server, which other servers of the store read.
 func Announce(ctx context.Context, p *partition.Partition, s monitor.Server) error {
 	return monitor.Announce(ctx, p.Keeper().DB, s)
 }
 
-// Withdraw removes this server's description of itself.
+// Withdraw removes the description that Announce stored.
 func Withdraw(ctx context.Context, p *partition.Partition) error {
 	return monitor.Withdraw(ctx, p.Keeper().DB)
 }
 
-// Servers returns the descriptions of the store's servers, by owner.
+// Servers returns the descriptions of all servers of the store, keyed by owner.
 func Servers(ctx context.Context, p *partition.Partition) (map[string]monitor.Server, error) {
 	return monitor.Servers(ctx, p.Keeper().DB)
 }
 
-// Collected returns how many versions this server's collections have removed, and when
-// the last successful one ended.
+// Collected returns the number of versions that this server's collections have removed,
+// and the time at which the last successful collection ended.
 func Collected(p *partition.Partition) (versions int64, last time.Time) {
 	return p.Keeper().DB.Collected()
 }
 
-// Formats returns the format of the store's files and the newest one, or zeros if the
-// store has no formats.
+// Formats returns the present format of the store's files and the newest format that this
+// program supports. It returns zeros if the store has no formats.
 func Formats(p *partition.Partition) (now, newest int) {
 	if u, ok := p.Keeper().Store.(table.Upgrader); ok {
 		return u.Formats()
@@ -118,7 +123,7 @@ func Formats(p *partition.Partition) (now, newest int) {
 	return 0, 0
 }
 
-// Upgrade raises the format of the store's files to the newest one.
+// Upgrade raises the format of the store's files to the newest format.
 func Upgrade(ctx context.Context, p *partition.Partition) error {
 	if u, ok := p.Keeper().Store.(table.Upgrader); ok {
 		return u.Upgrade(ctx)
@@ -126,15 +131,15 @@ func Upgrade(ctx context.Context, p *partition.Partition) error {
 	return nil
 }
 
-// Purge rewrites the store's files without what was removed.
+// Purge rewrites the store's files without the data that was removed.
 func Purge(ctx context.Context, p *partition.Partition) error { return p.Keeper().DB.Purge(ctx) }
 
-// Collect collects garbage of the past.
+// Collect removes versions of the past that nothing needs any more.
 func Collect(ctx context.Context, p *partition.Partition, o CollectOptions) (Collection, error) {
 	return p.Keeper().DB.Collect(ctx, o)
 }
 
-// Checkpoint makes a checkpoint of the present state.
+// Checkpoint creates a checkpoint of the present state.
 func Checkpoint(ctx context.Context, p *partition.Partition, name string) (txn.Checkpoint, error) {
 	return p.Keeper().DB.Checkpoint(ctx, name)
 }

@@ -1,5 +1,5 @@
-// Package past opens states of the past, and reads other parts of histories: entries
-// without their names, and the messages of commits.
+// Package past opens states of the past and reads other parts of the history: entries
+// whose names are not known, and the messages of commits.
 package past
 
 import (
@@ -17,7 +17,8 @@ import (
 )
 
 type (
-	// A PointInTime is a state of the past, or the present one, as people specify it.
+	// A PointInTime is a state of the past, or the present state, in the form in which a
+	// user specifies it.
 	PointInTime = state.PointInTime
 	// A Message is a commit's message in the journal.
 	Message = write.Message
@@ -29,22 +30,23 @@ type (
 // a checkpoint, or "now".
 func ParsePointInTime(s string) (PointInTime, error) { return state.ParsePointInTime(s) }
 
-// At returns the state at a point in time. Close it.
+// At returns the state at a point in time. The caller must close it.
 func At(ctx context.Context, p *partition.Partition, m PointInTime) (*partition.Snapshot, error) {
 	return partition.NewSnapshot(state.AtPoint(ctx, p.Keeper(), m))
 }
 
-// Bounds returns the first and last revision between which states are kept and decided.
+// Bounds returns the first and the last revision of the range in which every commit is
+// decided and every state can be read.
 func Bounds(p *partition.Partition) (first, last table.Revision) { return p.Keeper().DB.Bounds() }
 
-// Horizon returns the newest revision whose predecessors may be gone. States before it
-// cannot be read, unless a checkpoint keeps them.
+// Horizon returns the newest revision whose predecessors may have been collected. A state
+// before the horizon cannot be read, unless a checkpoint keeps it.
 func Horizon(p *partition.Partition) table.Revision { return p.Keeper().DB.Horizon() }
 
 // ParseMessage parses the message of a commit.
 func ParseMessage(message []byte) Message { return write.ParseMessage(message) }
 
-// Erasure is the kind of an operation that erases.
+// Erasure is the kind of an operation that erased values.
 const Erasure = erase.Erasure
 
 // Node returns an entry's node in the tree, or nil if there is no such entry.
@@ -52,8 +54,8 @@ func Node(ctx context.Context, s *partition.Snapshot, id entry.ID) (*master.Node
 	return feed.Node(ctx, s.State(), id)
 }
 
-// Nameless reports whether the name of an entry was erased, so that its node has its
-// entryUUID instead.
+// Nameless reports whether the name of an entry was erased. The node of such an entry has
+// its entryUUID instead of a name.
 func Nameless(s *partition.Snapshot, id entry.ID, node *master.Node) bool {
 	return feed.Nameless(s.State(), id, node)
 }
@@ -63,7 +65,7 @@ func Child(ctx context.Context, s *partition.Snapshot, parent entry.ID, rdn dn.N
 	return feed.Child(ctx, s.State(), parent, rdn)
 }
 
-// Within reports whether an entry is equal to or below another one.
+// Within reports whether an entry is the entry above or is below it.
 func Within(ctx context.Context, s *partition.Snapshot, id, above entry.ID) (bool, error) {
 	return feed.Within(ctx, s.State(), id, above)
 }

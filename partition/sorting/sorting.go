@@ -9,8 +9,8 @@ import (
 // A Sorter sorts entries in bounded memory.
 type Sorter = search.Sorter
 
-// NewSorter returns a sorter by keys that uses at most memory bytes.
+// NewSorter returns a Sorter that sorts by keys and uses at most memory bytes.
 func NewSorter(keys []partition.SortKey, memory int64) *Sorter { return search.NewSorter(keys, memory) }
 
-// Ordered reports whether an index provides the order of a key.
+// Ordered reports whether an index contains the entries in the order of a key.
 func Ordered(s *partition.Snapshot, k *partition.SortKey) bool { return search.Ordered(s.State(), k) }

@@ -1,6 +1,6 @@
-// Package transfer has what imports and exports of whole directories need of a
-// partition: bulk loads, a walk in the order of the tree, and the definitions that a
-// directory has in addition to the built-in schema.
+// Package transfer contains the operations that imports and exports of whole directories
+// use: bulk loads, a walk in the order of the tree, and the definitions that a directory
+// has in addition to the built-in schema.
 package transfer
 
 import (
@@ -26,32 +26,33 @@ type (
 	Loading = load.Loading
 )
 
-// Load begins a load. No other transaction can commit until it is committed or aborted.
+// Load begins a load. No other transaction can commit until the load is committed or
+// aborted.
 func Load(ctx context.Context, p *partition.Partition, o LoadOptions) (*Loader, error) {
 	return load.Load(ctx, p.Keeper(), o)
 }
 
-// Walk streams the entries of a query, each before those below it.
+// Walk streams the entries that match a query, each entry before the entries below it.
 func Walk(ctx context.Context, s *partition.Snapshot, q partition.Query) iter.Seq2[*partition.Result, error] {
 	return search.Walk(ctx, s.State(), q)
 }
 
-// Salvage streams all readable entries of a damaged store, each before those below it,
-// and reports the rest to lost: an entry by its name, as far as it is known, or a range
-// of rows. Entries whose parent is lost come last, below the parent's entryUUID. It
-// holds the names of all entries in memory.
+// Salvage streams all readable entries of a damaged store, each entry before the entries
+// below it. It passes everything unreadable to lost: either an entry, by as much of its
+// name as is known, or a range of rows. Salvage streams entries whose parent is lost
+// last, below the parent's entryUUID. It keeps the names of all entries in memory.
 func Salvage(ctx context.Context, s *partition.Snapshot, lost func(what string, err error) error) iter.Seq2[*partition.Result, error] {
 	return verify.Salvage(ctx, s.State(), lost)
 }
 
-// Config returns the shared configuration of a state.
+// Config returns the shared configuration that a state shows.
 func Config(s *partition.Snapshot) partition.Config { return s.State().Config() }
 
-// Unique returns the unique attributes of a state.
+// Unique returns the unique attributes that a state shows.
 func Unique(s *partition.Snapshot) []configure.Unique { return s.State().Unique() }
 
-// References returns the attributes whose values follow, in a state, the entries that they
-// name.
+// References returns the attributes whose values follow the entries that they name, as a
+// state shows them.
 func References(s *partition.Snapshot) []configure.Reference {
 	return s.State().Catalog.Header.References
 }
@@ -59,23 +60,24 @@ func References(s *partition.Snapshot) []configure.Reference {
 // Empty reports whether a state has no entries.
 func Empty(ctx context.Context, s *partition.Snapshot) (bool, error) { return s.State().Empty(ctx) }
 
-// RemovedDefinitions is the attribute of the subschema's entry that names what a
-// directory has removed from the built-in schema.
+// RemovedDefinitions is the attribute of the subschema's entry whose values name the
+// built-in definitions that a directory has removed.
 const RemovedDefinitions = evolve.RemovedDefinitions
 
-// OwnDefinitions returns what the schema of a state adds to the built-in one, and what
-// it removes from it.
+// OwnDefinitions returns the definitions that the schema of a state adds to the built-in
+// schema, and the built-in definitions that it removes.
 func OwnDefinitions(s *partition.Snapshot) (added, removed []schema.Definition) {
 	return evolve.OwnDefinitions(s.State())
 }
 
-// Lacking returns the change that adds to a state some definitions that it does not have
-// yet.
+// Lacking returns the change of the schema that is needed so that a state has the
+// definitions added and does not have the definitions removed.
 func Lacking(s *partition.Snapshot, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	return evolve.Lacking(s.State(), added, removed)
 }
 
-// LackingAt is Lacking for a server whose subschema was read.
+// LackingAt is Lacking for a remote server, whose subschema's attributes the caller has
+// read.
 func LackingAt(subschema []op.PartialAttribute, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	return evolve.LackingAt(subschema, added, removed)
 }

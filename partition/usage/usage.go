@@ -1,7 +1,7 @@
-// Package usage changes hot attributes: secret ones that record how an entry is used,
-// such as the time of a failed bind. Such a commit changes no timestamp of the entry
-// and is not reported to followers. It commutes with all changes except the entry's
-// deletion.
+// Package usage changes hot attributes. A hot attribute is a secret attribute that
+// records how an entry is used, such as the times of failed binds. A commit that changes
+// only hot attributes changes no timestamp of the entry and is not reported to followers.
+// It does not conflict with any other change except the deletion of the entry.
 package usage
 
 import (
@@ -21,8 +21,8 @@ type Tx struct {
 	tx *write.Tx
 }
 
-// Update runs fn in a transaction that changes only hot attributes, perhaps more than
-// once. Its changes are durable and visible when Update returns.
+// Update runs fn in a transaction that changes only hot attributes. It may run fn more
+// than once. The changes are durable and visible when Update returns.
 func Update(ctx context.Context, p *partition.Partition, fn func(*Tx) error) (table.Revision, error) {
 	return write.UpdateHot(ctx, p.Keeper(), func(tx *write.Tx) error {
 		s, err := partition.NewSnapshot(&tx.Snapshot, nil)
@@ -36,29 +36,28 @@ func Update(ctx context.Context, p *partition.Partition, fn func(*Tx) error) (ta
 // Close does nothing: a transaction ends when its function returns.
 func (tx *Tx) Close() {}
 
-// Begin declares that hot attributes of an entry will change. The error is NoSuchEntry
-// if there is no such entry.
+// Begin declares that the transaction will change hot attributes of an entry. It returns
+// an error with the problem NoSuchEntry if the entry does not exist.
 func (tx *Tx) Begin(ctx context.Context, id entry.ID) error { return tx.tx.BeginHot(ctx, id) }
 
-// Put writes a value of a hot attribute. For a single-valued type it replaces the old
-// one.
+// Put writes a value of a hot attribute. If the type is single-valued, the new value
+// replaces the old value.
 func (tx *Tx) Put(id entry.ID, t *schema.AttributeType, value []byte) { tx.tx.PutHot(id, t, value) }
 
-// Stamp writes the time of the commit as a value of a hot attribute; no other commit
-// writes the same value. The returned value is complete when Update returns.
+// Stamp writes the time of the commit as a value of a hot attribute. No other commit
+// writes the same value. The returned value is complete only when Update returns.
 func (tx *Tx) Stamp(id entry.ID, t *schema.AttributeType) []byte { return tx.tx.StampHot(id, t) }
 
-// Drop deletes the values of hot attributes of some types for which drop returns true.
+// Drop deletes those values of the hot attributes in types for which drop returns true.
 func (tx *Tx) Drop(ctx context.Context, id entry.ID, types []*schema.AttributeType, drop func(t *schema.AttributeType, value []byte) bool) error {
 	return tx.tx.DropHot(ctx, id, types, drop)
 }
 
-// Claim keeps transactions that run at the same time from committing the same claim on
-// an entry.
+// Claim keeps concurrent transactions from committing the same claim on an entry.
 func (tx *Tx) Claim(id entry.ID, claim uint64) { tx.tx.ClaimHot(id, claim) }
 
-// SameClass reports whether the entries of a watched class are the same as in the state
-// with the ordinal since.
+// SameClass reports whether the same entries have a watched class as in the state with
+// the ordinal since.
 func SameClass(s *partition.Snapshot, c *schema.ObjectClass, since uint64) bool {
 	return s.Unchanged(catalog.ClassID(c), since)
 }

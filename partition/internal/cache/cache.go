@@ -17,21 +17,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Cache keeps entries and the entries of names. An item read at ordinal n is valid at
-// a later snapshot s as long as s.Unchanged(id, n). So nothing is ever invalidated;
-// stale items are detected when they are read. The items refer to one schema, so each
-// schema has its own cache.
+// A Cache keeps entries in memory, and the ids that names refer to. An item that was read
+// at ordinal n is valid at a later snapshot s as long as s.Unchanged(id, n). So nothing
+// is ever invalidated: a reader detects a stale item when it reads the item. Items refer
+// to one schema, so each schema has its own cache.
 type Cache struct {
 	Entries *otter.Cache[entry.ID, *Item]
-	// Children is only a hint: its users compare the entry's node, so it needs no
-	// validity of its own.
+	// Children is only a hint: its users compare the entry's node. So its values have no
+	// ordinal.
 	Children *otter.Cache[ChildKey, entry.ID]
 	Postings *otter.Cache[PostingKey, *Posting]
-	// Names are only hints too: see Recall.
+	// Names is also only a hint: see Recall.
 	Names *otter.Cache[string, entry.ID]
-	// RangeSteps are for attributes with very many values.
+	// RangeSteps is for attributes with very many values.
 	RangeSteps *otter.Cache[RangeStepsKey, *RangeSteps]
-	// Classes has the results of HasClass: it maps *schema.ObjectClass to classSeen.
+	// Classes contains the results of HasClass. It maps *schema.ObjectClass to classSeen.
 	Classes sync.Map
 }
 
@@ -40,37 +40,39 @@ type ChildKey struct {
 	RDN    dn.Norm
 }
 
-// An Item is an entry as of an ordinal.
+// An Item is an entry as it was at an ordinal.
 type Item struct {
 	AsOf    uint64
 	Node    master.Node
 	Entry   *entry.Entry            // without secrets; nil if it is wide
-	Secrets atomic.Pointer[Secrets] // nil until asked for
+	Secrets atomic.Pointer[Secrets] // nil until a caller reads them
 	Name    atomic.Pointer[CachedName]
 }
 
-// Secrets are an entry's secret attributes. They may change without the entry.
+// Secrets are an entry's secret attributes. They may change while the entry's other
+// attributes do not change.
 type Secrets struct {
 	AsOf       uint64
 	Attributes []entry.Attribute
 }
 
-// A CachedName is the entry's whole name, valid until some entry moves.
+// A CachedName is an entry's whole name. It is valid until any entry moves.
 type CachedName struct {
 	AsOf uint64
 	Name *dn.Name
 }
 
-// Moves is an id that every rename touches in addition to the entry: a move also
-// renames all entries below, which the journal does not name.
+// Moves is an id that every rename touches in addition to the renamed entry. A rename
+// also changes the names of all entries below the entry, but the journal does not list
+// those.
 var Moves = entry.ID{'m', 'o', 'v', 'e', 's'}
 
 // LargeEntry is the size in bytes from which an entry is not cached.
 const LargeEntry = 1 << 20
 
-// NewCache divides the size in proportions measured in a directory of people: 1,050,000
-// of them, all cached, have 2.3 GB of entries, 0.75 GB of postings in three indexes,
-// and 0.2 GB each of children and names.
+// NewCache divides the size in proportions that were measured in a directory of people.
+// When all 1,050,000 people are cached, the entries occupy 2.3 GB, the postings of three
+// indexes occupy 0.75 GB, and children and names occupy 0.2 GB each.
 func NewCache(size int64) *Cache {
 	share := uint64(max(size/32, 1))
 	return &Cache{
@@ -108,8 +110,8 @@ func (i *Item) Weight() uint32 {
 	return uint32(w)
 }
 
-// DefaultCache returns a quarter of the machine's memory, or 256 MiB if that is
-// unknown.
+// DefaultCache returns a quarter of the machine's memory. If the size of the memory is
+// unknown, it returns 256 MiB.
 func DefaultCache() int64 {
 	const fallback = 256 << 20
 	b, err := os.ReadFile("/proc/meminfo")
@@ -128,10 +130,11 @@ func DefaultCache() int64 {
 	return kb << 10 / 4
 }
 
-// RangeSteps has the columns of every thousandth value of an attribute with very many,
-// as far as they were read. Columns have no numbers, so a value is found by counting
-// from the step below it. The steps are valid as long as the entry does not change. A
-// reader that takes the values range by range counts none twice.
+// RangeSteps contains the columns of every thousandth value of an attribute with very
+// many values, as far as readers have read the attribute. Columns have no numbers, so a
+// reader finds a value by its number by counting from the nearest step below. The steps
+// are valid as long as the entry does not change. A client that reads the values range by
+// range makes the server count no value twice.
 type RangeSteps struct {
 	AsOf   uint64
 	Starts [][]byte // qualifiers, beginning with that of value number stepEvery
@@ -160,12 +163,12 @@ func newPostings(size uint64) *otter.Cache[PostingKey, *Posting] {
 	})
 }
 
-// A Posting is the entries that an index has for one value, as of an ordinal. It is
-// valid as long as no commit touched the value (catalog.PostingHash), as cached entries
-// are by their ids. After a few commits it can be updated.
+// A Posting is the set of entries that an index contains for one value, as of an ordinal.
+// It is valid as long as no commit touches the value (catalog.PostingHash), as a cached
+// entry is valid as long as no commit touches its id. After a few commits a Posting can
+// be updated.
 //
-// A Posting without a set only records that there were more than some number of
-// entries.
+// A Posting without a set records only that the value had more than MoreThan entries.
 type Posting struct {
 	AsOf uint64
 	*index.Set
@@ -184,8 +187,8 @@ func (p *Posting) size() int {
 	return p.Size()
 }
 
-// Stream yields the candidates behind a position. A position is the row of the value
-// and the id, whatever the layout of the index.
+// Stream yields the candidates behind a position. A position consists of the row of the
+// value and the id, whatever the layout of the index is.
 func (p *Posting) Stream(key, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		row := index.AppendKey(nil, key)
@@ -200,5 +203,5 @@ func (p *Posting) Stream(key, after []byte) index.Candidates {
 	}
 }
 
-// rangeStepsMemory bounds the size of all RangeSteps, in bytes.
+// rangeStepsMemory bounds the total size of all RangeSteps, in bytes.
 const rangeStepsMemory = 16 << 20

@@ -2,14 +2,14 @@ package cache
 
 import "github.com/maypok86/otter/v2"
 
-// Stats are the statistics of a part of the cache since it was made.
+// Stats are the statistics of a part of the cache since the cache was created.
 type Stats struct {
 	Name         string
 	Hits, Misses uint64
-	Bytes        uint64 // weight of its content
+	Bytes        uint64 // weight of the content of this part
 }
 
-// Stats returns the statistics of all parts.
+// Stats returns the statistics of each part of the cache.
 func (c *Cache) Stats() []Stats {
 	return []Stats{
 		of("entries", c.Entries),

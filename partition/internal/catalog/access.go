@@ -7,22 +7,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// An AccessRule is the text of an access rule and the entry that it applies to, with
-// those below it. entry.Root means the whole directory. This package does not interpret
-// the text.
+// An AccessRule is the text of an access rule and the id of an entry. The rule applies to
+// that entry and to the entries below it. If the id is entry.Root, the rule applies to
+// the whole directory. This package does not interpret the text.
 type AccessRule struct {
 	Place entry.ID
 	Text  string
-	// Names are the ids of the entries that the text names, separated by spaces, so
-	// that names follow renames.
+	// Names contains the ids of the entries that the text names, separated by spaces.
+	// With the ids, the names in the text can follow renames.
 	Names string
 }
 
-// Access has the access rules of a state, in the order in which they were made. Nil
-// Rules: there never were any.
+// Access contains the access rules of a state, in the order in which they were made.
+// Rules is nil if the directory has never had access rules.
 type Access struct {
 	Rules []AccessRule
-	Since table.Revision // of the commit that wrote the settings
+	Since table.Revision // the commit that wrote the settings
 }
 
 type headerAccess struct {

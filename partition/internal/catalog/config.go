@@ -21,11 +21,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Config is what all servers of a directory share. It is kept in the store.
+// Config is the configuration that all servers of a directory share. It is stored in the
+// directory's store.
 type Config struct {
 	// Suffixes are the naming contexts, as DNs.
 	Suffixes []string
-	// Indexes are the indexes, by attribute name.
+	// Indexes are the indexes, each identified by the name of its attribute.
 	Indexes []Index
 }
 
@@ -33,11 +34,11 @@ type Config struct {
 type Layout string
 
 const (
-	RowLayout    Layout = "row"    // for few values with many entries each
-	ColumnLayout Layout = "column" // for many values with few entries each
+	RowLayout    Layout = "row"    // few values, many entries for each value
+	ColumnLayout Layout = "column" // many values, few entries for each value
 )
 
-// kinds has the constructors of indexes by layout.
+// kinds contains the constructor of each layout's index.
 var kinds = map[Layout]func(table.Table) index.Index{
 	RowLayout:    rowindex.New,
 	ColumnLayout: colindex.New,
@@ -46,49 +47,49 @@ var kinds = map[Layout]func(table.Table) index.Index{
 // Layouts returns all layouts, sorted.
 func Layouts() []Layout { return slices.Sorted(maps.Keys(kinds)) }
 
-// Known reports whether there is such a layout.
+// Known reports whether the layout exists.
 func (l Layout) Known() bool { return kinds[l] != nil }
 
-// An Index specifies that and how an attribute is indexed.
+// An Index specifies the layout of an attribute's index.
 type Index struct {
 	Attribute string
 	Layout    Layout
 }
 
-// A Header is the store's own description: the table "directory", row "header", one
-// cell of JSON. A program that uses the keys must have the same version of the normal
-// forms. The header's settings are those of the directory's creation; once they are
-// changed, they are in the table "config".
+// A Header describes the store. It is one cell of JSON in the row "header" of the table
+// "directory". A program that uses the keys of the store must have the same version of
+// the normal forms. The settings in the header are the settings with which the directory
+// was created. When they are changed, the new settings are written to the table "config".
 type Header struct {
 	Format     int    `json:"format"`
 	Normalizer string `json:"normalizer"`
 	Settings
 
-	Since table.Revision // the commit that wrote the settings; 0: none
-	raw   []byte         // as read, to swap from
+	Since table.Revision // the commit that wrote the settings; 0: no commit
+	raw   []byte         // the cell as it was read, the old value of a swap
 }
 
-// Settings are what changes while servers run: the table "config", row "shared", one
-// cell of JSON, written by ordinary commits. So a snapshot has its settings as it has
-// its schema.
+// Settings can change while servers run. They are one cell of JSON in the row "shared" of
+// the table "config", and ordinary commits write them. So each snapshot shows the
+// settings of its state, as it shows the schema of its state.
 type Settings struct {
 	Suffixes []string       `json:"suffixes"`
 	Indexes  []HeaderIndex  `json:"indexes"`
 	Unique   []HeaderUnique `json:"unique,omitempty"`
 	// References are the attributes whose values follow the entries that they name.
 	References []Reference `json:"references,omitempty"`
-	// Access are the access rules; nil: there never were any.
+	// Access are the access rules, or nil if the directory has never had any.
 	Access []AccessRule `json:"access,omitempty"`
-	// Erasures counts the erasures so far. A cache from before the last one may contain
-	// what was erased.
+	// Erasures is the number of erasures so far. A cache that was filled before the last
+	// erasure may contain erased values.
 	Erasures int `json:"erasures,omitempty"`
 }
 
 type HeaderIndex struct {
 	Attribute string `json:"attribute"`
 	Layout    Layout `json:"layout"`
-	// Since is the first revision at which the index is complete, or zero while it is
-	// being filled.
+	// Since is the first revision at which the index is complete, or zero while the index
+	// is being filled.
 	Since table.Revision `json:"since"`
 }
 
@@ -109,10 +110,10 @@ var (
 	}
 )
 
-// ErrNoDirectory: the store has no directory yet.
+// ErrNoDirectory means that the store contains no directory yet.
 var ErrNoDirectory = errors.New("no directory in this store yet")
 
-// ErrNormalizer: keys in the store were made by other normal forms.
+// ErrNormalizer means that other normal forms made the keys in the store.
 var ErrNormalizer = errors.New("the store's keys were made by another version of the normal forms: run reindex")
 
 func OpenHeader(ctx context.Context, s table.Store, o Options) (*Header, error) {
@@ -145,7 +146,7 @@ func createHeader(ctx context.Context, s table.Store, h *Header) error {
 		return err
 	}
 	err = h.Write(ctx, s)
-	if errors.Is(err, ErrHeaderChanged) { // another server was first
+	if errors.Is(err, ErrHeaderChanged) { // another server wrote the header first
 		var now *Header
 		if now, err = ReadHeader(ctx, s); err == nil {
 			*h = *now
@@ -179,8 +180,8 @@ func ReadHeader(ctx context.Context, s table.Store) (*Header, error) {
 
 var ErrHeaderChanged = errors.New("the shared configuration was changed by another server meanwhile: try again")
 
-// Write swaps the header in. After false or an error it reads the cell to find out
-// whether the swap was made.
+// Write swaps the header in. If the swap returns false or an error, Write reads the cell
+// to find out whether the swap was made.
 func (h *Header) Write(ctx context.Context, s table.Store) error {
 	raw, err := json.Marshal(h)
 	if err != nil {
@@ -202,7 +203,7 @@ func (h *Header) Write(ctx context.Context, s table.Store) error {
 	return nil
 }
 
-// without returns the header without some indexes.
+// without returns the header without the indexes for which gone returns true.
 func (h *Header) without(gone func(HeaderIndex) bool) *Header {
 	if !slices.ContainsFunc(h.Indexes, gone) {
 		return h
@@ -212,40 +213,40 @@ func (h *Header) without(gone func(HeaderIndex) bool) *Header {
 	return &less
 }
 
-// A Catalog is the shared configuration and the schema, ready to use. It does not
-// change but is replaced (see current.go).
+// A Catalog is the shared configuration and the schema, ready to use. A Catalog never
+// changes. A new Catalog replaces it (see current.go).
 type Catalog struct {
 	*Types
 	p         *Keeper
 	Subschema *Subschema   // the source of the schema
-	ToCome    *Concern     // what changes must also conform to; nil: nothing
-	Cache     *cache.Cache // of what was read with this schema
+	ToCome    *Concern     // a schema to which changes must also conform; nil: none
+	Cache     *cache.Cache // what was read with this schema
 	Header    *Header
 	Contexts  []NamingContext
-	// Access has the header's rules. Catalogs with the same pointer have the same rules
-	// and the same schema.
+	// Access contains the access rules of the header. Two catalogs with the same pointer
+	// have the same rules and the same schema.
 	Access  *Access
 	Indexes map[*schema.AttributeType]*Indexed
 	Ordered []*Indexed     // in the header's order
-	newest  table.Revision // revision since which all its indexes are complete
-	ordinal uint64         // of a state with this subschema
+	newest  table.Revision // revision since which all indexes are complete
+	ordinal uint64         // ordinal of a state with this subschema
 }
 
-// A NamingContext is a naming context.
+// A NamingContext is the parsed name of a naming context.
 type NamingContext struct {
 	Name  dn.DN
 	Norms []dn.Norm
-	RDN   dn.Norm // of its row under the virtual root
+	RDN   dn.Norm // RDN in the context's row under the virtual root
 }
 
-// Indexed is the index of one attribute type.
+// Indexed is an attribute type with its index.
 type Indexed struct {
 	KeptIndex
 	Typ   *schema.AttributeType
 	Ready bool
 	// Unique are the scopes in which no two entries may have the same value.
 	Unique []entry.ID
-	// Reference is set if the values follow the entries that they name.
+	// Reference is not nil if the values of the type follow the entries that they name.
 	Reference *Reference
 }
 
@@ -258,7 +259,7 @@ func (c *Catalog) Indexed(t *schema.AttributeType) (index.Index, bool) {
 	return x.KeptIndex, true
 }
 
-// Specs returns the tables of indexes.
+// Specs returns the descriptions of the index tables.
 func (k *Types) Specs(h *Header) (specs []table.Spec) {
 	for _, x := range h.Indexes {
 		if t := k.Schema.Attribute(x.Attribute); t != nil {
@@ -268,9 +269,10 @@ func (k *Types) Specs(h *Header) (specs []table.Spec) {
 	return specs
 }
 
-// With returns a catalog of the same schema with another configuration. Its caches are
-// empty if the indexes changed, since commits made without an index did not touch its
-// values, or if something was erased.
+// With returns a catalog with the same schema and another configuration. If the indexes
+// changed or something was erased, the new catalog has empty caches. Changed indexes make
+// cached postings invalid, because a commit that was made without an index did not touch
+// the index's values.
 func (c *Catalog) With(h *Header) (*Catalog, error) {
 	kept := c.Cache
 	if !slices.Equal(h.Indexes, c.Header.Indexes) || h.Erasures != c.Header.Erasures {
@@ -305,7 +307,7 @@ func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Head
 		return nil, err
 	}
 	for _, r := range h.References {
-		if x := c.Indexes[c.Schema.Attribute(r.Attribute)]; x != nil { // else the schema is one without it
+		if x := c.Indexes[c.Schema.Attribute(r.Attribute)]; x != nil { // else not in this schema
 			x.Reference = &r
 		}
 	}
@@ -320,12 +322,14 @@ func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Head
 		}
 		c.Contexts = append(c.Contexts, NamingContext{name, norms, dn.Norm(dn.Key(norms))})
 	}
-	// The longest first, so that a context below another one is found first.
+	// The longest name is first, so that ContextOf finds a context below another context
+	// first.
 	slices.SortStableFunc(c.Contexts, func(a, b NamingContext) int { return len(b.Norms) - len(a.Norms) })
 	return c, nil
 }
 
-// Indexable returns a type that can have an index.
+// Indexable returns the attribute type with a name. It returns an error if the type
+// cannot have an index.
 func (k *Types) Indexable(name string) (*schema.AttributeType, error) {
 	t := k.Schema.Attribute(name)
 	switch {
@@ -356,7 +360,7 @@ func (c *Catalog) ContextOf(norms []dn.Norm) *NamingContext {
 func (p *Keeper) Config() Config {
 	now, err := p.Latest()
 	if err != nil {
-		now = p.Catalog.Load() // snapshots will return the reason
+		now = p.Catalog.Load() // reads of a snapshot will return the error
 	}
 	h := now.Header
 	c := Config{Suffixes: slices.Clone(h.Suffixes)}
@@ -366,9 +370,10 @@ func (p *Keeper) Config() Config {
 	return c
 }
 
-// DefaultIndexes are the indexes of a new directory: for what people and programs look
-// entries up by. Names, addresses and numbers are nearly unique and use columns; what
-// many entries share uses rows.
+// DefaultIndexes returns the indexes of a new directory. They cover the attributes by
+// which people and programs look up entries. Names, addresses and numbers are nearly
+// unique and have column indexes. Attributes whose values many entries share have row
+// indexes.
 func DefaultIndexes() []Index {
 	var ix []Index
 	add := func(l Layout, names string) {
@@ -381,9 +386,9 @@ func DefaultIndexes() []Index {
 	return ix
 }
 
-// AsOf returns the catalog for a revision, without indexes that were not complete then.
-// A store without commits shows revision 0, where the indexes of the new directory are
-// complete too.
+// AsOf returns the catalog for a revision, without the indexes that were not complete at
+// that revision. A store without commits shows revision 0. The indexes of a new directory
+// are complete at revision 0 too.
 func (c *Catalog) AsOf(r table.Revision) *Catalog {
 	if r = max(r, 1); r >= c.newest {
 		return c
@@ -435,29 +440,31 @@ type HeaderUnique struct {
 	Base      string `json:"base"`
 }
 
-// uniques adds the header's unique scopes to the indexes.
+// uniques adds the unique scopes in the header to the indexes.
 func (c *Catalog) uniques(h *Header) error {
 	for _, u := range h.Unique {
 		base, err := entry.ParseID(u.Base)
 		if err != nil {
 			return fmt.Errorf("unique %s: %w", u.Attribute, err)
 		}
-		if x := c.Indexes[c.Schema.Attribute(u.Attribute)]; x != nil { // the schema may be one without it
+		if x := c.Indexes[c.Schema.Attribute(u.Attribute)]; x != nil { // may be missing in this schema
 			x.Unique = append(x.Unique, base)
 		}
 	}
 	return nil
 }
 
-// A Reference makes the values of an attribute follow the entries that they name: they
-// change if an entry is renamed and are removed if it is deleted.
+// A Reference makes the values of an attribute follow the entries that they name. When an
+// entry is renamed, the values that name it change. When an entry is deleted, the values
+// that name it are removed.
 type Reference struct {
 	Attribute string `json:"attribute"`
-	// MustExist makes values that name no entry errors.
+	// MustExist makes a value that names no entry an error.
 	MustExist bool `json:"mustExist,omitempty"`
 }
 
-// Needs returns an error if unique values or references of t are found by its index.
+// Needs returns an error if equal values or references of the type t are found with its
+// index, so that the index cannot be removed.
 func (c *Catalog) Needs(t *schema.AttributeType) error {
 	switch x := c.Indexes[t]; {
 	case x == nil:

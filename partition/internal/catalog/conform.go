@@ -6,7 +6,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Conform checks a whole entry: its classes, and the types of its attributes.
+// Conform checks the classes of a whole entry and the types of its attributes.
 func (cs *Classes) Conform(has []*schema.AttributeType) error {
 	if err := cs.auxiliaries(); err != nil {
 		return err
@@ -34,9 +34,9 @@ func (cs *Classes) complete(wrong *Mistakes, must, has []*schema.AttributeType) 
 	}
 }
 
-// Allows reports whether the classes, and the DIT content rule, allow values of exactly
-// type t. Only subentries may have collective types, and those may have any of them
-// (RFC 3671, 2.1).
+// Allows reports whether the classes and the DIT content rule allow values of exactly
+// type t. Only a collective attribute subentry may have collective types, and it may have
+// any of them (RFC 3671, 2.1).
 func (cs *Classes) Allows(t *schema.AttributeType) bool {
 	switch {
 	case cs.rule != nil && slices.Contains(cs.rule.Not, t):
@@ -54,7 +54,8 @@ func (cs *Classes) Allows(t *schema.AttributeType) bool {
 	return false
 }
 
-// Requires names the class or content rule that requires a type (MUST), or returns "".
+// Requires returns the name of the class or content rule that requires a type (MUST), or
+// "" if none does.
 func (cs *Classes) Requires(t *schema.AttributeType) string {
 	for _, c := range cs.All {
 		if slices.Contains(c.Must, t) {
@@ -81,8 +82,8 @@ func Required(by string, t *schema.AttributeType) *Error {
 	return Errorf(ClassViolation, "%s requires attribute %s", by, t.Name())
 }
 
-// Obsolete returns the error for beginning to use an obsolete definition (RFC 4512,
-// 4.1.1). Entries may keep what they have of it.
+// Obsolete returns the error for the first use of an obsolete definition in an entry (RFC
+// 4512, 4.1.1). An entry that already uses the definition may keep using it.
 func Obsolete(what, name string) *Error {
 	return Errorf(ClassViolation, "%s %s is obsolete: it is not given to entries any more", what, name)
 }

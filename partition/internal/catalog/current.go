@@ -10,18 +10,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// The schema in force is part of what a snapshot shows: the subschema is an entry, its
-// changes are commits, and commits name what they touch. So changes need not be
-// announced to anybody, and nobody can miss one. For each snapshot the partition checks
-// whether the subschema was touched since its catalog was made, which costs as much as
-// for a cached entry. If so, it makes a new catalog. Entries refer to the schema that
-// they were decoded with, so each schema has caches of its own. Old caches go with the
-// last snapshot that uses them.
+// The schema in force is part of the state that a snapshot shows. The subschema is an
+// entry, its changes are commits, and every commit lists the ids that it touches. So a
+// change of the schema needs no announcement, and no server can miss a change. For each
+// snapshot the partition checks whether a commit has touched the subschema since the
+// catalog was made. This check costs as much as the check of a cached entry. If the
+// subschema was touched, the partition makes a new catalog. Entries refer to the schema
+// with which they were decoded, so each schema has its own caches. Old caches are freed
+// with the last snapshot that uses them.
 
-// refreshTimeout bounds the reading of a changed subschema.
+// refreshTimeout bounds the time for reading a changed subschema.
 const refreshTimeout = 10 * time.Second
 
-// CatalogOf returns the catalog that belongs to a current state.
+// CatalogOf returns the catalog of a current state.
 func (p *Keeper) CatalogOf(s *txn.Snapshot) (*Catalog, error) {
 	if c := p.Catalog.Load(); s.Unchanged(SubschemaID, c.ordinal) {
 		return c, nil
@@ -29,8 +30,8 @@ func (p *Keeper) CatalogOf(s *txn.Snapshot) (*Catalog, error) {
 	return p.refresh(s)
 }
 
-// refresh reads the subschema again. It may be unchanged, since other things touch its
-// id too.
+// refresh reads the subschema again. The subschema may be unchanged, because commits that
+// change other settings touch its id too.
 func (p *Keeper) refresh(s *txn.Snapshot) (*Catalog, error) {
 	p.refreshing <- struct{}{}
 	defer func() { <-p.refreshing }()
@@ -52,11 +53,12 @@ func (p *Keeper) refresh(s *txn.Snapshot) (*Catalog, error) {
 	return next, nil
 }
 
-// since returns the last commit that changed what the catalog is made of.
+// since returns the last commit that changed the subschema or the settings of the
+// catalog.
 func (c *Catalog) since() table.Revision { return max(c.Subschema.Since, c.Header.Since) }
 
-// at returns the catalog, or a new one, for the schema and settings of a state. The
-// result is a copy.
+// at returns a catalog for the schema and the settings of a state. The result is a copy
+// of c if these are the same, and a new catalog otherwise.
 func (c *Catalog) at(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	next, err := c.schemaAt(ctx, s)
 	if err != nil {
@@ -69,7 +71,7 @@ func (c *Catalog) at(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	return next.With(h)
 }
 
-// schemaAt is at for the schema only.
+// schemaAt is like at, but reads only the schema.
 func (c *Catalog) schemaAt(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	since, err := c.p.subschemaSince(ctx, s)
 	if err != nil {
@@ -86,8 +88,8 @@ func (c *Catalog) schemaAt(ctx context.Context, s *txn.Snapshot) (*Catalog, erro
 	return c.withSubschema(own)
 }
 
-// withSubschema returns a catalog of the same configuration for a subschema. If the
-// schema is the same, it keeps types and caches.
+// withSubschema returns a catalog with the same configuration for a subschema. If the
+// schema is the same, the new catalog has the same types and caches.
 func (c *Catalog) withSubschema(own *Subschema) (next *Catalog, err error) {
 	if own.SameAs(c.Subschema) {
 		same := *c
@@ -102,7 +104,8 @@ func (c *Catalog) withSubschema(own *Subschema) (next *Catalog, err error) {
 	return next, err
 }
 
-// expect makes changes of entries conform to an announced schema too.
+// expect makes the catalog require that changes of entries also conform to an announced
+// schema.
 func (c *Catalog) expect(own *Subschema) error {
 	s, err := own.over(c.p.Base)
 	if err != nil {
@@ -114,8 +117,8 @@ func (c *Catalog) expect(own *Subschema) error {
 	return nil
 }
 
-// Of returns a catalog of the same configuration for the schema of a subschema, with
-// caches of its own.
+// Of returns a catalog with the same configuration for the schema of a subschema. The new
+// catalog has its own caches.
 func (c *Catalog) Of(own *Subschema) (*Catalog, error) {
 	s, err := own.over(c.p.Base)
 	if err != nil {
@@ -124,15 +127,15 @@ func (c *Catalog) Of(own *Subschema) (*Catalog, error) {
 	return c.p.newCatalog(newTypes(s), own, cache.NewCache(c.p.cacheSize), c.Header)
 }
 
-// Latest returns the newest catalog, from which a change of the configuration starts.
+// Latest returns the newest catalog. A change of the configuration starts from it.
 func (p *Keeper) Latest() (*Catalog, error) {
 	s := p.DB.Snapshot()
 	defer s.Close()
 	return p.CatalogOf(s)
 }
 
-// Past returns the catalog of a state of the past: with its schema, and with those
-// present indexes that were complete then.
+// Past returns the catalog of a state of the past. It has the schema of that state, and
+// those of the present indexes that were complete at that state.
 func (p *Keeper) Past(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	c, err := p.Latest()
 	if err == nil && s.Max() < c.Subschema.Since {

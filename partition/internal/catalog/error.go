@@ -10,9 +10,9 @@ const (
 	EntryExists
 	NotLeaf
 	InvalidName
-	NamingViolation   // a name that schema or naming contexts forbid
+	NamingViolation   // forbidden by schema or naming contexts
 	NotOnRDN          // a value of the RDN cannot be removed
-	ClassViolation    // of MUST or MAY, or no structural class
+	ClassViolation    // violates MUST or MAY, or no structural class
 	ClassModification // the structural class cannot change
 	UndefinedType
 	InvalidSyntax
@@ -20,12 +20,12 @@ const (
 	Constraint // several values, or no user modification
 	NoSuchAttribute
 	ValueExists
-	BadOperand // values that the kind of modification does not take
+	BadOperand // values that the modification does not allow
 	TooLarge
 	TooMany    // too many entries to examine
 	BelowAlias // an alias cannot have entries below it
 	Unwilling
-	Busy // other changes are under way: try again
+	Busy // other changes are in progress: try again
 )
 
 // An Error is a failure of an operation on the tree. The text says what to do and

@@ -17,15 +17,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Options of a partition. The zero Options are good.
+// Options are the options of a partition. The zero Options work.
 type Options struct {
 	Schema *schema.Schema // nil: schema.Core()
-	// Cache bounds the memory for entries and names in bytes; zero means a quarter of
+	// Cache bounds the memory for entries and names, in bytes. Zero means a quarter of
 	// the machine's memory.
 	Cache int64
-	// Create creates an empty directory in a store without one.
+	// Create creates an empty directory if the store contains none.
 	Create bool
-	// Indexes are the indexes of a directory that is created; nil means DefaultIndexes.
+	// Indexes are the indexes of a directory that is created. Nil means DefaultIndexes.
 	Indexes []Index
 	Txn     txn.Options
 	Log     *slog.Logger
@@ -56,22 +56,22 @@ type Keeper struct {
 	DB            *txn.DB
 	Master        table.Table
 	Tree          table.Table
-	SettingsTable table.Table // nil: an older store, opened for reading
-	Origin        *Header     // as written when the directory was created
+	SettingsTable table.Table // nil: an older store without this table, opened read-only
+	Origin        *Header     // the header as written when the directory was created
 
-	// Changing is held shared by updates, and exclusively by loads and changes of
-	// schema or indexes.
+	// Changing is read-locked by updates, and locked by loads and by changes of the
+	// schema or the indexes.
 	Changing   sync.RWMutex
-	refreshing chan struct{} // serializes changes of catalog
-	// reshaping is held by changes of what all servers share, if updates continue
-	// meanwhile.
+	refreshing chan struct{} // serializes changes of Catalog
+	// reshaping is locked by changes of the shared configuration during which updates
+	// continue.
 	reshaping sync.Mutex
 	Ended     chan struct{}  // closed by Close
-	Following sync.WaitGroup // for follow
+	Following sync.WaitGroup // counts the goroutines that follow commits
 	closing   sync.Once
 	Catalog   atomic.Pointer[Catalog]
-	// KeepToBoth checks the entries that a transaction changed, at its end, while a
-	// schema is announced.
+	// KeepToBoth checks, at the end of a transaction, the entries that the transaction
+	// changed. It is called while a schema is announced.
 	KeepToBoth func(ctx context.Context, r table.Reader, at *txn.Snapshot, c *Catalog, changed []entry.ID) error
 }
 
@@ -145,19 +145,19 @@ func (p *Keeper) Close(ctx context.Context) error {
 	return p.DB.Close(ctx)
 }
 
-// Schema returns the schema in force: that of the newest snapshot.
+// Schema returns the schema in force, which is the schema of the newest snapshot.
 func (p *Keeper) Schema() *schema.Schema {
 	c, err := p.Latest()
 	if err != nil {
-		c = p.Catalog.Load() // the snapshot's reads will return the reason
+		c = p.Catalog.Load() // reads of the snapshot will return the error
 	}
 	return c.Schema
 }
 
-// CatchUp returns when a Snapshot shows all that any server of the store had
-// committed when it was called.
+// CatchUp waits until a new Snapshot shows every commit that any server of the store had
+// committed when CatchUp was called.
 func (p *Keeper) CatchUp(ctx context.Context) error { return p.DB.CatchUp(ctx) }
 
-// AtLeast returns when a Snapshot shows a commit that any server of the store has
-// acknowledged.
+// AtLeast waits until a new Snapshot shows the commit r, which any server of the store
+// has acknowledged.
 func (p *Keeper) AtLeast(ctx context.Context, r table.Revision) error { return p.DB.AtLeast(ctx, r) }

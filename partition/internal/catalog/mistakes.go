@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// Mistakes are all errors of one entry, for its author.
+// Mistakes are all errors that were found in one entry. They are reported together to the
+// author of the entry.
 type Mistakes []*Error
 
-// maxMistakes bounds how many are reported.
+// maxMistakes is the largest number of errors that Err reports.
 const maxMistakes = 10
 
-// Add adds an error. It returns false if the error is not one of the entry but ends the
-// work.
+// Add adds an error to the list. It returns false for an error that is not an *Error:
+// such an error is not a mistake in the entry and ends the operation.
 func (f *Mistakes) Add(err error) bool {
 	var p *Error
 	if err == nil {
@@ -29,7 +30,7 @@ func (f *Mistakes) Add(err error) bool {
 	return true
 }
 
-// Err returns all of them as one error with the problem of the first.
+// Err returns all errors as one error with the problem of the first error.
 func (f Mistakes) Err() error {
 	switch len(f) {
 	case 0:

@@ -13,15 +13,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Pending is an announced schema.
+// Pending is an announced schema. Every change of an entry must conform to it before it
+// is in force.
 type Pending struct {
 	By  txn.Holder
 	Own *Subschema
 }
 
-// PendingDefinitions is the attribute of the subschema's entry with the announced
-// schema: a line with the holder, and one for each definition to be added to or removed
-// from the built-in schema.
+// PendingDefinitions is the attribute of the subschema's entry that contains the
+// announced schema. One value identifies the server that announced the schema. Each other
+// value is a definition that will be added to the built-in schema or removed from it.
 const PendingDefinitions = "pendingDefinitions"
 
 func (c *Pending) values() [][]byte {
@@ -82,7 +83,7 @@ func (own *Subschema) sorted() (all []string) {
 	return all
 }
 
-// Announced returns an error unless the announced schema is the one of commit r.
+// Announced returns an error unless the commit r wrote the announced schema.
 func (c *Catalog) Announced(r table.Revision) error {
 	if c.Subschema.Pending == nil || c.Subschema.Since != r {
 		return Errorf(Busy, "the change was withdrawn, because other servers took this one for dead: try again")

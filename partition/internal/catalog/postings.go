@@ -16,16 +16,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// warmPosting is the largest number of entries of a posting that is kept in memory
-// before a search has asked for it.
+// warmPosting is the largest number of entries in a posting that is loaded before a
+// search has read it.
 const warmPosting = 64
 
-// postingShare bounds the size of one posting: one in so many parts of the postings'
-// memory.
+// postingShare bounds the size of one posting. A posting may occupy at most one part in
+// postingShare of the memory for postings.
 const postingShare = 8
 
-// PostingHash returns the key that commits touch for a value of an indexed type (see
-// txn.Tx.TouchKeys).
+// PostingHash returns the key that a commit touches when it changes which entries have a
+// value of an indexed type (see txn.Tx.TouchKeys).
 func PostingHash(t *schema.AttributeType, key []byte) uint64 {
 	h := fnv.New64a()
 	io.WriteString(h, t.OID)
@@ -41,8 +41,8 @@ type KeptIndex struct {
 	kept *otter.Cache[cache.PostingKey, *cache.Posting]
 }
 
-// current returns r if it is a snapshot that can use postings: neither a transaction
-// nor of the past.
+// current returns r as a snapshot if r can use postings. A transaction and a snapshot of
+// the past cannot use postings.
 func current(r table.Reader) (*txn.Snapshot, bool) {
 	s, ok := r.(*txn.Snapshot)
 	return s, ok && s.Ordinal() != 0
@@ -63,8 +63,9 @@ func (x KeptIndex) Equal(ctx context.Context, r table.Reader, key, after []byte)
 	return x.keep(ctx, s, key)
 }
 
-// keep streams the candidates of a value. If the stream is read to its end, it keeps
-// the candidates, or otherwise the number read so far.
+// keep streams the candidates of a value. If the caller reads the stream to its end, keep
+// caches the candidates. Otherwise it caches only the number of candidates that were
+// read.
 func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.Candidates {
 	most := int(x.kept.GetMaximum() / postingShare)
 	return func(yield func(index.Candidate, error) bool) {
@@ -96,8 +97,8 @@ func (x KeptIndex) put(key []byte, p *cache.Posting) {
 	x.kept.Set(cache.PostingKey{Typ: x.typ, Key: string(key)}, p)
 }
 
-// known returns the posting of a value as a snapshot shows it, or nil if it is not in
-// memory.
+// known returns the posting of a value as a snapshot shows it. It returns nil if the
+// posting is not in memory.
 func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo int) *cache.Posting {
 	p, ok := x.kept.GetIfPresent(cache.PostingKey{Typ: x.typ, Key: string(key)})
 	if !ok || p.Set == nil {
@@ -118,18 +119,19 @@ func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo 
 	return p
 }
 
-// mostChanges returns the number of changed entries above which a posting is read again
-// rather than updated.
+// mostChanges returns the largest number of changed entries for which a posting is
+// updated. If more entries changed, the posting is read again.
 func mostChanges(entries int) int { return 8 + entries/8 }
 
-// upToDate returns a posting updated for commits that touched some entries.
+// upToDate returns a copy of a posting that includes the changes of the commits that
+// touched the entries ids.
 func (x KeptIndex) upToDate(ctx context.Context, s *txn.Snapshot, key []byte, p *cache.Posting, ids []entry.ID) *cache.Posting {
 	if len(ids) == 0 {
 		return &cache.Posting{AsOf: s.Ordinal(), Set: p.Set}
 	}
 	changes, err := x.Index.Among(ctx, s, key, ids)
 	if err != nil {
-		return nil // reading it again will return the error
+		return nil // the next read of the posting will return the error
 	}
 	return &cache.Posting{AsOf: s.Ordinal(), Set: p.With(changes)}
 }
@@ -147,8 +149,8 @@ func (x KeptIndex) Known(ctx context.Context, r table.Reader, key []byte, upTo i
 	return p.Set, true
 }
 
-// Preload keeps the postings that the index's Warm returns, as of the state of an
-// ordinal, until there is no room.
+// Preload caches the postings that the index's Warm returns, until the cache is full.
+// They are valid as of ordinal, the ordinal of the state that r reads.
 func (x KeptIndex) Preload(ctx context.Context, r table.Reader, ordinal uint64) error {
 	enough := x.kept.GetMaximum() / 10 * 9
 	n := 0

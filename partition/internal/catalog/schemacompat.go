@@ -9,13 +9,13 @@ import (
 // A Concern is the part of a schema change that existing entries could violate.
 type Concern struct {
 	Old, New *Types
-	// Fixed are types that cannot change in this way while entries have them, with the
-	// reason.
+	// Fixed contains the types that the change must not alter in this way while entries
+	// have them. Each value is the reason.
 	Fixed map[*schema.AttributeType]string
-	// Single are types that become single-valued, with the reason.
+	// Single contains the types that become single-valued, each with the reason.
 	Single map[*schema.AttributeType]string
-	// Classes are the classes whose entries must conform to the new schema. Gone are
-	// classes that no entry may have any more, with the reason.
+	// Classes are the classes whose entries must conform to the new schema. Gone contains
+	// the classes that no entry may have any more, each with the reason.
 	Classes []*schema.ObjectClass
 	Gone    map[*schema.ObjectClass]string
 	Secrets bool
@@ -55,8 +55,9 @@ func (c *Concern) Empty() bool {
 	return len(c.Fixed)+len(c.Single)+len(c.Gone)+len(c.Classes) == 0
 }
 
-// typeChanged records changes that a type in use must not have: of the names and
-// positions that its values are stored by, and of the keys that they are found by.
+// typeChanged records a change that a type must not have while entries use the type. Such
+// a change alters the names and positions under which values are stored, or the keys by
+// which values are found.
 func (c *Concern) typeChanged(d *schema.TypeDifference) {
 	if d.Old == nil {
 		return
@@ -93,8 +94,7 @@ func (c *Concern) fix(t *schema.AttributeType, why string) {
 	}
 }
 
-// syntaxesChanged records the types whose syntax has a new definition under the same
-// OID.
+// syntaxesChanged records the types whose syntax has the same OID but a new definition.
 func (c *Concern) syntaxesChanged() {
 	olds := DefinitionsOf(c.Old.Schema)
 	for _, text := range c.New.Schema.Definitions("ldapSyntaxes") {

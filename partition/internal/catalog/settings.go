@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// settingsAt returns the header with the settings that a state shows. It returns h if
-// they are the same.
+// settingsAt returns a header with the settings that a state shows. It returns h if h has
+// these settings.
 func (p *Keeper) settingsAt(ctx context.Context, r table.Reader, h *Header) (*Header, error) {
 	if p.SettingsTable == nil {
 		return p.Origin, nil
@@ -33,7 +33,8 @@ func (p *Keeper) settingsAt(ctx context.Context, r table.Reader, h *Header) (*He
 	return &now, nil
 }
 
-// AccessAt returns the access rules that a state shows, or nil if there never were any.
+// AccessAt returns the access rules that a state shows. It returns nil if the directory
+// had never had access rules.
 func (c *Catalog) AccessAt(ctx context.Context, r table.Reader) ([]AccessRule, error) {
 	h, err := c.p.settingsAt(ctx, r, c.Header)
 	if err != nil {
@@ -42,8 +43,8 @@ func (c *Catalog) AccessAt(ctx context.Context, r table.Reader) ([]AccessRule, e
 	return h.Access, nil
 }
 
-// SettingsSince returns the commit that wrote the settings that a state shows, or 0 if
-// there is none.
+// SettingsSince returns the commit that wrote the settings that a state shows, or 0 if no
+// commit wrote them.
 func (c *Catalog) SettingsSince(ctx context.Context, r table.Reader) (table.Revision, error) {
 	h, err := c.p.settingsAt(ctx, r, c.Header)
 	if err != nil {
@@ -59,9 +60,10 @@ func (s *Settings) Mutation() (table.Mutation, error) {
 	return table.Mutation{Row: SettingsRow, Cells: []table.Cell{cell}}, err
 }
 
-// Reshape begins a change of what all servers share, and keeps this server from
-// beginning another one. With several servers updates continue meanwhile, by the rules
-// of steps. With one server they wait. end ends the change.
+// Reshape begins a change of the shared configuration and keeps this server from
+// beginning another such change. If several servers share the store, updates continue
+// during the change, by the rules of steps. If the store has one server, updates wait.
+// end ends the change.
 func (p *Keeper) Reshape(ctx context.Context) (end func(), err error) {
 	if !p.DB.Shared() {
 		p.Changing.Lock()
@@ -73,7 +75,7 @@ func (p *Keeper) Reshape(ctx context.Context) (end func(), err error) {
 		p.Changing.RUnlock()
 		p.reshaping.Unlock()
 	}
-	if err := p.DB.CatchUp(ctx); err != nil { // another server may just have changed it
+	if err := p.DB.CatchUp(ctx); err != nil { // others may just have changed it
 		end()
 		return nil, err
 	}

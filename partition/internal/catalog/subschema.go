@@ -17,8 +17,8 @@ const SubschemaName = "cn=Subschema"
 
 var SubschemaDN = dn.DN{{{Type: "cn", Value: []byte("Subschema")}}}
 
-// IsSubschema reports whether a name is the subschema's. It does not normalise, since
-// every search calls it.
+// IsSubschema reports whether a name is the name of the subschema's entry. It does not
+// normalise the name, because every search calls IsSubschema.
 func IsSubschema(name dn.DN) bool {
 	if len(name) != 1 || len(name[0]) != 1 || !strings.EqualFold(string(name[0][0].Value), "subschema") {
 		return false
@@ -27,16 +27,17 @@ func IsSubschema(name dn.DN) bool {
 	return strings.EqualFold(t, "cn") || strings.EqualFold(t, "commonName") || t == "2.5.4.3"
 }
 
-// SubschemaID is the id of the subschema's entry. Like a naming context, it is a child
-// of the virtual root and has a history. It contains what the users of the directory
-// added to the built-in schema and what they removed from it. Without such changes
-// there is no entry. Searches do not find it: clients see the whole schema, which is
-// not stored.
+// SubschemaID is the id of the subschema's entry. Like the entry of a naming context,
+// this entry is a child of the virtual root and has a history. It contains the
+// definitions that users added to the built-in schema, and names the built-in definitions
+// that users removed. Without such changes the entry does not exist. Searches do not find
+// the entry: clients see the whole schema, which is not stored.
 var SubschemaID = entry.ID{0x85, 0x82, 0xca, 0x4f, 0x1e, 0x7c, 0x45, 0x91, 0xb3, 0xd7, 0xe3, 0xfe, 0x3a, 0xdf, 0xb0, 0x69}
 
 // Definable are the attributes of the subschema whose values can be changed.
-// removedDefinitions names values of the built-in schema, as "attributeTypes 2.5.4.3".
-// written are all attributes that a change writes.
+// RemovedDefinitions is the attribute that names removed built-in definitions, in the
+// form "attributeTypes 2.5.4.3". Written are all attributes that a change of the schema
+// writes.
 var Definable = []string{"ldapSyntaxes", "attributeTypes", "objectClasses", "dITContentRules", "nameForms", "dITStructureRules"}
 
 const RemovedDefinitions = "removedDefinitions"
@@ -45,10 +46,10 @@ var Written = append([]string{RemovedDefinitions, PendingDefinitions}, Definable
 
 // A Subschema is the decoded content of the subschema's entry.
 type Subschema struct {
-	Since   table.Revision // its last change; 0: there is no entry
+	Since   table.Revision // the last change; 0: the entry does not exist
 	Added   []schema.Definition
 	Removed []schema.Definition
-	Pending *Pending // nil: no change is under way
+	Pending *Pending // nil: no change of the schema is in progress
 }
 
 // subschemaSince returns the commit that last changed the subschema.
@@ -62,8 +63,8 @@ func (p *Keeper) subschemaSince(ctx context.Context, r table.Reader) (table.Revi
 	return row.Cells[0].Revision, nil
 }
 
-// readSubschema reads the subschema's entry. The entry's own attribute types are built
-// in.
+// readSubschema reads the subschema's entry. The types of the entry's attributes are in
+// the built-in schema.
 func (p *Keeper) readSubschema(ctx context.Context, r table.Reader) (*Subschema, error) {
 	since, err := p.subschemaSince(ctx, r)
 	if err != nil || since == 0 {
@@ -91,8 +92,9 @@ func (p *Keeper) readSubschema(ctx context.Context, r table.Reader) (*Subschema,
 	return own, err
 }
 
-// over returns the schema of a subschema. Its additions override built-in definitions,
-// which may come from a newer version of the program.
+// over returns the schema that a subschema and the built-in schema define together. Added
+// definitions override built-in definitions, which may come from a newer version of the
+// program.
 func (own *Subschema) over(base *schema.Schema) (*schema.Schema, error) {
 	if len(own.Added)+len(own.Removed) == 0 {
 		return base, nil
@@ -107,7 +109,8 @@ func (own *Subschema) over(base *schema.Schema) (*schema.Schema, error) {
 	return base.Change(own.Added, remove)
 }
 
-// SubschemaOf returns what a schema adds to the built-in one and removes from it.
+// SubschemaOf returns the definitions that a schema adds to the built-in schema and the
+// built-in definitions that it removes.
 func SubschemaOf(s, base *schema.Schema) *Subschema {
 	own, builtIn := &Subschema{}, DefinitionsOf(base)
 	for _, name := range Definable {
@@ -126,7 +129,7 @@ func SubschemaOf(s, base *schema.Schema) *Subschema {
 	return own
 }
 
-// A DefinitionKey identifies a definition by its first component.
+// A DefinitionKey identifies a definition by its attribute and its first component.
 type DefinitionKey struct{ Attribute, Oid string }
 
 func KeyOfDefinition(d schema.Definition) DefinitionKey {
@@ -137,7 +140,7 @@ func KeyOfDefinition(d schema.Definition) DefinitionKey {
 	return DefinitionKey{d.Attribute, oid}
 }
 
-// DefinitionsOf returns the texts of a schema's definitions.
+// DefinitionsOf returns the text of each definition of a schema.
 func DefinitionsOf(s *schema.Schema) map[DefinitionKey]string {
 	all := map[DefinitionKey]string{}
 	for _, name := range Definable {
@@ -148,7 +151,7 @@ func DefinitionsOf(s *schema.Schema) map[DefinitionKey]string {
 	return all
 }
 
-// Values returns what the entry of a subschema stores for an attribute.
+// Values returns the values that the subschema's entry stores for an attribute.
 func (own *Subschema) Values(attribute string) (values [][]byte) {
 	switch attribute {
 	case PendingDefinitions:

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Types are a schema and the parts of it that the partition itself uses.
+// Types contains a schema and the parts of the schema that the partition itself uses.
 type Types struct {
 	Schema                                      *schema.Schema
 	ObjectClass, StructuralObjectClass          *schema.AttributeType
@@ -19,8 +19,8 @@ type Types struct {
 	HasSubordinates, NumSubordinates, Subschema *schema.AttributeType
 	GoverningStructureRule, AccessRule          *schema.AttributeType
 	ExtensibleObject, collectiveSubentry        *schema.ObjectClass
-	// Watched are the classes that nearly every search asks for, with the ids that
-	// commits touch for them.
+	// Watched contains the classes that nearly every search tests for. Each value is the
+	// id that commits touch when the entries of the class change.
 	Watched map[*schema.ObjectClass]entry.ID
 }
 
@@ -52,7 +52,7 @@ func newTypes(s *schema.Schema) *Types {
 			s.Class("collectiveAttributeSubentry"): ClassID(s.Class("collectiveAttributeSubentry")),
 		},
 	}
-	if c := s.Class("pwdPolicy"); c != nil { // it is optional
+	if c := s.Class("pwdPolicy"); c != nil { // the class is optional
 		k.Watched[c] = ClassID(c)
 	}
 	return k
@@ -74,7 +74,7 @@ func (k *Types) Describe(description string) (*schema.AttributeType, string, err
 	return t, options, nil
 }
 
-// Storable parses the description of values to be stored.
+// Storable parses an attribute description under which values can be stored.
 func (k *Types) Storable(description string) (*schema.AttributeType, string, error) {
 	t, options, err := k.Removable(description)
 	if err == nil && !k.Recognizes(description) {
@@ -83,9 +83,10 @@ func (k *Types) Storable(description string) (*schema.AttributeType, string, err
 	return t, options, err
 }
 
-// Removable parses the description of values to be removed. Their options may have been
-// recognized when they were stored. A language range selects values and describes none
-// (RFC 3866, 3).
+// Removable parses an attribute description from which values can be removed. Its options
+// need not be recognized: they may have been recognized when the values were stored. A
+// description with a language range is refused, because a range selects values and cannot
+// describe a value (RFC 3866, 3).
 func (k *Types) Removable(description string) (*schema.AttributeType, string, error) {
 	t, options, err := k.Describe(description)
 	if err == nil && entry.HasRange(options) {
@@ -103,12 +104,12 @@ func Unrecognized(description string) error {
 	return Errorf(UndefinedType, "attribute description %q: it has an option that is not known; attribute-options in the server's configuration says which more are", description)
 }
 
-// maxOptions bounds the length of a description's options, which are in the qualifiers
-// of all its values.
+// maxOptions bounds the length of the options in a description, because the qualifier of
+// every value contains them.
 const maxOptions = 256
 
-// wellFormed reports whether options are well-formed by RFC 4512, 2.5. Other characters
-// could look like the end of the options in the qualifiers of columns.
+// wellFormed reports whether options are well-formed by RFC 4512, 2.5. In the qualifier
+// of a column, another character could be mistaken for the end of the options.
 func wellFormed(options string) bool {
 	for o := range strings.SplitSeq(options[1:], ";") {
 		if o == "" || strings.ContainsFunc(o, func(c rune) bool {
@@ -120,13 +121,13 @@ func wellFormed(options string) bool {
 	return len(options) <= maxOptions
 }
 
-// Classes are the object classes of an entry, including superclasses.
+// Classes are the object classes of an entry, including all superclasses.
 type Classes struct {
 	All        []*schema.ObjectClass
-	Structural *schema.ObjectClass // the most specific one
+	Structural *schema.ObjectClass // the most specific structural class
 	extensible bool
-	rule       *schema.ContentRule // of the structural class; nil: none
-	collects   bool                // it is a collective attribute subentry
+	rule       *schema.ContentRule // content rule of the structural class; nil: none
+	collects   bool                // the entry is a collective attribute subentry
 }
 
 // ClassesOf looks up objectClass values and adds their superclasses.
@@ -188,7 +189,8 @@ func (cs *Classes) auxiliaries() error {
 	return nil
 }
 
-// ClassID returns the id that commits touch for a class.
+// ClassID returns the id that a commit touches when it changes which entries have a
+// class.
 func ClassID(c *schema.ObjectClass) entry.ID {
 	h := fnv.New128a()
 	h.Write([]byte("class " + c.OID))
@@ -197,8 +199,8 @@ func ClassID(c *schema.ObjectClass) entry.ID {
 
 var Root = entry.Root
 
-// KeyOf checks a value's size and syntax and returns its key, which is nil for types
-// without keys.
+// KeyOf checks a value's size and syntax and returns the value's key. The key is nil for
+// a type without keys.
 func KeyOf(t *schema.AttributeType, v []byte) ([]byte, error) {
 	if len(v) > table.MaxValue {
 		return nil, Errorf(TooLarge, "a value of %s has %d bytes: at most %d can be stored", t.Name(), len(v), table.MaxValue)

@@ -13,50 +13,52 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Erasing is for what the law requires: it removes something from the past, and from
-// the journal, as if it had never been there. Everything else of the past stays
-// readable. So does a notice of the erasure, which records who erased and when, but not
-// what (docs/decisions/0020-erase.md).
+// An erasure removes data from the past and from the journal as if the data had never
+// existed, because the law may require that. All other data of the past stays readable. A
+// notice of the erasure also stays readable. It records who erased and when, but not what
+// was erased (docs/decisions/0020-erase.md).
 //
-// The target is searched in all versions of all entries, including those that no state
-// shows. If an entry of the present has it, nothing is changed. Otherwise the notice is
-// committed. After that everything is removed in an order in which each part can still
-// be found until it is gone: indexes, names, journal, then the entries, which locate
-// everything else, and at last the name, which locates the entries. An interrupted
-// erasure is simply repeated.
+// An erasure searches the target in all versions of all entries, including the versions
+// that no state shows. If the present state contains the target, the erasure changes
+// nothing. Otherwise it commits the notice. Then it removes the target in an order in
+// which each part can still be found until it is removed: indexes, names, journal, then
+// the entries, by which all other parts are found, and finally the name, by which the
+// entries are found. An interrupted erasure can be repeated.
 
-// EraseOptions specify what to erase.
+// EraseOptions specify the data to erase.
 type EraseOptions struct {
-	// Name is the name of an entry. If the entry does not exist any more, everything of
-	// it is erased except that it existed. If it has another name now, the old name is
-	// erased. Values that name the entry or one below it are erased too.
+	// Name is the name of an entry. If the entry no longer exists, the erasure removes
+	// all its data except the fact that it existed. If the entry has another name now,
+	// the erasure removes the old name. It also removes values that name the entry or an
+	// entry below it.
 	Name dn.DN
-	// Value is used without a Name. It is erased from the attributes of type Attribute
-	// and its subtypes, or of all types if Attribute is empty: values that equal it,
-	// names that contain it, and values that are such names.
+	// Value is used if Name is empty. Value is erased from the attributes of the type
+	// Attribute and its subtypes, or of all types if Attribute is empty. The erasure
+	// removes values that equal Value, names that contain Value, and values that are such
+	// names.
 	Attribute string
 	Value     []byte
-	// Dry counts what would be erased and changes nothing.
+	// Dry counts the data that would be erased and changes nothing.
 	Dry bool
 	By  write.By
 }
 
-// Erased is what an erasure did, or would do.
+// Erased counts what an erasure removed, or would remove in a dry run.
 type Erased struct {
 	// Revision is the commit of the notice. It is 0 after a dry run, or if there was
 	// nothing to erase.
 	Revision table.Revision
-	Entries  int // entries whose past has changed
-	Gone     int // entries that were removed whole
-	Values   int // versions of values removed
+	Entries  int // entries whose past changed
+	Gone     int // entries that were removed completely
+	Values   int // versions of values that were removed
 	Names    int // entries that lost a name
-	Commits  int // commits whose records have changed
+	Commits  int // commits whose records changed
 }
 
-// A StandingError reports that entries of the present, naming contexts or checkpoints
-// have what should be erased.
+// A StandingError reports that entries of the present state, naming contexts or
+// checkpoints contain the data to be erased.
 type StandingError struct {
-	Names []string // the first ones
+	Names []string // names of the first of these
 	Count int
 }
 
@@ -68,33 +70,34 @@ func (e *StandingError) Error() string {
 	return text
 }
 
-// maxStanding bounds the entries that a StandingError names.
+// maxStanding is the largest number of entries that a StandingError names.
 const maxStanding = 20
 
-// An erasure is one call of Erase.
+// An erasure is the state of one call of Erase.
 type erasure struct {
 	p      *catalog.Keeper
 	r      *txn.Redaction
-	now    *state.Snapshot // the newest state whose past is changed
+	now    *state.Snapshot // the newest state whose past the erasure changes
 	target *target
 	dry    bool
 	done   Erased
 
 	findings []*finding
-	// rows maps the keys of rows of the tree with the name to the entries that had
-	// them. These rows locate the entries, so they are removed last.
+	// rows maps the keys of the rows of the tree with the erased name to the entries that
+	// had the rows. The erasure finds the entries by these rows, so it removes the rows
+	// last.
 	rows map[string][]entry.ID
-	// gone are the entries to be removed whole.
+	// gone contains the entries to be removed completely.
 	gone map[entry.ID]bool
-	// keys are the keys of values to be removed from indexes, by type.
+	// keys contains the keys, by type, of the values to be removed from indexes.
 	keys keySet
-	// renamed are rows of the tree that were written anew. They must be examined by a
-	// later collection.
+	// renamed contains the rows of the tree that the erasure wrote under new names. A
+	// later collection must examine these rows.
 	renamed [][]byte
 }
 
-// Erase removes something from the past. txn.DB.Purge removes what it leaves in the
-// store's files.
+// Erase removes data from the past. The store's files may still contain the data until
+// txn.DB.Purge rewrites them.
 func Erase(ctx context.Context, p *catalog.Keeper, o EraseOptions) (*Erased, error) {
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
@@ -139,7 +142,7 @@ func (e *erasure) run(ctx context.Context, by write.By) error {
 	}
 	e.done.Entries, e.done.Commits = len(e.findings), told
 	if e.dry || len(e.findings)+told+len(settings) == 0 {
-		return e.indexes(ctx) // entries of indexes that no entry has any more
+		return e.indexes(ctx) // index cells that no entry has any more
 	}
 	if e.done.Revision, err = e.notice(ctx, by); err != nil {
 		return err
@@ -157,12 +160,13 @@ func (e *erasure) run(ctx context.Context, by write.By) error {
 	return nil
 }
 
-// Erasure is the kind of an operation that erased something from the past of the
-// entries that its commit touches.
+// Erasure is the kind of the operation that records an erasure. Its commit touches the
+// entries from whose past data was erased.
 const Erasure = "erase"
 
-// notice commits that something is erased, and from which entries. It makes all servers
-// drop their caches; after that nobody reads a state that would bring it back there.
+// notice commits the notice of the erasure and touches the entries that it concerns. The
+// commit makes all servers drop their caches, so no server later reads a state that could
+// bring erased data back into a cache.
 func (e *erasure) notice(ctx context.Context, by write.By) (table.Revision, error) {
 	return write.UpdateLocked(ctx, e.p, by, func(tx *write.Tx) error {
 		for _, f := range e.findings {
@@ -175,8 +179,8 @@ func (e *erasure) notice(ctx context.Context, by write.By) (table.Revision, erro
 	})
 }
 
-// nameRows makes a commit that names the rows with moved entries, so that a collection
-// examines them once it is old enough.
+// nameRows makes a commit that lists the rows in renamed, so that a collection examines
+// these rows when the commit is old enough.
 func (e *erasure) nameRows(ctx context.Context) error {
 	if len(e.renamed) == 0 {
 		return nil
@@ -202,7 +206,7 @@ func (e *erasure) redact(ctx context.Context, t table.Table, rs []table.Redactio
 	return x.Redact(ctx, e.r.At.Max(), rs)
 }
 
-// history reads the past of a table.
+// history calls f with the past of each row in a range of a table.
 func (e *erasure) history(ctx context.Context, t table.Table, r table.Range, f func(*table.Past) error) error {
 	x, err := e.r.Table(t)
 	if err != nil {
@@ -219,7 +223,7 @@ func (e *erasure) history(ctx context.Context, t table.Table, r table.Range, f f
 	return nil
 }
 
-// oneRow returns the range of one row.
+// oneRow returns the range that contains one row.
 func oneRow(key []byte) table.Range {
 	end := append([]byte(nil), key...)
 	return table.Range{Start: key, End: append(end, 0)}

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// A tenure records that an entry had a row of the tree from one revision up to, but not
-// including, another.
+// A tenure records that an entry had a row of the tree from the revision from up to, but
+// not including, the revision to.
 type tenure struct {
 	id       entry.ID
 	from, to table.Revision
@@ -20,12 +20,12 @@ type tenure struct {
 // always is the tenure of the virtual root.
 var always = tenure{id: catalog.Root, to: ^table.Revision(0)}
 
-// called finds the entries that ever had the name to be erased, and their rows of the
-// tree. It adds those that do not exist any more to gone.
+// called returns the entries that ever had the name to be erased. It adds the rows of the
+// tree with this name to e.rows, and the entries that no longer exist to e.gone.
 func (e *erasure) called(ctx context.Context) (map[entry.ID]bool, error) {
 	norms := e.target.norms
 	ids := map[entry.ID]bool{}
-	// Each suffix of the name may have been a naming context.
+	// Each suffix of the name may have been the name of a naming context.
 	for n := range norms {
 		at, rdn, err := []tenure{always}, dn.Norm(dn.Key(norms[n:])), error(nil)
 		for i := n - 1; i >= 0 && err == nil; i-- {
@@ -51,8 +51,8 @@ func (e *erasure) called(ctx context.Context) (map[entry.ID]bool, error) {
 	return ids, nil
 }
 
-// children finds the entries that had an RDN below one of some entries during that
-// one's tenure.
+// children returns the tenures of entries with an RDN below the entries in above. Each
+// result is limited to the tenure of its parent.
 func (e *erasure) children(ctx context.Context, above []tenure, rdn dn.Norm) (found []tenure, err error) {
 	for _, a := range above {
 		all, err := e.tenures(ctx, tree.Key(a.id, rdn))
@@ -69,7 +69,7 @@ func (e *erasure) children(ctx context.Context, above []tenure, rdn dn.Norm) (fo
 	return found, nil
 }
 
-// last finds the entries that had the last RDN of the name.
+// last adds the entries with the last RDN of the name to ids, and their rows to e.rows.
 func (e *erasure) last(ctx context.Context, above []tenure, rdn dn.Norm, ids map[entry.ID]bool) error {
 	for _, a := range above {
 		found, err := e.children(ctx, []tenure{a}, rdn)
@@ -90,7 +90,7 @@ func (e *erasure) tenures(ctx context.Context, key []byte) (all []tenure, err er
 	states, err := e.holders(ctx, key)
 	for i, s := range states {
 		if s.id == catalog.Root {
-			continue // nobody had the row
+			continue // no entry had the row
 		}
 		to := always.to
 		if i+1 < len(states) {
@@ -102,7 +102,7 @@ func (e *erasure) tenures(ctx context.Context, key []byte) (all []tenure, err er
 }
 
 // holders returns, for each revision that changed a row of the tree, the entry that had
-// the row from then on; the root means none.
+// the row from that revision on. The id of the root means that no entry had the row.
 func (e *erasure) holders(ctx context.Context, key []byte) (states []tenure, err error) {
 	var past table.Past
 	if err := e.history(ctx, e.p.Tree, oneRow(key), func(p *table.Past) error {
@@ -130,7 +130,8 @@ func (e *erasure) holders(ctx context.Context, key []byte) (states []tenure, err
 	return states, nil
 }
 
-// until is the view of the state at a revision up to which all is decided.
+// until is a view of the state at a revision. All commits up to the revision must be
+// decided.
 type until table.Revision
 
 func (r until) Max() table.Revision           { return table.Revision(r) }

@@ -17,28 +17,29 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// A finding is what must be removed of one entry.
+// A finding describes the data of one entry that must be removed.
 type finding struct {
 	id     entry.ID
-	called bool // it had the name to be erased
-	all    bool // everything, except that the entry existed
-	// values are versions of columns of master to be removed, and renamed those that
-	// get another name.
+	called bool // the entry had the name to be erased
+	all    bool // remove all data except the fact that the entry existed
+	// values contains the versions of columns of master to be removed. renamed contains
+	// the versions to be overwritten with another name.
 	values, renamed []table.Cell
-	// norms are columns of normAttributes, of the tree and of master, sorted. A column
-	// with the key as its value includes that value.
+	// norms contains the columns of normAttributes to be removed in the tree and in
+	// master, sorted. A column without the key in its qualifier is removed only where its
+	// value is the value given here.
 	norms []table.Cell
-	// own are keys of values to be removed from indexes for this entry only.
+	// own contains the keys of values that are removed from indexes for this entry only.
 	own keySet
-	// parents and names are all that the entry ever had. lost are the names to be
-	// removed.
+	// parents and names contain all parents and names that the entry ever had. lost
+	// contains the names to be removed.
 	parents     map[entry.ID]bool
 	names, lost map[dn.Norm]bool
-	// nodes are its positions in the tree, by the revisions that set them.
+	// nodes contains the entry's positions in the tree, by the revisions that wrote them.
 	nodes map[table.Revision]*master.Node
 }
 
-// A keySet has keys of values to be removed from indexes, by type.
+// A keySet contains keys, by type, of values to be removed from indexes.
 type keySet map[*schema.AttributeType]map[string]bool
 
 func (s keySet) add(t *schema.AttributeType, key []byte) {
@@ -48,9 +49,9 @@ func (s keySet) add(t *schema.AttributeType, key []byte) {
 	s[t][string(key)] = true
 }
 
-// find examines everything stored of all entries.
+// find examines all stored versions of all entries.
 func (e *erasure) find(ctx context.Context) error {
-	var called map[entry.ID]bool // entries that had the name
+	var called map[entry.ID]bool // entries that ever had the name
 	if e.target.norms != nil {
 		var err error
 		if called, err = e.called(ctx); err != nil {
@@ -101,7 +102,7 @@ func (e *erasure) look(f *finding, c *table.Cell) {
 	}
 }
 
-// found adds a finding unless it is empty.
+// found adds a finding to e.findings unless the finding is empty.
 func (e *erasure) found(f *finding) {
 	if f == nil {
 		return
@@ -131,7 +132,7 @@ func (e *erasure) found(f *finding) {
 func (e *erasure) loses(f *finding, node *master.Node) bool {
 	switch {
 	case node.NormRDN == Unnamed(e.target.k, f.id).NormRDN:
-		return false // removed already
+		return false // it has already been removed
 	case f.all:
 		return true
 	}
@@ -142,7 +143,7 @@ func (e *erasure) loses(f *finding, node *master.Node) bool {
 	return err == nil && e.target.inDN(name)
 }
 
-// lose replaces a name to be removed by the entryUUID.
+// lose replaces a name that must be removed by the entryUUID.
 func (f *finding) lose(r table.Revision, node *master.Node, k *catalog.Types) {
 	f.lost[node.NormRDN] = true
 	for _, c := range Unnamed(k, f.id).Cells() {
@@ -153,17 +154,17 @@ func (f *finding) lose(r table.Revision, node *master.Node, k *catalog.Types) {
 	}
 }
 
-// Unnamed returns the node, except its parent, of an entry whose name was erased.
+// Unnamed returns the node of an entry whose name was erased. The node has no parent.
 func Unnamed(k *catalog.Types, id entry.ID) *master.Node {
 	rdn := dn.RDN{{Type: k.EntryUUID.Name(), Value: []byte(id.String())}}
 	norm, err := rdn.Normalize(k.Schema)
 	if err != nil {
-		panic(err) // an id is a UUID
+		panic(err) // cannot happen: the value is a valid UUID
 	}
 	return &master.Node{UpRDN: rdn.String(), NormRDN: norm}
 }
 
-// value examines a version of a value.
+// value examines one version of a value.
 func (e *erasure) value(f *finding, c *table.Cell) {
 	description, _, _ := bytes.Cut(c.Qualifier, []byte{0})
 	name, options, _ := strings.Cut(string(description), ";")
@@ -187,9 +188,10 @@ func (e *erasure) value(f *finding, c *table.Cell) {
 	}
 	key, err := t.Equality.Key(c.Value)
 	if err != nil {
-		return // then indexes have no key of it either
+		return // then the indexes contain no key of the value either
 	}
-	// If the attribute has many values, the column has the key, whatever the position.
+	// If the attribute has many values, its column contains the key, whatever the
+	// position is.
 	f.norms = append(f.norms, tree.ColumnOf(t, options, key, master.PositionOf(c.Qualifier)),
 		table.Cell{Family: tree.NormAttributes, Qualifier: tree.Qualifier(t, options, key)})
 	if everywhere {
@@ -203,8 +205,9 @@ func (f *finding) drop(c *table.Cell) {
 	f.values = append(f.values, table.Cell{Family: c.Family, Qualifier: c.Qualifier, Revision: c.Revision, Tombstone: true})
 }
 
-// losesValue reports whether a value must be removed because the whole entry is, except
-// what makes it an entry, or because it is part of the name to be removed.
+// losesValue reports whether a value must be removed with the entry or with its name. If
+// all data of the entry is removed, the values that record its existence remain. If the
+// name is removed, the values in its RDN are removed.
 func (e *erasure) losesValue(f *finding, t *schema.AttributeType, v []byte) bool {
 	if f.all {
 		return t != e.target.k.ObjectClass && (!t.NoUserModification || t.Secret())
@@ -226,7 +229,8 @@ func (f *finding) goes(c *table.Cell) bool {
 	return false
 }
 
-// standing returns an error if entries of the present have the target.
+// standing returns an error if entries of the present state, naming contexts or
+// checkpoints contain the target.
 func (e *erasure) standing(ctx context.Context) error {
 	refused := &StandingError{}
 	checkpoints, err := e.p.DB.Checkpoints(ctx)
@@ -269,7 +273,7 @@ func (e *StandingError) add(name string) {
 	}
 }
 
-// stands reports whether the present state has anything of an entry that is to be
+// stands reports whether the present state contains data of an entry that must be
 // removed.
 func (e *erasure) stands(ctx context.Context, f *finding) (bool, error) {
 	if f.all {

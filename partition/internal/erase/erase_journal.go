@@ -12,7 +12,7 @@ import (
 )
 
 // journal removes the target from the records of commits: from the names of users and
-// entries, and from the rows that they wrote.
+// entries, and from the keys of the rows that the commits wrote.
 func (e *erasure) journal(ctx context.Context, dry bool) (int, error) {
 	lists, err := e.lostRows(ctx)
 	if err != nil {
@@ -35,8 +35,8 @@ func (e *erasure) journal(ctx context.Context, dry bool) (int, error) {
 	})
 }
 
-// lostRows has the keys, and prefixes of keys, of rows to be removed, by table, and the
-// hashes of values to be removed.
+// lostRows contains the keys of rows that are removed, and prefixes of such keys, by
+// table. It also contains the hashes of the removed values.
 type lostRows struct {
 	rows, prefixes map[string]map[string]bool
 	hashes         map[uint64]bool
@@ -77,7 +77,7 @@ func (l *lostRows) has(table string, key []byte) bool {
 	return err == nil && l.prefixes[table][string(key[:len(key)-len(rest)])]
 }
 
-// redactNote removes the target from a message, and reports whether it changed.
+// redactNote removes the target from a message. It reports whether the message changed.
 func (t *target) redactNote(message []byte) ([]byte, bool) {
 	n := write.ParseMessage(message)
 	changed := false
@@ -87,7 +87,7 @@ func (t *target) redactNote(message []byte) ([]byte, bool) {
 		}
 	}
 	if t.norms != nil && (t.inName(n.By.Name) || t.inName(n.By.Bound)) {
-		// The address that a user works from identifies the user.
+		// The address from which a user works identifies the user.
 		set(&n.By.From, "")
 		set(&n.By.Session, "")
 	}

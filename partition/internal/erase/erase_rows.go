@@ -16,10 +16,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// markFamily needs no erasing: marks are hashes and are removed within minutes.
+// markFamily is the family of marks. An erasure ignores it, because marks are hashes and
+// are removed within minutes.
 const markFamily = table.MarkFamily
 
-// A rowSet has redactions of a table's rows, one per row.
+// A rowSet contains the redactions of a table's rows, one for each row.
 type rowSet map[string]*table.Redaction
 
 func (s rowSet) row(key []byte) *table.Redaction {
@@ -65,7 +66,8 @@ func (e *erasure) indexes(ctx context.Context) error {
 	return e.unique(ctx)
 }
 
-// everywhere returns the prefixes of rows of an index to be removed for all entries.
+// everywhere returns the prefixes of the rows of an index that are removed for all
+// entries.
 func (e *erasure) everywhere(x *catalog.Indexed) map[string]bool {
 	prefixes := map[string]bool{}
 	for key := range e.keys[x.Typ] {
@@ -77,7 +79,8 @@ func (e *erasure) everywhere(x *catalog.Indexed) map[string]bool {
 	return prefixes
 }
 
-// ownIndex adds the parts of an index to be removed for the entries that lose values.
+// ownIndex adds the parts of an index that are removed only for the entries that lose
+// values.
 func (e *erasure) ownIndex(ctx context.Context, rows rowSet, x *catalog.Indexed) error {
 	for _, f := range e.findings {
 		for key := range f.own[x.Typ] {
@@ -99,8 +102,8 @@ func (e *erasure) ownIndex(ctx context.Context, rows rowSet, x *catalog.Indexed)
 	return nil
 }
 
-// alone makes a row be removed whole, with its key, if all its columns are to be
-// removed.
+// alone sets r.All if all columns of the row are to be removed, so that the row is
+// removed with its key.
 func (e *erasure) alone(ctx context.Context, x *catalog.Indexed, r *table.Redaction) error {
 	r.All = true
 	return e.history(ctx, x.Table(), oneRow(r.Row), func(p *table.Past) error {
@@ -136,7 +139,8 @@ func (e *erasure) uniqueRows(x *catalog.Indexed) (rows [][]byte) {
 	return rows
 }
 
-// lostKeys returns all keys to be removed from an index, for all or single entries.
+// lostKeys returns all keys that are removed from an index, for all entries or for single
+// entries.
 func (e *erasure) lostKeys(x *catalog.Indexed) (keys [][]byte) {
 	if key, ok := e.target.key(x.Typ); ok {
 		keys = append(keys, key)
@@ -152,8 +156,9 @@ func (e *erasure) lostKeys(x *catalog.Indexed) (keys [][]byte) {
 	return keys
 }
 
-// treeRows returns all rows of the tree that the entries with findings ever had, with
-// these entries. lost reports for each row whether its key has a name to be removed.
+// treeRows returns all rows of the tree that the entries with findings ever had, and for
+// each row these entries. lost reports for each row whether its key contains a name to be
+// removed.
 func (e *erasure) treeRows() (rows map[string][]*finding, lost map[string]bool) {
 	rows, lost = map[string][]*finding{}, map[string]bool{}
 	for _, f := range e.findings {
@@ -205,7 +210,7 @@ func (e *erasure) names(ctx context.Context) error {
 	return e.redact(ctx, e.p.Tree, redactions.list())
 }
 
-// lastNames removes the rows that locate the entries that had the name.
+// lastNames removes the rows of the tree by which the entries with the name were found.
 func (e *erasure) lastNames(ctx context.Context) error {
 	all, _ := e.treeRows()
 	rows := rowSet{}
@@ -219,15 +224,16 @@ func (e *erasure) lastNames(ctx context.Context) error {
 	return e.redact(ctx, e.p.Tree, rows.list())
 }
 
-// vacate removes from a row of the tree the cells of entries that lose its name. Unless
-// whole is set, it keeps those that record that they had it. If no other entry had the
-// row, it removes the row.
+// vacate removes cells from a row of the tree: the cells of the entries that lose the
+// name in the row's key. Unless whole is set, it keeps the cells that record that these
+// entries had the row. If whole is set and no other entry had the row, it removes the
+// row.
 func (e *erasure) vacate(ctx context.Context, rows rowSet, p *table.Past, fs []*finding, whole bool) error {
 	states, err := e.holders(ctx, p.Key)
 	if err != nil {
 		return err
 	}
-	others := map[table.Revision]bool{} // revisions that wrote what must stay
+	others := map[table.Revision]bool{} // revisions that wrote cells of other entries
 	for _, s := range states {
 		loses := slices.ContainsFunc(fs, func(f *finding) bool { return f.id == s.id })
 		if s.id != catalog.Root && !loses && e.target.norms != nil {
@@ -246,7 +252,7 @@ func (e *erasure) vacate(ctx context.Context, rows rowSet, p *table.Past, fs []*
 	return nil
 }
 
-// redactNorms removes keys of values from a row of the tree that stays.
+// redactNorms removes keys of values from a row of the tree that remains.
 func redactNorms(rows rowSet, p *table.Past, fs []*finding) {
 	for i := range p.Cells {
 		c := &p.Cells[i]
@@ -262,18 +268,18 @@ func redactNorms(rows rowSet, p *table.Past, fs []*finding) {
 	}
 }
 
-// A mover rewrites rows of the tree under other names, with the same past.
+// A mover copies rows of the tree to new keys, with the same past.
 type mover struct {
 	*erasure
 	writes map[table.Revision][]table.Mutation
 }
 
-// movedHere is a column that never has a value. Its tombstone makes a collection
-// examine the row once the commit that wrote it is old enough.
+// movedHere is a column that never has a value. Its tombstone makes a collection examine
+// the row when the commit that wrote the tombstone is old enough.
 var movedHere = table.Cell{Family: tree.TreeInfo, Qualifier: []byte("moved"), Tombstone: true}
 
-// move copies, state by state, the cells in a row of entries that lose its name to rows
-// of their own.
+// move copies the cells of a row, state by state, for the entries that lose the name in
+// the row's key. Each of these entries gets a row with a new key.
 func (m *mover) move(ctx context.Context, key []byte, fs []*finding) error {
 	states, err := m.holders(ctx, key)
 	if err != nil {
@@ -298,8 +304,8 @@ func (m *mover) move(ctx context.Context, key []byte, fs []*finding) error {
 	return nil
 }
 
-// change writes at a revision the difference between an entry's row as it was and as it
-// must be.
+// change writes, at the revision r, the difference between an entry's new row so far and
+// the cells that the row must contain.
 func (m *mover) change(key []byte, id entry.ID, had map[entry.ID][]table.Cell, now []table.Cell, r table.Revision) {
 	mut := table.Mutation{Row: tree.Key(tree.Parent(key), Unnamed(m.target.k, id).NormRDN)}
 	for _, c := range now {
@@ -330,7 +336,7 @@ func (m *mover) Write(ctx context.Context) error {
 	return nil
 }
 
-// entries removes values and names from master, last of all.
+// entries removes values and names from master.
 func (e *erasure) entries(ctx context.Context) error {
 	rows := rowSet{}
 	for _, f := range e.findings {
@@ -345,8 +351,8 @@ func (e *erasure) entries(ctx context.Context) error {
 	return e.redact(ctx, e.p.Master, rows.list())
 }
 
-// settings returns the redactions that remove names of former naming contexts from the
-// settings.
+// settings returns the redactions that remove the names of former naming contexts from
+// the settings.
 func (e *erasure) settings(ctx context.Context) ([]table.Redaction, error) {
 	rows := rowSet{}
 	err := e.history(ctx, e.p.SettingsTable, oneRow(catalog.SettingsRow), func(p *table.Past) error {

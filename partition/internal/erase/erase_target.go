@@ -12,17 +12,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A target is what should be erased.
+// A target is the data to be erased: a name or a value.
 type target struct {
 	k     *catalog.Types
-	norms []dn.Norm // of a name; nil: it is a value
+	norms []dn.Norm // normalised name; nil: the target is a value
 	name  dn.DN
-	typ   *schema.AttributeType // of a value; nil: any type
+	typ   *schema.AttributeType // type of the value; nil: any type
 	value []byte
 	keys  map[*schema.AttributeType]targetKey
 }
 
-// A targetKey is the key of the value under a type, if it can be a value of that type.
+// A targetKey is the key of the value under a type. ok is false if the value cannot be a
+// value of that type.
 type targetKey struct {
 	key []byte
 	ok  bool
@@ -66,12 +67,12 @@ func (t *target) key(of *schema.AttributeType) ([]byte, bool) {
 	return k.key, k.ok
 }
 
-// concerns reports whether the value must be looked for among those of a type.
+// concerns reports whether the target is a value and may be a value of a type.
 func (t *target) concerns(of *schema.AttributeType) bool {
 	return t.norms == nil && (t.typ == nil || of.Is(t.typ))
 }
 
-// is reports whether a value of a type is the one to be erased.
+// is reports whether a value of a type is the value to be erased.
 func (t *target) is(of *schema.AttributeType, v []byte) bool {
 	if !t.concerns(of) {
 		return false
@@ -87,8 +88,8 @@ func (t *target) is(of *schema.AttributeType, v []byte) bool {
 	return err == nil && bytes.Equal(key, want)
 }
 
-// inValue reports whether a value of a type must be erased: because it is the target,
-// or names it.
+// inValue reports whether a value of a type must be erased, because it is the target or a
+// name that contains the target.
 func (t *target) inValue(of *schema.AttributeType, v []byte) bool {
 	return t.is(of, v) || isName(of) && t.inName(nameIn(of, v))
 }
@@ -102,8 +103,8 @@ func isName(t *schema.AttributeType) bool {
 	return t.Syntax.OID == syntaxDN || t.Syntax.OID == syntaxNameAndUID
 }
 
-// nameIn returns the name in a value, without a unique identifier that may follow it
-// (RFC 4517, 3.3.21).
+// nameIn returns the name in a value. It omits the unique identifier that may follow the
+// name (RFC 4517, 3.3.21).
 func nameIn(t *schema.AttributeType, v []byte) string {
 	s := string(v)
 	if t.Syntax.OID == syntaxNameAndUID && strings.HasSuffix(s, "'B") {
@@ -114,8 +115,9 @@ func nameIn(t *schema.AttributeType, v []byte) string {
 	return s
 }
 
-// inName reports whether a name contains the target: it is the name to be erased, or
-// one below it, or one of its values is the one to be erased.
+// inName reports whether a name contains the target. If the target is a name, the name
+// must be this name or be below it. If the target is a value, an RDN of the name must
+// contain this value.
 func (t *target) inName(text string) bool {
 	name, err := dn.Parse(text)
 	return err == nil && t.inDN(name)
@@ -132,7 +134,7 @@ func (t *target) inDN(name dn.DN) bool {
 	return err == nil && slices.Equal(norms[len(norms)-len(t.norms):], t.norms)
 }
 
-// inRDN reports whether one of the values of an RDN must be erased.
+// inRDN reports whether one of the values in an RDN is the value to be erased.
 func (t *target) inRDN(rdn dn.RDN) bool {
 	return slices.ContainsFunc(rdn, func(a dn.AVA) bool {
 		of := t.k.Schema.Attribute(a.Type)
@@ -143,7 +145,7 @@ func (t *target) inRDN(rdn dn.RDN) bool {
 	})
 }
 
-// inText reports whether free text contains the value, or the name, as a word.
+// inText reports whether free text contains the target as a word.
 func (t *target) inText(text string) bool {
 	word := strings.ToLower(string(t.value))
 	if t.norms != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// SetAccess replaces the access rules by those that change returns, given the present
-// ones and a state that shows them. It returns when every server works by the new
-// rules, so that no later operation is judged by the old ones.
+// SetAccess replaces the access rules. It calls change with the present rules and a state
+// that shows them, and change returns the new rules. SetAccess returns when every server
+// applies the new rules, so that no later operation is judged by the old rules.
 func SetAccess(ctx context.Context, p *catalog.Keeper, by write.By, change func(s *state.Snapshot, old []catalog.AccessRule) ([]catalog.AccessRule, error)) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
@@ -38,8 +38,8 @@ func SetAccess(ctx context.Context, p *catalog.Keeper, by write.By, change func(
 	return awaitStep(ctx, p, r)
 }
 
-// UpdateAccess is Update for a function that changes access rules, perhaps with other
-// changes. It returns when every server works by them.
+// UpdateAccess is Update for a function that changes access rules, and perhaps entries.
+// It returns when every server applies the new rules.
 func UpdateAccess(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
 	end, err := p.Reshape(ctx)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Open opens the directory in a store. The partition does not own the store.
+// Open opens the directory in a store. Closing the Keeper does not close the store.
 func Open(ctx context.Context, s table.Store, o catalog.Options) (*catalog.Keeper, error) {
 	o = o.WithDefaults()
 	header, err := catalog.OpenHeader(ctx, s, o)

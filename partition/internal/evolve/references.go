@@ -22,9 +22,10 @@ func References(p *catalog.Keeper) ([]catalog.Reference, error) {
 	return slices.Clone(c.Header.References), nil
 }
 
-// SetReference sets whether the values of an attribute follow the entries that they
-// name. It returns when every server does so. If r.MustExist is set and some values
-// name no entry, it changes nothing and returns an error that lists them.
+// SetReference sets whether the values of an attribute follow the entries that they name.
+// It returns when every server applies the setting. If r.MustExist is set and some values
+// name no entry, SetReference restores the old setting and returns an error that lists
+// these values.
 func SetReference(ctx context.Context, p *catalog.Keeper, r catalog.Reference, on bool) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
@@ -50,7 +51,7 @@ func SetReference(ctx context.Context, p *catalog.Keeper, r catalog.Reference, o
 	return err
 }
 
-// putReference writes the setting and waits until all servers use it.
+// putReference writes the setting. If on is set, it waits until all servers apply it.
 func putReference(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, r catalog.Reference, on bool) error {
 	h, err := withReference(from, r, on)
 	if err != nil {
@@ -63,7 +64,7 @@ func putReference(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog,
 	return awaitStep(ctx, p, at)
 }
 
-// takeBackReference restores the former setting of an attribute.
+// takeBackReference restores the setting of an attribute in before.
 func takeBackReference(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog, r catalog.Reference) error {
 	now, err := p.Latest()
 	if err != nil {
@@ -75,8 +76,8 @@ func takeBackReference(ctx context.Context, p *catalog.Keeper, before *catalog.C
 	return err
 }
 
-// withReference returns the header with the attribute added to its references, or
-// removed.
+// withReference returns the header with the attribute added to its references or, if on
+// is false, removed from them.
 func withReference(c *catalog.Catalog, r catalog.Reference, on bool) (*catalog.Header, error) {
 	t, err := c.Indexable(r.Attribute)
 	if err != nil {
@@ -110,7 +111,7 @@ func withReference(c *catalog.Catalog, r catalog.Reference, on bool) (*catalog.H
 	return &h, nil
 }
 
-// findDangling returns an error if values name no entry.
+// findDangling returns an error if values of the attribute name no entry.
 func findDangling(ctx context.Context, p *catalog.Keeper, r catalog.Reference) error {
 	s := state.Newest(p)
 	defer s.Close()
@@ -137,8 +138,8 @@ func findDangling(ctx context.Context, p *catalog.Keeper, r catalog.Reference) e
 // repairBatch is the number of values that one commit removes.
 const repairBatch = 500
 
-// RepairReferences removes the values of an attribute that name no entry, and returns
-// their number.
+// RepairReferences removes the values of an attribute that name no entry. It returns the
+// number of removed values.
 func RepairReferences(ctx context.Context, p *catalog.Keeper, attribute string, by write.By) (n int, err error) {
 	for {
 		gone, _, err := repairSome(ctx, p, attribute, by)

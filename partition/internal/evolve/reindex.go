@@ -17,10 +17,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// SetIndexes changes which attributes are indexed and how. It fills indexes that are
-// new or change their layout, and drops others. Searches continue meanwhile; updates
-// wait. An index whose filling was interrupted is not used, and is filled by the next
-// call.
+// SetIndexes changes which attributes are indexed and how. It fills indexes that are new
+// or have a new layout, and drops indexes that are not in the list. Searches continue
+// during the change. On a store with one server, updates wait. An index whose filling was
+// interrupted is not used, and the next call fills it.
 func SetIndexes(ctx context.Context, p *catalog.Keeper, indexes []catalog.Index) error {
 	return Reindex(ctx, p, indexes, verify.ReindexOptions{})
 }
@@ -49,7 +49,7 @@ func Reindex(ctx context.Context, p *catalog.Keeper, indexes []catalog.Index, o 
 	if err != nil {
 		return err
 	}
-	// From here on nobody uses the indexes to be filled or dropped.
+	// After this commit no new snapshot uses the indexes to be filled or dropped.
 	if _, err := write.Install(ctx, p, write.By{}, c); err != nil {
 		return err
 	}
@@ -67,8 +67,8 @@ func Reindex(ctx context.Context, p *catalog.Keeper, indexes []catalog.Index, o 
 	return fillIndexes(ctx, p, c, fill, o)
 }
 
-// newIndexes returns the header with the wanted indexes, and the types of those to be
-// filled, which have no revision yet.
+// newIndexes returns the header with the wanted indexes. It also returns the types of the
+// indexes to be filled. In the header these indexes have no revision yet.
 func newIndexes(c *catalog.Catalog, indexes []catalog.Index, again []string) (*catalog.Header, []*schema.AttributeType, error) {
 	h := *c.Header
 	h.Indexes = nil
@@ -124,11 +124,12 @@ func staleTables(c *catalog.Catalog, h *catalog.Header) (names []string) {
 	return names
 }
 
-// DrainTime bounds how long a reindex waits for earlier searches to end.
+// DrainTime is the longest time for which a reindex waits for earlier searches to end.
 var DrainTime = 30 * time.Second
 
-// drain waits until no snapshot uses a catalog from before r. With one server, any
-// snapshot older than an empty commit made now may use one.
+// drain waits until no snapshot uses a catalog from before r. On a store with one server,
+// drain makes an empty commit and waits until all snapshots before this commit are
+// closed, because any of them may use such a catalog.
 func drain(ctx context.Context, p *catalog.Keeper, r table.Revision) error {
 	if p.DB.Shared() {
 		return errors.Join(awaitStep(ctx, p, r), p.DB.AwaitReaders(ctx, r))
@@ -155,8 +156,8 @@ func drain(ctx context.Context, p *catalog.Keeper, r table.Revision) error {
 	return nil
 }
 
-// fillIndexes creates the tables of indexes, fills them in one bulk commit, and puts
-// them into service.
+// fillIndexes creates the tables of indexes, fills them in one bulk commit, and puts the
+// indexes into service.
 func fillIndexes(ctx context.Context, p *catalog.Keeper, c *catalog.Catalog, types []*schema.AttributeType, o verify.ReindexOptions) error {
 	specs := make([]table.Spec, len(types))
 	for i, t := range types {

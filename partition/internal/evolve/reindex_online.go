@@ -13,15 +13,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// On a store that other servers write, an index is added in steps. First all servers
-// write its cells and nobody reads it. Then it is filled from a snapshot that shows
-// what was committed before, with cells that the servers' own writes hide. Then it is
-// read. An index is removed at once, since no snapshot that shows commits made without
-// it has a catalog with it. But its table stays until the last older snapshot is
-// closed.
+// On a store that several servers write, an index is added in steps. First all servers
+// write the cells of the index and no server reads it. Then the index is filled from a
+// snapshot that shows all earlier commits. The cells that the servers wrote hide the
+// cells of the fill. Then the servers read the index. An index is removed in one step,
+// because a snapshot that shows commits made without the index has a catalog without it.
+// The table of a removed index is dropped when the last older snapshot is closed.
 
-// reindexBeside is Reindex from old to h. stale are tables to drop and fill are types
-// whose indexes must be filled.
+// reindexBeside changes the indexes from old to h while updates continue. stale are the
+// tables to drop. fill are the types whose indexes must be filled.
 func reindexBeside(ctx context.Context, p *catalog.Keeper, old *catalog.Catalog, h *catalog.Header, stale []string, fill []*schema.AttributeType, o verify.ReindexOptions) error {
 	if len(stale) > 0 {
 		less := *old.Header
@@ -51,8 +51,8 @@ func reindexBeside(ctx context.Context, p *catalog.Keeper, old *catalog.Catalog,
 	return fillBeside(ctx, p, fill, r, o)
 }
 
-// newTables drops unused tables and creates those to be filled. An earlier attempt may
-// have left some of these.
+// newTables drops unused tables and creates the tables to be filled. An interrupted
+// attempt may have left some of these tables, which newTables drops first.
 func newTables(ctx context.Context, p *catalog.Keeper, stale []string, fill []*schema.AttributeType) error {
 	names, err := p.Store.Names(ctx)
 	if err != nil {
@@ -80,7 +80,8 @@ func newTables(ctx context.Context, p *catalog.Keeper, stale []string, fill []*s
 	return p.Store.Create(ctx, specs...)
 }
 
-// fillBeside fills indexes that all servers write since r, and puts them into service.
+// fillBeside fills indexes whose cells all servers write since r, and puts the indexes
+// into service.
 func fillBeside(ctx context.Context, p *catalog.Keeper, types []*schema.AttributeType, r table.Revision, o verify.ReindexOptions) error {
 	f, err := p.DB.Fill(r)
 	if err != nil {
@@ -92,7 +93,7 @@ func fillBeside(ctx context.Context, p *catalog.Keeper, types []*schema.Attribut
 	if err != nil {
 		return err
 	}
-	for i, t := range types { // types of the snapshot's schema
+	for i, t := range types { // the same types in the snapshot's schema
 		if types[i] = c.Schema.Attribute(t.OID); c.Indexes[types[i]] == nil {
 			return catalog.ErrHeaderChanged
 		}

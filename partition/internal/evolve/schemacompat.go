@@ -18,13 +18,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// maxNamed bounds the entries named that violate a schema.
+// maxNamed is the largest number of violating entries that an error names.
 const maxNamed = 5
 
-// judge reports whether the entries of a snapshot conform to a changed schema. The
-// Concern determines which entries to examine: those of the changed classes, or of the
-// classes that allow the changed types. An index of objectClass or of the type finds
-// them, or finds that there are none. Without one they are scanned.
+// judge returns an error if entries of a snapshot do not conform to a changed schema. The
+// Concern determines which entries judge examines: the entries of the changed classes,
+// and the entries of the classes that allow the changed types. If objectClass or the type
+// is indexed, the index finds these entries. Otherwise judge scans all entries.
 func judge(ctx context.Context, c *catalog.Concern, s *state.Snapshot) error {
 	if c.Empty() {
 		return nil
@@ -62,8 +62,8 @@ func judge(ctx context.Context, c *catalog.Concern, s *state.Snapshot) error {
 	return catalog.Errorf(catalog.Unwilling, "entries of the directory violate this: %s. In the way %s: %s", wrong, of, strings.Join(names, "; "))
 }
 
-// concerned returns a filter that matches all entries that could violate the change,
-// and perhaps others.
+// concerned returns a filter that matches all entries that could violate the change. It
+// may match other entries too.
 func concerned(c *catalog.Concern) filter.Filter {
 	var all filter.Or
 	for _, k := range c.Classes {
@@ -72,7 +72,7 @@ func concerned(c *catalog.Concern) filter.Filter {
 	for k := range c.Gone {
 		all = append(all, ofClass(k))
 	}
-	// Types allowed by the same classes are searched together.
+	// Types that the same classes allow are searched together.
 	together := map[string]filter.Or{}
 	classes := map[string]filter.Or{}
 	for _, t := range slices.AppendSeq(slices.Collect(maps.Keys(c.Fixed)), maps.Keys(c.Single)) {
@@ -94,8 +94,8 @@ func ofClass(c *schema.ObjectClass) filter.Filter {
 	return &filter.Equal{Attribute: "objectClass", Value: []byte(c.OID)}
 }
 
-// presence returns a test for values of a type. For secret types, which have no test,
-// it matches everything.
+// presence returns a test for values of a type. For a secret type there is no such test,
+// and presence returns a filter that matches every entry.
 func presence(t *schema.AttributeType) filter.Filter {
 	if t.Secret() {
 		return filter.And{}
@@ -103,8 +103,8 @@ func presence(t *schema.AttributeType) filter.Filter {
 	return &filter.Present{Attribute: t.OID}
 }
 
-// havers returns the classes whose entries may have a type, and a key for this set of
-// classes. The key is empty if any entry may.
+// havers returns the classes whose entries may have a type, and a key that identifies
+// this set of classes. The key is empty if any entry may have the type.
 func havers(c *catalog.Concern, t *schema.AttributeType) (in filter.Or, key string) {
 	if t.Operational() {
 		return nil, ""
@@ -127,7 +127,8 @@ func havers(c *catalog.Concern, t *schema.AttributeType) (in filter.Or, key stri
 	return in, key
 }
 
-// violation returns how an entry violates the change, or "".
+// violation describes how an entry violates the change. It returns "" if the entry does
+// not violate the change.
 func violation(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *search.Result) (string, error) {
 	for i := range r.Entry.Attributes {
 		a := &r.Entry.Attributes[i]
@@ -155,7 +156,7 @@ func violation(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *se
 	return asText(conforms(ctx, c, s, r, values))
 }
 
-// asText returns the text of an *Error. It passes on errors of the store.
+// asText returns the text of an *Error. It returns any other error unchanged.
 func asText(err error) (string, error) {
 	if p, ok := err.(*catalog.Error); ok {
 		return p.Text, nil
@@ -163,7 +164,7 @@ func asText(err error) (string, error) {
 	return "", err
 }
 
-// conforms checks an entry by the new schema.
+// conforms checks an entry against the new schema.
 func conforms(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *search.Result, values [][]byte) error {
 	cs, err := c.New.ClassesOf(values)
 	if err != nil {
@@ -184,8 +185,8 @@ func conforms(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *sea
 	return governed(ctx, c, s, r, cs)
 }
 
-// sameClasses checks that the entry names all superclasses, and that its structural
-// class is unchanged: both are stored with it.
+// sameClasses checks that an entry's objectClass names all superclasses and that its
+// structural class stays the same, because the entry stores both.
 func sameClasses(c *catalog.Concern, e *entry.Entry, cs *catalog.Classes, values [][]byte) error {
 	oc := c.New.ObjectClass
 	for _, k := range cs.All {
@@ -208,8 +209,7 @@ func sameClasses(c *catalog.Concern, e *entry.Entry, cs *catalog.Classes, values
 	return nil
 }
 
-// governed checks an entry's name and position, and those of the entries directly below
-// it.
+// governed checks the name and position of an entry and of the entries directly below it.
 func governed(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *search.Result, cs *catalog.Classes) error {
 	if len(c.New.Schema.NameForms()) == 0 {
 		return nil

@@ -14,20 +14,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A schema change that existing entries could violate takes two commits on a store that
-// several servers write. The first one announces the new schema in the subschema,
-// beside the one in force. Servers that see it make all their changes conform to both.
-// Once every server works by it (txn.DB.AwaitStep), no new violation can appear, and
-// the existing entries can be checked. The second commit puts the new schema into
-// force, or withdraws it. A change that only allows more takes one commit.
+// On a store that several servers write, a schema change that existing entries could
+// violate takes two commits. The first commit announces the new schema in the subschema,
+// beside the schema in force. A server that sees the announcement makes all its changes
+// conform to both schemas. When every server does so (txn.DB.AwaitStep), no new violation
+// can appear, and the existing entries can be checked. The second commit either puts the
+// new schema into force or withdraws the announcement. A change that only allows more
+// takes one commit.
 //
-// If a server ends between its two commits, its slot shows that, and any other server
-// withdraws the announcement.
+// If a server ends between the two commits, its slot shows that the server has ended, and
+// another server withdraws the announcement.
 
-// errSteps ends an attempt that must take steps.
+// errSteps ends an attempt at a change that must take steps.
 var errSteps = errors.New("the change takes steps")
 
-// Attempt makes the change of fn if it can be made now.
+// Attempt runs fn in a transaction. If the change must take steps, it sets st.Wanted and
+// commits nothing.
 func Attempt(ctx context.Context, st *write.SchemaSteps, fn func(*write.Tx) error) (table.Revision, error) {
 	return write.UpdateLocked(ctx, st.Keeper, st.By, func(tx *write.Tx) error {
 		tx.Steps, st.Wanted = st, nil
@@ -57,7 +59,7 @@ func run(ctx context.Context, st *write.SchemaSteps, fn func(*write.Tx) error) (
 	return 0, errors.Join(err, withdraw(context.WithoutCancel(ctx), st.Keeper, announced))
 }
 
-// Announce commits an announced schema.
+// Announce commits the announcement of a schema.
 func Announce(ctx context.Context, st *write.SchemaSteps, next *catalog.Subschema) (table.Revision, error) {
 	return write.UpdateLocked(ctx, st.Keeper, st.By, func(tx *write.Tx) error {
 		tx.Steps = st
@@ -70,8 +72,8 @@ func Announce(ctx context.Context, st *write.SchemaSteps, next *catalog.Subschem
 	})
 }
 
-// judgeAnnounced waits until every server works by the announced schema, and then
-// checks the existing entries.
+// judgeAnnounced waits until every server applies the announced schema, and then checks
+// the existing entries.
 func judgeAnnounced(ctx context.Context, st *write.SchemaSteps, announced table.Revision) error {
 	if err := awaitStep(ctx, st.Keeper, announced); err != nil {
 		return err
@@ -84,7 +86,7 @@ func judgeAnnounced(ctx context.Context, st *write.SchemaSteps, announced table.
 	return judge(ctx, s.Catalog.ToCome, s)
 }
 
-// awaitStep is AwaitStep with an error for the client.
+// awaitStep is txn.DB.AwaitStep with an error for the client.
 func awaitStep(ctx context.Context, p *catalog.Keeper, r table.Revision) error {
 	err := p.DB.AwaitStep(ctx, r)
 	if errors.Is(err, txn.ErrConflict) {
@@ -93,7 +95,8 @@ func awaitStep(ctx context.Context, p *catalog.Keeper, r table.Revision) error {
 	return err
 }
 
-// noOtherChange returns an error if another server has announced a schema.
+// noOtherChange returns an error if another change has announced a schema and its server
+// still runs.
 func noOtherChange(tx *write.Tx) error {
 	c := tx.Catalog.Subschema
 	if c.Pending == nil || c.Since == tx.Steps.Announced || tx.Keeper.DB.Over(c.Pending.By) {
@@ -102,10 +105,10 @@ func noOtherChange(tx *write.Tx) error {
 	return catalog.Errorf(catalog.Busy, "another change of the schema is under way: try again")
 }
 
-// become returns nil if the schema may change to that of next in this transaction.
+// become returns nil if this transaction may replace the schema by the schema of next.
 func become(ctx context.Context, tx *write.Tx, next *catalog.Catalog) error {
 	concern := catalog.NewConcern(tx.Catalog.Types, next.Types)
-	if tx.Steps == nil { // nobody else writes
+	if tx.Steps == nil { // no other transaction can commit
 		return judge(ctx, concern, &tx.Snapshot)
 	}
 	if err := noOtherChange(tx); err != nil {
@@ -147,7 +150,7 @@ func withdraw(ctx context.Context, p *catalog.Keeper, announced table.Revision) 
 	return err
 }
 
-// errWithdrawn ends a transaction that has nothing to do.
+// errWithdrawn ends a transaction whose announcement no longer exists.
 var errWithdrawn = errors.New("there is no such schema to come")
 
 // conformsToBoth checks that the entries that a transaction changed also conform to the
@@ -167,8 +170,8 @@ func conformsToBoth(ctx context.Context, p *catalog.Keeper, r table.Reader, at *
 	return nil
 }
 
-// violationOf returns how an entry violates the change, or "" if it does not or does
-// not exist.
+// violationOf describes how an entry violates the change. It returns "" if the entry
+// conforms to the change or does not exist.
 func violationOf(ctx context.Context, c *catalog.Concern, s *state.Snapshot, id entry.ID) (string, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil || i == nil || id == catalog.SubschemaID {
@@ -184,9 +187,9 @@ func violationOf(ctx context.Context, c *catalog.Concern, s *state.Snapshot, id 
 	return violation(ctx, c, s, r)
 }
 
-// follow keeps the catalog up to date on a store that other servers write, even on an
-// idle server, so that others need not wait for this one. It also withdraws
-// announcements of servers that are gone.
+// follow keeps the catalog up to date on a store that several servers write. An idle
+// server needs it too, because other servers wait until this server applies their steps.
+// It also withdraws announcements of servers that have ended.
 func follow(p *catalog.Keeper) {
 	for {
 		next := p.DB.Next()

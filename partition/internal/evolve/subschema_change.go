@@ -18,10 +18,10 @@ import (
 )
 
 // UpdateSchema is Update for a function that changes the schema by a Modify of the
-// subschema, and changes nothing else before that. No entry that the new schema forbids
-// can be added between the search for such entries and the commit. With one server
-// nobody else writes meanwhile. With several the change takes steps, and fn runs once
-// more.
+// subschema, before any other change. No transaction can add an entry that violates the
+// new schema between the search for such entries and the commit. On a store with one
+// server, other updates wait. On a store with several servers, the change takes steps,
+// and fn runs once more.
 func UpdateSchema(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
 	end, err := p.Reshape(ctx)
 	if err != nil {
@@ -49,8 +49,8 @@ func updateSchema(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*
 	})
 }
 
-// dropGone drops the indexes of types that are no longer in the schema. They are empty:
-// otherwise the types could not have been removed.
+// dropGone drops the indexes of types that were removed from the schema. These indexes
+// are empty, because a type in use cannot be removed.
 func dropGone(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog) error {
 	now, err := p.Latest()
 	if err != nil {
@@ -65,7 +65,7 @@ func dropGone(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog) e
 	if len(gone) == 0 {
 		return nil
 	}
-	r, err := write.Install(ctx, p, write.By{}, now) // a catalog without them
+	r, err := write.Install(ctx, p, write.By{}, now) // a catalog without these indexes
 	if err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func ModifySubschema(ctx context.Context, tx *write.Tx, changes []op.Modificatio
 	return ChangeSchema(ctx, tx, e.add, e.remove)
 }
 
-// ChangeSchema changes the schema like [schema.Schema.Change], within a function of
-// UpdateSchema. Errors begin with the Source of the definition.
+// ChangeSchema changes the schema like [schema.Schema.Change]. It must be called within a
+// function of UpdateSchema. An error begins with the Source of the definition.
 func ChangeSchema(ctx context.Context, tx *write.Tx, add, remove []schema.Definition) error {
 	if !tx.Alone && tx.Steps == nil {
 		return catalog.Errorf(catalog.Unwilling, "the schema changes by an update of its own")
@@ -110,7 +110,7 @@ func ChangeSchema(ctx context.Context, tx *write.Tx, add, remove []schema.Defini
 	return nil
 }
 
-// nextCatalog returns the catalog of the schema that results from a change.
+// nextCatalog returns the catalog of the schema that a change results in.
 func nextCatalog(tx *write.Tx, add, remove []schema.Definition) (*catalog.Catalog, error) {
 	s, err := tx.Catalog.Schema.Change(add, remove)
 	if err != nil {
@@ -123,12 +123,12 @@ func nextCatalog(tx *write.Tx, add, remove []schema.Definition) (*catalog.Catalo
 	if err != nil {
 		return nil, wrongDefinition(err)
 	}
-	next.Subschema.Since = max(tx.Catalog.Subschema.Since, 1) // later changes must find the entry
+	next.Subschema.Since = max(tx.Catalog.Subschema.Since, 1) // later changes find it
 	return next, nil
 }
 
-// keepsIndexNames returns an error if the type of an index would have another first
-// name, after which the index's table is named.
+// keepsIndexNames returns an error if the type of an index would have another first name,
+// because the name of the index's table contains the first name.
 func keepsIndexNames(c *catalog.Catalog, next *schema.Schema) error {
 	for _, x := range c.Ordered {
 		t := next.Attribute(x.Typ.OID)
@@ -160,7 +160,7 @@ func wrongDefinition(err error) error {
 	return catalog.Errorf(faults[d.Fault], "%v", d)
 }
 
-// A schemaEdit gathers the combined effect of the changes of a modify.
+// A schemaEdit collects the combined effect of all changes of a modify.
 type schemaEdit struct {
 	from        *schema.Schema
 	add, remove []schema.Definition
@@ -213,8 +213,9 @@ func (e *schemaEdit) addAll(t *schema.AttributeType, values [][]byte) error {
 	return nil
 }
 
-// has reports whether exactly this definition exists by now. Another one with the same
-// OID does not count, so that a conflict is reported.
+// has reports whether exactly this definition exists after the changes so far. A
+// different definition with the same OID does not count, so that the conflict is
+// reported.
 func (e *schemaEdit) has(d schema.Definition) bool {
 	return e.from.Has(d) && e.indexOf(e.remove, d) < 0
 }
@@ -224,13 +225,13 @@ func (e *schemaEdit) indexOf(list []schema.Definition, d schema.Definition) int 
 	return slices.IndexFunc(list, func(a schema.Definition) bool { return catalog.KeyOfDefinition(a) == k })
 }
 
-// removeAll removes values. Each is identified by its first component, which may be
-// given alone as in an assertion (RFC 4517, 4.2.26).
+// removeAll removes values. A value identifies a definition by its first component. The
+// value may consist of this component alone, as in an assertion (RFC 4517, 4.2.26).
 func (e *schemaEdit) removeAll(t *schema.AttributeType, values [][]byte) {
 	for _, v := range values {
 		d := schema.Definition{Attribute: t.Name(), Text: schema.WithoutOrder(string(v))}
 		if i := e.indexOf(e.add, d); i >= 0 {
-			e.add = slices.Delete(e.add, i, i+1) // added by this modify itself
+			e.add = slices.Delete(e.add, i, i+1) // this modify added it
 			continue
 		}
 		if e.permissive && (!e.from.Defines(d) || e.indexOf(e.remove, d) >= 0) {
@@ -252,7 +253,7 @@ func (e *schemaEdit) clear(t *schema.AttributeType) (any bool) {
 	return before > 0
 }
 
-// count returns how many definitions are values of an attribute.
+// count returns the number of definitions that are values of an attribute.
 func count(list []schema.Definition, t *schema.AttributeType) (n int) {
 	for _, d := range list {
 		if d.Attribute == t.Name() {
@@ -262,8 +263,8 @@ func count(list []schema.Definition, t *schema.AttributeType) (n int) {
 	return n
 }
 
-// writeSubschema writes the subschema's entry: a new entry the first time, later a
-// modification.
+// writeSubschema writes the subschema's entry. The first change of the schema adds the
+// entry, and later changes modify it.
 func writeSubschema(ctx context.Context, tx *write.Tx, own *catalog.Subschema) error {
 	tx.MarkShared()
 	norms, err := catalog.SubschemaDN.Normalize(tx.Keeper.Base)

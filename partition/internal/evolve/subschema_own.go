@@ -11,12 +11,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// RemovedDefinitions is the attribute of the subschema's entry that names what a
-// directory has removed from the built-in schema, as "attributeTypes 2.5.4.3".
+// RemovedDefinitions is the attribute of the subschema's entry that names the built-in
+// definitions that a directory has removed, in the form "attributeTypes 2.5.4.3".
 const RemovedDefinitions = catalog.RemovedDefinitions
 
-// OwnDefinitions returns how the schema differs from the built-in one: what was added
-// or replaced, each after what it is derived from, and what was removed, by OID.
+// OwnDefinitions returns the differences between the schema and the built-in schema.
+// added contains the definitions that were added or replaced, each definition after its
+// superiors. removed contains the built-in definitions that were removed, each identified
+// by its OID.
 func OwnDefinitions(s *state.Snapshot) (added, removed []schema.Definition) {
 	own := s.Catalog.Subschema
 	removed = slices.Clone(own.Removed)
@@ -26,11 +28,12 @@ func OwnDefinitions(s *state.Snapshot) (added, removed []schema.Definition) {
 	return schema.SuperiorsFirst(own.Added), removed
 }
 
-// Lacking returns the change (for Tx.ChangeSchema) that adds another directory's own
-// definitions (its OwnDefinitions) to the schema. Existing definitions are skipped, and
-// built-in ones are overridden. A definition that this directory itself defines
-// differently is an error; all such errors are joined. remove has the texts of
-// definitions, so that adding these and removing the others undoes the change.
+// Lacking returns the change (for Tx.ChangeSchema) that adds the OwnDefinitions of
+// another directory to the schema. Definitions that exist are omitted, and built-in
+// definitions are overridden. Lacking returns an error for each definition that this
+// directory itself defines differently, and joins these errors. remove contains the texts
+// of whole definitions, so that the caller can undo the change by adding remove and
+// removing add.
 func Lacking(s *state.Snapshot, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	own := map[catalog.DefinitionKey]bool{}
 	for _, d := range s.Catalog.Subschema.Added {
@@ -39,7 +42,8 @@ func Lacking(s *state.Snapshot, added, removed []schema.Definition) (add, remove
 	return lacking(catalog.DefinitionsOf(s.Catalog.Schema), own, added, removed)
 }
 
-// LackingAt is Lacking for another server, given the content of its subschema.
+// LackingAt is Lacking for another server. The argument subschema is the content of that
+// server's subschema.
 func LackingAt(subschema []op.PartialAttribute, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	builtIn := catalog.DefinitionsOf(schema.Core())
 	there, own := map[catalog.DefinitionKey]string{}, map[catalog.DefinitionKey]bool{}
@@ -66,7 +70,7 @@ func lacking(there map[catalog.DefinitionKey]string, own map[catalog.DefinitionK
 		remove = append(remove, schema.Definition{Attribute: k.Attribute, Text: there[k]})
 	}
 	for _, d := range added {
-		d, err := schema.Macros{}.Expand(d) // in the spelling of the schema
+		d, err := schema.Macros{}.Expand(d) // d in the spelling of the schema
 		if err != nil {
 			errs = append(errs, wrongDefinition(err))
 			continue

@@ -11,10 +11,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// errUnchanged ends a transaction that has nothing to do.
+// errUnchanged ends a transaction that changes nothing.
 var errUnchanged = errors.New("nothing changes")
 
-// SetSuffixes changes the naming contexts. One that has entries stays.
+// SetSuffixes replaces the naming contexts. It returns an error if a naming context that
+// would be removed contains entries.
 func SetSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) error {
 	return changeSuffixes(ctx, p, func(c *catalog.Catalog) (*catalog.Catalog, error) {
 		h := *c.Header
@@ -23,8 +24,8 @@ func SetSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) erro
 	})
 }
 
-// AddSuffixes adds those naming contexts that do not exist yet. If all exist, it needs
-// no right to write, so a server can start without one.
+// AddSuffixes adds those naming contexts that do not exist yet. If all of them exist,
+// AddSuffixes writes nothing. So a server that may not write can start with it.
 func AddSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) error {
 	if now, err := p.Latest(); err == nil {
 		if after, err := now.WithSuffixes(suffixes); err == nil && after == now {
@@ -53,8 +54,9 @@ func changeSuffixes(ctx context.Context, p *catalog.Keeper, change func(*catalog
 	return err
 }
 
-// replaces checks that a change of naming contexts hides no entry. It marks the rows
-// that entries added at the same time would have.
+// replaces checks that a change of naming contexts hides no entry. It marks the rows that
+// such an entry would have, so that a concurrent transaction that adds the entry
+// conflicts.
 func replaces(ctx context.Context, tx *write.Tx, now *catalog.Catalog) error {
 	for _, x := range tx.Catalog.Contexts {
 		if now.HasContext(x.RDN) {
@@ -80,7 +82,7 @@ func replaces(ctx context.Context, tx *write.Tx, now *catalog.Catalog) error {
 		if err != nil {
 			return err
 		}
-		if pl.RDN != "" { // in another context, where it could become an entry
+		if pl.RDN != "" { // name in another context, where an entry could be added
 			tx.Txn.Mark(tx.Keeper.Tree, tree.Key(pl.Parent, pl.RDN), txn.Mark{Kind: txn.MarkExclusive})
 		}
 	}

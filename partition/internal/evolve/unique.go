@@ -14,11 +14,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Only one entry of a scope may have a value of a unique attribute. The attribute's
-// index shows, at the transaction's snapshot, whether another entry has it. A mark on
-// the value's row of the table unique keeps other transactions from taking it at the
-// same time. The table contains only marks, so there is nothing to fill, to remove or
-// to move with a subtree.
+// Only one entry in a scope may have a certain value of a unique attribute. The
+// attribute's index shows whether another entry has the value at the transaction's
+// snapshot. A mark on the value's row in the table unique makes concurrent transactions
+// that add the same value conflict. The table contains only marks. So it need not be
+// filled, cleared or moved with a subtree.
 
 // Unique returns the unique attributes and their scopes.
 func Unique(p *catalog.Keeper) (us []catalog.Unique, err error) {
@@ -29,9 +29,10 @@ func Unique(p *catalog.Keeper) (us []catalog.Unique, err error) {
 	return state.Unique(c), nil
 }
 
-// SetUnique makes an attribute unique, or no longer so. Once every server enforces the
-// rule, it examines the existing entries. If two have the same value, it removes the
-// rule again and returns an error that names them.
+// SetUnique makes an attribute unique in a scope or, if on is false, ends that. When
+// every server enforces the rule, SetUnique examines the existing entries. If two entries
+// have the same value, SetUnique removes the rule again and returns an error that names
+// these entries.
 func SetUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique, on bool) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
@@ -81,7 +82,7 @@ func endUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique) error {
 	return err
 }
 
-// install puts another header into force.
+// install replaces the settings in force by the settings of a header.
 func install(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, h *catalog.Header) (table.Revision, error) {
 	return installBy(ctx, p, write.By{}, from, h)
 }
@@ -95,7 +96,8 @@ func installBy(ctx context.Context, p *catalog.Keeper, by write.By, from *catalo
 	return write.Install(ctx, p, by, c)
 }
 
-// withUnique returns the header with one more unique attribute, or one less.
+// withUnique returns the header with the unique attribute added or, if on is false,
+// removed.
 func withUnique(c *catalog.Catalog, u catalog.Unique, on bool) (*catalog.Header, error) {
 	t, err := c.Indexable(u.Attribute)
 	if err != nil {
@@ -121,7 +123,7 @@ func withUnique(c *catalog.Catalog, u catalog.Unique, on bool) (*catalog.Header,
 	return &h, nil
 }
 
-// findDuplicates returns an error if values are not unique.
+// findDuplicates returns an error if values of the attribute are not unique.
 func findDuplicates(ctx context.Context, p *catalog.Keeper, u catalog.Unique) error {
 	s := state.Newest(p)
 	defer s.Close()

@@ -15,34 +15,39 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Change is one commit as recorded in the journal.
+// A Change is one commit, as the journal records it.
 type Change struct {
 	Revision table.Revision
-	// All is set if too much changed to be named, as by an import.
+	// All is set if the commit changed too many entries to list, as an import does.
 	All bool
-	// Renames is set if entries got other names, and with them all entries below.
+	// Renames is set if entries were renamed. Then the names of all entries below them
+	// changed too.
 	Renames bool
-	// IDs are the ids that the commit touched, in its order: every entry that it
-	// changed, and some ids of no entry. Effects returns what happened to each.
+	// IDs are the ids that the commit touched, in the order of the commit. They are the
+	// ids of all entries that the commit changed, and some ids that belong to no entry.
+	// Effects returns the effect on each entry.
 	IDs []entry.ID
-	// Message records who did what: see write.ParseMessage.
+	// Message records the author and the operations of the commit: see
+	// write.ParseMessage.
 	Message []byte
 }
 
-// Frontier returns the frontier of a snapshot, from which its changes can be continued
-// later, on any server of the store.
+// Frontier returns the frontier of a snapshot. Any server of the store can later continue
+// the changes from the frontier.
 func Frontier(ctx context.Context, s *state.Snapshot) (revision.Frontier, error) {
 	return s.At.Frontier(ctx)
 }
 
-// ShownChanges streams the commits that the snapshot shows after a frontier, in causal
-// order. The state after a change is AtFrontier of the frontier With its revision.
+// ShownChanges streams the commits after a frontier that the snapshot shows, in causal
+// order. The state after a change is the result of AtFrontier for the frontier With the
+// revision of the change.
 func ShownChanges(ctx context.Context, s *state.Snapshot, after revision.Frontier) iter.Seq2[*Change, error] {
 	return toChanges(s.At.Commits(ctx, after))
 }
 
-// Changes streams the commits after a frontier, and then future ones as they come,
-// until ctx ends. Nothing is kept for listeners, and commits do not wait for them.
+// Changes streams the commits after a frontier, and then future commits when they become
+// visible, until ctx ends. No commits are queued for readers, and commits do not wait for
+// readers.
 func Changes(ctx context.Context, p *catalog.Keeper, after revision.Frontier) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for {
@@ -66,11 +71,11 @@ func Changes(ctx context.Context, p *catalog.Keeper, after revision.Frontier) it
 	}
 }
 
-// Next returns a channel that is closed when there may be a newer state. Call it before
-// taking the snapshot that is examined for changes.
+// Next returns a channel that is closed when a newer state may exist. A caller must call
+// Next before it takes the snapshot in which it looks for changes.
 func Next(p *catalog.Keeper) <-chan struct{} { return p.DB.Next() }
 
-// AtFrontier returns the state at a frontier. Close it.
+// AtFrontier returns the state at a frontier. The caller must close it.
 func AtFrontier(ctx context.Context, p *catalog.Keeper, f revision.Frontier) (*state.Snapshot, error) {
 	s, err := p.DB.AtFrontier(ctx, f)
 	if err != nil {
@@ -79,14 +84,14 @@ func AtFrontier(ctx context.Context, p *catalog.Keeper, f revision.Frontier) (*s
 	return state.Of(ctx, p, s)
 }
 
-// Follows returns nil if all changes since a frontier are still known. The error is
-// txn.ErrForgotten if they are no longer kept, and txn.ErrForeign if the frontier is
-// not of this directory.
+// Follows returns nil if the journal contains all commits after a frontier. The error is
+// txn.ErrForgotten if the journal no longer contains them, and txn.ErrForeign if the
+// frontier belongs to another directory.
 func Follows(ctx context.Context, p *catalog.Keeper, f revision.Frontier) error {
 	return p.DB.Follows(ctx, f)
 }
 
-// An Effect is how an entry differs between two states.
+// An Effect describes how an entry differs between two states.
 type Effect struct {
 	ID   entry.ID
 	Kind EffectKind
@@ -99,11 +104,11 @@ const (
 	Added EffectKind = iota + 1
 	Deleted
 	Modified
-	Moved // got another RDN or parent, and perhaps other attributes too
+	Moved // has another RDN or parent, and perhaps other changes
 )
 
-// Effects streams how entries differ between two states, in the order given. It leaves
-// out ids without an entry in either state.
+// Effects streams the differences of entries between two states, in the order of ids. It
+// omits ids of which neither state has an entry.
 func Effects(ctx context.Context, from, to *state.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
 	return func(yield func(Effect, error) bool) {
 		for _, id := range ids {
@@ -140,7 +145,7 @@ func effect(ctx context.Context, from, to *state.Snapshot, id entry.ID) (Effect,
 	return e, err
 }
 
-// Lookup reports whether a query finds one entry, and returns it like Search.
+// Lookup reports whether an entry matches a query. It returns the entry as Search does.
 func Lookup(ctx context.Context, s *state.Snapshot, q search.Query, id entry.ID) (found search.Result, ok bool, err error) {
 	f := search.NewFinder(s, q, func(r *search.Result, e error) bool {
 		if err = e; e == nil {
@@ -166,7 +171,7 @@ func Lookup(ctx context.Context, s *state.Snapshot, q search.Query, id entry.ID)
 	return found, ok, err
 }
 
-// Within reports whether an entry is equal to or below another one.
+// Within reports whether an entry is the entry above or is below it.
 func Within(ctx context.Context, s *state.Snapshot, id, above entry.ID) (bool, error) {
 	for id != above {
 		if id == catalog.Root {
@@ -181,7 +186,7 @@ func Within(ctx context.Context, s *state.Snapshot, id, above entry.ID) (bool, e
 	return true, nil
 }
 
-// Written returns the commit that last changed an entry, or 0 if there is none.
+// Written returns the commit that last changed an entry, or 0 if no commit has.
 func Written(ctx context.Context, s *state.Snapshot, id entry.ID) (last table.Revision, err error) {
 	// Every change of an entry sets its entryCSN.
 	csn := master.Columns(s.Catalog.Types.EntryCSN, "")
@@ -193,8 +198,8 @@ func Written(ctx context.Context, s *state.Snapshot, id entry.ID) (last table.Re
 	return last, err
 }
 
-// Unmoved reports whether neither an entry nor any entry above it was changed after a
-// frontier, so that its position is the same.
+// Unmoved reports whether no commit after a frontier changed an entry or any of its
+// ancestors. Then the entry has the same name as at the frontier.
 func Unmoved(ctx context.Context, s *state.Snapshot, id entry.ID, since revision.Frontier) (bool, error) {
 	for id != catalog.Root {
 		last, err := Written(ctx, s, id)

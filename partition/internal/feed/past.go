@@ -16,12 +16,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// SubschemaID is the id of the subschema's entry, which changes name when the schema
-// changes.
+// SubschemaID is the id of the subschema's entry. A commit that changes the schema
+// touches this id.
 var SubschemaID = catalog.SubschemaID
 
-// Settled returns the newest state that is the same on every server and to which
-// nothing can be added. Readers of changes in order read up to it.
+// Settled returns the newest state to which no server can add a commit any more. The
+// state is the same on every server. A reader that needs all changes in the order of
+// their revisions reads up to this state.
 func Settled(ctx context.Context, p *catalog.Keeper) (*state.Snapshot, error) {
 	s, err := p.DB.Decided(ctx)
 	if err != nil {
@@ -30,8 +31,8 @@ func Settled(ctx context.Context, p *catalog.Keeper) (*state.Snapshot, error) {
 	return state.Of(ctx, p, s)
 }
 
-// ChangesAfter streams the commits of all servers after a revision, in the order of
-// their revisions.
+// ChangesAfter streams the commits of all servers after a revision, in the order of their
+// revisions.
 func ChangesAfter(ctx context.Context, s *state.Snapshot, r table.Revision) iter.Seq2[*Change, error] {
 	return toChanges(s.At.CommitsAfter(ctx, r))
 }
@@ -44,7 +45,7 @@ func toChanges(records iter.Seq2[*journal.Record, error]) iter.Seq2[*Change, err
 				return
 			}
 			if len(rec.IDs) == 0 && len(rec.Message) == 0 && !rec.AllChanged {
-				continue // only hot attributes, which are not reported
+				continue // the commit changed only hot attributes, which are not reported
 			}
 			if !yield(&Change{rec.Revision, rec.AllChanged, slices.Contains(rec.IDs, cache.Moves), rec.IDs, rec.Message}, nil) {
 				return
@@ -58,8 +59,8 @@ func Node(ctx context.Context, s *state.Snapshot, id entry.ID) (*master.Node, er
 	return s.Node(ctx, id)
 }
 
-// Nameless reports whether an entry's name was erased, so that its node has its
-// entryUUID instead.
+// Nameless reports whether an entry's name was erased. The node of such an entry has its
+// entryUUID instead of a name.
 func Nameless(s *state.Snapshot, id entry.ID, node *master.Node) bool {
 	return node.NormRDN == erase.Unnamed(s.Catalog.Types, id).NormRDN
 }
@@ -69,6 +70,6 @@ func Child(ctx context.Context, s *state.Snapshot, parent entry.ID, rdn dn.Norm)
 	return s.Resolve(ctx, parent, rdn)
 }
 
-// Known reports whether the journal still has all commits after a revision that the
-// snapshot shows.
+// Known reports whether the journal still contains all commits that the snapshot shows
+// and that are newer than a revision.
 func Known(s *state.Snapshot, r table.Revision) bool { return r >= s.Keeper.DB.Horizon() }

@@ -23,22 +23,24 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// LoadOptions are the options of a load. The zero LoadOptions are good.
+// LoadOptions are the options of a load. The zero LoadOptions work.
 type LoadOptions struct {
-	// By is the creator of entries that do not name theirs.
+	// By is the creator of the entries that have no creatorsName.
 	By write.By
-	// Suffixes become naming contexts with the load.
+	// Suffixes become naming contexts when the load commits.
 	Suffixes []string
-	// FirstSuffix makes the first entry's name a naming context if there is
-	// none.
+	// FirstSuffix makes the name of the first entry a naming context if the directory has
+	// no naming context.
 	FirstSuffix bool
-	// Scopes are the names of the base entries of unique attributes, if these entries
-	// come with the load.
+	// Scopes contains the names of the base entries of unique attributes, for the base
+	// entries that are part of the load.
 	Scopes map[entry.ID]dn.DN
-	// Memory bounds in bytes the memory for names, and that for the store's sorting;
-	// zero means 288 MiB each. Names that do not fit go to disk.
+	// Memory bounds the memory for names, in bytes. It also bounds the memory that the
+	// store uses for sorting. Zero means 288 MiB for each. Names that do not fit in
+	// memory are written to disk.
 	Memory int64
-	// Folder is where these names go; "" is the system's folder for temporary files.
+	// Folder is the folder for the names that do not fit in memory. "" is the system's
+	// folder for temporary files.
 	Folder string
 	// Progress, if set, is called from time to time by Commit.
 	Progress func(done, of float64)
@@ -46,37 +48,39 @@ type LoadOptions struct {
 
 const DefaultLoadMemory = 288 << 20
 
-// A Loader adds entries past the usual path: without a transaction for each, and all
-// visible at once by Commit, or never. No other transaction can commit during the load.
+// A Loader adds entries without a transaction for each entry. Either Commit makes all
+// entries visible at once, or no entry ever becomes visible. No other transaction can
+// commit during the load.
 //
-// An entry takes three steps. Prepare checks it against the schema. Link assigns its
-// position in the tree, so it must come after its parent's. Write passes it to the
-// store. All may be called concurrently. Add takes one step after another.
+// An entry is added in three steps. Prepare checks the entry against the schema. Link
+// finds the entry's place in the tree, so the caller must link an entry's parent first.
+// Write writes the entry to the store. All three may be called concurrently. Add runs the
+// three steps for one entry.
 type Loader struct {
 	p     *catalog.Keeper
 	o     LoadOptions
 	bulk  *txn.Bulk
 	s     *state.Snapshot // before the load
-	empty bool            // no entries before the load: no need to look in the store
+	empty bool            // there were no entries before the load: do not read the store
 
-	// names maps the hash of a name to its entry's id, to zero if the entry was
-	// refused, or to aliasID if it is an alias. ids has the ids that entries bring, and
-	// the owners of values of unique attributes.
+	// names maps the hash of a name to the id of the name's entry. The id is zero if the
+	// entry was refused, and aliasID if the entry is an alias. ids contains the ids that
+	// were given with entries, and the owners of the values of unique attributes.
 	names, ids *spill.Map
 	awaited    awaited
 
 	stamps  []write.NewAttribute // the same for all entries
-	rules   sync.Map             // entry.ID to *schema.StructureRule, for entries of the load
+	rules   sync.Map             // entry.ID to *schema.StructureRule, for loaded entries
 	count   atomic.Int64
 	writers sync.Pool
 
-	mu      sync.Mutex // held to change catalog
+	mu      sync.Mutex // protects changes of catalog
 	catalog atomic.Pointer[catalog.Catalog]
 	before  *catalog.Catalog // the catalog in force
 	end     sync.Once
 }
 
-// A Loading is an entry being loaded.
+// A Loading is an entry that is being loaded.
 type Loading struct {
 	e      *write.NewEntry
 	norms  []dn.Norm
@@ -84,7 +88,7 @@ type Loading struct {
 	rdn    dn.Norm
 }
 
-// Load begins a load. It ends with Commit or Abort.
+// Load begins a load. The caller must end the load with Commit or Abort.
 func Load(ctx context.Context, p *catalog.Keeper, o LoadOptions) (*Loader, error) {
 	if o.Memory <= 0 {
 		o.Memory = DefaultLoadMemory
@@ -130,8 +134,8 @@ func newLoader(ctx context.Context, p *catalog.Keeper, o LoadOptions) (*Loader, 
 	return l, nil
 }
 
-// Add takes one entry through all steps. It keeps NO-USER-MODIFICATION attributes as
-// given.
+// Add runs all steps for one entry. The entry keeps the given values of
+// NO-USER-MODIFICATION attributes.
 func (l *Loader) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute) error {
 	e, err := l.Prepare(name, attributes)
 	if err == nil {
@@ -157,8 +161,8 @@ func (l *Loader) Prepare(name dn.DN, attributes []op.PartialAttribute) (*Loading
 	return x, nil
 }
 
-// Link finds the entry's parent and claims its name and its id. It returns an *Error
-// with problem NoSuchEntry if the parent does not exist, or not yet.
+// Link finds the entry's parent and claims the entry's name and id. If the parent does
+// not exist yet, Link returns an *Error with the problem NoSuchEntry.
 func (l *Loader) Link(ctx context.Context, x *Loading) error {
 	c, err := l.contexts(x)
 	if err != nil {
@@ -187,8 +191,8 @@ func (l *Loader) Link(ctx context.Context, x *Loading) error {
 	return nil
 }
 
-// govern returns the DIT structure rule of an entry. Rules of the load's entries are
-// kept for the entries below them.
+// govern returns the DIT structure rule of an entry. The rules of loaded entries are kept
+// for the entries below them.
 func (l *Loader) govern(ctx context.Context, x *Loading) (*schema.StructureRule, error) {
 	c := l.catalog.Load()
 	if len(c.Schema.NameForms()) == 0 {
@@ -203,8 +207,8 @@ func (l *Loader) govern(ctx context.Context, x *Loading) (*schema.StructureRule,
 	return write.Govern(c.Types, x.e.Classes, x.e.Name[0], x.parent == catalog.Root, above)
 }
 
-// ruleBefore finds the rule of an entry from before the load. Entries of the load that
-// are not in rules have none.
+// ruleBefore finds the rule of an entry that existed before the load. A loaded entry that
+// is not in l.rules has no rule.
 func (l *Loader) ruleBefore(ctx context.Context, id entry.ID, rule **schema.StructureRule) error {
 	if l.empty || id == catalog.Root {
 		return nil
@@ -217,8 +221,8 @@ func (l *Loader) ruleBefore(ctx context.Context, id entry.ID, rule **schema.Stru
 	return err
 }
 
-// contexts returns the naming contexts. If there are none and FirstSuffix is set, it
-// makes the entry's name one.
+// contexts returns the catalog with the naming contexts. If there are none and
+// FirstSuffix is set, contexts makes the entry's name a naming context.
 func (l *Loader) contexts(x *Loading) (*catalog.Catalog, error) {
 	if c := l.catalog.Load(); len(c.Contexts) > 0 || !l.o.FirstSuffix {
 		return c, nil
@@ -236,8 +240,8 @@ func (l *Loader) contexts(x *Loading) (*catalog.Catalog, error) {
 	return c, err
 }
 
-// hash returns the key of a name: 128 bits of a cryptographic hash. No two names of a
-// load have the same key, even if someone tries.
+// hash returns the key of a name: 128 bits of a cryptographic hash. Even an attacker
+// cannot construct two names with the same key.
 func hash(norms []dn.Norm) spill.Key { return hashOf([]byte(dn.Key(norms))) }
 
 func hashOf(b []byte) spill.Key {
@@ -277,11 +281,11 @@ func (l *Loader) parent(ctx context.Context, x *Loading) (entry.ID, error) {
 	return catalog.Root, catalog.Errorf(catalog.NoSuchEntry, "there is no entry %s to put it below: add that one too", x.e.Name.Parent())
 }
 
-// aliasID is the id in names of every alias. Their own ids are not needed, since an
-// alias has no entries below it.
+// aliasID is the id that names contains for every alias. The real id of an alias is not
+// needed, because an alias has no entries below it.
 func (l *Loader) aliasID() entry.ID { return catalog.ClassID(l.catalog.Load().Schema.Class("alias")) }
 
-// Claim claims the name and the id for the entry.
+// Claim claims the entry's name and id.
 func (l *Loader) Claim(ctx context.Context, x *Loading) error {
 	if !l.empty {
 		_, ok, err := l.s.Child(ctx, tree.Key(x.parent, x.rdn))
@@ -323,7 +327,7 @@ func (l *Loader) Claim(ctx context.Context, x *Loading) error {
 	return l.refer(ctx, x)
 }
 
-// taken returns the error for a name of an earlier record.
+// taken returns the error for a name that an earlier record has.
 func taken(by spill.Value) error {
 	if entry.ID(by) == catalog.Root {
 		return catalog.Errorf(catalog.EntryExists, "an earlier record of this name was refused")
@@ -331,7 +335,7 @@ func taken(by spill.Value) error {
 	return catalog.Errorf(catalog.EntryExists, "an earlier record has this name already: leave one of them out")
 }
 
-// unused returns an error if an entry already has the id.
+// unused returns an error if an entry with the id exists.
 func (l *Loader) unused(ctx context.Context, id entry.ID) error {
 	_, taken, err := l.ids.Get(hashID(id))
 	if err != nil {
@@ -352,18 +356,18 @@ func (l *Loader) unused(ctx context.Context, id entry.ID) error {
 
 func hashID(id entry.ID) spill.Key { return hashOf(id[:]) }
 
-// Refuse records that the entry of a name will not come, so that Link can report that
-// for entries below it.
+// Refuse records that the entry of a name was refused. Link then reports this for the
+// entries below it.
 func (l *Loader) Refuse(name dn.DN) error {
 	norms, err := name.Normalize(l.catalog.Load().Schema)
 	if err != nil || len(norms) == 0 {
-		return nil // nothing can be below such a name
+		return nil // no entry can be below such a name
 	}
 	_, _, err = l.names.Put(hash(norms), spill.Value{})
 	return err
 }
 
-// Write passes linked entries to the store. After an error only Abort is allowed.
+// Write writes linked entries to the store. After an error the caller must call Abort.
 func (l *Loader) Write(ctx context.Context, xs ...*Loading) error {
 	w := l.writer()
 	defer l.writers.Put(w)
@@ -379,7 +383,8 @@ func (l *Loader) Write(ctx context.Context, xs ...*Loading) error {
 	return nil
 }
 
-// writer returns a pooled writer, whose buffers have grown already, or a new one.
+// writer returns a writer from the pool, whose buffers have already grown, or a new
+// writer.
 func (l *Loader) writer() *LoadWriter {
 	if w, ok := l.writers.Get().(*LoadWriter); ok {
 		return w
@@ -387,18 +392,18 @@ func (l *Loader) writer() *LoadWriter {
 	return NewLoadWriter(l.bulk)
 }
 
-// Count returns how many entries were written so far.
+// Count returns the number of entries that were written so far.
 func (l *Loader) Count() int { return int(l.count.Load()) }
 
-// A LoadWriter gathers the mutations of some entries by table.
+// A LoadWriter collects mutations by table.
 type LoadWriter struct {
 	stamp   table.Revision
 	ordinal int
 	buffers map[table.Table][]table.Mutation
 }
 
-// A Filling takes cells outside transactions. It is a load, or a fill of indexes while
-// others write.
+// A Filling writes cells outside transactions. It is either a load or a fill of indexes
+// during which other writers continue.
 type Filling interface {
 	Stamp() table.Revision
 	Write(ctx context.Context, t table.Table, ms ...table.Mutation) error
@@ -408,7 +413,7 @@ func NewLoadWriter(b Filling) *LoadWriter {
 	return &LoadWriter{stamp: b.Stamp(), buffers: map[table.Table][]table.Mutation{}}
 }
 
-// Flush passes the mutations to a load and keeps the buffers.
+// Flush writes the collected mutations to b and keeps the buffers.
 func (w *LoadWriter) Flush(ctx context.Context, b Filling) error {
 	for t, ms := range w.buffers {
 		if len(ms) == 0 {
@@ -427,13 +432,13 @@ func (w *LoadWriter) Write(t table.Table, ms ...table.Mutation) {
 	w.buffers[t] = append(w.buffers[t], ms...)
 }
 
-// Stale does nothing: a load invalidates all caches.
+// Stale does nothing, because a load makes all caches invalid.
 func (w *LoadWriter) Stale(uint64) {}
 
-// Claim does nothing: Link has made the claims.
+// Claim does nothing, because Link has already made the claims.
 func (w *LoadWriter) Claim(*catalog.Indexed, []byte, entry.ID, entry.ID) {}
 
-// Refer does nothing: Link has seen to it.
+// Refer does nothing, because Link has already checked the references.
 func (w *LoadWriter) Refer(*catalog.Indexed, []byte, []byte) {}
 
 func (w *LoadWriter) Position() master.Position {
@@ -441,7 +446,7 @@ func (w *LoadWriter) Position() master.Position {
 	return master.NewPosition(w.stamp, w.ordinal)
 }
 
-// Commit makes everything written durable and visible at one revision.
+// Commit makes all written entries durable and visible at one revision.
 func (l *Loader) Commit(ctx context.Context) (r table.Revision, err error) {
 	err = fmt.Errorf("load: %w", table.ErrClosed)
 	l.end.Do(func() {
@@ -456,7 +461,7 @@ func (l *Loader) commit(ctx context.Context) (table.Revision, error) {
 	if err := l.arrived(); err != nil {
 		return 0, errors.Join(err, l.bulk.Abort(last))
 	}
-	if after := l.catalog.Load(); after != l.before { // new naming contexts are part of it
+	if after := l.catalog.Load(); after != l.before { // the load adds naming contexts
 		m, err := after.Header.Mutation()
 		if err == nil {
 			err = l.bulk.Write(ctx, l.p.SettingsTable, m)
@@ -474,7 +479,7 @@ func (l *Loader) commit(ctx context.Context) (table.Revision, error) {
 	return r, nil
 }
 
-// Abort drops the load completely. After Commit it does nothing.
+// Abort discards everything that the load has written. After Commit, Abort does nothing.
 func (l *Loader) Abort(ctx context.Context) (err error) {
 	l.end.Do(func() {
 		defer l.done()
@@ -485,7 +490,7 @@ func (l *Loader) Abort(ctx context.Context) (err error) {
 
 func (l *Loader) done() {
 	l.s.Close()
-	// If scratch files remain, they are in a temporary folder.
+	// Scratch files that remain are in a temporary folder.
 	if err := errors.Join(l.names.Close(), l.ids.Close()); err != nil {
 		l.p.Log.Warn("removing scratch files", "error", err)
 	}

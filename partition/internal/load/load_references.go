@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 )
 
-// awaited has the values that must name entries but name none yet. The entries may come
-// later in the load.
+// awaited contains the values that must name entries and do not name an entry yet. These
+// entries may follow later in the load.
 type awaited struct {
 	mu  sync.Mutex
 	all []awaitedName
@@ -20,7 +20,7 @@ type awaited struct {
 
 type awaitedName struct {
 	name  spill.Key
-	from  string // the entry that has the value
+	from  string // name of the entry that has the value
 	wrong error
 }
 
@@ -45,7 +45,7 @@ func (l *Loader) refer(ctx context.Context, x *Loading) error {
 func (l *Loader) referTo(ctx context.Context, x *Loading, ix *catalog.Indexed, key, value []byte) error {
 	key = ix.Typ.KeyOfName(key)
 	if len(key) == 0 {
-		return nil // the root's name, or one with a unique identifier
+		return nil // the root's name, or a name with a unique identifier
 	}
 	name := hashOf(key)
 	if _, ok, err := l.names.Get(name); ok || err != nil {
@@ -66,10 +66,11 @@ func (l *Loader) referTo(ctx context.Context, x *Loading, ix *catalog.Indexed, k
 	return nil
 }
 
-// maxMissing bounds the number of reported values that name no entry.
+// maxMissing is the largest number of reported values that name no entry.
 const maxMissing = 10
 
-// arrived returns an error if values of the load must name entries but still name none.
+// arrived returns an error if a value of the load must name an entry and still names
+// none.
 func (l *Loader) arrived() error {
 	var named []string
 	n := 0

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 )
 
-// unique claims the unique values of a loaded entry. If the entry's name is taken, it
-// returns that error and claims nothing.
+// unique claims the unique values of a loaded entry. If another entry has the entry's
+// name, unique returns the error for that and claims nothing.
 func (l *Loader) unique(ctx context.Context, x *Loading, name spill.Key) error {
 	c := l.catalog.Load()
 	if len(c.Header.Unique) == 0 {
@@ -61,8 +61,8 @@ func (l *Loader) uniqueIn(ctx context.Context, x *Loading, a *write.NewAttribute
 	return nil
 }
 
-// within reports whether a name is in the scope of an entry that existed before the
-// load, or whose name is in LoadOptions.Scopes.
+// within reports whether a name is in the scope base. The entry base either existed
+// before the load or has its name in LoadOptions.Scopes.
 func (l *Loader) within(ctx context.Context, norms []dn.Norm, base entry.ID) (bool, error) {
 	if base == catalog.Root {
 		return true, nil

@@ -14,10 +14,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// A rowTest tests rows of the tree by their columns, as far as these suffice.
+// A rowTest tests a filter on rows of the tree, as far as the columns of a row can decide
+// the filter.
 type rowTest struct {
 	filter  filter.Resolved
-	columns bool // the columns can decide
+	columns bool // columns can decide the filter
 	source  tree.Source
 }
 
@@ -25,8 +26,8 @@ func newRowTest(f filter.Resolved) rowTest {
 	return rowTest{filter: f, columns: !filter.NeedsValues(f)}
 }
 
-// candidate tests a row. match reports whether its entry may match, and maybe whether
-// the entry itself must be tested.
+// candidate tests a row. match reports whether the entry of the row may match. maybe
+// reports whether the entry itself must be tested.
 func (t *rowTest) candidate(row table.Row) (match, maybe bool) {
 	if t.filter == filter.Const(filter.True) {
 		return true, false
@@ -48,13 +49,13 @@ func (f *finder) selectRows() table.Select {
 		return table.Select{Families: []table.Family{tree.TreeInfo}}
 	}
 	sel := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}}
-	if f.q.Most == 0 { // rows left out by the engine could not be counted
+	if f.q.Most == 0 { // rows that the engine omits could not be counted
 		sel.Filter = tree.Hint(f.q.Filter)
 	}
 	return sel
 }
 
-// scan tests all rows in a range of the tree that are in scope.
+// scan tests all rows in a range of the tree and offers the entries in scope.
 func (f *finder) scan(ctx context.Context, rows table.Range) {
 	test := newRowTest(f.q.Filter)
 	for row, err := range f.s.Reader.Scan(ctx, f.s.Keeper.Tree, index.Continue(rows, f.q.After), f.selectRows()) {
@@ -82,15 +83,15 @@ func (f *finder) scan(ctx context.Context, rows table.Range) {
 	f.Flush(ctx)
 }
 
-// skip counts a row excluded by its columns. It returns false to stop.
+// skip counts a row that its columns exclude. It returns false if the search must stop.
 func (f *finder) skip() bool {
 	f.skipped++
 	return f.within()
 }
 
-// subtree scans the entries below the base. Below a naming context, or all of them,
-// they are probably most of the table, which is then read from end to end. Below
-// anything else it walks the tree.
+// subtree finds the entries below the base without an index. If the base is the root or a
+// naming context, most rows of the table are probably in scope, and subtree scans the
+// whole table. Otherwise it walks the tree below the base.
 func (f *finder) subtree(ctx context.Context) {
 	if f.q.Base == catalog.Root {
 		f.scan(ctx, table.Range{})
@@ -110,10 +111,10 @@ func (f *finder) subtree(ctx context.Context) {
 	f.walk(ctx)
 }
 
-// walk walks a subtree depth first, each entry before those below it.
+// walk walks a subtree depth first. It offers each entry before the entries below it.
 func (f *finder) walk(ctx context.Context) {
 	w := walker{f: f, test: newRowTest(f.q.Filter), sel: f.selectRows()}
-	w.sel.Filter = nil // an entry that does not match may have matches below it
+	w.sel.Filter = nil // entries below an entry that does not match may match
 	if f.q.Scope == op.WholeSubtree && len(f.q.After) == 0 {
 		if !f.Offer(ctx, index.Candidate{ID: f.q.Base, Maybe: true, Position: f.q.Base[:]}) {
 			return
@@ -124,21 +125,22 @@ func (f *finder) walk(ctx context.Context) {
 	}
 }
 
-// A walker keeps the state of a walk.
+// A walker contains the state of a walk.
 type walker struct {
 	f    *finder
 	test rowTest
 	sel  table.Select
-	// path is the rest of the path to the position at which a walk is resumed: the rows
-	// of the last result's ancestors and its own, below the base.
+	// path is the remaining path to the position at which a walk is resumed. It consists
+	// of rows of the tree: the rows of the ancestors of the last result, below the base,
+	// and the row of that result.
 	path [][]byte
 }
 
-// resume finds the path of the position After. It returns false if it failed.
+// resume sets path for the position After. It returns false after an error.
 func (w *walker) resume(ctx context.Context) bool {
 	after := w.f.q.After
 	if len(after) <= len(entry.ID{}) {
-		return true // no position, or that of the base itself
+		return true // there is no position, or it is the base itself
 	}
 	w.path = [][]byte{after}
 	for p := tree.Parent(after); p != w.f.q.Base; {
@@ -156,14 +158,14 @@ func (w *walker) resume(ctx context.Context) bool {
 	return true
 }
 
-// ChildrenPage is how many children are held while the entries below them are walked. A
-// scan is not kept open over other scans.
+// ChildrenPage is the number of children that are kept in memory while the entries below
+// them are walked. It bounds a scan, because no scan stays open while another one runs.
 const ChildrenPage = 256
 
-// below walks the children of an entry. It returns false to stop.
+// below walks the children of an entry. It returns false if the walk must stop.
 func (w *walker) below(ctx context.Context, parent entry.ID) bool {
 	rows := tree.Children(parent)
-	if len(w.path) > 0 { // first down to the position
+	if len(w.path) > 0 { // first walk down to the position
 		at := w.path[0]
 		w.path = w.path[1:]
 		id, ok, err := w.f.s.Child(ctx, at)
@@ -208,7 +210,7 @@ type walked struct {
 	match bool
 }
 
-// page reads and tests some children.
+// page reads and tests a page of children.
 func (w *walker) page(ctx context.Context, rows table.Range, sel table.Select) (page []walked, err error) {
 	for row, err := range w.f.s.Reader.Scan(ctx, w.f.s.Keeper.Tree, rows, sel) {
 		if err != nil {

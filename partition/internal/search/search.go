@@ -29,27 +29,30 @@ type Query struct {
 	Base   entry.ID // from Find; entry.Root searches all naming contexts
 	Scope  op.Scope
 	Filter filter.Resolved
-	// Children, if set, is met by the children that hasSubordinates and numSubordinates
-	// count in the filter. Nil counts all of them.
+	// Children is a filter for children. If it is set, hasSubordinates and
+	// numSubordinates in Filter count only the children that match Children. If it is
+	// nil, they count all children.
 	Children filter.Resolved
-	// Secrets includes secret attributes in the entries.
+	// Secrets adds secret attributes to the entries in the results.
 	Secrets bool
-	// Only, if set, lists the attribute types whose values are wanted. For entries with
-	// very many values only these are read. Other entries come whole.
+	// Only, if set, lists the attribute types whose values the caller needs. For an entry
+	// with very many values, the search reads only the values of these types. It reads
+	// other entries whole.
 	Only []*schema.AttributeType
-	// After continues a search of the same query at the same revision behind the result
-	// with this position.
+	// After is the position of a result of the same query at the same revision. If it is
+	// set, the search continues behind that result.
 	After []byte
-	// Order sorts the entries by one key, for which Ordered must be true.
+	// Order sorts the results by one key. Ordered must return true for this key.
 	Order *SortKey
-	// Most bounds how many entries (and rows of the tree) are examined. A search that
-	// would examine more ends with the problem TooMany. Zero means no bound.
+	// Most is the largest number of entries and rows of the tree that the search may
+	// examine. A search that would examine more ends with the problem TooMany. Zero means
+	// that there is no limit.
 	Most int
-	// Cost, if set, is increased by the search's cost when it ends.
+	// Cost, if set, is increased by the cost of the search when the search ends.
 	Cost *Cost
 }
 
-// Cost is the work done by searches.
+// Cost is the work that searches have done.
 type Cost struct {
 	Candidates int        // entries examined
 	Rows       int        // rows of the tree excluded by their columns
@@ -57,20 +60,20 @@ type Cost struct {
 	Scans      int        // searches without an index
 }
 
-// A Result is one entry found. It is valid until the next one; its Entry may be
-// kept.
+// A Result is one entry that a search found. It is valid until the next result. The
+// caller may keep its Entry.
 type Result struct {
 	state.Located
 	Entry *entry.Entry
-	// Wide is set if the entry has very many values. Entry then has only those of
-	// Query.Only.
+	// Wide is set if the entry has very many values. Then Entry contains only the values
+	// of the types in Query.Only.
 	Wide bool
-	// Position is the result's position in the stream, for Query.After.
+	// Position is the position of the result in the stream, for Query.After.
 	Position []byte
 }
 
-// Search streams the entries of a query, each once. Without an Order they come in no
-// particular order, but always the same one at one revision.
+// Search streams the entries that match a query, each entry once. Without an Order the
+// entries have no particular order, but the order is always the same at one revision.
 func Search(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
 		if q.Order != nil {
@@ -94,25 +97,25 @@ type finder struct {
 	yield   func(*Result, error) bool
 	access  plan.Access
 	batch   []index.Candidate
-	items   []*cache.Item // of the batch
+	items   []*cache.Item // items of the batch
 	ids     [][]byte
 	bytes   []byte // memory of the batch's positions
-	size    int    // at which the batch is looked up
-	tested  int    // entries examined, for Explain
+	size    int    // length at which the batch is looked up
+	tested  int    // number of entries examined, for Explain
 	found   int
-	skipped int                   // rows excluded by the tree's columns
-	inner   map[entry.ID]struct{} // entries with children, if known
-	// derived are the types in the filter that no entry stores, found by
-	// lookForDerived.
+	skipped int                   // number of rows excluded by their columns in the tree
+	inner   map[entry.ID]struct{} // ids of the entries that have children; nil: unknown
+	// derived are the types in the filter whose values no entry stores. lookForDerived
+	// sets it.
 	derived []*schema.AttributeType
 	looked  bool
-	// only, if set, decides whether a matching entry is yielded.
+	// only, if set, reports whether a matching entry is yielded.
 	only   func(e *entry.Entry, position []byte) bool
 	result Result
 }
 
-// Batches grow, so that the first results come at once and later ones in few round
-// trips.
+// The size of a batch grows, so that the first results need only a small batch and later
+// results need few round trips.
 const (
 	firstBatch = 16
 	largeBatch = 256
@@ -125,8 +128,8 @@ func NewFinder(s *state.Snapshot, q Query, yield func(*Result, error) bool) *fin
 	return f
 }
 
-// finders are pooled with their memory: a new one was a fifth of what a small search
-// allocates.
+// finders is a pool of finders with their buffers. Allocating a new finder was a fifth of
+// the memory that a small search allocates.
 var finders = sync.Pool{New: func() any { return new(finder) }}
 
 func (f *finder) Release() {
@@ -161,7 +164,7 @@ func (f *finder) run(ctx context.Context) {
 	}
 }
 
-// plan builds an access. It returns false if the entries in scope must be scanned.
+// plan builds the access. It returns false if the entries in scope must be scanned.
 func (f *finder) plan() bool {
 	f.access = plan.Build(f.q.Filter, f.s.Catalog)
 	return f.access != nil
@@ -169,7 +172,7 @@ func (f *finder) plan() bool {
 
 func (f *finder) fail(err error) { f.yield(nil, err) }
 
-// base tests the base entry.
+// base offers the base entry.
 func (f *finder) base(ctx context.Context) {
 	if len(f.q.After) > 0 || f.q.Base == catalog.Root {
 		return
@@ -178,7 +181,7 @@ func (f *finder) base(ctx context.Context) {
 	f.Flush(ctx)
 }
 
-// candidates runs the access and looks up the candidates in scope.
+// candidates runs the access and offers the candidates in scope.
 func (f *finder) candidates(ctx context.Context) {
 	for c, err := range f.access.Run(ctx, f.s.Reader, f.q.After) {
 		if !f.consider(ctx, c, err) {
@@ -188,7 +191,8 @@ func (f *finder) candidates(ctx context.Context) {
 	f.Flush(ctx)
 }
 
-// consider offers a candidate if it is in scope. It returns false to stop.
+// consider offers a candidate if it is in scope. It returns false if the search must
+// stop.
 func (f *finder) consider(ctx context.Context, c index.Candidate, err error) bool {
 	if err != nil {
 		f.fail(err)
@@ -202,11 +206,12 @@ func (f *finder) consider(ctx context.Context, c index.Candidate, err error) boo
 	return !in || f.Offer(ctx, c)
 }
 
-// InScope reports whether an entry is in the query's scope. The parent's id decides,
-// except for subtrees, where it reads the nodes above, which are few and cached.
+// InScope reports whether an entry is in the query's scope. For most scopes the parent's
+// id decides. For a subtree, InScope reads the nodes of the ancestors, which are few and
+// cached.
 func (f *finder) InScope(ctx context.Context, id, parent entry.ID) (bool, error) {
 	if parent == catalog.Root && (f.q.Base != catalog.Root || f.q.Scope == op.SingleLevel) {
-		// The entry of a naming context, or a candidate with an unknown parent.
+		// This is the entry of a naming context, or a candidate with an unknown parent.
 		if node, err := f.s.Node(ctx, id); err != nil || node == nil {
 			return false, err
 		} else {
@@ -228,7 +233,7 @@ func (f *finder) InScope(ctx context.Context, id, parent entry.ID) (bool, error)
 	return f.s.Below(ctx, parent, f.q.Base)
 }
 
-// Offer adds a candidate in scope. It returns false to stop.
+// Offer adds a candidate in scope to the batch. It returns false if the search must stop.
 func (f *finder) Offer(ctx context.Context, c index.Candidate) bool {
 	if c.ID == catalog.SubschemaID {
 		return true
@@ -244,8 +249,8 @@ func (f *finder) Offer(ctx context.Context, c index.Candidate) bool {
 	return f.Flush(ctx)
 }
 
-// Flush looks up the batch, reading uncached entries in one call, and tests and yields
-// the entries.
+// Flush looks up the entries of the batch, and tests and yields them. It reads all
+// uncached entries in one call.
 func (f *finder) Flush(ctx context.Context) bool {
 	if err := f.lookUp(ctx); err != nil {
 		f.fail(err)
@@ -253,7 +258,7 @@ func (f *finder) Flush(ctx context.Context) bool {
 	}
 	for i, it := range f.items {
 		if it == nil {
-			continue // deleted in this transaction, or never existed
+			continue // this transaction deleted it, or it never existed
 		}
 		if ok := f.test(ctx, &f.batch[i], it); !ok {
 			return false
@@ -301,7 +306,8 @@ func getMany(ctx context.Context, s *state.Snapshot, ids [][]byte) ([]table.Row,
 	return s.Reader.GetMany(ctx, s.Keeper.Master, ids, sel)
 }
 
-// test tests one entry and yields it if it matches. It returns false to stop.
+// test tests one entry and yields the entry if it matches. It returns false if the search
+// must stop.
 func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item) bool {
 	if f.tested++; !f.within() {
 		return false
@@ -334,7 +340,7 @@ func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item) b
 	return f.yield(&f.result, nil)
 }
 
-// within reports whether the search has not examined more than Query.Most allows.
+// within reports whether the search has examined at most Query.Most entries and rows.
 func (f *finder) within() bool {
 	if f.q.Most == 0 || f.tested+f.skipped <= f.q.Most {
 		return true
@@ -343,8 +349,8 @@ func (f *finder) within() bool {
 	return false
 }
 
-// matches evaluates the filter on an entry, and for one with very many values first on
-// its columns.
+// matches evaluates the filter on an entry. For an entry with very many values, it reads
+// only the types in the filter.
 func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, name *dn.Name) (bool, error) {
 	if f.q.Filter == filter.Const(filter.True) {
 		return true, nil
@@ -371,8 +377,8 @@ func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, name 
 	return f.q.Filter.Match(&src) == filter.True, nil
 }
 
-// withChildren returns the entry with hasSubordinates and numSubordinates, which are
-// not stored, if the filter needs them.
+// withChildren returns a copy of the entry with hasSubordinates and numSubordinates, as
+// far as the filter needs them. These attributes are not stored.
 func (f *finder) withChildren(ctx context.Context, id entry.ID, e *entry.Entry) (*entry.Entry, error) {
 	if !f.looked {
 		f.lookForDerived()
@@ -391,7 +397,8 @@ func (f *finder) withChildren(ctx context.Context, id entry.ID, e *entry.Entry) 
 	return &entry.Entry{ID: id, Attributes: more}, nil
 }
 
-// lookForDerived finds, once per query, which of these the filter needs.
+// lookForDerived finds out which of hasSubordinates and numSubordinates the filter needs.
+// It runs once per query.
 func (f *finder) lookForDerived() {
 	f.looked = true
 	k := f.s.Catalog.Types
@@ -404,7 +411,7 @@ func (f *finder) lookForDerived() {
 	}
 }
 
-// ofChildren returns the value of one of them.
+// ofChildren returns the value of hasSubordinates or numSubordinates for an entry.
 func (f *finder) ofChildren(ctx context.Context, t *schema.AttributeType, id entry.ID) ([]byte, error) {
 	if t == f.s.Catalog.NumSubordinates {
 		n, err := f.countChildren(ctx, id, math.MaxInt)
@@ -414,7 +421,8 @@ func (f *finder) ofChildren(ctx context.Context, t *schema.AttributeType, id ent
 	return []byte(strings.ToUpper(strconv.FormatBool(n > 0))), err
 }
 
-// countChildren counts the children of an entry that count for the query, up to a bound.
+// countChildren counts the children of an entry that match Query.Children. It stops
+// counting at most.
 func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n int, err error) {
 	if f.q.Children == nil {
 		if most > 1 {
@@ -435,7 +443,7 @@ func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n in
 	return n, nil
 }
 
-// filterTypes returns the types in a filter.
+// filterTypes returns the attribute types in a filter.
 func filterTypes(f filter.Resolved) (ts []*schema.AttributeType) {
 	for t := range filter.Tests(f) {
 		ts = append(ts, t.Types...)
@@ -443,7 +451,8 @@ func filterTypes(f filter.Resolved) (ts []*schema.AttributeType) {
 	return ts
 }
 
-// Explain describes how Search would run a query and, if run is set, what it did.
+// Explain describes how Search would evaluate a query. If run is set, Explain evaluates
+// the query and also describes what Search did.
 func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string, error) {
 	var failed error
 	f := NewFinder(s, q, func(_ *Result, err error) bool {
@@ -471,15 +480,15 @@ func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string,
 	return b.String(), failed
 }
 
-// classSeen records whether any entry had a class at an ordinal.
+// classSeen records whether any entry had a class, as of an ordinal.
 type classSeen struct {
 	asOf uint64
 	has  bool
 }
 
-// HasClass reports whether any entry has a class. It is quick for referral and alias,
-// which nearly every search asks for, because commits that add or remove one touch the
-// class.
+// HasClass reports whether any entry has a class. It is fast for the classes referral and
+// alias, for which nearly every search calls it. A commit that adds or removes an entry
+// of such a class touches the class, so the cached result remains valid until then.
 func HasClass(ctx context.Context, s *state.Snapshot, c *schema.ObjectClass) (bool, error) {
 	id, watched := s.Catalog.Watched[c]
 	if v, ok := s.Catalog.Cache.Classes.Load(c); ok {

@@ -15,8 +15,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A SortKey orders entries by their least value of an attribute, its subtypes and
-// options. Entries without one come last, or first in reverse (RFC 2891, 2.2).
+// A SortKey orders entries by the least value that they have of an attribute, with its
+// subtypes and options. Entries without a value are last, or first if Reverse is set (RFC
+// 2891, 2.2).
 type SortKey struct {
 	Type    *schema.AttributeType
 	Options string
@@ -24,7 +25,7 @@ type SortKey struct {
 	Reverse bool
 }
 
-// Least returns the key of an entry's least value, or nil if it has none.
+// Least returns the key of an entry's least value, or nil if the entry has no value.
 func (k *SortKey) Least(e *entry.Entry) (least []byte) {
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
@@ -41,12 +42,13 @@ func (k *SortKey) Least(e *entry.Entry) (least []byte) {
 	return least
 }
 
-// noValue sorts after the rows of all values.
+// noValue begins the key of an entry without a value. It sorts after the rows of all
+// values.
 const noValue = 0xff
 
-// Append appends the bytes by which an entry is ordered. A value is written like a row
-// of an index, so that both ways of sorting agree. Only the first index.MaxKey bytes of
-// its key count.
+// Append appends the bytes by which an entry is ordered. It writes a value like a row of
+// an index, so that a sort in memory and an index return the same order. Only the first
+// index.MaxKey bytes of a value's key determine the order.
 func (k *SortKey) Append(b []byte, e *entry.Entry) []byte {
 	return k.appendKey(b, k.Least(e))
 }
@@ -66,7 +68,7 @@ func (k *SortKey) appendKey(b, least []byte) []byte {
 	return b
 }
 
-// Bound converts an assertion value to the form that Before compares with.
+// Bound converts an assertion value to the form that Before compares.
 func (k *SortKey) Bound(assertion []byte) ([]byte, error) {
 	key, err := k.Rule.Assertion(assertion)
 	if err != nil {
@@ -97,7 +99,7 @@ func NewSorter(keys []SortKey, memory int64) *Sorter {
 	return &Sorter{keys: keys, memory: memory}
 }
 
-// Add adds an entry. It returns false if the memory is used up.
+// Add adds an entry. It returns false if the memory is exhausted.
 func (x *Sorter) Add(e *entry.Entry) bool {
 	const head = 24 + 16 // size of a sortable
 	var s sortable
@@ -110,8 +112,8 @@ func (x *Sorter) Add(e *entry.Entry) bool {
 	return x.memory >= 0
 }
 
-// IDs returns the entries added, in order; equal ones in the order of their ids. It
-// empties the Sorter.
+// IDs returns the ids of the added entries in order. Entries with equal keys are in the
+// order of their ids. IDs empties the Sorter.
 func (x *Sorter) IDs() []entry.ID {
 	slices.SortFunc(x.sorted, func(a, b sortable) int {
 		if c := bytes.Compare(a.key, b.key); c != 0 {
@@ -127,7 +129,8 @@ func (x *Sorter) IDs() []entry.ID {
 	return ids
 }
 
-// Results streams entries by their ids, as Search found them in this state.
+// Results streams the entries with the given ids. A Search in the same state must have
+// found these ids.
 func Results(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
 		f := NewFinder(s, q, yield)
@@ -141,8 +144,8 @@ func Results(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query) it
 	}
 }
 
-// Ordered reports whether an index allows Search to yield entries in the order of a
-// key, for Query.Order.
+// Ordered reports whether a query may use the key as its Query.Order, because an index
+// contains the entries in the order of the key.
 func Ordered(s *state.Snapshot, k *SortKey) bool {
 	return orderedBy(s, k) != nil
 }
@@ -155,8 +158,8 @@ func orderedBy(s *state.Snapshot, k *SortKey) index.Index {
 	return in
 }
 
-// Exceeds reports whether a query examines more than n candidates, or everything in
-// scope.
+// Exceeds reports whether a query examines more than n candidates. It returns true if the
+// query must scan all entries in scope.
 func Exceeds(ctx context.Context, s *state.Snapshot, q Query, n int) (bool, error) {
 	if q.Scope == op.BaseObject {
 		return false, nil
@@ -176,9 +179,10 @@ func Exceeds(ctx context.Context, s *state.Snapshot, q Query, n int) (bool, erro
 	return false, nil
 }
 
-// A sorted search by an index consists of two streams: the entries with a value, from
-// the index, and those without one, from a separate search. The first byte of a
-// position says which of the two it belongs to.
+// A sorted search by an index consists of two parts. The first part streams the entries
+// with a value from the index. The second part finds the entries without a value in a
+// separate search. The first byte of a position names the part to which the position
+// belongs.
 const (
 	withValue    = 'v'
 	withoutValue = 'n'
@@ -205,7 +209,7 @@ func searchInOrder(ctx context.Context, s *state.Snapshot, q Query, yield func(*
 	}
 }
 
-// searchPart runs one of the two. It returns false to stop.
+// searchPart runs one of the two parts. It returns false if the search must stop.
 func searchPart(ctx context.Context, s *state.Snapshot, q Query, part byte, after []byte, yield func(*Result, error) bool) bool {
 	var position []byte
 	more := true
@@ -241,8 +245,8 @@ func searchPart(ctx context.Context, s *state.Snapshot, q Query, part byte, afte
 	return more
 }
 
-// stands reports whether a row of an index is that of the entry's least value. The
-// entry's other values have rows too.
+// stands reports whether position is the index row of the entry's least value. The
+// entry's other values have index rows too, and the search ignores these.
 func (k *SortKey) stands(e *entry.Entry, position []byte) bool {
 	least := k.Least(e)
 	if least == nil {

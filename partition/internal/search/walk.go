@@ -12,12 +12,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// maxInner bounds the entries with children whose ids a Walk keeps.
+// maxInner is the largest number of entries with children whose ids a Walk keeps in
+// memory.
 const maxInner = 1 << 20
 
-// Walk streams the entries of a query of scope WholeSubtree or Subordinates in the
-// order of the tree: depth first, each entry before those below it. Memory is bounded,
-// and nothing is sorted.
+// Walk streams the entries that match a query with the scope WholeSubtree or
+// Subordinates. It streams them in the order of the tree: depth first, each entry before
+// the entries below it. It uses bounded memory and sorts nothing.
 func Walk(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
 		f := &finder{s: s, q: q, yield: yield, size: firstBatch}
@@ -33,9 +34,9 @@ func Walk(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, er
 	}
 }
 
-// inner finds the entries that have children, so that a walk reads only their children:
-// one scan of the tree instead of a read for each leaf. It returns nil if there are too
-// many to keep.
+// inner returns the ids of all entries that have children. With these ids, a walk scans
+// the children of these entries only. inner makes one scan of the tree, which saves one
+// read for each leaf. It returns nil if there are too many ids to keep.
 func inner(ctx context.Context, s *state.Snapshot) (map[entry.ID]struct{}, error) {
 	inner := map[entry.ID]struct{}{catalog.Root: {}}
 	last := catalog.Root

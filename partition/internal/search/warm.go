@@ -10,10 +10,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Warm reads entries into the cache until all are in it or it is nearly full, and
-// returns how many it has read. Then it loads the postings of indexes that find single
-// entries. A cold read of a large directory costs four times a warm one, and reading
-// everything in order a tenth of that.
+// Warm reads entries into the cache until the cache contains all entries or is nearly
+// full. It returns the number of entries that it has read. Then it loads the postings of
+// indexes whose values have few entries. A cold read of a large directory costs four
+// times as much as a warm read. Reading all entries in order costs a tenth of the cold
+// read.
 func Warm(ctx context.Context, p *catalog.Keeper) (n int, err error) {
 	s := state.Newest(p)
 	defer s.Close()

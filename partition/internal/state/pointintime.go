@@ -12,12 +12,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A PointInTime specifies a state of a directory: a past one or the newest.
+// A PointInTime specifies a state of a directory: a past state or the newest state.
 type PointInTime struct {
 	text     string
 	revision table.Revision
 	time     time.Time
-	name     string // of a checkpoint
+	name     string // name of a checkpoint
 }
 
 // Now is the newest state.
@@ -49,7 +49,7 @@ func ParsePointInTime(s string) (PointInTime, error) {
 	return m, fmt.Errorf("%.100q is no moment: want a time (2026-11-20T10:00:00Z or 20261120100000Z), a revision (r65f8c2a41b-0-1), the name of a checkpoint, or now", s)
 }
 
-// check returns an error for times that revisions cannot represent.
+// check returns an error for a time that a revision cannot represent.
 func (m PointInTime) check() error {
 	if m.time.Before(table.Epoch) {
 		return fmt.Errorf("%s is before %s, when the clock of directories begins", m.text, table.Epoch.Format(time.RFC3339))
@@ -60,11 +60,11 @@ func (m PointInTime) check() error {
 // String returns the text that was parsed.
 func (m PointInTime) String() string { return m.text }
 
-// IsNow reports whether it is the newest state.
+// IsNow reports whether m is the newest state.
 func (m PointInTime) IsNow() bool { return m == Now }
 
-// Newest returns the newest commit that a state of the moment can have; it is not known
-// for checkpoints and for now.
+// Newest returns the newest revision that a state at m can show. The revision is not
+// known for a checkpoint or for Now.
 func (m PointInTime) Newest() (r table.Revision, known bool) {
 	switch {
 	case m.revision != 0:
@@ -75,8 +75,8 @@ func (m PointInTime) Newest() (r table.Revision, known bool) {
 	return 0, false
 }
 
-// AtPoint returns the state at a point in time. Close it. For a very recent time it
-// waits, see txn.DB.AtTime.
+// AtPoint returns the state at a point in time. The caller must close the state. For a
+// very recent time AtPoint waits, see txn.DB.AtTime.
 func AtPoint(ctx context.Context, p *catalog.Keeper, m PointInTime) (*Snapshot, error) {
 	switch {
 	case m.IsNow():

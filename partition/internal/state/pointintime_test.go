@@ -48,7 +48,7 @@ func FuzzParseMoment(f *testing.F) {
 	})
 }
 
-// spell returns the state that a text was parsed as.
+// spell describes the result of parsing a point in time.
 func spell(m PointInTime, err error) string {
 	switch {
 	case err != nil:

@@ -16,29 +16,31 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// Located is an entry found by its name: its id, and its name in stored spelling.
+// Located is an entry that was found by its name. Name is the name in its stored
+// spelling.
 type Located struct {
 	ID     entry.ID
 	Parent entry.ID
 	Name   *dn.Name
 }
 
-// WholeEntry selects what an item has.
+// WholeEntry selects the column families that an item contains.
 var WholeEntry = []table.Family{master.TreeInfo, master.UpAttributes}
 
-// MaxColumns is how many cells of an entry are read at once. Entries with more are
-// wide: their attributes are read by column ranges, and are not cached.
+// MaxColumns is the number of cells of an entry that are read at once. An entry with at
+// least that many cells is wide: its attributes are read by column ranges and are not
+// cached.
 const MaxColumns = 512
 
-// Item returns an entry, from the cache if it is still valid there. It returns nil if
-// there is none.
+// Item returns an entry. It returns the cached item if that is still valid. It returns
+// nil if there is no such entry.
 func (s *Snapshot) Item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 	if s.Cached {
 		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok {
 			if s.At.Unchanged(id, i.AsOf) {
 				return i, nil
 			}
-			if i.Entry == nil { // it was wide and probably still is: no need to read it
+			if i.Entry == nil { // wide before, so probably wide now
 				return s.wideItem(ctx, id)
 			}
 		}
@@ -50,7 +52,8 @@ func (s *Snapshot) Item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 	return s.Decode(ctx, id, row)
 }
 
-// Current returns the cached item of an entry if it is valid, or nil.
+// Current returns the cached item of an entry, or nil if there is none or it is not
+// valid.
 func (s *Snapshot) Current(id entry.ID) *cache.Item {
 	if s.Cached {
 		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok && s.At.Unchanged(id, i.AsOf) {
@@ -80,7 +83,8 @@ func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row) (*cac
 	return i, nil
 }
 
-// wideItem returns the item of a wide entry, with its node but no attributes.
+// wideItem returns the item of a wide entry. The item contains the node but no
+// attributes.
 func (s *Snapshot) wideItem(ctx context.Context, id entry.ID) (*cache.Item, error) {
 	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo}})
 	if err != nil {
@@ -101,7 +105,7 @@ func (s *Snapshot) keep(id entry.ID, i *cache.Item) {
 	}
 }
 
-// withID adds entryUUID, which is not stored because it is the id.
+// withID adds entryUUID. This attribute is not stored, because its value is the id.
 func (s *Snapshot) withID(id entry.ID, as []entry.Attribute) []entry.Attribute {
 	return append(as, entry.Attribute{Type: s.Catalog.EntryUUID, Values: [][]byte{[]byte(id.String())}})
 }
@@ -115,7 +119,7 @@ func (s *Snapshot) Node(ctx context.Context, id entry.ID) (*master.Node, error) 
 	return &i.Node, nil
 }
 
-// Child reads the id in one row of the tree.
+// Child reads the id that a row of the tree contains.
 func (s *Snapshot) Child(ctx context.Context, key []byte) (id entry.ID, ok bool, err error) {
 	row, err := s.Reader.Get(ctx, s.Keeper.Tree, key, table.Select{Families: []table.Family{tree.TreeInfo}})
 	if err != nil {
@@ -147,8 +151,8 @@ func (s *Snapshot) Resolve(ctx context.Context, parent entry.ID, rdn dn.Norm) (i
 	return s.Child(ctx, tree.Key(parent, rdn))
 }
 
-// A Place is the result of looking up a name: the entry if it exists, or else how much
-// of the name exists.
+// A Place is the result of looking up a name. It describes the entry if the entry exists,
+// and otherwise the part of the name that exists.
 type Place struct {
 	Located
 	Norms []dn.Norm
@@ -158,7 +162,7 @@ type Place struct {
 	last  entry.ID // the deepest entry that exists
 }
 
-// Locate walks a name down from its naming context.
+// Locate looks up a name, RDN by RDN, from its naming context down.
 func (s *Snapshot) Locate(ctx context.Context, name dn.DN) (pl Place, err error) {
 	if pl.Norms, err = name.Normalize(s.Catalog.Schema); err != nil {
 		return pl, catalog.Errorf(catalog.InvalidName, "name %s: %v", name, err)
@@ -167,15 +171,16 @@ func (s *Snapshot) Locate(ctx context.Context, name dn.DN) (pl Place, err error)
 	return pl, err
 }
 
-// Path returns the ids of the entries from the naming context down to the one that
-// normalised RDNs lead to; found is false if one of them is missing.
+// Path returns the ids of the entries from the naming context down to the entry with the
+// normalised RDNs norms. found is false if one of these entries does not exist.
 func (s *Snapshot) Path(ctx context.Context, norms []dn.Norm) (ids []entry.ID, found bool, err error) {
 	pl := Place{Norms: norms}
 	err = s.locate(ctx, &pl, func(id entry.ID) { ids = append(ids, id) })
 	return ids, pl.Found, err
 }
 
-// locate walks down to the place with the normalised RDNs pl.Norms.
+// locate looks up the normalised RDNs pl.Norms from the naming context down. It calls
+// pass for each entry on the path.
 func (s *Snapshot) locate(ctx context.Context, pl *Place, pass func(entry.ID)) error {
 	if len(pl.Norms) == 0 {
 		pl.Found = true
@@ -207,8 +212,8 @@ func (s *Snapshot) locate(ctx context.Context, pl *Place, pass func(entry.ID)) e
 	}
 }
 
-// ParentFound reports whether everything above the name's own RDN exists (or the name
-// is a naming context's).
+// ParentFound reports whether the parent of the name exists. For the name of a naming
+// context it always returns true.
 func (pl *Place) ParentFound(c *catalog.Catalog) bool {
 	if pl.Found {
 		return true
@@ -217,9 +222,9 @@ func (pl *Place) ParentFound(c *catalog.Catalog) bool {
 	return x != nil && (len(x.Norms) == len(pl.Norms) || pl.depth == len(pl.Norms)-1)
 }
 
-// Find resolves a name. If it does not exist, it returns an *Error with problem
-// NoSuchEntry, whose Matched is the deepest existing ancestor. The root (an empty name)
-// is entry.Root.
+// Find resolves a name. If there is no such entry, Find returns an *Error with the
+// problem NoSuchEntry whose Matched is the deepest existing ancestor. The empty name is
+// the name of the root, entry.Root.
 func (s *Snapshot) Find(ctx context.Context, name dn.DN) (Located, error) {
 	pl, err := s.Locate(ctx, name)
 	if err != nil {
@@ -250,7 +255,7 @@ func (s *Snapshot) Missing(ctx context.Context, name dn.DN, pl *Place) error {
 	return e
 }
 
-// Name returns an entry's name in stored spelling.
+// Name returns an entry's name in its stored spelling.
 func (s *Snapshot) Name(ctx context.Context, id entry.ID) (*dn.Name, error) {
 	if id == catalog.Root {
 		return nil, nil
@@ -284,10 +289,11 @@ func (s *Snapshot) NameOf(ctx context.Context, id entry.ID, i *cache.Item) (*dn.
 	return name, nil
 }
 
-// Entry reads an entry, with secret attributes only if secrets is set. The entry is
-// shared: do not change it. It has the stored operational attributes and entryUUID. The
-// directory adds entryDN, subschemaSubentry, hasSubordinates and numSubordinates. It
-// returns nil if there is no such entry.
+// Entry reads an entry. It returns nil if there is no such entry. The result includes
+// secret attributes only if secrets is set. The caller must not change the result,
+// because it is shared. The result contains the stored operational attributes and
+// entryUUID. The package directory adds entryDN, subschemaSubentry, hasSubordinates and
+// numSubordinates.
 func (s *Snapshot) Entry(ctx context.Context, id entry.ID, secrets bool) (*entry.Entry, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil || i == nil {
@@ -296,8 +302,8 @@ func (s *Snapshot) Entry(ctx context.Context, id entry.ID, secrets bool) (*entry
 	return s.EntryOf(ctx, id, i, secrets, nil)
 }
 
-// Some reads at least some types of an entry. If the entry has very many values, it reads
-// only these. It returns nil if there is no such entry.
+// Some reads an entry, or at least the attributes of some types. If the entry has very
+// many values, Some reads only these types. It returns nil if there is no such entry.
 func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.AttributeType) (*entry.Entry, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil || i == nil {
@@ -306,8 +312,9 @@ func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.Attrib
 	return s.EntryOf(ctx, id, i, false, types)
 }
 
-// EntryOf completes an item: it reads the attributes of a wide entry (only those of the
-// types, if given), and secrets.
+// EntryOf completes an item. It reads the attributes of a wide entry; if only is not nil,
+// it reads only the attributes of these types. If secrets is set, it also reads the
+// secret attributes.
 func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secrets bool, only []*schema.AttributeType) (*entry.Entry, error) {
 	e := i.Entry
 	if e == nil {
@@ -329,8 +336,9 @@ func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secr
 	return whole, nil
 }
 
-// Wide reads an entry with very many values, its attributes sorted by name. If only is
-// not nil, it reads only these types, none if it is empty.
+// Wide reads an entry with very many values. The attributes are sorted by name. If only
+// is not nil, Wide reads only the attributes of these types, and no attributes if only is
+// empty.
 func (s *Snapshot) Wide(ctx context.Context, id entry.ID, only []*schema.AttributeType) (*entry.Entry, error) {
 	sel := table.Select{Families: []table.Family{master.UpAttributes}}
 	for _, t := range only {
@@ -351,7 +359,8 @@ func (s *Snapshot) Wide(ctx context.Context, id entry.ID, only []*schema.Attribu
 	return &entry.Entry{ID: id, Attributes: s.withID(id, attributes)}, err
 }
 
-// Secrets reads only the secret attributes of an entry. A bind needs userPassword.
+// Secrets reads only the secret attributes of an entry. A bind needs userPassword, for
+// example.
 func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute, error) {
 	i := s.Current(id)
 	if i != nil {
@@ -365,12 +374,12 @@ func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute,
 	}
 	hidden, err := master.Decode(row, s.Catalog.Schema)
 	if err == nil && i != nil {
-		i.Secrets.Store(&cache.Secrets{AsOf: s.At.Ordinal(), Attributes: hidden}) // as of now: i is valid
+		i.Secrets.Store(&cache.Secrets{AsOf: s.At.Ordinal(), Attributes: hidden}) // i is valid at this ordinal
 	}
 	return hidden, err
 }
 
-// HotKey returns the key that commits touch if they change only how an entry is used.
+// HotKey returns the key that a commit touches if it changes only how an entry is used.
 func HotKey(id entry.ID) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte("hot"))
@@ -397,8 +406,8 @@ func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (n int, err e
 	return n, nil
 }
 
-// Compare evaluates one assertion on an entry and reads no more of it than necessary.
-// The error is an *Error (undefined type, no equality rule, bad syntax, no such
+// Compare evaluates one assertion on an entry. It reads no more of the entry than it
+// needs. The error is an *Error (undefined type, no equality rule, bad syntax, no such
 // attribute).
 func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string, value []byte) (bool, error) {
 	t, options, err := s.Catalog.Describe(description)
@@ -445,7 +454,7 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 	return false, nil
 }
 
-// compareWide evaluates the assertion on the columns of normalised values.
+// compareWide evaluates the assertion on the columns that contain keys.
 func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, key []byte) (bool, error) {
 	has := false
 	for _, sub := range s.Catalog.Schema.Subtypes(t) {
@@ -472,9 +481,9 @@ func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.Attri
 	return false, nil
 }
 
-// Recall finds an entry by its name in exactly the stored spelling, if it was passed to
-// Remember. For frequent names this saves parsing and walking down. A name that is not
-// valid at this snapshot is not found.
+// Recall returns the entry of a name that was passed to Remember in exactly its stored
+// spelling. For frequent names this saves parsing the name and looking up its RDNs.
+// Recall returns false for a name that is not valid at this snapshot.
 func (s *Snapshot) Recall(name string) (Located, bool) {
 	id, ok := s.Catalog.Cache.Names.GetIfPresent(name)
 	if !ok {
@@ -491,7 +500,7 @@ func (s *Snapshot) Recall(name string) (Located, bool) {
 	return Located{id, i.Node.Parent, n.Name}, true
 }
 
-// Remember caches the entry of a name for Recall, if the client spells it as stored.
+// Remember caches the entry of a name for Recall, if the name has the stored spelling.
 func (s *Snapshot) Remember(name string, at Located) {
 	if s.Cached && name == at.Name.String() {
 		s.Catalog.Cache.Names.Set(name, at.ID)
@@ -507,8 +516,8 @@ func (s *Snapshot) ClassesAt(ctx context.Context, id entry.ID) (*catalog.Classes
 	return s.Catalog.ClassesOf(values)
 }
 
-// ClassValues reads an entry's objectClass. If the entry is wide, it reads nothing
-// else.
+// ClassValues reads an entry's objectClass values. If the entry is wide, ClassValues
+// reads no other attribute.
 func (s *Snapshot) ClassValues(ctx context.Context, id entry.ID) ([][]byte, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil {
@@ -545,7 +554,7 @@ func (s *Snapshot) Below(ctx context.Context, parent, base entry.ID) (bool, erro
 	return true, nil
 }
 
-// Within reports whether an entry is base or below it.
+// Within reports whether an entry is base or is below base.
 func (s *Snapshot) Within(ctx context.Context, id, parent, base entry.ID) (bool, error) {
 	if id == base {
 		return true, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 )
 
-// Config returns the shared configuration as a state shows it, with those indexes that
-// are complete in it.
+// Config returns the shared configuration that a state shows. It includes only the
+// indexes that are complete in the state.
 func (s *Snapshot) Config() catalog.Config {
 	c := catalog.Config{Suffixes: append([]string(nil), s.Catalog.Header.Suffixes...)}
 	for i, x := range s.Catalog.Ordered {

@@ -49,11 +49,12 @@ func (s *Snapshot) UnchangedKey(key, since uint64) bool {
 // Revision returns the newest revision that the snapshot shows.
 func (s *Snapshot) Revision() table.Revision { return s.At.Max() }
 
-// Schema returns the schema of the state. Filters for its entries, and types to look up
-// in them, must come from this schema: those of another schema match nothing.
+// Schema returns the schema of the state. Filters for the state's entries, and types to
+// look up in these entries, must come from this schema. Types and filters of another
+// schema match nothing.
 func (s *Snapshot) Schema() *schema.Schema { return s.Catalog.Schema }
 
-// Newest returns the newest state. Close it.
+// Newest returns the newest state. The caller must close it.
 func Newest(p *catalog.Keeper) *Snapshot {
 	s := p.DB.Snapshot()
 	c, err := p.CatalogOf(s)
@@ -64,7 +65,7 @@ func Newest(p *catalog.Keeper) *Snapshot {
 	return &Snapshot{Keeper: p, Reader: s, At: s, Catalog: c.AsOf(s.Max()), Cached: true}
 }
 
-// At returns the state at a past revision. Close it.
+// At returns the state at a past revision. The caller must close it.
 func At(ctx context.Context, p *catalog.Keeper, r table.Revision) (*Snapshot, error) {
 	s, err := p.DB.At(ctx, r)
 	if err != nil {
@@ -73,7 +74,7 @@ func At(ctx context.Context, p *catalog.Keeper, r table.Revision) (*Snapshot, er
 	return Of(ctx, p, s)
 }
 
-// Of returns the state of a snapshot of the past, which may be very recent.
+// Of returns the state of a snapshot of the past, however recent.
 func Of(ctx context.Context, p *catalog.Keeper, s *txn.Snapshot) (*Snapshot, error) {
 	c, err := p.Past(ctx, s)
 	if err != nil {
@@ -83,9 +84,9 @@ func Of(ctx context.Context, p *catalog.Keeper, s *txn.Snapshot) (*Snapshot, err
 	return &Snapshot{Keeper: p, Reader: s, At: s, Catalog: c}, nil
 }
 
-// Subschema reads the subschema's entry as stored: with the operational attributes of
-// its last change, and without what is built in. It returns nil if the schema was never
-// changed. It leaves out an announced schema.
+// Subschema reads the subschema's entry as it is stored. The result contains the
+// operational attributes of the entry's last change. It contains neither the built-in
+// schema nor an announced schema. Subschema returns nil if the schema was never changed.
 func (s *Snapshot) Subschema(ctx context.Context) (*entry.Entry, error) {
 	e, err := s.Entry(ctx, catalog.SubschemaID, false)
 	if err != nil || e == nil {

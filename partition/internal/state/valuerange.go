@@ -16,9 +16,9 @@ const (
 	stepEvery = 1000
 )
 
-// ValueRange reads n values of one description of a wide entry, beginning with number
-// from (0 is the first), and reports whether more follow. It reads no value before the
-// nearest known step.
+// ValueRange reads n values of one description of a wide entry, beginning with the value
+// number from (the first value has the number 0). It reports whether the description has
+// more values. It reads no value before the nearest known step.
 func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, from, n int) (values [][]byte, more bool, err error) {
 	key := cache.RangeStepsKey{ID: id, Typ: t, Options: options}
 	l := s.rangeSteps(key)
@@ -59,7 +59,7 @@ func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.Attrib
 	return values, more, nil
 }
 
-// rangeSteps returns the cached steps of an attribute's columns.
+// rangeSteps returns the steps of an attribute's columns that are cached and valid.
 func (s *Snapshot) rangeSteps(key cache.RangeStepsKey) *cache.RangeSteps {
 	if s.Cached {
 		if l, ok := s.Catalog.Cache.RangeSteps.GetIfPresent(key); ok && s.At.Unchanged(key.ID, l.AsOf) {

@@ -12,29 +12,29 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// TypeValues are an entry's normalised columns of one type, with all options.
+// TypeValues are the keys of an entry's values of one type, with all options.
 type TypeValues struct {
 	id        entry.ID
 	typ       *schema.AttributeType
 	Described []*DescribedValues
 }
 
-// DescribedValues are the values of one description. If there are many, they are in
-// master's columns, from which Find and All read them.
+// DescribedValues are the values of one description. If there are many values, they are
+// in columns of the table master, and Find and All read them there.
 type DescribedValues struct {
 	ID      entry.ID
 	Typ     *schema.AttributeType
 	Options string
 	Many    bool
-	Unkeyed bool // it has values without keys
+	Unkeyed bool // the description has values without keys
 	List    []Keyed
 }
 
-// Keyed is one value as known from its column: its position and, unless it was cut, its
-// key.
+// Keyed is one value, as its column describes it: the position of the value and, unless
+// the column contains a cut key, the key.
 type Keyed struct {
-	Qualifier []byte // of its column, unique within the description
-	Key       []byte // nil if cut
+	Qualifier []byte // qualifier of the column, unique within the description
+	Key       []byte // nil if the key is cut
 	Position  master.Position
 }
 
@@ -74,8 +74,8 @@ func ValuesOf(id entry.ID, t *schema.AttributeType, row table.Row) *TypeValues {
 	return tv
 }
 
-// Is reports whether it is the value with a key. q is the column that the value would
-// have with a position.
+// Is reports whether k is the value with a key. q is the qualifier of the column that
+// such a value has if it has a position.
 func (k *Keyed) Is(key, q []byte) bool {
 	if k.Key != nil {
 		return bytes.Equal(k.Key, key)
@@ -91,7 +91,8 @@ func keyedOf(t *schema.AttributeType, cell *table.Cell, c tree.Column) Keyed {
 	return k
 }
 
-// Description returns the values under options, or an empty list.
+// Description returns the values with the given options. If there are none, it adds an
+// empty list and returns that list.
 func (tv *TypeValues) Description(options string) *DescribedValues {
 	for _, d := range tv.Described {
 		if d.Options == options {
@@ -113,7 +114,7 @@ func (tv *TypeValues) Present() bool {
 	return false
 }
 
-// Find returns the value with a key, or nil.
+// Find returns the value with a key, or nil if there is no such value.
 func (d *DescribedValues) Find(ctx context.Context, s *Snapshot, key []byte) (*Keyed, error) {
 	q := tree.Qualifier(d.Typ, d.Options, key)
 	for i := range d.List {
@@ -132,8 +133,8 @@ func (d *DescribedValues) Find(ctx context.Context, s *Snapshot, key []byte) (*K
 	return &Keyed{Qualifier: q, Key: key, Position: bytes.Clone(row.Cells[0].Value)}, nil
 }
 
-// FindAll returns the values with some keys, each in the place of its key, nil where there
-// is none. It reads once.
+// FindAll returns the value for each key, in the order of keys. The element is nil if
+// there is no such value. FindAll reads the store at most once.
 func (d *DescribedValues) FindAll(ctx context.Context, s *Snapshot, keys [][]byte) ([]*Keyed, error) {
 	found := make([]*Keyed, len(keys))
 	columns := make([]table.ColumnRange, len(keys))
@@ -161,8 +162,9 @@ func (d *DescribedValues) FindAll(ctx context.Context, s *Snapshot, keys [][]byt
 	return found, nil
 }
 
-// ManyColumns returns the ranges of a description's columns in master: of whole and of
-// cut keys. Columns of a longer option (";x-a" and ";x-ab") may be between them.
+// ManyColumns returns the ranges of a description's columns in the table master: the
+// range of whole keys and the range of cut keys. The columns of a description with more
+// options (";x-a" and ";x-ab") may be between these ranges.
 func (d *DescribedValues) ManyColumns() []table.ColumnRange {
 	return []table.ColumnRange{
 		table.ColumnPrefix(master.NormAttributes, tree.Plain(d.Typ, d.Options, tree.Whole)),
@@ -170,7 +172,7 @@ func (d *DescribedValues) ManyColumns() []table.ColumnRange {
 	}
 }
 
-// All reads the values of a description that has many.
+// All reads all values of a description, even if there are many.
 func (d *DescribedValues) All(ctx context.Context, s *Snapshot) ([]Keyed, error) {
 	if !d.Many {
 		return d.List, nil

@@ -15,12 +15,12 @@ import (
 
 // A DanglingValue is a value that names no entry.
 type DanglingValue struct {
-	ID      entry.ID // the entry that has it
+	ID      entry.ID // the entry that has the value
 	Options string
 	Value   []byte
 }
 
-// Dangling returns the values of an indexed attribute that name no entry, except the
+// Dangling returns the values of an indexed attribute that name no entry. It omits the
 // empty name and names with a unique identifier.
 func Dangling(ctx context.Context, s *state.Snapshot, x *catalog.Indexed) iter.Seq2[*DanglingValue, error] {
 	return func(yield func(*DanglingValue, error) bool) {
@@ -45,13 +45,13 @@ func Dangling(ctx context.Context, s *state.Snapshot, x *catalog.Indexed) iter.S
 type danglingFinder struct {
 	s     *state.Snapshot
 	x     *catalog.Indexed
-	row   []byte // the index row that names is about
-	names bool   // values of the row name an entry
+	row   []byte // the last index row that test examined
+	names bool   // the value of row names an entry
 	found []DanglingValue
-	known map[string]bool // keys of names of existing entries
+	known map[string]bool // keys of the names of existing entries
 }
 
-// maxKnown bounds the names kept in known.
+// maxKnown is the largest number of names in known.
 const maxKnown = 100_000
 
 // test sets found to the dangling values of a candidate.
@@ -92,8 +92,8 @@ func (f *danglingFinder) there(ctx context.Context, key []byte) (bool, error) {
 	return found, err
 }
 
-// read adds to found the values of an entry that have the key, or if it was cut begin
-// with it, and that name no entry.
+// read adds to found those values of an entry that have the key and name no entry. If the
+// key is cut, read considers all values whose key begins with it.
 func (f *danglingFinder) read(ctx context.Context, id entry.ID, key []byte, cut bool) error {
 	e, err := f.s.Some(ctx, id, []*schema.AttributeType{f.x.Typ})
 	if err != nil || e == nil {

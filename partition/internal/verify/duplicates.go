@@ -9,10 +9,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 )
 
-// Duplicates scans an index in its order and calls found for every entry of a scope
-// that has the same value as another one. It returns the number of such values.
+// Duplicates scans an index in its order. It calls found for every entry in a scope that
+// has the same value as another entry in the scope. It returns the number of such values.
 func Duplicates(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, base entry.ID, found func(a, b entry.ID) error) (n int, err error) {
-	var row []byte // of the current value
+	var row []byte // row of the current value
 	var first entry.ID
 	again := false
 	for c, err := range x.InOrder(ctx, s.Reader, false, nil) {
@@ -39,5 +39,5 @@ func Duplicates(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, base
 	return n, nil
 }
 
-// MaxDuplicates bounds the duplicates that are named.
+// MaxDuplicates is the largest number of duplicates that an error names.
 const MaxDuplicates = 10

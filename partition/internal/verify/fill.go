@@ -14,11 +14,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// ReindexOptions are the options of a Reindex or Rebuild.
+// ReindexOptions are the options of Reindex and Rebuild.
 type ReindexOptions struct {
-	// Again are attributes whose indexes are refilled even if they seem right.
+	// Again contains the attributes whose indexes are filled again even if nothing seems
+	// wrong with them.
 	Again []string
-	// Found, if set, is called with findings that prevent a Rebuild.
+	// Found, if set, is called with each finding that prevents a Rebuild.
 	Found func(*Finding) error
 	// Progress, if set, is called with the number of entries read so far.
 	Progress func(entries int)
@@ -34,7 +35,7 @@ func (o ReindexOptions) WithDefaults() ReindexOptions {
 	return o
 }
 
-// FillFrom adds the entries of a snapshot to indexes.
+// FillFrom adds the entries of a snapshot to the indexes of types.
 func FillFrom(ctx context.Context, s *state.Snapshot, to load.Filling, c *catalog.Catalog, types []*schema.AttributeType, o ReindexOptions) error {
 	f := &filler{s: s, w: load.NewLoadWriter(to), bulk: to, o: o}
 	for _, t := range types {
@@ -43,7 +44,7 @@ func FillFrom(ctx context.Context, s *state.Snapshot, to load.Filling, c *catalo
 	return f.run(ctx)
 }
 
-// A filler adds all entries to some indexes.
+// A filler adds all entries to certain indexes.
 type filler struct {
 	s *state.Snapshot
 
@@ -54,8 +55,8 @@ type filler struct {
 	entries int
 }
 
-// run reads the node of each entry and the values of the types. It reads wide entries
-// in pages.
+// run reads the node of each entry and the values of the indexed types. It reads wide
+// entries in pages.
 func (f *filler) run(ctx context.Context) error {
 	sel := table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes}, MaxCells: state.MaxColumns}
 	for _, x := range f.indexes {
@@ -87,14 +88,14 @@ func (f *filler) row(ctx context.Context, row table.Row, sel table.Select) error
 	var ok bool
 	if x.node, ok = master.DecodeNode(x.row); !ok {
 		if len(row.Cells) < state.MaxColumns {
-			return nil // not an entry; check reports it
+			return nil // it is not an entry; Verify reports it
 		}
 		return f.wide(ctx, x, sel)
 	}
 	return f.enter(ctx, x, x.row.Family(master.UpAttributes))
 }
 
-// wide adds an entry page by page.
+// wide adds a wide entry page by page.
 func (f *filler) wide(ctx context.Context, x *subject, sel table.Select) error {
 	head, err := f.s.Reader.Get(ctx, f.s.Keeper.Master, x.row.Key, table.Select{Families: []table.Family{master.TreeInfo}})
 	if err != nil {
@@ -122,7 +123,7 @@ func (f *filler) wide(ctx context.Context, x *subject, sel table.Select) error {
 	return nil
 }
 
-// enter writes the index cells of some values.
+// enter writes the index cells of certain values.
 func (f *filler) enter(ctx context.Context, x *subject, cells []table.Cell) error {
 	v := &verifier{p: f.s.Keeper, s: f.s}
 	x.values = x.values[:0]
@@ -139,12 +140,13 @@ func (f *filler) enter(ctx context.Context, x *subject, cells []table.Cell) erro
 
 func (f *filler) flush(ctx context.Context) error { return f.w.Flush(ctx, f.bulk) }
 
-// errFound returns the error for a rebuild that was not made.
+// errFound returns the error for a rebuild that the findings prevented.
 func errFound(n int) error {
 	return fmt.Errorf("%d findings keep the store from being rebuilt: nothing was changed; mend them with the version of ldapd that made the store", n)
 }
 
-// Complete puts filled indexes into service. They are complete since r.
+// Complete puts filled indexes into service. It records that they are complete since the
+// revision r.
 func Complete(ctx context.Context, p *catalog.Keeper, types []*schema.AttributeType, r table.Revision) error {
 	_, err := write.Reconfigure(ctx, p, write.By{}, func(tx *write.Tx) (*catalog.Header, error) {
 		h := *tx.Catalog.Header

@@ -18,11 +18,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// Rebuild rebuilds the tree and all indexes of a store from its master table: after
-// damage, or if its keys were made by another version of the normal forms
-// (ErrNormalizer). Nobody else may use the store. If it finds something impossible,
-// such as two entries with the same name, it changes nothing. If it is interrupted, it
-// can be run again.
+// Rebuild rebuilds the tree and all indexes of a store from the table master. It is run
+// after damage, or if another version of the normal forms made the keys (ErrNormalizer).
+// No other process may use the store. If Rebuild finds an impossible state, such as two
+// entries with the same name, it changes nothing. An interrupted Rebuild can be run
+// again.
 func Rebuild(ctx context.Context, s table.Store, o catalog.Options, ro ReindexOptions) (entries int, err error) {
 	h, err := catalog.ReadHeader(ctx, s)
 	if err != nil {
@@ -51,7 +51,7 @@ type rebuilder struct {
 }
 
 func (r *rebuilder) run(ctx context.Context) (int, error) {
-	if err := r.p.DB.Alone(ctx); err != nil { // all keys may change
+	if err := r.p.DB.Alone(ctx); err != nil { // because all keys may change
 		return 0, err
 	}
 	s := state.Newest(r.p)
@@ -59,7 +59,7 @@ func (r *rebuilder) run(ctx context.Context) (int, error) {
 	s.Cached = false
 	r.v = &verifier{p: r.p, s: s, above: map[entry.ID]bool{}}
 	r.v.o.Found = func(f *Finding) error { r.found++; return r.o.Found(f) }
-	// A first pass only checks, so that nothing is changed if the rebuild is
+	// The first pass only checks, so that nothing has been changed if the rebuild is
 	// impossible.
 	if err := r.each(ctx, r.Claim); err != nil {
 		return 0, err
@@ -120,8 +120,8 @@ func (r *rebuilder) clear(ctx context.Context) (*catalog.Catalog, []*schema.Attr
 	return c, types, err
 }
 
-// each calls f for every entry. It skips rows that are not entries; check reports
-// those.
+// each calls f for every entry. It skips rows that are not entries; Verify reports these
+// rows.
 func (r *rebuilder) each(ctx context.Context, f func(context.Context, *subject) error) error {
 	sel := table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes}}
 	for row, err := range r.v.s.Reader.Scan(ctx, r.p.Master, table.Range{}, sel) {
@@ -141,7 +141,8 @@ func (r *rebuilder) each(ctx context.Context, f func(context.Context, *subject) 
 	return nil
 }
 
-// rdn returns an entry's name under its parent by the present rules.
+// rdn returns an entry's RDN in the present normal form. For a naming context this is its
+// whole name.
 func (r *rebuilder) rdn(x *subject) (dn.Norm, error) {
 	name, err := dn.Parse(x.node.UpRDN)
 	if err != nil {
@@ -159,7 +160,8 @@ func (r *rebuilder) rdn(x *subject) (dn.Norm, error) {
 	return norms[0], nil
 }
 
-// Claim claims the entry's name, and reports a second entry with the same name.
+// Claim claims the entry's name. If another entry has the same name, Claim reports a
+// finding.
 func (r *rebuilder) Claim(ctx context.Context, x *subject) error {
 	for _, f := range []table.Family{master.UpAttributes, master.Secrets} {
 		cells := x.row.Family(f)
@@ -181,7 +183,7 @@ func (r *rebuilder) Claim(ctx context.Context, x *subject) error {
 	return r.v.found(ctx, FaultName, tree.Name, x.id, "it would have the same name as the entry %s (%s): rename one of them", entry.ID(had), r.v.name(ctx, entry.ID(had)))
 }
 
-// Write writes all rows anew.
+// Write writes all rows again.
 func (r *rebuilder) Write(ctx context.Context) error {
 	old := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, MaxCells: 1}
 	n := 0
@@ -203,9 +205,9 @@ func (r *rebuilder) Write(ctx context.Context) error {
 	return r.f.flush(ctx)
 }
 
-// entry writes an entry's rows: that of the tree, its index cells, and the normalised
-// parts in master. The deletion of the tree's rows, at the same revision, hides only
-// older cells.
+// entry writes an entry's row in the tree, its index cells, and the normalised parts of
+// its row in master. Write has deleted the rows of the tree at the same revision, and
+// that deletion hides only older cells.
 func (r *rebuilder) entry(ctx context.Context, x *subject) error {
 	rdn, err := r.rdn(x)
 	if err != nil {

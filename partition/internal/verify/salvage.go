@@ -17,10 +17,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// Salvage streams all readable entries of a damaged store, each before those below it.
-// It reports what cannot be read to lost: an entry by its name, as far as it is known,
-// or a range of rows. Entries whose parent is lost come last, below the parent's
-// entryUUID. It holds the names of all entries in memory.
+// Salvage streams all readable entries of a damaged store, each entry before the entries
+// below it. It passes everything unreadable to lost: either an entry, by as much of its
+// name as is known, or a range of rows. Salvage streams entries whose parent is lost
+// last, below the parent's entryUUID. It keeps the names of all entries in memory.
 func Salvage(ctx context.Context, s *state.Snapshot, lost func(what string, err error) error) iter.Seq2[*search.Result, error] {
 	return func(yield func(*search.Result, error) bool) {
 		w := &salvage{s: s, lost: lost, yield: yield, below: map[entry.ID][]*wreck{}, known: map[entry.ID]bool{catalog.Root: true}}
@@ -30,7 +30,7 @@ func Salvage(ctx context.Context, s *state.Snapshot, lost func(what string, err 
 	}
 }
 
-// errStop ends a salvage whose consumer wants no more.
+// errStop ends a salvage whose caller stops the iteration.
 var errStop = errors.New("stop")
 
 type salvage struct {
@@ -42,7 +42,7 @@ type salvage struct {
 	known map[entry.ID]bool     // entries with a readable row in master
 }
 
-// A wreck is an entry whose name, at least, can be read.
+// A wreck is an entry whose name can be read. Its other attributes may be lost.
 type wreck struct {
 	id, parent entry.ID
 	rdn        string
@@ -70,7 +70,7 @@ func (w *salvage) run(ctx context.Context) error {
 	return nil
 }
 
-// scan skips what cannot be read.
+// scan reads a table and skips the rows that cannot be read.
 func (w *salvage) scan(ctx context.Context, t table.Table, s table.Select) iter.Seq2[table.Row, error] {
 	return scanPast(ctx, w.s, t, s, func(r table.Range, err error) error {
 		return w.lost(gapText(t.Name(), r), err)
@@ -104,7 +104,7 @@ func (w *salvage) names(ctx context.Context) error {
 	return nil
 }
 
-// nameless reports entries that have only their row of the tree left.
+// nameless reports the entries of which only the row in the tree is left.
 func (w *salvage) nameless(ctx context.Context) error {
 	for row, err := range w.scan(ctx, w.s.Keeper.Tree, table.Select{Families: []table.Family{tree.TreeInfo}}) {
 		if err != nil {
@@ -123,7 +123,7 @@ func (w *salvage) nameless(ctx context.Context) error {
 	return nil
 }
 
-// orphaned returns the parents that are lost.
+// orphaned returns the ids of the parents that are lost.
 func (w *salvage) orphaned() (ids []entry.ID) {
 	for id := range w.below {
 		if !w.known[id] {
@@ -134,8 +134,8 @@ func (w *salvage) orphaned() (ids []entry.ID) {
 	return ids
 }
 
-// children yields all entries below an entry. It leaves out circles, which nothing
-// leads to.
+// children yields all entries below an entry. It omits entries that are below themselves,
+// because no path from the root leads to them.
 func (w *salvage) children(ctx context.Context, parent entry.ID, above string) error {
 	for _, x := range w.below[parent] {
 		name := x.rdn

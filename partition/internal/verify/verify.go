@@ -20,27 +20,27 @@ import (
 type Fault string
 
 const (
-	FaultEntry     Fault = "entry"     // a master row that is not a whole entry
-	FaultValue     Fault = "value"     // a value that the schema does not allow
-	FaultParent    Fault = "parent"    // the entry above is missing, or there is no naming context
+	FaultEntry     Fault = "entry"     // a row of master is not a whole entry
+	FaultValue     Fault = "value"     // a value is not allowed by the schema
+	FaultParent    Fault = "parent"    // no parent, or no naming context
 	FaultCircle    Fault = "circle"    // the entry is below itself
-	FaultName      Fault = "name"      // the entry's name and its normalised form or values disagree
+	FaultName      Fault = "name"      // a name and its normalised form or values disagree
 	FaultTree      Fault = "tree"      // a row of the tree is missing or belongs to no entry
-	FaultColumn    Fault = "column"    // a normalised column is missing, wrong, or without a value
+	FaultColumn    Fault = "column"    // a key's column is missing, wrong, or has no value
 	FaultIndex     Fault = "index"     // an index cell is missing, wrong, or without a value
 	FaultUnique    Fault = "unique"    // entries share a value that must be unique
-	FaultReference Fault = "reference" // a value that must name an entry and names none
-	FaultVoid      Fault = "void"      // cells that no commit wrote
+	FaultReference Fault = "reference" // a value must name an entry and names none
+	FaultVoid      Fault = "void"      // no commit wrote some cells
 	FaultMissing   Fault = "missing"   // a table is missing, or an index is not complete
-	FaultDamage    Fault = "damage"    // something that cannot be read
+	FaultDamage    Fault = "damage"    // something cannot be read
 )
 
 // A Finding is one fault of a store.
 type Finding struct {
 	Fault Fault
 	Table string
-	ID    entry.ID // zero: not about one entry
-	Name  string   // of the entry, as far as it is known
+	ID    entry.ID // zero: the finding concerns no single entry
+	Name  string   // name of the entry, as far as it is known
 	Text  string
 }
 
@@ -57,24 +57,24 @@ func (f *Finding) String() string {
 
 // VerifyOptions are the options of Verify.
 type VerifyOptions struct {
-	// Found is called with every finding. Its error ends the check.
+	// Found is called with every finding. If it returns an error, the check ends.
 	Found func(*Finding) error
 	// Progress, if set, is called with the number of entries checked so far.
 	Progress func(entries int)
 }
 
 // Verify compares the newest state of the tree and of every index with the entries in
-// master, in both directions, and looks for cells that no commit wrote. It streams:
-// memory is bounded except for one entry at a time. It returns the number of entries.
-// The error is one of reading, not a finding.
+// master, in both directions. It also looks for cells that no commit wrote. Verify
+// streams all rows: it keeps only one batch of entries in memory. It returns the number
+// of entries. An error is a failed read, not a finding.
 //
-// It computes the expected cells from master and looks each one up. If all are there
-// and their number is right, there are no others. Otherwise it looks up the cells one
-// by one in master.
+// Verify computes the expected cells from master and looks up each of them. If all
+// expected cells exist and the number of cells is right, there are no other cells.
+// Otherwise Verify looks up the entry of each cell in master.
 func Verify(ctx context.Context, p *catalog.Keeper, o VerifyOptions) (int, error) {
 	s := state.Newest(p)
 	defer s.Close()
-	s.Cached = false // to check the store, not the cache
+	s.Cached = false // check the store, not the cache
 	v := &verifier{p: p, s: s, o: o, above: map[entry.ID]bool{}}
 	err := v.run(ctx)
 	return v.entries, err
@@ -87,8 +87,8 @@ type verifier struct {
 	o       VerifyOptions
 	indexes []*indexCheck
 	entries int
-	rows    int  // expected number of rows of the tree
-	suspect bool // the tree has a finding
+	rows    int  // expected number of rows in the tree
+	suspect bool // the tree has a finding, so its rows must be examined
 	above   map[entry.ID]bool
 }
 
@@ -140,7 +140,7 @@ func (v *verifier) references(ctx context.Context) error {
 	return nil
 }
 
-// unique looks for values that are shared but must be unique.
+// unique looks for values that must be unique and are not.
 func (v *verifier) unique(ctx context.Context) error {
 	for _, x := range v.s.Catalog.Ordered {
 		for _, base := range x.Unique {
@@ -164,7 +164,7 @@ func (v *verifier) found(ctx context.Context, f Fault, tbl string, id entry.ID, 
 	return v.o.Found(x)
 }
 
-// name returns an entry's name, as far as the nodes above it can be read.
+// name returns an entry's name, or as much of it as can be read.
 func (v *verifier) name(ctx context.Context, id entry.ID) (name string) {
 	for range 100 {
 		node, err := v.node(ctx, id)
@@ -216,7 +216,7 @@ func (v *verifier) tables(ctx context.Context) error {
 	return nil
 }
 
-// verifyBatch is how many entries are checked at once.
+// verifyBatch is the number of entries that are checked at once.
 const verifyBatch = 128
 
 // master checks all entries.
@@ -254,7 +254,7 @@ func (v *verifier) master(ctx context.Context) error {
 	return v.compareAll(ctx, batch)
 }
 
-// compareAll looks up what must exist for some entries.
+// compareAll looks up the rows and cells that must exist for a batch of entries.
 func (v *verifier) compareAll(ctx context.Context, batch []*subject) error {
 	if err := v.singly(ctx, tree.Name, batch, v.treeRows); err != nil {
 		return err
@@ -291,11 +291,11 @@ func (v *verifier) treeRows(ctx context.Context, batch []*subject) error {
 	return nil
 }
 
-// maxAbove bounds the entries that are remembered as connected to the root.
+// maxAbove is the largest number of entries that are remembered as connected to the root.
 const maxAbove = 1 << 20
 
-// reaches checks that an entry's ancestors lead to the root. It remembers them, and
-// reports only the entry at which the path ends.
+// reaches checks that an entry's ancestors lead to the root. It remembers the ancestors
+// of good paths. For a path that ends it reports only the entry whose parent is missing.
 func (v *verifier) reaches(ctx context.Context, id entry.ID, parent entry.ID) error {
 	if len(v.above) > maxAbove {
 		clear(v.above)
@@ -313,7 +313,7 @@ func (v *verifier) reaches(ctx context.Context, id entry.ID, parent entry.ID) er
 		}
 		if path[at] {
 			if at != id {
-				return nil // it is below a circle, which is reported itself
+				return nil // it is below a circle, which is reported separately
 			}
 			return v.found(ctx, FaultCircle, master.Name, id, "the entry is below itself: nothing reaches it")
 		}
@@ -337,8 +337,8 @@ func (v *verifier) reaches(ctx context.Context, id entry.ID, parent entry.ID) er
 	return nil
 }
 
-// tree counts the rows of the tree. If they are not as expected, it looks for rows that
-// belong to no entry.
+// tree counts the rows of the tree. If the number is wrong or the tree has a finding, it
+// looks for rows that belong to no entry.
 func (v *verifier) tree(ctx context.Context) error {
 	sel := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, MaxCells: 1}
 	n := 0
@@ -381,7 +381,7 @@ func (v *verifier) strayRow(ctx context.Context, row table.Row) error {
 	return nil
 }
 
-// void looks for cells of revisions that are not visible.
+// void looks for cells whose revisions are not commits.
 func (v *verifier) void(ctx context.Context) error {
 	tables := []table.Table{v.p.Master, v.p.Tree}
 	families := [][]table.Family{
@@ -402,7 +402,8 @@ func (v *verifier) void(ctx context.Context) error {
 	return nil
 }
 
-// voidIn examines one family, reading the newest cells without a view.
+// voidIn examines one family. It reads the newest cells directly from the table, not
+// through a snapshot.
 func (v *verifier) voidIn(ctx context.Context, t table.Table, f table.Family) error {
 	log := journal.New(v.p.Store)
 	told := map[table.Revision]bool{}
@@ -419,7 +420,8 @@ func (v *verifier) voidIn(ctx context.Context, t table.Table, f table.Family) er
 		if err := v.unlessDamaged(ctx, journal.Table, err); err != nil {
 			return err
 		}
-		// Cells of a commit newer than the snapshot, or still under way, are not void.
+		// Cells of a commit that is newer than the snapshot or still pending are not
+		// void.
 		if r > v.s.At.Max() && (rec.State == journal.Committed || rec.State == journal.Pending) {
 			continue
 		}
@@ -430,13 +432,13 @@ func (v *verifier) voidIn(ctx context.Context, t table.Table, f table.Family) er
 	return nil
 }
 
-// located is a cell and the key of its row.
+// located is a cell with the key of its row.
 type located struct {
 	row  []byte
 	cell *table.Cell
 }
 
-// cellsPage is how many cells of a row are held at once.
+// cellsPage is the number of cells of a row that are kept in memory at once.
 const cellsPage = 1000
 
 // allCells streams the newest cells of a family. It reads wide rows in pages.
@@ -447,7 +449,8 @@ func allCells(ctx context.Context, t table.Table, f table.Family) iter.Seq2[loca
 	return pages(t.Scan(ctx, table.Range{}, table.Select{Families: []table.Family{f}, MaxCells: cellsPage}), read)
 }
 
-// pages yields the cells of rows, and reads on in those that came with a full page.
+// pages yields the cells of rows. If a row has a full page of cells, pages reads the next
+// pages of the row.
 func pages(rows iter.Seq2[table.Row, error], read func(row, from []byte) (table.Row, error)) iter.Seq2[located, error] {
 	return func(yield func(located, error) bool) {
 		for row, err := range rows {

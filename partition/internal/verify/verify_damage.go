@@ -9,10 +9,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// If a part of a damaged store cannot be read, that is a finding, and the check
-// continues behind it.
+// If a part of a damaged store cannot be read, the verifier reports a finding and
+// continues behind that part.
 
-// scan skips what cannot be read.
+// scan reads a table. It reports the ranges of rows that cannot be read and skips them.
 func (v *verifier) scan(ctx context.Context, t table.Table, s table.Select) iter.Seq2[table.Row, error] {
 	return scanPast(ctx, v.s, t, s, func(r table.Range, err error) error {
 		v.suspect = true
@@ -20,7 +20,8 @@ func (v *verifier) scan(ctx context.Context, t table.Table, s table.Select) iter
 	})
 }
 
-// unlessDamaged turns an error that damage caused into a finding.
+// unlessDamaged reports an error that damage caused as a finding. It returns any other
+// error.
 func (v *verifier) unlessDamaged(ctx context.Context, tbl string, err error) error {
 	if !errors.Is(err, table.ErrCorrupt) {
 		return err
@@ -28,8 +29,8 @@ func (v *verifier) unlessDamaged(ctx context.Context, tbl string, err error) err
 	return v.found(ctx, FaultDamage, tbl, catalog.Root, "its check is not complete: %v", err)
 }
 
-// singly calls look for a batch of entries, or for one after another if the batch meets
-// damage.
+// singly calls look for a batch of entries. If the batch meets damage, singly calls look
+// again for each entry alone.
 func (v *verifier) singly(ctx context.Context, tbl string, batch []*subject, look func(context.Context, []*subject) error) error {
 	err := look(ctx, batch)
 	if !errors.Is(err, table.ErrCorrupt) {

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// A subject is an entry under check: its master row, and what is derived from it.
+// A subject is an entry that is being checked: its row in master, and the data derived
+// from it.
 type subject struct {
 	id     entry.ID
 	row    table.Row
@@ -24,16 +25,17 @@ type subject struct {
 	values []derived
 }
 
-// derived is one value of an entry, with the key and the cells derived from it.
+// derived is one value of an entry, with the key and the cells that are derived from the
+// value.
 type derived struct {
 	typ     *schema.AttributeType
 	options string
 	key     []byte
-	column  table.Cell // in the tree
-	many    table.Cell // in master, if the description has many values
+	column  table.Cell // expected column in the tree
+	many    table.Cell // expected column in master, if the description has many values
 }
 
-// subject decodes a master row. It returns nil if the row cannot be checked any
+// subject decodes a row of master. It returns nil if the row cannot be checked any
 // further.
 func (v *verifier) subject(ctx context.Context, row table.Row) (*subject, error) {
 	x := &subject{row: row}
@@ -94,7 +96,7 @@ func (v *verifier) value(ctx context.Context, x *subject, c *table.Cell) error {
 	return nil
 }
 
-// place checks the entry's name and that its ancestors lead to the root.
+// place checks the entry's name, and that its ancestors lead to the root.
 func (v *verifier) place(ctx context.Context, x *subject) error {
 	name, err := dn.Parse(x.node.UpRDN)
 	if err != nil || len(name) == 0 {
@@ -140,7 +142,7 @@ func (x *subject) hasValue(k *catalog.Types, a dn.AVA) bool {
 	})
 }
 
-// treeRow checks an entry's row of the tree.
+// treeRow checks an entry's row in the tree.
 func (v *verifier) treeRow(ctx context.Context, x *subject, row table.Row) error {
 	id, ok := tree.ID(row)
 	v.rows++
@@ -176,7 +178,7 @@ func (v *verifier) treeRow(ctx context.Context, x *subject, row table.Row) error
 	return v.columns(ctx, x, master.Name, inMaster, x.row.Family(master.NormAttributes))
 }
 
-// columns compares normalised columns with the expected ones.
+// columns compares the columns that contain keys with the expected columns.
 func (v *verifier) columns(ctx context.Context, x *subject, tbl string, want map[string][]byte, have []table.Cell) error {
 	for i := range have {
 		q := have[i].Qualifier
@@ -201,21 +203,21 @@ func (v *verifier) columns(ctx context.Context, x *subject, tbl string, want map
 	return nil
 }
 
-// An indexCheck is an index under check.
+// An indexCheck is an index that is being checked.
 type indexCheck struct {
 	*catalog.Indexed
 	cells   int  // number of expected cells
-	suspect bool // it has a finding
+	suspect bool // the index has a finding
 }
 
-// expected is an index cell that an entry should have.
+// expected is an index cell that an entry must have.
 type expected struct {
 	x    *subject
 	row  []byte
 	cell table.Cell
 }
 
-// mutations returns the index cells that an entry must have, each once.
+// mutations returns the index cells that an entry must have, each cell once.
 func (c *indexCheck) mutations(x *subject) (es []expected) {
 	present := false
 	seen := map[string]bool{}
@@ -237,11 +239,11 @@ func (c *indexCheck) mutations(x *subject) (es []expected) {
 	return es
 }
 
-// fewCells is how many columns of an index row are read in the hope of finding the
-// expected one.
+// fewCells is the number of columns of an index row that are read first. The expected
+// column is probably among them.
 const fewCells = 32
 
-// indexCells looks up the index cells of some entries.
+// indexCells looks up the index cells of a batch of entries.
 func (v *verifier) indexCells(ctx context.Context, c *indexCheck, batch []*subject) error {
 	var es []expected
 	for _, x := range batch {
@@ -286,8 +288,8 @@ func (v *verifier) indexCell(ctx context.Context, c *indexCheck, e *expected, ro
 	return nil
 }
 
-// index counts the cells of an index. If they are not as expected, it looks for cells
-// that belong to no value.
+// index counts the cells of an index. If the number is wrong or the index has a finding,
+// it looks for cells that belong to no value.
 func (v *verifier) index(ctx context.Context, c *indexCheck) error {
 	n := 0
 	for _, err := range v.indexed(ctx, c) {
@@ -320,8 +322,8 @@ func (v *verifier) indexed(ctx context.Context, c *indexCheck) func(func(located
 	})
 }
 
-// stray reports an index cell that belongs to no value. It returns the entry that it
-// has read, since the next cell may belong to the same one.
+// stray reports an index cell that belongs to no value. It returns the entry that it has
+// read, because the next cell may belong to the same entry.
 func (v *verifier) stray(ctx context.Context, c *indexCheck, at located, last *subject) (*subject, error) {
 	var id entry.ID
 	from := at.row
@@ -351,8 +353,8 @@ func (v *verifier) stray(ctx context.Context, c *indexCheck, at located, last *s
 	return last, v.found(ctx, FaultIndex, c.Table().Name(), id, "the row %q has the entry, which has no such value", at.row)
 }
 
-// quietly derives values without reporting their faults, which have been reported
-// already.
+// quietly derives values without reporting their faults, because these have already been
+// reported.
 func (v *verifier) quietly(ctx context.Context, x *subject, cells []table.Cell) error {
 	q := *v
 	q.o.Found = func(*Finding) error { return nil }

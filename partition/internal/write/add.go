@@ -19,9 +19,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Add adds an entry. Attributes are as the client sent them. If keep is set, values of
-// NO-USER-MODIFICATION attributes (entryUUID, timestamps, names) are kept as given, as
-// for an import; otherwise they are refused.
+// Add adds an entry with the attributes that the client sent. If keep is set, as for an
+// import, the entry keeps the given values of NO-USER-MODIFICATION attributes (entryUUID,
+// timestamps, names). Otherwise Add refuses such values.
 func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute, keep bool) (entry.ID, error) {
 	g := givenNone
 	switch {
@@ -72,7 +72,7 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	return e.ID, tx.checkNew(ctx)
 }
 
-// NotAlias returns an error if parent is an alias, since an alias is always a leaf (RFC
+// NotAlias returns an error if parent is an alias, because an alias must be a leaf (RFC
 // 4512, 2.6).
 func NotAlias(ctx context.Context, s *state.Snapshot, parent entry.ID) error {
 	alias := s.Catalog.Schema.Class("alias")
@@ -91,7 +91,7 @@ func NotAlias(ctx context.Context, s *state.Snapshot, parent entry.ID) error {
 
 var ErrBelowAlias = catalog.Errorf(catalog.BelowAlias, "the entry above is an alias: nothing can stand below it")
 
-// unused returns an error if an entry already has the id.
+// unused returns an error if an entry with the id exists.
 func (tx *Tx) unused(ctx context.Context, id entry.ID) error {
 	n, err := tx.Node(ctx, id)
 	if err == nil && n != nil {
@@ -100,7 +100,7 @@ func (tx *Tx) unused(ctx context.Context, id entry.ID) error {
 	return err
 }
 
-// markAdd marks a new name under a parent.
+// markAdd marks the rows of a new entry, and its parent.
 func (tx *Tx) markAdd(parent, id entry.ID, rdn dn.Norm) {
 	tx.Txn.Mark(tx.Keeper.Tree, tree.Key(parent, rdn), txn.Mark{Kind: txn.MarkExclusive})
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkExclusive})
@@ -111,7 +111,7 @@ func (tx *Tx) markAdd(parent, id entry.ID, rdn dn.Norm) {
 
 // A NewEntry is an entry that passed the schema checks and is ready to be written.
 type NewEntry struct {
-	ID         entry.ID // zero: not given
+	ID         entry.ID // zero: the client sent no id
 	Name       dn.DN
 	upRDN      string
 	Classes    *catalog.Classes
@@ -125,10 +125,10 @@ type NewAttribute struct {
 	Keys    [][]byte // nil for types without keys
 }
 
-// Value returns the value that has the key with an ordinal.
+// Value returns the i-th value. Its key is Keys[i].
 func (a *NewAttribute) Value(i int) []byte { return a.values[i] }
 
-// Prepare checks an entry to be added, without the store.
+// Prepare checks an entry to be added without reading the store.
 func Prepare(k *catalog.Types, name dn.DN, attributes []op.PartialAttribute, g given) (*NewEntry, error) {
 	if len(name) == 0 {
 		return nil, catalog.Errorf(catalog.EntryExists, "the root DSE is not an entry that can be added")
@@ -156,7 +156,7 @@ func Prepare(k *catalog.Types, name dn.DN, attributes []op.PartialAttribute, g g
 }
 
 // typesOf returns the types of the entry's attributes. If all is set, it adds the types
-// of its name and of attributes whose values were refused.
+// in the entry's RDN and the types of the attributes whose values were refused.
 func typesOf(k *catalog.Types, e *NewEntry, attributes []op.PartialAttribute, all bool) []*schema.AttributeType {
 	has := make([]*schema.AttributeType, len(e.Attributes))
 	for i := range e.Attributes {
@@ -178,7 +178,7 @@ func typesOf(k *catalog.Types, e *NewEntry, attributes []op.PartialAttribute, al
 	return has
 }
 
-// take adds a client's attribute to the entry.
+// take adds an attribute that the client sent to the entry.
 func take(k *catalog.Types, e *NewEntry, a *op.PartialAttribute, g given) error {
 	t, options, err := k.Storable(a.Description)
 	if err != nil {
@@ -199,7 +199,7 @@ func take(k *catalog.Types, e *NewEntry, a *op.PartialAttribute, g given) error 
 	return e.add(t, options, a.Values)
 }
 
-// takeComputed parses entryUUID and ignores other computed attributes.
+// takeComputed parses entryUUID and ignores all other computed attributes.
 func takeComputed(k *catalog.Types, e *NewEntry, t *schema.AttributeType, a *op.PartialAttribute) error {
 	if t != k.EntryUUID {
 		return nil
@@ -215,7 +215,7 @@ func takeComputed(k *catalog.Types, e *NewEntry, t *schema.AttributeType, a *op.
 	return nil
 }
 
-// add appends values, and returns an error if two are equal.
+// add appends values. It returns an error if two values are equal.
 func (e *NewEntry) add(t *schema.AttributeType, options string, values [][]byte) error {
 	a := e.find(t, options)
 	if a == nil {
@@ -249,7 +249,8 @@ func (e *NewEntry) add(t *schema.AttributeType, options string, values [][]byte)
 	return wrong.Err()
 }
 
-// distinct finds equal values: by comparison if they are few, otherwise with a map.
+// distinct finds equal values. It compares few values with each other, and uses a map for
+// many values.
 type distinct struct {
 	few  [][]byte
 	many map[string]struct{}
@@ -271,7 +272,7 @@ func (a *NewAttribute) seen(n int) *distinct {
 	return d
 }
 
-// add adds v and reports whether it was there already.
+// add adds v and reports whether an equal value was added before.
 func (d *distinct) add(v []byte) bool {
 	if d.many != nil {
 		_, again := d.many[string(v)]
@@ -334,8 +335,8 @@ func (e *NewEntry) replace(t *schema.AttributeType, v []byte) error {
 	return e.add(t, "", [][]byte{v})
 }
 
-// nameValues adds the values of the entry's RDN (RFC 4511, 4.7: the client need not
-// send them).
+// nameValues adds the values of the entry's RDN, because a client need not send them (RFC
+// 4511, 4.7).
 func nameValues(k *catalog.Types, e *NewEntry, rdn dn.RDN) error {
 	for _, ava := range rdn {
 		t, key, err := namingKey(k, ava)
@@ -353,7 +354,8 @@ func nameValues(k *catalog.Types, e *NewEntry, rdn dn.RDN) error {
 	return nil
 }
 
-// NamingType returns a type that may be used in an RDN.
+// NamingType returns the type with a name. It returns an error if the type cannot be used
+// in an RDN.
 func NamingType(k *catalog.Types, name string) (*schema.AttributeType, error) {
 	t := k.Schema.Attribute(name)
 	switch {
@@ -365,7 +367,7 @@ func NamingType(k *catalog.Types, name string) (*schema.AttributeType, error) {
 	return t, nil
 }
 
-// knowsTypes checks that the schema has all types of a name.
+// knowsTypes checks that the schema defines all types in a name.
 func knowsTypes(k *catalog.Types, name dn.DN) error {
 	for _, rdn := range name {
 		for _, ava := range rdn {
@@ -377,8 +379,8 @@ func knowsTypes(k *catalog.Types, name dn.DN) error {
 	return nil
 }
 
-// namingKey returns the type and key of a part of an RDN. A value with wrong syntax
-// makes the name invalid (RFC 4511, 4.1.2).
+// namingKey returns the type and the key of one value of an RDN. It returns InvalidName
+// for a value with wrong syntax (RFC 4511, 4.1.2).
 func namingKey(k *catalog.Types, ava dn.AVA) (*schema.AttributeType, []byte, error) {
 	t, err := NamingType(k, ava.Type)
 	if err != nil {
@@ -397,7 +399,7 @@ func computed(k *catalog.Types, t *schema.AttributeType) bool {
 		t == k.GoverningStructureRule || t == k.AccessRule
 }
 
-// StampsOf returns the operational attributes of an entry that is created by someone
+// StampsOf returns the operational attributes of an entry that by creates at the time
 // now.
 func StampsOf(t *catalog.Types, by string, now, csn []byte) []NewAttribute {
 	name := []byte(by)
@@ -408,14 +410,14 @@ func StampsOf(t *catalog.Types, by string, now, csn []byte) []NewAttribute {
 	} {
 		key, err := catalog.KeyOf(s.typ, s.value)
 		if err != nil {
-			continue // the requester's name is not a DN
+			continue // the creator's name is not a DN
 		}
 		as = append(as, NewAttribute{s.typ, "", [][]byte{s.value}, [][]byte{key}})
 	}
 	return as
 }
 
-// Stamp sets those operational attributes that the entry does not bring.
+// Stamp adds those of the operational attributes that the entry does not have yet.
 func (e *NewEntry) Stamp(as []NewAttribute) {
 	for _, a := range as {
 		if !e.has(a.Typ) {
@@ -424,7 +426,7 @@ func (e *NewEntry) Stamp(as []NewAttribute) {
 	}
 }
 
-// StampNew stamps an entry that a transaction creates.
+// StampNew adds the operational attributes to an entry that a transaction creates.
 func (tx *Tx) StampNew(e *NewEntry) {
 	own := !e.has(tx.Catalog.Types.EntryCSN)
 	e.Stamp(StampsOf(tx.Catalog.Types, tx.by, schema.AppendTime(nil, tx.now()), Csn(tx.Txn.Stamp())))
@@ -453,7 +455,7 @@ func (e *NewEntry) Write(p *catalog.Keeper, c *catalog.Catalog, w writer, parent
 	ch.flush()
 }
 
-// described yields the descriptions of the attributes in the order they were given.
+// described yields the descriptions of the attributes in the order of the request.
 func (e *NewEntry) described(yield func(*schema.AttributeType, string) bool) {
 	for i := range e.Attributes {
 		if !yield(e.Attributes[i].Typ, e.Attributes[i].options) {

@@ -11,27 +11,27 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// A writer receives mutations: it is a transaction or a load.
+// A writer receives mutations. It is a transaction or a load.
 type writer interface {
 	Write(t table.Table, ms ...table.Mutation)
-	// Position returns a new position, larger than earlier ones.
+	// Position returns a new position, which is greater than all earlier positions.
 	Position() master.Position
-	// Stale names a cached value that the change invalidates.
+	// Stale names a cached value that the change makes invalid.
 	Stale(value uint64)
-	// Claim claims a value that must be unique for an entry.
+	// Claim records a unique value that the entry with an id now has.
 	Claim(x *catalog.Indexed, key []byte, id, parent entry.ID)
-	// Refer takes a new value that names an entry.
+	// Refer records a new value that names an entry.
 	Refer(x *catalog.Indexed, key, value []byte)
 }
 
-// A change gathers what an operation does to one entry: its rows of master and tree,
-// written as one mutation each, and its index rows.
+// A change collects the mutations of one entry by one operation. It writes the entry's
+// rows in master and tree as one mutation each. It writes index rows at once.
 type change struct {
 	p       *catalog.Keeper
 	catalog *catalog.Catalog
 	w       writer
 	id      entry.ID
-	parent  entry.ID // as in index cells
+	parent  entry.ID // parent's id for index cells
 	master  table.Mutation
 	tree    table.Mutation
 }
@@ -44,12 +44,12 @@ func newChange(p *catalog.Keeper, c *catalog.Catalog, w writer, id, parent entry
 	}
 }
 
-// lastOfEach keeps the last of several cells for one column.
+// lastOfEach removes cells for a column that has a later cell.
 func (c *change) lastOfEach() {
 	c.master.Cells, c.tree.Cells = table.LastOfEach(c.master.Cells), table.LastOfEach(c.tree.Cells)
 }
 
-// flush writes the rows of master and tree.
+// flush writes the rows in master and tree.
 func (c *change) flush() {
 	if len(c.master.Cells) > 0 || c.master.DeleteRow {
 		c.w.Write(c.p.Master, c.master)
@@ -66,8 +66,8 @@ func (c *change) Position(t *schema.AttributeType) master.Position {
 	return c.w.Position()
 }
 
-// put writes one value: its column in master and its key. The key goes to the tree or,
-// if the description has many values, to master.
+// put writes one value: its column in master and its key. The key is written to the tree,
+// or to master if the description has many values.
 func (c *change) put(t *schema.AttributeType, options string, v, key []byte, many bool) {
 	p := c.Position(t)
 	c.master.Cells = append(c.master.Cells, master.Value(t, options, p, v))
@@ -80,13 +80,14 @@ func (c *change) put(t *schema.AttributeType, options string, v, key []byte, man
 	}
 }
 
-// ManyColumn returns the column of a value of a description with many values.
+// ManyColumn returns the column in master for the key of a value whose description has
+// many values.
 func ManyColumn(t *schema.AttributeType, options string, key []byte, p master.Position) table.Cell {
 	return table.Cell{Family: master.NormAttributes, Qualifier: tree.Qualifier(t, options, key), Value: p}
 }
 
-// remove removes one value, given its column. For values without keys the caller must
-// update the tree, depending on whether others stay.
+// remove removes one value, which k identifies. If the type has no keys, the caller must
+// update the tree, because that depends on whether other values remain.
 func (c *change) remove(t *schema.AttributeType, options string, k *state.Keyed, many bool) {
 	c.master.Cells = append(c.master.Cells, master.Gone(t, options, k.Position))
 	if t.Equality == nil || t.Secret() {
@@ -101,7 +102,7 @@ func (c *change) remove(t *schema.AttributeType, options string, k *state.Keyed,
 	c.tree.Cells = append(c.tree.Cells, cell)
 }
 
-// note writes or removes a column of the tree without a key: Many or Unkeyed.
+// note writes or removes one of the tree's columns without a key: Many or Unkeyed.
 func (c *change) note(t *schema.AttributeType, options string, kind byte, gone bool) {
 	cell := table.Cell{Family: tree.NormAttributes, Qualifier: tree.Plain(t, options, kind), Tombstone: gone}
 	if !gone {
@@ -119,7 +120,7 @@ func (c *change) enter(x *catalog.Indexed, key []byte, gone bool) {
 	}
 }
 
-// enterNew enters a value that the entry did not have.
+// enterNew writes the index cell of a value that the entry did not have before.
 func (c *change) enterNew(x *catalog.Indexed, key, value []byte) {
 	c.enter(x, key, false)
 	if x.Reference != nil {
@@ -127,7 +128,8 @@ func (c *change) enterNew(x *catalog.Indexed, key, value []byte) {
 	}
 }
 
-// presence writes or removes the index cell that records that the entry has a value.
+// presence writes or removes the index cell that records that the entry has a value of
+// the type.
 func (c *change) presence(x *catalog.Indexed, gone bool) {
 	c.w.Write(x.Table(), x.Presence(c.id, c.parent, gone))
 }

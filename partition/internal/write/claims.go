@@ -21,19 +21,20 @@ type Claim struct {
 	ID, parent entry.ID
 }
 
-// UniqueTable is the table of marks of unique values. A row is the scope's id + OID +
-// 00 + the value's key in index form. The row of the scope's id alone is the scope's
-// border.
+// UniqueTable is the table of the marks of unique values. The row of a value consists of
+// the scope's id, the OID, 00 and the value's key in the form of an index. The row that
+// consists of the scope's id alone is the border of the scope.
 const UniqueTable = "unique"
 
 var UniqueSpec = table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: table.MarkFamily}}}
 
-// Claim records a value that no other entry may have.
+// Claim records a value of an entry. No other entry may have this value.
 func (tx *Tx) Claim(x *catalog.Indexed, key []byte, id, parent entry.ID) {
 	tx.claims = append(tx.claims, Claim{x, key, id, parent})
 }
 
-// checkNew checks the values that an operation gave an entry against other entries.
+// checkNew compares the values that an operation has added to an entry with other
+// entries.
 func (tx *Tx) checkNew(ctx context.Context) error {
 	if err := tx.checkClaims(ctx); err != nil {
 		return err
@@ -41,8 +42,8 @@ func (tx *Tx) checkNew(ctx context.Context) error {
 	return tx.checkNamed(ctx)
 }
 
-// checkClaims returns an error if another entry has a value that an operation has
-// claimed, and marks the claimed values.
+// checkClaims marks the values that an operation has claimed. It returns an error if
+// another entry has one of these values.
 func (tx *Tx) checkClaims(ctx context.Context) error {
 	claims := tx.claims
 	tx.claims = nil
@@ -65,7 +66,7 @@ func (tx *Tx) checkClaim(ctx context.Context, c *Claim, base entry.ID) error {
 		return err
 	}
 	unique := tx.Keeper.DB.Table(UniqueTable)
-	if !in { // a concurrent move may bring its subtree into the scope
+	if !in { // a concurrent move may move the subtree into the scope
 		tx.Txn.Mark(unique, base[:], txn.Mark{Kind: txn.MarkChild})
 		return nil
 	}
@@ -76,8 +77,8 @@ func (tx *Tx) checkClaim(ctx context.Context, c *Claim, base entry.ID) error {
 	return nil
 }
 
-// Free returns an error if another entry of the scope has a value. It names no entry:
-// the client may not be allowed to see it.
+// Free returns an error if another entry in the scope has the claimed value. The error
+// does not name that entry, because the client may not be allowed to see it.
 func Free(ctx context.Context, s *state.Snapshot, c *Claim, base entry.ID) error {
 	for o, err := range c.X.Equal(ctx, s.Reader, c.Key, nil) {
 		if err != nil {
@@ -106,13 +107,13 @@ func UniqueRow(base entry.ID, t *schema.AttributeType, key []byte) []byte {
 	return index.AppendKey(row, key)
 }
 
-// maxClaims bounds the entries that a move may bring into the scope of a unique
+// maxClaims bounds the number of entries that a move may move into the scope of a unique
 // attribute.
 const maxClaims = 5000
 
-// claimBelow claims the values of all entries below one that moves into a scope from
-// outside. Writers outside mark the scope's border, so none of them can add an entry
-// that the move does not see.
+// claimBelow claims the values of all entries below an entry that moves into a scope from
+// outside. A transaction that adds a unique value outside the scope marks the scope's
+// border. So it cannot add an entry that the move does not see.
 func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
 	var entered []*catalog.Indexed
 	for _, x := range tx.Catalog.Ordered {
@@ -149,7 +150,8 @@ func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
 	return nil
 }
 
-// isEntered reports whether a move from one parent to another enters a scope.
+// isEntered reports whether a move from one parent to another moves the entry into a
+// scope.
 func isEntered(ctx context.Context, s *state.Snapshot, base, from, to entry.ID) (bool, error) {
 	after, err := s.Below(ctx, to, base)
 	if err != nil || !after {
@@ -159,7 +161,7 @@ func isEntered(ctx context.Context, s *state.Snapshot, base, from, to entry.ID) 
 	return err == nil && !before, err
 }
 
-// claimEntry claims the values of an entry that does not change itself.
+// claimEntry claims the values of an entry that does not itself change.
 func (tx *Tx) claimEntry(ctx context.Context, entered []*catalog.Indexed, d *victim) error {
 	c := newChange(tx.Keeper, tx.Catalog, tx, d.id, tree.Parent(d.row.Key), "")
 	return tx.eachIndexed(ctx, c, d.row, func(x *catalog.Indexed, keys [][]byte) {

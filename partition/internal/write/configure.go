@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Reconfigure changes the settings in a transaction to those that change returns. It
-// may call change more than once.
+// Reconfigure replaces the settings in a transaction by the settings that change returns.
+// It may call change more than once.
 func Reconfigure(ctx context.Context, p *catalog.Keeper, by By, change func(*Tx) (*catalog.Header, error)) (table.Revision, error) {
 	return UpdateLocked(ctx, p, by, func(tx *Tx) error {
 		h, err := change(tx)
@@ -47,8 +47,8 @@ func (tx *Tx) SetAccess(rules []catalog.AccessRule) error {
 	return nil
 }
 
-// Install puts the settings of a catalog into force, which must be derived from the
-// present ones.
+// Install replaces the settings in force by the settings of a catalog. The catalog must
+// be derived from the catalog in force.
 func Install(ctx context.Context, p *catalog.Keeper, by By, c *catalog.Catalog) (table.Revision, error) {
 	return Reconfigure(ctx, p, by, func(tx *Tx) (*catalog.Header, error) {
 		if tx.Catalog.Header.Since != c.Header.Since {
@@ -58,8 +58,8 @@ func Install(ctx context.Context, p *catalog.Keeper, by By, c *catalog.Catalog) 
 	})
 }
 
-// MarkShared serializes changes of what all servers share.
+// MarkShared serializes changes of the shared configuration.
 func (tx *Tx) MarkShared() {
 	tx.Txn.Mark(tx.Keeper.SettingsTable, catalog.SettingsRow, txn.Mark{Kind: txn.MarkExclusive})
-	tx.Txn.Touch(catalog.SubschemaID) // every snapshot checks it
+	tx.Txn.Touch(catalog.SubschemaID) // every snapshot checks whether this id was touched
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Delete removes a leaf.
+// Delete removes an entry that has no entries below it.
 func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
@@ -43,7 +43,7 @@ func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
 	return nil
 }
 
-// selectDoomed selects the parts of a tree row that remove needs.
+// selectDoomed selects the parts of a tree row that the method remove reads.
 func selectDoomed(c *catalog.Catalog) table.Select {
 	columns := []table.ColumnRange{tree.Columns(c.ObjectClass)}
 	for _, x := range c.Ordered {
@@ -54,10 +54,11 @@ func selectDoomed(c *catalog.Catalog) table.Select {
 	return table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, Columns: columns}
 }
 
-// remove removes an entry without entries below it, given its row of the tree.
+// remove removes an entry that has no entries below it. row is the entry's row in the
+// tree.
 func (tx *Tx) remove(ctx context.Context, id entry.ID, row table.Row) error {
 	c := newChange(tx.Keeper, tx.Catalog, tx, id, tree.Parent(row.Key), "")
-	c.tree.Row = row.Key // the row has a long RDN in cut form only
+	c.tree.Row = row.Key // the row contains a long RDN in its cut form only
 	if err := tx.unindex(ctx, c, row); err != nil {
 		return err
 	}
@@ -80,7 +81,8 @@ func isOf(k *catalog.Types, row table.Row, class *schema.ObjectClass) bool {
 	return err == nil && row.Find(tree.NormAttributes, tree.Qualifier(k.ObjectClass, "", key)) != nil
 }
 
-// existing returns the place of a name whose entry must exist and be changeable.
+// existing returns the place of a name. It returns an error if the entry does not exist
+// or cannot be changed.
 func (tx *Tx) existing(ctx context.Context, name dn.DN) (state.Place, error) {
 	pl, err := tx.Locate(ctx, name)
 	switch {
@@ -94,7 +96,7 @@ func (tx *Tx) existing(ctx context.Context, name dn.DN) (state.Place, error) {
 	return pl, nil
 }
 
-// unindex removes an entry from all indexes. row has its normalised columns.
+// unindex removes an entry from all indexes. row contains the keys of the entry's values.
 func (tx *Tx) unindex(ctx context.Context, c *change, row table.Row) error {
 	return tx.eachIndexed(ctx, c, row, func(x *catalog.Indexed, keys [][]byte) {
 		for _, k := range keys {
@@ -104,7 +106,7 @@ func (tx *Tx) unindex(ctx context.Context, c *change, row table.Row) error {
 	})
 }
 
-// eachIndexed calls f with the entry's keys in each index.
+// eachIndexed calls f for each index with the keys that the entry has in that index.
 func (tx *Tx) eachIndexed(ctx context.Context, c *change, row table.Row, f func(*catalog.Indexed, [][]byte)) error {
 	for _, x := range tx.Catalog.Ordered {
 		tv := state.ValuesOf(c.id, x.Typ, row)
@@ -130,7 +132,8 @@ func (tx *Tx) eachIndexed(ctx context.Context, c *change, row table.Row, f func(
 	return nil
 }
 
-// keyAt returns a value's key. A cut key is computed from the value again.
+// keyAt returns a value's key. If the key in k is cut, keyAt computes the key from the
+// value.
 func (tx *Tx) keyAt(ctx context.Context, d *state.DescribedValues, k *state.Keyed) ([]byte, error) {
 	if k.Key != nil {
 		return k.Key, nil

@@ -12,10 +12,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// DeleteTree deletes an entry and those below it, limited to a number of entries
-// (most). Those below go first, so the rest is always a tree. It returns how many it
-// deleted; whole reports whether the entry itself is among them. Of each entry it reads
-// only the row of the tree, with the columns that are indexed.
+// DeleteTree deletes an entry and the entries below it, but at most most entries. It
+// deletes an entry only after the entries below that entry, so the remaining entries
+// always form a tree. It returns the number of deleted entries. whole reports whether the
+// entry itself was deleted. Of each entry DeleteTree reads only the row in the tree, with
+// the columns of indexed types.
 func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whole bool, err error) {
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
@@ -28,8 +29,8 @@ func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whol
 	if err := f.forgetAll(ctx, pl.Norms); err != nil {
 		return 0, false, err
 	}
-	// The victims are gathered before anything is written: a scan over many own writes
-	// is slow.
+	// All victims are collected before anything is written, because a scan over many
+	// uncommitted writes is slow.
 	for i := range f.victims {
 		if err := tx.remove(ctx, f.victims[i].id, f.victims[i].row); err != nil {
 			return 0, false, err
@@ -40,7 +41,7 @@ func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whol
 	return len(f.victims), whole, nil
 }
 
-// forgetAll takes away the values that name the entries which go.
+// forgetAll removes the values that name the entries to be deleted.
 func (f *treeDeletion) forgetAll(ctx context.Context, base []dn.Norm) error {
 	if !f.tx.refers() {
 		return nil
@@ -65,8 +66,7 @@ func (f *treeDeletion) forgetAll(ctx context.Context, base []dn.Norm) error {
 	return f.tx.forget(ctx, base, goes, names)
 }
 
-// A treeDeletion gathers the entries of a tree in the order in which they can be
-// deleted.
+// A treeDeletion collects the entries of a tree in an order in which they can be deleted.
 type treeDeletion struct {
 	tx *Tx
 
@@ -77,10 +77,10 @@ type treeDeletion struct {
 
 type victim struct {
 	id  entry.ID
-	row table.Row // of the tree
+	row table.Row // row in the tree
 }
 
-// entry gathers a whole tree. It returns false if the tree has more entries than may be
+// entry collects a whole tree. It returns false if the tree has more entries than may be
 // deleted.
 func (f *treeDeletion) entry(ctx context.Context, pl state.Place) (bool, error) {
 	if all, err := f.below(ctx, pl.ID); err != nil || !all || len(f.victims) == f.most {
@@ -91,7 +91,8 @@ func (f *treeDeletion) entry(ctx context.Context, pl state.Place) (bool, error) 
 	return true, err
 }
 
-// below gathers the entries below an entry.
+// below collects the entries below an entry. It returns false if there are more than may
+// be deleted.
 func (f *treeDeletion) below(ctx context.Context, parent entry.ID) (bool, error) {
 	rows := tree.Children(parent)
 	for {
@@ -112,7 +113,8 @@ func (f *treeDeletion) below(ctx context.Context, parent entry.ID) (bool, error)
 	}
 }
 
-// page reads some children. Their own children are read when no scan is open.
+// page reads a page of children. The children of these entries are read after this scan
+// has ended.
 func (f *treeDeletion) page(ctx context.Context, rows table.Range) (page []victim, err error) {
 	sel := f.sel
 	sel.MaxRows = search.ChildrenPage

@@ -15,11 +15,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// UpdateHot runs fn in a transaction that changes only hot attributes: secret ones that
-// record how an entry is used. Its commit leaves entryCSN and modifyTimestamp
-// unchanged, names no entry, and commutes with all changes except the entry's deletion.
-// So consumers, the changelog and caches of entries do not notice it. If fn changes
-// nothing, nothing is committed.
+// UpdateHot runs fn in a transaction that changes only hot attributes. A hot attribute is
+// a secret attribute that records how an entry is used. The commit leaves entryCSN and
+// modifyTimestamp unchanged, lists no entry, and conflicts with no other change except
+// the deletion of the entry. So consumers, the changelog and caches of entries do not
+// notice the commit. If fn changes nothing, UpdateHot commits nothing.
 func UpdateHot(ctx context.Context, p *catalog.Keeper, fn func(*Tx) error) (table.Revision, error) {
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
@@ -35,8 +35,8 @@ func UpdateHot(ctx context.Context, p *catalog.Keeper, fn func(*Tx) error) (tabl
 	})
 }
 
-// BeginHot declares that hot attributes of an entry will change. The error is
-// NoSuchEntry if there is no such entry.
+// BeginHot declares that the transaction will change hot attributes of an entry. It
+// returns an error with the problem NoSuchEntry if the entry does not exist.
 func (tx *Tx) BeginHot(ctx context.Context, id entry.ID) error {
 	node, err := tx.Node(ctx, id)
 	if err != nil {
@@ -50,8 +50,8 @@ func (tx *Tx) BeginHot(ctx context.Context, id entry.ID) error {
 	return nil
 }
 
-// PutHot writes a value of a hot attribute. For a single-valued type it replaces the
-// old one.
+// PutHot writes a value of a hot attribute. If the type is single-valued, the new value
+// replaces the old value.
 func (tx *Tx) PutHot(id entry.ID, t *schema.AttributeType, value []byte) {
 	var p master.Position
 	if !t.SingleValue {
@@ -60,8 +60,9 @@ func (tx *Tx) PutHot(id entry.ID, t *schema.AttributeType, value []byte) {
 	tx.Write(tx.Keeper.Master, table.Mutation{Row: master.Row(id), Cells: []table.Cell{master.Value(t, "", p, value)}})
 }
 
-// StampHot writes the time of the commit as a value of a hot attribute; no other commit
-// writes the same value. The returned value is complete once the commit is made.
+// StampHot writes the time of the commit as a value of a hot attribute. No other commit
+// writes the same value. The returned value is complete only when the commit has been
+// made.
 func (tx *Tx) StampHot(id entry.ID, t *schema.AttributeType) []byte {
 	v := revision.AppendTime(make([]byte, 0, revision.TimeLength), tx.Txn.Stamp())
 	tx.Txn.AtCommit(func(r table.Revision) { revision.AppendTime(v[:0], r) })
@@ -69,7 +70,7 @@ func (tx *Tx) StampHot(id entry.ID, t *schema.AttributeType) []byte {
 	return v
 }
 
-// DropHot deletes the values of hot attributes of some types for which drop returns
+// DropHot deletes those values of the hot attributes in types for which drop returns
 // true.
 func (tx *Tx) DropHot(ctx context.Context, id entry.ID, types []*schema.AttributeType, drop func(t *schema.AttributeType, value []byte) bool) error {
 	sel := table.Select{Families: []table.Family{master.Secrets}}
@@ -103,8 +104,7 @@ func (tx *Tx) DropHot(ctx context.Context, id entry.ID, types []*schema.Attribut
 	return nil
 }
 
-// ClaimHot keeps transactions that run at the same time from committing the same claim
-// on an entry.
+// ClaimHot keeps concurrent transactions from committing the same claim on an entry.
 func (tx *Tx) ClaimHot(id entry.ID, claim uint64) {
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkValue, Hash: claim})
 }

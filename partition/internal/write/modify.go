@@ -17,8 +17,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Modify changes an entry as in RFC 4511, 4.6: in order, all or nothing, with the
-// schema checked at the end. It reads only the parts of the entry that it changes.
+// Modify changes an entry (RFC 4511, 4.6). It applies all changes in order, or none, and
+// checks the schema after the last change. It reads only the parts of the entry that it
+// changes.
 func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification) error {
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
@@ -43,36 +44,37 @@ func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification)
 	return nil
 }
 
-// A modification is one entry being changed.
+// A modification is a change of one entry.
 type modification struct {
 	tx      *Tx
 	pl      state.Place
 	change  *change
 	row     table.Row // the columns of the entry's tree row that were read
 	types   []*edited
-	given   []*schema.AttributeType // server's own types that a relaxed change sets
-	renames bool                    // the old values of the name may be removed
+	given   []*schema.AttributeType // types of the server that a relaxed change sets
+	renames bool                    // values of the RDN may be removed
 	rdn     map[rdnValue]bool
 }
 
-// edited is one type being changed: its values before and after.
+// edited is a type that the modification changes, with its values before and after.
 type edited struct {
 	typ    *schema.AttributeType
 	before *state.TypeValues
 	lists  []*editedValues
 }
 
-// editedValues is one description being changed.
+// editedValues is a description that the modification changes.
 type editedValues struct {
 	before  *state.DescribedValues
-	now     []newValue     // of a description with many values: only new or changed ones
+	now     []newValue     // values after; of many values, only new or changed ones
 	removed []*state.Keyed // values of before to be removed
 	whole   bool           // all values of before that are not in now are removed
-	stays   bool           // with many: some values outside now remain
-	plenty  bool           // with many: more of them than concurrent writers could remove
+	stays   bool           // only with many: some values that are not in now remain
+	plenty  bool           // only with many: plenty of these remain, see enough
 }
 
-// newValue is a value after the change, which existed before (old) or is new.
+// newValue is a value after the change. If old is not nil, the entry had the value before
+// the change. Otherwise the value is new.
 type newValue struct {
 	old   *state.Keyed
 	value []byte
@@ -90,7 +92,7 @@ func (tx *Tx) Modifying(ctx context.Context, pl state.Place) (*modification, err
 	return m, nil
 }
 
-// load reads the columns of the types to be changed, in one read.
+// load reads the columns of all types to be changed in one read.
 func (m *modification) load(ctx context.Context, changes []op.Modification) error {
 	for i := range changes {
 		read := m.tx.Catalog.Storable
@@ -112,7 +114,7 @@ func (m *modification) load(ctx context.Context, changes []op.Modification) erro
 			m.given = append(m.given, t)
 		}
 	}
-	if len(m.given) > 0 { // checkGiven needs it too
+	if len(m.given) > 0 { // checkGiven reads it
 		m.Edit(m.tx.Catalog.CreateTimestamp)
 	}
 	return m.Read(ctx)
@@ -138,8 +140,8 @@ func (m *modification) Edit(t *schema.AttributeType) *edited {
 	return e
 }
 
-// Read reads the tree's columns of all types being changed, and master's columns of
-// those without keys.
+// Read reads the columns of all types to be changed. It reads the columns of types with
+// keys from the tree and the columns of other types from master.
 func (m *modification) Read(ctx context.Context) error {
 	var keyed, plain []table.ColumnRange
 	for _, t := range m.types {
@@ -157,7 +159,7 @@ func (m *modification) Read(ctx context.Context) error {
 }
 
 func (m *modification) readKeyed(ctx context.Context, columns []table.ColumnRange) error {
-	// The stamps that a change sets may be indexed, so they are read too.
+	// A change sets stamps. These may be indexed, so they are read too.
 	for _, s := range m.tx.stamps() {
 		if m.tx.Catalog.Indexes[s.typ] != nil {
 			columns = append(columns, tree.Columns(s.typ))
@@ -177,7 +179,7 @@ func (m *modification) readKeyed(ctx context.Context, columns []table.ColumnRang
 	return nil
 }
 
-// readPlain reads the values of types without keys, with their positions.
+// readPlain reads the values of types without keys, and the positions of these values.
 func (m *modification) readPlain(ctx context.Context, columns []table.ColumnRange) error {
 	if len(columns) == 0 {
 		return nil
@@ -206,7 +208,8 @@ func (m *modification) readPlain(ctx context.Context, columns []table.ColumnRang
 	return nil
 }
 
-// values returns the description being changed, initially with its old values.
+// values returns the changed values of a description. The first call for a description
+// returns the values before the change.
 func (e *edited) values(options string) *editedValues {
 	for _, v := range e.lists {
 		if v.before.Options == options {
@@ -222,7 +225,7 @@ func (e *edited) values(options string) *editedValues {
 	return v
 }
 
-// has reports whether there are values.
+// has reports whether the description has values.
 func (v *editedValues) has() bool {
 	return len(v.now) > 0 || v.before.Many && !v.whole
 }
@@ -262,7 +265,7 @@ func (m *modification) Apply(ctx context.Context, c *op.Modification) error {
 	return catalog.Errorf(catalog.Unwilling, "unknown kind of modification")
 }
 
-// add appends values that are not there yet.
+// add appends values that the description does not have yet.
 func (m *modification) add(ctx context.Context, v *editedValues, values [][]byte) error {
 	t := v.before.Typ
 	for _, b := range values {
@@ -288,7 +291,9 @@ func (m *modification) add(ctx context.Context, v *editedValues, values [][]byte
 	return nil
 }
 
-// find looks for a value in now (i >= 0) and, if there are many, among the others.
+// find looks for a value in now and returns its index there, or -1. If the description
+// has many values, find also looks in the table master and returns the value that it
+// finds.
 func (m *modification) find(ctx context.Context, v *editedValues, value, key []byte) (int, *state.Keyed, error) {
 	t := v.before.Typ
 	same := key
@@ -320,7 +325,7 @@ func (m *modification) find(ctx context.Context, v *editedValues, value, key []b
 	return -1, old, err
 }
 
-// delete removes the given values, or all.
+// delete removes the given values. It removes all values if none are given.
 func (m *modification) delete(ctx context.Context, v *editedValues, values [][]byte) error {
 	t := v.before.Typ
 	if len(values) == 0 {
@@ -358,8 +363,8 @@ func (m *modification) delete(ctx context.Context, v *editedValues, values [][]b
 	return nil
 }
 
-// assertionKey is KeyOf for a value that only refers to another one. Secrets are
-// compared as they are.
+// assertionKey is KeyOf for a value in the request that only identifies a stored value.
+// It returns no key for a secret type, because secret values are compared byte by byte.
 func assertionKey(t *schema.AttributeType, b []byte) ([]byte, error) {
 	if t.Secret() {
 		return nil, nil
@@ -371,7 +376,7 @@ func assertionKey(t *schema.AttributeType, b []byte) ([]byte, error) {
 	return key, nil
 }
 
-// clear removes all values.
+// clear removes all values of a description.
 func (m *modification) clear(ctx context.Context, v *editedValues) error {
 	if v.before.Many && !v.whole {
 		list, err := v.before.All(ctx, &m.tx.Snapshot)
@@ -433,7 +438,7 @@ func (m *modification) Finish(ctx context.Context) error {
 	return m.tx.checkNew(ctx)
 }
 
-// check checks one description by itself.
+// check checks one description without regard to the entry's other attributes.
 func (m *modification) check(ctx context.Context, t *edited, v *editedValues) error {
 	if t.typ.SingleValue && (len(v.now) > 1 || len(v.now) == 1 && v.stays) {
 		return catalog.Errorf(catalog.Constraint, "attribute %s can have one value only", t.typ.Name())
@@ -465,7 +470,7 @@ func (m *modification) keeps(v *editedValues, key []byte) bool {
 	return slices.ContainsFunc(v.now, func(n newValue) bool { return bytes.Equal(n.key, key) })
 }
 
-// readRDN reads the values of the entry's RDN.
+// readRDN reads the values in the entry's RDN.
 func (m *modification) readRDN(ctx context.Context) error {
 	m.rdn = map[rdnValue]bool{}
 	name, err := lastRDN(ctx, &m.tx.Snapshot, m.pl.ID)
@@ -484,7 +489,7 @@ func (m *modification) readRDN(ctx context.Context) error {
 	return nil
 }
 
-// lastRDN returns an entry's own RDN, in stored spelling.
+// lastRDN returns an entry's RDN in its stored spelling.
 func lastRDN(ctx context.Context, s *state.Snapshot, id entry.ID) (dn.RDN, error) {
 	node, err := s.Node(ctx, id)
 	if err != nil {
@@ -500,12 +505,15 @@ func lastRDN(ctx context.Context, s *state.Snapshot, id entry.ID) (dn.RDN, error
 	return name[0], nil
 }
 
-// mark marks the change. If it only adds or removes values that commute, it marks
-// these, so that writers of one group do not conflict. Otherwise it marks the entry.
+// mark marks the rows that the modification changes. If the modification only adds or
+// removes values that commute with other changes, mark marks these values, so that
+// writers of one group do not conflict. Otherwise it marks the entry.
 func (m *modification) mark() {
 	row := m.change.master.Row
-	// If a stamp is indexed, only one writer can know which cell it replaces. And what
-	// commutes under one schema may not under another.
+	// If a stamp is indexed, the cell that the change replaces in the index depends on
+	// the last change, so changes of the entry must conflict. While a schema is
+	// announced, they must conflict too, because changes that commute under one schema
+	// may not commute under another.
 	whole := m.tx.Catalog.ToCome != nil || slices.ContainsFunc(m.tx.stamps(), func(s stamp) bool { return m.tx.Catalog.Indexes[s.typ] != nil })
 	var hashes []uint64
 	for _, t := range m.types {
@@ -529,7 +537,7 @@ func (m *modification) mark() {
 		}
 	}
 	if len(hashes) == 0 {
-		// In the end no value changes, but the stamps do.
+		// No value changes in the end, but the stamps change.
 		m.tx.Txn.Mark(m.tx.Keeper.Master, row, txn.Mark{Kind: txn.MarkUpdate})
 	}
 	for _, h := range hashes {
@@ -538,9 +546,10 @@ func (m *modification) mark() {
 }
 
 // commutes reports whether the change of a description is independent of changes to its
-// other values: values added to a multi-valued attribute, or removed from one that has
-// plenty left. An attribute that might lose its last value does not commute (it may be
-// required), nor does objectClass, on which the rest depends.
+// other values. It is independent if it adds values to a multi-valued attribute, or
+// removes values from an attribute that keeps plenty. A change of an attribute that might
+// lose its last value does not commute, because the attribute may be required. A change
+// of objectClass does not commute, because the other attributes depend on it.
 func (m *modification) commutes(t *edited, v *editedValues) bool {
 	if v.whole || t.typ.SingleValue || t.typ.Equality == nil || t.typ.Secret() || t.typ == m.tx.Catalog.ObjectClass {
 		return false

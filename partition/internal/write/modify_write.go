@@ -34,11 +34,12 @@ func (e *edited) presentAfter() bool {
 	return false
 }
 
-// enough is how many values an attribute must keep so that concurrent writers may each
-// remove some.
+// enough is the number of values that an attribute must keep so that concurrent writers
+// may each remove some of them.
 const enough = 1000
 
-// checkRemaining determines whether some values of a description with many remain.
+// checkRemaining sets stays and plenty for a description with many values: it counts the
+// values that remain.
 func (m *modification) checkRemaining(ctx context.Context, v *editedValues) error {
 	if !v.before.Many || v.whole || len(v.removed) == 0 {
 		return nil
@@ -56,8 +57,8 @@ func (m *modification) checkRemaining(ctx context.Context, v *editedValues) erro
 	return nil
 }
 
-// resolveClasses checks a change of objectClass. It adds superclasses, and the
-// structural class must stay the same unless the rules are relaxed. It returns nil if
+// resolveClasses checks a change of objectClass. It adds superclasses. Unless the rules
+// are relaxed, it returns an error if the structural class changes. It returns nil if
 // objectClass does not change.
 func (m *modification) resolveClasses(ctx context.Context) (*catalog.Classes, error) {
 	for _, t := range m.types {
@@ -99,8 +100,9 @@ func (m *modification) resolveClasses(ctx context.Context) (*catalog.Classes, er
 }
 
 // morph changes the entry's structural class, which relaxed rules allow
-// (draft-zeilenga-ldap-relax, 3.1). structuralObjectClass follows, and the DIT structure
-// rules must allow the entry, and those below it, at this position.
+// (draft-zeilenga-ldap-relax, 3.1). It also changes structuralObjectClass. It returns an
+// error if the DIT structure rules do not allow the entry with its new class, or the
+// entries below it, at this position.
 func (m *modification) morph(ctx context.Context, before, after *catalog.Classes) error {
 	if !m.tx.Rules.Relaxed {
 		return catalog.Errorf(catalog.ClassModification, "the structural object class is %s and cannot become %s", before.Structural.Name(), after.Structural.Name())
@@ -116,8 +118,9 @@ func (m *modification) morph(ctx context.Context, before, after *catalog.Classes
 		Description: m.tx.Catalog.StructuralObjectClass.Name(), Values: [][]byte{[]byte(after.Structural.Name())}}})
 }
 
-// superclasses adds the superclasses of the classes. Removing one while a subclass
-// stays is an error, because the client would believe that it is gone.
+// superclasses adds the superclasses of the classes. It returns an error if the client
+// removed a superclass but not its subclass, because otherwise the client would believe
+// that the superclass was removed.
 func (m *modification) superclasses(v *editedValues, before, after *catalog.Classes) error {
 	for _, c := range after.All {
 		key, err := catalog.KeyOf(v.before.Typ, []byte(c.Name()))
@@ -135,9 +138,9 @@ func (m *modification) superclasses(v *editedValues, before, after *catalog.Clas
 	return nil
 }
 
-// conform checks the result against the object classes: what the change adds must be
-// allowed, and what it removes must not be required. If the classes change, it checks
-// everything.
+// conform checks the result against the object classes. The classes must allow the
+// attributes that the change adds, and must not require the attributes that it removes.
+// If the classes change, conform checks the whole entry.
 func (m *modification) conform(ctx context.Context, cs *catalog.Classes) error {
 	for _, t := range m.types {
 		if t.presentAfter() || t.typ.Collective {
@@ -175,7 +178,7 @@ func (m *modification) conformWhole(ctx context.Context, cs *catalog.Classes) er
 	return cs.Conform(has)
 }
 
-// Write writes one type: its columns and its index.
+// Write writes the columns and the index cells of one type.
 func (m *modification) Write(ctx context.Context, e *edited) error {
 	for _, v := range e.lists {
 		if err := m.writeValues(ctx, e, v); err != nil {
@@ -192,8 +195,8 @@ func (m *modification) Write(ctx context.Context, e *edited) error {
 	return m.index(ctx, e, x)
 }
 
-// writeValues writes the columns of one description. If its values become many, it
-// moves the old columns to master.
+// writeValues writes the columns of one description. If the description now has many
+// values, writeValues moves its old columns to master.
 func (m *modification) writeValues(ctx context.Context, e *edited, v *editedValues) error {
 	c, t, options := m.change, e.typ, v.before.Options
 	keyed := t.Equality != nil && !t.Secret()
@@ -226,14 +229,14 @@ func (m *modification) move(t *schema.AttributeType, options string, k *state.Ke
 	c := m.change
 	c.tree.Cells = append(c.tree.Cells, table.Cell{Family: tree.NormAttributes, Qualifier: k.Qualifier, Tombstone: true})
 	to := table.Cell{Family: master.NormAttributes, Qualifier: k.Qualifier, Value: k.Position}
-	if k.Key != nil { // its column in the tree may have no key
+	if k.Key != nil { // the column in the tree may contain no key
 		to = ManyColumn(t, options, k.Key, k.Position)
 	}
 	c.master.Cells = append(c.master.Cells, to)
 }
 
-// index removes keys that the type no longer has under any description from the index,
-// and enters new ones.
+// index updates the index of a type. It removes the keys that the type no longer has
+// under any options, and adds the new keys.
 func (m *modification) index(ctx context.Context, e *edited, x *catalog.Indexed) error {
 	for _, v := range e.lists {
 		for _, k := range v.removed {
@@ -285,7 +288,7 @@ func (m *modification) stamp() error {
 		}
 		key, err := catalog.KeyOf(s.typ, s.value)
 		if err != nil {
-			continue // the requester's name is not a DN
+			continue // the modifier's name is not a DN
 		}
 		if x := m.tx.Catalog.Indexes[s.typ]; x != nil {
 			before := state.ValuesOf(m.pl.ID, s.typ, m.row)
@@ -293,7 +296,7 @@ func (m *modification) stamp() error {
 				m.change.enter(x, k.Key, true)
 			}
 			m.change.enter(x, key, false)
-			if !before.Present() || slices.Contains(m.given, s.typ) { // the change deleted it
+			if !before.Present() || slices.Contains(m.given, s.typ) { // the change removed it
 				m.change.presence(x, false)
 			}
 		}
@@ -305,7 +308,7 @@ func (m *modification) stamp() error {
 	return nil
 }
 
-// increment adds to every value of an INTEGER attribute (RFC 4525).
+// increment adds an operand to every value of an INTEGER attribute (RFC 4525).
 func (m *modification) increment(ctx context.Context, v *editedValues, operands [][]byte) error {
 	t := v.before.Typ
 	if len(operands) != 1 {
@@ -341,7 +344,7 @@ func (m *modification) increment(ctx context.Context, v *editedValues, operands 
 	return m.add(ctx, v, values)
 }
 
-// current reads the values that a description has at this point.
+// current reads the values that a description has after the changes so far.
 func (m *modification) current(ctx context.Context, v *editedValues) ([][]byte, error) {
 	row, err := m.tx.Reader.Get(ctx, m.tx.Keeper.Master, m.change.master.Row, table.Select{
 		Families: []table.Family{master.UpAttributes},

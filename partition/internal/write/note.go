@@ -10,18 +10,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 )
 
-// A Message is what the journal keeps of a commit in words: who made it, and which
-// operations it consists of. As text it has a line for who made it, with further
-// details, and a line for each operation. Everything that is not a keyword is quoted as
+// A Message describes a commit in the journal: who made the commit, and the operations of
+// the commit. The text of a message begins with a line for the author, with further
+// details. One line for each operation follows. Everything except keywords is quoted as
 // in Go:
 //
 //	"cn=admin" from="192.0.2.1:5123" request="17/4"
 //	add "uid=a,dc=example,dc=com" userPassword
 //	rename "uid=b,dc=example,dc=com"
 //
-// It does not say what changed: the states before and after the commit show that. Only
-// for secret attributes, which have no history, it records that they got or lost
-// values.
+// A message does not contain what changed, because the states before and after the commit
+// show that. Secret attributes have no history, so the message records the secret
+// attributes whose values were added or removed.
 type Message struct {
 	By         By
 	Operations []Operation
@@ -30,12 +30,12 @@ type Message struct {
 // An Operation is one operation of a commit.
 type Operation struct {
 	Kind string // add, delete, deletetree, modify, rename, import, reindex or erase
-	Name string // of the entry, before the operation
+	Name string // name of the entry before the operation
 	// Secrets are the secret attributes that the operation set or removed.
 	Secrets []string
 }
 
-// Append appends who makes a commit.
+// Append appends the line for the author of a commit.
 func (by *By) Append(b []byte) []byte {
 	b = strconv.AppendQuote(b, by.Name)
 	for _, f := range by.fields() {
@@ -56,8 +56,8 @@ func (by *By) fields() [4]byField {
 	return [...]byField{{"bound", &by.Bound}, {"from", &by.From}, {"request", &by.Request}, {"session", &by.Session}}
 }
 
-// Record records an operation for the journal: its kind, the entry's name and the
-// secrets that it changes.
+// Record records an operation for the journal: its kind, the entry's name and the secret
+// attributes that the operation changes.
 func (tx *Tx) Record(kind string, name dn.DN, secrets ...string) {
 	o := Operation{kind, name.String(), secrets}
 	tx.Message = o.append(tx.Message)
@@ -80,7 +80,7 @@ func (n *Message) Append(b []byte) []byte {
 	return b
 }
 
-// secretsIn returns the names of the secret types among changes.
+// secretsIn returns the names of the secret types in changes.
 func secretsIn(k *catalog.Types, changes []op.Modification) (names []string) {
 	for i := range changes {
 		if t, _, err := k.Describe(changes[i].Description); err == nil && t.Secret() {
@@ -90,7 +90,7 @@ func secretsIn(k *catalog.Types, changes []op.Modification) (names []string) {
 	return names
 }
 
-// ParseMessage parses a commit's message. It skips what it does not understand.
+// ParseMessage parses a commit's message. It skips text that it cannot parse.
 func ParseMessage(message []byte) (n Message) {
 	first := true
 	for line := range strings.Lines(string(message)) {
@@ -130,7 +130,7 @@ func (by *By) parse(line string) {
 	}
 }
 
-// unquoted parses a quoted string at the beginning of s.
+// unquoted parses the quoted string at the beginning of s.
 func unquoted(s string) (value, rest string, ok bool) {
 	q, err := strconv.QuotedPrefix(s)
 	if err != nil {
@@ -140,7 +140,7 @@ func unquoted(s string) (value, rest string, ok bool) {
 	return value, s[len(q):], err == nil
 }
 
-// secrets returns the names of the secret types of a new entry.
+// secrets returns the names of the secret types in a new entry.
 func (e *NewEntry) secrets() (names []string) {
 	for i := range e.Attributes {
 		if t := e.Attributes[i].Typ; t.Secret() {
@@ -150,12 +150,12 @@ func (e *NewEntry) secrets() (names []string) {
 	return names
 }
 
-// By identifies who changes the directory, for creatorsName and the journal.
+// By identifies the author of a change, for creatorsName and the journal.
 type By struct {
-	Name    string    // the requester's DN
-	Bound   string    // the bound identity, if the requester assumed another one
-	From    string    // the client's address
-	Request string    // the request's name in the access log
-	Session string    // whom the client says it acts for
+	Name    string    // DN of the requester
+	Bound   string    // the authenticated DN, if the requester assumed another
+	From    string    // address of the client
+	Request string    // name of the request in the access log
+	Session string    // user for whom the client says that it acts
 	Time    time.Time // zero: use the store's clock
 }

@@ -19,20 +19,20 @@ import (
 )
 
 // A reference is a value that names an entry. A commit that renames or deletes the entry
-// changes the value too.
+// also changes the value.
 //
 // The commit finds the values in the index of their attribute, where the names of a
-// subtree are one range of keys. It cannot miss a value: a transaction that adds a
-// value marks the entry that the value names, and all entries above it, with MarkChild,
-// as if it added a child to each. The mark of a rename or a deletion conflicts with
-// MarkChild. So of two such transactions that do not see each other, one is tried
+// subtree are one range of keys. It cannot miss a value. A transaction that adds a value
+// marks the entry that the value names, and all ancestors of that entry, with MarkChild,
+// as if it added a child to each of them. The mark of a rename or a deletion conflicts
+// with MarkChild. So if two such transactions do not see each other, one of them is tried
 // again.
 
-// maxReferences bounds the values that one commit changes because entries that they
-// name are renamed or deleted.
+// maxReferences is the largest number of values that one commit changes because it
+// renames or deletes the entries that the values name.
 const maxReferences = 5000
 
-// naming is a new value that is the name of an entry.
+// naming is a new value that names an entry.
 type naming struct {
 	x          *catalog.Indexed
 	key, value []byte
@@ -43,8 +43,8 @@ func (tx *Tx) Refer(x *catalog.Indexed, key, value []byte) {
 	tx.named = append(tx.named, naming{x, key, value})
 }
 
-// checkNamed marks the entries that new values name. It returns an error if a value
-// names no entry and the values of its attribute must.
+// checkNamed marks the entries that new values name. It returns an error if a value must
+// name an entry and does not.
 func (tx *Tx) checkNamed(ctx context.Context) error {
 	named := tx.named
 	tx.named = nil
@@ -60,13 +60,13 @@ func (tx *Tx) checkNamed(ctx context.Context) error {
 	return r.hold(ctx)
 }
 
-// namedEntries looks up many names with few reads: each superior once, and then all the
-// entries together.
+// namedEntries looks up many names with few reads. It looks up each superior once, and
+// then all entries together.
 type namedEntries struct {
 	tx        *Tx
 	superiors map[string]*superior // by the key of the name
 	rows      [][]byte             // rows of the tree
-	of        []found              // the value and superior of each row
+	of        []found              // value and superior of each row
 }
 
 type superior struct {
@@ -82,7 +82,7 @@ type found struct {
 func (r *namedEntries) add(ctx context.Context, n *naming) error {
 	key := n.x.Typ.KeyOfName(n.key)
 	if len(key) == 0 {
-		return nil // the root's name, or one with a unique identifier
+		return nil // the root's name, or a name with a unique identifier
 	}
 	norms, err := dn.SplitKey(key)
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *namedEntries) add(ctx context.Context, n *naming) error {
 	return nil
 }
 
-// hold marks the named entries that exist, and those above them.
+// hold marks the named entries that exist, and their ancestors.
 func (r *namedEntries) hold(ctx context.Context) error {
 	if len(r.rows) == 0 {
 		return nil
@@ -141,7 +141,7 @@ func (r *namedEntries) hold(ctx context.Context) error {
 	return nil
 }
 
-// hold marks an entry, so that a concurrent transaction that renames or deletes it
+// hold marks an entry, so that a concurrent transaction that renames or deletes the entry
 // conflicts.
 func (tx *Tx) hold(id entry.ID) {
 	if tx.held[id] {
@@ -162,7 +162,7 @@ func (n *naming) missing() error {
 	return NamesNothing(n.x, n.value)
 }
 
-// NamesNothing returns the error for a value that must name an entry but does not.
+// NamesNothing returns the error for a value that must name an entry and names none.
 func NamesNothing(x *catalog.Indexed, value []byte) error {
 	return catalog.Errorf(catalog.Constraint, "attribute %s: there is no entry %s, and the values must name entries", x.Typ.Name(), value)
 }
@@ -171,12 +171,12 @@ func NamesNothing(x *catalog.Indexed, value []byte) error {
 type referrer struct {
 	id   entry.ID
 	of   []*catalog.Indexed
-	keys [][]byte // keys of such values that the index has whole
-	cut  bool     // there may be others whose keys the index has cut
+	keys [][]byte // keys of these values, as far as the index contains whole keys
+	cut  bool     // the index contains cut keys that may be such values
 }
 
-// referrers returns the entries with values that name the entry at base, or one below
-// it. It considers only names for whose keys concerns returns true.
+// referrers returns the entries with values that name the entry base or an entry below
+// it. It ignores a value if concerns returns false for the key of the name in it.
 func (tx *Tx) referrers(ctx context.Context, base []dn.Norm, concerns func(name []byte) bool) ([]*referrer, error) {
 	at := map[entry.ID]*referrer{}
 	var all []*referrer
@@ -226,17 +226,17 @@ func (r *referrer) add(x *catalog.Indexed, key []byte, cut bool) {
 	r.keys = append(r.keys, bytes.Clone(key))
 }
 
-// rewriting changes or removes the values that name some entries.
+// rewriting changes or removes the values that name certain entries.
 type rewriting struct {
 	tx       *Tx
 	base     []dn.Norm
 	concerns func(name []byte) bool
-	// become returns the new name for an old one, or false to remove the value.
+	// become returns the new name for an old name, or false if the value must be removed.
 	become func(old dn.DN) (dn.DN, bool)
 }
 
-// follow changes all these values, except those of the entries in goes, which are being
-// deleted.
+// follow changes all values that the rewriting concerns. It omits the values of the
+// entries in goes, because these entries are being deleted.
 func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
 	all, err := w.tx.referrers(ctx, w.base, w.concerns)
 	if err != nil {
@@ -256,8 +256,8 @@ func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
 	return nil
 }
 
-// explain adds to an error that it concerns an entry that the client did not ask to
-// change. It does not name the entry, because the client may not be allowed to see it.
+// explain adds to an error that it was caused by an entry that the client did not ask to
+// change. It does not name that entry, because the client may not be allowed to see it.
 func explain(err error) error {
 	var e *catalog.Error
 	if !errors.As(err, &e) {
@@ -326,11 +326,12 @@ func (w *rewriting) description(ctx context.Context, m *modification, e *edited,
 	return m.addMissing(ctx, v, become)
 }
 
-// concerned returns the parsed value if the rewriting concerns it, otherwise nil.
+// concerned parses a value. It returns the name if the rewriting concerns it, and nil
+// otherwise.
 func (w *rewriting) concerned(value []byte) (dn.DN, error) {
 	name, err := dn.Parse(string(value))
 	if err != nil {
-		return nil, nil // it has a unique identifier
+		return nil, nil // the value has a unique identifier
 	}
 	norms, err := name.Normalize(w.tx.Catalog.Schema)
 	if err != nil || !w.concerns(dn.Key(norms)) {
@@ -339,13 +340,13 @@ func (w *rewriting) concerned(value []byte) (dn.DN, error) {
 	return name, nil
 }
 
-// take removes a value that was there before the change.
+// take removes a value that existed before the change.
 func (v *editedValues) take(old *state.Keyed) {
 	v.removed = append(v.removed, old)
 	v.now = slices.DeleteFunc(v.now, func(n newValue) bool { return n.old == old })
 }
 
-// addMissing adds the values that the entry does not have yet.
+// addMissing adds those values that the entry does not have yet.
 func (m *modification) addMissing(ctx context.Context, v *editedValues, more []newValue) error {
 	keys := make([][]byte, len(more))
 	for i := range more {
@@ -363,7 +364,8 @@ func (m *modification) addMissing(ctx context.Context, v *editedValues, more []n
 	return nil
 }
 
-// candidates finds the values under a description that may have to change.
+// candidates returns the values under a description that the rewriting may have to
+// change.
 func (w *rewriting) candidates(ctx context.Context, d *state.DescribedValues, r *referrer) ([]*state.Keyed, error) {
 	var list []*state.Keyed
 	if r.cut {
@@ -399,8 +401,8 @@ func (tx *Tx) valuesAt(ctx context.Context, d *state.DescribedValues, list []*st
 	return values, nil
 }
 
-// leaveOne adds the empty name if an attribute has no value left but a class requires
-// one, as when a group loses its last member.
+// leaveOne adds the empty name if the attribute has no values left and a class requires
+// the attribute. This happens when a group loses its last member.
 func (m *modification) leaveOne(ctx context.Context, e *edited) error {
 	for _, v := range e.lists {
 		if err := m.checkRemaining(ctx, v); err != nil {
@@ -417,8 +419,8 @@ func (m *modification) leaveOne(ctx context.Context, e *edited) error {
 	return m.add(ctx, e.values(""), [][]byte{{}})
 }
 
-// TakeAway removes one value from an entry. If it was the last one and a class requires
-// the attribute, the empty name replaces it.
+// TakeAway removes one value from an entry. If the entry has no other value of the
+// attribute and a class requires the attribute, TakeAway adds the empty name.
 func (tx *Tx) TakeAway(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, value []byte) error {
 	m, err := tx.modifyingID(ctx, id)
 	if err != nil {
@@ -437,7 +439,7 @@ func (tx *Tx) TakeAway(ctx context.Context, id entry.ID, t *schema.AttributeType
 	return m.Finish(ctx)
 }
 
-// modifyingID is Modifying for the entry with an id.
+// modifyingID is Modifying for an entry that is identified by its id.
 func (tx *Tx) modifyingID(ctx context.Context, id entry.ID) (*modification, error) {
 	node, err := tx.Node(ctx, id)
 	if err != nil {
@@ -449,13 +451,13 @@ func (tx *Tx) modifyingID(ctx context.Context, id entry.ID) (*modification, erro
 	return tx.Modifying(ctx, state.Place{Located: state.Located{ID: id, Parent: node.Parent}, RDN: node.NormRDN, Found: true})
 }
 
-// refers reports whether any attribute has references.
+// refers reports whether the values of any attribute are references.
 func (tx *Tx) refers() bool {
 	return slices.ContainsFunc(tx.Catalog.Ordered, func(x *catalog.Indexed) bool { return x.Reference != nil })
 }
 
-// forget removes the values that name deleted entries: those in names, at base or below
-// it.
+// forget removes the values that name the deleted entries. names contains the keys of the
+// names of these entries, which are base and entries below base.
 func (tx *Tx) forget(ctx context.Context, base []dn.Norm, goes map[entry.ID]bool, names map[string]bool) error {
 	w := rewriting{
 		tx: tx, base: base,
@@ -465,7 +467,7 @@ func (tx *Tx) forget(ctx context.Context, base []dn.Norm, goes map[entry.ID]bool
 	return w.follow(ctx, goes)
 }
 
-// repoint changes the values that name a renamed entry or one below it.
+// repoint changes the values that name a renamed entry or an entry below it.
 func (tx *Tx) repoint(ctx context.Context, from []dn.Norm, to dn.DN) error {
 	base := dn.Key(from)
 	w := rewriting{

@@ -18,12 +18,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// moveRow is the row that every move of an entry to another parent marks, so that no
-// two concurrent moves can close a circle.
+// moveRow is the row that every move of an entry to another parent marks. The mark makes
+// two concurrent moves conflict, because together they could close a circle.
 var moveRow = master.Row(cache.Moves)
 
-// Rename changes an entry's RDN, its parent (nil: the same), or both. All entries below
-// follow: children are found by the entry's id, so none of them is written.
+// Rename changes an entry's RDN, its parent, or both. If newParent is nil, the parent
+// stays the same. Rename writes none of the entries below the entry, because the tree
+// finds children by their parent's id.
 func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld bool, newParent *dn.DN) error {
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
@@ -66,7 +67,7 @@ func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld b
 	return tx.repoint(ctx, pl.Norms, to.name)
 }
 
-// A destination is the new position of an entry.
+// A destination is the new place of an entry.
 type destination struct {
 	state.Place
 	name  dn.DN
@@ -91,7 +92,8 @@ func (tx *Tx) destination(ctx context.Context, name dn.DN, newRDN dn.RDN, newPar
 		return to, tx.Missing(ctx, parent, &to.Place)
 	}
 	if to.Found {
-		// The entry's own name, perhaps in another spelling: its row stays.
+		// It is the entry's present name, perhaps in another spelling, so its row stays
+		// the same.
 		node, err := tx.Node(ctx, to.ID)
 		if err != nil {
 			return to, err
@@ -122,9 +124,9 @@ func (tx *Tx) markRename(from, to state.Place) {
 	}
 }
 
-// renamed returns the changes to the entry's attributes. The new RDN's values are
-// added. If deleteOld is set, the old one's values that are not in the new RDN are
-// removed.
+// renamed returns the changes to the entry's attributes. They add the values of the new
+// RDN. If deleteOld is set, they remove the values of the old RDN that are not in the new
+// RDN.
 func (tx *Tx) renamed(ctx context.Context, pl state.Place, newRDN dn.RDN, deleteOld bool) (*modification, error) {
 	old, err := lastRDN(ctx, &tx.Snapshot, pl.ID)
 	if err != nil {
@@ -157,8 +159,8 @@ func modificationOf(kind op.ModKind, ava dn.AVA) op.Modification {
 	return op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: ava.Type, Values: [][]byte{ava.Value}}}
 }
 
-// exchange applies the changes to the RDN's attributes. It keeps values that are in both
-// RDNs. It is no error if the entry already has a value of the new RDN.
+// exchange applies the changes to the attributes of the RDN. It keeps values that are in
+// both RDNs. It returns no error if the entry already has a value of the new RDN.
 func (m *modification) exchange(ctx context.Context, remove, add []op.Modification) error {
 	for i := range remove {
 		in, err := m.has(ctx, &remove[i])
@@ -196,7 +198,7 @@ func (m *modification) valueOf(c *op.Modification) (*schema.AttributeType, []byt
 	return t, key, err
 }
 
-// has reports whether the entry has a value at this point.
+// has reports whether the entry has a value after the changes so far.
 func (m *modification) has(ctx context.Context, c *op.Modification) (bool, error) {
 	t, key, err := m.valueOf(c)
 	if err != nil {
@@ -206,8 +208,8 @@ func (m *modification) has(ctx context.Context, c *op.Modification) (bool, error
 	return i >= 0 || old != nil, err
 }
 
-// among reports whether others contain a value in the same spelling. In another
-// spelling, the other value replaces it.
+// among reports whether others contain a value in the same spelling. If they contain the
+// value in another spelling, that spelling must replace the old one.
 func (m *modification) among(c *op.Modification, others []op.Modification) bool {
 	t, key, err := m.valueOf(c)
 	if err != nil {
@@ -219,9 +221,9 @@ func (m *modification) among(c *op.Modification, others []op.Modification) bool 
 	})
 }
 
-// place writes the entry at its new position: its treeInfo, its row of the tree with
-// all columns, its own index cells if the parent is different, and the changes to its
-// attributes.
+// place writes the entry at its new place. It writes the treeInfo, the row in the tree
+// with all columns, and the changes to the entry's attributes. If the parent is
+// different, it also writes the entry's index cells.
 func (m *modification) place(ctx context.Context, to *destination) error {
 	tx, from := m.tx, m.change
 	if m.pl.Parent != to.Parent || m.pl.RDN != to.RDN {
@@ -244,7 +246,7 @@ func (m *modification) place(ctx context.Context, to *destination) error {
 	return m.Finish(ctx)
 }
 
-// reindex enters all keys of an entry again, with its new parent.
+// reindex writes all index cells of an entry again, with the entry's new parent.
 func (tx *Tx) reindex(ctx context.Context, c *change, row table.Row) error {
 	return tx.eachIndexed(ctx, c, row, func(x *catalog.Indexed, keys [][]byte) {
 		for _, k := range keys {

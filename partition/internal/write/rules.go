@@ -9,34 +9,36 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Rules are the rules for changes in a transaction. The zero Rules are those of RFC
-// 4511 and 4512.
+// Rules are the rules for the changes of a transaction. The zero Rules are the rules of
+// RFC 4511 and 4512.
 type Rules struct {
-	// Permissive lets a Modify add existing values and delete missing ones, without
-	// effect.
+	// Permissive lets a Modify add values that exist and delete values that do not exist.
+	// Neither has an effect.
 	Permissive bool
-	// Relaxed accepts given values of creatorsName, createTimestamp, modifiersName and
-	// modifyTimestamp, and in an Add also of entryUUID. Obsolete types and classes
-	// count as active.
+	// Relaxed accepts values of creatorsName, createTimestamp, modifiersName and
+	// modifyTimestamp from the client. An Add then also accepts entryUUID. Obsolete types
+	// and classes count as active.
 	Relaxed bool
-	// Accounts accepts values of the server's own account attributes, see ofAccounts.
+	// Accounts accepts values of the account attributes that normally only the server
+	// sets, see ofAccounts.
 	Accounts bool
-	// Trial means that the transaction will not commit in any case. So a schema change
-	// is checked against the existing entries without steps.
+	// Trial means that the transaction never commits. So a change of the schema is
+	// checked against the existing entries without steps.
 	Trial bool
 }
 
-// given specifies which of the server's own attributes a new entry may bring.
+// given specifies which attributes a request to add an entry may contain although
+// normally only the server sets them.
 type given uint8
 
 const (
 	givenNone     given = iota
 	givenByServer       // account attributes
-	givenByRelax        // those that Rules.Relaxed names, and account attributes
-	GivenByImport       // all of them
+	givenByRelax        // the types that Rules.Relaxed names, and account attributes
+	GivenByImport       // all types
 )
 
-// takes reports whether a type that users cannot modify may be given.
+// takes reports whether a request may contain values of a type that users cannot modify.
 func (g given) takes(k *catalog.Types, t *schema.AttributeType) bool {
 	return g == GivenByImport || g >= givenByServer && ofAccounts(t) || g == givenByRelax && (t == k.EntryUUID || relaxable(k, t))
 }
@@ -44,13 +46,14 @@ func (g given) takes(k *catalog.Types, t *schema.AttributeType) bool {
 // passwordPolicy is the arc of draft-behera-ldap-password-policy.
 const passwordPolicy = "1.3.6.1.4.1.42.2.27.8.1."
 
-// ofAccounts reports whether a type is one of the server's own account attributes.
+// ofAccounts reports whether a type is an account attribute that normally only the server
+// sets.
 func ofAccounts(t *schema.AttributeType) bool {
 	return strings.HasPrefix(t.OID, passwordPolicy) || t.NoUserModification && t.Secret()
 }
 
 // relaxable reports whether Rules.Relaxed lets a Modify change a type. The other types
-// that users cannot modify record facts.
+// that users cannot modify record facts, which no request may change.
 func relaxable(k *catalog.Types, t *schema.AttributeType) bool {
 	switch t {
 	case k.CreatorsName, k.CreateTimestamp, k.ModifiersName, k.ModifyTimestamp:
@@ -59,8 +62,8 @@ func relaxable(k *catalog.Types, t *schema.AttributeType) bool {
 	return false
 }
 
-// checkTimes returns an error for impossible times, given by their keys: a modification
-// before the creation, or a time in the future. Nil means unknown.
+// checkTimes returns an error for impossible times: a modification before the creation,
+// or a time in the future. The times are keys. Nil means that a time is unknown.
 func (tx *Tx) checkTimes(created, modified []byte) error {
 	t := tx.Catalog
 	now, err := catalog.KeyOf(t.ModifyTimestamp, schema.AppendTime(nil, tx.now()))
@@ -78,7 +81,7 @@ func (tx *Tx) checkTimes(created, modified []byte) error {
 	return nil
 }
 
-// key returns the key of an attribute's first value, or nil if there is none.
+// key returns the key of an attribute's first value, or nil if the entry has no value.
 func (e *NewEntry) key(t *schema.AttributeType) []byte {
 	if a := e.find(t, ""); a != nil {
 		return a.Keys[0]
@@ -86,7 +89,7 @@ func (e *NewEntry) key(t *schema.AttributeType) []byte {
 	return nil
 }
 
-// gives reports whether the change sets a type that would otherwise be stamped.
+// gives reports whether the change itself sets a type that stamp would otherwise set.
 func (m *modification) gives(t *schema.AttributeType) bool {
 	return slices.Contains(m.given, t) && m.Edit(t).presentAfter()
 }
@@ -102,14 +105,15 @@ func (m *modification) checkGiven() error {
 			return catalog.Errorf(catalog.Constraint, "attribute %s cannot be deleted: every entry has it", g.Name())
 		}
 	}
-	var modified []byte // nil: it will be now
+	var modified []byte // nil: the time of this change
 	if m.gives(t.ModifyTimestamp) {
 		modified = m.Edit(t.ModifyTimestamp).key()
 	}
 	return m.tx.checkTimes(m.Edit(t.CreateTimestamp).key(), modified)
 }
 
-// key returns the key of a SINGLE-VALUE type after the change, or nil if it has none.
+// key returns the key of a SINGLE-VALUE type after the change, or nil if there is no
+// value.
 func (e *edited) key() []byte {
 	if v := e.values(""); len(v.now) > 0 {
 		return v.now[0].key

@@ -17,17 +17,17 @@ var (
 
 const secretSize = 32
 
-// Secret returns random bytes that all servers of the store share and nobody else
-// knows. Keys for making and verifying signatures are derived from them. The first call
-// makes them. They are stored beside the header in a row of their own, so that no
-// export contains them. If the store has no secret and takes no writes now, as on a
-// full disk, each server uses its own until it restarts.
+// Secret returns random bytes that are known only to the servers of the store. Keys that
+// sign and verify are derived from the secret. The first call creates the secret. It is
+// stored in the table of the header in a row that no export contains. If the store
+// contains no secret and refuses writes, as on a full disk, each server uses a secret of
+// its own until it restarts.
 func Secret(ctx context.Context, p *catalog.Keeper) ([]byte, error) {
 	fresh := make([]byte, secretSize)
 	rand.Read(fresh) // crypto/rand never fails
 	t := p.Store.Table(catalog.HeaderTable)
 	cell := table.Cell{Family: catalog.HeaderFamily, Qualifier: secretColumn, Value: fresh}
-	// Whatever Swap returns, the stored value is the secret.
+	// The stored value is the secret, whatever Swap returns.
 	_, swapErr := t.Swap(ctx, secretRow, catalog.HeaderFamily, secretColumn, nil, []table.Cell{cell})
 	row, err := t.Get(ctx, secretRow, table.Select{})
 	if err != nil {

@@ -14,17 +14,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Governor finds the DIT structure rules that govern entries (RFC 4512, 4.1.7). They
-// are not stored: the rule that governs an entry follows from its class, its RDN and
-// the rule of the entry above. If a schema has no name forms, nothing is read.
+// A Governor determines the DIT structure rules that govern entries (RFC 4512, 4.1.7).
+// These rules are not stored with entries. The rule of an entry follows from the entry's
+// classes, its RDN and the rule of its parent. If a schema has no name forms, a Governor
+// reads nothing.
 type Governor struct {
 	Snapshot *state.Snapshot
-	Types    *catalog.Types // may be those of an announced schema
+	Types    *catalog.Types // types of the schema in force or of an announced schema
 }
 
-// Govern returns the rule for an entry with some classes and an RDN below a parent, or
-// nil if it needs none. The error is a NamingViolation if the entry is not allowed
-// there.
+// Govern returns the rule for an entry with the given classes and RDN below a parent, or
+// nil if the entry needs no rule. It returns a NamingViolation if no rule allows the
+// entry there.
 func (g Governor) Govern(ctx context.Context, cs *catalog.Classes, rdn dn.RDN, parent entry.ID) (*schema.StructureRule, error) {
 	if len(g.Types.Schema.NameForms()) == 0 {
 		return nil, nil
@@ -36,7 +37,7 @@ func (g Governor) Govern(ctx context.Context, cs *catalog.Classes, rdn dn.RDN, p
 	return Govern(g.Types, cs, rdn, parent == catalog.Root, above)
 }
 
-// Govern is like Governor.Govern, given the rule of the entry above.
+// Govern is like Governor.Govern for a caller that knows the rule of the parent.
 func Govern(k *catalog.Types, cs *catalog.Classes, rdn dn.RDN, top bool, above *schema.StructureRule) (*schema.StructureRule, error) {
 	rule, wrong := k.Schema.Govern(place(k, cs, rdn, top, above))
 	if wrong != "" {
@@ -55,8 +56,8 @@ func place(k *catalog.Types, cs *catalog.Classes, rdn dn.RDN, top bool, above *s
 	return p
 }
 
-// of returns the rule that governs an entry. An entry at a position that is not allowed
-// has none.
+// of returns the rule that governs an entry. It returns nil for an entry at a position
+// that no rule allows.
 func (g Governor) of(ctx context.Context, id entry.ID) (*schema.StructureRule, error) {
 	if id == catalog.Root || len(g.Types.Schema.StructureRules()) == 0 {
 		return nil, nil
@@ -94,8 +95,8 @@ func (g Governor) place(ctx context.Context, id entry.ID) (p schema.Place, err e
 	return place(g.Types, cs, name[0], node.Parent == catalog.Root, above), err
 }
 
-// Below checks the entries below one that gets a new rule, down to those whose own
-// rules do not change.
+// Below checks the entries below an entry whose rule changes to rule. It descends until
+// an entry's rule does not change.
 func (g Governor) Below(ctx context.Context, parent entry.ID, rule *schema.StructureRule) error {
 	if len(g.Types.Schema.StructureRules()) == 0 {
 		return nil
@@ -129,16 +130,16 @@ func (g Governor) child(ctx context.Context, id entry.ID, name *dn.Name, above *
 	return g.Below(ctx, id, rule)
 }
 
-// GoverningRule returns the DIT structure rule that governs an entry, or nil if there
-// is none.
+// GoverningRule returns the DIT structure rule that governs an entry, or nil if no rule
+// does.
 func GoverningRule(ctx context.Context, s *state.Snapshot, id entry.ID) (*schema.StructureRule, error) {
 	return governor(s).of(ctx, id)
 }
 
 func governor(s *state.Snapshot) Governor { return Governor{s, s.Catalog.Types} }
 
-// governsMoved checks whether the DIT structure rules allow an entry, with those below
-// it, at another position.
+// governsMoved checks whether the DIT structure rules allow an entry and the entries
+// below it at another position.
 func (tx *Tx) governsMoved(ctx context.Context, id entry.ID, rdn dn.RDN, parent entry.ID) error {
 	if len(tx.Catalog.Schema.NameForms()) == 0 {
 		return nil
@@ -150,8 +151,8 @@ func (tx *Tx) governsMoved(ctx context.Context, id entry.ID, rdn dn.RDN, parent 
 	return tx.governs(ctx, id, cs, rdn, parent)
 }
 
-// governs checks whether the DIT structure rules allow an entry, with those below it,
-// to have some classes at a position.
+// governs checks whether the DIT structure rules allow an entry to have certain classes
+// at a position. It also checks the entries below the entry.
 func (tx *Tx) governs(ctx context.Context, id entry.ID, cs *catalog.Classes, rdn dn.RDN, parent entry.ID) error {
 	if len(tx.Catalog.Schema.NameForms()) == 0 {
 		return nil

@@ -18,27 +18,27 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A Tx changes the directory. Its reads (it has all of Snapshot's methods) include its
-// own changes.
+// A Tx changes the directory. It has all methods of Snapshot, and these read the changes
+// of the Tx too.
 type Tx struct {
 	state.Snapshot
-	// Rules are the rules of the next change. Set them before it.
+	// Rules apply to the next change. They must be set before the change is made.
 	Rules   Rules
 	Txn     *txn.Tx
 	by      string
 	given   time.Time // time of the change; zero: use the store's clock
-	ordinal int       // number of the last position
+	ordinal int       // count within the newest position
 	Message []byte
-	Alone   bool              // nobody else writes
-	claims  []Claim           // of the current operation
-	named   []naming          // by the current operation
-	held    map[entry.ID]bool // entries that others must not rename or delete
-	Steps   *SchemaSteps      // if the schema changes
-	Changed []entry.ID        // recorded while a schema is announced
+	Alone   bool              // no other transaction can commit
+	claims  []Claim           // claims of the current operation
+	named   []naming          // naming values of the current operation
+	held    map[entry.ID]bool // entries protected from renames and deletions
+	Steps   *SchemaSteps      // set if the schema changes
+	Changed []entry.ID        // changed entries, recorded while a schema is announced
 }
 
-// Update runs fn in a transaction, perhaps more than once, and returns when its changes
-// are durable and visible.
+// Update runs fn in a transaction, perhaps more than once. It returns when the changes of
+// fn are durable and visible.
 func Update(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) error) (table.Revision, error) {
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
@@ -68,29 +68,29 @@ func UpdateLocked(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) er
 // Close does nothing: a transaction ends when its function returns.
 func (tx *Tx) Close() {}
 
-// Write adds mutations. From then on the transaction does not read from caches, which
-// do not contain its writes.
+// Write adds mutations. After the first Write the transaction no longer reads from
+// caches, because they do not contain the mutations.
 func (tx *Tx) Write(t table.Table, ms ...table.Mutation) {
 	tx.Cached = false
 	tx.Txn.Write(t, ms...)
 }
 
-// Isolate keeps transactions that run at the same time from changing an entry. Without
-// it, values that others add meanwhile do not conflict, although this transaction did
-// not see them.
+// Isolate keeps concurrent transactions from changing an entry. Without Isolate, a value
+// that a concurrent transaction adds to the entry causes no conflict, although this
+// transaction did not see the value.
 func (tx *Tx) Isolate(id entry.ID) {
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkUpdate})
 }
 
 func (tx *Tx) Stale(value uint64) { tx.Txn.TouchKeys(value) }
 
-// Position returns the next value's position.
+// Position returns the position of the next value.
 func (tx *Tx) Position() master.Position {
 	tx.ordinal++
 	return master.NewPosition(tx.Txn.Stamp(), tx.ordinal)
 }
 
-// now returns the time of the change by the store's clock. That is never behind a
+// now returns the time of the change by the store's clock. This time is never before a
 // commit that the transaction has seen, so timestamps are in the order of commits.
 func (tx *Tx) now() time.Time {
 	if !tx.given.IsZero() {
@@ -102,9 +102,10 @@ func (tx *Tx) now() time.Time {
 // Csn returns a revision in the form of entryCSN.
 func Csn(r table.Revision) []byte { return revision.AppendCSN(make([]byte, 0, revision.CSNLength), r) }
 
-// finalCSN replaces an entryCSN and its key, which were made of a stamp, by the
-// revision of the commit once that is known. The stamp would not do: concurrent commits
-// that change one entry may be in another order than their stamps.
+// finalCSN overwrites an entryCSN and its key at the commit. Both were made from the
+// transaction's stamp, and finalCSN writes the revision of the commit instead. The stamp
+// is not enough, because concurrent commits that change one entry may have another order
+// than their stamps.
 func (tx *Tx) finalCSN(value, key []byte) {
 	tx.Txn.AtCommit(func(r table.Revision) {
 		copy(value, Csn(r))
@@ -112,8 +113,9 @@ func (tx *Tx) finalCSN(value, key []byte) {
 	})
 }
 
-// ReplaceCSN updates b when the transaction commits. It replaces each entryCSN of the
-// transaction that b contains, as read before the commit, with the final one.
+// ReplaceCSN updates b when the transaction commits. If b contains an entryCSN of the
+// transaction, as the transaction read it before the commit, ReplaceCSN overwrites it
+// with the final entryCSN.
 func (tx *Tx) ReplaceCSN(b []byte) {
 	early := Csn(tx.Txn.Stamp())
 	tx.Txn.AtCommit(func(r table.Revision) {
@@ -144,9 +146,9 @@ type stamp struct {
 	value []byte
 }
 
-// valueHash returns a hash that distinguishes the values of an entry in marks, by their
-// columns. The same value under two descriptions of a type counts as one: they share an
-// index cell.
+// valueHash returns a hash that distinguishes the values of an entry in marks. It hashes
+// the columns of the values without their options. So the same value under two
+// descriptions of a type has one hash, because both share an index cell.
 func valueHash(qualifier []byte) uint64 {
 	c := tree.Decode(&table.Cell{Qualifier: qualifier})
 	h := fnv.New64a()
@@ -156,9 +158,8 @@ func valueHash(qualifier []byte) uint64 {
 	return h.Sum64()
 }
 
-// Touch marks an entry as changed for caches. It also marks those of the entry's
-// classes that searches ask for, since the entry may be the first or last one of the
-// class.
+// Touch tells caches that an entry changed. It also touches the watched classes that the
+// entry has, because the entry may be the first or the last entry of such a class.
 func (tx *Tx) Touch(id entry.ID, cs *catalog.Classes) {
 	tx.Txn.Touch(id)
 	if tx.Catalog.ToCome != nil {
@@ -175,9 +176,9 @@ func (tx *Tx) Touch(id entry.ID, cs *catalog.Classes) {
 type SchemaSteps struct {
 	Keeper *catalog.Keeper
 	By     By
-	// Wanted is set by an attempt that found that the change must take steps.
+	// Wanted is set by an attempt that found out that the change must take steps.
 	Wanted *catalog.Subschema
-	// Announced is the first commit, once every server works by it and no entry
-	// violates it.
+	// Announced is the revision of the first step. It is set when every server applies
+	// that step and no entry violates the new schema.
 	Announced table.Revision
 }
