@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// TestBadInput has one bad record after two good ones. The report must say where it is
-// and what is wrong, and nothing may remain.
+// TestBadInput imports one bad record after two good ones. The report must contain the
+// position of the bad record and what is wrong with it, and nothing may be imported.
 func TestBadInput(t *testing.T) {
 	good := "dn: dc=example,dc=com\nobjectClass: domain\n\n" +
 		"dn: ou=a,dc=example,dc=com\nobjectClass: organizationalUnit\n\n"
@@ -78,7 +78,8 @@ func TestAllowFiles(t *testing.T) {
 	}
 }
 
-// TestContinue imports the good records. Records below a bad entry are bad too.
+// TestContinue checks that Continue imports the good records. Records below a bad entry
+// are bad too.
 func TestContinue(t *testing.T) {
 	const bad = `dn: ou=bad,dc=example,dc=com
 objectClass: organizationalUnit
@@ -115,7 +116,7 @@ objectClass: organizationalUnit
 			t.Errorf("no %q in the rejects:\n%s", want, left)
 		}
 	}
-	// The corrected rejects can be imported.
+	// The rejects can be imported after they have been corrected.
 	mended := strings.NewReplacer("colour: red\n", "", "description:: !!!", "description: x").Replace(string(left)) +
 		"\ndn: ou=nowhere,dc=example,dc=com\nobjectClass: organizationalUnit\n\n"
 	if r := mustImport(t, p, bulk.Options{Files: []string{file(t, "b.ldif", mended)}}); r.Done != 6 {
@@ -123,7 +124,8 @@ objectClass: organizationalUnit
 	}
 }
 
-// TestManyBad has bad records in many batches: each is reported once, in order.
+// TestManyBad imports bad records in many batches. Each must be reported once, in file
+// order.
 func TestManyBad(t *testing.T) {
 	text := strings.ReplaceAll(company(2000), "telephoneNumber: +1 555 007", "colour: 007")
 	r := runImport(t, openMem(t), bulk.Options{Files: []string{file(t, "a.ldif", text)}, Workers: 3})

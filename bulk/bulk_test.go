@@ -43,7 +43,7 @@ func openLSM(t testing.TB) *partition.Partition {
 	return open(t, s)
 }
 
-// file writes a file of the test's.
+// file writes text to a temporary file and returns its path.
 func file(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -85,7 +85,7 @@ func mustImport(t testing.TB, p *partition.Partition, o bulk.Options) imported {
 	return r
 }
 
-// export returns the entries and the definitions of a directory.
+// export returns an export of the entries and definitions of a directory.
 func export(t testing.TB, p *partition.Partition, o bulk.ExportOptions) string {
 	t.Helper()
 	o.NoConfig = true
@@ -102,7 +102,7 @@ func exportAll(t testing.TB, p *partition.Partition, o bulk.ExportOptions) strin
 	return b.String()
 }
 
-// names returns the names in an LDIF text.
+// names returns the names of the records in an LDIF text.
 func names(text string) (ns []string) {
 	for line := range strings.Lines(text) {
 		if n, ok := strings.CutPrefix(line, "dn: "); ok {
@@ -112,7 +112,7 @@ func names(text string) (ns []string) {
 	return ns
 }
 
-// company returns a directory of n people.
+// company returns the LDIF of a directory with n people.
 func company(n int) string {
 	var b strings.Builder
 	b.WriteString("dn: dc=example,dc=com\nobjectClass: domain\ndc: example\n\n" +
@@ -155,7 +155,8 @@ func BenchmarkImport(b *testing.B) {
 	b.ReportMetric(float64(done)/b.Elapsed().Seconds(), "entries/s")
 }
 
-// benchmarkText returns a directory of n people, or the file named by LDAPD_BENCH_LDIF.
+// benchmarkText returns the LDIF of a directory with n people, or the contents of the
+// file that LDAPD_BENCH_LDIF names.
 func benchmarkText(b *testing.B, n int) string {
 	if name := os.Getenv("LDAPD_BENCH_LDIF"); name != "" {
 		text, err := os.ReadFile(name)

@@ -36,7 +36,8 @@ func configured(t *testing.T) *partition.Partition {
 	return p
 }
 
-// An export contains the shared configuration, and importing it restores that.
+// TestConfigurationComesBack checks that an export contains the shared configuration,
+// and that an import of the export restores it.
 func TestConfigurationComesBack(t *testing.T) {
 	p := configured(t)
 	text := exportAll(t, p, bulk.ExportOptions{})
@@ -74,7 +75,8 @@ func mustDN(t *testing.T, text string) dn.DN {
 	return name
 }
 
-// Uniqueness also applies among the records of the import itself.
+// TestConfigurationHoldsItsOwnEntries checks that values must also be unique among the
+// records of the import that makes them unique.
 func TestConfigurationHoldsItsOwnEntries(t *testing.T) {
 	text := exportAll(t, configured(t), bulk.ExportOptions{})
 	text = strings.Replace(text, "mail: u0000002@example.com", "mail: u0000001@example.com", 1)
@@ -89,7 +91,8 @@ func TestConfigurationHoldsItsOwnEntries(t *testing.T) {
 	}
 }
 
-// A directory with entries gets what it lacks and loses nothing.
+// TestConfigurationOfADirectoryInUse checks that a directory with entries receives the
+// settings that it lacks, and loses none.
 func TestConfigurationOfADirectoryInUse(t *testing.T) {
 	p := openMem(t)
 	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", company(3))}})
@@ -128,7 +131,8 @@ objectClass: organization
 	}
 }
 
-// An invalid configuration leaves nothing behind, and the error has its position.
+// TestBadConfigurations checks that an invalid configuration changes nothing, and that
+// the error contains its position.
 func TestBadConfigurations(t *testing.T) {
 	const entries = "\ndn: dc=example,dc=com\nobjectClass: domain\n\ndn: uid=a,dc=example,dc=com\nobjectClass: account\n"
 	for name, c := range map[string]struct{ record, want string }{
@@ -169,8 +173,9 @@ func TestBadConfigurations(t *testing.T) {
 	})
 }
 
-// Definitions and configuration may come in either order. An index may be of an attribute
-// defined by the same import.
+// TestConfigurationBesideDefinitions checks that definitions and configuration may come
+// in either order. The configuration has an index of an attribute that the same import
+// defines.
 func TestConfigurationBesideDefinitions(t *testing.T) {
 	const (
 		definitions   = "dn: cn=Subschema\nobjectClass: subschema\nattributeTypes: ( 2.25.1.1 NAME 'floors' EQUALITY integerMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 )\n\n"

@@ -105,7 +105,7 @@ entryCSN: 20020203040506.000000Z#000000#001#000000
 	}
 }
 
-// TestChildrenFirst has entries before their parents, as databases may return them.
+// TestChildrenFirst imports entries that come before their parents.
 func TestChildrenFirst(t *testing.T) {
 	entry := func(name string) string {
 		return "dn: " + name + "\nobjectClass: organizationalUnit\n\n"
@@ -126,7 +126,7 @@ func TestChildrenFirst(t *testing.T) {
 	}
 }
 
-// TestForeign imports attributes that other servers export.
+// TestForeign imports entries with attributes that only other servers define.
 func TestForeign(t *testing.T) {
 	text := `version: 1
 
@@ -163,7 +163,8 @@ contextCSN: 20020203040506.000000Z#000000#001#000000
 	}
 }
 
-// Accounts that another server had disabled are disabled here too.
+// TestDisabledAccountsStayDisabled checks that an account that another server had
+// disabled is disabled after an import.
 func TestDisabledAccountsStayDisabled(t *testing.T) {
 	kept := []string{"nsAccountLock: true", "pwdAccountLockedTime: 000001010000Z", "ds-pwp-account-disabled: TRUE", "pwdReset: TRUE",
 		"passwordExpirationTime: 20200101000000Z", "pwdStartTime: 20990101000000Z", "pwdEndTime: 20200101000000Z",
@@ -193,7 +194,7 @@ nsRoleDN: cn=other,dc=example,dc=com
 	}
 }
 
-// slapdModules are entries whose schema slapd has in its modules.
+// slapdModules are entries whose schema is defined by modules of slapd.
 const slapdModules = `dn: cn=default,dc=example,dc=com
 objectClass: person
 objectClass: pwdPolicy
@@ -231,7 +232,7 @@ pwdAccountLockedTime: 000001010000Z
 
 `
 
-// TestSlapcat imports what a real slapd exports.
+// TestSlapcat imports an export of a real slapd.
 func TestSlapcat(t *testing.T) {
 	slapadd, err := exec.LookPath("slapadd")
 	if err != nil {

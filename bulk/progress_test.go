@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// safeBuffer is a buffer that goroutines share.
+// safeBuffer is a buffer that several goroutines may use.
 type safeBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -96,7 +96,7 @@ func (c *cancelling) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestInterrupted interrupts an import as Ctrl-C does.
+// TestInterrupted interrupts an import, as Ctrl-C does.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p, err := partition.Open(context.Background(), tabletest.NewBatchMem(), partition.Options{Create: true})

@@ -23,7 +23,8 @@ userPassword: {SSHA}y+dX0kZIbVwVNdDNg5T1bjbFH+F/+wKO
 userPassword: clear
 `
 
-// Passwords that no bind can use are counted once each, by scheme.
+// TestUnusablePasswordsAreCounted checks that every password that no bind can use is
+// counted once, by its scheme.
 func TestUnusablePasswordsAreCounted(t *testing.T) {
 	changes := strings.ReplaceAll(locked, "\nobjectClass: ", "\nX")
 	changes = strings.ReplaceAll(changes, "\nXdomain", "\nchangetype: add\nobjectClass: domain")
@@ -42,7 +43,8 @@ func TestUnusablePasswordsAreCounted(t *testing.T) {
 	}
 }
 
-// Duplicate values of an entry are refused, or one of them is kept.
+// TestDropDuplicates checks that equal values of an entry are refused or, with
+// DropDuplicates, that one of them is kept.
 func TestDropDuplicates(t *testing.T) {
 	const text = `dn: dc=example,dc=com
 objectClass: domain
@@ -76,7 +78,7 @@ sn: x
 	}
 }
 
-// All errors of a record are in one report.
+// TestAllErrorsOfARecord checks that one report contains all errors of a record.
 func TestAllErrorsOfARecord(t *testing.T) {
 	const text = `dn: dc=example,dc=com
 objectClass: domain

@@ -21,23 +21,24 @@ import (
 // A Change is what one commit did to one entry, and who made it.
 type Change struct {
 	Revision table.Revision
-	// Number counts the changes of a commit, from 0.
+	// Number is the position of the change in its commit, from 0.
 	Number int
 	By     partition.By
-	// Record is the change. It has no request for an erasure, nor for a commit that
+	// Record is the change. Its Request is nil for an erasure, and for a commit that
 	// changed too many entries to list, such as an import.
 	Record
-	// Kind is add, delete, modify, modrdn, erase (part of the entry's past was erased),
-	// or the journal's name for a commit that changed too many entries to list.
+	// Kind is add, delete, modify, modrdn, or erase (a part of the entry's past was
+	// erased). For a commit that changed too many entries to list, Kind is the name in
+	// the journal.
 	Kind string
 	// Secrets are the secret attributes whose values changed.
 	Secrets []string
 }
 
-// Time returns when the change was committed.
+// Time returns the time at which the change was committed.
 func (c *Change) Time() time.Time { return c.Revision.Time().UTC() }
 
-// NewName returns the new name of a renamed entry, or "" for other changes.
+// NewName returns the entry's new name if the change is a rename, and otherwise "".
 func (c *Change) NewName() string {
 	if r, ok := c.Request.(*op.ModifyDN); ok {
 		return c.newName(r)
@@ -45,7 +46,7 @@ func (c *Change) NewName() string {
 	return ""
 }
 
-// newName returns the name after a rename.
+// newName returns the name of the record's entry after the rename c.
 func (r *Record) newName(c *op.ModifyDN) string {
 	superior := ""
 	if c.NewSuperior != nil {
@@ -59,11 +60,11 @@ func (r *Record) newName(c *op.ModifyDN) string {
 	return c.NewRDN + "," + superior
 }
 
-// Changes streams the changes of the commits that a snapshot shows after a revision, in
-// the order of their revisions. The snapshot must be of one revision, like those of
-// Partition.Settled and Partition.At. The changes are found by comparing the states
-// before and after each commit. Recording them would have cost every commit, for few
-// readers.
+// Changes streams the changes of the commits after a revision that a snapshot shows, in
+// the order of their revisions. The snapshot must be of one revision, like the
+// snapshots that Partition.Settled and Partition.At return. Changes finds the changes
+// by comparing the states before and after each commit. To record changes instead would
+// make every commit more expensive, although few readers need them.
 func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, after table.Revision) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for c, err := range changes.ShownAfter(ctx, s, after) {
@@ -120,8 +121,8 @@ func Of(ctx context.Context, p *partition.Partition, c *changes.Change) iter.Seq
 	}
 }
 
-// unnamed streams the operations of a commit that changed too many entries to list, as
-// recorded in the journal.
+// unnamed streams the operations that the journal recorded for a commit that changed
+// too many entries to list.
 func unnamed(c *changes.Change, note *past.Message, yield func(*Change, error) bool) {
 	for i, o := range note.Operations {
 		x := &Change{Revision: c.Revision, Number: i, By: note.By, Record: Record{Name: o.Name}, Kind: o.Kind, Secrets: o.Secrets}
@@ -131,8 +132,8 @@ func unnamed(c *changes.Change, note *past.Message, yield func(*Change, error) b
 	}
 }
 
-// erasure streams the notices of an erasure, one for each entry whose past was changed.
-// An entry that no longer exists is named by its entryUUID.
+// erasure streams a change of kind erase for each entry whose past was changed. The
+// name of an entry that no longer exists consists of its entryUUID.
 func erasure(ctx context.Context, p *partition.Partition, c *changes.Change, note *past.Message, yield func(*Change, error) bool) {
 	s, err := p.At(ctx, c.Revision)
 	if err != nil {
@@ -153,7 +154,7 @@ func erasure(ctx context.Context, p *partition.Partition, c *changes.Change, not
 			return
 		}
 	}
-	if n == 0 { // erased from the journal only
+	if n == 0 { // only the journal was changed
 		yield(&Change{Revision: c.Revision, By: note.By, Kind: past.Erasure}, nil)
 	}
 }
@@ -170,7 +171,8 @@ func kindOf(r op.Request) string {
 	return "modify"
 }
 
-// secretsOf returns the secrets in the operations on the entry of a change.
+// secretsOf returns the secret attributes in the journal's operations on the entry of
+// c.
 func secretsOf(note *past.Message, c *Change, s *schema.Schema) (secrets []string) {
 	if c.Kind != "add" && c.Kind != "modify" {
 		return nil
@@ -184,8 +186,8 @@ func secretsOf(note *past.Message, c *Change, s *schema.Schema) (secrets []strin
 	return slices.Compact(secrets)
 }
 
-// Key returns the form of a name by which names are compared. An invalid name is returned
-// unchanged.
+// Key returns the normalized form of a name, by which names are compared. It returns an
+// invalid name unchanged.
 func Key(name string, s *schema.Schema) string {
 	parsed, err := dn.Parse(name)
 	if err != nil {
@@ -198,8 +200,8 @@ func Key(name string, s *schema.Schema) string {
 	return string(dn.Key(norms))
 }
 
-// Text returns the change as LDIF without its first lines: the attributes of a new entry,
-// or the modifications. Comments name the secrets.
+// Text returns the body of the change as LDIF: the attributes of a new entry, or the
+// modifications. Comments name the secret attributes that were changed.
 func (c *Change) Text() ([]byte, error) {
 	if c.Request == nil {
 		return nil, nil

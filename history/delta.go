@@ -32,11 +32,11 @@ func delta(before, after []entry.Attribute) (changes []op.Modification) {
 	return changes
 }
 
-// isUsers reports whether users may change an attribute, and it is not a secret.
+// isUsers reports whether an attribute is not secret and users may change it.
 func isUsers(t *schema.AttributeType) bool { return !t.NoUserModification && !t.Secret() }
 
-// find returns the attribute with the same description. Two states may have different
-// schemas, so types are compared by their OIDs.
+// find returns the attribute of as that has the description of a. It compares types by
+// their OIDs, because two states may have different schemas.
 func find(as []entry.Attribute, a *entry.Attribute) *entry.Attribute {
 	for i := range as {
 		if as[i].Options == a.Options && (as[i].Type == a.Type || as[i].Type.OID == a.Type.OID) {
@@ -50,8 +50,8 @@ func modification(kind op.ModKind, a *entry.Attribute, values [][]byte) op.Modif
 	return op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: a.Description(), Values: values}}
 }
 
-// values returns the modifications that turn the values of a description into others. It
-// chooses the smaller way, if the type allows changes of single values.
+// values returns the modifications that turn the values of one attribute into others.
+// If the type allows changes of single values, it returns the smaller modifications.
 func values(before, after *entry.Attribute) []op.Modification {
 	gone, come := without(before.Values, after.Values), without(after.Values, before.Values)
 	switch {
@@ -61,7 +61,7 @@ func values(before, after *entry.Attribute) []op.Modification {
 		return []op.Modification{modification(op.ModReplace, after, after.Values)}
 	}
 	var changes []op.Modification
-	if len(gone) > 0 { // deletes first: a new value may be an old one in another spelling
+	if len(gone) > 0 { // deletes first: a new value may equal an old one
 		changes = append(changes, modification(op.ModDelete, after, gone))
 	}
 	if len(come) > 0 {
@@ -70,7 +70,7 @@ func values(before, after *entry.Attribute) []op.Modification {
 	return changes
 }
 
-// without returns the values that are not in others.
+// without returns those of values that are not in others.
 func without(values, others [][]byte) (rest [][]byte) {
 	if slices.EqualFunc(values, others, bytes.Equal) {
 		return nil
@@ -87,7 +87,8 @@ func without(values, others [][]byte) (rest [][]byte) {
 	return rest
 }
 
-// userAttributes returns an entry's attributes as in an add of the entry.
+// userAttributes returns those attributes of an entry that an add of the entry
+// contains.
 func userAttributes(as []entry.Attribute) (list []op.PartialAttribute) {
 	for i := range as {
 		if isUsers(as[i].Type) {
@@ -97,7 +98,7 @@ func userAttributes(as []entry.Attribute) (list []op.PartialAttribute) {
 	return list
 }
 
-// renamed returns the attributes of an entry after a rename.
+// renamed returns the attributes that an entry has after a rename.
 func renamed(as []entry.Attribute, s *schema.Schema, old, new dn.RDN, deleteOld bool) []entry.Attribute {
 	as = slices.Clone(as)
 	if deleteOld {
@@ -141,8 +142,8 @@ func has(a *entry.Attribute, v []byte) bool {
 	return slices.ContainsFunc(a.Values, func(x []byte) bool { return a.Type.SameValue(x, v) })
 }
 
-// keepsNone reports whether an entry has none of the values of its former RDN, except
-// those that are in the new one.
+// keepsNone reports whether an entry has none of the values of its old RDN, apart from
+// the values that the new RDN contains too.
 func keepsNone(as []entry.Attribute, s *schema.Schema, old, new dn.RDN) bool {
 	for _, v := range old {
 		t := s.Attribute(v.Type)

@@ -17,7 +17,8 @@ import (
 )
 
 // Diff writes the changes from one state to another as LDIF, for the entries that are
-// below base in either (empty: all). It returns the number of changes.
+// below base in at least one of the states. An empty base means all entries. Diff
+// returns the number of changes.
 func Diff(ctx context.Context, from, to *partition.Snapshot, base dn.DN, w io.Writer) (n int, err error) {
 	ids, err := mayDiffer(ctx, from, to)
 	if err != nil {
@@ -32,7 +33,7 @@ func Diff(ctx context.Context, from, to *partition.Snapshot, base dn.DN, w io.Wr
 	return write(w, d.Records(ctx))
 }
 
-// write writes records as LDIF.
+// write writes records as LDIF and returns their number.
 func write(w io.Writer, records iter.Seq2[*Record, error]) (n int, err error) {
 	out := ldif.NewWriter(w)
 	if err := out.WriteVersion(); err != nil {
@@ -51,7 +52,7 @@ func write(w io.Writer, records iter.Seq2[*Record, error]) (n int, err error) {
 }
 
 // mayDiffer returns the entries that commits between two states touched. If the journal
-// does not list them all, it returns every entry.
+// does not list all these entries, mayDiffer returns all entries of both states.
 func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.ID, err error) {
 	early, late := from, to
 	if early.Revision() > late.Revision() {
@@ -72,8 +73,9 @@ func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.I
 	return ids, nil
 }
 
-// all returns the entries of two trees, one in each state. entry.Root is the whole state.
-// A missing tree has no entries.
+// all returns the entries of two trees: that of a in the state from, and that of b in
+// the state to. The tree of entry.Root is the whole state. A tree whose base does not
+// exist has no entries.
 func all(ctx context.Context, from, to *partition.Snapshot, a, b entry.ID) ([]entry.ID, error) {
 	ids := []entry.ID{subschema.ID}
 	for _, tree := range []struct {
@@ -91,7 +93,7 @@ func all(ctx context.Context, from, to *partition.Snapshot, a, b entry.ID) ([]en
 	return ids, nil
 }
 
-// within returns those of ids that are below a name in one of the states.
+// within returns those of ids that are below base in at least one of the states.
 func within(ctx context.Context, from, to *partition.Snapshot, base dn.DN, ids []entry.ID) (in []entry.ID, err error) {
 	type tree struct {
 		s    *partition.Snapshot

@@ -18,32 +18,33 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
-// A Difference is the sequence of changes that turns some entries of one state into those
-// of another.
+// A Difference is the sequence of changes that turns some entries of the state From
+// into what they are in the state To.
 //
-// Its records can be applied one by one, in their order. Trees that are deleted as a
-// whole go first, deepest entries first. Then every entry that is added, moved or changed
-// follows, from the top of the new tree down. Its new superior is thus already in place,
-// and no entry moves below itself. If a name is still taken by an entry that comes later,
-// that entry is first renamed temporarily. The remaining deletions come last.
+// The records of a Difference can be applied one by one, in their order. First, trees
+// that are deleted as a whole are deleted, the deepest entries first. Then every entry
+// that is added, moved or changed follows, from the top of the new tree down. So the
+// new superior of an entry is already in place, and no entry moves below itself. If
+// another entry still has the name of such an entry, and comes later, that other entry
+// is first renamed temporarily. The remaining deletions come last.
 type Difference struct {
 	From, To *partition.Snapshot
-	// IDs are the entries that may differ. Duplicates are allowed.
+	// IDs are the entries that may differ. An entry may be listed twice.
 	IDs []entry.ID
-	// Touched adds an empty modify for an entry in which only the server's own attributes
-	// differ.
+	// Touched adds an empty modify for each entry in which only attributes differ that
+	// the server itself writes.
 	Touched bool
-	// Below overrides the parents, in To, of some entries.
+	// Below has, for some entries, a parent that overrides the parent in To.
 	Below map[entry.ID]entry.ID
 }
 
-// ErrTaken reports that an entry outside the difference has the name of a new one.
+// ErrTaken means that an entry outside the difference has the name of a new entry.
 var ErrTaken = errors.New("the name is another entry's")
 
-// ErrParent reports that the superior of a new entry does not exist.
+// ErrParent means that the superior of a new entry does not exist.
 var ErrParent = errors.New("there is no entry to stand below")
 
-// Records streams the changes.
+// Records streams the changes in the order described at Difference.
 func (d *Difference) Records(ctx context.Context) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		w := &walk{
@@ -57,30 +58,31 @@ func (d *Difference) Records(ctx context.Context) iter.Seq2[*Record, error] {
 	}
 }
 
-// errStopped ends a walk whose consumer has stopped.
+// errStopped ends a walk when the consumer of its records has stopped.
 var errStopped = errors.New("stopped")
 
-// A walk produces the changes from one state to the other. It keeps track of the changes
-// produced so far, on top of the state From.
+// A walk produces the changes from the state From to the state To. It records what the
+// changes produced so far have done to From.
 type walk struct {
 	*Difference
 
 	yield func(*Record, error) bool
 	mine  map[entry.ID]bool // the entries that may be changed
-	// Moved are the entries whose places have changed, nil if deleted. Taken are the
-	// names whose holders have changed, entry.Root if free.
+	// moved has the new places of entries, nil for deleted entries. taken has the names
+	// whose entry has changed, with the entry that has the name now, or entry.Root if
+	// none has it.
 	moved map[entry.ID]*spot
 	taken map[slot]entry.ID
-	// Come counts the moved entries below an entry.
+	// come has, for each parent, the number of moved entries below it.
 	come map[entry.ID]int
-	// Attributes are those of renamed entries.
+	// attributes has the attributes of renamed entries.
 	attributes map[entry.ID][]entry.Attribute
 }
 
 // A spot is the place of an entry.
 type spot struct {
 	slot
-	rdn string // as spelled; the whole name of a naming context
+	rdn string // the RDN as spelled; for a naming context, its whole name
 }
 
 type slot struct {
@@ -88,7 +90,7 @@ type slot struct {
 	norm   dn.Norm
 }
 
-// A task is an entry to be processed by the walk.
+// A task is an entry that the walk has to process.
 type task struct {
 	id    entry.ID
 	kind  changes.EffectKind
@@ -116,7 +118,7 @@ func (w *walk) run(ctx context.Context) error {
 	for _, t := range rest {
 		went, err := w.remove(ctx, t)
 		if err == nil && !went {
-			name, _ := w.name(ctx, t.id) // only for the message
+			name, _ := w.name(ctx, t.id) // the name is only for the message
 			err = fmt.Errorf("%w: entries stand below %s that are not to go with it", ErrTaken, name)
 		}
 		if err != nil {
@@ -126,8 +128,8 @@ func (w *walk) run(ctx context.Context) error {
 	return nil
 }
 
-// tasks returns the entries to delete, deepest first, and all others, from the top of the
-// new tree down.
+// tasks returns the entries to delete, the deepest first, and the other entries, from
+// the top of the new tree down.
 func (w *walk) tasks(ctx context.Context) (gone, others []task, err error) {
 	var ids []entry.ID
 	for _, id := range w.IDs {
@@ -157,8 +159,8 @@ func (w *walk) tasks(ctx context.Context) (gone, others []task, err error) {
 	return gone, others, nil
 }
 
-// depth returns the number of entries above. The subschema has the smallest, because
-// others need its definitions.
+// depth returns the number of entries above an entry. The depth of the subschema is -1,
+// so that it comes first, because other entries need its definitions.
 func depth(ctx context.Context, s *partition.Snapshot, id entry.ID) (n int, err error) {
 	if id == subschema.ID {
 		return -1, nil
@@ -174,7 +176,7 @@ func depth(ctx context.Context, s *partition.Snapshot, id entry.ID) (n int, err 
 	return n, nil
 }
 
-// emit yields a record.
+// emit yields a record. It returns errStopped if the consumer stops.
 func (w *walk) emit(id entry.ID, name string, r op.Request) error {
 	if !w.yield(&Record{id, name, r}, nil) {
 		return errStopped
@@ -182,7 +184,7 @@ func (w *walk) emit(id entry.ID, name string, r op.Request) error {
 	return nil
 }
 
-// remove deletes an entry. It returns false if there are still entries below it.
+// remove deletes an entry. If there are still entries below it, remove returns false.
 func (w *walk) remove(ctx context.Context, t task) (bool, error) {
 	if has, err := w.hasChildren(ctx, t.id); err != nil || has {
 		return false, err
@@ -214,7 +216,7 @@ func (w *walk) hasChildren(ctx context.Context, id entry.ID) (bool, error) {
 	return false, nil
 }
 
-// update adds, moves or changes an entry.
+// update adds, moves or changes the entry of a task.
 func (w *walk) update(ctx context.Context, t task) error {
 	after, err := w.To.Entry(ctx, t.id, false)
 	if err != nil {
@@ -244,13 +246,13 @@ func (w *walk) update(ctx context.Context, t task) error {
 	return w.modify(ctx, t, after)
 }
 
-// goal returns the new place of an entry.
+// goal returns the place that an entry has in the state To.
 func (w *walk) goal(ctx context.Context, id entry.ID) (*spot, error) {
 	node, err := past.Node(ctx, w.To, id)
 	if err != nil {
 		return nil, err
 	}
-	if past.Nameless(w.To, id, node) { // its name was erased
+	if past.Nameless(w.To, id, node) { // the entry's name was erased
 		if now, err := w.spot(ctx, id); now != nil || err != nil {
 			return now, err
 		}
@@ -262,7 +264,7 @@ func (w *walk) goal(ctx context.Context, id entry.ID) (*spot, error) {
 	return at, nil
 }
 
-// above returns an error unless the superior exists.
+// above returns an error if the superior of the place at does not exist.
 func (w *walk) above(ctx context.Context, id entry.ID, at *spot) error {
 	if at.parent == entry.Root {
 		return nil
@@ -274,7 +276,9 @@ func (w *walk) above(ctx context.Context, id entry.ID, at *spot) error {
 	return errors.Join(err, fmt.Errorf("%w: what was above %s is gone", ErrParent, name))
 }
 
-// free ensures that no other entry has a name.
+// free makes the name of the place at available to the entry id. If another entry has
+// the name, free renames that entry aside, or returns ErrTaken if the walk may not
+// change it.
 func (w *walk) free(ctx context.Context, id entry.ID, at *spot) error {
 	holder, taken, err := w.holder(ctx, at.slot)
 	if err != nil || !taken || holder == id {
@@ -287,7 +291,7 @@ func (w *walk) free(ctx context.Context, id entry.ID, at *spot) error {
 	return w.renameAside(ctx, holder)
 }
 
-// renameAside renames an entry temporarily.
+// renameAside gives an entry a temporary name.
 func (w *walk) renameAside(ctx context.Context, id entry.ID) error {
 	now, err := w.spot(ctx, id)
 	if err != nil {
@@ -329,7 +333,7 @@ func (w *walk) add(ctx context.Context, id entry.ID, at *spot, after *entry.Entr
 	return w.emit(id, name, &op.Add{Name: name, Attributes: userAttributes(after.Attributes)})
 }
 
-// move moves or renames an entry.
+// move moves or renames an entry to the place at.
 func (w *walk) move(ctx context.Context, id entry.ID, at *spot, after *entry.Entry) error {
 	now, err := w.spot(ctx, id)
 	if err != nil || *now == *at {
@@ -379,7 +383,7 @@ func (w *walk) rename(ctx context.Context, id entry.ID, now, at *spot, deleteOld
 	return w.emit(id, name, r)
 }
 
-// attributesOf returns an entry's attributes at this point of the walk.
+// attributesOf returns the attributes that an entry has at this point of the walk.
 func (w *walk) attributesOf(ctx context.Context, id entry.ID) ([]entry.Attribute, error) {
 	if as, ok := w.attributes[id]; ok {
 		return as, nil
@@ -407,7 +411,7 @@ func (w *walk) modify(ctx context.Context, t task, after *entry.Entry) error {
 	return w.emit(t.id, name, &op.Modify{Name: name, Changes: delta})
 }
 
-// subschema changes the schema: the definitions that the directory has added itself.
+// subschema emits the changes of those definitions that are not built in.
 func (w *walk) subschema(ctx context.Context, after *entry.Entry) error {
 	before, err := w.From.Entry(ctx, subschema.ID, false)
 	if err != nil {
@@ -422,7 +426,7 @@ func (w *walk) subschema(ctx context.Context, after *entry.Entry) error {
 			changes = append(changes, m)
 			continue
 		}
-		// A replace would include all definitions, even the built-in ones.
+		// A replace would contain all definitions, even the built-in ones.
 		changes = append(changes, definitionChanges(before, after, m.Description)...)
 	}
 	return w.emit(subschema.ID, subschema.Name, &op.Modify{Name: subschema.Name, Changes: changes})

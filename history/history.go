@@ -1,13 +1,14 @@
-// Package history shows what changed between states of a directory, and restores past
-// states.
+// Package history shows what changed between states of a directory, and restores
+// earlier states.
 //
 // A [Difference] is the sequence of changes between two states, in an order in which a
-// client could make them; diff prints it. [Changes] are the differences made by single
-// commits, with their authors, for log and changelog. [Restore] makes, in one commit, the
-// changes from now to a past state.
+// client could make them. The command diff prints it. [Changes] streams the changes
+// that single commits made, with their authors, for the command log and for the
+// changelog. [Restore] makes, in one commit, the changes from the present state to an
+// earlier one.
 //
-// Attributes that only the server writes (NO-USER-MODIFICATION) and secret attributes are
-// not part of a change.
+// A change does not include secret attributes, or attributes that only the server
+// writes (NO-USER-MODIFICATION).
 package history
 
 import (
@@ -25,12 +26,12 @@ import (
 // A Record is one change of one entry.
 type Record struct {
 	ID entry.ID
-	// Name is the entry's name just before the change, or the name of a new entry.
+	// Name is the entry's name before the change. For a new entry, Name is the new name.
 	Name    string
 	Request op.Request // *op.Add, *op.Delete, *op.Modify or *op.ModifyDN
 }
 
-// String describes the change in a line.
+// String describes the change in one line.
 func (r *Record) String() string {
 	switch c := r.Request.(type) {
 	case *op.Add:
@@ -43,10 +44,10 @@ func (r *Record) String() string {
 	return fmt.Sprintf("changed: %q", r.Name)
 }
 
-// LDIF returns the change as a record of RFC 2849.
+// LDIF returns the change as a change record of RFC 2849.
 func (r *Record) LDIF() *ldif.Record { return &ldif.Record{DN: r.Name, Change: r.Request} }
 
-// WriteLDIF writes changes as records of RFC 2849.
+// WriteLDIF writes changes as change records of RFC 2849.
 func WriteLDIF(w io.Writer, records []*Record) error {
 	_, err := write(w, func(yield func(*Record, error) bool) {
 		for _, r := range records {
@@ -58,8 +59,8 @@ func WriteLDIF(w io.Writer, records []*Record) error {
 	return err
 }
 
-// State returns the state at a point in time, as a state of one revision that the journal
-// knows. Close it after use.
+// State returns the state at a point in time. The returned snapshot is of one revision
+// that the journal knows. The caller must close it.
 func State(ctx context.Context, p *partition.Partition, m past.PointInTime) (*partition.Snapshot, error) {
 	s, err := past.At(ctx, p, m)
 	if err != nil || !m.IsNow() {

@@ -41,7 +41,8 @@ func open(t testing.TB, s table.Store) *partition.Partition {
 	return p
 }
 
-// stores are the kinds of stores. The shared one guarantees no more than it has to.
+// stores are the kinds of stores. The shared store guarantees no more than a store
+// must.
 var stores = map[string]func() table.Store{
 	"embedded": func() table.Store { return tabletest.NewBatchMem() },
 	"shared":   func() table.Store { return tabletest.NewMem() },
@@ -80,7 +81,7 @@ sn: Two
 	return p
 }
 
-// apply applies changes one by one, as ldapmodify does.
+// apply applies changes one by one, as the command ldapmodify does.
 func apply(p *partition.Partition, text string) error {
 	r := ldif.NewReader(strings.NewReader(text), ldif.Options{})
 	for rec, err := range r.Records() {
@@ -152,7 +153,7 @@ func now(t testing.TB, p *partition.Partition) *partition.Snapshot {
 	return s
 }
 
-// dump returns a state as users see it, without passwords.
+// dump returns a state as users see it, without secret attributes.
 func dump(t testing.TB, s *partition.Snapshot) string {
 	t.Helper()
 	var all []string
@@ -183,9 +184,9 @@ func diff(t testing.TB, from, to *partition.Snapshot, base string) string {
 	return b.String()
 }
 
-// TestDiffLeadsBack makes random changes, goes back by the reverse difference, and forth
-// again. Each state must be the same as before. The changes are applied one by one, so a
-// server must accept them in their order.
+// TestDiffLeadsBack makes random changes, applies the reverse difference, and then the
+// difference. Each resulting state must equal the former one. The test applies the
+// changes one by one, so a server must accept them in their order.
 func TestDiffLeadsBack(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 11))
@@ -214,7 +215,8 @@ func TestDiffLeadsBack(t *testing.T) {
 	}
 }
 
-// change makes a random change, or several in one commit. Many are refused.
+// change makes a random change, or several changes in one commit. Many of them are
+// refused.
 func change(p *partition.Partition, r *rand.Rand) {
 	ctx := context.Background()
 	s := p.Snapshot()
@@ -244,7 +246,8 @@ func change(p *partition.Partition, r *rand.Rand) {
 	})
 }
 
-// randomRequest uses few names and values, so that requests often interact.
+// randomRequest uses few names and values, so that requests often concern the same
+// entries.
 func randomRequest(r *rand.Rand, pick func() string) (string, op.Request) {
 	rdn := fmt.Sprintf("ou=%c", 'a'+rune(r.IntN(4)))
 	value := func() []byte { return fmt.Appendf(nil, "%c", "abcABC"[r.IntN(6)]) }

@@ -17,22 +17,24 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// LogOptions select the changes in a log.
+// LogOptions select the changes that a log contains.
 type LogOptions struct {
-	// Name selects the changes of the entry with this name, under all names that it had,
-	// and those of other entries while they had this name; empty: all.
+	// Name selects the changes of the entry that has this name, under all names that the
+	// entry has had, and the changes of other entries at the time when they had this
+	// name. An empty Name selects all changes.
 	Name dn.DN
-	// By selects the changes made by an identity; empty: all.
+	// By selects the changes that an identity made. An empty By selects all changes.
 	By dn.DN
-	// Since selects the changes after it, and Until those up to it; nil: up to the
-	// newest.
+	// Since selects the changes after a revision, and Until the changes that a snapshot
+	// shows. If Until is nil, the log ends with the newest change.
 	Since table.Revision
 	Until *partition.Snapshot
 	// JSON writes each change as an object, with everything that changed.
 	JSON bool
 }
 
-// Log writes who changed what and when, one change on each line.
+// Log writes who changed what and when, each change on one line. It returns the number
+// of changes.
 func Log(ctx context.Context, p *partition.Partition, w io.Writer, o LogOptions) (n int, err error) {
 	l := logging{p: p, o: o}
 	if err := l.prepare(ctx); err != nil {
@@ -56,13 +58,13 @@ func Log(ctx context.Context, p *partition.Partition, w io.Writer, o LogOptions)
 	return n, nil
 }
 
-// logging is the state of writing a log.
+// logging is the state of one call of Log.
 type logging struct {
 	p    *partition.Partition
 	o    LogOptions
-	id   entry.ID // of the entry with the name; entry.Root: none
-	name string   // its key
-	by   string   // key
+	id   entry.ID // the entry that has the name; entry.Root: none
+	name string   // the Key of LogOptions.Name
+	by   string   // the Key of LogOptions.By
 }
 
 func (l *logging) prepare(ctx context.Context) error {
@@ -80,7 +82,7 @@ func (l *logging) prepare(ctx context.Context) error {
 	return err
 }
 
-// about reports whether the log includes a change.
+// about reports whether the log contains a change.
 func (l *logging) about(ctx context.Context, c *Change) (bool, error) {
 	s := l.o.Until.Schema()
 	switch {
@@ -99,14 +101,14 @@ func (l *logging) about(ctx context.Context, c *Change) (bool, error) {
 	return became != "" && Key(became, s) == l.name, nil
 }
 
-// named reports whether a name consists of an entry's entryUUID, as after its name was
-// erased.
+// named reports whether a name consists of the entryUUID of an entry. An entry has such
+// a name in a log after its name was erased.
 func named(name dn.DN, id entry.ID) bool {
 	return len(name[0]) == 1 && strings.EqualFold(name[0][0].Type, "entryUUID") && strings.EqualFold(string(name[0][0].Value), id.String())
 }
 
-// imported reports whether a commit that changed too many entries to list wrote the
-// entry.
+// imported reports whether the entry that the log is about was written by the commit of
+// c, which changed too many entries to list.
 func (l *logging) imported(ctx context.Context, c *Change) (bool, error) {
 	s, err := l.p.At(ctx, c.Revision)
 	if err != nil {
@@ -137,7 +139,7 @@ type line struct {
 	From      string    `json:"from,omitempty"`
 	Request   string    `json:"request,omitempty"`
 	Session   string    `json:"session,omitempty"`
-	Changes   string    `json:"changes,omitempty"` // LDIF
+	Changes   string    `json:"changes,omitempty"` // as LDIF
 	Secrets   []string  `json:"secrets,omitempty"`
 }
 
@@ -161,7 +163,7 @@ func (l *logging) write(w io.Writer, c *Change) error {
 	return json.NewEncoder(w).Encode(x)
 }
 
-// line describes the change in a line.
+// line returns a description of the change in one line.
 func (c *Change) line() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s", c.Time().Format("2006-01-02T15:04:05.000Z"), c.Revision, c.Kind)
@@ -185,7 +187,8 @@ func (c *Change) line() string {
 	return b.String()
 }
 
-// attributes returns the attributes that a modify changed, as in the access log.
+// attributes returns the attributes that a modify changed, in the form of the access
+// log.
 func (c *Change) attributes() (names []string) {
 	if r, ok := c.Request.(*op.Modify); ok {
 		for _, m := range r.Changes {

@@ -10,7 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// spot returns the place of an entry at this point of the walk, or nil if it has none.
+// spot returns the place of an entry at this point of the walk. It returns nil if the
+// entry does not exist.
 func (w *walk) spot(ctx context.Context, id entry.ID) (*spot, error) {
 	if at, ok := w.moved[id]; ok {
 		return at, nil
@@ -22,7 +23,8 @@ func (w *walk) spot(ctx context.Context, id entry.ID) (*spot, error) {
 	return &spot{slot{node.Parent, node.NormRDN}, node.UpRDN}, nil
 }
 
-// holder returns the entry with a name at this point of the walk.
+// holder returns the entry that has a name at this point of the walk. taken is false if
+// no entry has the name.
 func (w *walk) holder(ctx context.Context, at slot) (id entry.ID, taken bool, err error) {
 	if id, ok := w.taken[at]; ok {
 		return id, id != entry.Root, nil
@@ -30,7 +32,7 @@ func (w *walk) holder(ctx context.Context, at slot) (id entry.ID, taken bool, er
 	return past.Child(ctx, w.From, at.parent, at.norm)
 }
 
-// put records the new place of an entry; nil if it is deleted.
+// put records the new place of an entry. A nil place means that the entry is deleted.
 func (w *walk) put(ctx context.Context, id entry.ID, at *spot) error {
 	was, err := w.spot(ctx, id)
 	if err != nil {
@@ -66,7 +68,7 @@ func (w *walk) name(ctx context.Context, id entry.ID) (string, error) {
 	return at.rdn + "," + above, err
 }
 
-// definitions returns the attributes of a subschema that contain definitions.
+// definitions returns those attributes of a subschema that contain definitions.
 func definitions(e *entry.Entry) (as []entry.Attribute) {
 	for _, a := range e.Attributes {
 		if a.Type.Operational() && isUsers(a.Type) && a.Type.Name() != "subtreeSpecification" {
@@ -76,8 +78,7 @@ func definitions(e *entry.Entry) (as []entry.Attribute) {
 	return as
 }
 
-// definitionChanges returns the modifications for definitions of one kind that were
-// removed or added.
+// definitionChanges returns modifications that delete and add definitions of one kind.
 func definitionChanges(before, after *entry.Entry, description string) (changes []op.Modification) {
 	values := func(e *entry.Entry) [][]byte {
 		i := slices.IndexFunc(e.Attributes, func(a entry.Attribute) bool { return a.Description() == description })

@@ -14,39 +14,43 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// RestoreOptions select what is restored.
+// RestoreOptions select what a restore changes.
 type RestoreOptions struct {
-	Name dn.DN // the entry's name at that time
-	// Subtree restores the entries below it too: deleted ones are added, moved ones are
-	// moved back, and later ones are deleted.
+	Name dn.DN // the name that the entry had in the past state
+	// Subtree also restores the entries below the entry. It adds entries that were
+	// deleted, moves back entries that were moved, and deletes entries that were added
+	// later.
 	Subtree bool
-	// DryRun only finds out what would be done.
+	// DryRun only determines what a restore would do.
 	DryRun bool
 	By     partition.By
 }
 
 // Restored is the result of a restore, or of a dry run.
 type Restored struct {
-	Revision table.Revision // of the commit; 0 if there was nothing to do, and in a dry run
+	Revision table.Revision // of the commit; 0 if nothing was committed
 	Records  []*Record
-	// Kept and Lost count the added entries with their secret attributes, such as a
-	// password, and without any. Entries that still existed keep theirs.
+	// Kept counts the added entries whose secret attributes, such as a password, were
+	// restored too, and Lost those whose secret attributes were not. Entries that still
+	// existed keep their present secrets.
 	Kept, Lost int
-	// Erased counts deleted entries that cannot be restored because they were erased.
+	// Erased counts the deleted entries that cannot be restored because their names were
+	// erased.
 	Erased int
 }
 
-// maxRestore bounds the number of entries, as a restore is one commit.
+// maxRestore is the largest number of entries of a restore, which is one commit.
 const maxRestore = 100_000
 
-// ErrNone reports that there was no such entry at that time.
+// ErrNone means that no entry had the name in the past state.
 var ErrNone = errors.New("there was no such entry")
 
 // errDryRun ends a transaction that must change nothing.
 var errDryRun = errors.New("dry run")
 
 // Restore returns an entry or a tree to a past state, in one commit. Entries keep their
-// entryUUID. Added ones have their former creator and time of creation.
+// entryUUID. An entry that is added again has the creator and the time of creation that
+// it had.
 func Restore(ctx context.Context, p *partition.Partition, then *partition.Snapshot, o RestoreOptions) (*Restored, error) {
 	var done *Restored
 	r, err := p.Update(ctx, o.By, func(tx *partition.Tx) (err error) {
@@ -75,7 +79,8 @@ func Restore(ctx context.Context, p *partition.Partition, then *partition.Snapsh
 	return done, nil
 }
 
-// errNothing prevents an empty commit.
+// errNothing returns an error if there is nothing to do, so that no empty commit is
+// made.
 func errNothing(done *Restored) error {
 	if done != nil && len(done.Records) == 0 {
 		return errDryRun
@@ -90,7 +95,7 @@ type bringing struct {
 	o    *RestoreOptions
 }
 
-// plan finds the changes to make. It changes nothing.
+// plan returns the changes that the restore has to make.
 func (b *bringing) plan(ctx context.Context) (*Restored, error) {
 	at, err := b.then.Find(ctx, b.o.Name)
 	if isMissing(err) {
@@ -121,7 +126,8 @@ func (b *bringing) plan(ctx context.Context) (*Restored, error) {
 	return done, nil
 }
 
-// withoutErased removes the entries that are deleted and whose names were erased.
+// withoutErased returns ids without the entries that were deleted and whose names were
+// erased, and the number of these.
 func (b *bringing) withoutErased(ctx context.Context, ids []entry.ID) (rest []entry.ID, erased int, err error) {
 	for _, id := range ids {
 		was, err := past.Node(ctx, b.then, id)
@@ -143,8 +149,8 @@ func (b *bringing) withoutErased(ctx context.Context, ids []entry.ID) (rest []en
 
 func isMissing(err error) bool { return partition.Is(err, partition.NoSuchEntry) }
 
-// trees returns the entries that were below the entry, those that are, and those that are
-// at its former place.
+// trees returns the entries that were below the entry in the past state, the entries
+// that are below it now, and the entries that are now below its former place.
 func (b *bringing) trees(ctx context.Context, id entry.ID) ([]entry.ID, error) {
 	ids, err := b.below(ctx, nil, b.then, id)
 	if err != nil {
@@ -177,8 +183,8 @@ func (b *bringing) below(ctx context.Context, ids []entry.ID, s *partition.Snaps
 	return ids, nil
 }
 
-// parent returns the new parent of the entry: its former one, or the entry that has that
-// one's name now.
+// parent returns the value of Difference.Below. If the entry's former parent no longer
+// exists, the entry is placed below the entry that now has the former parent's name.
 func (b *bringing) parent(ctx context.Context, at partition.Located) (map[entry.ID]entry.ID, error) {
 	if at.Parent == entry.Root {
 		return nil, nil
@@ -226,8 +232,8 @@ func rename(ctx context.Context, tx *partition.Tx, name dn.DN, r *op.ModifyDN) e
 	return tx.Rename(ctx, name, rdn, r.DeleteOldRDN, &superior)
 }
 
-// add restores an entry, with attributes that otherwise only the server writes, and with
-// its secrets if they are still kept.
+// add restores an entry with the attributes that otherwise only the server writes, and
+// with its secret attributes if the store still has them.
 func (b *bringing) add(ctx context.Context, id entry.ID, name dn.DN, done *Restored) error {
 	e, err := b.then.Entry(ctx, id, true)
 	if err != nil {

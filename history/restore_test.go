@@ -65,7 +65,7 @@ replace: description
 description: new
 `
 
-// TestRestoreTree restores a tree in one commit, with the same ids.
+// TestRestoreTree checks that a tree is restored in one commit, with the same ids.
 func TestRestoreTree(t *testing.T) {
 	for kind, store := range stores {
 		t.Run(kind, func(t *testing.T) {
@@ -134,14 +134,15 @@ func TestRestoreEntry(t *testing.T) {
 	if want := `renamed: "uid=c,dc=example,dc=com" to "uid=b,ou=people,dc=example,dc=com"`; got != want {
 		t.Errorf("got %s", got)
 	}
-	// Another entry has its name.
+	// Another entry has the name of the entry to restore.
 	if _, _, err = restore(t, p, then, history.RestoreOptions{}, "uid=a,ou=people,dc=example,dc=com"); !errors.Is(err, history.ErrTaken) {
 		t.Errorf("a name that is taken: %v", err)
 	}
 	if _, _, err = restore(t, p, then, history.RestoreOptions{}, "uid=new,ou=people,dc=example,dc=com"); !errors.Is(err, history.ErrNone) {
 		t.Errorf("an entry that was not there: %v", err)
 	}
-	// Its superior is gone, or another entry has that name now.
+	// The superior of the entry was deleted, or another entry has the superior's name
+	// now.
 	run(t, p, `dn: uid=a,ou=people,dc=example,dc=com
 changetype: delete
 
@@ -193,7 +194,7 @@ userPassword: hidden
 		}
 		return b.String()
 	}
-	// One entry under all its names.
+	// The log of one entry contains its changes under all its names.
 	lines := strings.Split(strings.TrimSpace(log(history.LogOptions{Name: name(t, "uid=c,dc=example,dc=com")})), "\n")
 	want := []string{
 		`add "uid=b,ou=people,dc=example,dc=com" by "cn=admin" from 192.0.2.1:5 request 3/7`,
@@ -208,7 +209,7 @@ userPassword: hidden
 	if len(lines) != len(want) {
 		t.Errorf("%d lines", len(lines))
 	}
-	// Two entries under one name.
+	// The log of one name contains the changes of two entries.
 	if got := strings.Count(log(history.LogOptions{Name: name(t, "UID=A,ou=people,dc=example,dc=com")}), "\n"); got != 3 {
 		t.Errorf("%d changes of a name: want add, delete, add", got)
 	}

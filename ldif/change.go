@@ -6,7 +6,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// change parses controls and the following change (RFC 2849, change-record).
+// change parses controls and the change that follows them (RFC 2849, change-record).
 func (p *parser) change(rec *Record) error {
 	for p.is("control") {
 		c, err := p.control()
@@ -60,8 +60,8 @@ func (p *parser) atEnd(what string) error {
 	return p.fail("%s has no more lines, but %q follows; is a blank line missing?", what, p.name)
 }
 
-// control parses "control: OID [true|false] [: value]". The value has the forms of
-// attribute values.
+// control parses "control: OID [true|false] [: value]". The value may have any form
+// that an attribute value may have.
 func (p *parser) control() (op.Control, error) {
 	head, value, hasValue := strings.Cut(string(p.value), ":")
 	oid, criticality, _ := strings.Cut(strings.TrimSpace(head), " ")
@@ -92,8 +92,8 @@ var modKinds = map[string]op.ModKind{
 	"add": op.ModAdd, "delete": op.ModDelete, "replace": op.ModReplace, "increment": op.ModIncrement,
 }
 
-// modifications parses "kind: attribute", lines with that attribute, "-", and so on.
-// There may be none.
+// modifications parses a sequence of modifications, which may be empty. Each consists
+// of "kind: attribute", lines with that attribute, and "-".
 func (p *parser) modifications() ([]op.Modification, error) {
 	var changes []op.Modification
 	for p.name != nil {
@@ -142,7 +142,7 @@ func (p *parser) values(description string) ([][]byte, error) {
 	return values, p.advance()
 }
 
-// modifyDN parses newrdn, deleteoldrdn and optionally newsuperior.
+// modifyDN parses newrdn, deleteoldrdn and the optional newsuperior.
 func (p *parser) modifyDN(name string) (*op.ModifyDN, error) {
 	m := &op.ModifyDN{Name: name}
 	var err error
@@ -167,7 +167,7 @@ func (p *parser) modifyDN(name string) (*op.ModifyDN, error) {
 	return m, p.atEnd("a moddn")
 }
 
-// expect parses a line that must have this name.
+// expect parses a line that must have the given name, and returns its value.
 func (p *parser) expect(name string) (string, error) {
 	if !p.is(name) {
 		return "", p.fail("expected \"%s:\" of a moddn", name)

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A malformed record does not stop the Reader.
+// ExampleReader shows that a malformed record does not stop the Reader.
 func ExampleReader() {
 	in := strings.NewReader(`version: 1
 

@@ -1,13 +1,15 @@
 // Package ldif reads and writes the LDAP Data Interchange Format (RFC 2849): entries, and
 // changes of entries.
 //
-// A [Reader] streams the [Record]s of a file. It reports a malformed record as an
-// *[Error] with its line, and continues with the next record. A [Writer] writes records.
-// Neither knows a schema: names and attribute descriptions are text.
+// A [Reader] streams the [Record]s of a file. If a record is malformed, the Reader
+// returns an *[Error] with its line, and continues with the next record. A [Writer]
+// writes records. Reader and Writer use no schema: they treat names and attribute
+// descriptions as text.
 //
-// The Reader accepts more than RFC 2849, as real files require: values may contain UTF-8
-// without base64, the "-" after the last change of a modify may be missing, and content
-// and changes may be mixed. It also supports the increment of RFC 4525.
+// The Reader accepts more than RFC 2849, because real files require it. Values may
+// contain UTF-8 without base64. The "-" after the last change of a modify may be
+// missing. Content records and change records may be mixed. The Reader also supports
+// the increment of RFC 4525.
 package ldif
 
 import (
@@ -16,25 +18,27 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A Record is an entry or a change of one. It belongs to the caller of Read.
+// A Record is an entry or a change of an entry. A Record that Read returned belongs to
+// the caller.
 type Record struct {
-	// Line is the line of the record's dn, from 1.
+	// Line is the number of the line with the record's dn, from 1.
 	Line int
-	// DN is the name as written.
+	// DN is the name as the file spells it.
 	DN string
-	// Attributes are those of an entry. Lines with the same attribute description, in any
-	// case, are combined at the place of the first.
+	// Attributes are the attributes of an entry. If several lines have the same
+	// attribute description, in any case, their values are combined at the place of the
+	// first line.
 	Attributes []op.PartialAttribute
-	// Change is *op.Add, *op.Delete, *op.Modify or *op.ModifyDN in a change record; nil
-	// in a content record.
+	// Change is *op.Add, *op.Delete, *op.Modify or *op.ModifyDN in a change record, and
+	// nil in a content record.
 	Change op.Request
-	// Controls are those of a change record.
+	// Controls are the controls of a change record.
 	Controls []op.Control
 }
 
-// An Error describes what is wrong with a record, where, and what to do.
+// An Error says what is wrong with a record, where, and what to do.
 type Error struct {
-	File string // as in Options
+	File string // Options.File
 	Line int    // from 1
 	DN   string // "" if unknown
 	Text string

@@ -21,9 +21,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// TestTranscripts reads LDIF and shows the records and errors. In the input a line "$"
-// stands for an empty one. "\r", "\ufeff" and "\e" (nothing, after spaces at a line's
-// end) stand for invisible characters.
+// TestTranscripts reads LDIF and shows the records and errors. In the input, a line "$"
+// represents an empty line. "\r" and "\ufeff" represent these invisible characters, and
+// "\e" represents nothing, behind spaces at the end of a line.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -118,7 +118,8 @@ func readAll(t testing.TB, r *Reader) []*Record {
 
 var sample = filepath.Join("..", "testdata", "ldif", "example.ldif")
 
-// The sample's records must depend neither on how its bytes arrive nor on its line ends.
+// TestArrival checks that the sample's records depend neither on the pieces in which
+// its bytes arrive nor on its line ends.
 func TestArrival(t *testing.T) {
 	text, err := os.ReadFile(sample)
 	if err != nil {
@@ -147,7 +148,7 @@ func TestStreamFailure(t *testing.T) {
 	if rec, err := r.Read(); err != nil || rec.DN != "a" {
 		t.Fatal(rec, err)
 	}
-	for range 2 { // the error stays
+	for range 2 { // the second call returns the same error
 		if rec, err := r.Read(); !errors.Is(err, broken) {
 			t.Fatalf("a record cut short was read as %v, %v", rec, err)
 		}
@@ -192,7 +193,8 @@ func TestRecordsAreTheCallers(t *testing.T) {
 	}
 }
 
-// After a record that is too large, reading continues, wherever in the buffer its end is.
+// TestTooLarge checks that reading continues after a record that is too large, for
+// several positions of the record's end in the buffer.
 func TestTooLarge(t *testing.T) {
 	for _, size := range []int{101, firstBuffer - 20, firstBuffer, 3*firstBuffer - 9} {
 		for _, newline := range []string{"\n", "\r\n"} {
@@ -380,8 +382,8 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// hasNilValue distinguishes absent control values from empty ones, which
-// cmpopts.EquateEmpty does not.
+// hasNilValue reports whether a control has no value. cmpopts.EquateEmpty does not
+// distinguish an absent value from an empty one.
 func hasNilValue(r *Record) bool {
 	for _, c := range r.Controls {
 		if c.Value == nil {
@@ -401,7 +403,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		if len(text) < 8<<10 { // larger ones slow the fuzzer down
+		if len(text) < 8<<10 { // longer texts make the fuzzer slow
 			f.Add(text)
 		}
 	}

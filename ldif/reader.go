@@ -9,12 +9,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Options of a Reader.
+// Options are the options of a Reader.
 type Options struct {
-	// File is the file name in errors.
+	// File is the file name that errors contain.
 	File string
-	// MaxRecord bounds the bytes of a record, and of each file that it refers to; 0 means
-	// 64 MiB.
+	// MaxRecord is the largest size in bytes of a record, and of each file that a record
+	// refers to. 0 means 64 MiB.
 	MaxRecord int
 	// AllowFiles allows values from files ("jpegPhoto:< file:///..."). Set it only if the
 	// author of the LDIF may read everything that this process may.
@@ -26,35 +26,35 @@ type Options struct {
 const (
 	defaultMaxRecord = 64 << 20
 	firstBuffer      = 128 << 10
-	// maxNames bounds the attribute descriptions that are kept for reuse.
+	// maxNames is the largest number of attribute descriptions that are kept for reuse.
 	maxNames = 4096
 )
 
-// A Reader reads records from a stream. It needs a small multiple of the largest record
-// as memory.
+// A Reader reads records from a stream. It uses memory of a small multiple of the size
+// of the largest record.
 type Reader struct {
 	in  io.Reader
 	opt Options
 
-	buf    []byte // buf[start:end] is read but not yet used
+	buf    []byte // buf[start:end] was read and is not yet used
 	start  int
 	end    int
-	line   int // of buf[start], from 1
+	line   int // number of the line at buf[start], from 1
 	inErr  error
 	begun  bool // the first block, which may have the version, has been read
 	failed error
 
 	raw   []byte
-	names map[string]string // attribute descriptions seen
+	names map[string]string // attribute descriptions, for reuse
 
-	// Memory for the current record, reused for the next one.
+	// Memory for the current record, which is reused for the next record.
 	parser     parser
 	joined     []byte // the current folded line
 	lines      []valueLine
 	attributes []op.PartialAttribute
 }
 
-// NewReader returns a Reader of the records in in.
+// NewReader returns a Reader that reads records from in.
 func NewReader(in io.Reader, o Options) *Reader {
 	if o.MaxRecord <= 0 {
 		o.MaxRecord = defaultMaxRecord
@@ -62,8 +62,8 @@ func NewReader(in io.Reader, o Options) *Reader {
 	return &Reader{in: in, opt: o, line: 1, names: map[string]string{}}
 }
 
-// Read returns the next record, or io.EOF at the end. After an *Error about a record the
-// next call continues after that record. Other errors are final.
+// Read returns the next record, or io.EOF at the end. If Read returns an *Error about a
+// record, the next call continues after that record. Any other error is final.
 func (r *Reader) Read() (*Record, error) {
 	for r.failed == nil {
 		block, line, err := r.block()
@@ -79,7 +79,7 @@ func (r *Reader) Read() (*Record, error) {
 	return nil, r.failed
 }
 
-// Records yields the results of Read, up to the end or a final error.
+// Records yields the results of Read, until the end of the stream or a final error.
 func (r *Reader) Records() iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		for {
@@ -92,8 +92,8 @@ func (r *Reader) Records() iter.Seq2[*Record, error] {
 }
 
 // Raw returns the text of the record that Read last returned or reported, including
-// comments between its lines. Of a record larger than MaxRecord it returns only the
-// beginning. It is valid until the next Read.
+// comments between its lines. If the record is larger than MaxRecord, Raw returns only
+// its beginning. The text is valid until the next call of Read.
 func (r *Reader) Raw() []byte { return r.raw }
 
 // fail makes err final.
@@ -102,8 +102,8 @@ func (r *Reader) fail(err error) error {
 	return err
 }
 
-// block returns the lines up to the next blank line, and the number of the first one. It
-// is valid until the next call.
+// block returns the lines up to the next blank line, and the number of the first line.
+// The lines are valid until the next call.
 func (r *Reader) block() ([]byte, int, error) {
 	size, lines := 0, 0
 	for {
@@ -129,8 +129,8 @@ func (r *Reader) block() ([]byte, int, error) {
 	}
 }
 
-// lineAt returns the line at an offset after start, with its newline. It returns an empty
-// one at the end, and false if a record of these lines would be too large.
+// lineAt returns the line at an offset after start, with its newline. At the end of the
+// stream it returns an empty line. It returns false if the record would be too large.
 func (r *Reader) lineAt(offset int) ([]byte, bool) {
 	searched := 0
 	for {
@@ -153,10 +153,11 @@ func blank(line []byte) bool {
 	return line[0] == '\n' || line[0] == '\r' && (len(line) == 1 || line[1] == '\n')
 }
 
-// take returns the next size bytes, and advances by used bytes and by a number of lines.
+// take returns the next size bytes and the number of their first line. It advances by
+// used bytes and by the given number of lines.
 func (r *Reader) take(size, used, lines int) ([]byte, int, error) {
 	if r.inErr != nil && r.inErr != io.EOF && used == r.end-r.start {
-		// The failure may have cut the record short, so it must not be used.
+		// The failure may have cut the record short, so the record is not returned.
 		return nil, 0, r.fail(fmt.Errorf("reading %s in the record of line %d: %w", r.opt.File, r.line, r.inErr))
 	}
 	if size > r.opt.MaxRecord {

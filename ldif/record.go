@@ -17,26 +17,27 @@ import (
 type parser struct {
 	r    *Reader
 	rest []byte // the remaining lines
-	next int    // the number of the first of them
+	next int    // the number of the first remaining line
 	dn   string
-	// mem has the values. It is large enough for all of them from the start, so a record
-	// takes four allocations for any number of lines.
+	// mem contains the values. It is large enough for all values from the start, so a
+	// record needs four allocations for any number of lines.
 	mem []byte
 
-	// The current line, unfolded. Name is nil if there is none.
+	// The current line, unfolded. name is nil if there is no line.
 	line  int
 	name  []byte
 	kind  byte // ':' base64, '<' URL, 0 plain
 	value []byte
 }
 
-// valueLine is a line of an entry.
+// valueLine is a line of an entry: the index of its attribute, and its value.
 type valueLine struct {
 	attribute int
 	value     []byte
 }
 
-// record parses a block. It returns nil if that has only comments or the version.
+// record parses a block of lines. It returns nil if the block contains only comments or
+// the version.
 func (r *Reader) record(block []byte, line int) (*Record, error) {
 	p := &r.parser
 	*p = parser{r: r, rest: block, next: line}
@@ -80,8 +81,8 @@ func (p *parser) fail(format string, args ...any) error {
 	return &Error{File: p.r.opt.File, Line: p.line, DN: p.dn, Text: fmt.Sprintf(format, args...)}
 }
 
-// version parses the version line, if there is one. There is only version 1; a file with
-// another one is refused as a whole.
+// version parses the version line, if there is one. The only version is 1. An error
+// about another version is final, because the whole file has that version.
 func (p *parser) version() error {
 	if !p.is("version") {
 		return nil
@@ -92,7 +93,7 @@ func (p *parser) version() error {
 	return p.advance()
 }
 
-// advance goes to the next line that is not a comment and splits it.
+// advance reads the next line that is not a comment, and splits it.
 func (p *parser) advance() error {
 	text := p.unfold()
 	if text == nil {
@@ -119,8 +120,8 @@ func (p *parser) advance() error {
 	return nil
 }
 
-// unfold returns the next line, joined with its continuations (RFC 2849, note 2). It
-// returns nil at the end.
+// unfold returns the next line, joined with its continuation lines (RFC 2849, note 2).
+// At the end of the block it returns nil.
 func (p *parser) unfold() []byte {
 	for len(p.rest) > 0 {
 		p.line = p.next
@@ -141,7 +142,7 @@ func (p *parser) unfold() []byte {
 
 func (p *parser) continued() bool { return len(p.rest) > 0 && p.rest[0] == ' ' }
 
-// cut removes one line from the rest. The rest must not be empty.
+// cut removes one line from rest and returns it. rest must not be empty.
 func (p *parser) cut() []byte {
 	p.next++
 	text := p.rest
@@ -153,15 +154,17 @@ func (p *parser) cut() []byte {
 	return bytes.TrimSuffix(text, []byte("\r"))
 }
 
-// beginning returns a part of a line that is enough to find the line.
+// beginning returns the beginning of a line, for messages, so that a user can find the
+// line.
 func beginning(b []byte) []byte { return b[:min(len(b), 40)] }
 
-// is compares the line's name, ignoring case.
+// is reports whether the line's name equals name, ignoring case.
 func (p *parser) is(name string) bool {
 	return len(p.name) == len(name) && strings.EqualFold(string(p.name), name)
 }
 
-// take returns the line's value, stored in mem or read from a file.
+// take returns the line's value. It decodes the value into mem, or reads it from a
+// file.
 func (p *parser) take() ([]byte, error) {
 	start := len(p.mem)
 	switch p.kind {
@@ -180,7 +183,7 @@ func (p *parser) take() ([]byte, error) {
 	return p.mem[start:len(p.mem):len(p.mem)], nil
 }
 
-// room returns n bytes after mem.
+// room returns n free bytes behind the contents of mem.
 func (p *parser) room(n int) []byte {
 	if cap(p.mem)-len(p.mem) < n {
 		p.mem = append(make([]byte, 0, len(p.mem)+n+len(p.rest)), p.mem...)
@@ -188,7 +191,7 @@ func (p *parser) room(n int) []byte {
 	return p.mem[len(p.mem) : len(p.mem)+n]
 }
 
-// file reads a value from the file in its URL.
+// file reads the value from the file that its URL names.
 func (p *parser) file() ([]byte, error) {
 	if !p.r.opt.AllowFiles {
 		return nil, p.fail("the value of %s is to be read from %q, which is not allowed here", p.name, p.value)
@@ -220,7 +223,7 @@ func readFile(path string, limit int) ([]byte, error) {
 	return v, err
 }
 
-// description checks and returns the line's name, as a string shared by records.
+// description checks the line's name and returns it as a string that records share.
 func (p *parser) description() (string, error) { return p.r.intern(p, p.name) }
 
 func (r *Reader) intern(p *parser, name []byte) (string, error) {
@@ -251,7 +254,7 @@ func validDescription(name []byte) bool {
 	return len(name) > 0
 }
 
-// entry parses the lines of a content record or of an add.
+// entry parses the attribute lines of a content record or of an add.
 func (p *parser) entry() ([]op.PartialAttribute, error) {
 	if p.name == nil && !p.r.opt.AllowEmpty {
 		return nil, p.fail("the record has no attributes; an entry needs at least its objectClass")
@@ -287,7 +290,8 @@ func (p *parser) entry() ([]op.PartialAttribute, error) {
 	return own, nil
 }
 
-// find returns the index of a description, ignoring case, or the index to append it at.
+// find returns the index of the attribute with description d, ignoring case. If there
+// is none, find returns the length of attributes.
 func find(attributes []op.PartialAttribute, d string) int {
 	for i := range attributes {
 		if have := attributes[i].Description; len(have) == len(d) && strings.EqualFold(have, d) {
@@ -297,7 +301,7 @@ func find(attributes []op.PartialAttribute, d string) int {
 	return len(attributes)
 }
 
-// distribute sets the attributes' values to slices of one array.
+// distribute sets the values of each attribute to a slice of one common array.
 func distribute(attributes []op.PartialAttribute, lines []valueLine) {
 	counts := make([]int, 0, 64)
 	counts = append(counts, make([]int, len(attributes))...)

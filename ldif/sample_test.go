@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// TestSampleFiles shows what the Reader returns for the malformed and odd files.
+// TestSampleFiles shows what the Reader returns for malformed and unusual files.
 func TestSampleFiles(t *testing.T) {
 	datadriven.RunTest(t, "testdata/files", func(t *testing.T, d *datadriven.TestData) string {
 		paths, err := filepath.Glob(filepath.Join("..", "testdata", "ldif", d.CmdArgs[0].Key))
@@ -50,7 +50,7 @@ func TestSampleFiles(t *testing.T) {
 // sampleEntry is an entry of the sample.
 type sampleEntry struct {
 	*Record
-	values map[*schema.AttributeType][][]byte // of all options together
+	values map[*schema.AttributeType][][]byte // of all options of a type
 }
 
 func readSample(t *testing.T, s *schema.Schema) map[string]*sampleEntry {
@@ -116,7 +116,8 @@ func (e *sampleEntry) has(typ *schema.AttributeType, value []byte) bool {
 	return false
 }
 
-// The sample shows successful imports, so it must be valid.
+// TestSampleIsValid checks that the sample conforms to the schema, because it is an
+// example of a successful import.
 func TestSampleIsValid(t *testing.T) {
 	s := schema.Core()
 	all := readSample(t, s)

@@ -12,32 +12,32 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// columns is the length at which the Writer folds lines.
+// columns is the length of line at which the Writer folds.
 const columns = 76
 
-// A Writer writes records. An error of the stream is final and returned by every later
-// call, so it is enough to check the error of Flush.
+// A Writer writes records. An error of the stream is final, and every later call
+// returns it. So it is enough to check the error of Flush.
 type Writer struct {
 	w     *bufio.Writer
 	line  []byte
 	begun bool
 }
 
-// NewWriter returns a Writer to w.
+// NewWriter returns a Writer that writes to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: bufio.NewWriterSize(w, 64<<10)} }
 
 // Flush writes the buffered output.
 func (w *Writer) Flush() error { return w.w.Flush() }
 
-// WriteVersion writes "version: 1", with which RFC 2849 begins a file.
+// WriteVersion writes the line "version: 1", with which a file begins (RFC 2849).
 func (w *Writer) WriteVersion() error {
 	w.begin()
 	w.put("version", []byte("1"))
 	return w.done()
 }
 
-// WriteComment writes text as comments, one on each line, separate from the records
-// around it.
+// WriteComment writes each line of text as a comment line. Blank lines separate the
+// comment from the records around it.
 func (w *Writer) WriteComment(text string) error {
 	w.begin()
 	b := w.line[:0]
@@ -63,8 +63,8 @@ func (w *Writer) WriteEntry(dn string, attributes []entry.Attribute) error {
 	return w.done()
 }
 
-// WriteBody writes the part of an add or a modify record after its first lines, the name
-// and the kind of change. Other changes have no such part.
+// WriteBody writes the body of an add or a modify: the part of the record after the
+// lines dn and changetype. Other changes have no body.
 func (w *Writer) WriteBody(request op.Request) error {
 	switch c := request.(type) {
 	case *op.Add:
@@ -75,7 +75,7 @@ func (w *Writer) WriteBody(request op.Request) error {
 	return w.done()
 }
 
-// Write writes a content record, or a change record if rec.Change is set.
+// Write writes a change record if rec.Change is set, and otherwise a content record.
 func (w *Writer) Write(rec *Record) error {
 	w.begin()
 	w.put("dn", []byte(rec.DN))
@@ -92,7 +92,7 @@ func (w *Writer) Write(rec *Record) error {
 	return w.done()
 }
 
-// begin separates a record from the previous one.
+// begin writes the blank line between a record and the previous one.
 func (w *Writer) begin() {
 	if w.begun {
 		w.w.WriteByte('\n')
@@ -171,7 +171,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// AppendLine appends "description: value", in base64 if necessary, folded, and a newline.
+// AppendLine appends "description: value" to b, folded, and a newline. It encodes the
+// value in base64 if necessary.
 func AppendLine(b []byte, description string, value []byte) []byte {
 	start := len(b)
 	b = append(b, description...)
@@ -190,8 +191,8 @@ func appendValue(b, value []byte) []byte {
 	return append(b, value...)
 }
 
-// safe reports whether a value is a SAFE-STRING that does not end with a space (RFC 2849,
-// notes 4 and 8).
+// safe reports whether a value is a SAFE-STRING that does not end with a space (RFC
+// 2849, notes 4 and 8). Other values are written in base64.
 func safe(v []byte) bool {
 	if len(v) == 0 {
 		return true
@@ -207,13 +208,13 @@ func safe(v []byte) bool {
 	return true
 }
 
-// fold breaks b[start:] into lines and appends a newline.
+// fold breaks b[start:] into lines of at most columns bytes, and appends a newline.
 func fold(b []byte, start int) []byte {
 	size := len(b) - start
 	if size <= columns {
 		return append(b, '\n')
 	}
-	// Every further line begins with a space.
+	// Every line after the first begins with a space.
 	breaks := (size - columns + columns - 2) / (columns - 1)
 	b = append(b, make([]byte, 2*breaks)...)
 	to, from := len(b), start+size

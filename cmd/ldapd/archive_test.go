@@ -15,13 +15,13 @@ import (
 
 var moments = flag.Int("moments", 12, "how many moments TestUntil restores")
 
-// A home is a folder in which commands run.
+// A home is a folder in which a test runs commands.
 type home struct {
 	*testing.T
 	dir string
 }
 
-// ldapd runs a command and returns its output.
+// ldapd runs a command that must succeed, and returns its output.
 func (h *home) ldapd(args ...string) string {
 	h.Helper()
 	var out, errs bytes.Buffer
@@ -34,7 +34,8 @@ func (h *home) ldapd(args ...string) string {
 
 func (h *home) path(name string) string { return filepath.Join(h.dir, name) }
 
-// change makes a file of random changes of some entries.
+// change writes a file of random changes of some entries, and returns its path. there
+// is the set of the entries that exist.
 func (h *home) change(rnd *rand.Rand, there map[int]bool) string {
 	var b strings.Builder
 	for range 8 {
@@ -58,8 +59,8 @@ func (h *home) change(rnd *rand.Rand, there map[int]bool) string {
 	return file
 }
 
-// TestUntil: what an archive restores until a moment is the store's own state at it, and
-// passes the check, at random commits and between them.
+// TestUntil restores an archive until random commits. Each restored store must equal
+// the state that the original store had at that commit, and must pass ldapd check.
 func TestUntil(t *testing.T) {
 	h := &home{t, t.TempDir()}
 	store := h.path("store")
@@ -75,7 +76,7 @@ func TestUntil(t *testing.T) {
 	for range 12 {
 		h.ldapd("import", "--store", store, h.change(rnd, there))
 		switch rnd.IntN(4) {
-		case 0: // the next one takes it along
+		case 0: // the next backup archives this change too
 		case 1:
 			h.ldapd("backup", "--store", store, "--base")
 		default:
@@ -88,7 +89,7 @@ func TestUntil(t *testing.T) {
 		t.Fatalf("%d commits", len(all))
 	}
 	for range *moments {
-		until := all[rnd.IntN(len(all)-first)] // the newest come first
+		until := all[rnd.IntN(len(all)-first)] // the log begins with the newest commit
 		restored := h.path("restored")
 		h.ldapd("backup", "restore", "--to", restored, "--until", until)
 		h.ldapd("check", "--store", restored)
@@ -101,7 +102,7 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// commits returns the revisions that a log names, in its order.
+// commits returns the revisions in a log, in the log's order.
 func commits(log string) []string {
 	return regexp.MustCompile(`(?m)\br[0-9a-f]+-[0-9a-f]+-[0-9a-f]+\b`).FindAllString(log, -1)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Every command that may change a store has the flag to accept the clock. No other has
-// it.
+// TestAcceptClock checks that exactly the commands that may change a store have the
+// flag --accept-clock.
 func TestAcceptClock(t *testing.T) {
 	reads := []string{"check", "cluster", "diff", "explain", "export", "log", "list", "show", "profile", "policy"}
 	var visit func(c *cobra.Command)

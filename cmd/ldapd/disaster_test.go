@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestDisaster runs the commands of docs/disaster.md.
+// TestDisaster runs the commands in docs/disaster.md.
 func TestDisaster(t *testing.T) {
 	page, err := os.ReadFile("../../docs/disaster.md")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestDisaster(t *testing.T) {
 		switch {
 		case strings.HasPrefix(block, "store: "):
 			fmt.Fprintf(&files, "-- etc/ldapd.yaml --\n%s", block)
-		case strings.HasPrefix(block, "age-keygen"): // the key exists already
+		case strings.HasPrefix(block, "age-keygen"): // the test has made the key
 		default:
 			for line := range strings.Lines(block) {
 				commands++

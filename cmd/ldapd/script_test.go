@@ -66,7 +66,7 @@ func damageCommand(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(last, b, 0o600))
 }
 
-// freePortCommand sets a variable to a port that nothing listens on.
+// freePortCommand sets a variable to the number of a port on which nothing listens.
 func freePortCommand(ts *testscript.TestScript, neg bool, args []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
@@ -75,7 +75,7 @@ func freePortCommand(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], port)
 }
 
-// waitForCommand waits for a server on a socket.
+// waitForCommand waits until a server listens on a Unix socket.
 func waitForCommand(ts *testscript.TestScript, neg bool, args []string) {
 	for range 500 {
 		if c, err := net.Dial("unix", ts.MkAbs(args[0])); err == nil {
@@ -98,15 +98,16 @@ func waitBindCommand(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s cannot bind with this password", args[1])
 }
 
-// hangupCommand sends SIGHUP to background commands. The command kill cannot.
+// hangupCommand sends SIGHUP to all background commands, which testscript's kill cannot
+// do.
 func hangupCommand(ts *testscript.TestScript, neg bool, args []string) {
 	for _, c := range ts.BackgroundCmds() {
 		ts.Check(c.Process.Signal(syscall.SIGHUP))
 	}
 }
 
-// ldapCommand is a client: ldap SOCKET DN PASSWORD add|search|... ARGS. With ! the
-// operation must fail.
+// ldapCommand runs an LDAP operation: ldap SOCKET DN PASSWORD add|search|... ARGS.
+// After "!" the operation must fail.
 func ldapCommand(ts *testscript.TestScript, neg bool, args []string) {
 	out, err := ldapDo("ldapi://"+ts.MkAbs(args[0]), args[1], args[2], args[3], args[4:])
 	fmt.Fprint(ts.Stdout(), out)

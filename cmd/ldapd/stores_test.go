@@ -12,9 +12,10 @@ import (
 	"testing"
 )
 
-// Stores of earlier versions can be read, checked, changed and upgraded. Each has the
-// entries of a small directory, changed once after the checkpoint "first". To make a new
-// one: import, checkpoint, a change, and tar of the folder s.
+// TestStoresOfEarlierVersions checks that stores of earlier versions can be read,
+// checked, changed and upgraded. Each store has the entries of a small directory, which
+// were changed once after the checkpoint "first". To add a store, make it with an
+// import, a checkpoint and a change, and pack its folder s with tar.
 func TestStoresOfEarlierVersions(t *testing.T) {
 	all, err := filepath.Glob("testdata/stores/*.tar.gz")
 	if err != nil || len(all) == 0 {

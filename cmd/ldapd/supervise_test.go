@@ -19,8 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// The service manager learns that the server is ready, or why it is not, and that it is
-// live as long as it is.
+// TestSupervisor checks that the service manager receives a report that the server is
+// ready, or why it is not ready, and reports that it is live as long as it is live.
 func TestSupervisor(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
@@ -70,7 +70,8 @@ func TestSupervisor(t *testing.T) {
 	hears("STOPPING=1\nSTATUS=stopping")
 }
 
-// systemd accepts the unit, which restricts what the server can damage.
+// TestUnit checks that systemd accepts the unit file, which restricts what the server
+// can damage.
 func TestUnit(t *testing.T) {
 	path, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -86,11 +87,11 @@ func TestUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.ReplaceAll(string(b), "/usr/bin/ldapd", program)
-	text = strings.ReplaceAll(text, "Documentation=man:ldapd(1)\n", "") // it is not installed here
+	text = strings.ReplaceAll(text, "Documentation=man:ldapd(1)\n", "") // the page is not installed
 	if err := os.WriteFile(unit, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, _ := exec.Command(path, "verify", "--man=no", unit).CombinedOutput() // it fails for other units too
+	out, _ := exec.Command(path, "verify", "--man=no", unit).CombinedOutput() // other units cause errors too
 	for _, line := range strings.Split(string(out), "\n") {
 		if strings.Contains(line, "ldapd.service") {
 			t.Errorf("verify: %s", line)
