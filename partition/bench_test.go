@@ -49,7 +49,7 @@ func benchDirectory(b *testing.B) *partition.Partition {
 	return p
 }
 
-// benchPartition returns a directory of people.
+// benchPartition returns a directory that contains people.
 func benchPartition(b *testing.B) *partition.Partition {
 	b.Helper()
 	ctx := context.Background()
@@ -140,8 +140,9 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
-// BenchmarkIntersection intersects two values of 10,000 and 20,000 entries with 200 in
-// common. It measures the cost per returned entry, also while the lists keep changing.
+// BenchmarkIntersection intersects the entries of two values. The values have 10,000 and
+// 20,000 entries, and 200 of these entries have both values. The benchmark measures the
+// cost per returned entry, with unchanged lists and with lists that keep changing.
 func BenchmarkIntersection(b *testing.B) {
 	ctx := context.Background()
 	p := benchDirectory(b)

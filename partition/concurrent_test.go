@@ -19,7 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// eachProtocol runs a test with both ways to commit: as one batch, and row by row as on
+// eachProtocol runs a test with both ways to commit: in one batch, and row by row as on
 // HBase.
 func eachProtocol(t *testing.T, f func(t *testing.T, p *partition.Partition)) {
 	for name, s := range map[string]table.Store{"batches": tabletest.NewBatchMem(), "rows": tabletest.NewMem()} {
@@ -44,7 +44,8 @@ func together(n int, f func(i int, r *rand.Rand)) {
 	all.Wait()
 }
 
-// expected fails a test if err is not one of the problems.
+// expected fails a test if err is neither nil nor one of the problems. It reports whether
+// err is nil.
 func expected(t *testing.T, err error, problems ...partition.Problem) bool {
 	t.Helper()
 	var e *partition.Error
@@ -54,8 +55,8 @@ func expected(t *testing.T, err error, problems ...partition.Problem) bool {
 	return err == nil
 }
 
-// TestMembersTogether has writers that add and remove members of their own, and all add
-// one common member. No update may be lost, and the common member must be added once.
+// TestMembersTogether runs writers that each add and remove their own members and also
+// add one common member. No update may be lost, and the common member must be added once.
 func TestMembersTogether(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 		group := "cn=group," + domain
@@ -113,9 +114,9 @@ func wantMembers(t *testing.T, p *partition.Partition, group string, want []stri
 	}
 }
 
-// TestParentsAndChildrenTogether adds children under parents that others delete and add
-// again: there must be no orphans. All use the same few names: there must be no
-// duplicates.
+// TestParentsAndChildrenTogether adds children under parents that other writers delete
+// and add again. No child may lose its parent. All writers use the same few names, and no
+// name may be used twice.
 func TestParentsAndChildrenTogether(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 		together(6, func(_ int, r *rand.Rand) {
@@ -142,8 +143,9 @@ func remove(t testing.TB, p *partition.Partition, dn string) error {
 	return update(t, p, func(tx *partition.Tx) error { return tx.Delete(context.Background(), name(dn)) })
 }
 
-// TestMovesTogether moves units below one another concurrently. Each move alone is
-// right, but two at once could close a circle apart from the tree.
+// TestMovesTogether moves units below one another concurrently. Each move by itself is
+// valid, but two concurrent moves could close a circle that no path from the root leads
+// to.
 func TestMovesTogether(t *testing.T) {
 	const units = 5
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
@@ -163,7 +165,7 @@ func TestMovesTogether(t *testing.T) {
 	})
 }
 
-// moveOne moves a random unit below another one, both found in the transaction.
+// moveOne moves a random unit below another unit. It finds both units in the transaction.
 func moveOne(p *partition.Partition, r *rand.Rand) error {
 	ctx := context.Background()
 	_, err := p.Update(ctx, partition.By{}, func(tx *partition.Tx) error {

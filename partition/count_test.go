@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// counted is a directory on an embedded store that counts the keys it touches.
+// counted is a directory on an embedded store that counts the keys it reads and writes.
 type counted struct {
 	*testing.T
 	p *partition.Partition
@@ -40,7 +40,7 @@ func newCounted(t *testing.T, cache int64) counted {
 
 const noCache = 1 // one byte
 
-// touched counts the keys that f reads and writes.
+// touched returns the number of keys that f reads and writes.
 func (c counted) touched(f func()) int64 {
 	c.Helper()
 	before := c.s.Metrics()
@@ -56,8 +56,8 @@ func (c counted) modify(dn string, kind op.ModKind, line string) {
 	}))
 }
 
-// within fails unless two counts are equal except for a few keys: one more level in the
-// store's tree, but no more.
+// within fails unless large exceeds small by a few keys at most. An additional level in
+// the store's tree costs a few keys.
 func (c counted) within(what string, small, large int64) {
 	c.Helper()
 	c.Logf("%s: %d keys small, %d large", what, small, large)
@@ -67,7 +67,7 @@ func (c counted) within(what string, small, large int64) {
 }
 
 // TestVersionsCostReadsNothing checks that a base read of an entry with 10,000 retained
-// versions touches as many keys as one of an entry with a single version.
+// versions reads as many keys as a base read of an entry with a single version.
 func TestVersionsCostReadsNothing(t *testing.T) {
 	c := newCounted(t, noCache)
 	for _, n := range []string{"one", "many"} {
@@ -78,7 +78,7 @@ func TestVersionsCostReadsNothing(t *testing.T) {
 	}
 	now := c.p.Snapshot()
 	defer now.Close()
-	// A state requested by revision is read without the caches.
+	// A state that was requested by its revision is read without the caches.
 	s, err := c.p.At(context.Background(), now.Revision())
 	must(t, err)
 	defer s.Close()
@@ -96,10 +96,11 @@ func TestVersionsCostReadsNothing(t *testing.T) {
 	c.within("base read", read("one"), read("many"))
 }
 
-// TestMembersCostNothing checks that adding and testing member 1,000,001 of a group
-// touches as many keys as member 1,001. (In -short runs, 100,001.)
+// TestMembersCostNothing checks that adding and comparing the 1,000,001st member of a
+// group touches as many keys as for the 1,001st member. In -short runs it compares the
+// 100,001st member.
 func TestMembersCostNothing(t *testing.T) {
-	c := newCounted(t, 1<<20) // caches which entries are wide, but none of their values
+	c := newCounted(t, 1<<20) // caches the fact that an entry is wide, but no values
 	sizes := map[string]int{"small": 1000, "large": 1000000}
 	if testing.Short() {
 		sizes["large"] = 100000
@@ -129,8 +130,8 @@ func TestMembersCostNothing(t *testing.T) {
 	c.within("testing a member", counts["small"][1], counts["large"][1])
 }
 
-// group loads a group of n members as a load, since one commit of a million values
-// would take too long.
+// group adds a group of n members in a load, because one commit of a million values would
+// take too long.
 func (c counted) group(dn string, n int, member func(int) string) {
 	c.Helper()
 	ctx := context.Background()
@@ -145,8 +146,8 @@ func (c counted) group(dn string, n int, member func(int) string) {
 	must(c, err)
 }
 
-// TestMovesCostNothing checks that moving an entry with 100,000 entries below it
-// touches as many keys as one with a few.
+// TestMovesCostNothing checks that moving an entry with 100,000 entries below it touches
+// as many keys as moving an entry with a few entries below it.
 func TestMovesCostNothing(t *testing.T) {
 	c := newCounted(t, noCache)
 	ctx := context.Background()
@@ -180,7 +181,7 @@ func TestMovesCostNothing(t *testing.T) {
 }
 
 // TestFindingGroupsCostsNoMembers checks that finding the groups of a member, without
-// reading attributes, touches as much of a large group as of a small one.
+// reading attributes, touches as many keys for a large group as for a small group.
 func TestFindingGroupsCostsNoMembers(t *testing.T) {
 	c := newCounted(t, 1<<20)
 	c.group("cn=few,dc=example,dc=com", 3, func(i int) string { return fmt.Sprintf("uid=f%d,dc=example,dc=com", i) })
@@ -202,11 +203,12 @@ func TestFindingGroupsCostsNoMembers(t *testing.T) {
 		})
 	}
 	few, many := find("uid=f1,dc=example,dc=com"), find("uid=m1,dc=example,dc=com")
-	c.within("finding a group", few+520, many) // 512 are read to find out that the entry is wide
+	c.within("finding a group", few+520, many) // reading 512 cells shows that it is wide
 }
 
-// TestRangesCostTheirValues checks that reading the values of a group range by range
-// touches as many keys at its end as at its start, and returns each value once.
+// TestRangesCostTheirValues reads the values of a group range by range. It checks that
+// the last range touches as many keys as the first range, and that each value is returned
+// once.
 func TestRangesCostTheirValues(t *testing.T) {
 	c := newCounted(t, 1<<20)
 	ctx := context.Background()
@@ -237,9 +239,9 @@ func TestRangesCostTheirValues(t *testing.T) {
 	if len(seen) != n {
 		t.Errorf("%d values, want %d", len(seen), n)
 	}
-	c.within("a range of values", first+1000, last) // from the step below on
-	// Ranges can be read from any position, in any order. Behind the end there is
-	// nothing.
+	c.within("a range of values", first+1000, last) // counted from the step below
+	// Ranges can be read from any position, in any order. A range behind the last value
+	// is empty.
 	for _, from := range []int{29999, 12345, 0, 30000, 99999} {
 		values, more, err := c.p.Snapshot().ValueRange(ctx, at.ID, member, "", from, 1)
 		must(t, err)

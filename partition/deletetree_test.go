@@ -13,8 +13,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// addTree adds a tree of devices below an entry: each has wide devices below it, on
-// deep levels. It returns how many there are.
+// addTree adds a tree of devices below an entry. The tree has the number of
+// levels deep, and each device above the last level has the number of children wide.
+// addTree returns the number of devices.
 func addTree(ctx context.Context, tx *partition.Tx, below string, wide, deep int) (n int, err error) {
 	if deep == 0 {
 		return 0, nil
@@ -32,8 +33,8 @@ func addTree(ctx context.Context, tx *partition.Tx, below string, wide, deep int
 	return n, nil
 }
 
-// TestDeleteTree deletes a tree in commits of any size. The remaining tree must always
-// be sound.
+// TestDeleteTree deletes a tree in commits of different sizes. The remaining entries must
+// always be a sound tree.
 func TestDeleteTree(t *testing.T) {
 	ctx := context.Background()
 	for _, most := range []int{1, 2, 3, 7, 40, 41, 42, 1000} {
@@ -74,8 +75,8 @@ func TestDeleteTree(t *testing.T) {
 	}
 }
 
-// TestDeleteTreeOfWatchedClasses checks that searches that have cached that there are
-// aliases and referrals notice when there are none any more.
+// TestDeleteTreeOfWatchedClasses deletes all aliases and referrals. It checks that
+// searches notice this although they have cached that such entries exist.
 func TestDeleteTreeOfWatchedClasses(t *testing.T) {
 	ctx := context.Background()
 	p := sample(t)
@@ -100,8 +101,8 @@ func TestDeleteTreeOfWatchedClasses(t *testing.T) {
 	}
 }
 
-// TestDeleteTreeBesideAdd checks that an entry added to the tree meanwhile is deleted
-// too, so that there are no orphans.
+// TestDeleteTreeBesideAdd checks that DeleteTree also deletes an entry that is added to
+// the tree concurrently, so that no entry loses its parent.
 func TestDeleteTreeBesideAdd(t *testing.T) {
 	ctx := context.Background()
 	p := sample(t)
@@ -127,8 +128,8 @@ func TestDeleteTreeBesideAdd(t *testing.T) {
 	}
 }
 
-// TestDeleteTreeReadsNoValues checks that the cost of deleting a tree does not depend
-// on values without an index.
+// TestDeleteTreeReadsNoValues checks that the cost of deleting a tree does not depend on
+// the values of attributes without an index.
 func TestDeleteTreeReadsNoValues(t *testing.T) {
 	ctx := context.Background()
 	cost := func(values int) int64 {

@@ -30,8 +30,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// eraseStores are the stores for tests of erasing: one with cells of all revisions, one
-// with images, and one that is atomic only per row.
+// eraseStores are the stores for tests of erasing: a store with cells of all revisions, a
+// store with images, and a store that is atomic only per row.
 var eraseStores = map[string]func(t testing.TB) table.Store{
 	"batch": func(testing.TB) table.Store { return tabletest.NewBatchMem() },
 	"lsm": func(t testing.TB) table.Store {
@@ -43,7 +43,7 @@ var eraseStores = map[string]func(t testing.TB) table.Store{
 	"shared": func(testing.TB) table.Store { return tabletest.NewMem() },
 }
 
-// eachErase runs a test on a directory of people in each kind of store.
+// eachErase runs a test on a directory of people in each of eraseStores.
 func eachErase(t *testing.T, test func(*testing.T, *life)) {
 	for _, kind := range slices.Sorted(maps.Keys(eraseStores)) {
 		t.Run(kind, func(t *testing.T) {
@@ -53,7 +53,7 @@ func eachErase(t *testing.T, test func(*testing.T, *life)) {
 	}
 }
 
-// A life is a directory with a history. moments are its states, by name.
+// A life is a directory with a history. moments maps names to states of the history.
 type life struct {
 	t       *testing.T
 	store   table.Store
@@ -73,7 +73,8 @@ func newLife(t *testing.T, s table.Store) *life {
 	return l
 }
 
-// openErase opens a store that keeps marks and secrets, with indexes of both kinds.
+// openErase opens a store that keeps marks and secrets. The directory has row indexes and
+// column indexes.
 func openErase(t testing.TB, s table.Store) *partition.Partition {
 	t.Helper()
 	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Txn: quick, Indexes: []configure.Index{
@@ -129,7 +130,8 @@ func (l *life) delete(dn string) {
 	l.update(partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error { return tx.Delete(context.Background(), name(dn)) })
 }
 
-// john is the name of an entry that is added, joins a group, writes, and is deleted.
+// john is the name of an entry that is added, joins a group, changes another entry as
+// a user, and is deleted.
 const john = "uid=jdoe,ou=people,dc=example,dc=com"
 
 func (l *life) john() {
@@ -156,7 +158,8 @@ func (l *life) john() {
 	l.keep("he is gone")
 }
 
-// bytesOf returns where some text is stored, in any revision and normal form.
+// bytesOf returns the places at which the store contains any of words, in any revision
+// and in any case of letters.
 func (l *life) bytesOf(words ...string) (found []string) {
 	l.t.Helper()
 	ctx := context.Background()
@@ -192,7 +195,7 @@ func (l *life) bytesOf(words ...string) (found []string) {
 	return found
 }
 
-// at returns a state as text, one line per entry.
+// at returns a state as text, with one line for each entry.
 func (l *life) at(moment string) (entries []string) {
 	l.t.Helper()
 	ctx := context.Background()
@@ -255,7 +258,8 @@ const (
 	nameless   = "entryUUID=its id,ou=people,dc=example,dc=com | modifiersName cn=admin"
 )
 
-// TestEraseName checks that nothing is left of a deleted entry except that it existed.
+// TestEraseName checks that nothing remains of an erased entry except the fact that it
+// existed.
 func TestEraseName(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		l.john()
@@ -293,7 +297,7 @@ func TestEraseName(t *testing.T) {
 	})
 }
 
-// TestEraseStanding checks that what the present has is not erased.
+// TestEraseStanding checks that data that the present state contains is not erased.
 func TestEraseStanding(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		l.john()
@@ -319,9 +323,9 @@ func TestEraseStanding(t *testing.T) {
 	})
 }
 
-// TestEraseValue checks that a former name is erased where it was a name, a value, or
-// part of a name in a value. The entry that had it, and those below, must still be
-// there.
+// TestEraseValue checks that a former value is erased wherever it was an RDN's value, an
+// attribute's value, or part of a name in a value. The entry that had the value, and the
+// entries below that entry, must remain.
 func TestEraseValue(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		former, latter := "uid=former,ou=people,dc=example,dc=com", "uid=latter,ou=people,dc=example,dc=com"
@@ -337,13 +341,13 @@ func TestEraseValue(t *testing.T) {
 		l.modify("cn=thing,"+latter, op.ModReplace, "owner: "+latter, "description: of Kim's")
 		l.keep("latter")
 		must(t, add(t, l.p, former, somebody("former", "Another One")...))
-		l.delete(former) // the same name, of another entry
+		l.delete(former) // the same name as before, of another entry
 		latest := l.at("latter")
 		done := l.erase(maintain.EraseOptions{Value: []byte("Former")})
 		if done.Names != 2 || done.Gone != 0 || done.Commits == 0 {
 			t.Errorf("erased is %+v", done)
 		}
-		// Values that only contain it are different values.
+		// Values that only contain the erased value are different values.
 		others := regexp.MustCompile(`(?i)former[ ]+kim|kim[ ]+former|former@example`)
 		for _, found := range l.bytesOf("former") {
 			if !others.MatchString(found) {
@@ -365,7 +369,7 @@ func TestEraseValue(t *testing.T) {
 	})
 }
 
-// TestEraseMemory checks that all servers drop what they had in memory.
+// TestEraseMemory checks that all servers drop erased data from their caches.
 func TestEraseMemory(t *testing.T) {
 	ctx := context.Background()
 	l := newLife(t, tabletest.NewMem())
@@ -390,8 +394,8 @@ func TestEraseMemory(t *testing.T) {
 	}
 }
 
-// TestEraseUsedName checks entries that had the same name at different times, or the
-// same RDN elsewhere: each must be treated separately.
+// TestEraseUsedName checks entries that had the same name at different times, or the same
+// RDN below another parent. Each entry must be treated separately.
 func TestEraseUsedName(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		must(t, add(t, l.p, "ou=others,dc=example,dc=com", "objectClass: organizationalUnit"))
@@ -436,7 +440,8 @@ func TestEraseAttribute(t *testing.T) {
 	})
 }
 
-// TestEraseCrash checks that the next erasure completes one that ended anywhere.
+// TestEraseCrash ends erasures at different calls of the store. It checks that the next
+// erasure completes an interrupted one.
 func TestEraseCrash(t *testing.T) {
 	for at := 1; at <= 60; at += 1 {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
@@ -460,7 +465,7 @@ func TestEraseCrash(t *testing.T) {
 	}
 }
 
-// TestEraseBeside erases while others write, read the past and collect garbage.
+// TestEraseBeside erases while other goroutines write, read the past and collect garbage.
 func TestEraseBeside(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		ctx := context.Background()
@@ -476,7 +481,7 @@ func TestEraseBeside(t *testing.T) {
 					}
 					select {
 					case gone <- dn:
-					default: // more than can be erased in time
+					default: // more entries than can be erased in time
 					}
 				}
 			})
@@ -491,7 +496,7 @@ func TestEraseBeside(t *testing.T) {
 		}
 		keep := 200 * time.Millisecond
 		if l.p.DB().Shared() {
-			keep = time.Hour // longer than marks, as always: what only marks show is not found
+			keep = time.Hour // longer than marks live, as on any server
 		}
 		wg.Go(func() {
 			for time.Now().Before(stop) && !t.Failed() {
@@ -542,7 +547,7 @@ func (l *life) comeAndGo(uid string) (dn string) {
 	return dn
 }
 
-// readPast reads all entries as they were some time ago.
+// readPast reads all entries as they were at a time in the past.
 func (l *life) readPast(ago time.Duration) {
 	ctx := context.Background()
 	now := l.p.Snapshot()

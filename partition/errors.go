@@ -6,8 +6,8 @@ import "github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 // says what to do, and contains no values.
 type Error = catalog.Error
 
-// NotEverywhere is the error of a change that is committed, and that not every server goes
-// by yet.
+// NotEverywhere is the error of a change that is committed but that not every server
+// applies yet.
 type NotEverywhere = catalog.NotEverywhere
 
 // A Problem is a kind of failure.

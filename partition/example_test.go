@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// This example uses a directory as a library: it opens a store, changes it in a
-// transaction, searches it, and reads it as it was before.
+// This example uses a directory as a library. It opens a store, changes the directory in
+// a transaction, searches it, and reads an earlier state.
 func Example() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "directory")

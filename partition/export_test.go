@@ -11,14 +11,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// SetDrainTime sets DrainTime and returns a function that restores it.
+// SetDrainTime sets DrainTime and returns a function that restores the old value.
 func SetDrainTime(d time.Duration) (restore func()) {
 	before := evolve.DrainTime
 	evolve.DrainTime = d
 	return func() { evolve.DrainTime = before }
 }
 
-// KeepToBoth runs the check that a transaction makes at its end.
+// KeepToBoth runs the check that a transaction runs at its end while a schema is
+// announced.
 func (tx *Tx) KeepToBoth(ctx context.Context) error {
 	t := tx.tx
 	if t.Catalog.ToCome == nil {
@@ -30,7 +31,7 @@ func (tx *Tx) KeepToBoth(ctx context.Context) error {
 // SchemaToCome reports whether a schema is announced.
 func (tx *Tx) SchemaToCome() bool { return tx.tx.Catalog.Subschema.Pending != nil }
 
-// Announce takes only the first step of a schema change.
+// Announce makes only the first step of a schema change.
 func Announce(ctx context.Context, p *Partition, changes []op.Modification) error {
 	st := &write.SchemaSteps{Keeper: p.k}
 	_, err := evolve.Attempt(ctx, st, func(tx *write.Tx) error { return evolve.ModifySubschema(ctx, tx, changes) })
@@ -41,7 +42,8 @@ func Announce(ctx context.Context, p *Partition, changes []op.Modification) erro
 	return err
 }
 
-// Uncached returns the same state, read without caches. It is closed with s.
+// Uncached returns the same state, which is then read without caches. Closing s closes
+// the result too.
 func (s *Snapshot) Uncached() *Snapshot {
 	u := *s.s
 	u.Cached = false
@@ -51,7 +53,7 @@ func (s *Snapshot) Uncached() *Snapshot {
 // DB returns the transactional store.
 func (p *Partition) DB() *txn.DB { return p.k.DB }
 
-// Remembers reports whether the entry may come from a cache.
+// Remembers reports whether a read of the entry may come from a cache.
 func (p *Partition) Remembers(id entry.ID) bool {
 	s := p.Snapshot()
 	defer s.Close()

@@ -19,7 +19,8 @@ import (
 
 var kinds = map[changes.EffectKind]string{changes.Added: "add", changes.Deleted: "delete", changes.Modified: "modify", changes.Moved: "move"}
 
-// told returns what the commits after a frontier did, one line per commit.
+// told returns one line for each commit after a frontier. The line describes the effects
+// of the commit.
 func told(t *testing.T, p *partition.Partition, after revision.Frontier) (lines []string) {
 	t.Helper()
 	ctx := context.Background()
@@ -96,7 +97,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestChangesGoOn checks that the stream waits for commits, and ends with its context.
+// TestChangesGoOn checks that the stream waits for commits and ends when its context
+// ends.
 func TestChangesGoOn(t *testing.T) {
 	p := open(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -130,8 +132,9 @@ func TestChangesGoOn(t *testing.T) {
 	}
 }
 
-// TestEntryCSN checks that an entry's CSN is the revision of the last commit that
-// changed it, in the order of commits even if these did not see each other.
+// TestEntryCSN checks that an entry's entryCSN is the revision of the last commit that
+// changed the entry. The entryCSNs must be in the order of the commits, even if the
+// transactions did not see each other.
 func TestEntryCSN(t *testing.T) {
 	p := open(t)
 	ctx := context.Background()

@@ -20,14 +20,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// The number of people in tests of space, and of rounds of changes. Larger numbers take
-// longer.
+// gcPeople and gcRounds are the number of people and the number of rounds of changes in
+// tests of disk space. Larger numbers take longer.
 var (
 	gcPeople = flag.Int("people", 1000, "entries that are overwritten until space comes back, in hundreds")
 	gcRounds = flag.Int("rounds", 20, "times that they are")
 )
 
-// folder opens an embedded store in a folder that flushes often.
+// folder opens an embedded store in a folder. The store flushes often.
 func folder(t testing.TB, dir string) (p *partition.Partition, done func()) {
 	t.Helper()
 	ctx := context.Background()
@@ -42,7 +42,8 @@ func folder(t testing.TB, dir string) (p *partition.Partition, done func()) {
 	}
 }
 
-// addPeople adds people as they are after some rounds of changes.
+// addPeople adds people with the values that they have after a number of rounds of
+// changes.
 func addPeople(t testing.TB, p *partition.Partition, round int) {
 	t.Helper()
 	ctx := context.Background()
@@ -61,7 +62,7 @@ func addPeople(t testing.TB, p *partition.Partition, round int) {
 	}
 }
 
-// describe returns a text that does not compress well.
+// describe returns a text that compresses badly.
 func describe(k, round int) string {
 	b := make([]byte, 300)
 	n := uint32(k*7919 + round*104729 + 1)
@@ -107,8 +108,8 @@ func sizeOf(t testing.TB, dir string) (n int64) {
 	return n
 }
 
-// TestSpaceComesBack checks that what was overwritten many times takes little more
-// space than what was written once.
+// TestSpaceComesBack checks that entries that were overwritten many times occupy little
+// more disk space than entries that were written once.
 func TestSpaceComesBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it writes 20,000 entries")
@@ -137,8 +138,8 @@ func TestSpaceComesBack(t *testing.T) {
 	}
 }
 
-// TestUniqueMarksGo checks that the marks of unique values are collected like others,
-// once no transaction can conflict with them.
+// TestUniqueMarksGo checks that the marks of unique values are collected like other marks
+// when no transaction can conflict with them any more.
 func TestUniqueMarksGo(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// stores are the engines for tests of loads: with sorted tables, and with batches only.
+// stores are the engines for tests of loads: an engine that loads sorted tables, and an
+// engine that only writes batches.
 var stores = map[string]func(testing.TB) table.Store{
 	"batches": func(testing.TB) table.Store { return tabletest.NewBatchMem() },
 	"lsm": func(t testing.TB) table.Store {
@@ -27,7 +28,7 @@ var stores = map[string]func(testing.TB) table.Store{
 	},
 }
 
-// eachStore runs a test on a new partition, without suffixes, on every engine.
+// eachStore runs a test on every engine, on a new partition without naming contexts.
 func eachStore(t *testing.T, f func(t *testing.T, p *partition.Partition, s table.Store)) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +105,7 @@ func TestLoad(t *testing.T) {
 		if got := search(t, p, domain, op.WholeSubtree, "(creatorsName=cn=loader)"); len(got) != 102 {
 			t.Errorf("created by the loader: %d", len(got))
 		}
-		// A second load builds on the first one.
+		// A second load adds to the entries of the first load.
 		l := load(t, p)
 		dn, lines := person(1)
 		wantProblem(t, loadAdd(l, dn, lines...), partition.EntryExists, "store has an entry")
@@ -173,7 +174,8 @@ func TestLoadAbort(t *testing.T) {
 	})
 }
 
-// TestLoadSpills loads without memory for names.
+// TestLoadSpills runs a load without memory for names, so that all names are written to
+// disk.
 func TestLoadSpills(t *testing.T) {
 	p := open(t)
 	l, err := transfer.Load(context.Background(), p, transfer.LoadOptions{Memory: 1, Folder: t.TempDir()})

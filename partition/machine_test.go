@@ -23,8 +23,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// TestModel runs random transactions on a partition and on a model, and compares
-// everything that can be read, at present and past revisions.
+// TestModel runs random transactions on a partition and on a model. It compares
+// everything that can be read of both, at the present and at past revisions.
 func TestModel(t *testing.T) { rapid.Check(t, runMachine) }
 
 // FuzzModel is TestModel driven by coverage.
@@ -52,8 +52,8 @@ func runMachine(t *rapid.T) {
 	m.verify(t)
 }
 
-// machineIndexes have both layouts, single values and a stamp. Some types that the
-// machine uses have no index.
+// machineIndexes contain both layouts, single-valued types and a stamp. Some types that
+// the machine uses have no index.
 var machineIndexes = []configure.Index{
 	{Attribute: "objectClass", Layout: configure.RowLayout}, {Attribute: "sn", Layout: configure.RowLayout},
 	{Attribute: "description", Layout: configure.RowLayout}, {Attribute: "displayName", Layout: configure.RowLayout},
@@ -83,15 +83,16 @@ type keptState struct {
 	model *model
 }
 
-// operation is one drawn operation, for both sides.
+// operation is one drawn operation, for the partition and for the model.
 type operation struct {
 	text  string
 	store func(tx *partition.Tx) error
 	model func(m *model) partition.Problem
 }
 
-// transact runs operations in one transaction. The first failure ends it and nothing is
-// changed. Some operations compare within the transaction.
+// transact runs operations in one transaction. The first failure ends the transaction,
+// and then nothing changes. After some operations transact compares the partition with
+// the model within the transaction.
 func (m *machine) transact(t *rapid.T, n int) {
 	by := partition.By{Name: rapid.SampledFrom([]string{"cn=admin", "cn=other"}).Draw(t, "by")}
 	after := m.model.clone()
@@ -135,14 +136,14 @@ func agree(t *rapid.T, text string, err error, want partition.Problem) {
 	}
 }
 
-// atTheEnd are the problems of an entry as a whole. An entry may have several of them,
-// and the two sides may report different ones.
+// atTheEnd are the problems that concern an entry as a whole. An entry may have several
+// of these problems, and the partition and the model may report different ones.
 var atTheEnd = map[partition.Problem]bool{
 	partition.Constraint: true, partition.NotOnRDN: true, partition.NamingViolation: true,
 	partition.ClassViolation: true, partition.ClassModification: true,
 }
 
-// draw draws an operation that fits the state.
+// draw draws an operation that is possible in the state.
 func (m *machine) draw(t *rapid.T, s *model) operation {
 	if len(s.entries) == 0 {
 		return m.add(name(domain), attrs(domainLines...))
@@ -205,7 +206,7 @@ func drawName(t *rapid.T, s *model) dn.DN {
 	return at
 }
 
-var long = strings.Repeat("Long ", 120) // longer than a key in a column or index
+var long = strings.Repeat("Long ", 120) // longer than keys in columns and indexes
 
 func drawRDN(t *rapid.T) dn.RDN {
 	s := rapid.SampledFrom([]string{
@@ -216,7 +217,7 @@ func drawRDN(t *rapid.T) dn.RDN {
 	return name(s)[0]
 }
 
-// pools are the values of each description that the machine uses. "#" is replaced by a
+// pools are the values that the machine uses for each description. "#" is replaced by a
 // number.
 var pools = map[string][]string{
 	"cn": {"a", "A", "b", "c", "Ann Lee", "ann  lee", long + "x"}, "cn;lang-de": {"a", "b", "Anna"}, "cn;lang-d": {"a"},
@@ -355,7 +356,7 @@ func (m *machine) compare(t *rapid.T, s *partition.Snapshot, want *model) {
 	}
 }
 
-// printEntry prints the attributes that the model has too.
+// printEntry prints the attributes that the model also has.
 func printEntry(e *entry.Entry) string {
 	var lines []string
 	for _, a := range e.Attributes {
@@ -368,7 +369,7 @@ func printEntry(e *entry.Entry) string {
 	return strings.Join(lines, "\n")
 }
 
-// searchIn runs a drawn filter in all scopes, and as a Compare.
+// searchIn runs a drawn filter in all scopes, and also as a Compare.
 func (m *machine) searchIn(t *rapid.T, s *partition.Snapshot, want *model) {
 	if len(want.entries) == 0 {
 		return
@@ -408,8 +409,8 @@ func (m *machine) searchOne(t *rapid.T, s *partition.Snapshot, want *model, q pa
 	}
 }
 
-// found runs a search in two parts, the second continuing behind the first's last
-// result.
+// found runs a search in two parts. The second part continues behind the last result of
+// the first part.
 func (m *machine) found(t *rapid.T, s *partition.Snapshot, q partition.Query) (names []string) {
 	stop := rapid.IntRange(1, 5).Draw(t, "page")
 	for r, err := range s.Search(m.ctx, q) {
@@ -497,7 +498,7 @@ func drawSubstrings(t *rapid.T, d string, v []byte) filter.Filter {
 }
 
 func TestModelNames(t *testing.T) {
-	// The values of the pools are valid.
+	// All values in pools must be valid.
 	p := open(t)
 	m := newModel(p.Schema())
 	for d, vs := range pools {

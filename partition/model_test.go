@@ -15,14 +15,14 @@ import (
 )
 
 // A model is a directory as the RFCs describe it, without rows, indexes or caches. It
-// maps normalised names to entries, and finds everything by examining all of them. It
-// shares only the schema with the partition.
+// maps normalised names to entries, and finds entries by examining all of them. It shares
+// only the schema with the partition.
 type model struct {
 	schema  *schema.Schema
 	entries map[string]*modelEntry
 }
 
-// A modelEntry has its values by description ("cn;lang-de"), in order.
+// A modelEntry contains its values by description ("cn;lang-de"), in order.
 type modelEntry struct {
 	id     entry.ID
 	name   dn.DN
@@ -59,7 +59,7 @@ func (m *model) key(name dn.DN) string {
 
 func (m *model) find(name dn.DN) *modelEntry { return m.entries[m.key(name)] }
 
-// below returns the entries below a name, without the name's own entry.
+// below returns the entries below the entry with a name.
 func (m *model) below(name dn.DN) (es []*modelEntry) {
 	k := m.key(name)
 	for _, key := range slices.Sorted(maps.Keys(m.entries)) {
@@ -70,7 +70,7 @@ func (m *model) below(name dn.DN) (es []*modelEntry) {
 	return es
 }
 
-// describe parses a description.
+// describe parses an attribute description.
 func (m *model) describe(d string) (*schema.AttributeType, string) {
 	name, options := d, ""
 	if i := strings.IndexByte(d, ';'); i >= 0 {
@@ -80,7 +80,7 @@ func (m *model) describe(d string) (*schema.AttributeType, string) {
 	return t, t.Name() + options
 }
 
-// same compares two values of a type.
+// same reports whether two values of a type are equal.
 func same(t *schema.AttributeType, a, b string) bool {
 	if t.Equality == nil || t.Secret() {
 		return a == b
@@ -109,7 +109,7 @@ func (m *model) put(e *modelEntry, d string, values [][]byte) partition.Problem 
 	return 0
 }
 
-// names adds the values of an RDN that the entry lacks.
+// names adds the values of an RDN that the entry does not have.
 func (m *model) names(e *modelEntry, rdn dn.RDN) {
 	for _, ava := range rdn {
 		t, d := m.describe(ava.Type)
@@ -119,7 +119,7 @@ func (m *model) names(e *modelEntry, rdn dn.RDN) {
 	}
 }
 
-// classes returns the classes of objectClass values with their superclasses.
+// classes returns the object classes with the given names, and all their superclasses.
 func (m *model) classes(values []string) (all []*schema.ObjectClass) {
 	for _, v := range values {
 		all = m.closure(all, m.schema.Class(v))
@@ -154,7 +154,7 @@ func structural(all []*schema.ObjectClass) (s *schema.ObjectClass) {
 	return s
 }
 
-// addSuperclasses adds the superclasses of the classes.
+// addSuperclasses adds the superclasses of the entry's classes to objectClass.
 func (m *model) addSuperclasses(e *modelEntry) {
 	for _, c := range m.classes(e.values["objectClass"]) {
 		if e.index(m.schema.Attribute("objectClass"), "objectClass", c.Name()) < 0 {
@@ -233,7 +233,7 @@ func (m *model) add(name dn.DN, as []op.PartialAttribute) partition.Problem {
 	case len(name) > 2 && m.find(name.Parent()) == nil:
 		return partition.NoSuchEntry
 	}
-	if above := m.find(name.Parent()); above != nil { // in its own spelling
+	if above := m.find(name.Parent()); above != nil { // in the parent's stored spelling
 		e.name = append(dn.DN{name[0]}, above.name...)
 	}
 	m.entries[m.key(name)] = e
@@ -385,8 +385,9 @@ func (m *model) rename(name dn.DN, rdn dn.RDN, deleteOld bool, parent *dn.DN) pa
 	return 0
 }
 
-// unname removes the old name's values that the new name does not have in the same
-// spelling. In another spelling, the new one replaces them.
+// unname removes the values of the old RDN that the new RDN does not contain in the same
+// spelling. If the new RDN contains a value in another spelling, the new spelling
+// replaces the old one.
 func (m *model) unname(e *modelEntry, rdn dn.RDN) {
 	for _, ava := range e.name[0] {
 		t, d := m.describe(ava.Type)
@@ -417,8 +418,8 @@ func (m *model) move(old, e *modelEntry, to dn.DN) {
 	}
 }
 
-// entry returns an entry in the partition's type, as it is read, without operational
-// attributes except entryUUID.
+// entry returns an entry as the partition returns it, without operational attributes
+// except entryUUID.
 func (m *model) entry(e *modelEntry, secrets bool) *entry.Entry {
 	out := &entry.Entry{ID: e.id}
 	for _, d := range slices.Sorted(maps.Keys(e.values)) {

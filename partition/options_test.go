@@ -9,8 +9,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// TestUnknownOptionsStay checks that values stored with options that are no longer
-// configured stay and can be removed, but not added.
+// TestUnknownOptionsStay stores values with options and then removes the options from the
+// configuration. It checks that the values remain and can be removed, and that values
+// with these options cannot be added.
 func TestUnknownOptionsStay(t *testing.T) {
 	ctx := t.Context()
 	s := tabletest.NewBatchMem()

@@ -16,14 +16,16 @@ import (
 
 const pat = "cn=Pat,ou=people," + domain
 
-// given has single and multiple values, a secret, options, and not the natural order.
+// given has single and multiple values, a secret and options. Its order is not the
+// natural order.
 var given = []string{"sn: Lee", "uidNumber: 7", "objectClass: inetOrgPerson", "objectClass: posixAccount",
 	"cn;lang-de: Patt", "userPassword: secret", "uid: pat", "mail: pat@example.com", "homeDirectory: /home/pat",
 	"gidNumber: 7", "cn: Pat", "displayName: Pat Lee"}
 
 const givenOrder = "sn uidNumber objectClass cn;lang-de userPassword uid mail homeDirectory gidNumber cn displayName"
 
-// orderIn returns the user attributes of an entry in the order that a state shows.
+// orderIn returns the descriptions of an entry's user attributes, in the order that a
+// state shows.
 func orderIn(t testing.TB, s *partition.Snapshot, dn string) string {
 	t.Helper()
 	ctx := context.Background()
@@ -49,7 +51,7 @@ func orderIn(t testing.TB, s *partition.Snapshot, dn string) string {
 
 func wantOrder(t testing.TB, p *partition.Partition, dn, want string) {
 	t.Helper()
-	for range 2 { // the second time from the cache
+	for range 2 { // the second time reads from the cache
 		s := p.Snapshot()
 		got := orderIn(t, s, dn)
 		s.Close()
@@ -59,8 +61,8 @@ func wantOrder(t testing.TB, p *partition.Partition, dn, want string) {
 	}
 }
 
-// TestOrderIsKept checks that attributes are returned in the order given, whatever
-// happens to the entry.
+// TestOrderIsKept checks that attributes are returned in the order in which they were
+// added, whatever changes the entry.
 func TestOrderIsKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, p *partition.Partition, _ table.Store) {
 		ctx := context.Background()
@@ -101,8 +103,8 @@ func TestOrderIsKept(t *testing.T) {
 	})
 }
 
-// TestOrderOfALoad checks that a load keeps the order, also for attributes with very
-// many values, and so does a rebuild.
+// TestOrderOfALoad checks that a load keeps the order of attributes, also for attributes
+// with very many values. A rebuild must keep the order too.
 func TestOrderOfALoad(t *testing.T) {
 	eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
 		ctx := context.Background()
@@ -134,7 +136,8 @@ func TestOrderOfALoad(t *testing.T) {
 	})
 }
 
-// TestOrderAfterErasing checks that erasing values keeps the order of the others.
+// TestOrderAfterErasing checks that erasing a value keeps the order of the remaining
+// attributes.
 func TestOrderAfterErasing(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		must(t, add(t, l.p, "cn=Pat,"+domain, given...))
@@ -145,9 +148,9 @@ func TestOrderAfterErasing(t *testing.T) {
 	})
 }
 
-// TestNaturalOrderCostsNothing checks that an entry without an order, as in older
-// stores, has the natural one, and that the cell of the order is written only if
-// necessary.
+// TestNaturalOrderCostsNothing checks that an entry without a stored order, as in older
+// stores, has the natural order. It also checks that the cell of the order is written
+// only if the order is not the natural one.
 func TestNaturalOrderCostsNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
 		loadSample(t, p, 1)

@@ -40,7 +40,7 @@ func name(s string) dn.DN {
 	return d
 }
 
-// attrs parses "a: v" lines.
+// attrs parses lines of the form "a: v".
 func attrs(lines ...string) (as []op.PartialAttribute) {
 	for _, l := range lines {
 		d, v, _ := strings.Cut(l, ": ")
@@ -184,8 +184,8 @@ func TestWarm(t *testing.T) {
 	}
 }
 
-// TestRecall checks that a name is recalled as long as it means the same entry, and no
-// longer.
+// TestRecall checks that a name is recalled as long as it refers to the same entry, and
+// not afterwards.
 func TestRecall(t *testing.T) {
 	p := sample(t)
 	ctx := context.Background()

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// TestPostingsFollowCommits checks that postings in memory follow commits of this
-// server and of others: after each commit, searches by one value and by two must find
-// what the model says.
+// TestPostingsFollowCommits checks that postings in memory include the commits of this
+// server and of other servers. After each commit, searches by one value and by two values
+// must find the same entries as the model.
 func TestPostingsFollowCommits(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()
@@ -26,7 +26,7 @@ func TestPostingsFollowCommits(t *testing.T) {
 	servers := []*partition.Partition{first, server(t, s)}
 	const people, values, rounds = 60, 3, 200
 	random := rand.New(rand.NewPCG(1, 2))
-	model := map[int][2]int{} // the values of department and town
+	model := map[int][2]int{} // numbers of each person's department and town
 	person := func(i int) string { return fmt.Sprintf("cn=%d,%s", i, domain) }
 	for i := range people {
 		model[i] = [2]int{i % values, i % 2}

@@ -20,7 +20,7 @@ import (
 
 var referenceSteps = flag.Int("references", 200, "updates that each client of TestReferencesTogether makes")
 
-// follow makes attributes follow the entries that they name.
+// follow makes the values of attributes follow the entries that they name.
 func follow(t *testing.T, p *partition.Partition, mustExist bool, attributes ...string) {
 	t.Helper()
 	for _, a := range attributes {
@@ -28,7 +28,7 @@ func follow(t *testing.T, p *partition.Partition, mustExist bool, attributes ...
 	}
 }
 
-// indexed adds indexes.
+// indexed adds column indexes of attributes.
 func indexed(t *testing.T, p *partition.Partition, attributes ...string) {
 	t.Helper()
 	all := p.Config().Indexes
@@ -161,7 +161,7 @@ func TestReferencesFollow(t *testing.T) {
 		"names with a unique identifier": func(t *testing.T, p *partition.Partition) {
 			must(t, add(t, p, group, "objectClass: groupOfUniqueNames", "uniqueMember: "+a, "uniqueMember: "+a+"#'01'B"))
 			must(t, move(t, p, a, "cn=c", inside))
-			wantValues(t, p, group, "uniqueMember", "cn=c,"+inside, a+"#'01'B") // the last one stays as it is
+			wantValues(t, p, group, "uniqueMember", "cn=c,"+inside, a+"#'01'B") // the last value stays
 		},
 		"in one transaction": func(t *testing.T, p *partition.Partition) {
 			ctx := context.Background()
@@ -200,7 +200,7 @@ func TestReferencesMustExist(t *testing.T) {
 		if expected(t, err, partition.Constraint) || !strings.Contains(err.Error(), "2 values") || !strings.Contains(err.Error(), group+": "+b) {
 			t.Errorf("values that name nothing: %v", err)
 		}
-		must(t, modify(t, p, group, change(op.ModAdd, "member", []byte("cn=d,"+inside)))) // as before
+		must(t, modify(t, p, group, change(op.ModAdd, "member", []byte("cn=d,"+inside)))) // not refused
 		follow(t, p, false, "member")
 		n, err := configure.RepairReferences(ctx, p, "member", partition.By{})
 		must(t, err)
@@ -306,8 +306,8 @@ func TestLoadReferences(t *testing.T) {
 }
 
 // TestReferencesOnTwoServers adds a value on one server while another server deletes or
-// renames the entry that it names. Neither sees the other. Afterwards the value must be
-// gone or name an entry.
+// renames the entry that the value names. Neither transaction sees the other one.
+// Afterwards the value must not exist or must name an entry.
 func TestReferencesOnTwoServers(t *testing.T) {
 	type step = func(tx *partition.Tx) error
 	ctx := context.Background()
@@ -351,7 +351,7 @@ func TestReferencesOnTwoServers(t *testing.T) {
 				follow(t, ps[0], true, "member")
 				ps = append(ps, server(t, s))
 				must(t, ps[1].CatchUp(ctx))
-				var ready sync.WaitGroup // both have read before one commits
+				var ready sync.WaitGroup // both transactions have read before one commits
 				ready.Add(2)
 				together(2, func(i int, _ *rand.Rand) {
 					var met sync.Once
@@ -371,8 +371,8 @@ func TestReferencesOnTwoServers(t *testing.T) {
 	}
 }
 
-// TestReferencesTogether runs clients of three servers that concurrently change names
-// of entries and values that name them.
+// TestReferencesTogether runs clients of three servers. Concurrently, they change the
+// names of entries and the values that name these entries.
 func TestReferencesTogether(t *testing.T) {
 	ctx := context.Background()
 	ps := []*partition.Partition{}

@@ -73,7 +73,7 @@ func TestSetIndexes(t *testing.T) {
 		set(configure.Index{Attribute: "description", Layout: configure.RowLayout}, configure.Index{Attribute: "mail", Layout: configure.ColumnLayout})
 		set(configure.DefaultIndexes()...)
 
-		// States of the past do not have the index.
+		// States before the index was added do not have the index.
 		set(configure.Index{Attribute: "description", Layout: configure.RowLayout})
 		old, err := p.At(ctx, before)
 		must(t, err)
@@ -81,7 +81,7 @@ func TestSetIndexes(t *testing.T) {
 		if got := explain(t, p, old, byDescription); !strings.Contains(got, "scan of the subtree") || !strings.Contains(got, "1 entries found") {
 			t.Errorf("in the past: %s", got)
 		}
-		// New changes are indexed.
+		// Changes after the index was added are indexed.
 		must(t, add(t, p, "ou=new,"+domain, "objectClass: organizationalUnit", "description: new"))
 		if got := search(t, p, domain, op.WholeSubtree, "(description=new)"); len(got) != 1 {
 			t.Errorf("after: %q", got)
@@ -96,8 +96,8 @@ func revisionOf(p *partition.Partition) table.Revision {
 	return s.Revision()
 }
 
-// TestSetIndexesWaits checks that a change of indexes waits for searches that use the
-// table.
+// TestSetIndexesWaits checks that a change of indexes waits for searches that use an
+// index to be dropped.
 func TestSetIndexesWaits(t *testing.T) {
 	defer partition.SetDrainTime(50 * time.Millisecond)()
 	p := sample(t)
@@ -136,7 +136,7 @@ func TestSetIndexesRefuses(t *testing.T) {
 	wantSound(t, p)
 }
 
-// TestRebuild damages everything that is derived from entries.
+// TestRebuild damages all data that is derived from entries, and rebuilds it.
 func TestRebuild(t *testing.T) {
 	for name, openStore := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -179,7 +179,8 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// setNormalizer pretends that other normal forms made the store's keys.
+// setNormalizer sets the version of the normal forms in the store's header, as if another
+// version had made the keys.
 func setNormalizer(t *testing.T, s table.Store, version string) {
 	t.Helper()
 	ctx := context.Background()
@@ -198,7 +199,8 @@ func setNormalizer(t *testing.T, s table.Store, version string) {
 	}
 }
 
-// TestRebuildCollides has two siblings whose names the present normal forms make equal.
+// TestRebuildCollides rebuilds a store in which two siblings have different stored names
+// that become equal in the present normal form.
 func TestRebuildCollides(t *testing.T) {
 	p, s := sampleStore(t)
 	ctx := context.Background()

@@ -16,7 +16,7 @@ import (
 
 const people = "ou=people,dc=example,dc=com"
 
-// numbered returns n values.
+// numbered returns n different values.
 func numbered(format string, n int) (vs [][]byte) {
 	for i := range n {
 		vs = append(vs, fmt.Appendf(nil, format, i))
@@ -33,8 +33,8 @@ func modify(t testing.TB, p *partition.Partition, dn string, changes ...op.Modif
 	return update(t, p, func(tx *partition.Tx) error { return tx.Modify(context.Background(), name(dn), changes) })
 }
 
-// TestManyValuesUnderOptions has an option that is a prefix of another one, both with
-// many values in master.
+// TestManyValuesUnderOptions uses an option that is a prefix of another option. Both
+// descriptions have many values, which are in the table master.
 func TestManyValuesUnderOptions(t *testing.T) {
 	p := sample(t)
 	at := "uid=u1," + people
@@ -52,8 +52,8 @@ func TestManyValuesUnderOptions(t *testing.T) {
 	}
 }
 
-// TestLongNameStays checks that a value of the RDN cannot be removed, even if its
-// column is cut.
+// TestLongNameStays checks that a value of the RDN cannot be removed, even if the column
+// of the value contains a cut key.
 func TestLongNameStays(t *testing.T) {
 	p := sample(t)
 	cn := strings.Repeat("x", 600)
@@ -65,7 +65,8 @@ func TestLongNameStays(t *testing.T) {
 	wantSound(t, p)
 }
 
-// TestUUIDInScope checks that an assertion on entryUUID is also tested for the scope.
+// TestUUIDInScope checks that the entry of an assertion on entryUUID is also tested for
+// the scope.
 func TestUUIDInScope(t *testing.T) {
 	p := sample(t)
 	s := p.Snapshot()
@@ -141,8 +142,8 @@ func TestSetSuffixes(t *testing.T) {
 	wantSound(t, p)
 }
 
-// TestStampIndexUnderConcurrency adds two members concurrently, both setting
-// modifiersName: only one name may remain in its index.
+// TestStampIndexUnderConcurrency adds two values concurrently. Both changes set
+// modifiersName, and only one name may remain in its index.
 func TestStampIndexUnderConcurrency(t *testing.T) {
 	ctx := context.Background()
 	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Schema: tagged,
@@ -151,7 +152,8 @@ func TestStampIndexUnderConcurrency(t *testing.T) {
 	defer p.Close(ctx)
 	must(t, configure.SetSuffixes(ctx, p, []string{domain}))
 	must(t, add(t, p, domain, domainLines...))
-	// The second starts and ends within the only attempt of the first that commits.
+	// The second transaction begins and commits within the first attempt of the first
+	// transaction.
 	tries := 0
 	_, err = p.Update(ctx, partition.By{Name: "cn=first"}, func(tx *partition.Tx) error {
 		err := tx.Modify(ctx, name(domain), []op.Modification{change(op.ModAdd, "description", []byte("one"))})

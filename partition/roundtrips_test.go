@@ -16,11 +16,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// roundTrip is the virtual time of every call to a distant store. So the time of an
-// operation counts its sequential calls.
+// roundTrip is the virtual time of every call to a distant store. The virtual time of an
+// operation is therefore the number of its sequential calls.
 const roundTrip = time.Second
 
-// distant is a store that is a round trip away and commits row by row, like HBase.
+// distant is a store whose every call takes a round trip. It commits row by row, like
+// HBase.
 type distant struct{ *tabletest.Mem }
 
 type distantTable struct {
@@ -65,8 +66,8 @@ func (t distantTable) Swap(ctx context.Context, row []byte, f table.Family, q, o
 	return t.Table.Swap(ctx, row, f, q, old, cells)
 }
 
-// TestRoundTrips counts the sequential round trips of operations on a store that many
-// servers share, with the names of entries above cached (docs/design/transactions.md,
+// TestRoundTrips counts the sequential round trips of operations on a store that several
+// servers share. The names of ancestors are cached (docs/design/transactions.md,
 // "Sequential round trips").
 func TestRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,8 +21,8 @@ func byRules(t testing.TB, p *partition.Partition, r partition.Rules, dn string,
 	})
 }
 
-// TestRulesLeaveItSound checks that relaxed and permissive changes leave a sound
-// directory, including indexes of stamps.
+// TestRulesLeaveItSound checks that the directory and its indexes of stamps are sound
+// after relaxed and permissive changes.
 func TestRulesLeaveItSound(t *testing.T) {
 	ctx := context.Background()
 	var indexes []configure.Index
@@ -51,8 +51,8 @@ func TestRulesLeaveItSound(t *testing.T) {
 	wantSound(t, p)
 }
 
-// TestEmptyChangeBesideDelete checks that a change without effect still stamps the
-// entry, so that it conflicts with the entry's deletion.
+// TestEmptyChangeBesideDelete checks that a change without effect still stamps the entry,
+// so that the change conflicts with a concurrent deletion of the entry.
 func TestEmptyChangeBesideDelete(t *testing.T) {
 	ctx := context.Background()
 	p := sample(t)
@@ -73,8 +73,8 @@ func TestEmptyChangeBesideDelete(t *testing.T) {
 	wantSound(t, p)
 }
 
-// TestLoadBelowAlias checks that a load refuses entries below aliases, both of the load
-// and of the store.
+// TestLoadBelowAlias checks that a load refuses entries below aliases, whether the alias
+// was loaded or existed before.
 func TestLoadBelowAlias(t *testing.T) {
 	ctx := context.Background()
 	p := sample(t)
@@ -96,8 +96,8 @@ func TestLoadBelowAlias(t *testing.T) {
 	wantSound(t, p)
 }
 
-// TestRenameToOtherSpelling checks that a rename that only changes the spelling changes
-// the attribute too, if the old value is to be deleted.
+// TestRenameToOtherSpelling renames an entry to another spelling of its name. If the old
+// value is to be deleted, the rename must also change the spelling in the attribute.
 func TestRenameToOtherSpelling(t *testing.T) {
 	ctx := context.Background()
 	p := sample(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// TestSecret checks that all callers get the same secret, also concurrent first ones
-// and after a restart, and that another store has another secret.
+// TestSecret checks that all calls return the same secret, even concurrent first calls
+// and calls after a restart. Another store must have another secret.
 func TestSecret(t *testing.T) {
 	ctx := context.Background()
 	fs := vfs.NewMem()

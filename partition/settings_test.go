@@ -17,7 +17,7 @@ import (
 )
 
 // TestSuffixesReachServers adds and removes naming contexts on one server and uses them
-// on others.
+// on other servers.
 func TestSuffixesReachServers(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 3)
@@ -43,8 +43,8 @@ func TestSuffixesReachServers(t *testing.T) {
 	verifyClean(t, ps[1])
 }
 
-// TestReindexBeside adds an index, changes its layout, and removes it, while three
-// servers write.
+// TestReindexBeside adds an index, changes its layout and removes it while three servers
+// write.
 func TestReindexBeside(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -82,8 +82,8 @@ func TestReindexBeside(t *testing.T) {
 	verifyClean(t, ps[0])
 }
 
-// TestReindexCutShort ends a server between the steps. The index must not be used, and
-// the next attempt must start over.
+// TestReindexCutShort ends a reindex between its steps. The index must not be used, and
+// the next attempt must fill it again.
 func TestReindexCutShort(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)
@@ -124,8 +124,8 @@ func TestUniqueBeside(t *testing.T) {
 	wantProblem(t, add(t, ps[1], "cn=b,dc=example,dc=com", "objectClass: building", "floors: 1"), partition.Constraint, "must be unique")
 }
 
-// TestSuffixesThatAre checks that a server without the right to write can be given
-// existing naming contexts, but no others.
+// TestSuffixesThatAre checks that a server that may not write accepts naming contexts
+// that exist, and refuses others.
 func TestSuffixesThatAre(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()

@@ -17,14 +17,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// singles are types whose values are stored in all possible ways.
+// singles are types whose values are stored in different forms.
 var singles = []string{
 	"( 2.25.4.1 NAME 'room' EQUALITY caseIgnoreMatch SUBSTR caseIgnoreSubstringsMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )",
 	"( 2.25.4.2 NAME 'seal' SYNTAX 1.3.6.1.4.1.1466.115.121.1.40 )", // without keys
 	"( 2.25.4.3 NAME 'store' SUP room )",                            // with an index
 }
 
-// retype makes the types SINGLE-VALUE or not.
+// retype makes all types in singles SINGLE-VALUE, or multi-valued if single is false.
 func retype(t testing.TB, p *partition.Partition, single bool) error {
 	t.Helper()
 	var lines []string
@@ -46,10 +46,10 @@ func withRooms(t testing.TB) *partition.Partition {
 	return p
 }
 
-// longRoom is the beginning of values whose keys are too long for a column.
+// longRoom begins the values whose keys are too long for a column.
 var longRoom = strings.Repeat("long ", 150)
 
-// addRooms adds entries whose attributes have one value each.
+// addRooms adds entries with one value for each attribute.
 func addRooms(t testing.TB, p *partition.Partition) {
 	t.Helper()
 	for cn, lines := range map[string][]string{
@@ -69,7 +69,7 @@ func addMany(t testing.TB, p *partition.Partition) {
 	must(t, add(t, p, "cn=many,dc=example,dc=com", lines...))
 }
 
-// leaveOne removes all except the first of many values.
+// leaveOne removes all values except the first of the attributes with many values.
 func leaveOne(t testing.TB, p *partition.Partition) {
 	t.Helper()
 	var gone []op.Modification
@@ -85,7 +85,7 @@ func leaveOne(t testing.TB, p *partition.Partition) {
 	}))
 }
 
-// modifies makes one change and checks everything.
+// modifies makes one change and then verifies the whole directory.
 func modifies(t testing.TB, p *partition.Partition, cn string, want partition.Problem, changes ...string) {
 	t.Helper()
 	err := update(t, p, func(tx *partition.Tx) error {
@@ -98,7 +98,7 @@ func modifies(t testing.TB, p *partition.Partition, cn string, want partition.Pr
 	verifyClean(t, p)
 }
 
-// hasValues checks the values of an entry, as read and as filters see them.
+// hasValues checks that reads and filters see the wanted values of an entry.
 func hasValues(t testing.TB, p *partition.Partition, cn, attribute string, want ...string) {
 	t.Helper()
 	s := p.Snapshot()
@@ -125,8 +125,9 @@ func hasValues(t testing.TB, p *partition.Partition, cn, attribute string, want 
 	}
 }
 
-// TestBecomesSingle makes types with values SINGLE-VALUE, which only entries with
-// several values prevent, and then changes these values.
+// TestBecomesSingle makes types SINGLE-VALUE while entries have values of them, and then
+// changes these values. Only an entry with several values prevents such a change of a
+// type.
 func TestBecomesSingle(t *testing.T) {
 	p := withRooms(t)
 	addRooms(t, p)
@@ -169,8 +170,8 @@ func TestBecomesSingle(t *testing.T) {
 	verifyClean(t, p)
 }
 
-// TestIsNoLongerSingle removes SINGLE-VALUE from types with values, which nothing
-// prevents, and then changes these values.
+// TestIsNoLongerSingle removes SINGLE-VALUE from types while entries have values of them,
+// and then changes these values. No entry prevents such a change of a type.
 func TestIsNoLongerSingle(t *testing.T) {
 	p := withRooms(t)
 	must(t, retype(t, p, true))
@@ -197,7 +198,7 @@ func TestIsNoLongerSingle(t *testing.T) {
 	modifies(t, p, "long", 0, "delete room "+longRoom+"1")
 	hasValues(t, p, "long", "room", longRoom+"2")
 
-	// A value without a position becomes one of many, and can be found among them.
+	// A value without a position becomes one of many values, and can be found among them.
 	more := op.Modification{Kind: op.ModAdd, PartialAttribute: op.PartialAttribute{Description: "room;x-a"}}
 	for i := 1; i < 120; i++ {
 		more.Values = append(more.Values, fmt.Append(nil, i+1))
@@ -211,7 +212,7 @@ func TestIsNoLongerSingle(t *testing.T) {
 	modifies(t, p, "tagged", partition.NoSuchAttribute, "delete room;x-a 1")
 	modifies(t, p, "tagged", 0, "delete room;x-a")
 
-	// And all the way back.
+	// Now the types become SINGLE-VALUE again.
 	modifies(t, p, "long", 0, "delete store "+longRoom+"2")
 	modifies(t, p, "short", 0, "delete store 2")
 	must(t, retype(t, p, true))
@@ -220,9 +221,9 @@ func TestIsNoLongerSingle(t *testing.T) {
 	modifies(t, p, "short", partition.Constraint, "add store 2")
 }
 
-// TestSingleBesideServers makes a type SINGLE-VALUE and not, while three servers add
-// and replace values of it. No state may have an entry with more values than its schema
-// allows.
+// TestSingleBesideServers makes a type SINGLE-VALUE and multi-valued again, while three
+// servers add and replace values of the type. No state may show an entry with more values
+// than the schema of the state allows.
 func TestSingleBesideServers(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -265,8 +266,8 @@ func TestSingleBesideServers(t *testing.T) {
 	verifyClean(t, ps[0])
 }
 
-// checkSingle checks every commit for an entry with several values of a type that
-// allowed one.
+// checkSingle checks that no commit shows an entry with several values of a type that is
+// SINGLE-VALUE in that state.
 func checkSingle(t *testing.T, p *partition.Partition) {
 	t.Helper()
 	ctx := context.Background()

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// shown returns everything that a state shows of the tree: names, values, results of
-// indexes, and entries of names.
+// shown returns everything that a state shows: names, values, results of indexed
+// searches, and the entries that names lead to.
 func shown(t *testing.T, s *partition.Snapshot, titles int) string {
 	ctx := context.Background()
 	var b strings.Builder
@@ -63,9 +63,9 @@ func shown(t *testing.T, s *partition.Snapshot, titles int) string {
 	return b.String()
 }
 
-// TestCachesAgreeWithStore checks that cached reads agree with the store at the same
-// snapshot, whatever other servers change meanwhile: values, names, and what is found
-// by them.
+// TestCachesAgreeWithStore checks that cached reads return the same values, names and
+// search results as reads of the store at the same snapshot, whatever other servers
+// change at the same time.
 func TestCachesAgreeWithStore(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()
@@ -118,10 +118,11 @@ func TestCachesAgreeWithStore(t *testing.T) {
 	}
 }
 
-// randomChange adds, deletes, moves or modifies an entry, or renames one above.
+// randomChange returns a function that adds, deletes, moves or modifies an entry, or
+// renames its parent.
 func randomChange(r *rand.Rand, units, people, titles int) func(*partition.Tx) error {
 	ctx := context.Background()
-	unit, other := r.IntN(units+1), r.IntN(units+1) // one of them does not exist
+	unit, other := r.IntN(units+1), r.IntN(units+1) // one of the units does not exist
 	person := fmt.Sprintf("cn=%d,ou=%d,%s", r.IntN(people), unit, domain)
 	title := fmt.Sprint(r.IntN(titles))
 	above := name(fmt.Sprintf("ou=%d,%s", other, domain))

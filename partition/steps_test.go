@@ -22,10 +22,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// quick are options for servers of one store that learn quickly of each other.
+// quick are options for servers of one store that notice each other's commits quickly.
 var quick = txn.Options{Lease: 10 * time.Second, Poll: 5 * time.Millisecond, InFlight: 50 * time.Millisecond}
 
-// openShared opens a store that is atomic only per row, as one of its servers.
+// openShared opens a store that is atomic only per row, as one of several servers.
 func openShared(t testing.TB, s table.Store, o txn.Options) *partition.Partition {
 	t.Helper()
 	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Cache: 1 << 20, Txn: o,
@@ -35,7 +35,7 @@ func openShared(t testing.TB, s table.Store, o txn.Options) *partition.Partition
 	return p
 }
 
-// servers opens a store as several servers. The first one creates the directory.
+// servers opens a store as several servers. The first server creates the directory.
 func servers(t testing.TB, s table.Store, n int) []*partition.Partition {
 	t.Helper()
 	return serversWith(t, s, n, quick)
@@ -60,7 +60,7 @@ const (
 	buildingOID = "2.25.1.2"
 )
 
-// require changes the attributes that a building must have.
+// require changes the MUST attributes of the class building.
 func require(t testing.TB, p *partition.Partition, must string) error {
 	t.Helper()
 	return requireIn(context.Background(), p, must)
@@ -76,10 +76,10 @@ func isBusy(err error) bool {
 	return errors.As(err, &e) && e.Problem == partition.Busy
 }
 
-// builders add buildings on all servers, with and without floors, and remove and add
+// builders add buildings with and without floors on all servers, and add and remove
 // floors, until ctx ends.
 type builders struct {
-	fine  atomic.Bool // pauses additions without floors
+	fine  atomic.Bool // pauses the addition of buildings without floors
 	next  atomic.Int64
 	done  atomic.Int64
 	tries errgroup.Group
@@ -98,7 +98,8 @@ func (b *builders) start(ctx context.Context, ps []*partition.Partition) {
 	}
 }
 
-// passing reports whether err is one that a client of several servers expects.
+// passing reports whether err is nil or an error that a client of several servers may
+// receive.
 func passing(err error) bool {
 	var e *partition.Error
 	return err == nil || errors.As(err, &e) || errors.Is(err, txn.ErrConflict) || errors.Is(err, table.ErrUnavailable) || errors.Is(err, txn.ErrUnknown)
@@ -126,9 +127,9 @@ func (b *builders) step(p *partition.Partition) error {
 	return err
 }
 
-// TestSchemaSteps tightens and loosens the schema of a directory that three servers
-// write. At no revision may an entry violate the schema in force, and every server must
-// end with the same schema.
+// TestSchemaSteps makes the schema of a directory stricter and less strict while three
+// servers write. At no revision may an entry violate the schema in force. In the end
+// every server must have the same schema.
 func TestSchemaSteps(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -176,7 +177,8 @@ func mend(t *testing.T, p *partition.Partition) {
 	}
 }
 
-// checkHistory checks at every commit that no entry violates the schema in force.
+// checkHistory checks for every commit that no entry violates the schema in force at that
+// commit.
 func checkHistory(t *testing.T, p *partition.Partition) {
 	t.Helper()
 	ctx := context.Background()
@@ -216,8 +218,8 @@ func checkHistory(t *testing.T, p *partition.Partition) {
 	t.Logf("%d commits under the strict schema", strict)
 }
 
-// TestSchemaStepsWait checks that the steps wait for another server's transaction that
-// began before, and that it cannot commit a violation.
+// TestSchemaStepsWait checks that the steps wait for a transaction of another server that
+// began before, and that this transaction cannot commit a violation.
 func TestSchemaStepsWait(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)
@@ -265,14 +267,14 @@ func TestSchemaStepsWait(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "In the way is: cn=late,dc=example,dc=com") {
 		t.Fatalf("the late entry was not found: %v", err)
 	}
-	// The change was withdrawn: buildings without floors are allowed again.
+	// The change was withdrawn, so buildings without floors are allowed again.
 	must(t, add(t, ps[0], "cn=more,dc=example,dc=com", "objectClass: building"))
 	must(t, ps[1].CatchUp(ctx))
 	must(t, add(t, ps[1], "cn=still,dc=example,dc=com", "objectClass: building"))
 }
 
-// TestSchemaStepsBroken lets the server that changes the schema die after its first
-// commit. Another one must withdraw the announcement, by itself or with the next
+// TestSchemaStepsBroken ends the server that changes the schema after its first commit.
+// Another server must withdraw the announcement, either by itself or with the next
 // change.
 func TestSchemaStepsBroken(t *testing.T) {
 	ctx := context.Background()
@@ -303,16 +305,16 @@ func TestSchemaStepsBroken(t *testing.T) {
 	})
 }
 
-// TestSchemaStepsKilled lets the server that changes the schema die at each call of the
-// store that the change makes. The change must then be in force or never have been.
-// Nobody may wait for it, and it must not block the next change.
+// TestSchemaStepsKilled ends the server that changes the schema at each call of the store
+// that the change makes. The change must then either be in force or have no effect. No
+// other server may wait for the ended server, and the next change must succeed.
 func TestSchemaStepsKilled(t *testing.T) {
 	whole := newKilled(t, 0)
 	must(t, whole.err)
 	if whole.calls < 20 {
 		t.Fatalf("a change makes %d calls", whole.calls)
 	}
-	var all []*killed // their leases end at the same time
+	var all []*killed // all leases end at the same time
 	for n := 1; n <= whole.calls; n += 2 {
 		all = append(all, newKilled(t, n))
 	}
@@ -326,7 +328,7 @@ func TestSchemaStepsKilled(t *testing.T) {
 	t.Logf("of %d changes %d were in force", len(all), inForce)
 }
 
-// killed is a schema change whose server died at a call of the store.
+// killed is a schema change whose server ended at a call of the store.
 type killed struct {
 	n     int
 	other *partition.Partition // the surviving server
@@ -347,13 +349,13 @@ func newKilled(t *testing.T, n int) *killed {
 	ended := make(chan error, 1)
 	go func() { ended <- requireIn(ctx, dying, withFloors) }()
 	eventually(t, "the crash, or the end", func() bool { return faults.Crashed() || len(ended) > 0 })
-	die() // nobody is left to wait for anything
+	die() // no other server has to be waited for
 	k.err, k.calls = <-ended, faults.Calls()-before
 	return k
 }
 
-// decided waits until it is final whether buildings without floors are allowed, and
-// returns whether the change is in force.
+// decided waits until the store has decided whether buildings without floors are allowed.
+// It reports whether the change is in force.
 func (k *killed) decided(t *testing.T) (inForce bool) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the change that ended at call %d is decided", k.n), func() bool {
@@ -375,7 +377,7 @@ func (k *killed) decided(t *testing.T) (inForce bool) {
 	return inForce
 }
 
-// goesOn makes the next changes.
+// goesOn checks that the next changes of the schema succeed.
 func (k *killed) goesOn(t *testing.T) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the next change after call %d", k.n), func() bool {

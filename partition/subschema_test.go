@@ -23,7 +23,7 @@ const (
 	building = "( 2.25.1.2 NAME 'building' SUP top STRUCTURAL MUST cn MAY ( floors $ floorPlan ) )"
 )
 
-// schemaChange parses "add attributeTypes ( ... )" lines.
+// schemaChange parses lines of the form "add attributeTypes ( ... )".
 func schemaChange(lines ...string) (cs []op.Modification) {
 	kinds := map[string]op.ModKind{"add": op.ModAdd, "delete": op.ModDelete, "replace": op.ModReplace}
 	for _, l := range lines {
@@ -49,7 +49,7 @@ func changeSchemaIn(ctx context.Context, p *partition.Partition, lines ...string
 	return err
 }
 
-// withBuildings opens a directory with a class of its own and three entries.
+// withBuildings opens a directory that has its own object class and three entries.
 func withBuildings(t testing.TB) *partition.Partition {
 	t.Helper()
 	p := open(t)
@@ -147,7 +147,8 @@ func TestSchemaChanges(t *testing.T) {
 	}
 }
 
-// TestPermissiveSchema checks that a permissive modify ignores what is already so.
+// TestPermissiveSchema checks that a permissive modify ignores additions of existing
+// definitions and removals of missing definitions.
 func TestPermissiveSchema(t *testing.T) {
 	p := withBuildings(t)
 	permissively := func(lines ...string) error {
@@ -164,7 +165,7 @@ func TestPermissiveSchema(t *testing.T) {
 		t.Error("what was deleted and added again is not there")
 	}
 	for change, want := range map[string]partition.Problem{
-		"add attributeTypes ( 2.25.1.1 NAME 'floors' SUP name )": partition.ValueExists, // another one
+		"add attributeTypes ( 2.25.1.1 NAME 'floors' SUP name )": partition.ValueExists, // it differs
 		"add attributeTypes ( 2.25.9.9 NAME 'y":                  partition.InvalidSyntax,
 		"delete attributeTypes 2.25.1.1":                         partition.Unwilling,
 	} {
@@ -176,7 +177,7 @@ func TestPermissiveSchema(t *testing.T) {
 	verifyClean(t, p)
 }
 
-// TestSchemaLives changes a schema several times, and reopens the directory.
+// TestSchemaLives changes a schema several times and reopens the directory in between.
 func TestSchemaLives(t *testing.T) {
 	ctx := context.Background()
 	store := tabletest.NewBatchMem()
@@ -213,7 +214,7 @@ func TestSchemaLives(t *testing.T) {
 	must(t, configure.SetIndexes(ctx, p, append(p.Config().Indexes, configure.Index{Attribute: "floors", Layout: configure.ColumnLayout})))
 	verifyClean(t, p)
 
-	// The schema is removed, but the past keeps it.
+	// The definitions are removed, but states of the past keep them.
 	must(t, update(t, p, func(tx *partition.Tx) error { return tx.Delete(ctx, name("cn=a,dc=example,dc=com")) }))
 	must(t, changeSchema(t, p, "delete attributeTypes 2.25.1.1", "delete attributeTypes 2.25.1.3", "delete objectClasses 2.25.1.2"))
 	if slices.ContainsFunc(p.Config().Indexes, func(x configure.Index) bool { return x.Attribute == "floors" }) {
@@ -251,7 +252,8 @@ func TestSchemaLives(t *testing.T) {
 	verifyClean(t, p)
 }
 
-// TestSchemaInOneTransaction uses new definitions in the transaction that adds them.
+// TestSchemaInOneTransaction uses new definitions in the transaction that adds these
+// definitions.
 func TestSchemaInOneTransaction(t *testing.T) {
 	ctx := context.Background()
 	p := open(t)
@@ -352,8 +354,8 @@ func moving(from, to string) func(*partition.Tx) error {
 	}
 }
 
-// TestSchemaFindsUsersByIndex counts what schema changes read in directories with few
-// and with many unaffected entries.
+// TestSchemaFindsUsersByIndex counts the keys that schema changes read, in a directory
+// with few unaffected entries and in a directory with many.
 func TestSchemaFindsUsersByIndex(t *testing.T) {
 	read := func(people int) (removed, tightened int64) {
 		c := newCounted(t, noCache)
@@ -386,7 +388,7 @@ func TestSchemaFindsUsersByIndex(t *testing.T) {
 }
 
 // TestSchemaKeepsNamesOfIndexes checks that the first name of an indexed type cannot
-// change, because the index's table is named after it.
+// change, because the name of the index's table contains it.
 func TestSchemaKeepsNamesOfIndexes(t *testing.T) {
 	p := open(t)
 	must(t, changeSchema(t, p, "add attributeTypes "+floors))

@@ -26,7 +26,7 @@ const (
 	outside = "ou=outside," + domain
 )
 
-// units adds two units and returns the id of the first.
+// units adds two units and returns the id of the first unit.
 func units(t *testing.T, p *partition.Partition) entry.ID {
 	for _, u := range []string{inside, outside} {
 		must(t, add(t, p, u, "objectClass: organizationalUnit"))
@@ -45,7 +45,7 @@ func move(t *testing.T, p *partition.Partition, from, rdn, to string) error {
 	})
 }
 
-// refusedFor fails unless err is a constraint error that names the attribute and no
+// refusedFor fails unless err is a constraint error that names the attribute but no
 // entry.
 func refusedFor(t *testing.T, attribute string, err error) {
 	t.Helper()
@@ -67,8 +67,8 @@ func TestUnique(t *testing.T) {
 		refusedFor(t, "mail", modify(t, p, b, change(op.ModAdd, "mail", []byte("c@example.com"))))
 		refusedFor(t, "mail", modify(t, p, b, change(op.ModReplace, "mail", []byte("a@example.com"))))
 		refusedFor(t, "mail", move(t, p, b, "mail=C@example.com", inside))
-		must(t, modify(t, p, a, change(op.ModReplace, "mail", []byte("A@EXAMPLE.COM")))) // its own, respelled
-		must(t, modify(t, p, b, change(op.ModAdd, "mail", []byte("c@example.com"))))     // given up by a
+		must(t, modify(t, p, a, change(op.ModReplace, "mail", []byte("A@EXAMPLE.COM")))) // respelled
+		must(t, modify(t, p, b, change(op.ModAdd, "mail", []byte("c@example.com"))))     // a has it no longer
 		must(t, modify(t, p, b, change(op.ModAdd, "sn", []byte("Lee"))))
 		must(t, move(t, p, a, "cn=a", outside))
 		must(t, remove(t, p, "cn=a,"+outside))
@@ -135,7 +135,7 @@ func TestUniqueIsRefused(t *testing.T) {
 			strings.Count(err.Error(), "cn=a") != 10 || !strings.Contains(err.Error(), "cn=b03,"+outside) {
 			t.Errorf("duplicates are told as: %v", err)
 		}
-		must(t, addPerson(t, p, "cn=c,"+outside, "mail: 1@example.com")) // as before
+		must(t, addPerson(t, p, "cn=c,"+outside, "mail: 1@example.com")) // not refused
 		mail.Base = base
 		must(t, configure.SetUnique(ctx, p, mail, true))
 		for what, err := range map[string]error{
@@ -181,9 +181,9 @@ func TestLoadKeepsValuesUnique(t *testing.T) {
 	})
 }
 
-// TestUniqueOnTwoServers lets two servers of one store add the same value to two
-// entries of the scope concurrently, in every possible way. Each sees that the value is
-// free; one must lose.
+// TestUniqueOnTwoServers adds the same value to two entries of the scope, concurrently on
+// two servers of one store and in every possible way. Both transactions see that no entry
+// has the value, and one of them must fail.
 func TestUniqueOnTwoServers(t *testing.T) {
 	type step = func(tx *partition.Tx) error
 	ctx := context.Background()
@@ -227,7 +227,7 @@ func TestUniqueOnTwoServers(t *testing.T) {
 			second := server(t, s)
 			must(t, second.CatchUp(ctx))
 
-			var ready sync.WaitGroup // both have read before one commits
+			var ready sync.WaitGroup // both transactions have read before one commits
 			ready.Add(2)
 			var done atomic.Int32
 			together(2, func(i int, _ *rand.Rand) {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// verify returns the findings as text.
+// verify returns the findings of Verify as text.
 func verify(t testing.TB, p *partition.Partition) []string {
 	t.Helper()
 	var found []string
@@ -76,11 +76,11 @@ func TestVerifySound(t *testing.T) {
 	})
 }
 
-// A breakage is a way to damage a store, and the expected findings.
+// A breakage is a way to damage a store, with the expected findings.
 type breakage struct {
 	name  string
 	table string
-	// row and cell choose the cells to remove, or to replace with another value.
+	// row and cell select the cells to remove or to replace by with.
 	row  func(t *testing.T, p *partition.Partition, key []byte) bool
 	cell func(c *table.Cell) bool
 	with []byte // nil: write a tombstone
@@ -143,7 +143,7 @@ func TestVerifyFinds(t *testing.T) {
 	}
 }
 
-// apply damages the chosen rows, at the revision that wrote them.
+// apply damages the selected rows. It writes at the newest revision.
 func (b *breakage) apply(t *testing.T, p *partition.Partition, s table.Store) {
 	ctx := context.Background()
 	snapshot := p.Snapshot()
@@ -180,7 +180,7 @@ func wantFindings(t *testing.T, found, want []string) {
 	}
 }
 
-// put writes rows that should not exist, at the revision shown or another.
+// put writes a row that should not exist. It writes at the newest revision plus later.
 func put(t *testing.T, p *partition.Partition, s table.Store, tbl string, later table.Revision, m table.Mutation) {
 	t.Helper()
 	snapshot := p.Snapshot()

@@ -42,8 +42,8 @@ func Errorf(p Problem, format string, args ...any) *Error {
 	return &Error{Problem: p, Text: fmt.Sprintf(format, args...)}
 }
 
-// NotEverywhere is the error of a change that is committed, and that not every server goes
-// by yet.
+// NotEverywhere is the error of a change that is committed but that not every server
+// applies yet.
 type NotEverywhere struct{ Err error }
 
 func (e *NotEverywhere) Error() string { return "the change is committed: " + e.Err.Error() }

@@ -23,9 +23,10 @@ type Snapshot struct {
 // Close releases the state.
 func (s *Snapshot) Close() { s.At.Close() }
 
-// Ordinal numbers the states that a server shows, for Unchanged and UnchangedKey. 0 is
-// a state that nothing may be remembered of: one of the past, or what a transaction has
-// written and not committed.
+// Ordinal returns the number of the state among the states that a server shows, for
+// Unchanged and UnchangedKey. The ordinal is 0 for a state whose results must not be
+// remembered: a state of the past, or a state with changes of a transaction that has not
+// committed.
 func (s *Snapshot) Ordinal() uint64 {
 	if !s.Cached {
 		return 0
@@ -33,14 +34,16 @@ func (s *Snapshot) Ordinal() uint64 {
 	return s.At.Ordinal()
 }
 
-// Unchanged reports whether an entry is as it was in the state with an ordinal. What
-// the transaction that reads has changed is not.
+// Unchanged reports whether an entry is the same as in the state with the ordinal since.
+// If the reader is a transaction, an entry that the transaction has touched is not the
+// same.
 func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 	tx, ok := s.Reader.(*txn.Tx)
 	return s.At.Unchanged(id, since) && (!ok || !tx.Touched(id))
 }
 
-// UnchangedKey is Unchanged of other things than entries, by their hashes.
+// UnchangedKey is Unchanged for things other than entries. A hash identifies such a
+// thing.
 func (s *Snapshot) UnchangedKey(key, since uint64) bool {
 	tx, ok := s.Reader.(*txn.Tx)
 	return s.At.UnchangedKey(key, since) && (!ok || !tx.TouchedKey(key))
