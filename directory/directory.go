@@ -123,8 +123,8 @@ func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 	s.d.pool.Put(req)
 }
 
-// run serves a request; what was received as part of a transaction needs no more than its
-// answer.
+// run serves a request. An update that was received as part of a transaction only needs
+// its answer.
 func (s *Session) run(ctx context.Context, req *request.Request, m *op.Message, sink op.Sink) error {
 	r, ok := m.Received.(*received)
 	switch {

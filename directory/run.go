@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// run runs a request. The error that it returns becomes the result. If it is nil, the
-// response stays as the operation has left it, which is success by default.
+// run runs a request. The caller turns the returned error into the result. If the error
+// is nil, the response stays as the operation has set it. The default is success.
 func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message, sink op.Sink) error {
 	b, isBind := m.Request.(*op.Bind)
 	var x *request.Exchange
@@ -53,8 +53,8 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 	return d.perform(ctx, req, m, sink)
 }
 
-// admit refuses the request if the session's account may no longer be used. Otherwise it
-// has the access rules now in force judge the request.
+// admit returns an error if the session's account may no longer be used. Otherwise it
+// makes the access rules that are now in force judge the request.
 func admit(ctx context.Context, req *request.Request) error {
 	s := req.Now()
 	defer s.Close()
@@ -64,8 +64,8 @@ func admit(ctx context.Context, req *request.Request) error {
 	return req.Judged(ctx, s)
 }
 
-// end makes the session anonymous and has the front end close its connection, if err says
-// that the session's account may no longer be used. It returns err.
+// end returns err. If err means that the session's account may no longer be used, end
+// makes the session anonymous, and the front end closes the session's connection.
 func (d *Directory) end(req *request.Request, sink op.Sink, err error) error {
 	if err != gate.ErrEnded {
 		return err

@@ -12,8 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// received is what a session has made of a request of a transaction when it came (RFC
-// 5805): requests that are served at once may overtake each other.
+// received is what a session did with a request of a transaction when the request arrived
+// (RFC 5805). The session does this on arrival, because requests that are served
+// concurrently may overtake each other.
 type received struct {
 	id  string // of the transaction
 	err error
@@ -22,15 +23,15 @@ type received struct {
 	kept     bool
 	response op.Response
 	controls request.Controls
-	aborted  *transaction.Transaction // because of the update; its client is to be told
+	aborted  *transaction.Transaction // because of the update; its client must be notified
 
 	// Of an End Transaction:
 	commit bool
 	ended  *transaction.Transaction
 }
 
-// Receive implements server.Receiver: updates of transactions are kept, and transactions
-// end, in the order in which requests come.
+// Receive implements server.Receiver. It keeps the updates of transactions and ends
+// transactions in the order in which the requests arrive.
 func (s *Session) Receive(m *op.Message) {
 	switch {
 	case m.Received != nil:
@@ -47,13 +48,13 @@ func isEnd(r op.Request) bool {
 	return ok && x.OID == control.OIDEndTransaction
 }
 
-// keep keeps an update.
+// keep adds an update to its transaction.
 func (s *Session) keep(m *op.Message) *received {
 	req := s.d.pool.Get().(*request.Request)
 	defer s.d.pool.Put(req)
 	defer req.End()
 	req.Begin(s.s, m.ID)
-	req.Judge.Unrestrict() // access rules are asked when the transaction is settled
+	req.Judge.Unrestrict() // access rules are applied when the transaction commits
 	o, err := write.Keep(req, m)
 	r := &received{kept: true, response: *req.Response, controls: req.Controls, err: err}
 	if t := req.Controls.Transaction; t != nil {
@@ -68,7 +69,8 @@ func (s *Session) keep(m *op.Message) *received {
 	return r
 }
 
-// receiveEnd ends a transaction. It is settled when the request is served.
+// receiveEnd ends a transaction. The transaction commits or aborts when the request is
+// served.
 func (s *Session) receiveEnd(m *op.Message) *received {
 	e, err := control.ParseEndTransaction(m.Request.(*op.Extended).Value)
 	if err != nil {
@@ -79,8 +81,8 @@ func (s *Session) receiveEnd(m *op.Message) *received {
 	return r
 }
 
-// answerKept answers an update of a transaction. Nothing is read and nobody judged before
-// the transaction is settled.
+// answerKept answers an update of a transaction. The update reads nothing and is not
+// judged before the transaction commits.
 func (s *Session) answerKept(req *request.Request, r *received) error {
 	req.Controls, *req.Response = r.controls, r.response
 	req.Seen.Transaction = r.id
@@ -90,7 +92,7 @@ func (s *Session) answerKept(req *request.Request, r *received) error {
 	return r.err
 }
 
-// startTransaction begins a transaction as the requester (RFC 5805, 3.2).
+// startTransaction begins a transaction of the requester (RFC 5805, 3.2).
 func (d *Directory) startTransaction(req *request.Request, r *op.Extended, sink op.Sink) error {
 	switch {
 	case r.Value != nil:
@@ -108,7 +110,7 @@ func (d *Directory) startTransaction(req *request.Request, r *op.Extended, sink 
 	return nil
 }
 
-// endTransaction settles a transaction (RFC 5805, 3.4).
+// endTransaction commits or aborts a transaction (RFC 5805, 3.4).
 func (d *Directory) endTransaction(ctx context.Context, req *request.Request, r *received) error {
 	req.Seen.Transaction = r.id
 	if r.err != nil {
@@ -120,7 +122,7 @@ func (d *Directory) endTransaction(ctx context.Context, req *request.Request, r 
 		return nil
 	}
 	req.Controls.Proxied = t.As
-	if err := identify.Assume(ctx, req); err != nil { // what it may have been allowed before
+	if err := identify.Assume(ctx, req); err != nil { // the requester may have lost the right to assume it
 		return err
 	}
 	if req.Watched {

@@ -7,16 +7,16 @@ import (
 )
 
 type (
-	// Options of a directory. The zero Options are usable.
+	// Options are the options of a directory. The zero Options are usable.
 	Options = settings.Options
 	// Limits bound what one operation or one connection may use. Zero means unlimited.
 	Limits = settings.Limits
-	// TransactionLimits bound LDAP transactions (RFC 5805).
+	// TransactionLimits are the limits of LDAP transactions (RFC 5805).
 	TransactionLimits = transaction.Limits
 	// LimitRule sets the limits of some identities.
 	LimitRule = settings.LimitRule
-	// ClearPasswords states which clients may send passwords in clear, that is neither in
-	// TLS nor over ldapi.
+	// ClearPasswords states which clients may send passwords in clear, which means
+	// neither in TLS nor over ldapi.
 	ClearPasswords = settings.ClearPasswords
 	// Observation is what is known of an operation when it ends.
 	Observation = monitor.Observation

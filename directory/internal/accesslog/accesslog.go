@@ -59,7 +59,8 @@ func describe(o *monitor.Observation) []slog.Attr {
 	return appendWork(attrs, o)
 }
 
-// appendTransaction appends what is known of the LDAP transaction that an operation is of.
+// appendTransaction appends the attributes of the LDAP transaction that an operation
+// belongs to.
 func appendTransaction(attrs []slog.Attr, o *monitor.Observation) []slog.Attr {
 	if o.Transaction != "" {
 		attrs = append(attrs, slog.String("transaction", o.Transaction))
@@ -73,7 +74,7 @@ func appendTransaction(attrs []slog.Attr, o *monitor.Observation) []slog.Attr {
 	return attrs
 }
 
-// appendWork appends what an operation did and how long it took.
+// appendWork appends the cost of an operation and how long the operation took.
 func appendWork(attrs []slog.Attr, o *monitor.Observation) []slog.Attr {
 	if o.Operation() == monitor.Search {
 		attrs = appendSearch(attrs, o)

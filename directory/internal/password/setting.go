@@ -30,8 +30,8 @@ type Setting struct {
 	Changes []op.Modification
 }
 
-// Open reads the account whose passwords are to be changed, on the state that the request
-// reads.
+// Open reads the account of the entry whose passwords change, from the state that the
+// request reads.
 func Open(ctx context.Context, req *request.Request, name dn.DN) (*Setting, error) {
 	at, err := req.Snapshot.Find(ctx, name)
 	if err != nil {
@@ -50,12 +50,12 @@ func Open(ctx context.Context, req *request.Request, name dn.DN) (*Setting, erro
 	return s, nil
 }
 
-// stored returns the stored values by a description of userPassword.
+// stored returns the stored values of userPassword with the description's options.
 func (s *Setting) stored(req *request.Request, description string) [][]byte {
 	return storedIn(req, s.account.Secrets, description)
 }
 
-// Set prepares changes of the entry among which there are some of its passwords.
+// Set prepares changes of the entry that include changes of its passwords.
 func (s *Setting) Set(ctx context.Context, req *request.Request, changes []op.Modification) error {
 	return s.prepare(req, func() (err error) {
 		if s.Changes, err = s.namedOld(ctx, req, changes); err != nil {
@@ -69,8 +69,9 @@ func (s *Setting) Set(ctx context.Context, req *request.Request, changes []op.Mo
 	})
 }
 
-// Replace prepares a new password in the place of whatever the entry has, whatever it
-// looks like. A nil old one is not given.
+// Replace prepares a change that replaces all passwords of the entry by a new password,
+// even if the new password looks like a hash. Old is nil if the client sent no old
+// password.
 func (s *Setting) Replace(ctx context.Context, req *request.Request, old, clear []byte) error {
 	return s.prepare(req, func() (err error) {
 		if old != nil {
@@ -211,8 +212,8 @@ func (s *Setting) checkHistory(ctx context.Context, req *request.Request, clear 
 // IsOwn reports whether the requester changes their own password.
 func (s *Setting) IsOwn() bool { return !s.change.Reset }
 
-// Current reports whether the state that the request reads has the passwords by which the
-// change was prepared.
+// Current reports whether the passwords in the state that the request reads are still the
+// passwords with which the change was prepared.
 func (s *Setting) Current(ctx context.Context, req *request.Request, id entry.ID) (bool, error) {
 	secrets, err := req.Snapshot.Secrets(ctx, id)
 	return slices.EqualFunc(storedIn(req, secrets, "userPassword"), s.was, bytes.Equal), err

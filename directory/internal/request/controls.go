@@ -36,9 +36,9 @@ type Controls struct {
 	Sync              *control.SyncRequest
 	Persistent        *control.PersistentSearch
 	At                *past.PointInTime // nil: now
-	Token             bool              // is asked for
-	Transaction       *string           // the identifier of the one that the update belongs to
-	atLeast           table.Revision    // that is to be shown
+	Token             bool              // the client requests a token
+	Transaction       *string           // the identifier of the transaction that the update belongs to
+	atLeast           table.Revision    // the commit that the read must show
 }
 
 // Waits reports whether the request is a search that waits for changes.
@@ -110,11 +110,11 @@ const (
 	withModifyDN
 	withPasswordModify
 	withEndTransaction
-	withExtended // the others
+	withExtended // all other extended operations
 
 	updates  = withAdd | withModify | withDelete | withModifyDN
 	extended = withPasswordModify | withEndTransaction | withExtended
-	all      = withSearch | withCompare | updates | extended // but Bind
+	all      = withSearch | withCompare | updates | extended // all operations except Bind
 )
 
 // operationsOf returns the kind of one request.

@@ -76,11 +76,11 @@ func (d *Server) ToResult(err error) op.Result {
 	return op.Result{Code: op.Other, Diagnostic: "internal error: the server's log has more"}
 }
 
-// Result is ToResult of an error that is kept.
+// Result is ToResult with a pointer as its result.
 func (d *Server) Result(err error) *op.Result {
 	r := d.ToResult(err)
 	return &r
 }
 
-// IsMissing reports whether a name leads to no entry.
+// IsMissing reports whether err means that a name leads to no entry.
 func IsMissing(err error) bool { return partition.Is(err, partition.NoSuchEntry) }

@@ -11,11 +11,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// ErrAccess refuses what the access rules do not allow.
+// ErrAccess is the result for an operation that the access rules do not allow.
 var ErrAccess = judge.ErrAccess
 
-// Judged has the access rules of a state decide what the request may see and do: of the
-// newest, or of what a transaction has made of it.
+// Judged sets the request's Judge to decide by the access rules of a state. The state is
+// the newest one, or the state that a transaction has made of it.
 func (req *Request) Judged(ctx context.Context, newest *partition.Snapshot) error {
 	if req.Who.IsAdmin() {
 		req.Judge.Unrestrict()
@@ -29,7 +29,7 @@ func (req *Request) Judged(ctx context.Context, newest *partition.Snapshot) erro
 	return err
 }
 
-// ProgramOf returns the access rules of the newest state for an identity on the request's
+// ProgramOf returns the access rules of a state for an identity on the request's
 // connection.
 func (req *Request) ProgramOf(ctx context.Context, newest *partition.Snapshot, who *settings.Identity) (*acl.Program, error) {
 	asker := &req.Session.anonymous

@@ -24,7 +24,7 @@ type Server struct {
 	Beside    Background
 	Policies  *policies.Cache
 	Ledgers   *ledger.Book
-	Kept      transaction.Memory // by transactions
+	Kept      transaction.Memory // memory of the transactions of all sessions
 
 	rules    *access.Rules
 	current  atomic.Pointer[settings.Settings]

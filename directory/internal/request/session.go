@@ -21,7 +21,7 @@ type Session struct {
 	// Exchange is the SASL exchange in progress. Only binds use it, and a bind runs
 	// alone.
 	Exchange *Exchange
-	// Transactions that are open (RFC 5805).
+	// Transactions are the open transactions (RFC 5805).
 	Transactions transaction.Table
 
 	anonymous access.Who // the requester of an unbound session, for access rules
@@ -39,8 +39,8 @@ type Exchange struct {
 // Name returns the name of the bound identity, for logs; "" is anonymous.
 func (s *Session) Name() string { return s.Who.Load().DN() }
 
-// Forget makes the session anonymous and returns the exchange that was under way.
-// Transactions that are open end without notice (RFC 5805, 3.5).
+// Forget makes the session anonymous and returns the SASL exchange that was in progress.
+// It ends the open transactions without notice (RFC 5805, 3.5).
 func (s *Session) Forget() *Exchange {
 	x := s.Exchange
 	s.Exchange = nil

@@ -122,9 +122,9 @@ func takeNoOp(req *Request, _ *op.Message, c *op.Control) error {
 	return noValue("no-op", c)
 }
 
-// takeProxied reads a proxied authorization control, whose value is an
-// authorization identity. RFC 4370, 3 refuses one that is not critical: servers
-// that do not know it would run the request as somebody else.
+// takeProxied reads a proxied authorization control, whose value is an authorization
+// identity. The control must be critical (RFC 4370, 3), because a server that does not
+// know the control would otherwise run the request as another identity.
 func takeProxied(req *Request, m *op.Message, c *op.Control) error {
 	if operationsOf(m.Request) == withEndTransaction { // RFC 5805, 4.4
 		return op.Errorf(op.ProtocolError, "proxied authorization control: it goes with the start of a transaction, not with its end")
@@ -223,8 +223,9 @@ func takeToken(req *Request, m *op.Message, c *op.Control) (err error) {
 	return nil
 }
 
-// takeTransaction reads a transaction specification control. It must be critical (RFC 5805,
-// 2.2): servers that do not know it would make the update at once.
+// takeTransaction reads a transaction specification control. The control must be critical
+// (RFC 5805, 2.2), because a server that does not know the control would otherwise make
+// the update at once.
 func takeTransaction(req *Request, _ *op.Message, c *op.Control) error {
 	if !c.Critical {
 		return op.Errorf(op.ProtocolError, "transaction specification control: it must be critical")

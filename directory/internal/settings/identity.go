@@ -8,10 +8,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
-// Identity is the identity that is bound. Nil is anonymous.
+// Identity is the identity that a session is bound as. A nil Identity is anonymous.
 type Identity struct {
 	Name  *dn.Name
-	ID    entry.ID // entry.Root: it has no entry
+	ID    entry.ID // entry.Root: the identity has no entry
 	Admin bool
 
 	Bound  string // mechanism of the bind, in lower case
@@ -22,13 +22,13 @@ type Identity struct {
 	Judged atomic.Uint64
 }
 
-// IsAdmin reports whether it is the administrator.
+// IsAdmin reports whether the identity is the administrator.
 func (i *Identity) IsAdmin() bool { return i != nil && i.Admin }
 
-// HasEntry reports whether it has an entry.
+// HasEntry reports whether the identity has an entry.
 func (i *Identity) HasEntry() bool { return i != nil && i.ID != entry.Root }
 
-// DN returns the authorization identity's name, or "" if it is anonymous.
+// DN returns the identity's name, or "" if the identity is anonymous.
 func (i *Identity) DN() string {
 	if i == nil {
 		return ""
@@ -36,8 +36,8 @@ func (i *Identity) DN() string {
 	return i.Name.String()
 }
 
-// AuthzID returns the authorization identity in the form of RFC 4513, 5.2.1.8. It is
-// empty if anonymous.
+// AuthzID returns the identity in the form of RFC 4513, 5.2.1.8. The result is empty if
+// the identity is anonymous.
 func (i *Identity) AuthzID() []byte {
 	if i == nil {
 		return []byte{}
@@ -45,7 +45,7 @@ func (i *Identity) AuthzID() []byte {
 	return []byte("dn:" + i.Name.String())
 }
 
-// Mechanism returns the mechanism of the bind, or "" if it is anonymous.
+// Mechanism returns the mechanism of the bind, or "" if the identity is anonymous.
 func (i *Identity) Mechanism() string {
 	if i == nil {
 		return ""
@@ -53,7 +53,7 @@ func (i *Identity) Mechanism() string {
 	return i.Bound
 }
 
-// Asker returns the identity as access rules know it. I must not be nil.
+// Asker returns the identity in the form that access rules use. I must not be nil.
 func (i *Identity) Asker(r *access.Rules) *access.Who {
 	w := i.asker.Load()
 	if w == nil {

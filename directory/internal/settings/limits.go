@@ -35,8 +35,8 @@ type limitRule struct {
 
 var Unlimited Limits
 
-// limitRules prepares rules. It appends one without limits for the administrator, and one
-// for everyone else.
+// limitRules prepares the configured rules. It appends a rule without limits for the
+// administrator, and a rule with set.Limits for everyone else.
 func limitRules(set *Settings, s *schema.Schema) ([]limitRule, error) {
 	rules := set.LimitRules
 	var prepared []limitRule
@@ -75,7 +75,7 @@ func limitedBy(who string, s *schema.Schema) (func(*Identity, []dn.Norm) bool, e
 }
 
 // LimitsOf returns the limits of an identity, which the first matching rule sets. It
-// caches them in the identity, for these settings.
+// caches the limits in the identity for as long as these settings are in force.
 func (set *Settings) LimitsOf(i *Identity, s *schema.Schema) *Limits {
 	if i == nil {
 		return set.anonymous
@@ -117,7 +117,7 @@ func (l *Limits) SortBytes() int64 {
 	return l.SortMemory
 }
 
-// SortBytesText returns the diagnostic of a search that needs more.
+// SortBytesText returns the diagnostic of a search that needs more memory.
 func (l *Limits) SortBytesText() string {
 	return fmt.Sprintf("too many entries for the limit on sort memory, %d bytes: narrow the search, or sort by one attribute that is indexed", l.SortMemory)
 }

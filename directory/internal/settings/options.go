@@ -10,44 +10,45 @@ import (
 	"github.com/seed-4dac0d86/ldapd/monitor"
 )
 
-// Options of a directory. The zero Options are usable.
+// Options are the options of a directory. The zero Options are usable.
 type Options struct {
 	// Admin is the administrator's DN, and AdminPassword is the stored password (see
 	// package auth). Without both there is no administrator.
 	Admin         string
 	AdminPassword string
 	// AdminKeys are the administrator's SCRAM keys (RFC 5803), one for each mechanism.
-	// Mechanisms without a key refuse the administrator.
+	// The administrator cannot bind with a SCRAM mechanism that has no key.
 	AdminKeys [][]byte
 	// Limits apply to identities that no rule of LimitRules matches, except the
-	// administrator. The first matching rule counts.
+	// administrator. If several rules match, the first sets the limits.
 	Limits     Limits
 	LimitRules []LimitRule
-	// Transactions are limits of those of RFC 5805; what is zero has a default.
+	// Transactions are the limits of LDAP transactions (RFC 5805). A limit that is zero
+	// has a default.
 	Transactions transaction.Limits
-	// Secret signs the cookies of paged results, and generates the salts that SCRAM sends
-	// for unknown names. Servers of one store share it: see partition.Partition.Secret.
-	// If it is empty, a random one is used.
+	// Secret protects the cookies of paged results, and generates the salts that SCRAM
+	// sends for unknown names. Servers of one store share it: see
+	// partition.Partition.Secret. If Secret is empty, a random secret is used.
 	Secret []byte
-	// Version is the server's version, for vendorVersion.
+	// Version is the server's version, which is the value of vendorVersion.
 	Version string
-	// Extensions are extended operations that the front end serves itself, for
-	// supportedExtension.
+	// Extensions are extended operations that the front end serves itself. The directory
+	// adds them to supportedExtension.
 	Extensions []string
-	// Passwords bounds the work with slow hashes; nil: auth.New(0, nil).
+	// Passwords limits the work with slow hashes; nil: auth.New(0, nil).
 	Passwords *auth.Passwords
-	// ClearPasswords states which clients may send passwords in clear. Others are refused
-	// before the password is used.
+	// ClearPasswords states which clients may send passwords in clear. Other clients are
+	// refused before the password is used.
 	ClearPasswords ClearPasswords
-	// Mechanisms are the SASL mechanisms to offer where they can be used. SCRAM ones add
-	// their -PLUS variants, and have keys derived from new passwords. Nil:
-	// auth.DefaultMechanisms.
+	// Mechanisms are the SASL mechanisms to offer where they can be used. A SCRAM
+	// mechanism adds its -PLUS variant, and the server derives keys for the mechanism
+	// from new passwords. Nil: auth.DefaultMechanisms.
 	Mechanisms []string
 	// PlainInClear offers PLAIN on connections that others may be able to read.
 	PlainInClear bool
-	// UpgradePasswords has a successful bind store its password again in the default
-	// scheme, if it is stored in clear or in a fast scheme, and derive missing SCRAM
-	// keys.
+	// UpgradePasswords means that a successful bind stores a password that is in clear or
+	// in a fast scheme again in the default scheme. The bind then also derives missing
+	// SCRAM keys.
 	UpgradePasswords bool
 	// Identities map names to entries; nil: auth.DefaultRules.
 	Identities []*auth.Rule
@@ -56,17 +57,18 @@ type Options struct {
 	// Referral are LDAP URLs without a DN. Operations on names outside all naming
 	// contexts are referred to these servers.
 	Referral []string
-	// Log receives what clients do not learn: the causes of results other (80), and
-	// operations that take at least as long as Slow (zero: none).
+	// Log receives what clients do not learn: the causes of results other (80), and the
+	// operations that take at least as long as Slow. If Slow is zero, Log receives no
+	// slow operations.
 	Log  *slog.Logger
 	Slow time.Duration
 	// Access receives a line for the beginning and the end of every connection and for
-	// every operation; nil: none.
+	// every operation; nil: there is no access log.
 	Access *slog.Logger
-	// Metrics count operations and appear in cn=monitor; nil: none.
+	// Metrics count operations and appear in cn=monitor; nil: operations are not counted.
 	Metrics *monitor.Metrics
-	// Health reports whether the server is live and ready, for the root DSE; nil: it
-	// always is.
+	// Health reports whether the server is live and ready, for the root DSE; nil: the
+	// root DSE does not report health.
 	Health Health
 	// Observers receive the observation of every operation when it ends.
 	Observers []monitor.Observer
@@ -78,8 +80,8 @@ type Health interface {
 	IsReady(writes bool) bool
 }
 
-// ClearPasswords states which clients may send passwords in clear, that is neither in TLS
-// nor over ldapi.
+// ClearPasswords states which clients may send passwords in clear, which means neither in
+// TLS nor over ldapi.
 type ClearPasswords int
 
 // Clients that may send passwords in clear.

@@ -1,4 +1,4 @@
-// Package settings holds the options of a directory, checked and ready to use, and the
+// Package settings defines the options of a directory, checked and ready to use, and the
 // identities that limits apply to.
 package settings
 
@@ -12,7 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Settings are Options ready to use. They are replaced as a whole, never changed.
+// Settings are Options that are ready to use. They are replaced as a whole and never
+// changed.
 type Settings struct {
 	Options
 	rules     []limitRule

@@ -43,15 +43,16 @@ func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *
 	return v.appendContextCSN(ctx, as, found)
 }
 
-// isDear reports whether an attribute takes many reads, so that it must be requested by
-// name: counting reads every child, and memberships are looked for in all groups.
+// isDear reports whether an attribute takes many reads, so that a client must request the
+// attribute by name. Counting subordinates reads every child, and memberships are looked
+// for in all groups.
 func isDear(req *request.Request, t *schema.AttributeType) bool {
 	of, _ := membership.Is(req, t)
 	return of || t == req.Known.NumSubordinates
 }
 
-// appendContextCSN adds contextCSN to the entries of naming contexts: the newest CSN of
-// each writer.
+// appendContextCSN adds contextCSN to the entries of naming contexts. Its values are the
+// newest CSN of each writer.
 func (v *View) appendContextCSN(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	req := v.Req
 	t := req.Known.ContextCSN
@@ -98,7 +99,7 @@ func Computed(ctx context.Context, req *request.Request, t *schema.AttributeType
 	return [][]byte{strconv.AppendInt(nil, int64(n), 10)}, err
 }
 
-// hasChildren reports whether the requester sees an entry right below another.
+// hasChildren reports whether an entry has a child that the requester sees.
 func hasChildren(ctx context.Context, req *request.Request, at partition.Located) (bool, error) {
 	if req.Judge.SeesAll() {
 		return req.Snapshot.HasChildren(ctx, at.ID)
@@ -109,7 +110,7 @@ func hasChildren(ctx context.Context, req *request.Request, at partition.Located
 	return false, req.Judge.Failure()
 }
 
-// countChildren counts the entries right below one that the requester sees.
+// countChildren returns the number of an entry's children that the requester sees.
 func countChildren(ctx context.Context, req *request.Request, at partition.Located) (n int, err error) {
 	if req.Judge.SeesAll() {
 		return req.Snapshot.CountChildren(ctx, at.ID)

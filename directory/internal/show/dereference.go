@@ -15,19 +15,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// maxDereferenced bounds the names that are followed for one entry. An entry with more is
-// returned without the control (draft-masarati-ldap-deref-00, 2.1).
+// maxDereferenced is the largest number of names that are followed for one entry. An
+// entry with more names is returned without the control (draft-masarati-ldap-deref-00,
+// 2.1).
 const maxDereferenced = 1000
 
-// derefSpec asks for attributes of the entries that an attribute names.
+// derefSpec requests attributes of the entries that an attribute names.
 type derefSpec struct {
 	attribute  description
 	attributes []description
 }
 
-// description is a resolved attribute description. It does not stand for subtypes (2.1).
+// description is a resolved attribute description. It does not include subtypes
+// (draft-masarati-ldap-deref-00, 2.1).
 type description struct {
-	text    string // the client's
+	text    string // as the client sent it
 	typ     *schema.AttributeType
 	options string
 }
@@ -37,9 +39,9 @@ func describe(text string, s *schema.Schema) description {
 	return description{text, t, entry.SortOptions(options)}
 }
 
-// describeAll resolves the requested specifications. It drops those whose attribute does
-// not hold names. Of the attributes to return it drops unknown ones, which have no
-// values, and secrets.
+// describeAll resolves the requested specifications. It drops a specification if the
+// values of its attribute are not names. From the attributes to return, it drops unknown
+// attributes, which have no values, and secrets.
 func describeAll(asked []control.DerefSpec, s *schema.Schema) (all []derefSpec) {
 	for i := range asked {
 		x := derefSpec{attribute: describe(asked[i].Attribute, s)}
@@ -63,8 +65,9 @@ func (d *description) values(e *entry.Entry) [][]byte {
 	return nil
 }
 
-// dereferenced returns the control for an entry, with attributes of the entries that it
-// names. A named entry that does not exist looks like one without these attributes.
+// dereferenced returns the dereference control for an entry. The control contains
+// attributes of the entries that the entry names. A named entry that does not exist looks
+// like an entry without these attributes.
 func (v *View) dereferenced(ctx context.Context, found *partition.Result) ([]op.Control, error) {
 	e, err := v.shownEntry(ctx, found)
 	if err != nil {
@@ -132,7 +135,7 @@ func (v *View) named(ctx context.Context, spec *derefSpec, value []byte) (*entry
 	return nil, nil
 }
 
-// shownEntry returns an entry with only what the client may be shown.
+// shownEntry returns an entry with only the values that the client may be shown.
 func (v *View) shownEntry(ctx context.Context, found *partition.Result) (*entry.Entry, error) {
 	if v.Req.Judge.ReadsAll() {
 		return found.Entry, nil

@@ -8,10 +8,10 @@ import (
 )
 
 // matched are the tests of a values return filter (RFC 3876). A value is sent if any of
-// them matches it. Nil means no filter.
+// the tests matches the value. Nil means that there is no filter.
 type matched []*filter.Test
 
-// newMatched returns the tests that a request asks for.
+// newMatched returns the tests that a request contains.
 func newMatched(req *request.Request) matched {
 	if req.Controls.Matched == nil {
 		return nil

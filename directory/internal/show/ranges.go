@@ -13,9 +13,9 @@ import (
 )
 
 // Ranges of values as in Active Directory: "member;range=0-1499" requests the first 1500
-// values, "range=1500-*" those from index 1500 on. The option in the response states
-// which values these are; if it ends in "*" there are no more. Only clients that ask for
-// ranges get them.
+// values, and "range=1500-*" requests the values from index 1500 on. The option in the
+// response states the range of the returned values. If the option ends in "*", there are
+// no further values. Only clients that request ranges receive them.
 
 // ranged requests a range of the values of one description.
 type ranged struct {
@@ -25,7 +25,8 @@ type ranged struct {
 	size    int
 }
 
-// rangeSize bounds the values of one range. A client that wants more asks again.
+// rangeSize is the largest number of values in one range. A client that wants more values
+// sends another request.
 const rangeSize = 1500
 
 // cutRange cuts a range off the options of a description.
@@ -51,8 +52,8 @@ func cutRange(options string) (rest string, from, size int, ok bool) {
 	return strings.Join(kept, ";"), from, size, ok
 }
 
-// addRange adds a request for a range. It returns false if the description has none. A
-// range that is malformed, or of a secret, selects nothing.
+// addRange adds a request for a range. It returns false if the options contain no range.
+// A range that is malformed, or of a secret, selects nothing.
 func (s *selector) addRange(t *schema.AttributeType, options string) bool {
 	if !strings.Contains(strings.ToLower(options), "range=") {
 		return false
@@ -63,8 +64,8 @@ func (s *selector) addRange(t *schema.AttributeType, options string) bool {
 	return true
 }
 
-// appendRanges appends the requested ranges of an entry's values. Of attributes with very
-// many values it reads only these.
+// appendRanges appends the requested ranges of an entry's values. From an attribute with
+// very many values, it reads only the requested range.
 func (v *View) appendRanges(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	for _, r := range v.selector.ranged {
 		values, more, err := v.valueRange(ctx, &r, found)

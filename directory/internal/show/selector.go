@@ -7,7 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A selector holds the attributes that a search requests (RFC 4511, 4.5.1.8), resolved
+// A selector contains the attributes that a search requests (RFC 4511, 4.5.1.8), resolved
 // once for each request.
 type selector struct {
 	user        bool // "*", or no attributes requested
@@ -29,8 +29,8 @@ func (s *selector) reset() {
 	s.named, s.ranged = s.named[:0], s.ranged[:0]
 }
 
-// resolve resolves the requested attributes. It ignores unknown names. "1.1" needs no
-// code: alone it leaves a selector that selects nothing.
+// resolve resolves the requested attributes. It ignores unknown names. The name "1.1" is
+// unknown, so a request for "1.1" alone selects nothing.
 func (s *selector) resolve(attributes []string, sch *schema.Schema) {
 	s.reset()
 	s.user = len(attributes) == 0

@@ -1,6 +1,6 @@
-// Package show turns a found entry into what its client sees: it selects the requested
-// attributes, adds computed and shared ones and those of other entries, and drops values
-// that must not be sent.
+// Package show turns a found entry into what its client sees. It selects the requested
+// attributes, adds computed attributes, collective attributes and attributes of other
+// entries, and drops values that must not be sent.
 package show
 
 import (
@@ -19,14 +19,15 @@ import (
 // code turns a found entry into what the client sees.
 type View struct {
 	asked
-	// Buffers, which are reused: sinks encode before they return.
+	// The buffers below are reused. This is possible because sinks encode an entry before
+	// they return.
 	selector selector
 	found    op.SearchEntry
 	selected []entry.Attribute
 	types    []*schema.AttributeType
 }
 
-// asked is what a client asks to see, except the names of attributes.
+// asked is what a client requests to see, except the names of attributes.
 type asked struct {
 	Req         *request.Request
 	typesOnly   bool
@@ -36,7 +37,7 @@ type asked struct {
 	dereference []derefSpec
 }
 
-// Open resolves what the client asks to see, under the schema of the state that the
+// Open resolves what the client requests to see, by the schema of the state that the
 // request reads.
 func (v *View) Open(req *request.Request, attributes []string, typesOnly bool) {
 	v.Req, v.typesOnly = req, typesOnly
@@ -53,8 +54,8 @@ func (v *View) Release() {
 	v.selected, v.types = v.selected[:0], v.types[:0]
 }
 
-// Query returns a query that reads what the view shows of entries, and what they are
-// sorted by.
+// Query returns a query that reads the attributes that the view shows, and the attributes
+// that the results are sorted by.
 func (v *View) Query(keys []partition.SortKey) partition.Query {
 	req := v.Req
 	q := partition.Query{
@@ -68,8 +69,8 @@ func (v *View) Query(keys []partition.SortKey) partition.Query {
 	return q
 }
 
-// only returns the types needed from an entry with very many values. Nil means all of
-// them.
+// only returns the types that are needed from an entry with very many values. Nil means
+// all types.
 func (v *View) only(keys []partition.SortKey) []*schema.AttributeType {
 	if v.selector.user || v.selector.operational {
 		return nil
@@ -92,8 +93,8 @@ func (v *View) only(keys []partition.SortKey) []*schema.AttributeType {
 	return v.types
 }
 
-// Entry returns what the client sees of an entry, with controls. It is valid until the
-// next call.
+// Entry returns what the client sees of an entry, with controls. The result is valid
+// until the next call.
 func (v *View) Entry(ctx context.Context, found *partition.Result, controls []op.Control) (_ *op.SearchEntry, err error) {
 	own := found.Entry.Attributes
 	if v.Shared != nil && !v.Stored {

@@ -2,13 +2,14 @@ package transaction
 
 import "github.com/seed-4dac0d86/ldapd/op"
 
-// What is kept of a message beside its text: itself, and a header for each of its parts.
+// A kept message takes these octets in addition to its text: messageSize once, and
+// partSize for each of its parts.
 const (
 	messageSize = 256
 	partSize    = 48
 )
 
-// size is about how many octets of memory a message takes.
+// size returns about how many octets of memory a message takes.
 func size(m *op.Message) int64 {
 	n := messageSize
 	for i := range m.Controls {

@@ -1,5 +1,5 @@
-// Package transaction keeps the updates of LDAP transactions (RFC 5805) until they are
-// settled. What becomes of them then is package write's business.
+// Package transaction keeps the updates of LDAP transactions (RFC 5805) until the
+// transactions end. Package write then makes the updates.
 package transaction
 
 import (
@@ -12,12 +12,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Limits bound the transactions of a connection.
+// Limits are the limits of the transactions of a connection.
 type Limits struct {
-	Open       int           // at once
-	Operations int           // of one
-	Octets     int64         // that the operations of one take
-	Idle       time.Duration // without an operation, then it is aborted
+	Open       int           // open transactions at once
+	Operations int           // operations of one transaction
+	Octets     int64         // memory of the operations of one transaction
+	Idle       time.Duration // time without an operation after which a transaction is aborted
 }
 
 // Defaults of Limits.
@@ -28,7 +28,7 @@ const (
 	DefaultIdle       = 10 * time.Minute
 )
 
-// EnsureDefaults sets what is zero.
+// EnsureDefaults sets the limits that are zero.
 func (l *Limits) EnsureDefaults() {
 	if l.Open == 0 {
 		l.Open = DefaultOpen
@@ -44,8 +44,8 @@ func (l *Limits) EnsureDefaults() {
 	}
 }
 
-// mostKept is how many times as many octets as one transaction may have all transactions
-// of a server may have together.
+// mostKept limits the memory of all transactions of a server together. They may have
+// mostKept times the octets of one transaction.
 const mostKept = 16
 
 // Memory counts the octets of all transactions of a server.
@@ -54,13 +54,13 @@ type Memory struct{ octets atomic.Int64 }
 // An Operation is an update that a transaction keeps.
 type Operation struct {
 	Message   *op.Message
-	Generated []byte // the new password, of a Password Modify that asks for one
+	Generated []byte // the new password of a Password Modify that requests one
 }
 
-// A Transaction is the updates that a client has sent so far.
+// A Transaction contains the updates that a client has sent so far.
 type Transaction struct {
 	ID         string
-	As         *string // the authorization identity that was asked for
+	As         *string // the authorization identity that the client requested
 	Operations []Operation
 
 	limits   Limits
@@ -68,22 +68,22 @@ type Transaction struct {
 	octets   int64
 	messages map[int32]struct{}
 	idle     *time.Timer
-	client   op.Notifier // nil: it cannot be notified
+	client   op.Notifier // nil: the client cannot be notified
 }
 
-// A Table has the transactions of a connection. The zero Table is empty.
+// A Table contains the transactions of a connection. The zero Table is empty.
 type Table struct {
 	mu   sync.Mutex
 	open map[string]*Transaction
-	last int // number
+	last int // number of the last transaction
 }
 
-// errNone refuses the identifier of no transaction of the connection: the request is not
-// properly sequenced (RFC 4511, A.2).
+// errNone is the answer to an identifier that is of no transaction of the connection: the
+// request is not properly sequenced (RFC 4511, A.2).
 var errNone = op.Errorf(op.OperationsError, "no transaction of this identifier is open on this connection")
 
 // Start begins a transaction on the connection with a number. The client is notified if
-// it is aborted.
+// the transaction is aborted.
 func (t *Table) Start(conn uint64, l Limits, m *Memory, as *string, client op.Notifier) (*Transaction, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,8 +105,8 @@ func (t *Table) Start(conn uint64, l Limits, m *Memory, as *string, client op.No
 	return x, nil
 }
 
-// Keep adds an update to a transaction. Aborted is the transaction if the update is more
-// than it may have; its client is to be notified.
+// Keep adds an update to a transaction. If the update exceeds a limit, Keep aborts the
+// transaction and returns it as aborted. The caller must then notify the client.
 func (t *Table) Keep(id string, o Operation) (aborted *Transaction, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,7 +130,7 @@ func (t *Table) Keep(id string, o Operation) (aborted *Transaction, err error) {
 	return nil, nil
 }
 
-// take makes room for an update.
+// take counts an update, or returns an error if the update exceeds a limit.
 func (x *Transaction) take(octets int64) error {
 	switch {
 	case len(x.Operations) >= x.limits.Operations:
@@ -145,7 +145,8 @@ func (x *Transaction) take(octets int64) error {
 	return nil
 }
 
-// Take ends a transaction and returns it, to be settled and released.
+// Take ends a transaction and returns it. The caller must then commit or abort it, and
+// release it.
 func (t *Table) Take(id string) (*Transaction, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,7 +158,7 @@ func (t *Table) Take(id string) (*Transaction, error) {
 	return x, nil
 }
 
-// Abort ends all transactions without notice, and returns how many there were.
+// Abort ends all transactions without notice, and returns their number.
 func (t *Table) Abort() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,7 +170,7 @@ func (t *Table) Abort() int {
 	return n
 }
 
-// remove takes a transaction out; it needs t.mu.
+// remove removes a transaction from the Table. The caller must hold t.mu.
 func (t *Table) remove(x *Transaction) {
 	delete(t.open, x.ID)
 	if x.idle != nil {
@@ -177,7 +178,7 @@ func (t *Table) remove(x *Transaction) {
 	}
 }
 
-// Release forgets the updates of a transaction that has ended.
+// Release drops the updates of a transaction that has ended.
 func (x *Transaction) Release() {
 	x.memory.octets.Add(-x.octets)
 	x.Operations, x.messages, x.octets = nil, nil, 0
@@ -200,7 +201,7 @@ func (t *Table) expire(x *Transaction) {
 // Notify sends the Aborted Transaction Notice (RFC 5805, 2.4) with the reason.
 func (x *Transaction) Notify(r *op.Result) {
 	if x.client != nil {
-		// An error says that the client is gone.
+		// An error means that the client is gone.
 		_ = x.client.Notify(&op.Response{Result: *r, OID: control.OIDAbortedTransaction, Value: []byte(x.ID)})
 	}
 }

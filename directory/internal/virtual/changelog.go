@@ -21,10 +21,11 @@ import (
 )
 
 // The changelog (draft-good-ldap-changelog-04) shows commits as entries below
-// cn=changelog. They are built from the journal when requested. A change number is the
-// revision of the commit, so all servers have the same numbers in the same order, without
-// counting. A commit that changed several entries has an entry for each, with the same
-// number. The second and later ones have a changeOrdinal in their names too.
+// cn=changelog. The entries are built from the journal when a client requests them. A
+// change number is the revision of the commit, so all servers have the same numbers in
+// the same order, without counting. A commit that changed several entries has one
+// changelog entry for each of them, with the same number. The names of the second and
+// later entries of a commit also contain a changeOrdinal.
 const changelogName = "cn=changelog"
 
 // theChangelog serves the changelog.
@@ -49,8 +50,8 @@ func (theChangelog) Search(ctx context.Context, req *request.Request, name dn.DN
 	})
 }
 
-// settledState returns the state up to which the changelog shows commits. At or below its
-// revision nothing can be committed any more.
+// settledState returns the state up to which the changelog shows commits. Nothing can be
+// committed any more at or below the revision of this state.
 func settledState(ctx context.Context, req *request.Request, p *results.Page) (*partition.Snapshot, error) {
 	if p.GoesOn() {
 		return req.Server.Part.At(ctx, p.Revision)
@@ -137,7 +138,8 @@ func (l *changelog) one(ctx context.Context, name dn.DN) error {
 	return missing
 }
 
-// offerChange offers an entry. Its position is a revision and the number within that.
+// offerChange offers an entry. The position of the entry is a revision and the number of
+// the change in the commit.
 func (l *changelog) offerChange(v *Entry, at table.Revision, number int) error {
 	return l.offer(v, binary.BigEndian.AppendUint64(nil, uint64(at)), number)
 }
@@ -167,8 +169,8 @@ func numbers(f filter.Filter) (first, last table.Revision) {
 	return first, last
 }
 
-// changeNumber returns the change number in a test. It returns false if the test is about
-// another attribute, or the number is out of range; the test itself then decides.
+// changeNumber returns the change number in a test. It returns false if the test is of
+// another attribute, or if the number is out of range. The test itself then decides.
 func changeNumber(attribute string, value []byte) (table.Revision, bool) {
 	if !strings.EqualFold(attribute, "changeNumber") && attribute != "2.16.840.1.113730.3.1.5" {
 		return 0, false
@@ -208,6 +210,6 @@ func (l *changelog) entry(c *history.Change) *Entry {
 		"changeInitiatorsName", c.By.Name, "changeAddress", c.By.From,
 		"changeRequest", c.By.Request, "changeSession", c.By.Session,
 		"changeRevision", c.Revision.String())...)
-	v.add(l.req.Schema, "targetDN", c.Name) // which may be empty
+	v.add(l.req.Schema, "targetDN", c.Name) // the name may be empty
 	return v
 }

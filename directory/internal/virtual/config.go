@@ -10,16 +10,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// ConfigName is the name of the entry that holds the access rules of the whole directory.
+// ConfigName is the name of the entry with the access rules of the whole directory.
 const ConfigName = "cn=config"
 
-// theConfig serves that entry.
+// theConfig serves the entry ConfigName.
 type theConfig struct{}
 
 func (theConfig) holds(name dn.DN) bool { return endsIn(name, "config") }
 
-// serves implements Source. A name below the entry is looked up in the tree, which has
-// none.
+// serves implements Source. A search with a base below ConfigName runs in the tree, which
+// has no such entry.
 func (theConfig) serves(base dn.DN, _ op.Scope) bool { return IsConfig(base) }
 
 // IsConfig reports whether a name is ConfigName.
@@ -43,11 +43,11 @@ func (theConfig) refusal() string {
 	return "of " + ConfigName + " only the access rules can be changed, by a modify"
 }
 
-// errNoConfig is the answer to requesters who do not see the entry.
+// errNoConfig is the answer to requesters who do not see the entry ConfigName.
 var errNoConfig = &op.Result{Code: op.NoSuchObject, Diagnostic: "no entry " + ConfigName}
 
-// Config returns the entry with what the requester sees of it, or nil if they do not see
-// it.
+// Config returns the part of the entry ConfigName that the requester sees, or nil if the
+// requester does not see the entry.
 func Config(ctx context.Context, req *request.Request) (*Entry, error) {
 	v := newEntry(req, ConfigName, "directoryConfiguration", "cn", "config", "hasSubordinates", "FALSE")
 	seen, err := req.Judge.SeesUnstored(ctx, v.Name, &v.Entry)

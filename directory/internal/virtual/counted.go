@@ -10,9 +10,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Below cn=monitor are the counters that exporters read from OpenLDAP's slapd. cn=monitor
-// itself and cn=snmp,cn=monitor have those that they read from 389-ds. All have the names
-// that these servers use.
+// The entries below cn=monitor contain the counters that exporters read from OpenLDAP's
+// slapd. The entries cn=monitor and cn=snmp,cn=monitor contain the counters that
+// exporters read from 389-ds. All counters have the names that they have in these
+// servers.
 
 // slapdNames are the names of operations in slapd.
 var slapdNames = map[monitor.Operation]string{
@@ -20,7 +21,7 @@ var slapdNames = map[monitor.Operation]string{
 	monitor.Modify: "Modify", monitor.Delete: "Delete", monitor.ModifyDN: "Modrdn", monitor.Abandon: "Abandon", monitor.Extended: "Extended",
 }
 
-// addTotals adds to the entry cn=monitor the attributes that 389-ds has there.
+// addTotals adds to the entry cn=monitor the attributes that this entry has in 389-ds.
 func addTotals(req *request.Request, top *Entry, r *monitor.Report) {
 	initiated, completed := r.Operations()
 	top.addClass(req, "extensibleObject")
@@ -36,8 +37,8 @@ func addTotals(req *request.Request, top *Entry, r *monitor.Report) {
 	top.add(req.Schema, "startTime", generalized(r.Started))
 }
 
-// counted returns the entries that slapd has below cn=monitor, and 389-ds's
-// cn=snmp,cn=monitor.
+// counted returns the entries that slapd has below cn=monitor, and the entry
+// cn=snmp,cn=monitor that 389-ds has.
 func counted(req *request.Request, r *monitor.Report) (all []*Entry) {
 	group := func(cn string, class string, children []child) {
 		name := "cn=" + cn + "," + monitorName
@@ -76,7 +77,7 @@ func counted(req *request.Request, r *monitor.Report) (all []*Entry) {
 // A child is an entry below a group.
 type child struct {
 	cn, class string
-	pairs     []any // names and values, which are int64 or string
+	pairs     []any // a name and a value in turn; values are int64 or string
 }
 
 func count(cn string, n int64) child {

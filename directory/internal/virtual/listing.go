@@ -22,8 +22,8 @@ type listing struct {
 	filter filter.Resolved
 }
 
-// list runs a search of a listing. What names the listing in diagnostics, state opens the
-// state that its pages show, and run offers the entries.
+// list runs a search of a listing. What names the listing in diagnostics. State opens the
+// state that the pages of the search show. Run offers the entries.
 func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, what string,
 	state func(context.Context, *results.Page) (*partition.Snapshot, error), run func(context.Context, *listing) error) error {
 	switch {
@@ -53,7 +53,7 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 	return l.out.Finish(run(ctx, l))
 }
 
-// refuseOrder refuses a sort control, because a listing has an order of its own.
+// refuseOrder refuses a sort control, because the order of a listing is fixed.
 func refuseOrder(req *request.Request, what string) error {
 	keys, err := results.ResolveOrder(req)
 	if err != nil || keys == nil {
@@ -62,7 +62,7 @@ func refuseOrder(req *request.Request, what string) error {
 	return results.Unsorted(req, &results.SortError{Code: op.UnwillingToPerform, Text: what + " has an order of its own"})
 }
 
-// start returns where the previous page ended. Ok is false if there was none.
+// start returns where the previous page ended. Ok is false if there was no previous page.
 func (l *listing) start() (position []byte, skip int, ok bool) {
 	p := l.out.Page
 	if !p.GoesOn() {
@@ -71,8 +71,8 @@ func (l *listing) start() (position []byte, skip int, ok bool) {
 	return p.After, p.Skip, true
 }
 
-// offer sends an entry if the filter matches it. The next page continues after its
-// position.
+// offer sends an entry if the filter matches the entry. If the entry fills the page, the
+// next page continues after position.
 func (l *listing) offer(v *Entry, position []byte, skip int) error {
 	if !v.matches(l.req, l.filter) {
 		return nil
@@ -101,7 +101,7 @@ func (l *listing) offerBelow(base dn.DN, entries []*Entry) error {
 			return err
 		}
 		if n := shared(name, wanted); n == len(name) && n > 0 {
-			there, matched = n == len(wanted), v.Name.String() // the deepest comes last
+			there, matched = n == len(wanted), v.Name.String() // the deepest entry comes last
 		}
 		if shared(name, wanted) == len(wanted) && covers(l.r.Scope, len(name)-len(wanted)) {
 			inScope = append(inScope, i)

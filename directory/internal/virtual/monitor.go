@@ -15,14 +15,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
-// Below cn=monitor is what the servers of the store publish about themselves, as `ldapd
-// cluster` shows it. Every search reads it again, from one row.
+// The entries below cn=monitor show what the servers of the store publish about
+// themselves, as `ldapd cluster` does. Every search reads this again, from one row.
 const (
 	monitorName = "cn=monitor"
 	clusterName = "cn=cluster," + monitorName
 )
 
-// theMonitor serves these entries.
+// theMonitor serves cn=monitor and the entries below it.
 type theMonitor struct{}
 
 func (theMonitor) holds(name dn.DN) bool { return endsIn(name, "monitor") }

@@ -50,7 +50,7 @@ var supportedFeatures = []string{
 	"1.3.6.1.4.1.4203.1.5.5", // language ranges, RFC 3866
 }
 
-// RootDSE returns the root DSE. Attributes are the requested ones.
+// RootDSE returns the root DSE. Attributes are the requested attributes.
 func RootDSE(req *request.Request, attributes []string) *Entry {
 	v := &Entry{}
 	add := func(name string, values ...string) { v.add(req.Schema, name, values...) }
@@ -82,8 +82,8 @@ func RootDSE(req *request.Request, attributes []string) *Entry {
 	return v
 }
 
-// asksHealth reports whether the server's health is requested by name. Other requests do
-// not wait for it.
+// asksHealth reports whether the server's health is requested by name. Requests for other
+// attributes do not wait for it.
 func asksHealth(attributes []string) bool {
 	return slices.ContainsFunc(attributes, func(a string) bool {
 		return strings.EqualFold(a, "alive") || strings.EqualFold(a, "healthy")

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// searchSingle runs a search of a single entry that has none below it.
+// searchSingle runs a search whose base is a single entry without entries below it.
 func searchSingle(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, entry func(context.Context, *request.Request) (*Entry, error)) error {
 	if req.Controls.Waits() {
 		if err := req.Controls.CheckWait(); err != nil {

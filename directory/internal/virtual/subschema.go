@@ -19,8 +19,8 @@ func (theSubschema) holds(name dn.DN) bool {
 	return len(name) > 0 && subschema.Is(name[len(name)-1:])
 }
 
-// serves implements Source. A name below the entry is looked up in the tree, which has
-// none.
+// serves implements Source. A search with a base below the subschema entry runs in the
+// tree, which has no such entry.
 func (theSubschema) serves(base dn.DN, _ op.Scope) bool { return subschema.Is(base) }
 
 func (theSubschema) Search(ctx context.Context, req *request.Request, _ dn.DN, r *op.Search, sink op.Sink) error {
@@ -35,8 +35,8 @@ func (theSubschema) refusal() string {
 	return fmt.Sprintf("of %s only the definitions can be changed, by a modify", subschema.Name)
 }
 
-// Subschema returns the schema in force as an entry (RFC 4512, 4.4). The entry's stored
-// attributes add when and by whom the schema was changed.
+// Subschema returns the schema in force as an entry (RFC 4512, 4.4). The stored
+// attributes of the entry record when and by whom the schema was changed.
 func Subschema(ctx context.Context, req *request.Request) (*Entry, error) {
 	v := &Entry{Name: dn.NewName(subschema.Name)}
 	add := func(name string, values ...string) { v.add(req.Schema, name, values...) }

@@ -20,7 +20,8 @@ import (
 // A Source serves entries that are not in the tree. It builds them when they are
 // requested.
 type Source interface {
-	// holds reports whether a name is that of one of its entries, or would be below one.
+	// holds reports whether a name is that of one of the source's entries, or would be
+	// below one of these entries.
 	holds(name dn.DN) bool
 	// serves reports whether the source runs searches with this base and scope.
 	serves(base dn.DN, scope op.Scope) bool
@@ -29,14 +30,14 @@ type Source interface {
 	// find returns the entry with a name, for operations on a single entry. If it returns
 	// nil, the operation looks in the tree.
 	find(ctx context.Context, req *request.Request, name dn.DN) (*Entry, error)
-	// refusal returns why its entries cannot be changed.
+	// refusal returns why the source's entries cannot be changed.
 	refusal() string
 }
 
 var sources = []Source{theRootDSE{}, theSubschema{}, theConfig{}, theChangelog{}, theMonitor{}}
 
-// Lookup returns the source for searches with this base and scope, or nil if they are of
-// the tree.
+// Lookup returns the source for searches with this base and scope, or nil if such
+// searches run in the tree.
 func Lookup(base dn.DN, scope op.Scope) Source {
 	for _, s := range sources {
 		if s.serves(base, scope) {
@@ -76,8 +77,8 @@ func RefuseWrite(name dn.DN) error {
 	return nil
 }
 
-// RefuseBelow returns an error if an entry must not be moved below superior, because that
-// is not in the tree.
+// RefuseBelow returns an error if an entry must not be moved below superior, because
+// superior is not in the tree.
 func RefuseBelow(superior dn.DN) error {
 	if Lookup(superior, op.SingleLevel) == nil {
 		return nil
@@ -99,7 +100,7 @@ func endsIn(name dn.DN, value string) bool {
 type Entry struct {
 	Name   *dn.Name
 	Entry  entry.Entry
-	judged bool // access rules decide what is searched and shown of it
+	judged bool // access rules decide which parts are searched and shown
 }
 
 // newEntry returns an entry of a class from pairs of an attribute and its value. It
@@ -118,7 +119,7 @@ func newEntry(req *request.Request, name, class string, pairs ...string) *Entry 
 	return v
 }
 
-// add adds an attribute to the entry, unless the schema does not have it.
+// add adds an attribute to the entry, unless the schema lacks the attribute.
 func (v *Entry) add(s *schema.Schema, name string, values ...string) {
 	t := s.Attribute(name)
 	if t == nil || len(values) == 0 {
@@ -131,9 +132,9 @@ func (v *Entry) add(s *schema.Schema, name string, values ...string) {
 	v.Entry.Attributes = append(v.Entry.Attributes, a)
 }
 
-// Source returns the entry as filters see it.
+// Source returns the entry in the form that filters test.
 func (v *Entry) Source(s *schema.Schema) *filter.EntrySource {
-	name, _ := v.Name.DN() // a constant
+	name, _ := v.Name.DN() // the name is a constant
 	return &filter.EntrySource{Schema: s, Entry: &v.Entry, Name: name}
 }
 
@@ -168,7 +169,8 @@ func (v *Entry) norms(s *schema.Schema) ([]dn.Norm, error) {
 	return name.Normalize(s)
 }
 
-// ErrAssertion reveals no more than a search that finds nothing.
+// ErrAssertion is the result if the assertion is not true. It reveals no more than a
+// search that finds nothing.
 var ErrAssertion = op.Errorf(op.AssertionFailed, "the assertion is not true of the entry")
 
 // Assert evaluates the assertion of a request, if there is one, on the entry.

@@ -1,5 +1,6 @@
 // Package watch runs searches that wait for changes: content synchronization and
-// persistent searches. Both compare what a search finds in two states.
+// persistent searches. Both kinds of searches compare the entries that a search finds in
+// two states.
 package watch
 
 import (
@@ -44,7 +45,8 @@ type watch struct {
 	base entry.ID // where the search began
 }
 
-// errBase ends a watch whose base no longer exists, or is another entry now.
+// errBase ends a watch if the base no longer exists, or if another entry has the base's
+// name now.
 var errBase = errors.New("the base of the search is another entry now, or none")
 
 // content returns the content of a state.
@@ -66,7 +68,8 @@ func (w *watch) content(ctx context.Context, s *partition.Snapshot) (*content, e
 	return c, nil
 }
 
-// later is content for a later state of the watch.
+// later is content for a later state of the watch. It returns errBase if the base is no
+// longer the same entry.
 func (w *watch) later(ctx context.Context, s *partition.Snapshot) (*content, error) {
 	c, err := w.content(ctx, s)
 	if request.IsMissing(err) || err == nil && c.Query.Base != w.base {
@@ -85,7 +88,8 @@ func (c *content) all(ctx context.Context) iter.Seq2[*partition.Result, error] {
 	return c.find(ctx, c.Query)
 }
 
-// below streams what the filter finds below an entry, even out of scope.
+// below streams the entries below an entry that the filter matches, even if they are out
+// of the search's scope.
 func (c *content) below(ctx context.Context, id entry.ID) iter.Seq2[*partition.Result, error] {
 	q := c.Query
 	q.Base, q.Scope = id, op.Subordinates

@@ -12,19 +12,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// commits describes some successive commits and what they touched.
+// commits describes successive commits and the entries that they touched.
 type commits struct {
 	any      bool
-	all      bool              // they touched more entries than are listed
-	ids      []entry.ID        // each once, in the order of the commits
-	frontier revision.Frontier // after them
+	all      bool              // the commits touched more entries than ids contains
+	ids      []entry.ID        // each touched entry once, in the order of the commits
+	frontier revision.Frontier // after the commits
 	more     bool              // more commits may follow
 }
 
-// gather collects what was touched by the commits that a state shows beyond a frontier.
-// It stops when very many entries are touched. A commit that renames is taken alone.
-// Combined with others, an entry could get a name that another one still has at the
-// client, or a parent that is sent later.
+// gather collects the entries that were touched by the commits that a state shows beyond
+// a frontier. It stops before there are very many entries. If a commit renames entries,
+// gather returns it without other commits. In combination with other commits, an entry
+// could get a name that another entry still has at the client, or a parent that is sent
+// later.
 func gather(ctx context.Context, s *partition.Snapshot, after revision.Frontier) (*commits, error) {
 	g := &commits{frontier: after}
 	seen := map[entry.ID]bool{}
@@ -52,8 +53,8 @@ func gather(ctx context.Context, s *partition.Snapshot, after revision.Frontier)
 	return g, nil
 }
 
-// differ sends the difference between two contents: first what left, so that names become
-// free, then what came and what changed.
+// differ sends the difference between two contents. It first sends the entries that left,
+// so that their names become free, and then the entries that came or changed.
 func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits, known revision.Frontier) error {
 	all, err := comparesAll(ctx, from, to, g)
 	if err != nil {
@@ -85,11 +86,12 @@ func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits
 	return nil
 }
 
-// comparesAll reports whether the whole contents must be compared, because entries that
-// the commits did not touch may have come or gone, or too many were touched. A filter may
-// match other entries under another schema, or, if it tests collective attributes, when
-// subentries or administrative points change. A filter that depends on other entries may
-// change whenever these do.
+// comparesAll reports whether the whole contents must be compared. This is so if too many
+// entries were touched, or if entries that the commits did not touch may have come or
+// gone. The filter may match other entries under another schema. A filter that tests
+// collective attributes may match other entries when subentries or administrative points
+// change. A filter that depends on other entries may match differently whenever those
+// entries change.
 func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, error) {
 	if g.all || from.Req.Schema != to.Req.Schema || filters.AsksOthers(from.Req, from.R.Filter) {
 		return true, nil
@@ -119,8 +121,8 @@ func (c *content) asksShared() (asks bool) {
 	return asks
 }
 
-// isShared reports whether an entry determines what others share: a collective attribute
-// subentry, or an administrative point.
+// isShared reports whether an entry determines the collective attributes of other
+// entries. Such an entry is a collective attribute subentry or an administrative point.
 func (c *content) isShared(ctx context.Context, id entry.ID) (bool, error) {
 	e, err := c.Req.Snapshot.Entry(ctx, id, false)
 	if err != nil || e == nil {
@@ -129,7 +131,7 @@ func (c *content) isShared(ctx context.Context, id entry.ID) (bool, error) {
 	return c.Req.Known.Is(e, c.Req.Known.CollectiveSubentry) || len(e.Values(c.Req.Known.AdministrativeRole)) > 0, nil
 }
 
-// A difference is the comparison of two contents by the entries that commits touched.
+// A difference compares two contents at the entries that commits touched.
 type difference struct {
 	y        *synchronizer
 	from, to *content
@@ -137,15 +139,15 @@ type difference struct {
 	arrivals []arrival
 }
 
-// arrival is an entry to send, or one whose descendants must be looked at.
+// arrival is an entry to send, or an entry whose descendants must be compared.
 type arrival struct {
 	id    entry.ID
 	state int64 // 0: not in the content
-	moved bool  // it was moved and has descendants
+	moved bool  // the entry was moved and has descendants
 }
 
-// leave reports an entry that left the content, and what left with it. It records what
-// must be sent later.
+// leave sends the deletion of an entry that left the content, and the deletions of the
+// descendants that left with it. It records the entries that must be sent later.
 func (d *difference) leave(ctx context.Context, e changes.Effect) error {
 	n := arrival{id: e.ID}
 	was, is, err := d.both(ctx, e)
@@ -192,8 +194,8 @@ func (d *difference) both(ctx context.Context, e changes.Effect) (was *partition
 	return was, is, err
 }
 
-// leaveBelow reports the descendants of a moved entry that left the content because of
-// the move.
+// leaveBelow sends the deletions of those descendants of a moved entry that left the
+// content because of the move.
 func (d *difference) leaveBelow(ctx context.Context, id entry.ID) error {
 	for found, err := range d.from.below(ctx, id) {
 		if err != nil {
@@ -220,7 +222,7 @@ func (d *difference) leaveBelow(ctx context.Context, id entry.ID) error {
 	return nil
 }
 
-// come sends an entry that came or changed, and what came with it.
+// come sends an entry that came or changed, and the descendants that came with the entry.
 func (d *difference) come(ctx context.Context, n arrival) error {
 	if n.state != 0 {
 		found, ok, err := d.to.lookup(ctx, n.id)
@@ -238,8 +240,9 @@ func (d *difference) come(ctx context.Context, n arrival) error {
 }
 
 // comeBelow sends the descendants of a moved entry that came into the content because of
-// the move. It also sends those whose names have changed, if the client cannot know
-// because it does not have the moved entry (RFC 4533, 4.1).
+// the move. If the client does not have the moved entry, it cannot derive the new names
+// of the descendants (RFC 4533, 4.1). comeBelow then also sends the descendants that the
+// client has.
 func (d *difference) comeBelow(ctx context.Context, n arrival) error {
 	for found, err := range d.to.below(ctx, n.id) {
 		if err != nil {
@@ -270,8 +273,8 @@ func (d *difference) comeBelow(ctx context.Context, n arrival) error {
 	return nil
 }
 
-// compare sends the difference between two contents by reading both. It is for commits
-// that touched too many entries to list.
+// compare sends the difference between two contents by reading both contents. It serves
+// the cases that comparesAll reports.
 func (y *synchronizer) compare(ctx context.Context, from, to *content, known revision.Frontier) error {
 	for found, err := range from.all(ctx) {
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// changeTypes are the change types of a persistent search.
+// changeTypes are the change types of a persistent search for the effects of commits.
 var changeTypes = map[changes.EffectKind]int64{
 	changes.Added:    control.ChangeAdd,
 	changes.Deleted:  control.ChangeDelete,
@@ -26,7 +26,7 @@ var changeTypes = map[changes.EffectKind]int64{
 }
 
 // A persister runs a persistent search. It sends the present entries, if the client wants
-// them, and then what each commit does to entries that match.
+// them, and then the changes that each commit makes to entries that match.
 type persister struct {
 	watch
 	request *control.PersistentSearch
@@ -55,9 +55,10 @@ func searchOn(ctx context.Context, req *request.Request, name dn.DN, r *op.Searc
 	return nil
 }
 
-// withoutAliases returns the search with aliases followed only for the base. The target
-// of an alias can change without the alias. JNDI requests by default that all aliases are
-// followed, so refusing this would leave it without events.
+// withoutAliases returns the search with aliases followed only for the base. Other
+// aliases are not followed, because the target of an alias can change without the alias.
+// The search is not refused, because JNDI requests by default that all aliases are
+// followed, and would then receive no events.
 func withoutAliases(r *op.Search) *op.Search {
 	less := *r
 	switch r.Deref {
@@ -69,8 +70,8 @@ func withoutAliases(r *op.Search) *op.Search {
 	return &less
 }
 
-// begin sends the present entries, if they are wanted, and returns the frontier from
-// which on changes are sent.
+// begin sends the present entries, unless the client wants only changes. It returns the
+// frontier after which changes are sent.
 func (w *persister) begin(ctx context.Context) (revision.Frontier, error) {
 	s := w.req.Server.Part.Snapshot()
 	defer s.Close()
@@ -91,7 +92,7 @@ func (w *persister) begin(ctx context.Context) (revision.Frontier, error) {
 	return frontier, c.Run(limited, w.base)
 }
 
-// notify sends what one commit did.
+// notify sends the changes of one commit.
 func (w *persister) notify(ctx context.Context, c *changes.Change, before, after revision.Frontier) error {
 	part := w.req.Server.Part
 	from, err := changes.AtFrontier(ctx, part, before)
@@ -124,7 +125,8 @@ func (w *persister) notify(ctx context.Context, c *changes.Change, before, after
 	return err
 }
 
-// A notice reports what one commit did, from the states before and after it.
+// A notice sends the changes of one commit. It compares the states before and after the
+// commit.
 type notice struct {
 	w        *persister
 	revision table.Revision
@@ -132,7 +134,7 @@ type notice struct {
 	was, is  *content // is is nil if the base is gone; then only deletions are sent
 }
 
-// each sends what happened to some entries.
+// each sends the changes of the given entries.
 func (n *notice) each(ctx context.Context, ids []entry.ID) error {
 	for e, err := range changes.Effects(ctx, n.from, n.to, ids) {
 		if err == nil {
@@ -181,8 +183,8 @@ func (n *notice) all(ctx context.Context) error {
 	return nil
 }
 
-// effect sends what happened to an entry: a deleted one if it was in the content, others
-// if they are in it now.
+// effect sends the change of an entry. It sends a deleted entry if the entry was in the
+// content, and any other entry if the entry is in the content now.
 func (n *notice) effect(ctx context.Context, e changes.Effect) error {
 	kind := changeTypes[e.Kind]
 	c := n.is

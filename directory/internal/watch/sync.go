@@ -11,15 +11,15 @@ import (
 )
 
 // A cookie identifies the content that a client has, in the syntax of OpenLDAP:
-// rid=001,sid=001,csn=CSN;CSN. The consumer's number, rid, is returned unchanged. The
-// CSNs are a frontier.
+// rid=001,sid=001,csn=CSN;CSN. The rid is the consumer's number and is returned
+// unchanged. The CSNs are a frontier.
 type cookie struct {
 	rid      string
 	frontier revision.Frontier
-	foreign  bool // it has CSNs that our stores did not make, or another syntax
+	foreign  bool // the cookie has another syntax, or CSNs that our stores did not make
 }
 
-// maxCookieCSNs bounds the CSNs that a cookie may have.
+// maxCookieCSNs is the largest number of CSNs in a cookie.
 const maxCookieCSNs = 256
 
 func parseCookie(s string) (c cookie) {
@@ -51,7 +51,8 @@ func (c *cookie) addCSNs(list string) {
 	}
 }
 
-// text returns the consumer's cookie for another frontier, or "" if that is empty.
+// text returns the consumer's cookie for another frontier, or "" if the frontier is
+// empty.
 func (c *cookie) text(f revision.Frontier) string {
 	if len(f) == 0 {
 		return ""

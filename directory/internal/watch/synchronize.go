@@ -18,10 +18,11 @@ import (
 )
 
 // A synchronizer runs a sync operation (RFC 4533). The client needs the difference
-// between two contents: that of the state in its cookie, which the store still has, and
-// that of the newest state. The journal lists the entries that can differ. In the persist
-// stage this is repeated, so a slow client gets fewer and larger differences, and nothing
-// is kept for it. If the journal does not go back far enough, there is a present phase.
+// between two contents. The first is the content of the state in the client's cookie,
+// which the store still has. The second is the content of the newest state. The journal
+// lists the entries that can differ. The persist stage repeats this, so a slow client
+// receives fewer and larger differences, and the server keeps nothing for the client. If
+// the journal does not go back far enough, the refresh stage has a present phase.
 type synchronizer struct {
 	watch
 	request  *control.SyncRequest
@@ -33,10 +34,10 @@ type synchronizer struct {
 	gone       []entry.ID
 }
 
-// Bounds of what is held in memory at once.
+// These constants limit the data that is in memory at once.
 const (
-	maxDifference = 1 << 16 // entries that may differ; beyond, all are compared
-	maxIDs        = 256     // in one message
+	maxDifference = 1 << 16 // entries that may differ; if there are more, all entries are compared
+	maxIDs        = 256     // ids in one message
 )
 
 var errRefresh = &op.Result{Code: op.SyncRefreshRequired, Diagnostic: "changes since the state of the cookie are not known: begin without it, or with reloadHint"}
@@ -82,8 +83,9 @@ func (y *synchronizer) inform(value []byte) error {
 	return y.sink.Intermediate(control.OIDSyncInfo, value, nil)
 }
 
-// refresh brings the client to the newest state. Deletes means that deleted entries were
-// reported. Otherwise the entries that were not sent are gone.
+// refresh sends what the client needs to reach the newest state. If deletes is set,
+// refresh has reported the deleted entries. Otherwise the entries that refresh did not
+// send no longer exist.
 func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	how, err := y.begin(ctx)
 	if err != nil {
@@ -123,14 +125,14 @@ func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	return false, y.whole(ctx, to)
 }
 
-// refreshing is how a client is brought to the newest state.
+// refreshing is a way to refresh a client.
 type refreshing int
 
 const (
 	byContent    refreshing = iota // the client has nothing yet
-	byDifference                   // send the difference to its state
-	byPresence                     // its state is too old
-	byReload                       // its state is unknown
+	byDifference                   // send the difference from the state of the cookie
+	byPresence                     // the state of the cookie is too old
+	byReload                       // the state of the cookie is unknown
 )
 
 // begin determines from the cookie how to continue.
@@ -144,7 +146,7 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 	}
 	y.frontier = c.frontier
 	err := changes.Follows(ctx, y.req.Server.Part, c.frontier)
-	if err == nil { // another server may have sent it, and be ahead
+	if err == nil { // another server, which is ahead, may have sent the cookie
 		var s *partition.Snapshot
 		if s, err = changes.AtFrontier(ctx, y.req.Server.Part, c.frontier); err == nil {
 			s.Close()
@@ -173,7 +175,7 @@ func (y *synchronizer) whole(ctx context.Context, to *content) error {
 	return nil
 }
 
-// present sends the whole content. Of entries that are unchanged since a frontier it
+// present sends the whole content. For entries that are unchanged since a frontier, it
 // sends only that they are present (RFC 4533, 3.3.2).
 func (y *synchronizer) present(ctx context.Context, to *content, since revision.Frontier) error {
 	var there []entry.ID
@@ -216,9 +218,9 @@ func (y *synchronizer) send(ctx context.Context, c *content, found *partition.Re
 	return c.send(ctx, found, stateControl(state, found.ID))
 }
 
-// drop reports that an entry has left the content. Several are combined into one message
-// as long as no entry was sent: OpenLDAP's consumer keeps an entry that was sent to it in
-// the same refresh.
+// drop reports that an entry has left the content. As long as no entry was sent, it
+// combines several deletions into one message. It does not combine them afterwards,
+// because OpenLDAP's consumer keeps an entry that was sent to it in the same refresh.
 func (y *synchronizer) drop(c *content, found *partition.Result) error {
 	if y.quota.Sent == 0 {
 		if y.gone = append(y.gone, found.ID); len(y.gone) < maxIDs {
@@ -233,7 +235,7 @@ func (y *synchronizer) drop(c *content, found *partition.Result) error {
 	return y.sink.Entry(&op.SearchEntry{Name: found.Name.String(), Controls: gone})
 }
 
-// dropped sends the entries gathered by drop.
+// dropped sends the deletions that drop gathered.
 func (y *synchronizer) dropped() error {
 	if len(y.gone) == 0 {
 		return nil
@@ -283,8 +285,8 @@ func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error
 	}
 }
 
-// step sends what some commits changed. The state s is the one after them, or a later
-// one.
+// step sends the changes of some commits. S is the state after the commits, or a later
+// state if more commits may follow.
 func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commits) error {
 	if g.more {
 		behind, err := changes.AtFrontier(ctx, y.req.Server.Part, g.frontier)

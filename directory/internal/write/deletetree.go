@@ -10,12 +10,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// maxTreeCommit bounds the entries deleted in one commit. A larger tree takes several
-// commits, because a commit delays others while it lasts.
+// maxTreeCommit is the largest number of entries that one commit deletes. A larger tree
+// takes several commits, because a commit delays other commits while it lasts.
 const maxTreeCommit = 5000
 
-// deleteTree removes an entry with all that is below it; referrals and aliases
-// among that are entries like others. The diagnostic tells in how many commits.
+// deleteTree deletes an entry and everything below it. Referrals and aliases below the
+// entry are deleted as ordinary entries. The diagnostic reports the number of commits.
 func deleteTree(ctx context.Context, req *request.Request, r *op.Delete) error {
 	name, err := target(r.Name)
 	if err != nil {
@@ -37,7 +37,7 @@ func deleteTree(ctx context.Context, req *request.Request, r *op.Delete) error {
 			return leftHalf(req, err, deleted)
 		}
 		if deleted += n; commits == 0 {
-			// The assertion and the pre-read are about the tree as it was.
+			// The assertion and the pre-read apply to the tree before the first commit.
 			read = req.Response.Controls
 			rest := *req
 			rest.Controls.Assertion, rest.Controls.PreRead = nil, nil
@@ -52,7 +52,7 @@ func deleteTree(ctx context.Context, req *request.Request, r *op.Delete) error {
 	return nil
 }
 
-// leftHalf adds to an error how many entries were deleted before it.
+// leftHalf adds to err the number of entries that were deleted before the error.
 func leftHalf(req *request.Request, err error, deleted int) error {
 	if deleted == 0 {
 		return err
@@ -62,8 +62,8 @@ func leftHalf(req *request.Request, err error, deleted int) error {
 	return &r
 }
 
-// planDeleteTree is a tree delete in a transaction: what that deletes of trees goes in one
-// commit.
+// planDeleteTree returns the deletion of a tree in a transaction. All entries that the
+// transaction deletes from trees are deleted in its one commit.
 func planDeleteTree(ctx context.Context, name dn.DN, p *preparation) *update {
 	return &update{name: name, allowed: mayDeleteTree, change: func(tx *partition.Tx) error {
 		n, whole, err := tx.DeleteTree(ctx, name, max(*p.left, 1))

@@ -11,9 +11,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
-// Keep returns what a transaction is to keep of an update, or why it cannot be part of one
-// (RFC 5805, 3.3), by what can be said without reading the directory. Of a Password Modify
-// that asks for a new password, that is in the response.
+// Keep returns the operation that a transaction keeps for an update, or the reason why
+// the update cannot be part of a transaction (RFC 5805, 3.3). It checks only what it can
+// check without reading the directory. If a Password Modify has no new password, Keep
+// generates the password and adds it to the response.
 func Keep(req *request.Request, m *op.Message) (transaction.Operation, error) {
 	o := transaction.Operation{Message: m}
 	if err := request.TakeControls(req, m); err != nil {
@@ -33,7 +34,8 @@ func Keep(req *request.Request, m *op.Message) (transaction.Operation, error) {
 	return o, keepable(m.Request)
 }
 
-// keepable refuses updates whose names cannot be, and those of what no transaction changes.
+// keepable returns an error if an update has an invalid name, or changes an entry that no
+// transaction can change.
 func keepable(r op.Request) error {
 	var err error
 	switch r := r.(type) {
@@ -58,7 +60,7 @@ func keepable(r op.Request) error {
 	return err
 }
 
-// keepableName refuses names, old or new, that cannot be.
+// keepableName returns an error if the old or a new name of a rename is invalid.
 func keepableName(r *op.ModifyDN) error {
 	if _, err := target(r.Name); err != nil {
 		return err
@@ -70,6 +72,6 @@ func keepableName(r *op.ModifyDN) error {
 	return err
 }
 
-// errSchemaAlone refuses changes of the schema. Servers that write one directory take them
-// in steps of their own.
+// errSchemaAlone is the answer to a change of the schema in a transaction. Servers that
+// share a directory put a change of the schema into effect in several commits.
 var errSchemaAlone = op.Errorf(op.UnwillingToPerform, "the schema cannot be changed in a transaction: send this without one")

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// may refuses an update that the requester may not make. It returns a referral first,
-// because then the other server decides.
+// may returns an error if the requester may not make the update. It first checks for a
+// referral, because then the other server decides.
 func (u *update) may(ctx context.Context, req *request.Request) error {
 	if err := locate.CheckReferral(ctx, req, u.name, ""); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (u *update) may(ctx context.Context, req *request.Request) error {
 	return u.allowed(ctx, req, at, d)
 }
 
-// refuseUnless refuses requesters who lack one of the rights on an entry.
+// refuseUnless returns an error if the requester lacks one of the rights on an entry.
 func refuseUnless(req *request.Request, d *acl.Decision, rights acl.Rights) error {
 	for _, right := range rights.Each() {
 		if !d.Entry(right) {
@@ -60,8 +60,8 @@ func refuseUnless(req *request.Request, d *acl.Decision, rights acl.Rights) erro
 	return nil
 }
 
-// refuseValue refuses requesters who lack a right on a value, or, if value is nil, on all
-// values.
+// refuseValue returns an error if the requester lacks a right on a value. A nil value
+// means all values.
 func refuseValue(req *request.Request, d *acl.Decision, right acl.Rights, t *schema.AttributeType, options string, value []byte) error {
 	if value == nil && d.Description(t, options, right) || value != nil && d.Value(t, options, value, right) {
 		return nil
@@ -70,7 +70,8 @@ func refuseValue(req *request.Request, d *acl.Decision, right acl.Rights, t *sch
 }
 
 // mayAdd judges a new entry by its content and its place. The right to add an entry
-// includes the right to its attributes, except operational and reserved ones.
+// includes the right to insert the entry's attributes, except operational and reserved
+// attributes.
 func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 	if len(u.name) > 1 {
 		if _, err := req.Judge.Find(ctx, u.name.Parent()); err != nil {
@@ -108,8 +109,8 @@ func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 	return mayTake(ctx, req, u.name, entry.Root)
 }
 
-// mayTake refuses a name if an entry that the requester does not see has it. The error is
-// that of a missing right.
+// mayTake returns an error if an entry that the requester does not see already has the
+// name. The error is that of a missing right.
 func mayTake(ctx context.Context, req *request.Request, name dn.DN, own entry.ID) error {
 	at, err := req.Snapshot.Find(ctx, name)
 	if err != nil || at.ID == own {
@@ -121,9 +122,9 @@ func mayTake(ctx context.Context, req *request.Request, name dn.DN, own entry.ID
 	return err
 }
 
-// proposed returns a new entry as access rules see it: with the values of its name, and
-// the superclasses that the client may omit. It drops unknown attributes, which are
-// refused later.
+// proposed returns a new entry in the form that access rules test: with the values of the
+// entry's name, and with the superclasses that the client may omit. It drops unknown
+// attributes, which are refused later.
 func proposed(req *request.Request, rdn dn.RDN, attributes []op.PartialAttribute) *entry.Entry {
 	e := &entry.Entry{}
 	for _, a := range attributes {
@@ -165,8 +166,8 @@ func withName(req *request.Request, e *entry.Entry, rdn dn.RDN) *entry.Entry {
 	return e
 }
 
-// mayModify judges changes of an entry's attributes. It does so before any present value
-// is looked at.
+// mayModify judges changes of an entry's attributes. It runs before any present value is
+// read.
 func mayModify(req *request.Request, d *acl.Decision, changes []op.Modification) error {
 	for i := range changes {
 		c := &changes[i]
@@ -235,13 +236,13 @@ func mayDelete(_ context.Context, req *request.Request, _ partition.Located, d *
 	return refuseUnless(req, d, acl.Delete)
 }
 
-// mayDeleteTree refuses to delete a tree that contains an entry that the requester may
-// not delete.
+// mayDeleteTree returns an error if a tree contains an entry that the requester may not
+// delete.
 func mayDeleteTree(ctx context.Context, req *request.Request, at partition.Located, _ *acl.Decision) error {
 	if req.Judge.Always().Entry(acl.Delete | acl.See) {
 		return nil
 	}
-	decide, last := req.Judge.Decider(ctx), acl.Nothing // the last decision against it
+	decide, last := req.Judge.Decider(ctx), acl.Nothing // the last decision that forbids the deletion
 	kept := filter.Place(req.Judge.LooksAt(), func(name dn.DN, e filter.Source) bool {
 		d := decide(name, e)
 		if d == nil || d.Entry(acl.Delete|acl.See) {
@@ -259,7 +260,8 @@ func mayDeleteTree(ctx context.Context, req *request.Request, at partition.Locat
 	return req.Judge.Failure()
 }
 
-// mayRename judges a new name, and for a move the entry as it will be at its new place.
+// mayRename judges a rename by the new name. For a move, it also judges the entry as it
+// will be at the new place.
 func (u *update) mayRename(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision, rdn dn.RDN, superior *dn.DN) error {
 	if err := refuseUnless(req, d, acl.Rename); err != nil {
 		return err
@@ -294,8 +296,8 @@ func (u *update) mayRename(ctx context.Context, req *request.Request, at partiti
 	return mayTake(ctx, req, name, at.ID)
 }
 
-// mayName refuses reserved attributes in a new name unless the requester may insert them.
-// The right to rename includes all others.
+// mayName returns an error if a new name has reserved attributes that the requester may
+// not insert. The right to rename includes the right to insert all other attributes.
 func mayName(req *request.Request, d *acl.Decision, rdn dn.RDN) error {
 	for _, ava := range rdn {
 		t := req.Schema.Attribute(ava.Type)

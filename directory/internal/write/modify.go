@@ -20,8 +20,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
-// planModify changes an entry (RFC 4511, 4.6). Users may change their own password
-// by it.
+// planModify plans a change of an entry (RFC 4511, 4.6). Users may change their own
+// passwords by a modify.
 func planModify(ctx context.Context, req *request.Request, r *op.Modify, p *preparation) (*update, error) {
 	name, err := dn.Parse(r.Name)
 	if err != nil {
@@ -65,7 +65,7 @@ func planModify(ctx context.Context, req *request.Request, r *op.Modify, p *prep
 	return u, nil
 }
 
-// setsPassword has the update change passwords, by what prepare makes of it.
+// setsPassword makes the update change passwords. Prepare prepares the change.
 func (u *update) setsPassword(ctx context.Context, req *request.Request, prepare func() error) {
 	u.prepare = prepare
 	u.open = func() (err error) {
@@ -79,7 +79,7 @@ func (u *update) setsPassword(ctx context.Context, req *request.Request, prepare
 	}
 }
 
-// isOwnPassword reports whether the changes are of the requester's own password only.
+// isOwnPassword reports whether all changes are changes of the requester's own password.
 func isOwnPassword(req *request.Request, name dn.DN, changes []op.Modification) bool {
 	return isOwn(req, name) && isPasswordChange(req, changes)
 }
@@ -89,8 +89,8 @@ func modifySubschema(ctx context.Context, name dn.DN, r *op.Modify) *update {
 	return &update{name: name, change: func(tx *partition.Tx) error { return tx.Modify(ctx, name, r.Changes) }}
 }
 
-// modifyIn makes changes in a transaction. If they include passwords, set is the prepared
-// change of these.
+// modifyIn makes changes in a transaction. If the changes include passwords, set is the
+// prepared change of the passwords.
 func modifyIn(ctx context.Context, req *request.Request, tx *partition.Tx, name dn.DN, changes []op.Modification, set *password.Setting) error {
 	given := slices.ContainsFunc(changes, func(c op.Modification) bool { return password.GivesServers(req, c.Description) })
 	tx.Rules.Accounts = !given || tx.Rules.Relaxed
@@ -121,7 +121,7 @@ func unlocks(req *request.Request, changes []op.Modification) bool {
 	})
 }
 
-// unlocked extends changes that delete pwdAccountLockedTime: they also delete the
+// unlocked extends changes that delete pwdAccountLockedTime, so that they also delete the
 // failures. Failures lock an account even if pwdAccountLockedTime is not stored.
 func unlocked(req *request.Request, e *entry.Entry, changes []op.Modification) []op.Modification {
 	k := &req.Known.Account
@@ -136,9 +136,9 @@ func unlocked(req *request.Request, e *entry.Entry, changes []op.Modification) [
 	return append(slices.Clip(changes), password.Replace(k.Failure))
 }
 
-// isPasswordChange reports whether the requester is bound, and the changes are of the
-// form by which users change a password: replace it, or delete the old value and add a
-// new one. Either leaves the entry with a password.
+// isPasswordChange reports whether the requester is bound and changes have one of the two
+// forms in which users change a password. The changes replace the password, or delete the
+// old value and add a new value. Both forms leave the entry with a password.
 func isPasswordChange(req *request.Request, changes []op.Modification) bool {
 	if req.Who == nil {
 		return false

@@ -18,8 +18,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// PasswordModify sets a password (RFC 3062): the user's own, or for the administrator
-// anyone's. If the request has no new password it generates one and returns it.
+// PasswordModify sets a password (RFC 3062): the requester's own, or that of another
+// entry if the requester has the rights. If the request has no new password,
+// PasswordModify generates a password and returns it.
 func PasswordModify(ctx context.Context, req *request.Request, value []byte) error {
 	u, err := planPasswordModify(ctx, req, value, &preparation{})
 	if err != nil {
@@ -35,7 +36,8 @@ func PasswordModify(ctx context.Context, req *request.Request, value []byte) err
 	return nil
 }
 
-// givenPassword reads a Password Modify that the connection may ask for.
+// givenPassword reads the value of a Password Modify, and returns an error if the
+// operation is not possible on this connection.
 func givenPassword(req *request.Request, value []byte) (control.PasswordModify, error) {
 	p, err := control.ParsePasswordModify(value)
 	switch {
@@ -81,9 +83,10 @@ func planPasswordModify(ctx context.Context, req *request.Request, value []byte,
 	return u, nil
 }
 
-// passwordTarget is whose password is to be set: the requester's, or that of a
-// DN, with "dn:" in front or not, or of a name with "u:" in front, which is looked up in
-// the state that the request reads, if so said, or in the newest.
+// passwordTarget returns the name of the entry whose password is to be set. This is the
+// requester's entry, the entry of a DN with or without "dn:" in front, or the entry to
+// which a name with "u:" in front leads. Such a name is looked up in the state that the
+// request reads if here is set, and otherwise in the newest state.
 func passwordTarget(ctx context.Context, req *request.Request, identity *string, here bool) (dn.DN, error) {
 	s := req.Who.DN()
 	if identity != nil {
@@ -111,7 +114,7 @@ func passwordTarget(ctx context.Context, req *request.Request, identity *string,
 	return name, err
 }
 
-// refuseSetting refuses requesters who may not set the password of an entry.
+// refuseSetting returns an error if the requester may not set the password of an entry.
 func refuseSetting(req *request.Request, d *acl.Decision) error {
 	for _, right := range []acl.Rights{acl.Insert, acl.Remove} {
 		if !d.All(req.Known.UserPassword, right) {
@@ -121,7 +124,7 @@ func refuseSetting(req *request.Request, d *acl.Decision) error {
 	return nil
 }
 
-// userNamed returns the identity with a name, if the requester may know it.
+// userNamed returns the identity with a name, if the requester may know of the identity.
 func userNamed(ctx context.Context, req *request.Request, authzID string) (*settings.Identity, error) {
 	who, err := identify.AuthzID(ctx, req, authzID)
 	switch {
@@ -135,8 +138,8 @@ func userNamed(ctx context.Context, req *request.Request, authzID string) (*sett
 	return who, mayKnow(ctx, req, who)
 }
 
-// mayKnow refuses an identity whose entry the requester does not see, as if it did not
-// exist.
+// mayKnow returns an error if the requester does not see the entry of an identity. The
+// error is the same as for an identity that does not exist.
 func mayKnow(ctx context.Context, req *request.Request, who *settings.Identity) error {
 	if !who.HasEntry() {
 		return req.Judge.Refuse(acl.Nothing, acl.Question{Right: acl.See})
@@ -151,7 +154,7 @@ func mayKnow(ctx context.Context, req *request.Request, who *settings.Identity) 
 	return err
 }
 
-// isOwn reports whether a name is the requester's.
+// isOwn reports whether a name is the requester's name.
 func isOwn(req *request.Request, name dn.DN) bool {
 	own, err := req.Parse(req.Who.DN())
 	key, keyErr := req.Parse(name.String())

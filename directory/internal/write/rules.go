@@ -14,8 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// isRule reports whether a description is of access rules. The entry does not store them.
-// Whoever manages the entry can change them, in one commit with the rest.
+// isRule reports whether a description is the attribute of access rules. The entry itself
+// does not store access rules. A requester who manages the entry can change the rules in
+// one commit with the other attributes.
 func isRule(req *request.Request, description string) bool {
 	return req.Known.IsOf(description, req.Known.AccessRule)
 }
@@ -55,7 +56,7 @@ func modifyConfig(ctx context.Context, req *request.Request, name dn.DN, r *op.M
 	}}, nil
 }
 
-// mayConfigure refuses requesters who do not manage cn=config.
+// mayConfigure returns an error if the requester does not manage cn=config.
 func mayConfigure(ctx context.Context, req *request.Request, name dn.DN) error {
 	v, err := virtual.Config(ctx, req)
 	switch {
@@ -92,8 +93,8 @@ func changeRules(ctx context.Context, req *request.Request, tx *partition.Tx, pl
 	return tx.SetAccess(rules)
 }
 
-// staysManaged refuses rules after which nobody manages the whole directory, if no
-// administrator is configured.
+// staysManaged returns an error if nobody manages the whole directory under the new rules
+// and no administrator is configured.
 func staysManaged(ctx context.Context, req *request.Request, tx *partition.Tx, rules []partition.AccessRule) error {
 	if req.Server.Settings().AdminKey != "" {
 		return nil
@@ -112,8 +113,8 @@ func staysManaged(ctx context.Context, req *request.Request, tx *partition.Tx, r
 	return nil
 }
 
-// mayGiveRules refuses access rules to requesters who do not manage the entry that the
-// rules are for.
+// mayGiveRules returns an error if the description is the attribute of access rules and
+// the requester does not manage the entry.
 func mayGiveRules(req *request.Request, d *acl.Decision, description string) error {
 	if isRule(req, description) {
 		return refuseUnless(req, d, acl.Manage)

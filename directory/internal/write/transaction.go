@@ -16,9 +16,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Commit makes the updates of a transaction (RFC 5805, 3.4) in one commit, in their order:
-// each is judged by, and sees, what those before it have made. If one fails nothing is
-// done. The response value is in the request's response, whatever comes of it.
+// Commit makes the updates of a transaction (RFC 5805, 3.4) in one commit, in their
+// order. Each update is judged on the state that the updates before it have made, and
+// reads that state. If one update fails, none is made. Commit sets the response value in
+// every case.
 func Commit(ctx context.Context, req *request.Request, t *transaction.Transaction) error {
 	b := newBatch(req, t)
 	if len(b.updates) == 0 {
@@ -44,16 +45,16 @@ func Commit(ctx context.Context, req *request.Request, t *transaction.Transactio
 	return err
 }
 
-// A batch is the updates of a transaction that is to be committed.
+// A batch contains the updates of a transaction that commits.
 type batch struct {
-	req     *request.Request // that ends the transaction
+	req     *request.Request // the request that ends the transaction
 	updates []*member
-	rules   bool // some change access rules
+	rules   bool // an update may change access rules
 
 	// Of an attempt:
-	failed  *member   // the one under way, or with the control no-op; nil: none
-	waiting []*member // for their preparations
-	left    int       // entries of trees that may be deleted
+	failed  *member   // the current update, or the update with the control no-op; nil: none
+	waiting []*member // updates that wait for their preparations
+	left    int       // how many more entries of trees may be deleted
 }
 
 // A member is one update of a transaction.
@@ -61,7 +62,7 @@ type member struct {
 	req      *request.Request
 	message  *op.Message
 	prepared preparation
-	update   *update // of the attempt
+	update   *update // the update of the current attempt
 }
 
 func newBatch(req *request.Request, t *transaction.Transaction) *batch {
@@ -77,7 +78,7 @@ func newBatch(req *request.Request, t *transaction.Transaction) *batch {
 	return b
 }
 
-// givesRules reports whether an update is, or may be, one of access rules.
+// givesRules reports whether an update may change access rules.
 func givesRules(req *request.Request, r op.Request) bool {
 	switch r := r.(type) {
 	case *op.Add:
@@ -88,8 +89,8 @@ func givesRules(req *request.Request, r op.Request) bool {
 	return false
 }
 
-// run tries until all is prepared. Each attempt but the last has found something to be
-// prepared, of an update of its own unless others change passwords meanwhile.
+// run tries until every update is prepared. Each attempt except the last finds another
+// update to prepare, unless others change passwords meanwhile.
 func (b *batch) run(ctx context.Context) (table.Revision, error) {
 	for range len(b.updates) + maxPrepared {
 		r, err := b.try(ctx)
@@ -119,7 +120,7 @@ func (b *batch) try(ctx context.Context) (table.Revision, error) {
 		for _, m := range b.updates {
 			b.failed = m
 			if err := b.apply(ctx, tx, m); err != nil {
-				if len(b.waiting) > 0 { // perhaps because of what was left out
+				if len(b.waiting) > 0 { // perhaps because of the changes that were left out
 					return errPrepare
 				}
 				return err
@@ -133,7 +134,8 @@ func (b *batch) try(ctx context.Context) (table.Revision, error) {
 	})
 }
 
-// trial ends a transaction in which an update, or its end, has the control no-op.
+// trial ends a transaction if an update or the request that ends the transaction has the
+// control no-op.
 func (b *batch) trial() error {
 	for _, m := range b.updates {
 		if m.req.Controls.NoOp {
@@ -171,12 +173,12 @@ func (b *batch) apply(ctx context.Context, tx *partition.Tx, m *member) error {
 		return u.open()
 	}
 	if err == errNoOperation {
-		return nil // the others are tried too
+		return nil // the other updates are tried too
 	}
 	return err
 }
 
-// plan reads the controls of an update and what it asks for, by the rules and the schema
+// plan reads the controls of an update and plans the update, by the rules and the schema
 // of the transaction's state.
 func (m *member) plan(ctx context.Context, tx *partition.Tx) (err error) {
 	as := m.req.Controls.Proxied
@@ -192,10 +194,11 @@ func (m *member) plan(ctx context.Context, tx *partition.Tx) (err error) {
 	return err
 }
 
-// prepare does what takes long for those that wait for it. The first of them was opened on
-// the very state that it will change. The others go by a state without what those before
-// them will have made: what fails of them is tried again when they are the first, and so
-// are verifications of passwords, which are counted.
+// prepare prepares the waiting updates. The first waiting update was opened on the very
+// state that it will change. The other waiting updates were opened on a state without the
+// changes of the waiting updates before them. If the preparation of one of these fails,
+// it is tried again when that update is the first. Verifications of passwords are
+// counted, so they also wait until their update is the first.
 func (b *batch) prepare() error {
 	for i, m := range b.waiting {
 		if i > 0 && m.verifies() {
@@ -214,8 +217,8 @@ func (b *batch) prepare() error {
 	return nil
 }
 
-// verifies reports whether an update's preparation may verify a password that its client
-// has given.
+// verifies reports whether an update's preparation may verify a password that the client
+// has sent.
 func (m *member) verifies() bool {
 	switch r := m.message.Request.(type) {
 	case *op.Modify:
@@ -227,7 +230,7 @@ func (m *member) verifies() bool {
 	return false
 }
 
-// by says who makes the commit, for the journal.
+// by returns who makes the commit, for the journal.
 func (b *batch) by() partition.By {
 	by := by(b.req)
 	for _, m := range b.updates {
@@ -241,7 +244,7 @@ func (b *batch) by() partition.By {
 	return by
 }
 
-// commit does what follows the commit.
+// commit completes the updates after the commit.
 func (b *batch) commit(r table.Revision) {
 	b.req.Seen.Committed = r
 	for _, m := range b.updates {
@@ -251,7 +254,8 @@ func (b *batch) commit(r table.Revision) {
 	}
 }
 
-// failedID is the message of the update that the result is about, 0 if it is about none.
+// failedID returns the message ID of the update that the result is about, or 0 if there
+// is none.
 func (b *batch) failedID() int32 {
 	if b.failed == nil {
 		return 0
@@ -259,7 +263,7 @@ func (b *batch) failedID() int32 {
 	return b.failed.message.ID
 }
 
-// controlsOf are the response controls of updates.
+// controlsOf returns the response controls of updates.
 func controlsOf(members []*member) (all []control.UpdateControls) {
 	for _, m := range members {
 		if len(m.req.Response.Controls) > 0 {
@@ -269,16 +273,16 @@ func controlsOf(members []*member) (all []control.UpdateControls) {
 	return all
 }
 
-// isResult reports whether an error is what an update comes to, and not of the store or of
-// the transaction as a whole.
+// isResult reports whether an error is the result of an update. Errors of the store and
+// of the transaction as a whole are not.
 func isResult(err error) bool {
 	var result *op.Result
 	var problem *partition.Error
 	return errors.As(err, &result) || errors.As(err, &problem)
 }
 
-// elsewhere returns the result of an update that another server would have to make: a
-// client cannot go there with one update of a transaction (RFC 5805, 5).
+// elsewhere returns the result of an update that another server would have to make. A
+// client cannot follow a referral with one update of a transaction (RFC 5805, 5).
 func elsewhere(req *request.Request, err error) error {
 	r := req.Server.ToResult(err)
 	if r.Code != op.Referral {
@@ -287,7 +291,8 @@ func elsewhere(req *request.Request, err error) error {
 	return op.Errorf(op.AffectsMultipleDSAs, "another server holds the entry (%s): a transaction is of one server", strings.Join(r.Referrals, ", "))
 }
 
-// Changed says what the updates of a transaction are, the first few by name.
+// Changed returns a description of a transaction's updates. It names the first updates
+// and counts the others.
 func Changed(t *transaction.Transaction) (changed []string) {
 	for i, o := range t.Operations {
 		if i == mostNamed {
@@ -298,8 +303,8 @@ func Changed(t *transaction.Transaction) (changed []string) {
 	return changed
 }
 
-// mostNamed is how many updates of a transaction the access log names at its end. It has a
-// line for each of them anyway.
+// mostNamed is how many updates of a transaction the access log names in the line for the
+// transaction's end. The access log also has a line for each update.
 const mostNamed = 20
 
 func nameOf(r op.Request) string {

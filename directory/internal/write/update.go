@@ -22,8 +22,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// An update is a change of one entry, together with what the request's controls add to
-// the same transaction.
+// An update is a change of one entry, together with the reads and checks that the
+// request's controls add to the same transaction.
 type update struct {
 	name dn.DN // of the entry before the change; of a new entry after it
 	adds bool  // the entry is new
@@ -31,25 +31,28 @@ type update struct {
 	rules bool
 	// attributes are the attributes of a new entry.
 	attributes []op.PartialAttribute
-	// allowed returns an error if the access rules do not allow the update. It is unused
-	// for adds.
+	// allowed returns an error if the access rules do not allow the update. Adds do not
+	// use it.
 	allowed func(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision) error
 	// policy means that the entry may be a password policy, which must still be valid
 	// after the change.
 	policy bool
-	// check, if not nil, refuses the change for reasons other than the requester.
+	// check, if not nil, returns an error if the change is impossible for reasons other
+	// than the requester's rights.
 	check func() error
-	// prepare, if given, does what takes so long that no transaction waits for it, once
-	// open has read in one what it goes by; nil: it goes by no state.
+	// prepare, if not nil, does the work that takes so long that no transaction waits for
+	// it. Before that, open reads the state that the work depends on, in a transaction.
+	// Open is nil if the work depends on no state.
 	prepare  func() error
 	open     func() error
 	prepared *preparation
 	change   func(*partition.Tx) error
-	// ended, if given, is called when the change is made.
+	// ended, if not nil, is called after the commit.
 	ended func()
 }
 
-// run makes the update in a transaction. All its reads are of the transaction's state.
+// run makes the update in a transaction. All reads of the update are of the transaction's
+// state.
 func (u *update) run(ctx context.Context, req *request.Request) error {
 	r, err := u.try(ctx, req)
 	for again := 0; err == errPrepare || errors.Is(err, errPrepareAgain) && again < maxPrepared; again++ {
@@ -76,15 +79,15 @@ func (u *update) run(ctx context.Context, req *request.Request) error {
 	return err
 }
 
-// end does what follows the commit.
+// end calls ended after the commit.
 func (u *update) end() {
 	if u.ended != nil {
 		u.ended()
 	}
 }
 
-// dropEntries takes the entries before and after a change that failed out of the response
-// (RFC 4527, 3).
+// dropEntries removes the pre-read and post-read entries of a failed change from the
+// response (RFC 4527, 3).
 func dropEntries(req *request.Request) {
 	req.Response.Controls = slices.DeleteFunc(req.Response.Controls, func(c op.Control) bool {
 		return c.OID == control.OIDPreRead || c.OID == control.OIDPostRead
@@ -95,7 +98,7 @@ func dropEntries(req *request.Request) {
 // prepared.
 var errPrepareAgain = op.Errorf(op.Busy, "the password was changed by others meanwhile: try again")
 
-// maxPrepared bounds how often an update is prepared again.
+// maxPrepared is the largest number of times that an update is prepared again.
 const maxPrepared = 5
 
 // errPrepare ends a transaction once it is clear that the update is allowed.
@@ -118,13 +121,13 @@ func (u *update) try(ctx context.Context, req *request.Request) (table.Revision,
 			return u.begin()
 		}
 		req.Seen.Attempts++
-		req.Response.Controls = nil // drop those of an attempt that lost
+		req.Response.Controls = nil // drop the controls of a failed attempt
 		tx.Rules = req.Controls.Rules
 		return u.runIn(ctx, req, tx)
 	})
 }
 
-// begin reads what the preparation goes by.
+// begin reads the state that the preparation depends on.
 func (u *update) begin() error {
 	if u.open != nil {
 		if err := u.open(); err != nil {
@@ -134,14 +137,15 @@ func (u *update) begin() error {
 	return errPrepare
 }
 
-// refused returns the error of an update that may not be made. It is for a server opened
-// for reading only, which has no transactions.
+// refused returns the error of an update that the requester may not make. A server that
+// is opened for reading only calls it, because such a server has no transactions.
 func (u *update) refused(ctx context.Context, req *request.Request) error {
 	defer req.Now().Close()
 	return u.may(ctx, req)
 }
 
-// maxSession bounds the session information that clients add to their commits.
+// maxSession is the largest length of the session information that clients add to a
+// commit.
 const maxSession = 256
 
 // by returns who makes a change, for the journal.
@@ -211,7 +215,7 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 	return nil
 }
 
-// checkPolicy refuses a change that leaves an invalid password policy.
+// checkPolicy returns an error if a change leaves an invalid password policy.
 func checkPolicy(ctx context.Context, req *request.Request, name dn.DN) error {
 	if req.Known.Policy == nil {
 		return nil
@@ -239,7 +243,7 @@ func ofPolicies(description string) bool {
 	return strings.HasPrefix(name, "pwd") || name == "objectclass" || name == "subtreespecification" || strings.HasPrefix(name, "1.3.6.1.4.1.42.2.27.8.1.")
 }
 
-// asserted finds the entry that an update is about, and evaluates the assertion.
+// asserted finds the entry of an update, and evaluates the assertion.
 func asserted(ctx context.Context, req *request.Request, name dn.DN) (entry.ID, error) {
 	if v, err := unstored(ctx, req, name); v != nil || err != nil {
 		if err != nil {
@@ -254,8 +258,8 @@ func asserted(ctx context.Context, req *request.Request, name dn.DN) (entry.ID, 
 	return at.ID, assertion.Check(ctx, req, at.ID)
 }
 
-// unstored returns the entry with a name if it is not in the tree but can be changed,
-// else nil.
+// unstored returns the entry with a name if the entry is not in the tree but can be
+// changed. Otherwise it returns nil.
 func unstored(ctx context.Context, req *request.Request, name dn.DN) (*virtual.Entry, error) {
 	if subschema.Is(name) || virtual.IsConfig(name) {
 		return virtual.Named(ctx, req, name)

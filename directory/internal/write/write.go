@@ -1,4 +1,5 @@
-// Package write runs updates. Each runs in one transaction, on one state.
+// Package write runs updates. Each update runs in one transaction, on one state, except
+// that the deletion of a large tree runs in several.
 package write
 
 import (
@@ -36,7 +37,7 @@ func Run(ctx context.Context, req *request.Request, r op.Request) error {
 	return err
 }
 
-// plan returns the update that a request asks for.
+// plan returns the update that a request contains.
 func plan(ctx context.Context, req *request.Request, r op.Request, p *preparation) (*update, error) {
 	switch r := r.(type) {
 	case *op.Add:
@@ -62,7 +63,7 @@ func target(s string) (dn.DN, error) {
 	return name, virtual.RefuseWrite(name)
 }
 
-// planAdd makes an entry (RFC 4511, 4.7).
+// planAdd plans the addition of an entry (RFC 4511, 4.7).
 func planAdd(ctx context.Context, req *request.Request, r *op.Add, p *preparation) (*update, error) {
 	name, err := target(r.Name)
 	if err != nil {
@@ -98,7 +99,8 @@ func planAdd(ctx context.Context, req *request.Request, r *op.Add, p *preparatio
 	return u, nil
 }
 
-// planDelete deletes a leaf (RFC 4511, 4.8), or, in a transaction, a tree.
+// planDelete plans the deletion of a leaf (RFC 4511, 4.8). In a transaction, it may also
+// be the deletion of a tree.
 func planDelete(ctx context.Context, req *request.Request, r *op.Delete, p *preparation) (*update, error) {
 	name, err := target(r.Name)
 	if err != nil {
@@ -110,7 +112,7 @@ func planDelete(ctx context.Context, req *request.Request, r *op.Delete, p *prep
 	return &update{name: name, allowed: mayDelete, change: func(tx *partition.Tx) error { return tx.Delete(ctx, name) }}, nil
 }
 
-// planModifyDN renames and moves an entry (RFC 4511, 4.9).
+// planModifyDN plans the rename or the move of an entry (RFC 4511, 4.9).
 func planModifyDN(ctx context.Context, req *request.Request, r *op.ModifyDN) (*update, error) {
 	name, err := target(r.Name)
 	if err != nil {
@@ -144,7 +146,8 @@ func parseNewRDN(r *op.ModifyDN) (dn.RDN, error) {
 	return rdn, nil
 }
 
-// newSuperior parses the name of the new superior. It returns nil if the entry stays.
+// newSuperior parses the name of the new superior. It returns nil if the request has no
+// new superior.
 func newSuperior(r *op.ModifyDN) (*dn.DN, error) {
 	if r.NewSuperior == nil {
 		return nil, nil
@@ -156,8 +159,8 @@ func newSuperior(r *op.ModifyDN) (*dn.DN, error) {
 	return &p, virtual.RefuseBelow(p)
 }
 
-// checkSuperior refuses to move an entry below a name that another server holds: that
-// would take two servers (RFC 3296, 5.6.2).
+// checkSuperior returns an error if another server holds the new superior, because the
+// move would then change two servers (RFC 3296, 5.6.2).
 func checkSuperior(ctx context.Context, req *request.Request, superior dn.DN) error {
 	err := locate.CheckReferral(ctx, req, superior, "")
 	var result *op.Result
