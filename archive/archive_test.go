@@ -20,7 +20,8 @@ import (
 
 var dataSpec = table.Spec{Name: "data", Families: []table.FamilySpec{{Name: 'a'}}}
 
-// A fixture is a store with its archive. Its n-th commit writes row n, and n to row 0.
+// A fixture is a store with its archive. Commit n of the store writes row n, and writes
+// the value n to row 0.
 type fixture struct {
 	*testing.T
 	folder string
@@ -29,7 +30,7 @@ type fixture struct {
 	a      *Archiver
 	o      Options
 	n      int
-	revs   []table.Revision // of commits
+	revs   []table.Revision // the revisions of the commits
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -86,7 +87,7 @@ func (f *fixture) commit(count int) {
 	f.must(last())
 }
 
-// load writes a row by a load, which is not in the log.
+// load writes a row with a bulk load, which the log does not contain.
 func (f *fixture) load() {
 	f.Helper()
 	f.n++
@@ -100,7 +101,8 @@ func (f *fixture) load() {
 	f.revs = append(f.revs, r)
 }
 
-// rows returns the number of rows of a store. They must be those of the first commits.
+// rows returns the number of rows of a store. The rows must be those of the first
+// commits.
 func rows(t *testing.T, path string) int {
 	t.Helper()
 	s, err := lsm.Open(lsm.Options{Path: path, ReadOnly: true})
@@ -150,8 +152,8 @@ func (f *fixture) wantRestored(until, want int) {
 	}
 }
 
-// TestArchive checks that every moment since the first base can be restored, across bases,
-// pieces, loads, flushes and reopenings of the store.
+// TestArchive checks that every moment since the first base can be restored. The test
+// takes bases, sends pieces, loads, flushes, and opens the store again.
 func TestArchive(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -192,8 +194,9 @@ func TestArchive(t *testing.T) {
 	f.verify(0)
 }
 
-// isLoad reports whether a restore cannot end at a revision, because no piece has it: the
-// next base has it and commits after it.
+// isLoad reports whether a restore cannot end at revision r because r is that of a
+// load. No piece contains a load. Only the next base does, and it also contains later
+// commits.
 func (f *fixture) isLoad(x *Index, r table.Revision) bool {
 	_, m, err := x.choose(context.Background(), f.place, r)
 	f.must(err)
@@ -207,7 +210,7 @@ func (f *fixture) isLoad(x *Index, r table.Revision) bool {
 	return newest(m, chain) < r
 }
 
-// verify wants Verify to find so many faults, and returns them.
+// verify calls Verify, which must find want faults, and returns the faults.
 func (f *fixture) verify(want int) (faults []string) {
 	f.Helper()
 	v, err := Verify(context.Background(), f.place, func(err error) {
@@ -223,7 +226,8 @@ func (f *fixture) verify(want int) (faults []string) {
 	return faults
 }
 
-// TestBasesShareFiles checks that a base sends only files that no earlier base has.
+// TestBasesShareFiles checks that only those files of a base are sent that no earlier
+// base has.
 func TestBasesShareFiles(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -259,7 +263,8 @@ func TestBasesShareFiles(t *testing.T) {
 	f.wantRestored(0, f.n)
 }
 
-// TestNothingNew checks that nothing is sent or written for an idle store.
+// TestNothingNew checks that nothing is sent and nothing is written while a store is
+// idle.
 func TestNothingNew(t *testing.T) {
 	f := newFixture(t)
 	f.commit(1)

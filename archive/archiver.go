@@ -17,17 +17,18 @@ import (
 
 // Options configure an Archiver.
 type Options struct {
-	Store *lsm.Store // with KeepLogs if it is archived repeatedly
+	Store *lsm.Store // opened with KeepLogs if it is archived repeatedly
 	Place Place
 	Seal  Seal
-	Every time.Duration // between bases
-	Lag   time.Duration // between pieces
+	Every time.Duration // interval between bases
+	Lag   time.Duration // interval between pieces
 	Keep  time.Duration // how long every moment can be restored; 0: for ever
 	Log   *slog.Logger
 	Now   func() time.Time // nil: time.Now
 }
 
-// keepMost bounds the bytes of log that are kept while the archive cannot be reached.
+// keepMost is the largest size in bytes of the log that the store keeps while the
+// archive cannot be reached.
 const keepMost = 1 << 30
 
 // An Archiver writes a store to its archive. Its methods may be called concurrently.
@@ -35,17 +36,17 @@ type Archiver struct {
 	o       Options
 	status  status
 	sums    sums
-	sent    map[string]File // files sent, also of unfinished bases, by hash; guarded by turning
-	turning sync.Mutex      // held while taking a base or removing objects
+	sent    map[string]File // files sent, also for unfinished bases, by hash; guarded by turning
+	turning sync.Mutex      // held while a base is taken or objects are removed
 	tried   time.Time       // when Run last began a base
 
 	mu      sync.Mutex // orders pieces and changes of the state
 	st      *state
-	started bool // the end of what an earlier process sent is known
+	started bool // it is known how far an earlier process has sent
 }
 
-// New returns the archiver of a store. It reads the state saved in the store's folder and
-// does not access the place.
+// New returns the archiver of a store. It reads the state of the archive from the
+// store's folder, and does not access the place.
 func New(o Options) (*Archiver, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -60,8 +61,8 @@ func New(o Options) (*Archiver, error) {
 	return &Archiver{o: o, st: st}, nil
 }
 
-// Check returns ErrForeign or ErrTakenOver if the store may not write to the archive. After
-// other errors this is unknown.
+// Check returns ErrForeign or ErrTakenOver if the store may not write to the archive.
+// Any other error leaves open whether the store may write.
 func (a *Archiver) Check(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,14 +70,15 @@ func (a *Archiver) Check(ctx context.Context) error {
 	return err
 }
 
-// String names the place.
+// String returns the name of the place.
 func (a *Archiver) String() string { return a.o.Place.String() }
 
-// Place returns where the archive is.
+// Place returns the place of the archive.
 func (a *Archiver) Place() Place { return a.o.Place }
 
-// TakeOver lets this folder continue an archive that another folder wrote to. The next call
-// of Pieces or Base begins an epoch; from then on the other folder is refused.
+// TakeOver lets this folder continue an archive to which another folder wrote. The next
+// call of Pieces or Base begins an epoch. After that call the other folder cannot write
+// to the archive.
 func (a *Archiver) TakeOver() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,8 +87,9 @@ func (a *Archiver) TakeOver() error {
 	return a.save(&next)
 }
 
-// Pieces archives the commits that are not archived yet. If the log has a gap before them,
-// or nothing is archived yet, it begins an epoch with a base.
+// Pieces archives the commits that have not been archived yet. If the log lacks some of
+// these commits, or if nothing has been archived yet, Pieces begins an epoch with a
+// base.
 func (a *Archiver) Pieces(ctx context.Context) error {
 	if a.needsBase() {
 		return a.Base(ctx)
@@ -99,7 +102,7 @@ func (a *Archiver) Pieces(ctx context.Context) error {
 	return a.noted(err)
 }
 
-// needsBase reports whether pieces have no base to follow yet.
+// needsBase reports whether a base must be taken before pieces can be sent.
 func (a *Archiver) needsBase() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,8 +123,8 @@ func (a *Archiver) pieces(ctx context.Context) error {
 	}
 }
 
-// mayWrite returns an error if the epoch does not belong to this folder: ErrGap if a new
-// one may begin. The caller holds mu.
+// mayWrite returns an error if the archive's epoch does not belong to this folder. The
+// error wraps ErrGap if this folder may begin a new epoch. The caller must hold mu.
 func (a *Archiver) mayWrite(ctx context.Context) error {
 	ours, _, err := checkOwner(ctx, a.o.Place, a.st)
 	if err == nil && !ours {
@@ -145,11 +148,11 @@ func (a *Archiver) mayWrite(ctx context.Context) error {
 	return nil
 }
 
-// errEnough stops reading the log when a piece is large enough.
+// errEnough ends the reading of the log when a piece is large enough.
 var errEnough = errors.New("the piece is large enough")
 
-// piece sends one piece, if anything was written, and reports whether there is more. The
-// caller holds mu.
+// piece sends one piece, unless nothing was written. It reports whether the log
+// contains more. The caller must hold mu.
 func (a *Archiver) piece(ctx context.Context) (more bool, err error) {
 	began := a.o.Now()
 	d, err := newDraft(pieceHead{format, a.st.Store, a.st.Epoch, a.st.Next}, a.o.Seal, a.st.Newest)
@@ -212,7 +215,7 @@ func (a *Archiver) send(ctx context.Context, d *draft, began time.Time, more boo
 	return a.o.Store.ReleaseLogs(a.st.Next)
 }
 
-// save makes st the state. The caller holds mu.
+// save saves st and makes it the current state. The caller must hold mu.
 func (a *Archiver) save(st *state) error {
 	if err := st.save(a.o.Store.String()); err != nil {
 		return fmt.Errorf("note how far the store is archived: %w", err)
@@ -221,7 +224,7 @@ func (a *Archiver) save(st *state) error {
 	return nil
 }
 
-// Begin begins an epoch with a base.
+// Begin begins a new epoch with a base.
 func (a *Archiver) Begin(ctx context.Context) error {
 	a.mu.Lock()
 	a.st.Epoch = 0
@@ -229,8 +232,8 @@ func (a *Archiver) Begin(ctx context.Context) error {
 	return a.Base(ctx)
 }
 
-// Base takes a base, in a new epoch if there is none to continue. Pieces can be sent at the
-// same time.
+// Base takes a base. It begins a new epoch if this folder has none to continue. Pieces
+// can be sent at the same time.
 func (a *Archiver) Base(ctx context.Context) error {
 	a.turning.Lock()
 	defer a.turning.Unlock()
@@ -258,7 +261,8 @@ func (a *Archiver) base(ctx context.Context) error {
 	return err
 }
 
-// copy copies the store. If an epoch begins, its first piece begins at the copy's position.
+// copy copies the store. If it begins an epoch, the first piece of that epoch begins at
+// the position of the copy.
 func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -283,7 +287,7 @@ func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 		}
 		err = a.own(ctx, m.Epoch, owner)
 	}
-	if err == nil && !ours { // otherwise pieces follow the last one: an earlier base may be there after all
+	if err == nil && !ours { // otherwise pieces continue, since an earlier base may exist
 		next := *a.st
 		next.Epoch, next.Based, next.Next, next.Sending, next.Newest, next.TakeOver = m.Epoch, false, m.Next, 0, m.Newest, false
 		err = a.save(&next)
@@ -295,7 +299,7 @@ func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 	return m, c, nil
 }
 
-// own makes this folder the owner of the archive.
+// own makes this folder the owner of the archive, for epoch e.
 func (a *Archiver) own(ctx context.Context, e Epoch, was *Owner) error {
 	host, _ := os.Hostname()
 	o := &Owner{Format: format, Store: a.st.Store, Epoch: e, Writer: a.st.Writer, Server: fmt.Sprintf("%s:%s", host, a.o.Store), Since: a.o.Now().UTC()}
@@ -311,14 +315,14 @@ func (a *Archiver) upload(ctx context.Context, m *Manifest, c *lsm.Copy) error {
 	if u.known, err = known(ctx, a.o.Place, bases, a.sent); err != nil {
 		return err
 	}
-	a.sent = u.known // files sent now are not sent again if a later one fails
+	a.sent = u.known // if a later file fails, these are not sent again
 	if m.Files, err = u.files(ctx, c); err != nil {
 		return err
 	}
 	return m.put(ctx, a.o.Place)
 }
 
-// newestCommit returns the revision of the newest commit of a store.
+// newestCommit returns the revision of the newest commit in a store.
 func newestCommit(ctx context.Context, s *lsm.Store) (table.Revision, error) {
 	for rec, err := range journal.New(s).Backward(ctx, embeddedSlot, 0, revision.Last-1) {
 		if err != nil || rec.State == journal.Committed {
@@ -328,5 +332,5 @@ func newestCommit(ctx context.Context, s *lsm.Store) (table.Revision, error) {
 	return 0, nil
 }
 
-// embeddedSlot is the slot of the only writer of an embedded store.
+// embeddedSlot is the slot of an embedded store's only writer.
 const embeddedSlot revision.Slot = 1

@@ -23,10 +23,10 @@ type Manifest struct {
 	Format int
 	Store  string
 	Epoch  Epoch
-	Next   lsm.Position   // where the log after it begins
-	Newest table.Revision // its newest commit
+	Next   lsm.Position   // the position at which the log after the base begins
+	Newest table.Revision // the newest commit in the base
 	Taken  time.Time
-	Engine int // the engine's format of the files
+	Engine int // the engine's version of the file format
 	Files  []File
 }
 
@@ -34,8 +34,8 @@ type Manifest struct {
 type File struct {
 	Name   string
 	Size   int64
-	SHA256 string // of the content, names the object; an empty file has no object
-	Stored string // SHA-256 of the object, which may be sealed
+	SHA256 string // of the content; it names the object; an empty file has no object
+	Stored string // SHA-256 of the object, which differs from SHA256 if it is sealed
 }
 
 // Size returns the total size of the files in bytes.
@@ -73,17 +73,17 @@ func ReadManifest(ctx context.Context, p Place, b Base) (*Manifest, error) {
 	return &m, nil
 }
 
-// An upload writes the files of a copy that a place lacks.
+// An upload writes to a place those files of a copy that the place lacks.
 type upload struct {
 	place Place
 	seal  Seal
-	known map[string]File // files that the place has, by hash
+	known map[string]File // files in the place, by hash
 	sums  *sums
 	sent  func(octets int64)
 }
 
-// known returns, by hash, the files that a place has and that are listed in a base or in
-// sent.
+// known returns the files that exist in a place and are listed in sent or in the
+// manifest of a base, by hash.
 func known(ctx context.Context, p Place, bases []Base, sent map[string]File) (map[string]File, error) {
 	objects, err := p.List(ctx, filePrefix)
 	if err != nil {
@@ -102,7 +102,7 @@ func known(ctx context.Context, p Place, bases []Base, sent map[string]File) (ma
 	for _, b := range bases {
 		m, err := ReadManifest(ctx, p, b)
 		if errors.Is(err, ErrDamaged) {
-			continue // Verify reports it; its files are sent again
+			continue // Verify reports it; the base's files are sent again
 		}
 		if err != nil {
 			return nil, err
@@ -116,7 +116,8 @@ func known(ctx context.Context, p Place, bases []Base, sent map[string]File) (ma
 	return all, nil
 }
 
-// files uploads the files of a copy that the place lacks, and returns a list of all.
+// files uploads the files of a copy that the place lacks, and returns a list of all
+// files.
 func (u *upload) files(ctx context.Context, c *lsm.Copy) ([]File, error) {
 	var all []File
 	for _, name := range c.Files {
@@ -166,7 +167,7 @@ type counter struct{ n int64 }
 // Write implements io.Writer.
 func (c *counter) Write(p []byte) (int, error) { c.n += int64(len(p)); return len(p), nil }
 
-// put writes the manifest, which completes the base.
+// put writes the manifest. The base is complete when its manifest exists.
 func (m *Manifest) put(ctx context.Context, p Place) error {
 	b, err := json.MarshalIndent(m, "", " ")
 	if err != nil {

@@ -21,7 +21,8 @@ import (
 
 var crashes = flag.Int("crashes", 60, "how often TestCrashes kills the process")
 
-// child is the environment variable that makes the test binary run as the process to kill.
+// child is the environment variable that makes the test binary run as the process that
+// TestCrashes kills.
 const child = "LDAPD_ARCHIVE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -33,7 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// flaky is a place whose calls fail at random, before or after doing their work.
+// flaky is a place whose calls fail at random, before or after they have done their
+// work.
 type flaky struct {
 	Place
 	part float64
@@ -80,8 +82,8 @@ func (f flaky) Delete(ctx context.Context, name string) error {
 	return f.do(func() error { return f.Place.Delete(ctx, name) })
 }
 
-// live commits and archives until it is killed, and prints the commits that are
-// acknowledged and archived.
+// live commits and archives until it is killed. It prints the number of commits that
+// have been acknowledged, and the number that have been archived.
 func live(dir string) (err error) {
 	f := &fixture{T: &testing.T{}, folder: filepath.Join(dir, "store"), place: flaky{folder(filepath.Join(dir, "archive")), 0.1}}
 	f.o = Options{Every: time.Millisecond, Lag: time.Millisecond, Keep: time.Second}
@@ -123,9 +125,9 @@ func live(dir string) (err error) {
 	}
 }
 
-// TestCrashes kills a process that commits and archives, while a tenth of the calls to the
-// archive fail. The restored store must be consistent, have nothing that the original lost,
-// and have everything known to be archived.
+// TestCrashes kills a process that commits and archives, while a tenth of the calls to
+// the archive fail. The restored store must be consistent. It must contain all commits
+// that are known to be archived, and none that the original store has lost.
 func TestCrashes(t *testing.T) {
 	dir := t.TempDir()
 	place := folder(filepath.Join(dir, "archive"))
@@ -139,7 +141,7 @@ func TestCrashes(t *testing.T) {
 		to := filepath.Join(dir, "restored")
 		done, err := Restore(context.Background(), place, RestoreOptions{To: to, Copy: true})
 		if errors.Is(err, ErrNoState) && said["archived"] == 0 && epochs == 0 {
-			continue // killed before its first base was complete
+			continue // the process was killed before its first base was complete
 		}
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
@@ -159,8 +161,8 @@ func TestCrashes(t *testing.T) {
 	t.Logf("%d commits, %d epochs, %d objects, %d bytes", n, epochs, v.Objects, v.Bytes)
 }
 
-// crash runs the process for a time, kills it, and returns the last numbers that it
-// printed.
+// crash runs the process for a time and kills it. It returns the last numbers that the
+// process printed.
 func crash(t *testing.T, dir string, n int, after time.Duration) map[string]int {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -178,7 +180,7 @@ func crash(t *testing.T, dir string, n int, after time.Duration) map[string]int 
 	lines := bufio.NewScanner(out)
 	var kill *time.Timer
 	for lines.Scan() {
-		if kill == nil { // it has begun
+		if kill == nil { // the process has begun
 			kill = time.AfterFunc(after, func() { cmd.Process.Kill() })
 		}
 		what, number, _ := strings.Cut(lines.Text(), " ")

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// TestFlippedBits checks that Verify names any object that is damaged or missing, and that
-// a restore that needs it fails.
+// TestFlippedBits damages or removes each object in turn. Verify must name the object,
+// and a restore that needs it must fail.
 func TestFlippedBits(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -65,8 +65,8 @@ func (f *fixture) wantDamaged(name string) {
 	}
 }
 
-// TestMissingPiece checks that the error names the last moment that can be restored, and
-// that it can.
+// TestMissingPiece checks that the error of a restore names the last moment that can be
+// restored, and that this moment can be restored.
 func TestMissingPiece(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -85,7 +85,7 @@ func TestMissingPiece(t *testing.T) {
 	f.wantRestored(6, 6)
 }
 
-// TestNewerVersion checks that objects of a newer version are refused with table.ErrNewer.
+// TestNewerVersion checks that objects of a newer version cause table.ErrNewer.
 func TestNewerVersion(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -121,7 +121,7 @@ func TestNewerVersion(t *testing.T) {
 	}
 }
 
-// TestOwners checks that no two stores and no two folders can write to one archive.
+// TestOwners checks that neither two stores nor two folders can write to one archive.
 func TestOwners(t *testing.T) {
 	f, other := newFixture(t), newFixture(t)
 	ctx := context.Background()
@@ -135,7 +135,8 @@ func TestOwners(t *testing.T) {
 			t.Error("another store:", err)
 		}
 	}
-	// A store restored elsewhere continues the archive, and the old one is refused.
+	// A store that was restored elsewhere continues the archive, and the old store
+	// cannot write.
 	to := filepath.Join(t.TempDir(), "restored")
 	if _, err := Restore(ctx, f.place, RestoreOptions{To: to}); err != nil {
 		t.Fatal(err)
@@ -158,8 +159,8 @@ func TestOwners(t *testing.T) {
 	f.wantRestored(0, f.n)
 }
 
-// TestFolderSetBack checks that a folder that was set back to an older state, as by a
-// snapshot of its machine, begins a new epoch.
+// TestFolderSetBack sets a folder back to an older state, as a restored snapshot of its
+// machine does. The archiver must begin a new epoch.
 func TestFolderSetBack(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -174,7 +175,7 @@ func TestFolderSetBack(t *testing.T) {
 	f.must(f.store.Close())
 	names, err := os.ReadDir(f.folder)
 	f.must(err)
-	for _, n := range names { // the folder itself stays, with its inode
+	for _, n := range names { // the folder itself stays, and so its inode number
 		f.must(os.RemoveAll(filepath.Join(f.folder, n.Name())))
 	}
 	f.must(os.CopyFS(f.folder, os.DirFS(before)))
@@ -188,7 +189,7 @@ func TestFolderSetBack(t *testing.T) {
 	f.wantRestored(0, 12)
 }
 
-// full is a place without free space.
+// full is a place that has no free space while is is set.
 type full struct {
 	Place
 	is bool
@@ -202,7 +203,8 @@ func (f *full) Put(ctx context.Context, name string, r io.Reader) error {
 	return f.Place.Put(ctx, name, r)
 }
 
-// TestFullPlace checks that a full place loses nothing and does not stop the store.
+// TestFullPlace checks that nothing is lost, and that the store continues, while a
+// place is full.
 func TestFullPlace(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -236,7 +238,7 @@ func TestFullPlace(t *testing.T) {
 	f.wantRestored(0, f.n)
 }
 
-// TestSealed checks that only the identity of a recipient can read the archive.
+// TestSealed checks that only a recipient's identity can read a sealed archive.
 func TestSealed(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -286,8 +288,8 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// TestThin checks that every moment within Keep can still be restored, and that Verify
-// finds no fault in the rest.
+// TestThin checks that every moment within Keep can still be restored after Thin, and
+// that Verify finds no fault in the remaining objects.
 func TestThin(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -295,7 +297,7 @@ func TestThin(t *testing.T) {
 	f.o.Now = func() time.Time { return now }
 	f.o.Keep = 10 * 24 * time.Hour
 	f.reopenArchive()
-	var at []time.Time // of commits
+	var at []time.Time // the times of the commits
 	for range 40 {     // 20 days
 		f.commit(3)
 		at = append(at, now, now, now)
@@ -330,8 +332,8 @@ func TestThin(t *testing.T) {
 	}
 }
 
-// restoreIfKept restores up to a commit, for every seventh commit only. If the commit is
-// kept, the restore must succeed.
+// restoreIfKept restores up to commit i if i is a multiple of seven. If kept is set,
+// the restore must succeed.
 func (f *fixture) restoreIfKept(i int, kept bool) (int, *Restored, error) {
 	if i%7 != 0 {
 		return 0, nil, ErrNoState
@@ -343,7 +345,7 @@ func (f *fixture) restoreIfKept(i int, kept bool) (int, *Restored, error) {
 	return n, done, err
 }
 
-// TestForget checks that no earlier object is left.
+// TestForget checks that Forget leaves no object of an earlier epoch.
 func TestForget(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -374,8 +376,9 @@ func TestForget(t *testing.T) {
 	f.wantRestored(0, f.n)
 }
 
-// TestRun: a store is archived beside its commits: bases in their time, what they no longer
-// need removed, and at the end all that was committed.
+// TestRun archives a store while commits are made. Bases must be taken at their times,
+// objects that they no longer need must be removed, and in the end everything that was
+// committed must be archived.
 func TestRun(t *testing.T) {
 	f := newFixture(t)
 	f.o.Every, f.o.Keep = time.Minute, time.Hour

@@ -17,7 +17,7 @@ import (
 // A folder is a place in a file system.
 type folder string
 
-// beginning marks the names of files that are being written.
+// beginning is the prefix of the names of files that are being written.
 const beginning = ".new-"
 
 func (f folder) path(name string) string { return filepath.Join(string(f), filepath.FromSlash(name)) }
@@ -45,7 +45,7 @@ func (f folder) List(ctx context.Context, prefix string) ([]Object, error) {
 		if err == nil {
 			all = append(all, Object{name, info.Size()})
 		}
-		return ignoreMissing(err) // deleted meanwhile
+		return ignoreMissing(err) // it was deleted meanwhile
 	})
 	slices.SortFunc(all, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
 	return all, ignoreMissing(err)
@@ -84,7 +84,7 @@ func (f folder) Put(ctx context.Context, name string, r io.Reader) error {
 	return syncFolder(dir)
 }
 
-// makeFolders makes a folder and its missing parents, durably.
+// makeFolders creates a folder and its missing parents, durably.
 func makeFolders(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil

@@ -13,12 +13,12 @@ import (
 // An Index has the owner of an archive and a listing of its objects.
 type Index struct {
 	Owner  *Owner
-	Bases  []Base  // by epoch and position
-	Pieces []Piece // by epoch and position
+	Bases  []Base  // sorted by epoch and position
+	Pieces []Piece // sorted by epoch and position
 }
 
-// ReadIndex lists an archive. It returns ErrNoState if there is neither an owner nor a
-// base.
+// ReadIndex reads the owner of an archive and lists its objects. If there is neither an
+// owner nor a base, it returns ErrNoState.
 func ReadIndex(ctx context.Context, p Place) (*Index, error) {
 	x := &Index{}
 	var err error
@@ -59,14 +59,14 @@ func (b Base) compare(c Base) int {
 	return cmp.Or(cmp.Compare(b.Epoch, c.Epoch), cmp.Compare(b.Next, c.Next))
 }
 
-// compare orders pieces by epoch and position. Of two that begin at the same position, the
-// longer one is first.
+// compare orders pieces by epoch and position. If two pieces begin at the same
+// position, the longer piece comes first.
 func (p Piece) compare(q Piece) int {
 	return cmp.Or(cmp.Compare(p.Epoch, q.Epoch), cmp.Compare(p.From, q.From), cmp.Compare(q.To, p.To))
 }
 
-// behind returns the pieces that follow a base without a gap, and the first gap, if the
-// epoch has pieces after one.
+// behind returns the pieces that follow a base without a gap. If the epoch has pieces
+// after a gap, it returns the first gap too.
 func (x *Index) behind(b Base) (chain []Piece, gap *Gap) {
 	next := b.Next
 	for _, p := range x.Pieces {
@@ -82,7 +82,7 @@ func (x *Index) behind(b Base) (chain []Piece, gap *Gap) {
 	return chain, nil
 }
 
-// A Gap is a part of the log that is missing between pieces.
+// A Gap is a part of an epoch's log that no piece contains.
 type Gap struct {
 	Epoch    Epoch
 	From, To lsm.Position
@@ -96,7 +96,7 @@ func (g *Gap) Error() string {
 // Unwrap returns ErrDamaged.
 func (g *Gap) Unwrap() error { return ErrDamaged }
 
-// newest returns the newest commit in a base and the pieces after it.
+// newest returns the newest commit in a base and the pieces that follow it.
 func newest(m *Manifest, chain []Piece) table.Revision {
 	r := m.Newest
 	for _, p := range chain {
@@ -105,7 +105,8 @@ func newest(m *Manifest, chain []Piece) table.Revision {
 	return r
 }
 
-// lastPosition returns where the pieces of an epoch end, or 0 if there are none.
+// lastPosition returns the position at which the pieces of an epoch end. It returns 0
+// if the epoch has no pieces.
 func (x *Index) lastPosition(e Epoch) (last lsm.Position) {
 	for _, p := range x.Pieces {
 		if p.Epoch == e {

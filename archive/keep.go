@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// allBases is how long every base is kept. Of older bases one a day is kept.
+// allBases is the age up to which every base is kept. Of older bases, one a day is
+// kept.
 const allBases = 48 * time.Hour
 
-// Thinned counts what was removed.
+// Thinned counts the objects that were removed.
 type Thinned struct {
 	Bases, Pieces, Files int
 	Bytes                int64
 }
 
-// A dated base has its manifest.
+// A dated is a base with its manifest, which has the time of the base.
 type dated struct {
 	Base
 	m *Manifest
 }
 
-// Thin removes what is not needed to restore any moment within Keep, and all but one base a
-// day of those older than allBases.
+// Thin removes objects that no moment within Keep needs. Of the bases older than
+// allBases, it keeps one a day.
 func (a *Archiver) Thin(ctx context.Context) (Thinned, error) {
 	a.turning.Lock()
 	defer a.turning.Unlock()
@@ -34,8 +35,8 @@ func (a *Archiver) Thin(ctx context.Context) (Thinned, error) {
 	return a.remove(ctx, x, all, keepOf(all, a.o.Now(), a.o.Keep))
 }
 
-// read lists the archive and reads its manifests. It returns an error if this store may not
-// write to it.
+// read lists the archive and reads its manifests. If this store may not write to the
+// archive, read returns an error.
 func (a *Archiver) read(ctx context.Context) (*Index, []dated, error) {
 	if err := a.Check(ctx); err != nil {
 		return nil, nil, err
@@ -55,9 +56,9 @@ func (a *Archiver) read(ctx context.Context) (*Index, []dated, error) {
 	return x, all, nil
 }
 
-// keepOf chooses the bases to keep. A moment is restored from the last base before it, or
-// from an earlier one in the same epoch. So in each epoch with a moment to keep, the newest
-// base stays that precedes all these moments, and after it one a day.
+// keepOf returns the names of the bases to keep. A moment can be restored from any
+// earlier base of the same epoch. So keepOf keeps, in each epoch with moments to keep,
+// the newest base that is earlier than all these moments, and one base a day after it.
 func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 	stays := map[string]bool{}
 	var last dated
@@ -65,7 +66,7 @@ func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 		nextBefore := i+1 < len(all) && keep > 0 && !all[i+1].m.Taken.After(now.Add(-keep))
 		switch {
 		case nextBefore:
-			// All moments to keep can be restored from the next base or a later one.
+			// The next base or a later one can restore all moments to keep.
 		case last.m == nil || last.Epoch != b.Epoch || i == len(all)-1,
 			now.Sub(b.m.Taken) < allBases,
 			b.m.Taken.UTC().Truncate(24*time.Hour) != last.m.Taken.UTC().Truncate(24*time.Hour):
@@ -75,8 +76,9 @@ func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 	return stays
 }
 
-// remove removes the bases that do not stay, and the pieces and files that no other base
-// needs. Bases go first, so that an interruption leaves no base that lacks files.
+// remove removes the bases that are not in stays, and then the pieces and files that no
+// other base needs. It removes bases first, so that an interruption leaves no base that
+// lacks files.
 func (a *Archiver) remove(ctx context.Context, x *Index, all []dated, stays map[string]bool) (t Thinned, err error) {
 	from := map[Epoch]dated{}
 	files := map[string]bool{}
@@ -133,8 +135,8 @@ func (a *Archiver) epoch() Epoch {
 	return a.st.Epoch
 }
 
-// Forget begins an epoch and removes all earlier ones, so that the archive no longer has
-// what was erased in the store.
+// Forget begins an epoch and removes all earlier epochs, so that the archive no longer
+// contains what was erased from the store.
 func (a *Archiver) Forget(ctx context.Context) (Thinned, error) {
 	if err := a.Begin(ctx); err != nil {
 		return Thinned{}, err
@@ -152,7 +154,8 @@ func (a *Archiver) Forget(ctx context.Context) (Thinned, error) {
 	return a.remove(ctx, x, all, stays)
 }
 
-// Older returns the bases of earlier epochs, which still have what was erased later.
+// Older returns the bases of earlier epochs, which may contain what was erased from the
+// store since then.
 func (a *Archiver) Older(ctx context.Context) (older []*Manifest, err error) {
 	_, all, err := a.read(ctx)
 	for _, b := range all {

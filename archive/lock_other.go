@@ -2,9 +2,9 @@
 
 package archive
 
-// lockFile takes no lock: on these systems two servers that write to one archive at the
-// same time are not detected.
+// lockFile does not lock on this system. If two servers write to one archive at the
+// same time, neither of them detects it.
 func lockFile(string) (unlock func() error, err error) { return func() error { return nil }, nil }
 
-// inode returns 0: on these systems a folder cannot be distinguished from a copy of it.
+// inode returns 0 on this system: a folder cannot be distinguished from its copies.
 func inode(string) uint64 { return 0 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes a lock that ends with the process at the latest.
+// lockFile locks a file until unlock is called or the process ends.
 func lockFile(path string) (unlock func() error, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -21,7 +21,8 @@ func lockFile(path string) (unlock func() error, err error) {
 	return f.Close, nil
 }
 
-// inode returns a folder's inode number, which a copy of the folder does not share.
+// inode returns a folder's inode number, which differs from that of a copy of the
+// folder.
 func inode(path string) uint64 {
 	var s unix.Stat_t
 	if unix.Stat(path, &s) != nil {

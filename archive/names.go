@@ -22,20 +22,20 @@ const (
 // An Epoch is the number of a part of a store's life whose log has no gap.
 type Epoch uint32
 
-// A Base is a copy of the store at a position of its log. A restore begins with one.
+// A Base is a copy of the store at a position of its log. A restore begins with a base.
 type Base struct {
 	Object
 	Epoch Epoch
-	Next  lsm.Position // where the log after it begins
+	Next  lsm.Position // the position at which the log after the base begins
 	hash  string
 }
 
-// A Piece is a part of the log.
+// A Piece is a part of the log between two positions.
 type Piece struct {
 	Object
 	Epoch    Epoch
 	From, To lsm.Position
-	Newest   table.Revision // newest commit up to its end
+	Newest   table.Revision // newest commit up to the end of the piece
 	hash     string
 }
 
@@ -86,7 +86,7 @@ func strange(name string) error {
 	return fmt.Errorf("%w: %s is not a name that this version of ldapd writes", ErrDamaged, name)
 }
 
-// shortHash returns the half of a hash that names contain.
+// shortHash returns the first half of a hash, which object names contain.
 func shortHash(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:sha256.Size/2]) }
 
 func shortSum(b []byte) string {

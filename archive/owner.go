@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// An Owner identifies the store and the folder that write to an archive.
+// An Owner identifies the store and the folder that may write to an archive.
 type Owner struct {
 	Format int
-	Store  string // id of the store, the same in its copies
+	Store  string // id of the store, which its copies have too
 	Epoch  Epoch
 	Writer string // id of the folder
-	Server string // host and folder, for messages
+	Server string // host and folder of the writer, for messages
 	Since  time.Time
 	tag    string
 }
@@ -34,7 +34,8 @@ func ReadOwner(ctx context.Context, p Place) (*Owner, error) {
 	return o, nil
 }
 
-// write makes o the owner if the owner is still was, which is nil if there was none.
+// write makes o the owner if the present owner is still was. If there is none, was must
+// be nil.
 func (o *Owner) write(ctx context.Context, p Place, was *Owner) error {
 	b, err := json.MarshalIndent(o, "", "  ")
 	if err != nil {
@@ -47,8 +48,10 @@ func (o *Owner) write(ctx context.Context, p Place, was *Owner) error {
 	return p.Swap(ctx, ownerName, tag, append(b, '\n'))
 }
 
-// checkOwner returns the owner of the archive and whether its epoch belongs to this folder
-// (ours). If not, a new one may begin. It returns an error if this folder may not write.
+// checkOwner returns the owner of the archive, and reports whether the epoch of the
+// archive belongs to this folder (ours). If ours is false and err is nil, this folder
+// may begin a new epoch. If this folder may not write to the archive, checkOwner
+// returns an error.
 func checkOwner(ctx context.Context, p Place, st *state) (ours bool, o *Owner, err error) {
 	if o, err = ReadOwner(ctx, p); err != nil || o == nil {
 		return false, o, err

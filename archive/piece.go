@@ -18,10 +18,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// pieceSize is the approximate size of a piece in bytes, before compression.
+// pieceSize is the size in bytes, before compression, at which a piece ends.
 const pieceSize = 8 << 20
 
-// pieceHead is the first line of a piece, in JSON.
+// pieceHead is the first line of a piece, encoded in JSON.
 type pieceHead struct {
 	Format int
 	Store  string
@@ -29,7 +29,7 @@ type pieceHead struct {
 	From   lsm.Position
 }
 
-// A draft is a piece being written. It is compressed, then sealed.
+// A draft is a piece that is being written. Its content is compressed and then sealed.
 type draft struct {
 	head   pieceHead
 	to     lsm.Position
@@ -67,7 +67,7 @@ func (d *draft) add(b lsm.LogBatch) error {
 	return err
 }
 
-// finish ends the piece and returns its name and content.
+// finish completes the piece and returns its name and content.
 func (d *draft) finish() (name string, content []byte, err error) {
 	if err := errors.Join(d.zip.Close(), d.sealed.Close()); err != nil {
 		return "", nil, err
@@ -76,7 +76,7 @@ func (d *draft) finish() (name string, content []byte, err error) {
 	return pieceName(d.head.Epoch, d.head.From, d.to, d.newest, shortSum(b)), b, nil
 }
 
-// getPiece calls f with each batch of a piece.
+// getPiece reads a piece and calls f with each batch in it.
 func getPiece(ctx context.Context, p Place, keys Keys, store string, x Piece, f func(repr []byte) error) error {
 	h := sha256.New()
 	r, err := get(ctx, p, x.Name)
@@ -154,7 +154,7 @@ func newer(what string, f int) error {
 	return fmt.Errorf("%w: %s has format %d, this program knows formats up to %d: use a newer program", table.ErrNewer, what, f, format)
 }
 
-// get opens an object. A missing one is ErrDamaged.
+// get opens an object. If the object is missing, get returns ErrDamaged.
 func get(ctx context.Context, p Place, name string) (io.ReadCloser, error) {
 	r, err := p.Get(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -7,37 +7,41 @@ import (
 	"strings"
 )
 
-// A Place keeps objects under names. Its methods may be called concurrently.
+// A Place stores objects under names. Its methods may be called concurrently.
 type Place interface {
-	// List returns all objects whose names begin with a prefix, by name.
+	// List returns all objects whose names begin with prefix, sorted by name.
 	List(ctx context.Context, prefix string) ([]Object, error)
 	// Get opens an object. If it is missing, Get returns fs.ErrNotExist.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
-	// Put writes the content of r as an object, atomically. It may replace one.
+	// Put writes the content of r as an object, atomically. It replaces an object of
+	// that name.
 	Put(ctx context.Context, name string, r io.Reader) error
-	// Read returns a small object and a tag of its content; both are empty if it is missing.
+	// Read returns a small object and a tag of its content. If the object is missing,
+	// both are empty.
 	Read(ctx context.Context, name string) (data []byte, tag string, err error)
-	// Swap writes a small object if it still has the tag. Otherwise it returns ErrChanged.
-	// If [Place.Conditions] reports false, Swap may miss a change made at the same time.
+	// Swap writes a small object if its content still has the tag, and otherwise returns
+	// ErrChanged. If [Place.Conditions] reports false, Swap may overwrite a change that
+	// another writer makes at the same time.
 	Swap(ctx context.Context, name, tag string, data []byte) error
-	// Conditions tries out whether Swap is atomic, and reports it.
+	// Conditions tests whether Swap is atomic, and reports the result.
 	Conditions(ctx context.Context) (bool, error)
-	// Delete removes an object; a missing one is no error.
+	// Delete removes an object. It returns no error if the object is missing.
 	Delete(ctx context.Context, name string) error
-	// String names the place for messages.
+	// String returns the name of the place, for messages.
 	String() string
 }
 
-// An Object is an element of a listing.
+// An Object is the name and size of an object in a listing.
 type Object struct {
 	Name string
 	Size int64
 }
 
-// ErrChanged: an object has changed since it was read.
+// ErrChanged means that an object has changed since it was read.
 var ErrChanged = errors.New("somebody else has changed it")
 
-// OpenPlace returns the place that a text names: a folder, or s3://ENDPOINT/BUCKET/PREFIX.
+// OpenPlace returns the place that text names: a folder, or
+// s3://ENDPOINT/BUCKET/PREFIX.
 func OpenPlace(text string) (Place, error) {
 	if strings.HasPrefix(text, "s3://") || strings.HasPrefix(text, "s3+http://") {
 		return openS3(text)

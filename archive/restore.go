@@ -21,25 +21,25 @@ import (
 
 // RestoreOptions configure a restore.
 type RestoreOptions struct {
-	To    string         // a folder that is missing or empty
-	Until table.Revision // the newest commit to restore; 0: all
+	To    string         // a folder that does not exist or is empty
+	Until table.Revision // the newest commit to restore; 0: the newest in the archive
 	Keys  Keys
-	// Copy makes a store that does not take the archive over.
+	// Copy makes a store that does not continue the archive of the original store.
 	Copy bool
 }
 
 // Restored describes a restored store.
 type Restored struct {
 	Base     *Manifest
-	Newest   table.Revision // the newest commit
-	Commits  int            // replayed on the base
+	Newest   table.Revision // the newest commit in the restored store
+	Commits  int            // number of commits that were replayed on the base
 	Warnings []string
 }
 
-// errUntil stops a replay before the first commit after Until.
+// errUntil ends a replay before the first commit that is later than Until.
 var errUntil = errors.New("the next commit is later")
 
-// Restore makes a store from an archive.
+// Restore creates a store from an archive.
 func Restore(ctx context.Context, p Place, o RestoreOptions) (*Restored, error) {
 	if o.Until == 0 {
 		o.Until = math.MaxUint64
@@ -75,7 +75,8 @@ func Restore(ctx context.Context, p Place, o RestoreOptions) (*Restored, error) 
 
 func at(r table.Revision) string { return r.Time().UTC().Format(time.RFC3339) }
 
-// emptyFolder makes a folder. It returns an error if the folder exists and is not empty.
+// emptyFolder creates a folder. If the folder exists and is not empty, it returns an
+// error.
 func emptyFolder(path string) error {
 	names, err := os.ReadDir(path)
 	if err == nil && len(names) > 0 {
@@ -87,7 +88,7 @@ func emptyFolder(path string) error {
 	return os.MkdirAll(path, 0o700)
 }
 
-// choose returns the newest base without commits later than a revision.
+// choose returns the newest base that contains no commit later than until.
 func (x *Index) choose(ctx context.Context, p Place, until table.Revision) (Base, *Manifest, error) {
 	oldest := ""
 	for _, b := range slices.Backward(x.Bases) {
@@ -106,7 +107,7 @@ func (x *Index) choose(ctx context.Context, p Place, until table.Revision) (Base
 	return Base{}, nil, fmt.Errorf("%w: it begins at %s", ErrNoState, oldest)
 }
 
-// warnings describes commits in the archive that a restore from a base leaves out.
+// warnings describes the commits of the archive that a restore from base b leaves out.
 func (x *Index) warnings(b Base) (all []string) {
 	for _, p := range x.Pieces {
 		if p.Epoch > b.Epoch && !slices.ContainsFunc(x.Bases, func(c Base) bool { return c.Epoch == p.Epoch }) {

@@ -14,8 +14,8 @@ const (
 	lastPiece    = 10 * time.Second
 )
 
-// Run archives until ctx ends, and then once more, so that the archive has everything when
-// a server stops in an orderly way and the archive can be reached.
+// Run archives until ctx ends. Then it archives once more, so that the archive contains
+// all commits if the server stops in an orderly way and the archive can be reached.
 func (a *Archiver) Run(ctx context.Context) {
 	a.greet(ctx)
 	var bases turns
@@ -37,17 +37,17 @@ func (a *Archiver) Run(ctx context.Context) {
 	}
 }
 
-// greet warns if the place ignores conditions.
+// greet logs a warning if the place ignores conditions.
 func (a *Archiver) greet(ctx context.Context) {
 	switch ok, err := a.o.Place.Conditions(ctx); {
-	case err != nil: // the first piece reports it
+	case err != nil: // the first piece returns the error too
 	case !ok:
 		a.o.Log.Warn("the archive's place ignores conditions of puts: two servers that write to it at the same time would not be detected", "place", a.o.Place.String())
 	}
 }
 
-// heard logs the first of several failures, every 20th, and the end of them. It returns
-// their number.
+// heard logs the first of several consecutive failures, every 20th, and the first
+// success after them. It returns the number of consecutive failures.
 func (a *Archiver) heard(err error, failures int) int {
 	switch {
 	case err != nil && !errors.Is(err, context.Canceled):
@@ -61,7 +61,7 @@ func (a *Archiver) heard(err error, failures int) int {
 	return 0
 }
 
-// last archives what was committed before ctx ended.
+// last archives the commits that were made before ctx ended.
 func (a *Archiver) last(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPiece)
 	defer cancel()
@@ -73,7 +73,7 @@ func (a *Archiver) last(ctx context.Context) {
 	}
 }
 
-// due reports whether it is time for a base. It retries a failed one after a pause.
+// due reports whether it is time for a base. After a failure it waits for longestPause.
 func (a *Archiver) due(ctx context.Context) bool {
 	if now := a.o.Now(); now.Sub(a.tried) < longestPause {
 		return false
@@ -89,7 +89,7 @@ func (a *Archiver) due(ctx context.Context) bool {
 	return true
 }
 
-// lastBase reads when the archive's newest base was taken.
+// lastBase returns the time at which the archive's newest base was taken.
 func (a *Archiver) lastBase(ctx context.Context) time.Time {
 	bases, err := listOf(ctx, a.o.Place, basePrefix, parseBase)
 	if err != nil || len(bases) == 0 {
@@ -103,7 +103,7 @@ func (a *Archiver) lastBase(ctx context.Context) time.Time {
 	return m.Taken
 }
 
-// turn takes a base and removes what need not be kept any more.
+// turn takes a base, and then removes objects that need not be kept any more.
 func (a *Archiver) turn(ctx context.Context) error {
 	if err := a.Base(ctx); err != nil {
 		return err
@@ -112,8 +112,8 @@ func (a *Archiver) turn(ctx context.Context) error {
 	return err
 }
 
-// limit removes the oldest kept logs if they take more than keepMost, and all of them while
-// the store's disk is full.
+// limit removes the oldest parts of the kept log if it is larger than keepMost. While
+// the store's disk is full, limit removes all of the kept log.
 func (a *Archiver) limit() {
 	most := int64(keepMost)
 	if errors.Is(a.o.Store.Refuses(), table.ErrUnavailable) {
@@ -128,10 +128,10 @@ func (a *Archiver) limit() {
 	}
 }
 
-// turns runs one function at a time, concurrently with its caller.
+// turns runs a function in a goroutine, but only one function at a time.
 type turns struct{ running chan struct{} }
 
-// start runs f unless one is running.
+// start runs f in a goroutine, unless a function is running.
 func (t *turns) start(f func()) {
 	select {
 	case <-t.running:

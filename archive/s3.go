@@ -21,19 +21,20 @@ import (
 type bucket struct {
 	client *minio.Client
 	name   string
-	prefix string // with a slash at its end, or empty
+	prefix string // with a slash at its end, or ""
 	text   string
 }
 
-// partSize is the size of the parts of multipart uploads. It limits an object to 10,000
-// parts, 160 GB.
+// partSize is the size of the parts of a multipart upload. A multipart upload has at
+// most 10,000 parts, so an object has at most 160 GB.
 const partSize = 16 << 20
 
 // smallObject is the size below which an object is sent in one request.
 const smallObject = 1 << 20
 
-// openS3 reads s3://ENDPOINT/BUCKET/PREFIX; s3+http:// is the same without TLS. Keys come
-// from the environment, ~/.aws/credentials or the machine's role.
+// openS3 opens the bucket that s3://ENDPOINT/BUCKET/PREFIX names. With s3+http:// it
+// does not use TLS. The access keys come from the environment, ~/.aws/credentials or
+// the machine's role.
 func openS3(text string) (Place, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -81,7 +82,7 @@ func (b *bucket) List(ctx context.Context, prefix string) ([]Object, error) {
 func (b *bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	o, err := b.client.GetObject(ctx, b.name, b.prefix+name, minio.GetObjectOptions{})
 	if err == nil {
-		_, err = o.Stat() // the first call sends the request
+		_, err = o.Stat() // GetObject does not send the request; Stat does
 	}
 	if err != nil {
 		return nil, b.wrap("get", name, err)
@@ -95,13 +96,13 @@ func (b *bucket) Put(ctx context.Context, name string, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	// Manifests and names already have hashes of the content.
+	// Names and manifests contain hashes of the content, so no other hash is needed.
 	_, err = b.client.PutObject(ctx, b.name, b.prefix+name, r, size, minio.PutObjectOptions{PartSize: partSize, DisableContentSha256: true})
 	return b.wrap("put", name, err)
 }
 
-// sized returns a reader of r's content, and its size, or -1 if it is not below
-// smallObject.
+// sized returns a reader of the content of r, and the size of that content. If the size
+// is not below smallObject, sized returns -1.
 func sized(r io.Reader) (io.Reader, int64, error) {
 	start, err := io.ReadAll(io.LimitReader(r, smallObject))
 	switch {
@@ -130,8 +131,8 @@ func (b *bucket) Read(ctx context.Context, name string) ([]byte, string, error) 
 
 // Swap implements Place.
 func (b *bucket) Swap(ctx context.Context, name, tag string, data []byte) error {
-	// Some stores accept the condition and ignore it. Even there, this finds changes made
-	// before the swap.
+	// Some stores accept a condition and ignore it. This comparison finds changes that
+	// were made before the swap even in such a store.
 	if _, now, err := b.Read(ctx, name); err != nil || now != tag {
 		return errors.Join(err, changed(now != tag))
 	}
@@ -159,7 +160,8 @@ func (b *bucket) putIf(ctx context.Context, name, tag string, data []byte) error
 	return b.wrap("put", name, err)
 }
 
-// Conditions implements Place. It tries both conditions.
+// Conditions implements Place. It tests the condition that an object does not exist and
+// the condition that an object has a tag.
 func (b *bucket) Conditions(ctx context.Context) (bool, error) {
 	name := "probe-" + rand.Text()
 	if err := b.putIf(ctx, name, "", []byte("1")); err != nil {
@@ -181,7 +183,7 @@ func (b *bucket) Delete(ctx context.Context, name string) error {
 	return b.wrap("delete", name, b.client.RemoveObject(ctx, b.name, b.prefix+name, minio.RemoveObjectOptions{}))
 }
 
-// wrap adds the operation and the object to an error.
+// wrap adds the operation and the name of the object to an error.
 func (b *bucket) wrap(doing, name string, err error) error {
 	if err == nil {
 		return nil

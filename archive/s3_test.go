@@ -18,11 +18,11 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
-// A store3 is a bucket on a server in this process.
+// A store3 is a bucket of an S3 server in this process.
 type store3 struct {
 	Place
-	ignores atomic.Bool // conditions
-	fails   atomic.Bool // a tenth of the requests get 403, before or after they are done
+	ignores atomic.Bool // the server ignores conditions
+	fails   atomic.Bool // a tenth of the requests return 403, half after their work
 	posts   atomic.Int64
 }
 
@@ -59,7 +59,7 @@ func newS3(t *testing.T) *store3 {
 	return s
 }
 
-// TestPlaces checks that a folder and a bucket behave alike.
+// TestPlaces checks that a folder and a bucket behave in the same way.
 func TestPlaces(t *testing.T) {
 	t.Run("folder", func(t *testing.T) { testPlace(t, folder(filepath.Join(t.TempDir(), "x"))) })
 	t.Run("s3", func(t *testing.T) { testPlace(t, newS3(t).Place) })
@@ -118,8 +118,8 @@ func testPlace(t *testing.T, p Place) {
 	}
 }
 
-// TestBucketIgnoresConditions checks that such a bucket is detected, and that Swap still
-// finds an owner written earlier.
+// TestBucketIgnoresConditions checks that a bucket that ignores conditions is detected,
+// and that Swap still finds an owner that was written earlier.
 func TestBucketIgnoresConditions(t *testing.T) {
 	s := newS3(t)
 	s.ignores.Store(true)
@@ -135,8 +135,8 @@ func TestBucketIgnoresConditions(t *testing.T) {
 	}
 }
 
-// TestArchiveInABucket checks that everything archived is restored while a tenth of the
-// requests fail.
+// TestArchiveInABucket checks that everything that was archived can be restored,
+// although a tenth of the requests fail.
 func TestArchiveInABucket(t *testing.T) {
 	f := newFixture(t)
 	s := newS3(t)

@@ -10,11 +10,11 @@ import (
 	"filippo.io/age"
 )
 
-// A Seal encrypts objects for recipients (age, X25519), so that the writer of an archive
-// cannot read it. The zero Seal does not encrypt.
+// A Seal encrypts objects for its recipients (age, X25519), so that the writer of an
+// archive cannot read what it has written. The zero Seal does not encrypt.
 type Seal struct{ to []age.Recipient }
 
-// ParseSeal parses recipients, each beginning with age1.
+// ParseSeal parses recipients, each of which begins with "age1".
 func ParseSeal(recipients []string) (Seal, error) {
 	var s Seal
 	for _, text := range recipients {
@@ -27,10 +27,10 @@ func ParseSeal(recipients []string) (Seal, error) {
 	return s, nil
 }
 
-// Seals reports whether there are recipients.
+// Seals reports whether the Seal has recipients, and so encrypts.
 func (s Seal) Seals() bool { return len(s.to) > 0 }
 
-// writer returns a writer that seals what is written to it. Its Close does not close w.
+// writer returns a writer that encrypts to w. Closing the writer does not close w.
 func (s Seal) writer(w io.Writer) (io.WriteCloser, error) {
 	if !s.Seals() {
 		return unsealed{w}, nil
@@ -38,7 +38,7 @@ func (s Seal) writer(w io.Writer) (io.WriteCloser, error) {
 	return age.Encrypt(w, s.to...)
 }
 
-// reader returns the content of r, sealed.
+// reader returns a reader of the encrypted content of r.
 func (s Seal) reader(r io.Reader) (io.Reader, error) {
 	if !s.Seals() {
 		return r, nil
@@ -54,7 +54,7 @@ func (unsealed) Close() error { return nil }
 // Keys are identities that decrypt sealed objects.
 type Keys []age.Identity
 
-// ReadKeys reads a file of identities, one AGE-SECRET-KEY-1... a line.
+// ReadKeys reads a file of identities. Each line is an identity AGE-SECRET-KEY-1...
 func ReadKeys(name string, r io.Reader) (Keys, error) {
 	keys, err := age.ParseIdentities(r)
 	if err != nil {
@@ -63,10 +63,10 @@ func ReadKeys(name string, r io.Reader) (Keys, error) {
 	return keys, nil
 }
 
-// sealMark begins every sealed object.
+// sealMark is the beginning of every sealed object.
 const sealMark = "age-encryption.org/v1\n"
 
-// open reads an object that may be sealed.
+// open returns a reader of the content of an object, which may be sealed.
 func (k Keys) open(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	if start, _ := b.Peek(len(sealMark)); string(start) != sealMark {
@@ -86,7 +86,7 @@ func (k Keys) open(r io.Reader) (io.Reader, error) {
 	return damaged{in}, nil
 }
 
-// damaged returns ErrDamaged for content that cannot be decrypted.
+// damaged returns ErrDamaged if the content cannot be decrypted.
 type damaged struct{ io.Reader }
 
 // Read implements io.Reader.
@@ -98,7 +98,7 @@ func (d damaged) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// String returns the recipients.
+// String returns the recipients, separated by spaces.
 func (s Seal) String() string {
 	var all []string
 	for _, r := range s.to {

@@ -13,24 +13,25 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// stateFile is the file in the store's folder that has the state.
+// stateFile is the name of the file in the store's folder that contains the state.
 const stateFile = "ldapd.archive"
 
-// A state records where a store is archived, and how far.
+// A state records where a store is archived, and up to which position.
 type state struct {
-	Store    string // id
+	Store    string // id of the store
 	Writer   string // id of this folder
-	Folder   uint64 // its inode number, which differs in a copy
+	Folder   uint64 // inode number of this folder, which differs in a copy
 	Place    string
-	Epoch    Epoch        // zero: none yet
+	Epoch    Epoch        // zero: there is no epoch yet
 	Based    bool         // the epoch has a base
-	Next     lsm.Position // end of what is archived
-	Sending  lsm.Position // or this, if the result of the last Put is unknown
+	Next     lsm.Position // position up to which the log is archived
+	Sending  lsm.Position // end of the piece being sent, if its result is unknown
 	Newest   table.Revision
-	TakeOver bool // may take over from another folder
+	TakeOver bool // this folder may take the archive over from another one
 }
 
-// readState reads the state from the folder of a store, or returns a new one.
+// readState reads the state from the folder of a store. If there is none, it returns a
+// new state.
 func readState(folder, place string) (*state, error) {
 	st := &state{}
 	b, err := os.ReadFile(filepath.Join(folder, stateFile))

@@ -11,15 +11,15 @@ import (
 
 func newReader(b []byte) io.Reader { return bytes.NewReader(b) }
 
-// A Status describes the progress of an archive.
+// A Status describes how far a store has been archived.
 type Status struct {
-	CaughtUp  time.Time // all that was committed by then is archived; zero: nothing yet
-	Based     time.Time // when the newest base of this process was taken
+	CaughtUp  time.Time // everything committed before is archived; zero: nothing yet
+	Based     time.Time // when this process took its last base
 	Drilled   time.Time // when a drill last succeeded
-	BaseBytes int64     // sent by this process
+	BaseBytes int64     // octets of bases that this process has sent
 	LogBytes  int64
 	Failures  int64
-	Failure   error // the last one, if nothing has succeeded since
+	Failure   error // the last failure, if nothing has succeeded since
 }
 
 type status struct {
@@ -49,7 +49,7 @@ func (s *status) sent(kind string, n int64) {
 	}
 }
 
-// Status returns the progress of the archive.
+// Status returns how far the store has been archived.
 func (a *Archiver) Status() Status {
 	a.status.mu.Lock()
 	defer a.status.mu.Unlock()
@@ -63,7 +63,8 @@ func (a *Archiver) Drilled() {
 	a.status.Status.Drilled = a.o.Now()
 }
 
-// noted records a result, except a cancellation, and returns it.
+// noted records the result of an operation, unless it was cancelled, and returns the
+// result.
 func (a *Archiver) noted(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err

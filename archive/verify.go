@@ -13,16 +13,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A State describes the moments that can be restored from one base.
+// A State describes the moments that can be restored from one base and its pieces.
 type State struct {
 	Base   *Manifest
 	Newest table.Revision // the last commit that can be restored
 	Pieces int
-	Bytes  int64 // of the base and its pieces
-	Gap    *Gap  // after Newest; nil: none
+	Bytes  int64 // total size of the base and its pieces
+	Gap    *Gap  // the gap after Newest; nil: there is none
 }
 
-// List returns what an archive can restore, the oldest first.
+// List returns the states that an archive can restore, the oldest first.
 func List(ctx context.Context, p Place) (owner *Owner, states []State, err error) {
 	x, err := ReadIndex(ctx, p)
 	if err != nil {
@@ -44,17 +44,17 @@ func List(ctx context.Context, p Place) (owner *Owner, states []State, err error
 	return x.Owner, states, nil
 }
 
-// Verified counts what Verify read.
+// Verified counts what Verify has read.
 type Verified struct {
 	Objects int
 	Bytes   int64
 	Bases   int
-	Since   time.Time // the oldest moment
+	Since   time.Time // the oldest moment that can be restored
 	Newest  table.Revision
 }
 
-// Verify reads all objects of an archive and compares their hashes. It needs no key. It
-// calls found with each fault.
+// Verify reads all objects of an archive and compares their hashes. It needs no key.
+// Verify calls found with each fault.
 func Verify(ctx context.Context, p Place, found func(error)) (*Verified, error) {
 	x, err := ReadIndex(ctx, p)
 	if err != nil {
@@ -112,8 +112,8 @@ func (v *verifier) base(ctx context.Context, x *Index, b Base) error {
 	return nil
 }
 
-// object reads an object and checks it with good. It passes a fault to found, and returns
-// an error only if the object cannot be read.
+// object reads an object and calls good to check its content. It calls found if there
+// is a fault, and returns an error only if the place cannot be read.
 func (v *verifier) object(ctx context.Context, name string, h hash.Hash, good func() bool) error {
 	r, err := get(ctx, v.p, name)
 	if errors.Is(err, ErrDamaged) {

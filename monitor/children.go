@@ -8,19 +8,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A family is a counter with labels that looks up each child once. Reading its map takes
-// no lock and allocates nothing.
+// A family is a counter with labels. It keeps its children in a map, which is read
+// without a lock and without allocating.
 type family[K comparable] struct {
 	vec    *prometheus.CounterVec
 	labels func(K) []string
-	most   int // children; later ones are counted as other
+	most   int // largest number of children; later keys are counted as other
 	other  K
 
 	mu       sync.Mutex // serialises changes of children
 	children atomic.Pointer[map[K]prometheus.Counter]
 }
 
-// newFamily returns a family of at most so many children, and one for all others.
+// newFamily returns a family of at most most children, and one more child for all other
+// keys.
 func newFamily[K comparable](r prometheus.Registerer, name, help string, most int, other K, labels func(K) []string, names ...string) *family[K] {
 	f := &family[K]{
 		vec:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, names),
@@ -31,7 +32,7 @@ func newFamily[K comparable](r prometheus.Registerer, name, help string, most in
 	return f
 }
 
-// of returns a key's counter.
+// of returns the counter of a key.
 func (f *family[K]) of(key K) prometheus.Counter {
 	if c := (*f.children.Load())[key]; c != nil {
 		return c

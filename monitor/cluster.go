@@ -1,6 +1,6 @@
 // Package monitor describes the state of a directory and its servers. [Read] reads what
-// the servers of a store publish about themselves from one row, so that all of it is of
-// the same moment.
+// the servers of a store publish about themselves. They publish it in one row, so all
+// of it is of the same moment.
 package monitor
 
 import (
@@ -16,37 +16,38 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A Cluster is the servers of one store. Revisions are in the text form of package
-// revision, "" if there is none.
+// A Cluster describes the servers of one store. A revision is in the text form of
+// package revision, or "" if there is none.
 type Cluster struct {
-	Newest  string    `json:"newest"` // newest revision shown
-	Low     string    `json:"low"`    // low-water mark: nothing changes any more up to it
+	Newest  string    `json:"newest"` // the newest revision that any server shows
+	Low     string    `json:"low"`    // low-water mark: nothing changes up to it
 	Settled time.Time `json:"-"`      // time of Low
-	Floor   time.Time `json:"floor"`  // the oldest state that can be read; zero: any
+	Floor   time.Time `json:"floor"`  // time of the oldest readable state; zero: any
 	Config  string    `json:"config"` // the newest configuration in force on any server
 	Slots   []Slot    `json:"slots"`
 }
 
-// A Slot is what the slot's holder publishes, or the slot's state if it has none.
+// A Slot describes what the slot's holder publishes, or the state of a slot without a
+// holder.
 type Slot struct {
 	Number      int           `json:"slot"`
 	State       string        `json:"state"`
-	Incarnation uint64        `json:"incarnation"` // number of holders so far
+	Incarnation uint64        `json:"incarnation"` // number of holders until now
 	Owner       string        `json:"owner"`
 	Head        string        `json:"head"`
-	Age         time.Duration `json:"-"` // of the head, by this machine's clock
+	Age         time.Duration `json:"-"` // age of the head, by this machine's clock
 	AgeSeconds  float64       `json:"ageSeconds"`
 	Leases      uint64        `json:"leases"`    // number of renewals
 	Undecided   int           `json:"undecided"` // pending commits below the head
 	Void        int           `json:"void"`      // aborted commits whose cells may remain
 	Late        int           `json:"late"`      // commits of a closed incarnation after its head
 	Oldest      string        `json:"oldest"`    // low-water mark of the oldest snapshot in use
-	Config      string        `json:"config"`    // in force
+	Config      string        `json:"config"`    // the configuration in force
 	Note        string        `json:"note"`      // what needs attention
 }
 
-// Read reads the heads of a store. It reports a holder whose head is older than two
-// leases as silent.
+// Read reads the heads of a store and describes its servers. Read notes a holder as
+// silent if its head is older than two leases.
 func Read(ctx context.Context, db *txn.DB, now time.Time) (*Cluster, error) {
 	h, err := journal.New(db.Store()).Heads(ctx)
 	if err != nil {
@@ -58,8 +59,8 @@ func Read(ctx context.Context, db *txn.DB, now time.Time) (*Cluster, error) {
 	return describe(h, now, db.Lease()), nil
 }
 
-// ownHead sets the head of the only server of an embedded store to what it shows. Such a
-// server does not write its head at every commit.
+// ownHead sets the head of an embedded store's only server to the newest revision that
+// it shows, because that server does not write its head at every commit.
 func ownHead(db *txn.DB, h *journal.Heads) {
 	s := db.Snapshot()
 	defer s.Close()
@@ -105,7 +106,7 @@ func describe(h *journal.Heads, now time.Time, lease time.Duration) *Cluster {
 	return c
 }
 
-// note returns what an operator should know about a slot.
+// note returns a text about what an operator should know about a slot.
 func note(x *revision.Cell, age time.Duration, config table.Revision, lease time.Duration) string {
 	switch {
 	case x.State == revision.Recovering:
@@ -127,7 +128,7 @@ func text(r table.Revision) string {
 	return r.String()
 }
 
-// Print writes the cluster as a table.
+// Print writes the cluster to w as a table.
 func (c *Cluster) Print(w io.Writer) error {
 	floor := "the past is all kept"
 	if !c.Floor.IsZero() {

@@ -28,7 +28,7 @@ func TestPrint(t *testing.T) {
 	embedded := head(4, 1_000, revision.Open)
 	embedded.Limit, embedded.Owner = 0, "host/embedded" // a single process has no leases
 	recovering := head(5, 1_000, revision.Recovering)
-	recovering.Config = at(1, 9_000) // no longer in force on any server
+	recovering.Config = at(1, 9_000) // this configuration is not in force on any server
 	closed := head(6, 1_000, revision.Closed)
 	closed.Late, closed.Void, closed.Undecided = []table.Revision{at(6, 1_100)}, []table.Revision{at(6, 700), at(6, 800)}, []table.Revision{at(6, 900)}
 	h := &journal.Heads{Horizon: at(0, 200), Vector: revision.NewVector(map[revision.Slot]revision.Cell{
@@ -54,7 +54,8 @@ SLOT  STATE       INCARNATION  OWNER            HEAD       AGE    LEASES  UNDECI
 	}
 }
 
-// What servers of a store publish can be read while they run and after they are gone.
+// TestRead checks that what servers publish can be read while they run and after they
+// have ended.
 func TestRead(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()
@@ -99,7 +100,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// An embedded store is as new as its last commit.
+// TestReadEmbedded checks that the head of an embedded store is its last commit.
 func TestReadEmbedded(t *testing.T) {
 	ctx := context.Background()
 	db, err := txn.Open(ctx, tabletest.NewBatchMem(), txn.Options{Owner: "me"})

@@ -20,7 +20,7 @@ type Metrics struct {
 	hashes  *hashes
 }
 
-// New returns the metrics of a process. Version is the program's version.
+// New returns the metrics of a process. version is the version of the program.
 func New(version string) *Metrics {
 	r := prometheus.NewRegistry()
 	m := &Metrics{Registry: r, Operations: newOperations(r), Traffic: NewTraffic(r), Started: time.Now(), commits: newCommits(r), hashes: newHashes(r)}
@@ -30,13 +30,14 @@ func New(version string) *Metrics {
 	return m
 }
 
-// Observe counts an operation. It is an Observer.
+// Observe counts an operation. Observe is an Observer.
 func (m *Metrics) Observe(o *Observation) { m.Operations.Observe(o) }
 
 // SetLoad sets the function that returns the current load.
 func (m *Metrics) SetLoad(f func() *Load) { m.load.Store(&f) }
 
-// Load returns the current load of the server, or nil if it does not run yet.
+// Load returns the current load of the server. It returns nil if the server does not
+// run yet.
 func (m *Metrics) Load() *Load {
 	if f := m.load.Load(); f != nil {
 		return (*f)()

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// An Observation is what is known of an operation when it has been answered. An observer
-// may use it until it returns.
+// An Observation describes an operation that has been answered. An observer must not
+// use it after the observer has returned.
 type Observation struct {
 	Conn     uint64 // number of the connection
 	Who      string // DN of the bound identity; "" is anonymous
@@ -21,34 +21,37 @@ type Observation struct {
 
 	Begun time.Time
 	Took  time.Duration
-	Slow  bool // it took at least the limit for slow operations
-	Lasts bool // it waits for events, so its time has no meaning
-	// Answered means that the connection answered it itself, and that the fields below
-	// are unused.
+	Slow  bool // the operation lasted at least the limit for slow operations
+	Lasts bool // the operation waits for events, so its time has no meaning
+	// Answered means that the connection itself answered the operation, and that the
+	// fields below are not set.
 	Answered bool
 
-	// Denied names the access rules that refused the operation, or says that none allows
-	// it. Rules is the revision of the rules.
+	// Denied names the access rules that refused the operation, or says that no rule
+	// allows it. Rules is the revision of the access rules.
 	Denied string
 	Rules  table.Revision
 
 	Entries    int
 	References int
 	Cost       partition.Cost
-	Plan       string // of a slow search
-	Attempts   int    // of an update
+	Plan       string // only of a slow search
+	Attempts   int    // only of an update
 	Committed  table.Revision
 
-	// Of the start, the updates and the end of an LDAP transaction (RFC 5805):
-	Transaction string   // its identifier
-	Operations  int      // at its end, how many it had
-	Changed     []string // at its end, what they were
+	// These fields are set at the start, the updates and the end of an LDAP transaction
+	// (RFC 5805).
+	Transaction string   // the transaction's identifier
+	Operations  int      // at the end: how many operations the transaction had
+	Changed     []string // at the end: the first operations and their DNs
 }
 
-// An Observer receives the observation of every operation. It is called concurrently.
+// An Observer receives the observation of every operation. It must allow concurrent
+// calls.
 type Observer func(*Observation)
 
-// Reset clears the observation for another operation, and keeps its memory.
+// Reset clears the observation for the next operation, and keeps the memory that it has
+// allocated.
 func (o *Observation) Reset() {
 	indexes := o.Cost.Indexes
 	clear(indexes)

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/plan"
 )
 
-// Operations counts operations when they end. It is an observer.
+// Operations counts operations when they end. Its method Observe is an Observer.
 type Operations struct {
 	durations [operations]prometheus.Histogram
 	slow      [operations]prometheus.Counter
@@ -22,22 +22,22 @@ type Operations struct {
 	scopes                                       [4]prometheus.Counter
 }
 
-// An outcome is a kind of operation and its result.
+// An outcome is a kind of operation with a result code.
 type outcome struct {
 	operation Operation
 	code      op.Code
 }
 
-// bound is the mechanism and the result of a bind.
+// bound is the mechanism and the result code of a bind.
 type bound struct {
 	mechanism string
 	code      op.Code
 }
 
-// buckets are the buckets of durations, in seconds.
+// buckets are the upper bounds of the buckets of durations, in seconds.
 var buckets = []float64{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, .1, .25, 1, 5, 10, 30}
 
-// Maximum numbers of children of metrics whose labels come from clients or from the
+// The largest numbers of children of metrics whose labels come from clients or from the
 // directory.
 const (
 	mostOutcomes = 400
@@ -74,7 +74,7 @@ func newOperations(r prometheus.Registerer) *Operations {
 	for k := range m.durations {
 		name := Operation(k).String()
 		if k == int(Unbind) || k == int(Abandon) {
-			continue // they have no answer
+			continue // these operations have no answer
 		}
 		m.durations[k] = durations.WithLabelValues(name).(prometheus.Histogram)
 		m.slow[k] = slow.WithLabelValues(name)
@@ -129,8 +129,9 @@ func add(c prometheus.Counter, n int) {
 	}
 }
 
-// mechanism returns the name of a bind's mechanism. Names that clients invent are not
-// counted.
+// mechanism returns the label for the mechanism of a bind. If the server does not
+// support the mechanism, the label is "other", because clients could invent any number
+// of names.
 func mechanism(b *op.Bind, c op.Code) string {
 	switch {
 	case b.SASL && c == op.AuthMethodNotSupported:
@@ -143,7 +144,8 @@ func mechanism(b *op.Bind, c op.Code) string {
 	return "simple"
 }
 
-// completed returns the numbers of ended operations by kind and by result.
+// completed returns the numbers of operations that have ended, by kind and by result
+// code.
 func (m *Operations) completed() (byKind [operations]int64, byCode map[op.Code]int64) {
 	byCode = map[op.Code]int64{}
 	for k, c := range *m.results.children.Load() {
@@ -163,7 +165,7 @@ func value(c prometheus.Metric) int64 {
 	return int64(d.GetCounter().GetValue())
 }
 
-// sum returns the sum of the counters of a vector.
+// sum returns the sum of all counters of a vector.
 func sum(v *prometheus.CounterVec) (n int64) {
 	ch := make(chan prometheus.Metric)
 	go func() {

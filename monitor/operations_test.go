@@ -17,7 +17,7 @@ func aSearch() *Observation {
 	}
 }
 
-// Counting an operation does not allocate.
+// TestObserveAllocatesNothing checks that counting an operation does not allocate.
 func TestObserveAllocatesNothing(t *testing.T) {
 	m, o := New("test"), aSearch()
 	m.Observe(o)
@@ -26,7 +26,8 @@ func TestObserveAllocatesNothing(t *testing.T) {
 	}
 }
 
-// The number of series is bounded, whatever clients and directories invent.
+// TestSeriesAreBounded checks that the number of series is bounded, whatever names
+// clients and directories invent.
 func TestSeriesAreBounded(t *testing.T) {
 	m, o := New("test"), aSearch()
 	for i := range 5000 {

@@ -6,18 +6,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A Report is the figures that exporters for other servers read from cn=monitor.
+// A Report has the figures that cn=monitor shows to exporters made for other servers.
 type Report struct {
 	Started                 time.Time
 	Load                    Load
-	Connections             int64 // since the start
+	Connections             int64 // number of connections since the start
 	Received, Sent          int64 // octets
 	Entries, References     int64 // returned by searches
-	Base, OneLevel, Subtree int64 // searches
+	Base, OneLevel, Subtree int64 // searches of this scope
 	Blocked                 int64 // operations that had to wait
 	Completed, Initiated    [operations]int64
 	Results                 map[op.Code]int64
-	Binds                   map[string]int64 // successful ones, by mechanism
+	Binds                   map[string]int64 // successful binds, by mechanism
 }
 
 // Kinds returns all kinds of operations.
@@ -53,7 +53,7 @@ func (m *Metrics) Report() *Report {
 	return r
 }
 
-// Operations returns the numbers of operations of all kinds.
+// Operations returns the numbers of operations of all kinds together.
 func (r *Report) Operations() (initiated, completed int64) {
 	for k := range r.Completed {
 		initiated += r.Initiated[k]
@@ -74,7 +74,8 @@ func (r *Report) Errors() (n int64) {
 	return n
 }
 
-// Messages returns the number of messages sent: entries, references and answers.
+// Messages returns the number of messages that were sent: entries, references and
+// results.
 func (r *Report) Messages() int64 {
 	_, completed := r.Operations()
 	return r.Entries + r.References + completed - r.Completed[Unbind] - r.Completed[Abandon]

@@ -9,18 +9,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A Server is what one server of a store announces when it starts.
+// A Server is what a server of a store publishes about itself when it starts.
 type Server struct {
 	Version string    `json:"version"`
-	Status  string    `json:"status"` // URL of its status server; "" without one
+	Status  string    `json:"status"` // URL of the server's status listener; "": none
 	Since   time.Time `json:"since"`
 }
 
-// forgotten is how long a server without a slot stays listed.
+// forgotten is the time after its start for which a server that has no slot is
+// remembered.
 const forgotten = 24 * time.Hour
 
-// Announce publishes this server's information, and removes that of servers that have
-// been gone for a day.
+// Announce publishes the information about this server. It removes the information
+// about a server that holds no slot and started more than a day before this server.
 func Announce(ctx context.Context, db *txn.DB, s Server) error {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -41,7 +42,7 @@ func Announce(ctx context.Context, db *txn.DB, s Server) error {
 	return log.SetServer(ctx, db.Owner(), text)
 }
 
-// Withdraw removes this server's information.
+// Withdraw removes the information about this server.
 func Withdraw(ctx context.Context, db *txn.DB) error {
 	return journal.New(db.Store()).SetServer(ctx, db.Owner(), nil)
 }
@@ -57,7 +58,7 @@ func Servers(ctx context.Context, db *txn.DB) (map[string]Server, error) {
 	return all, err
 }
 
-// servers returns the information of all servers, and which of them hold a slot.
+// servers returns the information about all servers, and the owners that hold a slot.
 func servers(ctx context.Context, log *journal.Log) (all map[string]Server, alive map[string]bool, err error) {
 	texts, err := log.Servers(ctx)
 	if err != nil {
@@ -74,7 +75,7 @@ func servers(ctx context.Context, log *journal.Log) (all map[string]Server, aliv
 	all = map[string]Server{}
 	for owner, text := range texts {
 		var s Server
-		_ = json.Unmarshal(text, &s) // a newer version's fields that are unknown stay empty
+		_ = json.Unmarshal(text, &s) // fields that only a newer version has are ignored
 		all[owner] = s
 	}
 	return all, alive, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Servers are listed while they hold a slot, and forgotten after they have been gone for
-// long.
+// TestServers checks that a server is listed while it holds a slot, and that its
+// information is removed if it holds no slot and started long ago.
 func TestServers(t *testing.T) {
 	embedded, err := lsm.Open(lsm.Options{Path: t.TempDir()})
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Traffic counts connections and their octets.
+// Traffic counts connections and the octets that they transfer.
 type Traffic struct {
 	connections, received, sent *prometheus.CounterVec // by listener
 	refused                     *prometheus.CounterVec // by reason
@@ -14,7 +14,8 @@ type Traffic struct {
 	queued                      prometheus.Counter
 }
 
-// NewTraffic returns a Traffic. Its metrics are registered unless r is nil.
+// NewTraffic returns a Traffic. If r is not nil, NewTraffic registers the metrics with
+// r.
 func NewTraffic(r prometheus.Registerer) *Traffic {
 	t := &Traffic{
 		connections: vec("ldapd_connections_total", "Connections taken.", "listener"),
@@ -37,7 +38,7 @@ func vec(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// A Listener counts the connections of one listener.
+// A Listener has the counters of the connections of one listener.
 type Listener struct {
 	URL                         string
 	Connections, Received, Sent prometheus.Counter
@@ -54,7 +55,7 @@ func (t *Traffic) Refused(r Refusal) { t.refused.WithLabelValues(string(r)).Inc(
 // Failed counts a connection that ended badly.
 func (t *Traffic) Failed(f Failure) { t.failures.WithLabelValues(string(f)).Inc() }
 
-// Handshake counts a TLS handshake. The version of a failed one is unknown.
+// Handshake counts a TLS handshake. If the handshake failed, its version is unknown.
 func (t *Traffic) Handshake(version, result string) {
 	t.handshakes.WithLabelValues(version, result).Inc()
 }
@@ -68,27 +69,27 @@ func (t *Traffic) Unanswered(k Operation) {
 	}
 }
 
-// Queued counts an operation that has to wait.
+// Queued counts an operation that had to wait before it began.
 func (t *Traffic) Queued() { t.queued.Inc() }
 
 // A Refusal is the reason why a connection was refused.
 type Refusal string
 
-// Reasons for refusals.
+// The reasons for refusals.
 const (
-	RefusedLimit    Refusal = "limit"   // there are as many connections as allowed
-	RefusedAddress  Refusal = "address" // the same, for one address
+	RefusedLimit    Refusal = "limit"   // as many connections as allowed exist
+	RefusedAddress  Refusal = "address" // as many from the address as allowed exist
 	RefusedShutdown Refusal = "shutdown"
 )
 
 // A Failure is the reason why a connection ended badly.
 type Failure string
 
-// Reasons for failures.
+// The reasons for failures.
 const (
-	FailedProtocol Failure = "protocol" // the client did not speak LDAP
+	FailedProtocol Failure = "protocol" // the client sent something that is not LDAP
 	FailedTLS      Failure = "tls"
-	FailedSlow     Failure = "slow" // the client did not take its answers in time
+	FailedSlow     Failure = "slow" // the client did not read its answers in time
 	FailedIdle     Failure = "idle"
 	FailedRead     Failure = "read"
 	FailedPanic    Failure = "panic"
@@ -97,9 +98,9 @@ const (
 // A Load is the current load of a server.
 type Load struct {
 	Listeners        []ListenerLoad
-	Running, Waiting [operations]int // operations
+	Running, Waiting [operations]int // numbers of operations, by kind
 	MaxConnections   int
-	Writing          int // connections whose clients have to take answers
+	Writing          int // connections whose clients have not read all answers
 	Busy             int // connections with operations
 	Blocked          int // connections with waiting operations
 }
@@ -107,7 +108,7 @@ type Load struct {
 // A ListenerLoad is the current load of one listener.
 type ListenerLoad struct {
 	URL        string
-	Clear, TLS int // connections
+	Clear, TLS int // numbers of connections without and with TLS
 	Persistent int // persistent searches
 }
 
@@ -119,7 +120,7 @@ func (l *Load) Connections() (n int) {
 	return n
 }
 
-// All returns the numbers of running and waiting operations.
+// All returns the numbers of running and waiting operations of all kinds together.
 func (l *Load) All() (running, waiting int) {
 	for k := range l.Running {
 		running += l.Running[k]
@@ -128,7 +129,7 @@ func (l *Load) All() (running, waiting int) {
 	return running, waiting
 }
 
-// loadMetrics reads a Load when it is scraped.
+// loadMetrics reads a Load when the metrics are scraped.
 type loadMetrics struct {
 	load                                              func() *Load
 	connections, persistent, running, waiting, limits *prometheus.Desc

@@ -142,7 +142,7 @@ func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys ar
 	if folder == "" {
 		folder, err = os.MkdirTemp("", "ldapd-restore-")
 	} else {
-		err = os.Mkdir(folder, 0o700) // only what was made here may be removed
+		err = os.Mkdir(folder, 0o700) // only a folder that was made here may be removed
 	}
 	if err != nil {
 		return err

@@ -15,10 +15,10 @@ type PerUser struct {
 	Outstanding int // concurrent operations on a connection, if fewer than the general limit
 }
 
-// Transactions are limits of LDAP transactions (RFC 5805).
+// Transactions has the limits of LDAP transactions (RFC 5805).
 type Transactions struct {
-	Open       int // at once on a connection; 0: none
-	Operations int // of one
+	Open       int // open transactions of a connection; 0: none
+	Operations int // operations of a transaction
 	Memory     int64
 	Idle       time.Duration // 0: for ever
 }
