@@ -8,12 +8,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// ApproximateOID is the OID of the approximate rule, which RFC 4511 leaves to servers.
+// ApproximateOID is the OID of the approximate matching rule of this server. RFC 4511
+// leaves the definition of this rule to servers.
 const ApproximateOID = "2.25.300340974378039989201964535859391299737"
 
-// approximateKey returns the words of a string, folded and without accents. Everything
-// that is neither letter nor digit separates words. There is a space before, between and
-// after them: "Müller-Lüdenscheidt, J." becomes " muller ludenscheidt j ".
+// approximateKey returns the words of a string, folded and without accents. Every
+// character that is neither a letter nor a digit separates words. The key has a space
+// before the first word, between words and after the last word: "Müller-Lüdenscheidt, J."
+// becomes " muller ludenscheidt j ".
 func approximateKey(v []byte) ([]byte, error) {
 	b, err := prepareString(v, true)
 	if err != nil {
@@ -25,7 +27,8 @@ func approximateKey(v []byte) ([]byte, error) {
 		case unicode.IsLetter(r), unicode.IsNumber(r):
 			out = utf8.AppendRune(out, r)
 		case unicode.Is(unicode.M, r), isApostrophe(r):
-			// An accent, or the apostrophe in "O'Brien", does not end a word.
+			// An accent does not end a word, and neither does the apostrophe in
+			// "O'Brien".
 		case out[len(out)-1] != ' ':
 			out = append(out, ' ')
 		}
@@ -38,12 +41,12 @@ func approximateKey(v []byte) ([]byte, error) {
 
 func isApostrophe(r rune) bool { return r == '\'' || r == 0x2019 || r == 0x2bc }
 
-// matchApproximate reports whether the value contains every word of the assertion, in the
-// same order, with any words between: "john smith" matches "John F. Smith" but not
-// "Smith, John".
+// matchApproximate reports whether the value contains every word of the assertion in the
+// same order. The value may contain other words between these words: "john smith" matches
+// "John F. Smith", but not "Smith, John".
 func matchApproximate(key, assertion []byte) bool {
 	if len(assertion) == 1 {
-		return false // no word
+		return false // the assertion contains no word
 	}
 	for len(assertion) > 1 {
 		end := bytes.IndexByte(assertion[1:], ' ')

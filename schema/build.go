@@ -7,9 +7,10 @@ import (
 )
 
 // A Schema is a complete and consistent set of definitions. Its types, classes and rules
-// belong to it: another Schema, even one made from it, has other pointers.
+// belong to this Schema only: another Schema, even one made from it by Change, has
+// different pointers for the same elements.
 type Schema struct {
-	definitions []*definition // in the given order
+	definitions []*definition // in the order of definition
 
 	attributes []*AttributeType
 	classes    []*ObjectClass
@@ -28,7 +29,7 @@ type Schema struct {
 	contentRuleBy   lookup[ContentRule]
 	nameFormBy      lookup[NameForm]
 	structureRuleBy lookup[StructureRule]
-	// contents and forms are the rules in force for a structural class.
+	// contents and forms contain the rules in force for each structural class.
 	contents map[*ObjectClass]*ContentRule
 	forms    map[*ObjectClass][]*NameForm
 
@@ -36,14 +37,15 @@ type Schema struct {
 
 	printed [numElements][]string
 
-	options []string // of attributes, beside those registered; see WithOptions
+	options []string // recognized options besides the registered options; see WithOptions
 }
 
-// A lookup finds elements by OID and by name. It has names as defined and in lower case.
+// A lookup finds elements by OID and by name. It contains each name as defined and in
+// lower case.
 type lookup[T any] map[string]*T
 
-// find looks up s, ignoring case. It does not allocate: the compiler looks up
-// string(bytes) without making the string.
+// find looks up s, ignoring case. It does not allocate memory: the compiler looks up
+// string(bytes) in a map without allocating the string.
 func (t lookup[T]) find(s string) *T {
 	if x := t[s]; x != nil {
 		return x
@@ -65,7 +67,8 @@ func lower(c byte) byte {
 	return c
 }
 
-// add adds x under the definition's OID and names. None of them may be in use.
+// add adds x under the OID and the names of its definition. It returns an error if
+// another element has one of them.
 func (t lookup[T]) add(d *definition, x *T) error {
 	for _, name := range append([]string{d.oid}, d.names...) {
 		if y := t.find(name); y != nil && y != x {
@@ -84,8 +87,8 @@ func (d *definition) fault(f Fault, format string, args ...any) error {
 	return &DefinitionError{Definition: d.name(), Source: d.source, Offset: -1, Problem: fmt.Sprintf(format, args...), Fault: f}
 }
 
-// build makes a schema of definitions. It first makes the elements and then resolves
-// their references, because definitions may come in any order.
+// build makes a schema from definitions. It first makes all elements and then resolves
+// their references, because definitions may be in any order.
 func build(ds []*definition) (*Schema, error) {
 	s := &Schema{
 		definitions: ds,
@@ -147,7 +150,7 @@ func (s *Schema) makeAttribute(d *definition) error {
 	return s.attributeBy.add(d, t)
 }
 
-// says reports whether an extension is present and TRUE.
+// says reports whether the definition has the extension with the value TRUE.
 func (d *definition) says(extension string) bool {
 	return slices.ContainsFunc(d.extensions, func(x Extension) bool {
 		return x.Name == extension && len(x.Values) == 1 && strings.EqualFold(x.Values[0], "TRUE")
@@ -188,8 +191,8 @@ func (s *Schema) makeSyntax(d *definition) error {
 	return nil
 }
 
-// linkSyntaxes sets the check of syntaxes that are unknown to the server: that of the
-// syntax named by X-SUBST, or none.
+// linkSyntaxes sets the validators of syntaxes that the server does not implement. Such a
+// syntax has the validator of the syntax that X-SUBST names, or accepts every value.
 func (s *Schema) linkSyntaxes() error {
 	for _, x := range s.syntaxes {
 		if x.validate != nil {
@@ -241,8 +244,8 @@ const (
 	linked
 )
 
-// linkAttribute resolves a type's references and sets what it inherits. It links the
-// supertype first.
+// linkAttribute resolves the references of a type and sets the properties that the type
+// inherits. It links the supertype before the type.
 func (s *Schema) linkAttribute(t *AttributeType, state map[*AttributeType]linkState) error {
 	switch state[t] {
 	case linked:
@@ -356,7 +359,8 @@ func (s *Schema) linkClass(c *ObjectClass) error {
 		}
 		c.Sup = append(c.Sup, sup)
 	}
-	// Every structural class is below top (RFC 4512, 2.4.2), even if that is not stated.
+	// Every structural class is a subclass of top (RFC 4512, 2.4.2), even if its
+	// definition does not say so.
 	if top := s.Class("top"); len(c.Sup) == 0 && c.Kind == Structural && top != nil {
 		c.Sup = []*ObjectClass{top}
 	}
@@ -385,7 +389,7 @@ func (s *Schema) types(d *definition, names []string) ([]*AttributeType, error) 
 	return ts, nil
 }
 
-// ends reports whether no superclass of c is below itself.
+// ends reports whether the superclasses of c contain no cycle.
 func (c *ObjectClass) ends(state map[*ObjectClass]linkState) bool {
 	if state[c] != 0 {
 		return state[c] == linked

@@ -6,15 +6,17 @@ import (
 	"strings"
 )
 
-// Change returns a schema without some definitions and with others. A definition to
-// remove is found by its kind and its OID (rule number). The rest of its Text does not
-// matter, and Text may be just the OID or a name. Removing and adding the same OID
-// replaces the definition in its place.
+// Change returns a schema with the definitions in add and without the definitions in
+// remove. A definition to remove is found by its kind and its OID (a DIT structure rule
+// by its number). The rest of its Text is ignored; Text may even be only the OID or a
+// name. If an OID is both removed and added, the new definition replaces the old one in
+// its place.
 //
-// It fails, with a *DefinitionError, if an OID or name to add is taken, or if a
-// definition to remove is missing, used by others or needed by the server. The server
-// needs its matching rules and syntaxes, operational attributes, and what [Needed] lists.
-// These can only be replaced by definitions that mean the same.
+// Change fails, with a *DefinitionError, if an OID or name in add is already in use. It
+// also fails if a definition to remove is missing, is used by other definitions, or is
+// needed by the server. The server needs its matching rules and syntaxes, its operational
+// attributes, and the elements that [Needed] lists. Such a definition can only be
+// replaced by a definition with the same meaning.
 func (s *Schema) Change(add, remove []Definition) (*Schema, error) {
 	c := change{from: s, left: slices.Clone(s.definitions)}
 	for _, d := range remove {
@@ -40,7 +42,7 @@ func (s *Schema) Change(add, remove []Definition) (*Schema, error) {
 	return next, nil
 }
 
-// Has reports whether the schema has a definition with the same meaning.
+// Has reports whether the schema has a definition with the same meaning as d.
 func (s *Schema) Has(d Definition) bool {
 	parsed, err := d.parse()
 	if err != nil {
@@ -50,8 +52,8 @@ func (s *Schema) Has(d Definition) bool {
 	return own != nil && s.essence(own) == s.essence(parsed)
 }
 
-// Defines reports whether the schema has a definition of the same kind with the OID or
-// name at the beginning of Text.
+// Defines reports whether the schema has a definition of the same kind as d that has the
+// OID or name at the beginning of d.Text.
 func (s *Schema) Defines(d Definition) bool {
 	e, ok := elementAliases[strings.ToLower(d.Attribute)]
 	first, err := firstOf(d.Text)
@@ -61,11 +63,11 @@ func (s *Schema) Defines(d Definition) bool {
 // change is a change of a schema in progress.
 type change struct {
 	from *Schema
-	left []*definition // nil where one was removed
+	left []*definition // nil where a definition was removed
 	gone []gone
 }
 
-// gone is a removed definition, and its replacement if there is one.
+// gone is a removed definition, with its replacement if there is one.
 type gone struct {
 	at       int
 	old, new *definition
@@ -91,7 +93,8 @@ func (c *change) remove(d Definition) error {
 	return nil
 }
 
-// firstOf returns the first component of a definition, or a text of one word.
+// firstOf returns the first component of a definition. If the text is a single word,
+// firstOf returns the word.
 func firstOf(text string) (string, error) {
 	p := parser{text: text, def: &definition{}}
 	if err := p.next(); err != nil {
@@ -105,12 +108,13 @@ func firstOf(text string) (string, error) {
 	return p.item(firstItems)
 }
 
-// called reports whether the definition has the OID or name.
+// called reports whether the definition has the given OID or name.
 func (d *definition) called(name string) bool {
 	return strings.EqualFold(d.oid, name) || slices.ContainsFunc(d.names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// add puts a definition into the place of a removed one with the same OID, or at the end.
+// add puts a definition at the position of a removed definition with the same OID, or at
+// the end if there is none.
 func (c *change) add(d *definition) {
 	for i := range c.gone {
 		if g := &c.gone[i]; g.new == nil && g.old.element == d.element && g.old.oid == d.oid {
@@ -121,7 +125,7 @@ func (c *change) add(d *definition) {
 	c.left = append(c.left, d)
 }
 
-// check checks that nothing needs the removed definitions.
+// check returns an error if the server or another definition needs a removed definition.
 func (c *change) check() error {
 	for _, g := range c.gone {
 		if g.old.needed() && (g.new == nil || !c.from.means(g.new, g.old)) {
@@ -139,8 +143,7 @@ func (c *change) check() error {
 	return nil
 }
 
-// means reports whether a replacement has all names of the old definition and otherwise
-// the same meaning.
+// means reports whether d has all names of old and otherwise the same meaning as old.
 func (s *Schema) means(d, old *definition) bool {
 	for _, n := range old.names {
 		if !d.called(n) {
@@ -152,7 +155,7 @@ func (s *Schema) means(d, old *definition) bool {
 	return strings.EqualFold(s.essence(&renamed), s.essence(old))
 }
 
-// refersTo reports whether a definition refers to another one.
+// refersTo reports whether d refers to the definition x.
 func (d *definition) refersTo(x *definition) bool {
 	var names []string
 	switch x.element {
@@ -192,8 +195,8 @@ func (d *definition) extension(name string) []string {
 	return nil
 }
 
-// Needed are the user attributes and classes that the server itself uses by name. They
-// cannot be removed.
+// Needed are the user attributes and object classes that the server uses by name. Their
+// definitions cannot be removed.
 var Needed = []string{
 	"objectClass", "aliasedObjectName", "ref", "userPassword", "member",
 	"top", "alias", "referral", "extensibleObject", "subschema", "subentry",
@@ -214,7 +217,7 @@ func (d *definition) needed() bool {
 	return false
 }
 
-// definition returns the definition with an OID, or nil.
+// definition returns the definition of the given kind and OID, or nil.
 func (s *Schema) definition(e element, oid string) *definition {
 	for _, d := range s.definitions {
 		if d.element == e && d.oid == oid {
@@ -224,8 +227,8 @@ func (s *Schema) definition(e element, oid string) *definition {
 	return nil
 }
 
-// essence returns a text of what matters in a definition, with references as OIDs and
-// sorted.
+// essence returns a text that is equal for definitions with the same meaning. References
+// are replaced by OIDs and sorted.
 func (s *Schema) essence(d *definition) string { return essence(d, s.canonical) }
 
 func essence(d *definition, canonical func(string) string) string {
@@ -248,7 +251,8 @@ func essence(d *definition, canonical func(string) string) string {
 	return e.String()
 }
 
-// canonical returns the OID of a name, or the name itself if it is unknown.
+// canonical returns the OID of the element with a name, or the name if there is no such
+// element.
 func (s *Schema) canonical(name string) string {
 	if oid := s.oidOf(name); oid != "" {
 		return oid

@@ -33,7 +33,8 @@ func TestChange(t *testing.T) {
 	if !slices.Contains(s.Definitions("attributeTypes"), "( 2.25.1.1 NAME 'floors' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 X-ORIGIN ( 'a' 'b' ) )") {
 		t.Error("the definition is not shown with its extensions")
 	}
-	// Definitions are removed together, found by name, OID or their whole text.
+	// Change removes several definitions together. It finds them by name, OID or whole
+	// text.
 	gone, err := s.Change(nil, slices.Concat(types("plan", "2.25.1.1"), objects("( 2.25.1.3 NAME 'whatever' )")))
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +42,7 @@ func TestChange(t *testing.T) {
 	if gone.Attribute("floors") != nil || gone.Class("building") != nil || s.Class("building") == nil {
 		t.Error("what was removed is there, or has gone from the schema it was removed from")
 	}
-	// A definition is replaced in its place, with a new name.
+	// A replacement with a new name is at the position of the old definition.
 	again, err := s.Change(types("( 2.25.1.1 NAME ( 'floors' 'storeys' ) DESC 'new' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 )"), types("( 2.25.1.1 )"))
 	if err != nil {
 		t.Fatal(err)
@@ -96,8 +97,8 @@ func TestChangeRefuses(t *testing.T) {
 	}
 }
 
-// Definitions that the server needs may still get a description, a length or another
-// name.
+// TestChangeOfNeeded checks that a definition that the server needs may get a
+// description, a length or an additional name.
 func TestChangeOfNeeded(t *testing.T) {
 	s, err := Core().Change(
 		types("( 2.5.4.35 NAME ( 'userPassword' 'userpw' ) DESC 'ours' EQUALITY octetStringMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.40{256} X-SECRET 'TRUE' )"),

@@ -14,14 +14,15 @@ import (
 //go:embed definitions/*.schema
 var definitionFiles embed.FS
 
-// Core returns the built-in schema: RFC 4512, 4517, 4519, 4523 where syntaxes allow,
-// 4524, 2798, 2307, 3672, 4530, 5020 and common definitions of other servers.
+// Core returns the built-in schema. It contains the definitions of RFC 4512, 4517, 4519,
+// 4524, 2798, 2307, 3672, 4530 and 5020, those definitions of RFC 4523 whose syntaxes the
+// server implements, and common definitions of other servers.
 func Core() *Schema { return core() }
 
 var core = sync.OnceValue(func() *Schema {
 	s, err := build(coreDefinitions())
 	if err != nil {
-		panic(fmt.Sprintf("schema: built-in definitions: %v", err)) // a test reads all of them
+		panic(fmt.Sprintf("schema: built-in definitions: %v", err)) // a test reads all built-in definitions
 	}
 	return s
 })
@@ -50,7 +51,7 @@ func coreDefinitions() []*definition {
 }
 
 // Extend is Change for definitions of the form "attributeTypes: ( ... )". It ignores
-// those whose meaning the schema already has.
+// definitions if the schema already has a definition with the same meaning.
 func (s *Schema) Extend(definitions ...string) (*Schema, error) {
 	var add []Definition
 	for _, text := range definitions {
@@ -69,33 +70,35 @@ func (s *Schema) Extend(definitions ...string) (*Schema, error) {
 	return s.Change(add, nil)
 }
 
-// Attribute returns the attribute type with a name, in any case, or an OID; nil if
-// unknown.
+// Attribute returns the attribute type with a name, ignoring case, or with an OID. It
+// returns nil if there is none.
 func (s *Schema) Attribute(name string) *AttributeType { return s.attributeBy.find(name) }
 
-// Class returns the object class with a name, in any case, or an OID; nil if unknown.
+// Class returns the object class with a name, ignoring case, or with an OID. It returns
+// nil if there is none.
 func (s *Schema) Class(name string) *ObjectClass { return s.classBy.find(name) }
 
-// Rule returns the matching rule with a name, in any case, or an OID; nil if unknown.
+// Rule returns the matching rule with a name, ignoring case, or with an OID. It returns
+// nil if there is none.
 func (s *Schema) Rule(name string) *MatchingRule { return s.ruleBy.find(name) }
 
-// SyntaxOf returns the syntax with an OID; nil if unknown.
+// SyntaxOf returns the syntax with an OID, or nil.
 func (s *Schema) SyntaxOf(oid string) *Syntax { return s.syntaxBy[oid] }
 
-// Subtypes returns t and every type below it.
+// Subtypes returns t and all types below t.
 func (s *Schema) Subtypes(t *AttributeType) []*AttributeType { return s.below[t] }
 
-// Attributes returns all attribute types in the order of their definition. As with the
-// other lists, the slice belongs to the schema.
+// Attributes returns all attribute types in the order of definition. Callers must not
+// change the slice, nor the slices that similar methods return.
 func (s *Schema) Attributes() []*AttributeType { return s.attributes }
 
-// Classes returns all object classes in the order of their definition.
+// Classes returns all object classes in the order of definition.
 func (s *Schema) Classes() []*ObjectClass { return s.classes }
 
-// Rules returns all matching rules in the order of their definition.
+// Rules returns all matching rules in the order of definition.
 func (s *Schema) Rules() []*MatchingRule { return s.rules }
 
-// oidOf returns the OID of the element with a name, or "".
+// oidOf returns the OID of the element with a name, or "" if there is none.
 func (s *Schema) oidOf(name string) string {
 	if c := s.Class(name); c != nil {
 		return c.OID
@@ -109,9 +112,9 @@ func (s *Schema) oidOf(name string) string {
 	return ""
 }
 
-// NormalizeAVA returns the OID and the key of an attribute value assertion in a name. It
-// implements package dn's Matcher. Types without an equality rule are compared by their
-// bytes.
+// NormalizeAVA returns the OID of the type and the key of the value of an attribute value
+// assertion in a name. It implements Matcher of package dn. If a type has no equality
+// rule, the bytes of the value are the key.
 func (s *Schema) NormalizeAVA(attribute string, value []byte) (oid string, key []byte, err error) {
 	t := s.Attribute(attribute)
 	if t == nil {
@@ -127,11 +130,11 @@ func (s *Schema) NormalizeAVA(attribute string, value []byte) (oid string, key [
 	return t.OID, key, nil
 }
 
-// formVersion counts changes of the form of keys.
+// formVersion is increased whenever the form of keys changes.
 const formVersion = 3
 
-// Version identifies the normal forms: format and Unicode version. Keys made under
-// another version must be rebuilt.
+// Version identifies the form of keys, which depends on this package and on the version
+// of Unicode. Keys that were made under another version must be rebuilt.
 func Version() string {
 	return fmt.Sprintf("%d unicode %s/%s", formVersion, strings.TrimSpace(norm.Version), unicode.Version)
 }

@@ -41,7 +41,8 @@ func TestCore(t *testing.T) {
 	}
 }
 
-// The first line of each file states the origin of its definitions.
+// TestDefinitionFilesHaveHeads checks that the first line of each file states the origin
+// of the definitions in the file.
 func TestDefinitionFilesHaveHeads(t *testing.T) {
 	files, err := filepath.Glob("definitions/*.schema")
 	if err != nil || len(files) == 0 {
@@ -176,7 +177,7 @@ func TestExtend(t *testing.T) {
 		"attributeTypes: ( 2.25.1.2 NAME 'floors' DESC 'how many' EQUALITY integerMatch SYNTAX 2.25.1.4 SINGLE-VALUE )",
 		"attributeTypes: ( 2.25.1.3 NAME ( 'floorPlan' 'plan' ) SUP description X-SECRET 'true' )",
 		"ldapSyntaxes: ( 2.25.1.4 DESC 'small' X-SUBST '1.3.6.1.4.1.1466.115.121.1.27' )",
-		// Already present, in another form.
+		// The schema already has these definitions, in another form.
 		"attributetype ( 2.5.4.3 NAME ( 'CN' 'commonName' ) DESC 'something else' SUP name )",
 		"objectclass ( 2.5.6.6 NAME 'person' MUST ( commonName $ surname $ cn ) SUP 2.5.6.0 MAY ( description $ seeAlso $ telephonenumber $ userPassword ) )",
 	)
@@ -241,7 +242,8 @@ func TestExtendFails(t *testing.T) {
 	}
 }
 
-// A schema that is printed and parsed again is the same schema.
+// TestDefinitionsRoundTrip checks that printing the definitions of a schema and parsing
+// the text returns the same schema.
 func TestDefinitionsRoundTrip(t *testing.T) {
 	var texts []string
 	for _, element := range elementNames[:matchingRuleUse] {
@@ -256,7 +258,7 @@ func TestDefinitionsRoundTrip(t *testing.T) {
 	for _, element := range elementNames {
 		want, got := slices.Sorted(slices.Values(Core().Definitions(element))), slices.Sorted(slices.Values(again.Definitions(element)))
 		if element == "matchingRuleUse" {
-			continue // has the same items in another order
+			continue // the items are the same, in another order
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s: %s", element, d)

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// A Definition is one value of one of the subschema's attributes: attributeTypes
-// and "( 2.5.4.3 NAME 'cn' SUP name )".
+// A Definition is one value of an attribute of the subschema subentry. For instance, the
+// Attribute is attributeTypes and the Text is "( 2.5.4.3 NAME 'cn' SUP name )".
 type Definition struct {
-	Attribute string // or another name from schema files: attributetype, olcAttributeTypes
+	Attribute string // may also be a name used in schema files: attributetype, olcAttributeTypes
 	Text      string
-	Source    string // origin for errors: "core.schema:12"; may be empty
+	Source    string // origin, for errors: "core.schema:12"; may be empty
 }
 
-// parse parses the definition. An error has the definition's Source.
+// parse parses the definition. An error contains the Source of d.
 func (d Definition) parse() (*definition, error) {
 	e, ok := elementAliases[strings.ToLower(d.Attribute)]
 	if !ok {
@@ -30,8 +30,9 @@ func (d Definition) parse() (*definition, error) {
 	return parsed, nil
 }
 
-// WithoutOrder removes the index of a value in an ordered attribute, "{3}", as in slapd's
-// configuration (X-ORDERED). The order of definitions has no meaning here.
+// WithoutOrder removes the index of a value, such as "{3}", in an ordered attribute of
+// slapd's configuration (X-ORDERED). In this package, the order of definitions has no
+// meaning.
 func WithoutOrder(v string) string {
 	v = strings.TrimSpace(v)
 	rest, is := strings.CutPrefix(v, "{")
@@ -45,8 +46,9 @@ func WithoutOrder(v string) string {
 	return strings.TrimSpace(rest)
 }
 
-// Called returns the OID (for a DIT structure rule, the number) and the names in the
-// definition, or nothing if it is malformed.
+// Called returns the OID and the names in the definition. For a DIT structure rule, oid
+// is the number of the rule. If the definition is malformed, Called returns "" and no
+// names.
 func (d Definition) Called() (oid string, names []string) {
 	parsed, err := d.parse()
 	if err != nil {
@@ -55,7 +57,7 @@ func (d Definition) Called() (oid string, names []string) {
 	return parsed.oid, slices.Clone(parsed.names)
 }
 
-// from sets the source of a DefinitionError that has none.
+// from sets the source of a DefinitionError that has no source.
 func from(source string, err error) error {
 	if e, ok := err.(*DefinitionError); ok && e.Source == "" {
 		e.Source = source
@@ -63,22 +65,22 @@ func from(source string, err error) error {
 	return err
 }
 
-// Fault is the kind of an error of a definition, for result codes.
+// Fault is the kind of an error in a definition. It determines the LDAP result code.
 type Fault uint8
 
 const (
-	Malformed Fault = iota // by RFC 4512, 4.1
-	Conflict               // with other definitions; they may lack what it refers to
-	Exists                 // its OID or a name is taken
-	Missing                // the definition to be removed is missing
-	InUse                  // by another definition, or by the server itself
+	Malformed Fault = iota // the definition does not have the form of RFC 4512, 4.1
+	Conflict               // the definition contradicts others, or refers to definitions that are missing
+	Exists                 // the OID or a name is already in use
+	Missing                // the definition to remove does not exist
+	InUse                  // another definition or the server needs the definition to remove
 )
 
-// A DefinitionError describes which definition is wrong, where and how.
+// A DefinitionError reports which definition is wrong, where and how.
 type DefinitionError struct {
-	Definition string // its first name or OID, or its beginning
-	Source     string // of the Definition
-	Offset     int    // byte in the given text; -1: the definition as a whole
+	Definition string // the first name or OID of the definition, or the beginning of its text
+	Source     string // the Source of the Definition
+	Offset     int    // byte in the text of the definition; -1: the error is about the whole definition
 	Problem    string
 	Fault      Fault
 }
@@ -94,7 +96,8 @@ func (e *DefinitionError) Error() string {
 	return fmt.Sprintf("%sdefinition of %s%s: %s", source, e.Definition, at, e.Problem)
 }
 
-// element is the kind of a definition, by the subschema attribute that it is a value of.
+// element is the kind of a definition, identified by the subschema attribute of which the
+// definition is a value.
 type element uint8
 
 const (
@@ -114,7 +117,7 @@ var elementNames = [numElements]string{
 	"ldapSyntaxes", "matchingRules", "matchingRuleUse",
 }
 
-// elementAliases are further names for the elements in schema files.
+// elementAliases maps the names of elements in schema files to the elements.
 var elementAliases = map[string]element{
 	"attributetypes": attributeTypes, "attributetype": attributeTypes, "attributeype": attributeTypes, // the misspelling is in OpenLDAP's dsee.schema
 	"olcattributetypes": attributeTypes,
@@ -126,12 +129,12 @@ var elementAliases = map[string]element{
 	"matchingrules": matchingRules, "matchingrule": matchingRules, "matchingruleuse": matchingRuleUse,
 }
 
-// A definition is one parsed definition. Its references are still names.
+// A definition is a parsed definition. References to other definitions are not resolved.
 type definition struct {
 	element element
-	source  string // of its Definition
+	source  string // the Source of the Definition
 
-	oid        string // the number of a DIT structure rule
+	oid        string // for a DIT structure rule: its number
 	names      []string
 	desc       string
 	obsolete   bool
@@ -148,13 +151,13 @@ type definition struct {
 	kind       Kind
 	must, may  []string
 	aux, not   []string
-	form       string // of a DIT structure rule
-	class      string // of a name form
+	form       string // for a DIT structure rule
+	class      string // for a name form
 	applies    []string
 	extensions []Extension
 }
 
-// name returns the name of the definition in errors and listings.
+// name returns the name of the definition that is used in errors and lists.
 func (d *definition) name() string {
 	if len(d.names) > 0 {
 		return d.names[0]
@@ -162,7 +165,7 @@ func (d *definition) name() string {
 	return d.oid
 }
 
-// parseDefinition parses one parenthesised definition (RFC 4512, 4.1).
+// parseDefinition parses one definition in parentheses (RFC 4512, 4.1).
 func parseDefinition(e element, text string) (*definition, error) {
 	p := &parser{text: text, def: &definition{element: e, kind: Structural}}
 	if err := p.definition(); err != nil {

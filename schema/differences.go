@@ -5,40 +5,42 @@ import (
 	"strings"
 )
 
-// Differences are the effects of a change of schema on existing entries, which conform to
-// the old one. Lists are in the order of definition.
+// Differences are the differences between two schemas that affect existing entries, which
+// conform to the old schema. All lists are in the order of definition.
 type Differences struct {
 	Types   []TypeDifference
 	Classes []ClassDifference
-	// ContentRules, NameForms and StructureRules are the structural classes, of the new
-	// schema, for which these rules have changed. A structure rule also affects entries
-	// directly below those of its class.
+	// ContentRules, NameForms and StructureRules are the structural classes of the new
+	// schema whose rules of this kind have changed. A structure rule for a class affects
+	// the entries of the class and the entries directly below them.
 	ContentRules, NameForms, StructureRules []*ObjectClass
 }
 
 // A TypeDifference is an attribute type that was added, removed or changed. Inherited
-// properties count, texts do not.
+// properties are compared; descriptions are not.
 type TypeDifference struct {
-	Old, New *AttributeType // nil: added or removed
-	// Properties that have changed.
+	Old, New *AttributeType // Old is nil if the type was added, and New is nil if it was removed
+	// These fields are set if the property has changed.
 	Names, Sup, Syntax, Equality, Ordering, Substr bool
 	Collective, Usage, Secret                      bool
-	// SingleValue and NoUserModification are set if the type has got this property.
+	// SingleValue and NoUserModification are set if the new type has the property and the
+	// old type does not.
 	SingleValue, NoUserModification bool
 }
 
-// A ClassDifference is an object class that was added, removed or changed. Its
-// superclasses count.
+// A ClassDifference is an object class that was added, removed or changed. Properties
+// from superclasses are compared too.
 type ClassDifference struct {
-	Old, New *ObjectClass // nil: added or removed
-	// Must are the types that are newly required, of the new schema. May are the types
-	// that are no longer allowed, of the old schema.
+	Old, New *ObjectClass // Old is nil if the class was added, and New is nil if it was removed
+	// Must are the types of the new schema that the class now requires and did not
+	// require. May are the types of the old schema that the class no longer allows.
 	Must, May []*AttributeType
-	// Properties that have changed. Names is set if a name was removed.
+	// Sup and Kind are set if the property has changed. Names is set if a name was
+	// removed.
 	Names, Sup, Kind bool
 }
 
-// Differences returns the differences from s to another schema.
+// Differences returns the differences between s, the old schema, and to, the new schema.
 func (s *Schema) Differences(to *Schema) Differences {
 	var d Differences
 	for _, p := range pairs(s.attributes, to.attributes, s.attributeBy, to.attributeBy, func(t *AttributeType) string { return t.OID }) {
@@ -61,7 +63,7 @@ func (s *Schema) Differences(to *Schema) Differences {
 
 type pair[T any] struct{ old, new *T }
 
-// pairs pairs elements with the same OID.
+// pairs returns pairs of the elements of two schemas that have the same OID.
 func pairs[T any](olds, news []*T, oldBy, newBy lookup[T], oid func(*T) string) []pair[T] {
 	var ps []pair[T]
 	for _, x := range olds {
@@ -109,7 +111,7 @@ func ruleOID(r *MatchingRule) string {
 	return r.OID
 }
 
-// namesGone reports whether one of the old names is missing in the new ones.
+// namesGone reports whether new lacks one of the names in old.
 func namesGone(old, new []string) bool {
 	return slices.ContainsFunc(old, func(o string) bool {
 		return !slices.ContainsFunc(new, func(n string) bool { return strings.EqualFold(n, o) })
@@ -131,8 +133,8 @@ func classDifference(old, new *ObjectClass) (ClassDifference, bool) {
 	return d, len(d.Must) > 0 || len(d.May) > 0 || d.Names || d.Sup || d.Kind
 }
 
-// attributes returns the types that c and its superclasses require, and those that they
-// require or allow.
+// attributes returns the types that c and its superclasses require, and the types that
+// they require or allow.
 func (c *ObjectClass) attributes() (must, all []*AttributeType) {
 	for _, x := range c.closure(nil) {
 		must = append(must, x.Must...)
@@ -153,7 +155,7 @@ func (c *ObjectClass) superiors() []string {
 	return oids
 }
 
-// closure appends c and its superclasses, each once.
+// closure appends c and all its superclasses to a list, each only once.
 func (c *ObjectClass) closure(to []*ObjectClass) []*ObjectClass {
 	if slices.Contains(to, c) {
 		return to
@@ -165,7 +167,7 @@ func (c *ObjectClass) closure(to []*ObjectClass) []*ObjectClass {
 	return to
 }
 
-// without returns the types of a, each once, whose OIDs are not in b.
+// without returns the types in a whose OIDs do not occur in b, each only once.
 func without(a, b []*AttributeType) []*AttributeType {
 	var out []*AttributeType
 	for _, t := range a {
@@ -177,8 +179,8 @@ func without(a, b []*AttributeType) []*AttributeType {
 	return out
 }
 
-// changedFor returns the structural classes, of the new schema, for which definitions of
-// a kind were added, removed or changed.
+// changedFor returns the structural classes of the new schema for which definitions of
+// the kind e were added, removed or changed.
 func changedFor(old, new *Schema, e element, class func(*Schema, *definition) string) []*ObjectClass {
 	var out []*ObjectClass
 	note := func(of *Schema, d *definition) {

@@ -35,7 +35,8 @@ func (s *Schema) makeStructureRule(d *definition) error {
 	return s.structureRuleBy.add(d, r)
 }
 
-// linkDIT resolves the rules about the tree, which refer to classes and types.
+// linkDIT resolves the DIT content rules, name forms and DIT structure rules, which refer
+// to classes and types.
 func (s *Schema) linkDIT() error {
 	for _, r := range s.contentRules {
 		if err := s.linkContentRule(r); err != nil {
@@ -88,7 +89,8 @@ func (s *Schema) linkContentRule(r *ContentRule) (err error) {
 	return nil
 }
 
-// consistent checks that no type is both required and precluded.
+// consistent returns an error if the rule both precludes and allows a type, or precludes
+// a type that one of its classes requires.
 func (r *ContentRule) consistent() error {
 	for _, t := range r.Not {
 		if slices.Contains(r.Must, t) || slices.Contains(r.May, t) {
@@ -103,12 +105,12 @@ func (r *ContentRule) consistent() error {
 	return nil
 }
 
-// requires reports whether t is in the MUST of c or of a superclass.
+// requires reports whether c or one of its superclasses has t among its required types.
 func (c *ObjectClass) requires(t *AttributeType) bool {
 	return slices.Contains(c.Must, t) || slices.ContainsFunc(c.Sup, func(s *ObjectClass) bool { return s.requires(t) })
 }
 
-// structural returns the structural class that a definition names.
+// structural returns the structural class that a definition names, or an error.
 func (s *Schema) structural(d *definition, name string) (*ObjectClass, error) {
 	c := s.Class(name)
 	if c == nil {
@@ -157,27 +159,29 @@ func (s *Schema) linkStructureRule(r *StructureRule) error {
 	return nil
 }
 
-// ContentRule returns the rule in force for entries of a structural class; nil if there
-// is none.
+// ContentRule returns the DIT content rule in force for entries of a structural class, or
+// nil.
 func (s *Schema) ContentRule(structural *ObjectClass) *ContentRule { return s.contents[structural] }
 
 // ContentRules returns all DIT content rules, including obsolete ones.
 func (s *Schema) ContentRules() []*ContentRule { return s.contentRules }
 
-// NameForm returns the name form with a name, in any case, or an OID; nil if unknown.
+// NameForm returns the name form with a name, ignoring case, or with an OID. It returns
+// nil if there is none.
 func (s *Schema) NameForm(name string) *NameForm { return s.nameFormBy.find(name) }
 
 // NameForms returns all name forms, including obsolete ones.
 func (s *Schema) NameForms() []*NameForm { return s.nameForms }
 
-// StructureRule returns the DIT structure rule with a number; nil if unknown.
+// StructureRule returns the DIT structure rule with a number, or nil.
 func (s *Schema) StructureRule(id int) *StructureRule { return s.structureRuleBy[strconv.Itoa(id)] }
 
 // StructureRules returns all DIT structure rules, including obsolete ones.
 func (s *Schema) StructureRules() []*StructureRule { return s.structureRules }
 
-// Classes returns what is wrong with an entry's classes, including superclasses, or "".
-// The entry may only have auxiliary classes of the rule, and their superclasses.
+// Classes returns "" if the rule allows the object classes of an entry, and otherwise a
+// text that describes the violation. The argument classes includes superclasses. The rule
+// allows only auxiliary classes in its list and their superclasses.
 func (r *ContentRule) Classes(classes []*ObjectClass) string {
 	for _, c := range classes {
 		listed := func(aux *ObjectClass) bool { return aux.Is(c) }
@@ -188,13 +192,15 @@ func (r *ContentRule) Classes(classes []*ObjectClass) string {
 	return ""
 }
 
-// Allows reports whether the rule allows a type that an entry's classes may not allow.
+// Allows reports whether the rule allows the type t for an entry whose classes do not
+// allow it.
 func (r *ContentRule) Allows(t *AttributeType) bool {
 	return slices.Contains(r.Must, t) || slices.Contains(r.May, t)
 }
 
-// Attributes returns what is wrong with the attribute types of an entry, or "": a type
-// that the rule requires is missing, or one that it precludes is present.
+// Attributes returns "" if the attribute types of an entry conform to the rule. Otherwise
+// it returns a text that names a missing type that the rule requires, or a present type
+// that the rule precludes.
 func (r *ContentRule) Attributes(has func(*AttributeType) bool) string {
 	for _, t := range r.Must {
 		if !has(t) {
@@ -209,8 +215,8 @@ func (r *ContentRule) Attributes(has func(*AttributeType) bool) string {
 	return ""
 }
 
-// Fits returns how an RDN with these attribute types breaks the form, or "" if it does
-// not.
+// Fits returns "" if an RDN with the given attribute types conforms to the name form, and
+// otherwise a text that describes the violation.
 func (f *NameForm) Fits(rdn []*AttributeType) string {
 	for _, t := range f.Must {
 		if !slices.Contains(rdn, t) {
@@ -225,25 +231,26 @@ func (f *NameForm) Fits(rdn []*AttributeType) string {
 	return ""
 }
 
-// A Place is the place of an entry, as far as name forms and structure rules consider it.
+// A Place contains the properties of an entry that name forms and structure rules test.
 type Place struct {
-	Class *ObjectClass     // its structural class
-	RDN   []*AttributeType // of its RDN
-	// Superior is the rule that governs the entry above; nil if none does.
+	Class *ObjectClass     // the structural class of the entry
+	RDN   []*AttributeType // the attribute types of the RDN
+	// Superior is the structure rule that governs the parent entry, or nil.
 	Superior *StructureRule
-	// Top means that the entry begins an administrative area (RFC 4512, 4.1.7.1). Rules
-	// without superior rules are for such entries.
+	// Top means that the entry is at the top of an administrative area (RFC 4512,
+	// 4.1.7.1). A structure rule without superior rules applies only to such entries.
 	Top bool
 }
 
-// Govern returns the structure rule that governs an entry, or nil and "" if it needs
-// none. Otherwise the text says why the entry may not be in its place:
+// Govern returns the structure rule that governs an entry. If no rule needs to govern the
+// entry, Govern returns nil and "". If the entry may not be in its place, Govern returns
+// nil and a text with one of these reasons:
 //
-//   - its class has name forms, and the RDN fits none of them;
-//   - there are structure rules for the forms that it fits, and none of them is
-//     for this place;
-//   - there are none, but one governs the entry above, so that only governed
-//     entries may be below it.
+//   - the class of the entry has name forms, and the RDN fits none of them;
+//   - there are structure rules for the name forms that the RDN fits, and none of these
+//     rules allows the place;
+//   - there are no such structure rules, but a structure rule governs the parent, so that
+//     only entries governed by a rule may be below the parent.
 func (s *Schema) Govern(p Place) (*StructureRule, string) {
 	if len(s.nameForms) == 0 {
 		return nil, ""
@@ -271,7 +278,7 @@ func (s *Schema) Govern(p Place) (*StructureRule, string) {
 	return nil, ""
 }
 
-// at reports whether a rule is for entries in this place.
+// at reports whether the rule allows entries in the place p.
 func (r *StructureRule) at(p Place) bool {
 	if len(r.Sup) == 0 {
 		return p.Top
@@ -279,7 +286,8 @@ func (r *StructureRule) at(p Place) bool {
 	return p.Superior != nil && slices.Contains(r.Sup, p.Superior)
 }
 
-// fitting returns the name forms in force for a class that the RDN fits.
+// fitting returns those name forms in force for the class of the entry that the RDN fits.
+// If the RDN fits no form, wrong describes the violation of the first form.
 func (s *Schema) fitting(p Place) (fit []*NameForm, wrong string) {
 	for _, f := range s.forms[p.Class] {
 		w := f.Fits(p.RDN)

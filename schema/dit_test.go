@@ -28,7 +28,7 @@ func world(t *testing.T) *Schema {
 	return s
 }
 
-// RFC 4512, 4.1.6
+// TestContentRule tests DIT content rules (RFC 4512, 4.1.6).
 func TestContentRule(t *testing.T) {
 	s := world(t)
 	r := s.ContentRule(s.Class("inetOrgPerson"))
@@ -70,7 +70,7 @@ func TestContentRule(t *testing.T) {
 	}
 }
 
-// RFC 4512, 4.1.7
+// TestGovern tests name forms and DIT structure rules (RFC 4512, 4.1.7).
 func TestGovern(t *testing.T) {
 	s := world(t)
 	for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestGovern(t *testing.T) {
 		rdn   string
 		above int
 		top   bool
-		rule  int // 0: none
+		rule  int // 0: no rule governs the entry
 		wrong string
 	}{
 		{what: "a root", class: "organization", rdn: "o", top: true, rule: 1},

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// Macros are names for OIDs, defined in schema files by "objectIdentifier name oid" or
-// "name other:suffix" (OpenLDAP's slapd.conf). Names are in lower case.
+// Macros are names for OIDs. Schema files of OpenLDAP define them by "objectIdentifier
+// name oid" or "objectIdentifier name other:suffix", as in slapd.conf. The keys are in
+// lower case.
 type Macros map[string]string
 
-// Define adds a macro. A name may be defined again with the same OID.
+// Define adds a macro. A macro may be defined again only with the same OID.
 func (m Macros) Define(name, oid string) error {
 	oid = m.expand(oid)
 	if !validNumericOID(oid) {
@@ -24,7 +25,8 @@ func (m Macros) Define(name, oid string) error {
 	return nil
 }
 
-// expand returns the OID of "macro" or "macro:suffix", or its argument.
+// expand returns the OID of "macro" or "macro:suffix". If s does not begin with a macro,
+// expand returns s.
 func (m Macros) expand(s string) string {
 	name, suffix, has := strings.Cut(s, ":")
 	oid, known := m[strings.ToLower(name)]
@@ -37,8 +39,8 @@ func (m Macros) expand(s string) string {
 	return oid
 }
 
-// Expand replaces macros in the OID and the syntax of a definition. The result is in this
-// package's spelling.
+// Expand replaces macros in the OID and the syntax of a definition. It returns the
+// definition in the form in which this package prints definitions.
 func (m Macros) Expand(d Definition) (Definition, error) {
 	p, err := d.parse()
 	if err != nil {
@@ -52,7 +54,7 @@ func (m Macros) Expand(d Definition) (Definition, error) {
 	return Definition{elementNames[p.element], p.String(), d.Source}, nil
 }
 
-// element expands a macro and checks that the result is an OID.
+// element expands a macro and returns an error if the result is not an OID.
 func (m Macros) element(s string) (string, error) {
 	oid := m.expand(s)
 	if oid != s && !validNumericOID(oid) {
@@ -61,11 +63,11 @@ func (m Macros) element(s string) (string, error) {
 	return oid, nil
 }
 
-// ParseFile parses the text of a schema file: definitions after a word for what they
-// define ("attributetype ( ... )", "attributeTypes: ( ... )"), and macros, which it adds
-// to m. A definition continues in lines that begin with a space and, unlike in slapd,
-// until its parentheses are closed. A "#" at the beginning of a line begins a comment.
-// Other directives are an error.
+// ParseFile parses the text of a schema file. The file contains definitions, each after a
+// word for its kind ("attributetype ( ... )", "attributeTypes: ( ... )"), and macros,
+// which ParseFile adds to m. A definition continues on lines that begin with a space and,
+// unlike in slapd, until its parentheses are closed. A "#" at the beginning of a line
+// begins a comment. Any other directive is an error.
 func ParseFile(name, text string, m Macros) ([]Definition, error) {
 	var out []Definition
 	var errs []error
@@ -79,7 +81,8 @@ func ParseFile(name, text string, m Macros) ([]Definition, error) {
 	return out, errors.Join(errs...)
 }
 
-// parseDirective parses a definition, or defines a macro.
+// parseDirective parses a directive. If the directive is a definition, is is true. If the
+// directive defines a macro, parseDirective adds the macro to m.
 func parseDirective(source, directive string, m Macros) (d Definition, is bool, err error) {
 	if fields := strings.Fields(directive); strings.EqualFold(fields[0], "objectidentifier") && len(fields) == 3 {
 		if err := m.Define(fields[1], fields[2]); err != nil {
@@ -95,7 +98,8 @@ func parseDirective(source, directive string, m Macros) (d Definition, is bool, 
 	return d, true, err
 }
 
-// directives yields the directives of a schema file and the numbers of their first lines.
+// directives yields the directives of a schema file, each with the number of its first
+// line.
 func directives(text string) func(yield func(int, string) bool) {
 	return func(yield func(int, string) bool) {
 		var b strings.Builder
@@ -126,7 +130,7 @@ func directives(text string) func(yield func(int, string) bool) {
 	}
 }
 
-// nesting counts the open parentheses outside quotes.
+// nesting counts the open parentheses of a text outside quotes.
 type nesting struct {
 	depth  int
 	quoted bool
@@ -145,8 +149,8 @@ func (n *nesting) add(line string) {
 	}
 }
 
-// label splits "attributeTypes: ( ... )". The colon is optional, and an index in braces
-// may precede the parenthesis.
+// label splits "attributeTypes: ( ... )" into the attribute and the definition. The colon
+// is optional, and an index in braces may precede the parenthesis.
 func label(text string) (Definition, error) {
 	at := strings.IndexByte(text, '(')
 	if at < 0 {

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// keyOrProhibited returns the key of a value, given the result of its preparation. A
-// string that RFC 4518 prohibits gets a key of two bytes, 0xf0 and up, for each byte of
-// the string. The key is unique to the string, and because UTF-8 never has two such bytes
-// together, no assertion and no piece of one matches it.
+// keyOrProhibited returns the key of the value v. The arguments k and err are the results
+// of preparing v. If err reports that RFC 4518 prohibits v, the key contains two bytes,
+// both 0xf0 or more, for each byte of v. Different values have different keys. UTF-8
+// never contains two such bytes in a row, so no assertion and no piece of an assertion
+// matches the key.
 func keyOrProhibited(k, v []byte, err error) ([]byte, error) {
 	if _, ok := err.(*ProhibitedError); !ok {
 		return k, err
@@ -24,12 +25,13 @@ func keyOrProhibited(k, v []byte, err error) ([]byte, error) {
 	return k, nil
 }
 
-// integerKey encodes a decimal integer of any size such that bytes.Compare orders keys
-// like the integers: a head with the number of digits, then the digits. If it is
-// negative, all bits are inverted.
+// integerKey encodes a decimal integer of any size. bytes.Compare orders keys in the
+// order of the integers. A key consists of a head, which contains the number n of digits,
+// and the digits. If the integer is negative, all bits of the key are inverted. The head
+// is
 //
-//	0x80+n            n < 0x70 digits
-//	0xf0+m, m bytes   the number of digits, big-endian
+//	0x80+n            if n < 0x70
+//	0xf0+m, m bytes   otherwise: the m bytes are n, big-endian
 func integerKey(v []byte) ([]byte, error) {
 	if !validInteger(v) {
 		return nil, errInteger
@@ -58,7 +60,7 @@ func invert(b []byte) {
 
 var errInteger = errors.New("not an integer: digits with no leading zeros, perhaps a minus sign before them")
 
-// validInteger reports whether v is an integer (RFC 4517, 3.3.16). Minus zero is invalid.
+// validInteger reports whether v is an integer (RFC 4517, 3.3.16). "-0" is not valid.
 func validInteger(v []byte) bool {
 	digits := bytes.TrimPrefix(v, []byte{'-'})
 	if len(digits) == 0 || !allDigits(digits) {
@@ -98,9 +100,9 @@ func integerOfKey(k []byte) *big.Int {
 	return n
 }
 
-// timeKey returns a generalized time (RFC 4517, 3.3.13) in UTC with all its parts,
-// YYYYMMDDHHMMSS, and a fraction of a second as ".digits" without trailing zeros. A
-// fraction of an hour or a minute is converted exactly to minutes and seconds.
+// timeKey returns a generalized time (RFC 4517, 3.3.13) in UTC as YYYYMMDDHHMMSS,
+// followed by a fraction of a second as ".digits" without trailing zeros. It converts a
+// fraction of an hour or a minute exactly to minutes and seconds.
 func timeKey(v []byte) ([]byte, error) {
 	t, err := parseTime(v)
 	if err != nil {
@@ -119,11 +121,11 @@ func timeKey(v []byte) ([]byte, error) {
 	return out, nil
 }
 
-// AppendTime appends a time as a generalized time, to the second.
+// AppendTime appends the time t as a generalized time with a precision of a second.
 func AppendTime(b []byte, t time.Time) []byte { return t.UTC().AppendFormat(b, "20060102150405Z") }
 
-// Time parses a generalized time, to the nanosecond. Package time has no leap seconds, so
-// second 60 becomes the first second of the next minute.
+// Time parses a generalized time with a precision of a nanosecond. Package time has no
+// leap seconds, so second 60 becomes the first second of the next minute.
 func Time(v []byte) (time.Time, error) {
 	t, err := parseTime(v)
 	if err != nil {
@@ -139,9 +141,10 @@ func Time(v []byte) (time.Time, error) {
 	return t.minute.Add(time.Duration(t.second)*time.Second + time.Duration(nanos)), nil
 }
 
-// generalTime has the seconds apart from the minute, because of leap seconds.
+// generalTime is a parsed generalized time. The second is not part of minute, because
+// package time has no leap seconds.
 type generalTime struct {
-	minute   time.Time // UTC
+	minute   time.Time // in UTC
 	second   int
 	fraction []byte // digits of a fraction of a second, without trailing zeros
 }
@@ -199,7 +202,7 @@ func daysIn(year, month int) int {
 	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// zone parses "Z" or a difference from UTC, in minutes.
+// zone parses "Z" or a time difference from UTC, and returns the difference in minutes.
 func zone(v []byte) (minutes int, ok bool) {
 	if len(v) == 1 && v[0] == 'Z' {
 		return 0, true
@@ -220,8 +223,8 @@ func zone(v []byte) (minutes int, ok bool) {
 	return minutes, digits2(v[1:]) <= 23
 }
 
-// scale60 multiplies a decimal fraction by 60 in place and returns the integer part of
-// the product.
+// scale60 multiplies a decimal fraction by 60. It returns the integer part of the product
+// and leaves the fractional part in fraction.
 func scale60(fraction []byte) int {
 	carry := 0
 	for i := len(fraction) - 1; i >= 0; i-- {
@@ -296,8 +299,8 @@ func hexDigit(c byte) int {
 }
 
 // csnKey returns a change sequence number (draft-chu-ldap-csn) in the form
-// YYYYMMDDHHMMSS.uuuuuuZ#cccccc#sss#mmmmmm, in lower case. Older servers wrote no
-// microseconds and two digits of the server's number.
+// YYYYMMDDHHMMSS.uuuuuuZ#cccccc#sss#mmmmmm, in lower case. In values of older servers,
+// the time has no microseconds and the server's number has two digits.
 func csnKey(v []byte) ([]byte, error) {
 	parts := strings.Split(strings.ToLower(string(v)), "#")
 	if len(parts) != 4 {
@@ -332,11 +335,12 @@ func allHex(s string, n int) bool {
 	return len(s) == n
 }
 
-// listSeparator separates the lines in a list's key. The preparation removes it from
-// lines and pieces, so that a piece never matches across lines (RFC 4517, 4.2.10).
+// listSeparator separates the lines in the key of a list. String preparation removes this
+// character from lines and from pieces of assertions, so a piece never matches text on
+// two lines (RFC 4517, 4.2.10).
 const listSeparator = '\n'
 
-// listKey prepares each line of a postal address (RFC 4517, 4.2.9).
+// listKey returns the key of a postal address. It prepares each line (RFC 4517, 4.2.9).
 func listKey(v []byte) ([]byte, error) {
 	var out []byte
 	for i, line := range bytes.Split(v, []byte{'$'}) {

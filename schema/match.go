@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// Key normalises an attribute value. Two values are equal under the rule's form exactly
-// if their keys are. The result may share v's bytes.
+// Key normalises an attribute value. Two values are equal under the rule's form if and
+// only if their keys are equal. The key may share the bytes of v.
 func (r *MatchingRule) Key(v []byte) ([]byte, error) { return r.Form.key(r.schema, v) }
 
-// Assertion normalises an assertion value of the rule. An equality rule matches if
-// Key(value) equals it, an ordering rule if Key(value) is smaller (RFC 4517, 4.2). An
-// error means that the assertion breaks its syntax (Undefined in a filter).
+// Assertion normalises an assertion value of the rule. An equality rule matches a value
+// if Key(value) equals the normalised assertion, and an ordering rule if Key(value) is
+// smaller (RFC 4517, 4.2). An error means that the assertion breaks its syntax; in a
+// filter, such an assertion is Undefined.
 func (r *MatchingRule) Assertion(a []byte) ([]byte, error) {
 	if r.Form.lenient {
 		if err := r.Syntax.Validate(a); err != nil {
@@ -26,9 +27,9 @@ func (r *MatchingRule) Assertion(a []byte) ([]byte, error) {
 }
 
 // Piece normalises one piece of a substring assertion (RFC 4518, 2.6). The assertion
-// matches if the pieces occur in Key(value) one after another, the initial one at its
-// start and the final one at its end. A piece of insignificant characters only may be
-// normalised to nothing.
+// matches if Key(value) contains the pieces one after another, the initial piece at the
+// start and the final piece at the end. The result is empty if the piece contains only
+// insignificant characters.
 func (r *MatchingRule) Piece(k Piece, b []byte) ([]byte, error) {
 	if r.Form.piece == nil {
 		return nil, errors.New(r.name + " does not match substrings")
@@ -36,9 +37,10 @@ func (r *MatchingRule) Piece(k Piece, b []byte) ([]byte, error) {
 	return r.Form.piece(k, b)
 }
 
-// Match reports whether a value's key matches a normalised assertion in an extensible
-// match: if it is equal, smaller (Ordering), or as a Special rule defines. A Substrings
-// rule takes an assertion of the form initial*any*final (RFC 4517, 3.3.30).
+// Match reports whether the key of a value matches a normalised assertion in an
+// extensible match. An equality rule matches if the key is equal to the assertion, an
+// ordering rule if the key is smaller, and a Special rule as the rule defines. A
+// substrings rule requires an assertion of the form initial*any*final (RFC 4517, 3.3.30).
 func (r *MatchingRule) Match(key, assertion []byte) bool {
 	switch {
 	case r.does.special != nil:
@@ -51,14 +53,15 @@ func (r *MatchingRule) Match(key, assertion []byte) bool {
 	return bytes.Equal(key, assertion)
 }
 
-// AppliesTo reports whether the rule can be used with values of t, because the rule's
-// form supports t's syntax (RFC 4512, 4.1.4, matching rule use).
+// AppliesTo reports whether the rule can be used with values of the type t, which is the
+// case if the rule's form supports the syntax of t (RFC 4512, 4.1.4, matching rule use).
 func (r *MatchingRule) AppliesTo(t *AttributeType) bool {
 	return slices.Contains(r.Form.takes, t.Syntax.OID) || t.Equality != nil && t.Equality.Form == r.Form
 }
 
-// substringAssertion encodes the pieces of initial*any*final (RFC 4517, 3.3.30) one after
-// another: the Piece, the length of the prepared text as a varint, the text.
+// substringAssertion returns a function that encodes the pieces of initial*any*final (RFC
+// 4517, 3.3.30) one after another. Each piece is encoded as its kind, the length of the
+// prepared text as a varint, and the prepared text.
 func substringAssertion(f *Form) func(*Schema, []byte) ([]byte, error) {
 	return func(_ *Schema, a []byte) ([]byte, error) {
 		parts := bytes.Split(a, []byte{'*'})
@@ -129,12 +132,13 @@ func matchSubstrings(key, assertion []byte) bool {
 	return true
 }
 
-// matchWord reports whether the assertion is a word or a run of words of the value (RFC
-// 4517, 4.2.32). The outer spaces and doubled inner spaces of keys are the boundaries.
+// matchWord reports whether the assertion is a word or several successive words of the
+// value (RFC 4517, 4.2.32). Keys begin and end with a space and have two spaces between
+// words, so a match begins and ends at the boundaries of words.
 func matchWord(key, assertion []byte) bool { return bytes.Contains(key, assertion) }
 
-// matchKeyword is matchWord with punctuation as a boundary too (RFC 4517, 4.2.21 leaves
-// it to the server what a keyword is).
+// matchKeyword is matchWord with punctuation as an additional boundary. RFC 4517, 4.2.21
+// leaves the definition of a keyword to the server.
 func matchKeyword(key, assertion []byte) bool {
 	want := bytes.Trim(assertion, " ")
 	if len(want) == 0 {

@@ -21,8 +21,8 @@ func rule(t testing.TB, name string) *MatchingRule {
 	return r
 }
 
-// Results of a rule on a value and an assertion; undefined if the assertion breaks its
-// syntax.
+// Results of matching a value with an assertion. The result is undefined if the assertion
+// breaks its syntax.
 const (
 	yes       = "yes"
 	no        = "no"
@@ -72,7 +72,7 @@ var ruleCases = []struct{ rule, value, assertion, want string }{
 	{"caseIgnoreSubstringsMatch", "Ann Lee", "*n * l*", yes},
 	{"caseIgnoreSubstringsMatch", "Ann", "*nn", yes},
 	{"caseIgnoreSubstringsMatch", "Ann", "nn*", no},
-	{"caseIgnoreSubstringsMatch", "Ann", "* ann*", yes}, // the space before the value
+	{"caseIgnoreSubstringsMatch", "Ann", "* ann*", yes}, // the piece matches the space before the value
 	{"caseIgnoreSubstringsMatch", "a*b", `*\2A*`, yes},
 	{"caseIgnoreSubstringsMatch", "Ann", "ann", undefined},
 	{"caseIgnoreSubstringsMatch", "Ann", "a**n", undefined},
@@ -175,7 +175,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Every rule is defined, implemented and in the table above.
+// TestRulesAreAllTested checks that every rule that the server implements is defined and
+// occurs in ruleCases.
 func TestRulesAreAllTested(t *testing.T) {
 	tested := map[*MatchingRule]bool{}
 	for _, c := range ruleCases {
@@ -193,7 +194,8 @@ func TestRulesAreAllTested(t *testing.T) {
 	}
 }
 
-// Rules are used by many goroutines at once. The race detector checks what they share.
+// TestKeysConcurrently uses a rule in several goroutines, so that the race detector
+// checks the data that the calls share.
 func TestKeysConcurrently(t *testing.T) {
 	r := rule(t, "caseIgnoreMatch")
 	var done sync.WaitGroup
@@ -227,8 +229,8 @@ func TestKeysRefuse(t *testing.T) {
 	}
 }
 
-// 389 Directory Server has OIDs that are words. Their keys do not depend on whether the
-// schema defines them.
+// TestOIDsThatAreWords checks keys of OIDs that are words, which 389 Directory Server
+// has. The keys must not depend on whether the schema defines the OIDs.
 func TestOIDsThatAreWords(t *testing.T) {
 	const definition = "( nsRole-OID NAME 'nsRole' SYNTAX 1.3.6.1.4.1.1466.115.121.1.12 )"
 	s, err := Core().Extend("attributeTypes: " + definition)
@@ -281,7 +283,7 @@ func TestTimeKey(t *testing.T) {
 	}
 }
 
-// anyInteger draws small and huge integers.
+// anyInteger returns a generator of small and huge integers.
 func anyInteger() *rapid.Generator[*big.Int] {
 	return rapid.Custom(func(t *rapid.T) *big.Int {
 		size := rapid.SampledFrom([]int{0, 1, 2, 9, 46, 47, 60, 200}).Draw(t, "size")
@@ -354,8 +356,8 @@ func TestTimeKeysKeepOrder(t *testing.T) {
 	})
 }
 
-// Values are equal under a form exactly if their keys are, whichever rule of the form
-// made them: a value has one key.
+// TestRulesOfAFormShareKeys checks that the rules of a form return the same key for a
+// value. Equal keys then mean equal values, whichever rule of the form made the keys.
 func TestRulesOfAFormShareKeys(t *testing.T) {
 	values := []string{"Ann  Lee", "12", "TRUE", "20240101000000Z", "cn=x", "'01'B"}
 	byForm := map[*Form]*MatchingRule{}

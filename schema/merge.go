@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Merged is the change that adds definitions from elsewhere to a schema.
+// Merged is the change of a schema that adds definitions from files.
 type Merged struct {
-	Add, Remove []Definition // for Change
-	// Notes describe what differs from the files, a line each.
+	Add, Remove []Definition // arguments of Change
+	// Notes describe the differences from the files, one per line.
 	Notes []string
 }
 
-// Count returns how many definitions are added, replaced and removed.
+// Count returns the numbers of definitions that are added, replaced and removed.
 func (m *Merged) Count() (added, replaced, removed int) {
 	oids := map[string]bool{}
 	for _, d := range m.Remove {
@@ -29,26 +29,29 @@ func (m *Merged) Count() (added, replaced, removed int) {
 	return len(m.Add) - replaced, replaced, len(m.Remove) - replaced
 }
 
-// Merge adds definitions from other servers' files, which may define standard elements
-// differently. New definitions are added. One that the schema already has, by its OID or,
-// for a built-in element, by its names, is treated like this:
+// Merge returns the change that adds definitions from files of other servers, which may
+// define standard elements differently. It adds new definitions. If the schema already
+// has a definition with the same OID, or a built-in definition with the same names, Merge
+// applies these rules:
 //
-//   - it stays if it means the same, apart from text, lengths and extensions;
-//   - it gets the names that it lacks;
-//   - an element that uses one of its names for something else loses that name, and
-//     is secret if the name's owner is;
-//   - a class is widened: it requires what both require and allows what
-//     either does, and if it is built in, takes over the file's kind and
-//     superclasses;
-//   - a type allows several values if either does;
-//   - a built-in type with another syntax, other rules or another usage stays as it is,
-//     with a note; for any other type this is a conflict.
+//   - a definition with the same meaning, apart from descriptions, lengths and extensions,
+//     stays as it is;
+//   - an existing definition gets the names that it lacks;
+//   - a class requires the types that both definitions require, and allows all other types
+//     that either definition requires or allows; a built-in class also gets the kind and
+//     the superclasses of the definition in the file;
+//   - a type allows several values if either definition does;
+//   - a built-in type stays as it is, with a note, if the syntax, the rules or the usage in
+//     the file differ; for any other type this is a conflict.
 //
-// What the server itself needs always stays. Matching rules cannot be added. If a type
-// names one that this server does not have, or one of the wrong kind, it is defined
-// without that, with a note.
+// If a new definition uses a name of a built-in element with another OID, the new element
+// does not get the name, and it is secret if the built-in element is secret.
 //
-// An error lists all the conflicts, each with its file and line.
+// Definitions that the server needs always stay as they are. Matching rules cannot be
+// added. If a type names a matching rule that this server does not have, or a rule of the
+// wrong kind, the type is defined without the rule, with a note.
+//
+// The error lists all conflicts, each with its file and line.
 func (s *Schema) Merge(ds []Definition) (*Merged, error) {
 	errs := make([]error, len(ds))
 	m := s.mergeAll(ds, errs)
@@ -60,18 +63,20 @@ func (s *Schema) Merge(ds []Definition) (*Merged, error) {
 	return out, err
 }
 
-// MergeGood is Merge without the definitions that are malformed, in conflict with others
-// or refer to missing ones. Wrong has their errors, in order. The error is one that
-// cannot be attributed to a single definition.
+// MergeGood is Merge without the definitions that are malformed, that conflict with
+// others, or that refer to missing definitions. The result wrong contains the errors of
+// these definitions in their order. The result err is an error that is not about a single
+// definition.
 func (s *Schema) MergeGood(ds []Definition) (out *Merged, wrong []error, err error) {
-	left := make([]error, len(ds)) // of the definitions left out
+	left := make([]error, len(ds)) // the errors of the definitions that are left out
 	for {
 		errs := slices.Clone(left)
 		out = s.mergeAll(ds, errs).merged()
 		if _, err = s.Change(out.Add, out.Remove); err == nil {
 			return out, slices.DeleteFunc(errs, func(err error) bool { return err == nil }), nil
 		}
-		// Definitions that were refused because of it may be good now.
+		// Leave out the definition that is wrong, and merge again: definitions that
+		// conflicted with it may now be good.
 		i := blamed(err, ds, errs)
 		if i < 0 {
 			return nil, nil, err
@@ -80,8 +85,8 @@ func (s *Schema) MergeGood(ds []Definition) (out *Merged, wrong []error, err err
 	}
 }
 
-// mergeAll merges the definitions without an error, and sets the errors of those that
-// cannot be merged.
+// mergeAll merges the definitions whose element of errs is nil. It sets the elements of
+// errs for the definitions that cannot be merged.
 func (s *Schema) mergeAll(ds []Definition, errs []error) *merger {
 	m := &merger{schema: s, replaced: map[*definition]*definition{}}
 	for _, d := range s.definitions {
@@ -100,8 +105,8 @@ func (s *Schema) mergeAll(ds []Definition, errs []error) *merger {
 	return m
 }
 
-// blamed returns the index of the definition that an error is about, by its source, or
-// -1.
+// blamed returns the index of the definition that an error is about, or -1. It finds the
+// definition by the source in the error.
 func blamed(err error, ds []Definition, errs []error) int {
 	var wrong *DefinitionError
 	if !errors.As(err, &wrong) || wrong.Source == "" {
@@ -120,10 +125,10 @@ func blamed(err error, ds []Definition, errs []error) int {
 	return last
 }
 
-// merger is a merge in progress.
+// merger is the state of a merge.
 type merger struct {
 	schema *Schema
-	by     [numElements]map[string]*definition // by OID and names, lower case
+	by     [numElements]map[string]*definition // by OID and by name, in lower case
 	added  []*definition
 	// replaced maps definitions of the schema to their replacements.
 	replaced map[*definition]*definition
@@ -142,7 +147,7 @@ func (m *merger) enter(d *definition) {
 
 func (m *merger) find(e element, name string) *definition { return m.by[e][strings.ToLower(name)] }
 
-// canonical returns the OID of a name of any kind.
+// canonical returns the OID of the element of any kind that has a name.
 func (m *merger) canonical(name string) string {
 	for _, e := range []element{objectClasses, attributeTypes, matchingRules, nameForms} {
 		if d := m.find(e, name); d != nil {
@@ -184,7 +189,8 @@ func (m *merger) take(d *definition) error {
 	return nil
 }
 
-// dropRules removes from a type the rules that cannot be used as it states.
+// dropRules removes the matching rules from a type that the server cannot use as the type
+// requires.
 func (m *merger) dropRules(d *definition) {
 	for _, x := range []struct {
 		name *string
@@ -201,8 +207,8 @@ func (m *merger) dropRules(d *definition) {
 	}
 }
 
-// counterpart returns the definition that d redefines: by OID or, for built-in elements,
-// by all its names.
+// counterpart returns the definition that d redefines, or nil. It is the definition with
+// the same OID, or the built-in definition that has all names of d.
 func (m *merger) counterpart(d *definition) *definition {
 	if old := m.find(d.element, d.oid); old != nil {
 		return old
@@ -218,7 +224,8 @@ func (m *merger) counterpart(d *definition) *definition {
 	return old
 }
 
-// builtIn reports whether the built-in schema has the element, even if changed.
+// builtIn reports whether the built-in schema defines the element, even if the definition
+// has been changed.
 func builtIn(d *definition) bool { return Core().definition(d.element, d.oid) != nil }
 
 func (m *merger) add(d *definition) error {
@@ -246,7 +253,7 @@ func (m *merger) add(d *definition) error {
 	return nil
 }
 
-// at returns the source of a definition.
+// at returns the source of a definition in parentheses, for errors.
 func (d *definition) at() string {
 	if d.source == "" {
 		return ""
@@ -272,8 +279,8 @@ func (m *merger) mergeType(old, d *definition) error {
 	return nil
 }
 
-// otherType returns in which property two definitions of a type differ, or "". Rules that
-// only one of them has do not matter.
+// otherType returns the name of a property in which two definitions of a type differ, or
+// "". A matching rule that only one definition has is not a difference.
 func (m *merger) otherType(a, b *definition) string {
 	x, y := m.effective(a), m.effective(b)
 	other := func(p, q string) bool { return p != "" && q != "" && m.canonical(p) != m.canonical(q) }
@@ -296,8 +303,8 @@ func (m *merger) otherType(a, b *definition) string {
 	return ""
 }
 
-// effective returns a type with its inherited properties. A type that is its own
-// supertype is detected later.
+// effective returns a type with its inherited properties. It ends even if a type is its
+// own supertype, an error that Change detects.
 func (m *merger) effective(d *definition) definition {
 	e := *d
 	for range 20 {
@@ -343,7 +350,8 @@ func (m *merger) mergeClass(old, d *definition) error {
 	return nil
 }
 
-// sameSup compares superclasses. No superclass is the same as top.
+// sameSup reports whether two classes have the same superclasses. A class without
+// superclass is treated like a subclass of top.
 func (m *merger) sameSup(a, b *definition) bool {
 	of := func(d *definition) []string {
 		var oids []string
@@ -363,7 +371,7 @@ func (m *merger) both(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !m.among(b, name) })
 }
 
-// either returns each of the names once, without those in must.
+// either returns the names that are not in must, each only once.
 func (m *merger) either(must, names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -379,7 +387,7 @@ func (m *merger) among(names []string, name string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return m.canonical(n) == oid })
 }
 
-// addNames adds the names of another definition that to lacks.
+// addNames adds to the definition to the names that only d has.
 func (m *merger) addNames(to, d *definition) error {
 	to.names = slices.Clone(to.names)
 	for _, name := range d.names {
@@ -390,14 +398,14 @@ func (m *merger) addNames(to, d *definition) error {
 		switch {
 		case x == nil:
 			to.names = append(to.names, name)
-		case builtIn(to) || !builtIn(x): // otherwise the name is left out, as add does
+		case builtIn(to) || !builtIn(x): // in the remaining case the name is left out, as in add
 			return d.fault(Exists, "the name %q is that of %s already%s", name, x.oid, x.at())
 		}
 	}
 	return nil
 }
 
-// replace replaces old by merged, if they differ.
+// replace records that merged replaces old, if the two definitions differ.
 func (m *merger) replace(old, merged, d *definition) {
 	if merged.String() == old.String() {
 		return
@@ -417,7 +425,8 @@ func (m *merger) replace(old, merged, d *definition) {
 	m.enter(merged)
 }
 
-// merged returns the changes, in the order of the schema and the files.
+// merged returns the changes: replacements in the order of the schema, then additions in
+// the order of the files.
 func (m *merger) merged() *Merged {
 	out := &Merged{Notes: m.notes}
 	give := func(d *definition) Definition { return Definition{elementNames[d.element], d.String(), d.source} }

@@ -10,7 +10,8 @@ import (
 
 const directoryString = "SYNTAX 1.3.6.1.4.1.1466.115.121.1.15"
 
-// file returns definitions as if read from a file, one on each line.
+// file returns definitions with sources as if they were read from a file with one
+// definition per line.
 func file(lines ...string) (ds []Definition) {
 	for i, line := range lines {
 		d, err := label(line)
@@ -84,7 +85,7 @@ func TestMerge(t *testing.T) {
 			t.Errorf("%s: %v", c.what, err)
 			continue
 		}
-		// Merging again changes nothing.
+		// Merging the same definitions again changes nothing.
 		if again, err := s.Merge(file(c.in...)); err != nil || len(again.Add)+len(again.Remove) > 0 {
 			t.Errorf("%s: the second time there is %+v to do (%v)", c.what, again, err)
 		}
@@ -123,7 +124,8 @@ func TestMergeConflicts(t *testing.T) {
 	}
 }
 
-// Types with values equivalent to passwords are secret, however they are defined.
+// TestSecretTypesOfOthers checks that types whose values are equivalent to passwords are
+// secret, however they are defined.
 func TestSecretTypesOfOthers(t *testing.T) {
 	s, err := Core().Extend("attributeTypes: ( 1.3.6.1.4.1.7165.2.1.25 NAME 'sambaNTPassword' EQUALITY caseIgnoreIA5Match SYNTAX 1.3.6.1.4.1.1466.115.121.1.26{32} SINGLE-VALUE )")
 	if err != nil || !s.Attribute("sambaNTPassword").Secret() {
@@ -131,7 +133,8 @@ func TestSecretTypesOfOthers(t *testing.T) {
 	}
 }
 
-// Wrong definitions are left out together with those that need them, and no others.
+// TestMergeGood checks that MergeGood leaves out wrong definitions and the definitions
+// that refer to them, and no others.
 func TestMergeGood(t *testing.T) {
 	for _, c := range []struct {
 		what  string

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// registered are the options that any attribute may have: those of languages (RFC 3866),
-// and phonetic, which directories with Japanese names have used since RFC 2849. One that
-// ends with a hyphen is a prefix.
+// registered are the options that any attribute may have: options of languages (RFC
+// 3866), and phonetic, which directories with Japanese names have used since RFC 2849. An
+// option that ends with a hyphen is a prefix.
 var registered = []string{"lang-", "phonetic"}
 
-// WithOptions returns a schema that recognizes more attribute options. An option that
-// ends with a hyphen is a prefix: all options that begin with it are recognized. Schemas
-// made from the result by Change recognize them too.
+// WithOptions returns a schema that recognizes additional attribute options. An option
+// that ends with a hyphen is a prefix: the schema recognizes all options that begin with
+// it. If Change is applied to the result, the new schema recognizes the options too.
 func (s *Schema) WithOptions(options ...string) *Schema {
 	if len(options) == 0 {
 		return s
@@ -25,10 +25,10 @@ func (s *Schema) WithOptions(options ...string) *Schema {
 	return &with
 }
 
-// Describe resolves an attribute description and returns its type and the text of its
-// options. The type is nil if the schema lacks it, or does not recognize one of the
-// options. A description with an unrecognized option is unrecognized as a whole (RFC
-// 4512, 2.5).
+// Describe resolves an attribute description. It returns the type and the text of the
+// options. The type is nil if the schema does not define it. The type is also nil if the
+// schema does not recognize one of the options, because a description with an
+// unrecognized option is unrecognized as a whole (RFC 4512, 2.5).
 func (s *Schema) Describe(description string) (t *AttributeType, options string) {
 	name, options, has := strings.Cut(description, ";")
 	t = s.Attribute(name)
@@ -48,7 +48,7 @@ func (s *Schema) recognizesAll(t *AttributeType, options string) bool {
 }
 
 func (s *Schema) recognizes(t *AttributeType, option string) bool {
-	if option == "binary" { // the transfer of values that are not text (RFC 4522, 3)
+	if option == "binary" { // the option for transferring values that are not text (RFC 4522, 3)
 		return t.Syntax.def.says("X-NOT-HUMAN-READABLE")
 	}
 	is := func(known string) bool {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// SuperiorsFirst sorts definitions for servers that load them one after another: by kind,
-// and within a kind superiors before the definitions derived from them. Otherwise it
-// keeps the order.
+// SuperiorsFirst sorts definitions for servers that load definitions one after another:
+// by kind, and so that the superiors of a definition come before the definition.
+// Otherwise it keeps the order.
 func SuperiorsFirst(ds []Definition) []Definition {
 	o := superiors{given: slices.Clone(ds), at: map[elementName]int{}}
 	slices.SortStableFunc(o.given, func(a, b Definition) int { return o.rank(a) - o.rank(b) })
@@ -15,7 +15,7 @@ func SuperiorsFirst(ds []Definition) []Definition {
 	for i, text := range o.given {
 		d, err := text.parse()
 		if err != nil {
-			continue // it has no superiors, and is none
+			continue // a malformed definition has no superiors and is no superior
 		}
 		o.parsed[i] = d
 		for _, name := range append([]string{d.oid}, d.names...) {
@@ -30,10 +30,10 @@ func SuperiorsFirst(ds []Definition) []Definition {
 
 type elementName struct {
 	element element
-	name    string // or OID, in lower case
+	name    string // name or OID, in lower case
 }
 
-// superiors is a sort in progress.
+// superiors is the state of SuperiorsFirst.
 type superiors struct {
 	given  []Definition
 	parsed []*definition
@@ -42,7 +42,8 @@ type superiors struct {
 	out    []Definition
 }
 
-// kinds are the elements in an order in which each refers only to earlier ones.
+// kinds are the kinds of definitions. Definitions of a kind refer only to definitions of
+// the same kind and of kinds before it.
 var kinds = []element{ldapSyntaxes, matchingRules, attributeTypes, matchingRuleUse, objectClasses, dITContentRules, nameForms, dITStructureRules}
 
 func (*superiors) rank(d Definition) int {

@@ -24,8 +24,8 @@ type token struct {
 	pos  int
 }
 
-// parser parses a definition token by token. Spaces between tokens are optional where the
-// next token is clear without them.
+// parser parses a definition token by token. Spaces between two tokens are optional if
+// the tokens can be distinguished without them.
 type parser struct {
 	text string
 	pos  int
@@ -76,7 +76,7 @@ func (p *parser) word() {
 	p.tok.kind, p.tok.text = tokenWord, p.text[start:p.pos]
 }
 
-// quoted parses a qdstring, in which \27 is an apostrophe and \5C a backslash.
+// quoted parses a qdstring. In the text, \27 is an apostrophe and \5C is a backslash.
 func (p *parser) quoted() error {
 	start := p.pos + 1
 	end := strings.IndexByte(p.text[start:], '\'')
@@ -125,7 +125,7 @@ func (p *parser) definition() error {
 	return p.complete()
 }
 
-// first parses the first component: an OID, or a DIT structure rule's number.
+// first parses the first component: an OID, or the number of a DIT structure rule.
 func (p *parser) first() error {
 	if err := p.next(); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (p *parser) first() error {
 	return p.next()
 }
 
-// complete checks that a definition has the mandatory terms of its kind.
+// complete returns an error if the definition lacks a mandatory term of its kind.
 func (p *parser) complete() error {
 	d := p.def
 	for _, x := range []struct {
@@ -160,7 +160,7 @@ func (p *parser) complete() error {
 	return nil
 }
 
-// term parses a keyword with its operands, and the token after them.
+// term parses a keyword and its operands, and then reads the token after them.
 func (p *parser) term() error {
 	keyword := p.tok
 	name := strings.ToUpper(keyword.text)
@@ -174,8 +174,8 @@ func (p *parser) term() error {
 	return read(p)
 }
 
-// grammar has the keywords of each element (RFC 4512, 4.1.1 to 4.1.7). They may be in any
-// order, as in published files.
+// grammar contains the keywords of each kind of definition (RFC 4512, 4.1.1 to 4.1.7).
+// The keywords may be in any order, as in published files.
 var grammar = [numElements]map[string]func(*parser) error{
 	attributeTypes: {
 		"NAME": (*parser).names, "DESC": (*parser).desc, "OBSOLETE": flag(func(d *definition) { d.obsolete = true }),
@@ -256,7 +256,7 @@ func oidsTo(set func(*definition, []string)) func(*parser) error {
 	}
 }
 
-// oid parses the next token as a name or OID, optionally in quotes.
+// oid parses the next token as a name or OID. The token may be in quotes.
 func (p *parser) oid() (string, error) {
 	if err := p.next(); err != nil {
 		return "", err
@@ -264,8 +264,8 @@ func (p *parser) oid() (string, error) {
 	return p.item(oidItems)
 }
 
-// validOIDWord accepts numeric OIDs and descriptors. It also accepts the characters "_",
-// "." and ":" in descriptors, because published files have them.
+// validOIDWord reports whether s is a numeric OID or a descriptor. It also accepts the
+// characters "_", "." and ":" in descriptors, because published files contain them.
 func validOIDWord(s string) bool {
 	if s == "" {
 		return false
@@ -282,9 +282,9 @@ func validOIDWord(s string) bool {
 	return true
 }
 
-// items describes the items of a list.
+// items describes the items of a list in a definition.
 type items struct {
-	what  string // for errors
+	what  string // description of an item, for errors
 	words bool   // quotes are optional
 	valid func(string) bool
 }
@@ -297,8 +297,8 @@ var (
 	valueItems = items{"a value", false, func(string) bool { return true }}
 )
 
-// list parses one item or a parenthesised list, and the token after it. Separators ("$"
-// between OIDs, spaces between strings) are optional.
+// list parses one item or a list in parentheses, and then reads the token after it. The
+// separators are optional: "$" between OIDs, and spaces between strings.
 func (p *parser) list(of items) ([]string, error) {
 	if err := p.next(); err != nil {
 		return nil, err
@@ -342,7 +342,8 @@ func (p *parser) item(of items) (string, error) {
 	return p.tok.text, nil
 }
 
-// validRuleID reports whether s is a valid DIT structure rule number (RFC 4512, 4.1.7.1).
+// validRuleID reports whether s is a valid number of a DIT structure rule (RFC 4512,
+// 4.1.7.1).
 func validRuleID(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 31)
 	return err == nil && isDigit(s[0]) && (s[0] != '0' || s == "0")
@@ -375,7 +376,7 @@ func (p *parser) extension(name string) error {
 	return err
 }
 
-// syntax parses noidlen: an OID and optionally a length in braces.
+// syntax parses a noidlen: an OID, optionally followed by a length in braces.
 func (p *parser) syntax() error {
 	if err := p.next(); err != nil {
 		return err

@@ -13,16 +13,16 @@ func TestParse(t *testing.T) {
 	for _, c := range []struct{ in, out string }{
 		{"attributeTypes: ( 2.5.4.3 NAME ( 'cn' 'commonName' ) SUP name )",
 			"( 2.5.4.3 NAME ( 'cn' 'commonName' ) SUP name )"},
-		// As in schema files: no colon, no spaces, an index.
+		// Forms in schema files: no colon, no spaces, or an index.
 		{"attributetype (1.2 NAME('a' 'b')DESC 'x'SUP name)",
 			"( 1.2 NAME ( 'a' 'b' ) DESC 'x' SUP name )"},
 		{"olcAttributeTypes: {12}( 1.2 NAME 'a' SYNTAX 1.3{64} )",
 			"( 1.2 NAME 'a' SYNTAX 1.3{64} )"},
-		// OIDs in quotes, a separate length, lower case keywords, any order, several
-		// lines.
+		// OIDs in quotes, a separate length, keywords in lower case and in any order, and
+		// several lines.
 		{"attributeTypes: ( 1.2 syntax '1.3'\n {64}\n name 'a'\tSINGLE-VALUE DESC 'it\\27s \\5C' )",
 			`( 1.2 NAME 'a' DESC 'it\27s \5C' SYNTAX 1.3{64} SINGLE-VALUE )`},
-		// Names instead of OIDs, with odd characters.
+		// Names with unusual characters instead of OIDs.
 		{"attributeTypes: ( nsFoo-oid NAME 'ns_foo.bar' SYNTAX 1.3 X-ORIGIN 'a' X-B ( 'c' 'd' ) )",
 			"( nsFoo-oid NAME 'ns_foo.bar' SYNTAX 1.3 X-ORIGIN 'a' X-B ( 'c' 'd' ) )"},
 		{"attributeTypes: ( 1.2 OBSOLETE EQUALITY e ORDERING o SUBSTR s SYNTAX 1.3 COLLECTIVE NO-USER-MODIFICATION USAGE dsaoperation )",
@@ -92,7 +92,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// parseLabelled parses "attributeTypes: ( ... )".
+// parseLabelled parses a definition of the form "attributeTypes: ( ... )".
 func parseLabelled(text string) (*definition, error) {
 	d, err := label(text)
 	if err != nil {
@@ -101,7 +101,8 @@ func parseLabelled(text string) (*definition, error) {
 	return d.parse()
 }
 
-// checkRoundTrip checks that a printed definition parses to the same one.
+// checkRoundTrip checks that printing a definition and parsing the text returns the same
+// definition.
 func checkRoundTrip(t *testing.T, d *definition) {
 	t.Helper()
 	again, err := parseDefinition(d.element, d.String())

@@ -13,15 +13,15 @@ import (
 
 var errNotUTF8 = errors.New("not valid UTF-8")
 
-// A ProhibitedError reports a code point that RFC 4518, 2.4 prohibits.
+// A ProhibitedError reports a code point that is prohibited by RFC 4518, 2.4.
 type ProhibitedError struct{ Rune rune }
 
 func (e *ProhibitedError) Error() string {
 	return fmt.Sprintf("the code point %U cannot be matched (RFC 4518, 2.4)", e.Rune)
 }
 
-// asciiExact and asciiFold map ASCII bytes according to RFC 4518, 2.2. 0 means "to
-// nothing".
+// asciiExact and asciiFold map each ASCII byte to the result of the Map step (RFC 4518,
+// 2.2). The value 0 means that the step removes the byte.
 var asciiExact, asciiFold [128]byte
 
 func init() {
@@ -41,8 +41,8 @@ func init() {
 	}
 }
 
-// prepareString performs steps 1 to 5 of RFC 4518, 2, without those about spaces. The
-// result is new memory.
+// prepareString performs steps 1 to 5 of RFC 4518, 2, except the handling of spaces. It
+// returns newly allocated memory.
 func prepareString(v []byte, fold bool) ([]byte, error) {
 	if !isASCII(v) {
 		return prepareUnicode(v, fold)
@@ -73,8 +73,9 @@ func isASCII(v []byte) bool {
 	return true
 }
 
-// stringKey prepares a value or a whole assertion (RFC 4518, 2). For ASCII, which almost
-// all strings are, it takes one allocation, no append and no call.
+// stringKey prepares a value or a whole assertion (RFC 4518, 2). Almost all strings are
+// ASCII. For a string in ASCII, stringKey makes one allocation, and its loops make no
+// calls.
 func stringKey(v []byte, fold bool) ([]byte, error) {
 	size := len(v) + 2
 	for _, c := range v {
@@ -122,7 +123,7 @@ func stringPiece(k Piece, v []byte, fold bool) ([]byte, error) {
 	}
 	n := len(out)
 	if out = appendWords(out, b); len(out) == n {
-		return []byte{' '}, nil // only spaces
+		return []byte{' '}, nil // the piece contains only spaces
 	}
 	if k == Final || isSpaceAt(b, len(b)-1) {
 		out = append(out, ' ')
@@ -130,8 +131,9 @@ func stringPiece(k Piece, v []byte, fold bool) ([]byte, error) {
 	return out, nil
 }
 
-// compactKey prepares a value in which spaces, and the runes that drop accepts, are
-// insignificant (RFC 4518, 2.6.2 and 2.6.3), unless a combining mark follows them.
+// compactKey prepares a value in which spaces and the runes that drop accepts are
+// insignificant (RFC 4518, 2.6.2 and 2.6.3). Such a character is significant if a
+// combining mark follows it.
 func compactKey(v []byte, drop func(r rune) bool) ([]byte, error) {
 	b, err := prepareString(v, true)
 	if err != nil {
@@ -159,11 +161,11 @@ func isHyphen(r rune) bool {
 	return false
 }
 
-// folder is stateless, although x/text does not promise this for all Casers: folding
-// looks at one code point at a time.
+// folder folds case. It may be used concurrently, although x/text does not promise this
+// for all Casers: folding has no state, because it looks at one code point at a time.
 var folder = cases.Fold()
 
-// prepareUnicode prepares text that is not pure ASCII.
+// prepareUnicode prepares text that contains characters outside ASCII.
 func prepareUnicode(v []byte, fold bool) ([]byte, error) {
 	if !utf8.Valid(v) {
 		return nil, errNotUTF8
@@ -182,11 +184,12 @@ func prepareUnicode(v []byte, fold bool) ([]byte, error) {
 	return b, nil
 }
 
-// foldNormal folds NFKC text. RFC 3454, B.2 is a folding whose results NFKC leaves
-// folded. To get this, Unicode (Standard, 3.13, D146) folds and normalises twice. The RFC
-// folds first, while this begins with NFKC. That makes a difference only for marks on a
-// Greek iota subscript, where it keeps equivalent strings equal. Most text needs one
-// round, which Span detects.
+// foldNormal folds text in NFKC. RFC 3454, B.2 defines a folding whose result NFKC leaves
+// folded. To get such a result, Unicode (Standard, 3.13, D146) folds and normalises
+// twice. The RFC folds before it normalises, and this package normalises first. The
+// difference affects only marks on a Greek iota subscript, where this package keeps
+// equivalent strings equal. Most text needs only one round. Span detects when the text is
+// folded.
 func foldNormal(b []byte) []byte {
 	for range 2 {
 		if n, _ := folder.Span(b, true); n == len(b) {
@@ -197,7 +200,8 @@ func foldNormal(b []byte) []byte {
 	return b
 }
 
-// foldOnce saves the allocations of Caser.Bytes if the result is not much longer.
+// foldOnce folds the text once. It avoids the allocations of Caser.Bytes if the result is
+// not much longer than b.
 func foldOnce(b []byte) []byte {
 	dst := make([]byte, len(b)+16)
 	n, _, err := folder.Transform(dst, b, true)
@@ -207,7 +211,8 @@ func foldOnce(b []byte) []byte {
 	return dst[:n]
 }
 
-// mapRunes is the Map step (RFC 4518, 2.2). It folds only what x/text does not.
+// mapRunes performs the Map step (RFC 4518, 2.2). It folds only the characters that
+// x/text does not fold.
 func mapRunes(v []byte, fold bool) []byte {
 	out := make([]byte, 0, len(v)+8)
 	for i := 0; i < len(v); {
@@ -226,8 +231,8 @@ func mapRunes(v []byte, fold bool) []byte {
 	return out
 }
 
-// foldCherokee folds the only script that x/text does not fold. It folds to upper case,
-// because there were no other letters before Unicode 8.
+// foldCherokee folds Cherokee, the only script that x/text does not fold. It folds to
+// upper case, because Unicode had no lower-case Cherokee letters before version 8.
 func foldCherokee(r rune) rune {
 	switch {
 	case 0x13f8 <= r && r <= 0x13fd:
@@ -244,7 +249,7 @@ func mapsToSpace(r rune) bool {
 		return asciiExact[r] == ' '
 	case r == 0x85:
 		return true
-	case r == 0x200b: // ZERO WIDTH SPACE: to nothing
+	case r == 0x200b: // ZERO WIDTH SPACE is mapped to nothing
 		return false
 	}
 	return unicode.In(r, unicode.Z)
@@ -258,15 +263,16 @@ func mapsToNothing(r rune) bool {
 		r == 0x1806,                // MONGOLIAN TODO SOFT HYPHEN
 		0x180b <= r && r <= 0x180d, // variation selectors
 		0xfe00 <= r && r <= 0xfe0f,
-		0xe0100 <= r && r <= 0xe01ef, // assigned after Unicode 3.2, same purpose
+		0xe0100 <= r && r <= 0xe01ef, // variation selectors that were assigned after Unicode 3.2
 		r == 0xfffc:                  // OBJECT REPLACEMENT CHARACTER
 		return true
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf)
 }
 
-// prohibited is the Prohibit step (RFC 4518, 2.4). Whether a code point is assigned
-// depends on the Unicode version in use instead of 3.2, which had no emoji.
+// prohibited reports whether the Prohibit step (RFC 4518, 2.4) prohibits the rune. The
+// RFC also prohibits unassigned code points of Unicode 3.2, which had no emoji; this
+// function uses the Unicode version of x/text.
 func prohibited(r rune) bool {
 	if r < 0x250 {
 		return false
@@ -277,8 +283,8 @@ func prohibited(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.In(r, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Zs, unicode.Cf)
 }
 
-// isSpaceAt reports whether b[i] is a space as defined in RFC 4518, 2.6, which no
-// combining mark follows.
+// isSpaceAt reports whether b[i] is a space as defined in RFC 4518, 2.6: a space that is
+// not followed by a combining mark.
 func isSpaceAt(b []byte, i int) bool {
 	return b[i] == ' ' && !marked(b[i+1:])
 }
@@ -292,15 +298,16 @@ func marked(b []byte) bool {
 	return unicode.Is(unicode.M, r)
 }
 
-// spaceOut handles insignificant spaces of values and whole assertions (RFC 4518, 2.6.1):
-// one space at each end, two for each run inside.
+// spaceOut handles the insignificant spaces of a value or a whole assertion (RFC 4518,
+// 2.6.1). The result has one space at each end, and two spaces for each run of spaces
+// between words.
 func spaceOut(b []byte) []byte {
 	out := make([]byte, 0, len(b)+2+bytes.Count(b, []byte{' '}))
 	return append(appendWords(append(out, ' '), b), ' ')
 }
 
-// appendWords appends b without spaces at its ends and with two for each run inside. It
-// appends nothing if b has only spaces.
+// appendWords appends b without spaces at its ends and with two spaces for each run of
+// spaces between words. It appends nothing if b contains only spaces.
 func appendWords(out, b []byte) []byte {
 	pending := false
 	start := len(out)

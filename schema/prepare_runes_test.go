@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// The lists of RFC 4518, 2.2, from first to last.
+// The lists of RFC 4518, 2.2. Each element is a range with its first and last code point.
 var (
 	rfcNothing = [][2]rune{
 		{0x00, 0x08}, {0x0e, 0x1f}, {0x7f, 0x84}, {0x86, 0x9f}, {0xad, 0xad}, {0x34f, 0x34f}, {0x6dd, 0x6dd},
@@ -35,8 +35,9 @@ func TestMapListsOfTheRFC(t *testing.T) {
 	}
 }
 
-// For every code point of the planes in use, preparing is stable, and code points that
-// differ only in case have one folded form.
+// TestEveryCodePoint checks, for every code point in the planes that Unicode uses, that
+// preparing a prepared string changes nothing, and that code points that differ only in
+// case have the same folded form.
 func TestEveryCodePoint(t *testing.T) {
 	fold := func(r rune) string {
 		b, err := prepareString([]byte(string(r)), true)

@@ -20,10 +20,10 @@ func TestStringKey(t *testing.T) {
 		{"a\tb\nc\r\nd", " a  b  c  d ", " a  b  c  d "},
 		{"a\u00a0b\u2003c\u3000d", " a  b  c  d ", " a  b  c  d "},
 		{"a\u0085b", " a  b ", " a  b "},
-		// A space under a combining mark is not a space.
+		// A space before a combining mark does not count as a space.
 		{"a \u0301b", " a \u0301b ", " a \u0301b "},
 		{" \u0301", "  \u0301 ", "  \u0301 "},
-		{"\u00b4", "  \u0301 ", "  \u0301 "}, // ACUTE ACCENT decomposes to that
+		{"\u00b4", "  \u0301 ", "  \u0301 "}, // ACUTE ACCENT decomposes to a space and U+0301
 		// Case.
 		{"STRASSE", " strasse ", " STRASSE "},
 		{"Stra\u00dfe", " strasse ", " Stra\u00dfe "},
@@ -53,7 +53,7 @@ func TestStringKey(t *testing.T) {
 		{"a\x00b\x7fc\x1bd\u0080e", " abcde ", " abcde "},
 		{"a\u06ddb\u070f\U000e0041", " ab ", " ab "},
 		{"\u00ad \u200b", "  ", "  "},
-		// Assigned since Unicode 3.2.
+		// Characters that were assigned after Unicode 3.2.
 		{"\U0001f600", " \U0001f600 ", " \U0001f600 "},
 	} {
 		for fold, want := range map[bool]string{true: c.fold, false: c.exact} {
@@ -124,7 +124,7 @@ func TestCompactKeys(t *testing.T) {
 	}
 }
 
-// anyText draws strings with many runes that preparation affects.
+// anyText returns a generator of strings with many runes that preparation changes.
 func anyText() *rapid.Generator[string] {
 	special := rapid.SampledFrom([]rune{
 		' ', '\t', 'A', 'z', 'ß', 'ẞ', 'Σ', 'ς', 'İ', 'ı', 'ﬁ', 'K', 'Ａ', 'ｶ', 'ﾞ', 0x301, 0x323, 0x345, 0xad, 0x200b,
@@ -153,7 +153,7 @@ func TestPreparationProperties(t *testing.T) {
 
 type fataler interface{ Fatalf(string, ...any) }
 
-// checkSpaces checks a key against RFC 4518, 2.6.1.
+// checkSpaces checks that the spaces in a key conform to RFC 4518, 2.6.1.
 func checkSpaces(t fataler, k []byte) {
 	if !utf8.Valid(k) || len(k) < 2 || k[0] != ' ' || k[len(k)-1] != ' ' {
 		t.Fatalf("key %+q is not UTF-8 between spaces", k)
@@ -174,8 +174,8 @@ func checkSpaces(t fataler, k []byte) {
 	}
 }
 
-// checkStable checks that preparing a prepared string changes nothing. (Keys are not
-// stable in one case: the space before a value that begins with a combining mark.)
+// checkStable checks that preparing a prepared string changes nothing. (This is not true
+// of keys: a value that begins with a combining mark gets another space before the mark.)
 func checkStable(t fataler, v []byte, fold bool) {
 	once, err := prepareString(v, fold)
 	if err != nil {
@@ -186,7 +186,8 @@ func checkStable(t fataler, v []byte, fold bool) {
 	}
 }
 
-// The fast path for ASCII must agree with the general one.
+// TestASCIIPathAgrees checks that the code for ASCII strings has the same results as the
+// general code.
 func TestASCIIPathAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.SliceOfN(rapid.ByteRange(0, 127), 0, 20).Draw(t, "in")
@@ -206,7 +207,8 @@ func TestASCIIPathAgrees(t *testing.T) {
 	})
 }
 
-// A value cut into pieces at any places is matched by them, with and without folding.
+// TestPiecesOfAValueMatch checks that a value that is cut into pieces at any positions
+// matches the pieces, with and without folding.
 func TestPiecesOfAValueMatch(t *testing.T) {
 	rule := Core().Rule("caseIgnoreSubstringsMatch")
 	rapid.Check(t, func(t *rapid.T) {
@@ -235,7 +237,8 @@ func TestPiecesOfAValueMatch(t *testing.T) {
 		}
 		blank := func(s string) bool { return strings.Trim(s, " ") == "" }
 		for _, w := range words {
-			// A piece of spaces is one space, which the value may no longer have.
+			// A piece that consists of spaces is prepared to one space. The prepared
+			// value may no longer contain this space.
 			if blank(w) {
 				return
 			}

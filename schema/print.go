@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Definitions returns the values of one of the subschema's attributes: attributeTypes,
-// objectClasses, dITContentRules, nameForms, dITStructureRules, ldapSyntaxes,
-// matchingRules or matchingRuleUse (RFC 4512, 4.2).
+// Definitions returns the values of an attribute of the subschema subentry:
+// attributeTypes, objectClasses, dITContentRules, nameForms, dITStructureRules,
+// ldapSyntaxes, matchingRules or matchingRuleUse (RFC 4512, 4.2).
 func (s *Schema) Definitions(attribute string) []string {
 	for e, name := range elementNames {
 		if strings.EqualFold(name, attribute) {
@@ -30,8 +30,8 @@ func (s *Schema) print() {
 	}
 }
 
-// useOf returns the matching rule use of a rule: the types that it applies to (RFC 4512,
-// 4.1.4).
+// useOf returns the matching rule use of a rule, which lists the types that the rule
+// applies to (RFC 4512, 4.1.4).
 func (s *Schema) useOf(r *MatchingRule) *definition {
 	d := &definition{element: matchingRuleUse, oid: r.OID, names: r.Names, desc: r.Desc, obsolete: r.Obsolete}
 	for _, t := range s.attributes {
@@ -42,7 +42,8 @@ func (s *Schema) useOf(r *MatchingRule) *definition {
 	return d
 }
 
-// String returns the definition in the order of RFC 4512, 4.1.
+// String returns the text of the definition, with its terms in the order of RFC 4512,
+// 4.1.
 func (d *definition) String() string {
 	p := printer{}
 	p.WriteString("( " + d.oid)
@@ -81,8 +82,8 @@ func (d *definition) String() string {
 	return p.String()
 }
 
-// supSeparator returns the separator of superior elements. Rule ids are separated by
-// spaces (RFC 4512, 4.1.7.1).
+// supSeparator returns the separator between superiors. The numbers of superior rules are
+// separated by spaces (RFC 4512, 4.1.7.1), other superiors by "$".
 func (d *definition) supSeparator() string {
 	if d.element == dITStructureRules {
 		return " "

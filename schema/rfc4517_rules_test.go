@@ -2,7 +2,8 @@ package schema
 
 type ruleCase struct{ value, assertion, want string }
 
-// rfc4517Rules are cases for each rule, by the section that defines it.
+// rfc4517Rules contains test cases for each matching rule, in the order of the sections
+// of RFC 4517 that define the rules.
 var rfc4517Rules = []struct {
 	section, rule string
 	cases         []ruleCase

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// anySyntax are the syntaxes for which any octets are valid.
+// anySyntax contains the sections of the syntaxes for which all values are valid.
 var anySyntax = []string{"3.3.12", "3.3.17", "3.3.25"}
 
-// rfc4517Syntaxes are values for each syntax, by the section that defines it. The
-// examples in the RFC come first.
+// rfc4517Syntaxes contains values for each syntax, in the order of the sections of RFC
+// 4517 that define the syntaxes. The examples from the RFC come first.
 var rfc4517Syntaxes = []struct {
 	section, name, oid string
 	good, bad          []string
@@ -86,8 +86,7 @@ var rfc4517Syntaxes = []struct {
 		[]string{"9412161032Z", "941216103259Z", "9412160532-0500", "9412161032"}, []string{"", "19941216103200Z", "9413161032Z", "9412161032.5Z", "9412161032+05"}},
 }
 
-// TestRFC4517 tests every syntax (3.3) and every matching rule (4.2) of the RFC, by
-// section.
+// TestRFC4517 tests every syntax (3.3) and every matching rule (4.2) of RFC 4517.
 func TestRFC4517(t *testing.T) {
 	for _, c := range rfc4517Syntaxes {
 		t.Run(c.section+"_"+strings.ReplaceAll(c.name, " ", ""), func(t *testing.T) {
@@ -119,7 +118,8 @@ func TestRFC4517(t *testing.T) {
 	}
 }
 
-// No section of the RFC is missing, and each has cases of all kinds.
+// TestRFC4517IsWhole checks that no section of RFC 4517 is missing, and that each section
+// has cases of all kinds.
 func TestRFC4517IsWhole(t *testing.T) {
 	for i, c := range rfc4517Syntaxes {
 		if want := fmt.Sprint("3.3.", i+1); c.section != want {
@@ -137,7 +137,7 @@ func TestRFC4517IsWhole(t *testing.T) {
 		for _, x := range c.cases {
 			seen[x.want] = true
 		}
-		// Any octets are a valid assertion of an octet string.
+		// An octet string rule has no invalid assertions.
 		if octets := strings.HasPrefix(c.rule, "octetString"); !seen[yes] || !seen[no] || seen[undefined] == octets || len(c.cases) < 3 {
 			t.Errorf("%s %s: cases of %v", c.section, c.rule, seen)
 		}

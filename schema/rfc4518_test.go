@@ -2,8 +2,8 @@ package schema
 
 import "testing"
 
-// rfc4518 are cases for each step of RFC 4518. "prohibited" assertions are undefined, and
-// values with such code points match no assertion at all.
+// rfc4518 contains test cases for each step of RFC 4518. Assertions with prohibited code
+// points are undefined, and values with prohibited code points match no assertion.
 var rfc4518 = []struct {
 	name, rule       string
 	value, assertion string
@@ -46,7 +46,7 @@ var rfc4518 = []struct {
 	{"2.3_normalize_hangul", "caseExactMatch", "\u1112\u1161\u11ab", "\ud55c", yes},
 	{"2.3_normalize_angstrom", "caseExactMatch", "\u212b", "\u00c5", yes},
 	{"2.3_normalize_superscript", "caseExactMatch", "x\u00b2", "x2", yes},
-	{"2.3_other_letters_stay", "caseExactMatch", "\u0430", "a", no}, // Cyrillic
+	{"2.3_other_letters_stay", "caseExactMatch", "\u0430", "a", no}, // a Cyrillic letter
 
 	{"2.4_prohibit_private_use", "caseIgnoreMatch", "a", "a\ue000", undefined},
 	{"2.4_prohibit_private_plane", "caseIgnoreMatch", "a", "\U000f0000", undefined},
@@ -66,7 +66,7 @@ var rfc4518 = []struct {
 	{"2.6.1_space_under_a_mark", "caseExactMatch", "foo \u0301bar", "foo  \u0301bar", no},
 	{"2.6.1_mark_is_no_end_of_space", "caseExactMatch", "foo \u0301bar", "foo bar", no},
 
-	// Appendix B: the purpose of the doubled spaces.
+	// Appendix B: the reason why spaces are doubled.
 	{"B_space_before_and_behind_the_gap", "caseIgnoreSubstringsMatch", "foo bar", "foo * bar", yes},
 	{"B_and_more_of_them", "caseIgnoreSubstringsMatch", "foo    bar", "foo * bar", yes},
 	{"B_not_without_a_space", "caseIgnoreSubstringsMatch", "foobar", "foo * bar", no},
@@ -86,7 +86,7 @@ var rfc4518 = []struct {
 	{"2.6.3_telephone_other_characters_count", "telephoneNumberMatch", "+1.800", "+1800", no},
 }
 
-// TestRFC4518 tests each step of the preparation and its pitfalls by name.
+// TestRFC4518 tests each step of string preparation and the pitfalls of the step.
 func TestRFC4518(t *testing.T) {
 	for _, c := range rfc4518 {
 		t.Run(c.name, func(t *testing.T) {
@@ -97,8 +97,10 @@ func TestRFC4518(t *testing.T) {
 	}
 }
 
-// Telephone numbers are PrintableStrings, so no value has hyphens and marks beyond ASCII
-// (RFC 4518, 2.6.2 and 2.6.3). The preparation handles them nevertheless.
+// TestRFC4518CompactMarks checks that string preparation handles hyphens and combining
+// marks outside ASCII in telephone numbers and numeric strings (RFC 4518, 2.6.2 and
+// 2.6.3). Telephone numbers are PrintableStrings, so no valid value contains such
+// characters.
 func TestRFC4518CompactMarks(t *testing.T) {
 	for _, c := range []struct{ name, in, numeric, telephone string }{
 		{"2.6.2_space_under_a_mark", "1 \u03012", "1 \u03012", "1 \u03012"},

@@ -10,29 +10,31 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// A Form defines how values become keys. Rules with the same Form pointer share keys.
+// A Form defines how values are converted to keys. Rules with the same Form pointer have
+// the same keys.
 type Form struct {
 	Name string
 
 	key func(s *Schema, v []byte) ([]byte, error)
-	// assertion is key for assertions. It refuses strings with prohibited code points.
+	// assertion converts assertions to keys. Unlike key, it returns an error for a string
+	// with prohibited code points.
 	assertion func(s *Schema, a []byte) ([]byte, error)
 	piece     func(k Piece, b []byte) ([]byte, error)
-	// takes are the syntaxes of values that the form supports.
+	// takes are the syntaxes whose values the form supports.
 	takes []string
-	// lenient means that key accepts values that an assertion's syntax does not, so that
-	// assertions must be checked separately.
+	// lenient means that key accepts values that break the syntax of assertions, so the
+	// syntax of an assertion must be validated separately.
 	lenient bool
 }
 
-// plain returns a form without pieces, in which assertions are like values and need no
-// schema.
+// plain returns a form without pieces. Its assertions are converted like values, and
+// neither needs the schema.
 func plain(name string, key func([]byte) ([]byte, error), takes ...string) *Form {
 	f := func(_ *Schema, v []byte) ([]byte, error) { return key(v) }
 	return &Form{Name: name, key: f, assertion: f, takes: takes}
 }
 
-// text returns a form of strings.
+// text returns a form for strings.
 func text(name string, assertion func([]byte) ([]byte, error), piece func(Piece, []byte) ([]byte, error), takes ...string) *Form {
 	return &Form{
 		Name: name,
@@ -87,7 +89,8 @@ var (
 	nameAndOptionalUID = ofSchema("nameAndOptionalUID", nameAndUIDKey, syntaxNameAndOptionalUID, syntaxDN)
 	objectIdentifier   = &Form{Name: "objectIdentifier", key: oidKey, assertion: oidAssertion, takes: []string{syntaxOID}}
 
-	// inChain supports names of both syntaxes, because a chain may use either.
+	// inChain supports names of both syntaxes, because a chain may contain values of
+	// both.
 	inChain = ofSchema("inChain", nameKey, syntaxDN, syntaxNameAndOptionalUID)
 
 	integerFirst = &Form{
@@ -131,8 +134,9 @@ func nameKey(s *Schema, v []byte) ([]byte, error) {
 	return dn.Key(ns), nil
 }
 
-// nameAndUIDKey returns the length of the bit string after "#" as a varint, the bit
-// string, and the name's key (RFC 4517, 4.2.31).
+// nameAndUIDKey returns the key of a name with an optional UID (RFC 4517, 4.2.31): the
+// length of the bit string after "#" as a varint, the bit string, and the key of the
+// name.
 func nameAndUIDKey(s *Schema, v []byte) ([]byte, error) {
 	name, bits := splitUID(v)
 	k, err := nameKey(s, name)
@@ -142,7 +146,7 @@ func nameAndUIDKey(s *Schema, v []byte) ([]byte, error) {
 	return slices.Concat(binary.AppendUvarint(nil, uint64(len(bits))), bits, k), nil
 }
 
-// NameOfUID returns the key of the name from the key of a name with an optional UID.
+// NameOfUID returns the key of the name in the key of a name with an optional UID.
 func NameOfUID(key []byte) []byte {
 	size, n := binary.Uvarint(key)
 	if n <= 0 || uint64(len(key)-n) < size {
@@ -151,14 +155,15 @@ func NameOfUID(key []byte) []byte {
 	return key[n+int(size):]
 }
 
-// NamesEntries reports whether values of the type are names of entries, alone or with a
-// unique identifier behind them.
+// NamesEntries reports whether the values of the type are names of entries, alone or
+// followed by a unique identifier.
 func (t *AttributeType) NamesEntries() bool {
 	return t.Equality != nil && (t.Equality.Form == distinguishedName || t.Equality.Form == nameAndOptionalUID)
 }
 
-// KeyPrefix returns what the keys of values begin with that name an entry, by the key of
-// its name, or one below it. Values with a unique identifier have other keys.
+// KeyPrefix returns a prefix of the keys of the values that name a given entry, or an
+// entry below it. The argument is the key of the entry's name. Keys of values with a
+// unique identifier do not begin with the prefix.
 func (t *AttributeType) KeyPrefix(name []byte) []byte {
 	if t.Equality.Form == nameAndOptionalUID {
 		return append([]byte{0}, name...)
@@ -166,8 +171,8 @@ func (t *AttributeType) KeyPrefix(name []byte) []byte {
 	return name
 }
 
-// KeyOfName returns the key of the name in a value's key, which [AttributeType.KeyPrefix]
-// is the other way of. It returns nil if the value has a unique identifier.
+// KeyOfName returns the key of the name in the key of a value. It is the inverse of
+// [AttributeType.KeyPrefix]. It returns nil if the value has a unique identifier.
 func (t *AttributeType) KeyOfName(key []byte) []byte {
 	if t.Equality.Form != nameAndOptionalUID {
 		return key
@@ -185,9 +190,10 @@ func splitUID(v []byte) (name, bits []byte) {
 	return v, nil
 }
 
-// oidKey returns the numeric OID. It looks up names; for an unknown one it returns the
-// name in lower case. The same applies to invalid OIDs as in 389 Directory Server
-// ("nsRole-oid"), whose keys do not change when the schema defines them.
+// oidKey returns the numeric OID of an element. If v is a name, oidKey looks up the name;
+// the key of an unknown name is the name in lower case. 389 Directory Server has OIDs
+// that are words, such as "nsRole-oid". The key of such an OID is always the word in
+// lower case, so it does not change when the schema defines the element.
 func oidKey(s *Schema, v []byte) ([]byte, error) {
 	if validNumericOID(string(v)) {
 		return v, nil
@@ -201,8 +207,8 @@ func oidKey(s *Schema, v []byte) ([]byte, error) {
 	return bytes.ToLower(v), nil
 }
 
-// oidAssertion is oidKey for assertions. A name that the schema lacks makes them
-// Undefined (RFC 4517, 4.2.26).
+// oidAssertion is oidKey for assertions. It returns an error for a name that the schema
+// does not contain; such an assertion is Undefined (RFC 4517, 4.2.26).
 func oidAssertion(s *Schema, a []byte) ([]byte, error) {
 	k, err := oidKey(s, a)
 	if err == nil && !isDigit(k[0]) && s.oidOf(string(a)) == "" {
@@ -213,8 +219,8 @@ func oidAssertion(s *Schema, a []byte) ([]byte, error) {
 
 var errOID = errors.New("neither a numeric OID nor a name")
 
-// firstComponent returns a function that makes a key of the first component of a
-// definition "( first ..." (RFC 4517, 4.2.26).
+// firstComponent returns a function that converts a definition "( first ..." to the key
+// of its first component under the form f (RFC 4517, 4.2.26).
 func firstComponent(f *Form) func(*Schema, []byte) ([]byte, error) {
 	return func(s *Schema, v []byte) ([]byte, error) {
 		p := parser{text: string(v), def: &definition{}}
@@ -234,23 +240,25 @@ func firstComponent(f *Form) func(*Schema, []byte) ([]byte, error) {
 	}
 }
 
-// The member-in-chain rule of Active Directory. It tests whether an attribute leads to a
-// name through any number of entries.
+// The OID and the name of the member-in-chain rule of Active Directory. The rule tests
+// whether an attribute refers to a name directly or through any number of other entries.
 const (
 	InChainOID  = "1.2.840.113556.1.4.1941"
 	InChainName = "inChainMatch"
 )
 
-// InChain reports whether the rule depends on entries other than the one with the value,
-// so that keys cannot decide it.
+// InChain reports whether the rule is the member-in-chain rule. Such a rule depends on
+// entries other than the entry with the value, so keys are not enough to evaluate it.
 func (r *MatchingRule) InChain() bool { return r.OID == InChainOID }
 
-// behaviour is what a matching rule does. Definitions do not describe it.
+// behaviour is the implementation of a matching rule, which the rule's definition does
+// not contain.
 type behaviour struct {
 	oid  string
 	use  Use
 	form *Form
-	// special decides for rules that are not plain equality, ordering or substrings.
+	// special implements Match for rules that are not equality, ordering or substrings
+	// rules.
 	special   func(key, assertion []byte) bool
 	assertion func(s *Schema, a []byte) ([]byte, error)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// The exact matches of RFC 4523. A certificate is identified by its issuer and its serial
-// number, a revocation list by its issuer and its time. An assertion consists of these,
-// or is a whole value.
+// The forms of the exact matching rules of RFC 4523. A certificate is identified by its
+// issuer and its serial number, and a revocation list by its issuer and its time. An
+// assertion consists of these two components, or is a certificate or list.
 var (
 	certificateExact = &Form{
 		Name: "certificateExact", key: certificateKey, assertion: certificateAssertion, takes: []string{syntaxCertificate},
@@ -31,8 +31,8 @@ var (
 	errListAssertion        = errors.New(`neither { issuer rdnSequence:"DN", thisUpdate utcTime:"TIME" } nor a certificate revocation list in DER`)
 )
 
-// certificateKey returns the key of the serial number, which includes its length,
-// followed by that of the issuer.
+// certificateKey returns the key of a certificate: the key of the serial number, which
+// contains its length, followed by the key of the issuer.
 func certificateKey(s *Schema, v []byte) ([]byte, error) {
 	tbs, ok := signedContent(v)
 	serial, issuer := new(big.Int), cryptobyte.String(nil)
@@ -49,7 +49,8 @@ func serialAndIssuer(serial *big.Int, issuer []byte) ([]byte, error) {
 	return append(k, issuer...), err
 }
 
-// certificateListKey returns the key of the time followed by that of the issuer.
+// certificateListKey returns the key of a revocation list: the key of its time, followed
+// by the key of the issuer.
 func certificateListKey(s *Schema, v []byte) ([]byte, error) {
 	tbs, ok := signedContent(v)
 	var issuer, at cryptobyte.String
@@ -61,8 +62,8 @@ func certificateListKey(s *Schema, v []byte) ([]byte, error) {
 	return updateAndIssuer(string(at), tag == asn1.UTCTime, issuerKey(s, issuer))
 }
 
-// updateAndIssuer returns the key of a list. An invalid time is used unchanged: X.509 is
-// stricter about it than directories are.
+// updateAndIssuer returns the key for a time and an issuer. It uses an invalid time
+// unchanged, because directories accept times that X.509 does not allow.
 func updateAndIssuer(at string, utc bool, issuer []byte) ([]byte, error) {
 	if utc {
 		at = century(at) + at
@@ -74,7 +75,8 @@ func updateAndIssuer(at string, utc bool, issuer []byte) ([]byte, error) {
 	return slices.Concat(k, []byte{0}, issuer), nil
 }
 
-// century completes the year of a UTCTime according to X.509 (RFC 5280, 4.1.2.5.1).
+// century returns the first two digits of the year of a UTCTime, as defined by X.509 (RFC
+// 5280, 4.1.2.5.1).
 func century(at string) string {
 	if at < "50" {
 		return "20"
@@ -82,13 +84,13 @@ func century(at string) string {
 	return "19"
 }
 
-// signedContent returns the signed content of X.509's SIGNED{}.
+// signedContent returns the content of a value of the type SIGNED{} of X.509.
 func signedContent(v []byte) (content cryptobyte.String, ok bool) {
 	s, ok := sequence(v)
 	return content, ok && s.ReadASN1(&content, asn1.SEQUENCE)
 }
 
-// issuerKey returns the key of a Name. A malformed one is used unchanged.
+// issuerKey returns the key of an X.501 Name. A malformed Name is its own key.
 func issuerKey(s *Schema, name []byte) []byte {
 	text, ok := nameText(name)
 	if ok {
@@ -99,7 +101,7 @@ func issuerKey(s *Schema, name []byte) []byte {
 	return append([]byte{0}, name...)
 }
 
-// nameText returns an X.501 Name as RFC 4514 text with numeric OIDs.
+// nameText returns an X.501 Name as the text of RFC 4514 with numeric OIDs.
 func nameText(name cryptobyte.String) (string, bool) {
 	var sets cryptobyte.String
 	if !name.ReadASN1(&sets, asn1.SEQUENCE) {
@@ -134,7 +136,8 @@ func rdnText(set cryptobyte.String) (string, bool) {
 	return strings.Join(avas, "+"), true
 }
 
-// issuerNames compares names of issuers, whose types the schema need not have.
+// issuerNames is a dn.Matcher for names of issuers. It also accepts types that the schema
+// does not define.
 type issuerNames struct{ *Schema }
 
 func (n issuerNames) NormalizeAVA(attribute string, value []byte) (string, []byte, error) {
@@ -142,7 +145,7 @@ func (n issuerNames) NormalizeAVA(attribute string, value []byte) (string, []byt
 	switch {
 	case err == nil:
 		return oid, key, nil
-	case n.Attribute(attribute) != nil: // it breaks its syntax
+	case n.Attribute(attribute) != nil: // the value breaks the syntax of the type
 		return n.Attribute(attribute).OID, value, nil
 	case validNumericOID(attribute):
 		return attribute, value, nil
@@ -163,8 +166,8 @@ func issuerNameKey(s *Schema, text string) ([]byte, error) {
 }
 
 // certificateAssertion parses { serialNumber 2, issuer rdnSequence:"cn=CA" } (RFC 4523,
-// A.1) and what OpenLDAP accepts too: the issuer without rdnSequence, 2$cn=CA, and a
-// certificate.
+// A.1). Like OpenLDAP, it also accepts an issuer without rdnSequence, the form 2$cn=CA,
+// and a certificate.
 func certificateAssertion(s *Schema, a []byte) ([]byte, error) {
 	if validateCertificate(s, a) == nil {
 		return certificateKey(s, a)
@@ -194,7 +197,8 @@ func certificateAssertion(s *Schema, a []byte) ([]byte, error) {
 }
 
 // certificateListAssertion parses { issuer rdnSequence:"cn=CA", thisUpdate
-// utcTime:"061120120000Z" } (RFC 4523, A.5), the same with generalTime, or a list.
+// utcTime:"061120120000Z" } (RFC 4523, A.5). It also accepts generalTime instead of
+// utcTime, and a revocation list.
 func certificateListAssertion(s *Schema, a []byte) ([]byte, error) {
 	if validateCertificateList(s, a) == nil {
 		return certificateListKey(s, a)
@@ -215,8 +219,8 @@ func certificateListAssertion(s *Schema, a []byte) ([]byte, error) {
 	return updateAndIssuer(at, utc, k)
 }
 
-// components parses a SEQUENCE with each component once, in any order, and nothing after
-// it.
+// components parses a SEQUENCE that contains each component once, in any order. Nothing
+// may follow the SEQUENCE.
 func (g *gser) components(read map[string]func()) {
 	g.list(func() {
 		name := g.word()
@@ -233,7 +237,7 @@ func (g *gser) components(read map[string]func()) {
 	}
 }
 
-// integer parses an INTEGER of any size, also in OpenLDAP's form '1F'H.
+// integer parses an INTEGER of any size. It also accepts OpenLDAP's form '1F'H.
 func (g *gser) integer() string {
 	if g.accept("'") {
 		digits := g.word()
@@ -259,7 +263,7 @@ func (g *gser) issuer() string {
 	return g.text()
 }
 
-// text parses text in double quotes.
+// text parses a text in double quotes.
 func (g *gser) text() string {
 	text, err := g.quoted()
 	if err != nil {
@@ -268,7 +272,7 @@ func (g *gser) text() string {
 	return text
 }
 
-// time parses a Time: its text, and whether it is a UTCTime.
+// time parses a Time. It returns the text of the time, and whether the time is a UTCTime.
 func (g *gser) time() (at string, utc bool) {
 	valid := validateUTCTime
 	if utc = g.accept("utcTime"); !utc {
@@ -282,7 +286,8 @@ func (g *gser) time() (at string, utc bool) {
 	return at, utc
 }
 
-// validateAssertion returns a validator for a syntax of assertions.
+// validateAssertion returns a validator for the syntax of the assertions that read
+// parses.
 func validateAssertion(read func(*Schema, []byte) ([]byte, error)) validator {
 	return func(s *Schema, v []byte) error {
 		_, err := read(s, v)

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// caName is an issuer with a comma and an attribute that is an IA5String.
+// caName is the name of an issuer. It contains a comma, and an attribute whose value is
+// an IA5String.
 const caName = `EMAIL=ca@example.com,CN=Example CA,O=Openldap Example\, Ltd.,ST=California,C=US`
 
 var (
@@ -27,7 +28,7 @@ var caSubject = pkix.Name{
 		Value: asn1.RawValue{Tag: asn1.TagIA5String, Bytes: []byte("ca@example.com")}}},
 }
 
-// authority returns a key and a certificate of an issuer.
+// authority returns the key and the certificate of an issuer with the given name.
 func authority(name pkix.Name) (ed25519.PrivateKey, *x509.Certificate) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -58,7 +59,8 @@ func revoked(at time.Time) string {
 	return string(der)
 }
 
-// The assertions of RFC 4523 and of OpenLDAP's test021-certificate.
+// TestCertificateExactMatch checks the forms of assertions in RFC 4523 and in OpenLDAP's
+// test021-certificate.
 func TestCertificateExactMatch(t *testing.T) {
 	odd := pkix.Name{ExtraNames: []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{1, 2, 3, 4}, Value: "Odd"}}}
 	for _, c := range []struct {
@@ -71,7 +73,7 @@ func TestCertificateExactMatch(t *testing.T) {
 		{certificate2, `{ serialNumber '02'H, issuer rdnSequence:"` + caName + `" }`, yes},
 		{certificate2, `2$` + caName, yes},
 		{certificate2, certificate2, yes},
-		{certificate2, issued(big.NewInt(2), caSubject), yes}, // the same number of the same issuer
+		{certificate2, issued(big.NewInt(2), caSubject), yes}, // same number and issuer
 		{certificate2, issued(big.NewInt(3), caSubject), no},
 		{certificate2, `{ serialNumber 3, issuer rdnSequence:"` + caName + `" }`, no},
 		{certificate2, `{ serialNumber -2, issuer rdnSequence:"` + caName + `" }`, no},
@@ -84,7 +86,7 @@ func TestCertificateExactMatch(t *testing.T) {
 		{issued(big.NewInt(1), odd), `{ serialNumber 1, issuer rdnSequence:"1.2.3.4=#13034f6464" }`, yes},
 		{issued(big.NewInt(1), odd), `{ serialNumber 1, issuer rdnSequence:"1.2.3.5=Odd" }`, no},
 		{issued(big.NewInt(1), pkix.Name{CommonName: `say "hi"`}), `{ serialNumber 1, issuer rdnSequence:"cn=say \""hi\""" }`, yes},
-		{aCertificate, `{ serialNumber 1, issuer rdnSequence:"" }`, yes}, // it has no issuer
+		{aCertificate, `{ serialNumber 1, issuer rdnSequence:"" }`, yes}, // aCertificate has no issuer
 		{certificate2, `{ serialNumber 2, issuer rdnSequence:"bogus=x" }`, undefined},
 		{certificate2, `{ serialNumber 02, issuer rdnSequence:"C=US" }`, undefined},
 		{certificate2, `{ serialNumber 2 }`, undefined},
@@ -103,7 +105,7 @@ func TestCertificateExactMatch(t *testing.T) {
 }
 
 func TestCertificateListExactMatch(t *testing.T) {
-	late := revoked(time.Date(2061, 1, 2, 3, 4, 5, 0, time.UTC)) // a GeneralizedTime
+	late := revoked(time.Date(2061, 1, 2, 3, 4, 5, 0, time.UTC)) // the time is a GeneralizedTime
 	issuer := `issuer rdnSequence:"` + caName + `"`
 	for _, c := range []struct {
 		value, assertion, want string
@@ -115,7 +117,7 @@ func TestCertificateListExactMatch(t *testing.T) {
 		{revocations, revocations, yes},
 		{revocations, late, no},
 		{late, `{ ` + issuer + `, thisUpdate generalTime:"20610102030405Z" }`, yes},
-		{late, `{ ` + issuer + `, thisUpdate utcTime:"610102030405Z" }`, no}, // 1961
+		{late, `{ ` + issuer + `, thisUpdate utcTime:"610102030405Z" }`, no}, // the UTCTime is in 1961
 		{revocations, `{ issuer rdnSequence:"C=US", thisUpdate utcTime:"031017163041Z" }`, no},
 		{revocations, `{ ` + issuer + `, thisUpdate utcTime:"031317163041Z" }`, undefined},
 		{revocations, `{ ` + issuer + `, thisUpdate "031017163041Z" }`, undefined},
@@ -128,7 +130,8 @@ func TestCertificateListExactMatch(t *testing.T) {
 	}
 }
 
-// Every value that the syntax accepts has a key: certificates of all ages load.
+// TestOddCertificatesHaveKeys checks that every value that the syntax accepts has a key,
+// so that certificates of all ages can be stored.
 func TestOddCertificatesHaveKeys(t *testing.T) {
 	for _, rdn := range []string{"\x30\x02\x31\x00", "\x30\x03\x02\x01\x05", "\x30\x04\x31\x02\x30\x00"} {
 		tbs := "\x02\x01\x07\x30\x00" + rdn + "\x30\x00\x30\x00\x30\x00"

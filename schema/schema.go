@@ -1,42 +1,48 @@
 // Package schema implements the schema of a directory: attribute types, object classes,
-// syntaxes and matching rules (RFC 4512, 4517), parsed from definitions, and the string
-// preparation of RFC 4518 that matching is based on.
+// syntaxes and matching rules (RFC 4512, 4517). All of them are parsed from definitions.
+// The package also implements the string preparation of RFC 4518, on which matching is
+// based.
 //
-// A [Schema] is immutable; changing it makes another. [Core] is the built-in one, from
-// the files in definitions/. Elements are found by name (in any case) or OID.
+// A [Schema] is immutable; [Schema.Change] returns a new Schema. [Core] returns the
+// built-in Schema, which is made from the files in definitions/. Elements are found by
+// OID or by name, ignoring case.
 //
-// Matching uses keys. A [MatchingRule] turns an attribute value into a key such that
-// values match exactly if their keys are equal bytes, and such that bytes.Compare of keys
-// gives the order of the ordering rule. Rules that share a [Form] share keys, so an index
-// for an equality rule also serves the ordering and substrings rules of the same form.
+// Matching uses keys. A [MatchingRule] converts an attribute value to a key. Two values
+// match if and only if their keys are equal, and bytes.Compare orders keys in the order
+// of the ordering rule. Rules with the same [Form] have the same keys, so an index for an
+// equality rule can also be used for the ordering and substrings rules of the same form.
 //
 // # Forms
 //
 // The keys are:
 //
-//   - caseIgnore, caseExact (also of the IA5 rules): the prepared string with one
-//     space at each end and two for each run of spaces inside, exactly as in RFC 4518,
-//     2.6.1: " foo  bar ". The pieces of a substring assertion then match if they
-//     occur in it one after another.
-//   - caseIgnoreList: such a string for each line, with LF between them.
-//   - numericString, telephoneNumber: the prepared string without spaces, and
-//     hyphens (RFC 4518, 2.6.2 and 2.6.3).
-//   - integer: 0x80 + the number of digits (0xf0 + the length of that number and
-//     the number, from 112 digits on), the digits; all bits inverted if negative.
-//   - generalizedTime: YYYYMMDDHHMMSS in UTC, and ".digits" if there is a
-//     fraction of a second.
-//   - distinguishedName: dn.Key. nameAndOptionalUID: the length of the bit
-//     string, the bit string, dn.Key.
-//   - objectIdentifier: the numeric OID; for an unknown name, the name in lower
-//     case. The first-component forms have the key of that component.
-//   - uuid: its 16 bytes. csn: the text, lower case, its parts at full length.
+//   - caseIgnore, caseExact (also for the IA5 rules): the prepared string with one space
+//     at each end and two spaces for each run of spaces between words, exactly as in RFC
+//     4518, 2.6.1: " foo  bar ". A substring assertion then matches if the key contains
+//     the pieces one after another.
+//   - caseIgnoreList: such a string for each line, with LF between the strings.
+//   - numericString: the prepared string without spaces (RFC 4518, 2.6.2).
+//   - telephoneNumber: the prepared string without spaces and hyphens (RFC 4518, 2.6.3).
+//   - integer: a byte 0x80 + n, where n is the number of digits, followed by the digits.
+//     If n is 112 or more, the byte is 0xf0 + the length of n, and n follows. If the
+//     integer is negative, all bits are inverted.
+//   - generalizedTime: YYYYMMDDHHMMSS in UTC, followed by ".digits" if there is a fraction
+//     of a second.
+//   - distinguishedName: the result of dn.Key.
+//   - nameAndOptionalUID: the length of the bit string, the bit string, and the result of
+//     dn.Key.
+//   - objectIdentifier: the numeric OID, or an unknown name in lower case. The key of a
+//     first-component form is the key of the first component.
+//   - uuid: the 16 bytes of the UUID.
+//   - csn: the text in lower case, with all parts at full length.
 //   - boolean, bitString, octetString: the value.
-//   - approximate: the words, folded, without accents and punctuation, with
-//     spaces around: " muller ludenscheidt ".
+//   - approximate: the words, folded, without accents and punctuation, with a space before
+//     and after each word: " muller ludenscheidt ".
 //
 // A string with code points that RFC 4518, 2.4 prohibits is a valid value that no
-// assertion matches. Its key has two bytes, 0xf0 and up, for each of the value's.
+// assertion matches. The key of such a string contains two bytes, both 0xf0 or more, for
+// each byte of the string.
 //
-// Whether a code point is assigned depends on the Unicode version of golang.org/x/text,
-// and not on 3.2 as in the RFC; see [Version].
+// Whether a code point is assigned depends on the Unicode version of golang.org/x/text.
+// The RFC uses Unicode 3.2. See [Version].
 package schema

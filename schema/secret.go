@@ -1,8 +1,8 @@
 package schema
 
 // secretTypes are attribute types of other servers whose values are passwords or
-// equivalent to them. They are secret whether or not their definitions say so; those
-// servers' files do not.
+// equivalent to passwords. These types are always secret. The schema files of those
+// servers do not mark the types as secret.
 var secretTypes = map[string]bool{
 	"1.3.6.1.4.1.7165.2.1.1":         true, // lmPassword
 	"1.3.6.1.4.1.7165.2.1.2":         true, // ntPassword

@@ -7,8 +7,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// A Subtree is a subtree specification (RFC 3672, 2.1; X.501, 12.3). It selects the
-// entries below an administrative point that a subentry is about.
+// A Subtree is a subtree specification (RFC 3672, 2.1; X.501, 12.3). It selects, among
+// the entries at and below an administrative point, the entries that a subentry applies
+// to.
 type Subtree struct {
 	base             []dn.Norm
 	chops            []normChop
@@ -21,8 +22,9 @@ type normChop struct {
 	name  []dn.Norm
 }
 
-// ParseSubtree parses a value of subtreeSpecification. It fails if the value breaks its
-// syntax, or has names with types that the schema does not have.
+// ParseSubtree parses a value of subtreeSpecification. It returns an error if the value
+// breaks its syntax, or if a name in the value contains a type that the schema does not
+// define.
 func (s *Schema) ParseSubtree(v []byte) (*Subtree, error) {
 	text, err := parseSubtree(v)
 	if err != nil {
@@ -42,9 +44,10 @@ func (s *Schema) ParseSubtree(v []byte) (*Subtree, error) {
 	return t, nil
 }
 
-// Holds reports whether the subtree includes an entry. Below is the entry's name below
-// the administrative point (its own RDN first; empty for the point itself). Is reports
-// whether the entry is of a class, which may be unknown to the schema.
+// Holds reports whether the subtree contains an entry. The argument below contains the
+// RDNs of the entry that are below the administrative point, beginning with the RDN of
+// the entry itself; it is empty for the administrative point. The function is reports
+// whether the entry has a class, which the schema need not define.
 func (t *Subtree) Holds(below []dn.Norm, is func(class string) bool) bool {
 	if !ends(below, t.base) {
 		return false
@@ -61,7 +64,7 @@ func (t *Subtree) Holds(below []dn.Norm, is func(class string) bool) bool {
 	return t.refinement == nil || t.refinement.holds(is)
 }
 
-// ends reports whether a name is equal to or below another.
+// ends reports whether name is equal to or below the name above.
 func ends(name, above []dn.Norm) bool {
 	return len(name) >= len(above) && slices.Equal(name[len(name)-len(above):], above)
 }

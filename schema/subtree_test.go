@@ -21,11 +21,13 @@ func norms(t testing.TB, name string) []dn.Norm {
 	return ns
 }
 
-// RFC 3672, 2.1
+// TestSubtree tests subtree specifications (RFC 3672, 2.1).
 func TestSubtree(t *testing.T) {
 	for _, c := range []struct {
-		spec    string
-		in, out string // names below the point, separated by "|", "-" for none; classes after "#"
+		spec string
+		// names relative to the administrative point, separated by "|", with object
+		// classes after "#"; "-": no names
+		in, out string
 	}{
 		{"{}", "|cn=a|cn=a,ou=b", "-"},
 		{`{ base "OU=People" }`, "ou=people|cn=a,ou=people", "|ou=other|cn=a|cn=a,ou=other"},

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// OIDs of the syntaxes that the code uses.
+// OIDs of the syntaxes that the code refers to.
 const (
 	syntaxPrefix = "1.3.6.1.4.1.1466.115.121.1."
 
@@ -73,8 +73,9 @@ const (
 
 type validator = func(*Schema, []byte) error
 
-// validators check values of the syntaxes (RFC 4517, 3.3 and other definitions). It is
-// set in init because the parser checks descriptions.
+// validators contains the validators of the syntaxes by OID (RFC 4517, 3.3 and other
+// documents). init sets the variable, because the validators of definitions refer to it
+// through the parser.
 var validators map[string]validator
 
 func init() {
@@ -137,7 +138,7 @@ func init() {
 	}
 }
 
-// byKey returns a validator that makes a value's key.
+// byKey returns a validator that accepts a value if key accepts it.
 func byKey(key func([]byte) ([]byte, error)) validator {
 	return func(_ *Schema, v []byte) error {
 		_, err := key(v)
@@ -147,7 +148,8 @@ func byKey(key func([]byte) ([]byte, error)) validator {
 
 var errEmpty = errors.New("empty")
 
-// aByteError returns an error for a byte that the syntax does not allow.
+// aByteError returns an error about the byte at a position, which the syntax does not
+// allow.
 func aByteError(v []byte, at int, what string) error {
 	return fmt.Errorf("byte %d, %#02x, is not %s", at, v[at], what)
 }
@@ -218,8 +220,9 @@ func validateTime(_ *Schema, v []byte) error {
 
 var errUTCTime = errors.New("not a UTC time: YYMMDDHHMM[SS][Z|+HHMM|-HHMM]")
 
-// validateUTCTime validates RFC 4517, 3.3.34: YYMMDDHHMM[SS], followed by Z, a difference
-// or nothing. It has no leap seconds, and a difference must have minutes.
+// validateUTCTime validates a UTC Time (RFC 4517, 3.3.34): YYMMDDHHMM[SS], followed by Z,
+// a time difference or nothing. A UTCTime has no leap seconds, and a time difference must
+// contain minutes.
 func validateUTCTime(_ *Schema, v []byte) error {
 	zone := bytes.TrimLeft(v, "0123456789")
 	digits := len(v) - len(zone)
@@ -260,8 +263,8 @@ func validateOID(_ *Schema, v []byte) error {
 	return nil
 }
 
-// validNumericOID validates RFC 4512, 1.4: two or more numbers without leading zeros,
-// separated by dots.
+// validNumericOID reports whether s is a numeric OID (RFC 4512, 1.4): two or more numbers
+// without leading zeros, separated by dots.
 func validNumericOID(s string) bool {
 	if strings.IndexByte(s, '.') < 0 {
 		return false
@@ -279,8 +282,9 @@ func validNumericOID(s string) bool {
 	return true
 }
 
-// description returns a validator for definitions in the subschema. It checks what the
-// parser, which also reads files, does not require (RFC 4512, 4.1.3 and 4.1.4).
+// description returns a validator for definitions in the subschema subentry. It requires
+// terms that the parser, which also reads schema files, does not require (RFC 4512, 4.1.3
+// and 4.1.4).
 func description(e element) validator {
 	return func(_ *Schema, v []byte) error {
 		d, err := parseDefinition(e, string(v))

@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// validateLargeInteger validates [MS-ADTS], 3.1.1.2.2.2.8: an integer of 64 bits.
+// validateLargeInteger validates a Large Integer ([MS-ADTS], 3.1.1.2.2.2.8): an integer
+// of 64 bits.
 func validateLargeInteger(_ *Schema, v []byte) error {
 	if _, err := strconv.ParseInt(string(v), 10, 64); err != nil || !validInteger(v) {
 		return errors.New("not an integer of 64 bits")
@@ -14,8 +15,9 @@ func validateLargeInteger(_ *Schema, v []byte) error {
 	return nil
 }
 
-// validateDNWith validates [MS-ADTS], 3.1.1.2.2.2.3 and 2.2.2.2: B:6:A1B2C3:dn, where the
-// number counts the digits, or S:3:text:dn, where it counts the bytes.
+// validateDNWith returns a validator for [MS-ADTS], 3.1.1.2.2.2.3 and 2.2.2.2. The form
+// is B:6:A1B2C3:dn, in which the number is the number of hex digits, or S:3:text:dn, in
+// which the number is the number of bytes.
 func validateDNWith(kind byte) validator {
 	return func(s *Schema, v []byte) error {
 		malformed := errors.New("not " + string(kind) + ":length:value:dn")

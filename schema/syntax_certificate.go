@@ -7,11 +7,12 @@ import (
 	"golang.org/x/crypto/cryptobyte/asn1"
 )
 
-// Syntaxes whose values are DER (RFC 4523). Their structure is checked down to X.509's
-// extensions and algorithms, as in slapd. Certificates of all ages must load, and their
-// contents are not interpreted.
+// This file implements syntaxes whose values are DER (RFC 4523). Like slapd, the
+// validators check the structure of a value, but not the contents of X.509 extensions and
+// algorithms. Certificates of all ages must be accepted, and their contents are not
+// interpreted.
 
-// validateSequence validates values that are any one SEQUENCE.
+// validateSequence accepts every value that is one SEQUENCE.
 func validateSequence(_ *Schema, v []byte) error {
 	if _, ok := sequence(v); !ok {
 		return errors.New("not the DER of a SEQUENCE")
@@ -19,7 +20,7 @@ func validateSequence(_ *Schema, v []byte) error {
 	return nil
 }
 
-// validateCertificate validates RFC 4523, 2.1.
+// validateCertificate validates a Certificate (RFC 4523, 2.1).
 func validateCertificate(_ *Schema, v []byte) error {
 	if signed(v, isTBSCertificate) {
 		return nil
@@ -27,7 +28,7 @@ func validateCertificate(_ *Schema, v []byte) error {
 	return errors.New("not the DER of a certificate (X.509)")
 }
 
-// validateCertificateList validates RFC 4523, 2.2.
+// validateCertificateList validates a Certificate List (RFC 4523, 2.2).
 func validateCertificateList(_ *Schema, v []byte) error {
 	if signed(v, isTBSCertList) {
 		return nil
@@ -35,8 +36,8 @@ func validateCertificateList(_ *Schema, v []byte) error {
 	return errors.New("not the DER of a certificate revocation list (X.509)")
 }
 
-// validateCertificatePair validates RFC 4523, 2.3: a certificate issued to the authority,
-// one issued by it, or both.
+// validateCertificatePair validates a Certificate Pair (RFC 4523, 2.3): a certificate
+// issued to the authority, a certificate issued by the authority, or both.
 func validateCertificatePair(s *Schema, v []byte) error {
 	pair, ok := sequence(v)
 	ok = ok && !pair.Empty()
@@ -53,14 +54,15 @@ func validateCertificatePair(s *Schema, v []byte) error {
 	return nil
 }
 
-// sequence returns the content of v if v is one SEQUENCE and nothing else.
+// sequence returns the content of v. It returns false if v is not exactly one SEQUENCE.
 func sequence(v []byte) (inner cryptobyte.String, ok bool) {
 	s := cryptobyte.String(v)
 	return inner, s.ReadASN1(&inner, asn1.SEQUENCE) && s.Empty()
 }
 
-// signed reports whether v is X.509's SIGNED{} of something: the content, an algorithm
-// and a BIT STRING.
+// signed reports whether v is a value of the type SIGNED{} of X.509: the content, an
+// algorithm and a BIT STRING. The function something reports whether the content is
+// valid.
 func signed(v []byte, something func(cryptobyte.String) bool) bool {
 	s, ok := sequence(v)
 	var content cryptobyte.String
@@ -68,15 +70,16 @@ func signed(v []byte, something func(cryptobyte.String) bool) bool {
 		skip(&s, asn1.SEQUENCE, asn1.BIT_STRING) && s.Empty()
 }
 
-// isTBSCertificate checks for version, serial number, algorithm, issuer, validity,
-// subject and public key. Identifiers and extensions may follow.
+// isTBSCertificate reports whether s begins with version, serial number, algorithm,
+// issuer, validity, subject and public key. Identifiers and extensions may follow.
 func isTBSCertificate(s cryptobyte.String) bool {
 	return s.SkipOptionalASN1(asn1.Tag(0).ContextSpecific().Constructed()) &&
 		skip(&s, asn1.INTEGER, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE)
 }
 
-// isTBSCertList checks for version, algorithm, issuer and the time of the update. The
-// time of the next update, revoked certificates and extensions may follow.
+// isTBSCertList reports whether s begins with version, algorithm, issuer and the time of
+// the update. The time of the next update, revoked certificates and extensions may
+// follow.
 func isTBSCertList(s cryptobyte.String) bool {
 	return s.SkipOptionalASN1(asn1.INTEGER) && skip(&s, asn1.SEQUENCE, asn1.SEQUENCE) &&
 		(s.PeekASN1Tag(asn1.UTCTime) || s.PeekASN1Tag(asn1.GeneralizedTime))

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// validateEnhancedGuide validates RFC 4517, 3.3.10: class # criteria # subset.
+// validateEnhancedGuide validates an Enhanced Guide (RFC 4517, 3.3.10): class # criteria
+// # subset.
 func validateEnhancedGuide(_ *Schema, v []byte) error {
 	parts := strings.Split(string(v), "#")
 	if len(parts) != 3 || !validOIDWord(strings.Trim(parts[0], " ")) {
@@ -18,7 +19,8 @@ func validateEnhancedGuide(_ *Schema, v []byte) error {
 	return errors.New("not an enhanced guide: subset is none of baseobject, oneLevel, wholeSubtree")
 }
 
-// validateGuide validates RFC 4517, 3.3.14: criteria, optionally after a class.
+// validateGuide validates a Guide (RFC 4517, 3.3.14): criteria, optionally preceded by a
+// class.
 func validateGuide(_ *Schema, v []byte) error {
 	class, criteria, ok := strings.Cut(string(v), "#")
 	if !ok {
@@ -40,7 +42,7 @@ func validateCriteria(s string) error {
 	return nil
 }
 
-// criteria parses and-terms and or-terms and returns the rest. The depth is bounded
+// criteria parses and-terms and or-terms and returns the rest of s. It limits the depth,
 // because values come from clients.
 func criteria(s string, depth int) (string, bool) {
 	for depth < 100 {
@@ -75,8 +77,8 @@ func criterion(s string, depth int) (string, bool) {
 	return cutWord(rest, "EQ", "SUBSTR", "GE", "LE", "APPROX")
 }
 
-// cutWord removes one of the words from the start of s, in any case, like all words of an
-// ABNF (RFC 4234, 2.3).
+// cutWord removes one of the words from the start of s, ignoring case. The words of an
+// ABNF are not case-sensitive (RFC 4234, 2.3).
 func cutWord(s string, words ...string) (rest string, ok bool) {
 	for _, w := range words {
 		if len(s) >= len(w) && strings.EqualFold(s[:len(w)], w) {

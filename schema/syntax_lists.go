@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Syntaxes that consist of parts.
+// The validators in this file check syntaxes whose values consist of several parts.
 
 var deliveryMethods = []string{
 	"any", "mhs", "physical", "telex", "teletex", "g3fax", "g4fax", "ia5", "videotex", "telephone",
 }
 
-// validateDeliveryMethod validates RFC 4517, 3.3.5: methods separated by "$" with
-// optional spaces.
+// validateDeliveryMethod validates a Delivery Method (RFC 4517, 3.3.5): delivery methods
+// separated by "$", with optional spaces around "$".
 func validateDeliveryMethod(_ *Schema, v []byte) error {
 	if len(bytes.Trim(v, " ")) != len(v) {
 		return errors.New("not a delivery method: spaces around it")
@@ -29,13 +29,14 @@ func validateDeliveryMethod(_ *Schema, v []byte) error {
 	return nil
 }
 
-// isWord reports whether w is one of the words of an ABNF, in any case (RFC 4234, 2.3).
+// isWord reports whether w is one of the words, ignoring case. The words of an ABNF are
+// not case-sensitive (RFC 4234, 2.3).
 func isWord(words []string, w string) bool {
 	return slices.ContainsFunc(words, func(one string) bool { return strings.EqualFold(one, w) })
 }
 
-// validatePostalAddress validates RFC 4517, 3.3.28: lines of at least one character
-// separated by "$", in which \24 is "$" and \5C a backslash.
+// validatePostalAddress validates a Postal Address (RFC 4517, 3.3.28): lines of at least
+// one character, separated by "$". In a line, \24 is "$" and \5C is a backslash.
 func validatePostalAddress(_ *Schema, v []byte) error {
 	for line := range bytes.SplitSeq(v, []byte{'$'}) {
 		if len(line) == 0 {
@@ -48,7 +49,7 @@ func validatePostalAddress(_ *Schema, v []byte) error {
 	return escapes(v, "24", "5C")
 }
 
-// escapes checks that each backslash begins one of the allowed escapes.
+// escapes returns an error if a backslash does not begin one of the allowed escapes.
 func escapes(v []byte, allowed ...string) error {
 	for i := 0; i < len(v); i++ {
 		if v[i] != '\\' {
@@ -63,7 +64,8 @@ func escapes(v []byte, allowed ...string) error {
 	return nil
 }
 
-// validateOtherMailbox validates RFC 4517, 3.3.27: a type, "$", an address.
+// validateOtherMailbox validates an Other Mailbox (RFC 4517, 3.3.27): a type, "$", and an
+// address.
 func validateOtherMailbox(s *Schema, v []byte) error {
 	kind, box, ok := bytes.Cut(v, []byte{'$'})
 	if !ok {
@@ -79,7 +81,8 @@ var faxParameters = []string{
 	"twoDimensional", "fineResolution", "unlimitedLength", "b4Length", "a3Width", "b4Width", "uncompressed",
 }
 
-// validateFacsimile validates RFC 4517, 3.3.11: a telephone number and parameters.
+// validateFacsimile validates a Facsimile Telephone Number (RFC 4517, 3.3.11): a
+// telephone number and parameters.
 func validateFacsimile(s *Schema, v []byte) error {
 	parts := strings.Split(string(v), "$")
 	for _, p := range parts[1:] {
@@ -90,7 +93,8 @@ func validateFacsimile(s *Schema, v []byte) error {
 	return validatePrintable(s, []byte(parts[0]))
 }
 
-// validateTelex validates RFC 4517, 3.3.33: number, country code and answerback.
+// validateTelex validates a Telex Number (RFC 4517, 3.3.33): a number, a country code and
+// an answerback.
 func validateTelex(s *Schema, v []byte) error {
 	parts := bytes.Split(v, []byte{'$'})
 	if len(parts) != 3 {
@@ -106,8 +110,8 @@ func validateTelex(s *Schema, v []byte) error {
 
 var teletexParameters = []string{"graphic", "control", "misc", "page", "private"}
 
-// validateTeletex validates RFC 4517, 3.3.32: a terminal's name and key:value pairs, in
-// which \24 is "$" and \5C a backslash.
+// validateTeletex validates a Teletex Terminal Identifier (RFC 4517, 3.3.32): the name of
+// a terminal, and key:value pairs. In these, \24 is "$" and \5C is a backslash.
 func validateTeletex(s *Schema, v []byte) error {
 	parts := bytes.Split(v, []byte{'$'})
 	for _, p := range parts[1:] {
@@ -122,7 +126,7 @@ func validateTeletex(s *Schema, v []byte) error {
 	return validatePrintable(s, parts[0])
 }
 
-// validateSubstringAssertion validates RFC 4517, 3.3.30.
+// validateSubstringAssertion validates a Substring Assertion (RFC 4517, 3.3.30).
 func validateSubstringAssertion(s *Schema, v []byte) error {
 	if !utf8.Valid(v) {
 		return errNotUTF8
@@ -135,8 +139,8 @@ func validateSubstringAssertion(s *Schema, v []byte) error {
 
 var caseExactSubstrings = substringAssertion(caseExact)
 
-// validateNetgroupTriple validates RFC 2307, 2.4: (host,user,domain), each possibly empty
-// or "-".
+// validateNetgroupTriple validates a NIS netgroup triple (RFC 2307, 2.4):
+// (host,user,domain). Each part may be empty or "-".
 func validateNetgroupTriple(_ *Schema, v []byte) error {
 	inner, ok := bytes.CutPrefix(v, []byte{'('})
 	inner, closed := bytes.CutSuffix(inner, []byte{')'})
@@ -146,7 +150,7 @@ func validateNetgroupTriple(_ *Schema, v []byte) error {
 	return validateIA5(nil, v)
 }
 
-// validateBootParameter validates RFC 2307, 2.4: key=server:path.
+// validateBootParameter validates a boot parameter (RFC 2307, 2.4): key=server:path.
 func validateBootParameter(_ *Schema, v []byte) error {
 	key, rest, ok := bytes.Cut(v, []byte{'='})
 	server, path, colon := bytes.Cut(rest, []byte{':'})

@@ -10,18 +10,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// validateSubtreeSpecification validates RFC 3672, 2.1; see [ParseSubtree].
+// validateSubtreeSpecification validates a subtree specification (RFC 3672, 2.1); see
+// [Schema.ParseSubtree].
 func validateSubtreeSpecification(_ *Schema, v []byte) error {
 	_, err := parseSubtree(v)
 	return err
 }
 
-// parseSubtree parses RFC 3672, 2.1 and its appendix A:
+// parseSubtree parses a subtree specification (RFC 3672, 2.1 and appendix A):
 //
 //	{ base "ou=people", specificExclusions { chopBefore:"cn=x" }, minimum 1,
 //	  specificationFilter item:person }
 //
-// Components may come in any order, as in other servers.
+// The components may be in any order, as in other servers.
 func parseSubtree(v []byte) (*subtreeText, error) {
 	if !utf8.Valid(v) {
 		return nil, errNotUTF8
@@ -54,25 +55,26 @@ func parseSubtree(v []byte) (*subtreeText, error) {
 type subtreeText struct {
 	base             dn.DN
 	chops            []chop
-	minimum, maximum int // maximum -1: none
+	minimum, maximum int // maximum -1: no maximum
 	refinement       *refinement
 }
 
-// chop is a specific exclusion: of a subtree, or of the entries below its root.
+// chop is a specific exclusion. It excludes the subtree of an entry, or only the entries
+// below the entry.
 type chop struct {
 	after bool
 	name  dn.DN
 }
 
-// refinement is "item:class", or "and", "or", "not" of parts.
+// refinement is "item:class", or a combination of refinements by "and", "or" or "not".
 type refinement struct {
 	kind  string
 	class string
 	parts []*refinement
 }
 
-// gser parses the string encoding of ASN.1 values (RFC 3641), as far as subtree
-// specifications need it. The first error is kept and ends all loops.
+// gser parses the string encoding of ASN.1 values (RFC 3641), as far as this package
+// needs it. It keeps the first error, which ends all loops.
 type gser struct {
 	rest string
 	err  error
@@ -87,7 +89,8 @@ func (g *gser) fail(format string, args ...any) {
 
 func (g *gser) skip() { g.rest = strings.TrimLeft(g.rest, " ") }
 
-// accept skips a sign if it comes next.
+// accept skips the given sign if the rest of the text begins with it, and reports whether
+// it did.
 func (g *gser) accept(sign string) bool {
 	g.skip()
 	rest, ok := strings.CutPrefix(g.rest, sign)
@@ -101,7 +104,7 @@ func (g *gser) expect(sign string) {
 	}
 }
 
-// list parses "{ item, item }", which may be empty.
+// list parses "{ item, item }". The list may be empty.
 func (g *gser) list(item func()) {
 	g.expect("{")
 	if g.accept("}") {
@@ -116,7 +119,7 @@ func (g *gser) list(item func()) {
 	g.expect("}")
 }
 
-// word parses a run of letters, digits, dots and hyphens.
+// word parses a sequence of letters, digits, dots and hyphens.
 func (g *gser) word() string {
 	g.skip()
 	end := 0
@@ -128,7 +131,7 @@ func (g *gser) word() string {
 	return w
 }
 
-// chop parses one of the specific exclusions.
+// chop parses one specific exclusion.
 func (g *gser) chop() chop {
 	w := g.word()
 	if w != "chopBefore" && w != "chopAfter" {
@@ -146,7 +149,7 @@ func (g *gser) number() int {
 	return int(n)
 }
 
-// name parses a DN in double quotes, in which a double quote is doubled.
+// name parses a DN in double quotes. A double quote in the DN is doubled.
 func (g *gser) name() dn.DN {
 	var name dn.DN
 	text, err := g.quoted()
@@ -175,7 +178,8 @@ func (g *gser) quoted() (string, error) {
 	return "", errors.New("no opening quote")
 }
 
-// refinement parses item:class, and:{...}, or:{...} or not:.... The nesting is bounded.
+// refinement parses item:class, and:{...}, or:{...} or not:.... It limits the depth of
+// the nesting.
 func (g *gser) refinement(depth int) *refinement {
 	r := &refinement{}
 	if depth > 50 {

@@ -2,7 +2,8 @@ package schema
 
 import "testing"
 
-// The smallest values with the right structure: no names, keys or signatures.
+// The smallest values with the right structure. They contain no names, keys or
+// signatures.
 const (
 	aCertificate     = "\x30\x14" + "\x30\x0d\x02\x01\x01" + "\x30\x00\x30\x00\x30\x00\x30\x00\x30\x00" + "\x30\x00" + "\x03\x01\x00"
 	aCertificateList = "\x30\x1a" + "\x30\x13" + "\x30\x00\x30\x00" + "\x17\x0d240229120000Z" + "\x30\x00" + "\x03\x01\x00"
@@ -118,7 +119,8 @@ func TestSyntaxes(t *testing.T) {
 	}
 }
 
-// Criteria and refinements from clients may nest very deeply.
+// TestDeepNestingEnds checks that deeply nested criteria and refinements, which clients
+// may send, are refused.
 func TestDeepNestingEnds(t *testing.T) {
 	deep := func(open string) []byte {
 		b := []byte{}
@@ -135,8 +137,9 @@ func TestDeepNestingEnds(t *testing.T) {
 	}
 }
 
-// Every value that a syntax accepts has a key by its types' equality rule. The only
-// exception are names with unknown types, because the syntax knows no schema.
+// FuzzValidValuesHaveKeys checks that every value that a syntax accepts has a key under
+// the equality rules of its types. Names with unknown types are the only exception,
+// because the validator of names does not look up types.
 func FuzzValidValuesHaveKeys(f *testing.F) {
 	for _, v := range []string{"", "a", "20240229120000Z", "1", "'0'B", "cn=a#'0'B", "TRUE", "( 1.2 NAME 'a' )", `a\24$b`, "a*b", "{ base \"\" }"} {
 		f.Add([]byte(v))

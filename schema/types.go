@@ -2,7 +2,7 @@ package schema
 
 import "bytes"
 
-// Usage of an attribute type (RFC 4512, 4.1.2).
+// Usage is the usage of an attribute type (RFC 4512, 4.1.2).
 type Usage uint8
 
 const (
@@ -12,24 +12,25 @@ const (
 	DSAOperation
 )
 
-// Extension is an X- term of a definition. It is kept and shown unchanged.
+// Extension is an X- term of a definition. The schema keeps and publishes it unchanged.
 type Extension struct {
 	Name   string
 	Values []string
 }
 
-// An AttributeType is an attribute type, including what it inherits from its supertype.
+// An AttributeType is an attribute type. Its fields include the properties that the type
+// inherits from its supertype.
 type AttributeType struct {
 	OID                string
 	Names              []string
 	Desc               string
 	Obsolete           bool
 	Sup                *AttributeType
-	Equality           *MatchingRule // nil: none
+	Equality           *MatchingRule // nil: the type has no equality rule
 	Ordering           *MatchingRule
 	Substr             *MatchingRule
 	Syntax             *Syntax
-	MaxLen             int // of the syntax in the definition; 0: not given
+	MaxLen             int // length in the SYNTAX term; 0: no length
 	SingleValue        bool
 	Collective         bool
 	NoUserModification bool
@@ -45,16 +46,17 @@ type AttributeType struct {
 	def    *definition
 }
 
-// Name returns the type's short name: its first name, or its OID.
+// Name returns the short name of the type: its first name, or its OID if it has no name.
 func (t *AttributeType) Name() string { return t.name }
 
-// SentName returns the short name for values sent to clients and written to files. It has
-// the option binary if values of the syntax must not be sent without it (RFC 4522,
-// section 3; RFC 4523, section 2.1).
+// SentName returns the short name with which values are sent to clients and written to
+// files. The short name includes the option binary if the syntax of the type requires the
+// option for the transfer of values (RFC 4522, section 3; RFC 4523, section 2.1).
 func (t *AttributeType) SentName() string { return t.sent }
 
-// SameValue reports whether two values are equal by the type's equality rule, or octet by
-// octet if it has none. A value that breaks its syntax equals only itself.
+// SameValue reports whether two values are equal by the equality rule of the type, or
+// have equal octets if the type has no equality rule. A value that breaks its syntax
+// equals only itself.
 func (t *AttributeType) SameValue(a, b []byte) bool {
 	if bytes.Equal(a, b) || t.Equality == nil {
 		return bytes.Equal(a, b)
@@ -67,29 +69,30 @@ func (t *AttributeType) SameValue(a, b []byte) bool {
 	return err == nil && bytes.Equal(x, y)
 }
 
-// Operational reports whether the type is for the directory's own use. It is only sent if
-// requested by name or by "+".
+// Operational reports whether values of the type are for the use of the directory itself.
+// Such values are returned to clients only if requested by name or by "+".
 func (t *AttributeType) Operational() bool { return t.Usage != UserApplications }
 
-// Secret reports whether values of the type, such as userPassword, are never matched or
-// normalised, and shown only to those who may see them by name. The type or a supertype
-// is defined with X-SECRET 'TRUE'.
+// Secret reports whether the type is secret, as userPassword is. Values of a secret type
+// are never matched or normalised, and are shown only to identities that access rules
+// allow to read the type by its name. A type is secret if its definition, or the
+// definition of a supertype, contains X-SECRET 'TRUE'.
 func (t *AttributeType) Secret() bool { return t.secret }
 
-// Approx returns the rule of "~=" assertions: the approximate rule for text, otherwise
-// the equality rule (RFC 4511, 4.5.1.7.6).
+// Approx returns the rule for "~=" assertions: the approximate rule if values of the type
+// are text, and otherwise the equality rule (RFC 4511, 4.5.1.7.6).
 func (t *AttributeType) Approx() *MatchingRule { return t.approx }
 
-// Stored returns those of t and its subtypes whose values are stored in entries.
-// Collective subtypes are left out, except if t is collective itself, because subentries
-// store these.
+// Stored returns those types among t and its subtypes whose values are stored in the
+// entries that have them. If t is not collective, Stored leaves out collective subtypes,
+// because their values are stored in subentries.
 func (t *AttributeType) Stored() []*AttributeType { return t.stored }
 
-// Shared returns the collective ones among t and its subtypes. Entries have their values
-// from subentries (RFC 3671).
+// Shared returns the collective types among t and its subtypes. Entries get the values of
+// these types from subentries (RFC 3671).
 func (t *AttributeType) Shared() []*AttributeType { return t.shared }
 
-// Is reports whether t is super or a subtype of it.
+// Is reports whether t is super or a subtype of super.
 func (t *AttributeType) Is(super *AttributeType) bool {
 	for ; t != nil; t = t.Sup {
 		if t == super {
@@ -108,7 +111,7 @@ const (
 	Auxiliary
 )
 
-// An ObjectClass is an object class.
+// An ObjectClass is an object class of a schema.
 type ObjectClass struct {
 	OID        string
 	Names      []string
@@ -116,17 +119,17 @@ type ObjectClass struct {
 	Obsolete   bool
 	Sup        []*ObjectClass
 	Kind       Kind
-	Must, May  []*AttributeType // its own, without those of superclasses
+	Must, May  []*AttributeType // without the types of superclasses
 	Extensions []Extension
 
 	name string
 	def  *definition
 }
 
-// Name returns the class's short name: its first name, or its OID.
+// Name returns the short name of the class: its first name, or its OID if it has no name.
 func (c *ObjectClass) Name() string { return c.name }
 
-// Is reports whether c is super or inherits from it.
+// Is reports whether c is super or a subclass of super.
 func (c *ObjectClass) Is(super *ObjectClass) bool {
 	if c == super {
 		return true
@@ -139,10 +142,11 @@ func (c *ObjectClass) Is(super *ObjectClass) bool {
 	return false
 }
 
-// A ContentRule defines what the entries of a structural class may or must have beyond
-// their classes (RFC 4512, 4.1.6).
+// A ContentRule is a DIT content rule. It defines the auxiliary classes and attributes
+// that entries of a structural class may or must have in addition to those of their
+// classes (RFC 4512, 4.1.6).
 type ContentRule struct {
-	Class      *ObjectClass // the rule has its OID
+	Class      *ObjectClass // the OID of the rule is the OID of this class
 	Names      []string
 	Desc       string
 	Obsolete   bool
@@ -155,10 +159,12 @@ type ContentRule struct {
 	def  *definition
 }
 
-// Name returns the rule's first name, or the OID of its class.
+// Name returns the first name of the rule, or the OID of its class if the rule has no
+// name.
 func (r *ContentRule) Name() string { return r.name }
 
-// A NameForm defines the RDNs of a structural class (RFC 4512, 4.1.7.2).
+// A NameForm defines the RDNs that entries of a structural class may have (RFC 4512,
+// 4.1.7.2).
 type NameForm struct {
 	OID        string
 	Names      []string
@@ -172,11 +178,11 @@ type NameForm struct {
 	def  *definition
 }
 
-// Name returns the form's short name: its first name, or its OID.
+// Name returns the short name of the form: its first name, or its OID if it has no name.
 func (f *NameForm) Name() string { return f.name }
 
-// A StructureRule defines below which entries those of a name form may be (RFC 4512,
-// 4.1.7.1).
+// A StructureRule defines below which entries the entries of a name form may be (RFC
+// 4512, 4.1.7.1).
 type StructureRule struct {
 	ID         int
 	Names      []string
@@ -190,7 +196,7 @@ type StructureRule struct {
 	def  *definition
 }
 
-// Name returns the rule's first name, or its number.
+// Name returns the first name of the rule, or its number if the rule has no name.
 func (r *StructureRule) Name() string { return r.name }
 
 // A Syntax is an LDAP syntax (RFC 4517, 3.3).
@@ -204,11 +210,11 @@ type Syntax struct {
 	def      *definition
 }
 
-// Validate checks a value against the syntax. The error describes what is wrong, without
-// the attribute's name.
+// Validate returns an error if v breaks the syntax. The error does not contain the name
+// of an attribute.
 func (x *Syntax) Validate(v []byte) error { return x.validate(x.schema, v) }
 
-// Use is the use of a matching rule.
+// Use is the kind of assertion that a matching rule is for.
 type Use uint8
 
 const (
@@ -216,18 +222,18 @@ const (
 	Ordering
 	Substrings
 	Approximate
-	// Special rules are used in extensible matches only, and decide by Match (bitwise
-	// and/or, word and keyword match).
+	// Special rules are used only in extensible matches. Match implements them: bitwise
+	// and/or, word match and keyword match.
 	Special
 )
 
-// A MatchingRule is a matching rule (RFC 4512, 4.1.3; RFC 4517, 4).
+// A MatchingRule is a matching rule of a schema (RFC 4512, 4.1.3; RFC 4517, 4).
 type MatchingRule struct {
 	OID        string
 	Names      []string
 	Desc       string
 	Obsolete   bool
-	Syntax     *Syntax // of the assertion
+	Syntax     *Syntax // the syntax of assertions
 	Use        Use
 	Form       *Form
 	Extensions []Extension
@@ -238,10 +244,10 @@ type MatchingRule struct {
 	def    *definition
 }
 
-// Name returns the rule's short name: its first name, or its OID.
+// Name returns the short name of the rule: its first name, or its OID if it has no name.
 func (r *MatchingRule) Name() string { return r.name }
 
-// Piece is the kind of a part of a substring assertion.
+// Piece is the kind of a piece in a substring assertion.
 type Piece uint8
 
 const (
