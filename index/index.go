@@ -1,13 +1,13 @@
-// Package index has what the kinds of index have in common: the [Index] contract, the
-// codec of value keys, and the cell of every index row. A new kind of index is a package
-// that implements the contract, and a row in the table of kinds
+// Package index contains the code that all kinds of index share: the [Index] contract,
+// the codec of value keys, and the cell of every index row. A new kind of index needs a
+// package that implements the contract, and a row in the table of kinds
 // (partition/internal/catalog).
 //
 // The table of an attribute's index is called index_ATTR and has one family,
 //
 //	i  info   the value of a cell is the id of the *parent* of the entry, so
-//	          that a test of a one-level scope costs nothing and a test of a
-//	          subtree scope reads nothing
+//	          that testing a one-level scope costs nothing, and testing a
+//	          subtree scope needs no read of the entry
 //
 // A row that begins with "=" belongs to a value (packages rowindex and colindex). A row
 // that begins with "*" records that an entry has the attribute (package existence, which
@@ -78,7 +78,7 @@ type Index interface {
 	// Present streams the entries that have any value, each entry once.
 	Present(ctx context.Context, r table.Reader, after []byte) Candidates
 	// Warm streams the values that are worth loading into memory in advance: those that
-	// have at most most entries.
+	// have no more than most entries.
 	Warm(ctx context.Context, r table.Reader, most int) iter.Seq2[Value, error]
 	// Mutation returns the mutation that adds one value or, if gone is set, removes it.
 	Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation
@@ -93,7 +93,7 @@ type Value struct {
 	Set *Set
 }
 
-// A Memory is an index that may have the entries of some values in memory.
+// A Memory is an index that may keep the entries of some values in memory.
 type Memory interface {
 	// Known returns the entries that have a value with this key, if these entries are in
 	// memory. If commits have changed the set since it was read and the set has more than
@@ -235,7 +235,7 @@ func (s Span) mayHoldCut(key []byte) bool {
 	return bytes.Equal(key[:n], s.Prefix[:n])
 }
 
-// Continue moves the start of a range behind a position.
+// Continue returns the part of a range that is behind a position.
 func Continue(r table.Range, after []byte) table.Range {
 	if len(after) > 0 {
 		r.Start = later(r.Start, append(append([]byte(nil), after...), 0))

@@ -36,7 +36,7 @@ func (s *Set) Parent(i int) entry.ID {
 	return s.parents[s.of[i]]
 }
 
-// Append adds an entry. Its id must be greater than all ids in the set.
+// Append adds an entry. The id must be greater than all ids in the set.
 func (s *Set) Append(id, parent entry.ID) {
 	p := s.parentNumber(parent)
 	if p > 0 && s.of == nil {
@@ -107,7 +107,7 @@ type Change struct {
 	Gone       bool
 }
 
-// With returns a copy of the set with changes applied. It sorts changes.
+// With returns a copy of the set with changes applied. It sorts the slice changes.
 func (s *Set) With(changes []Change) *Set {
 	slices.SortFunc(changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
 	n := &Set{ids: make([]entry.ID, 0, len(s.ids)+len(changes)), parents: slices.Clone(s.parents)}
@@ -129,8 +129,8 @@ func (s *Set) With(changes []Change) *Set {
 	return n
 }
 
-// extend appends the entries from to to of s. The parents of n must begin with those of
-// s.
+// extend appends the entries of s from the index from up to, but not including, the index
+// to. The parents of n must begin with the parents of s.
 func (n *Set) extend(s *Set, from, to int) {
 	n.ids = append(n.ids, s.ids[from:to]...)
 	switch {
@@ -141,9 +141,9 @@ func (n *Set) extend(s *Set, from, to int) {
 	}
 }
 
-// Common calls yield for each entry that all sets contain, until yield returns false. Its
-// argument is the entry's index in sets[0]. Common begins at index i of sets[0]. The
-// first set should be the shortest.
+// Common calls yield for each entry that all sets contain, until yield returns false. The
+// argument of yield is the entry's index in sets[0]. Common begins at index i of sets[0].
+// The first set should be the shortest.
 func Common(sets []*Set, i int, yield func(i int) bool) {
 	first, rest := sets[0], sets[1:]
 	at := make([]int, len(rest))

@@ -42,8 +42,8 @@ const (
 // Name of the table.
 const Name = "master"
 
-// Spec describes the table. Ids are random, so a distributed engine can split it into
-// even regions.
+// Spec describes the table. Ids are random, so a distributed engine can split the table
+// into even regions.
 func Spec() table.Spec {
 	return table.Spec{
 		Name: Name,
@@ -163,9 +163,9 @@ func (n *Node) Take(c *table.Cell) (stands bool) {
 }
 
 // Decode decodes the attributes in the families upAttributes and secrets of a row. The
-// result is a copy, in the order of the columns; [Node.Order] arranges it. Decode returns
-// an error for a type that the schema does not define, because a type in use is never
-// removed.
+// result is a copy, in the order of the columns; [Node.Order] arranges the attributes.
+// Decode returns an error for a type that the schema does not define. A sound store has
+// no such type, because a type in use is never removed.
 func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
 	cells, size, descriptions := 0, 0, 0
 	var last []byte

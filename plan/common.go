@@ -127,8 +127,8 @@ func (a *intersection) fromMemory(ctx context.Context, r table.Reader) (m inMemo
 	return m, len(m.sets) > 0
 }
 
-// known returns the parts that are in memory. unknown are the parts that look up one
-// value and are not in memory.
+// known returns the parts that are in memory. It returns as unknown the parts that look
+// up one value and are not in memory.
 func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, unknown []*lookup) {
 	m.maybe = !a.whole
 	upTo := math.MaxInt
@@ -155,8 +155,8 @@ func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, u
 	return m, unknown
 }
 
-// readAlike reads the values in unknown that have at most alikeUpTo times length entries,
-// so that their entries are in memory too.
+// readAlike reads the values in unknown that may have at most alikeUpTo times length
+// entries, so that their entries are in memory too.
 func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length int) {
 	for _, l := range unknown {
 		most := alikeUpTo * length

@@ -23,8 +23,9 @@ func New(t table.Table) index.Index { return Index{existence.Index{In: t}} }
 // Selective implements index.Index.
 func (Index) Selective() bool { return true }
 
-// page is the number of columns that are read at once of a row. Most values have fewer
-// entries, and a read of a value with very many entries is bounded.
+// page is the number of columns of a row that are read at once. It is greater than the
+// number of entries of most values, and it bounds a read of a value with very many
+// entries.
 const page = 1000
 
 // Equal reads the row of one value, in pages if it is wide.
@@ -43,7 +44,7 @@ func (x Index) Span(ctx context.Context, r table.Reader, s index.Span, after []b
 	return func(yield func(index.Candidate, error) bool) {
 		rows := s.Rows()
 		if n := len(after) - len(entry.ID{}); n > 0 {
-			// Position after may be inside a row: read the rest of that row first.
+			// The position after may be inside a row. Read the rest of that row first.
 			_, cut, _, err := index.CutKey(after[:n])
 			if err != nil {
 				yield(index.Candidate{}, err)
@@ -106,7 +107,8 @@ func (x Index) backwards(ctx context.Context, r table.Reader, after []byte) inde
 }
 
 // whole reads all ids of a row that are less than before (nil: all ids) and yields them
-// in reverse order. It reads them all because a row cannot be read from its end.
+// in reverse order. It reads these ids at once because a row cannot be read in reverse
+// order.
 func (x Index) whole(ctx context.Context, r table.Reader, row, before []byte, yield func(index.Candidate, error) bool) bool {
 	within := table.ColumnRange{Family: index.Info, To: before}
 	got, err := r.Get(ctx, x.In, row, table.Select{Columns: []table.ColumnRange{within}})
@@ -153,8 +155,8 @@ func (x Index) columns(ctx context.Context, r table.Reader, row []byte, maybe bo
 	return x.row(ctx, r, got, maybe, yield)
 }
 
-// row yields the candidates of a row. Its first page has already been read; row reads the
-// following pages.
+// row yields the candidates of a row whose first page has been read. It reads the
+// following pages of the row.
 func (x Index) row(ctx context.Context, r table.Reader, row table.Row, maybe bool, yield func(index.Candidate, error) bool) bool {
 	position := append([]byte(nil), row.Key...)
 	for i := range row.Cells {
@@ -170,7 +172,7 @@ func (x Index) row(ctx context.Context, r table.Reader, row table.Row, maybe boo
 	return x.columns(ctx, r, position[:len(row.Key):len(row.Key)], maybe, position[len(row.Key):], yield)
 }
 
-// Among reads the columns of the entries.
+// Among reads the entries' columns in the row of the value.
 func (x Index) Among(ctx context.Context, r table.Reader, key []byte, ids []entry.ID) ([]index.Change, error) {
 	columns := make([]table.ColumnRange, len(ids))
 	for i, id := range ids {
@@ -196,7 +198,7 @@ func (x Index) Among(ctx context.Context, r table.Reader, key []byte, ids []entr
 	return changes, nil
 }
 
-// Warm streams the rows that have at most most columns.
+// Warm streams the rows that have no more than most columns.
 func (x Index) Warm(ctx context.Context, r table.Reader, most int) iter.Seq2[index.Value, error] {
 	return func(yield func(index.Value, error) bool) {
 		for row, err := range r.Scan(ctx, x.In, index.Values(false, nil), table.Select{MaxCells: most + 1}) {
@@ -232,7 +234,7 @@ func value(row table.Row, err error) (v index.Value, cut bool, _ error) {
 	return v, false, nil
 }
 
-// Mutation adds or removes one value of one entry.
+// Mutation implements index.Index.
 func (x Index) Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation {
 	cell := table.Cell{Family: index.Info, Qualifier: id[:], Tombstone: gone}
 	if !gone {

@@ -114,7 +114,7 @@ func candidate(row table.Row, err error) (c index.Candidate, _ error) {
 
 var dummy = []byte("p")
 
-// Mutation adds or removes one value of one entry.
+// Mutation implements index.Index.
 func (x Index) Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation {
 	cell := table.Cell{Family: index.Info, Qualifier: dummy, Tombstone: gone}
 	if !gone {
