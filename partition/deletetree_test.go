@@ -13,9 +13,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// addTree adds a tree of devices below an entry. The tree has the number of
-// levels deep, and each device above the last level has the number of children wide.
-// addTree returns the number of devices.
+// addTree adds a tree of devices below an entry. deep is the number of levels of the
+// tree. wide is the number of children of each device above the last level. addTree
+// returns the number of devices.
 func addTree(ctx context.Context, tx *partition.Tx, below string, wide, deep int) (n int, err error) {
 	if deep == 0 {
 		return 0, nil

@@ -440,8 +440,8 @@ func TestEraseAttribute(t *testing.T) {
 	})
 }
 
-// TestEraseCrash ends erasures at different calls of the store. It checks that the next
-// erasure completes an interrupted one.
+// TestEraseCrash interrupts an erasure at one of its calls of the store. It checks that
+// another erasure completes the interrupted erasure.
 func TestEraseCrash(t *testing.T) {
 	for at := 1; at <= 60; at += 1 {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {

@@ -21,7 +21,7 @@ const (
 	InvalidName       = catalog.InvalidName
 	NamingViolation   = catalog.NamingViolation   // forbidden by schema or naming contexts
 	NotOnRDN          = catalog.NotOnRDN          // a value of the RDN cannot be removed
-	ClassViolation    = catalog.ClassViolation    // violates MUST or MAY, or no structural class
+	ClassViolation    = catalog.ClassViolation    // breaks MUST or MAY, or lacks a structural class
 	ClassModification = catalog.ClassModification // the structural class cannot change
 	UndefinedType     = catalog.UndefinedType
 	InvalidSyntax     = catalog.InvalidSyntax

@@ -15,7 +15,7 @@
 //	search   queries on a state
 //	write    transactions: add, modify, rename, delete
 //	load     bulk loads
-//	verify   checks of the data derived from entries, and its rebuilding
+//	verify   checks and rebuilding of the data that is derived from entries
 //	evolve   changes of schema, indexes, naming contexts and unique attributes
 //	erase    removal of values from the past
 //	feed     changes in the order of commits

@@ -66,9 +66,9 @@ func (s *Snapshot) Ordinal() uint64 { return s.s.Ordinal() }
 // the ordinal since.
 func (s *Snapshot) SameNames(since uint64) bool { return s.s.Unchanged(cache.Moves, since) }
 
-// SameEntries reports whether the same entries have a certain value as in the state with
-// the ordinal since. The value is identified by its type, which must be indexed, and its
-// key.
+// SameEntries reports whether the set of entries with a certain value is the same as in
+// the state with the ordinal since. t is the type of the value, which must be indexed,
+// and key is the key of the value.
 func (s *Snapshot) SameEntries(t *schema.AttributeType, key []byte, since uint64) bool {
 	_, indexed := s.s.Catalog.Indexed(t)
 	return indexed && s.s.UnchangedKey(catalog.PostingHash(t, key), since)
@@ -152,7 +152,8 @@ func (s *Snapshot) Lookup(ctx context.Context, q Query, id entry.ID) (Result, bo
 	return feed.Lookup(ctx, s.s, q, id)
 }
 
-// Exceeds reports whether more than n entries may match a query.
+// Exceeds reports whether a query examines more than n candidates. It returns true if the
+// query must scan all entries in scope.
 func (s *Snapshot) Exceeds(ctx context.Context, q Query, n int) (bool, error) {
 	return search.Exceeds(ctx, s.s, q, n)
 }

@@ -41,7 +41,7 @@ func SetSuffixes(ctx context.Context, p *partition.Partition, suffixes []string)
 }
 
 // AddSuffixes adds naming contexts. If all of them exist already, AddSuffixes writes
-// nothing. So a server that may not write can start with it.
+// nothing, so a server that may not write can call it.
 func AddSuffixes(ctx context.Context, p *partition.Partition, suffixes []string) error {
 	return evolve.AddSuffixes(ctx, p.Keeper(), suffixes)
 }
@@ -54,7 +54,8 @@ func SetIndexes(ctx context.Context, p *partition.Partition, indexes []Index) er
 // UniqueAttributes returns the unique attributes.
 func UniqueAttributes(p *partition.Partition) ([]Unique, error) { return evolve.Unique(p.Keeper()) }
 
-// SetUnique makes an attribute unique in a scope or, if on is false, ends that.
+// SetUnique makes an attribute unique in a scope. If on is false, the attribute is no
+// longer unique in the scope.
 func SetUnique(ctx context.Context, p *partition.Partition, u Unique, on bool) error {
 	return evolve.SetUnique(ctx, p.Keeper(), u, on)
 }
@@ -62,8 +63,8 @@ func SetUnique(ctx context.Context, p *partition.Partition, u Unique, on bool) e
 // References returns the attributes whose values follow the entries that they name.
 func References(p *partition.Partition) ([]Reference, error) { return evolve.References(p.Keeper()) }
 
-// SetReference makes the values of an attribute follow the entries that they name or, if
-// on is false, ends that.
+// SetReference makes the values of an attribute follow the entries that they name. If on
+// is false, the values no longer follow entries.
 func SetReference(ctx context.Context, p *partition.Partition, r Reference, on bool) error {
 	return evolve.SetReference(ctx, p.Keeper(), r, on)
 }

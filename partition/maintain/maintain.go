@@ -62,8 +62,8 @@ func Reindex(ctx context.Context, p *partition.Partition, indexes []configure.In
 	return evolve.Reindex(ctx, p.Keeper(), indexes, o)
 }
 
-// Explain describes how a query is evaluated. If run is set, it evaluates the query and
-// includes the results in the description.
+// Explain describes how a query is evaluated. If run is set, Explain evaluates the query
+// and also describes what the search did.
 func Explain(ctx context.Context, s *partition.Snapshot, q partition.Query, run bool) (string, error) {
 	return search.Explain(ctx, s.State(), q, run)
 }

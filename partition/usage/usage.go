@@ -56,8 +56,8 @@ func (tx *Tx) Drop(ctx context.Context, id entry.ID, types []*schema.AttributeTy
 // Claim keeps concurrent transactions from committing the same claim on an entry.
 func (tx *Tx) Claim(id entry.ID, claim uint64) { tx.tx.ClaimHot(id, claim) }
 
-// SameClass reports whether the same entries have a watched class as in the state with
-// the ordinal since.
+// SameClass reports whether the set of entries with a watched class is the same as in the
+// state with the ordinal since.
 func SameClass(s *partition.Snapshot, c *schema.ObjectClass, since uint64) bool {
 	return s.Unchanged(catalog.ClassID(c), since)
 }

@@ -23,11 +23,11 @@ import (
 // to one schema, so each schema has its own cache.
 type Cache struct {
 	Entries *otter.Cache[entry.ID, *Item]
-	// Children is only a hint: its users compare the entry's node. So its values have no
-	// ordinal.
+	// Children is only a hint. A reader compares the node of the entry that Children
+	// returns, so the values need no ordinal.
 	Children *otter.Cache[ChildKey, entry.ID]
 	Postings *otter.Cache[PostingKey, *Posting]
-	// Names is also only a hint: see Recall.
+	// Names is only a hint too: see state.Snapshot.Recall.
 	Names *otter.Cache[string, entry.ID]
 	// RangeSteps is for attributes with very many values.
 	RangeSteps *otter.Cache[RangeStepsKey, *RangeSteps]
@@ -64,7 +64,7 @@ type CachedName struct {
 
 // Moves is an id that every rename touches in addition to the renamed entry. A rename
 // also changes the names of all entries below the entry, but the journal does not list
-// those.
+// these entries.
 var Moves = entry.ID{'m', 'o', 'v', 'e', 's'}
 
 // LargeEntry is the size in bytes from which an entry is not cached.
@@ -132,9 +132,9 @@ func DefaultCache() int64 {
 
 // RangeSteps contains the columns of every thousandth value of an attribute with very
 // many values, as far as readers have read the attribute. Columns have no numbers, so a
-// reader finds a value by its number by counting from the nearest step below. The steps
-// are valid as long as the entry does not change. A client that reads the values range by
-// range makes the server count no value twice.
+// reader finds the value with a given number by counting columns from the nearest step
+// below that number. The steps are valid as long as the entry does not change. A client
+// that reads the values range by range makes the server count no value twice.
 type RangeSteps struct {
 	AsOf   uint64
 	Starts [][]byte // qualifiers, beginning with that of value number stepEvery

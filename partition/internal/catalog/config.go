@@ -180,8 +180,8 @@ func ReadHeader(ctx context.Context, s table.Store) (*Header, error) {
 
 var ErrHeaderChanged = errors.New("the shared configuration was changed by another server meanwhile: try again")
 
-// Write swaps the header in. If the swap returns false or an error, Write reads the cell
-// to find out whether the swap was made.
+// Write replaces the header in the store by a swap. If the swap returns false or an
+// error, Write reads the cell to find out whether the swap was made.
 func (h *Header) Write(ctx context.Context, s table.Store) error {
 	raw, err := json.Marshal(h)
 	if err != nil {
@@ -307,7 +307,7 @@ func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Head
 		return nil, err
 	}
 	for _, r := range h.References {
-		if x := c.Indexes[c.Schema.Attribute(r.Attribute)]; x != nil { // else not in this schema
+		if x := c.Indexes[c.Schema.Attribute(r.Attribute)]; x != nil { // nil if not in this schema
 			x.Reference = &r
 		}
 	}
@@ -447,7 +447,7 @@ func (c *Catalog) uniques(h *Header) error {
 		if err != nil {
 			return fmt.Errorf("unique %s: %w", u.Attribute, err)
 		}
-		if x := c.Indexes[c.Schema.Attribute(u.Attribute)]; x != nil { // may be missing in this schema
+		if x := c.Indexes[c.Schema.Attribute(u.Attribute)]; x != nil { // nil if not in this schema
 			x.Unique = append(x.Unique, base)
 		}
 	}
@@ -463,8 +463,8 @@ type Reference struct {
 	MustExist bool `json:"mustExist,omitempty"`
 }
 
-// Needs returns an error if equal values or references of the type t are found with its
-// index, so that the index cannot be removed.
+// Needs returns an error if equal values or references of the type t are found with the
+// index of t, so that this index cannot be removed.
 func (c *Catalog) Needs(t *schema.AttributeType) error {
 	switch x := c.Indexes[t]; {
 	case x == nil:

@@ -12,7 +12,7 @@ const (
 	InvalidName
 	NamingViolation   // forbidden by schema or naming contexts
 	NotOnRDN          // a value of the RDN cannot be removed
-	ClassViolation    // violates MUST or MAY, or no structural class
+	ClassViolation    // breaks MUST or MAY, or lacks a structural class
 	ClassModification // the structural class cannot change
 	UndefinedType
 	InvalidSyntax

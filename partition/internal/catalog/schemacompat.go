@@ -9,8 +9,8 @@ import (
 // A Concern is the part of a schema change that existing entries could violate.
 type Concern struct {
 	Old, New *Types
-	// Fixed contains the types that the change must not alter in this way while entries
-	// have them. Each value is the reason.
+	// Fixed contains the types that the change alters in a way that is not allowed while
+	// entries have values of them. Each value of the map is the reason.
 	Fixed map[*schema.AttributeType]string
 	// Single contains the types that become single-valued, each with the reason.
 	Single map[*schema.AttributeType]string
@@ -55,8 +55,8 @@ func (c *Concern) Empty() bool {
 	return len(c.Fixed)+len(c.Single)+len(c.Gone)+len(c.Classes) == 0
 }
 
-// typeChanged records a change that a type must not have while entries use the type. Such
-// a change alters the names and positions under which values are stored, or the keys by
+// typeChanged records a change that is not allowed while entries use the type. Such a
+// change alters the names and positions under which values are stored, or the keys by
 // which values are found.
 func (c *Concern) typeChanged(d *schema.TypeDifference) {
 	if d.Old == nil {

@@ -62,8 +62,8 @@ func (s *Settings) Mutation() (table.Mutation, error) {
 
 // Reshape begins a change of the shared configuration and keeps this server from
 // beginning another such change. If several servers share the store, updates continue
-// during the change, by the rules of steps. If the store has one server, updates wait.
-// end ends the change.
+// during the change, and the change takes steps. If the store has one server, updates
+// wait. end ends the change.
 func (p *Keeper) Reshape(ctx context.Context) (end func(), err error) {
 	if !p.DB.Shared() {
 		p.Changing.Lock()

@@ -14,16 +14,16 @@ import (
 )
 
 // An erasure removes data from the past and from the journal as if the data had never
-// existed, because the law may require that. All other data of the past stays readable. A
-// notice of the erasure also stays readable. It records who erased and when, but not what
-// was erased (docs/decisions/0020-erase.md).
+// existed. The law may require this. All other data of the past stays readable. A notice
+// of the erasure also stays readable. It records who erased and when, but not what was
+// erased (docs/decisions/0020-erase.md).
 //
-// An erasure searches the target in all versions of all entries, including the versions
-// that no state shows. If the present state contains the target, the erasure changes
-// nothing. Otherwise it commits the notice. Then it removes the target in an order in
-// which each part can still be found until it is removed: indexes, names, journal, then
-// the entries, by which all other parts are found, and finally the name, by which the
-// entries are found. An interrupted erasure can be repeated.
+// An erasure searches for the target in all versions of all entries, including the
+// versions that no state shows. If the present state contains the target, the erasure
+// changes nothing. Otherwise it commits the notice. Then it removes the target in an
+// order in which each part can still be found until it is removed: indexes, names,
+// journal, then the entries, by which all other parts are found, and finally the name, by
+// which the entries are found. An interrupted erasure can be repeated.
 
 // EraseOptions specify the data to erase.
 type EraseOptions struct {

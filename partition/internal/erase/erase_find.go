@@ -26,8 +26,8 @@ type finding struct {
 	// the versions to be overwritten with another name.
 	values, renamed []table.Cell
 	// norms contains the columns of normAttributes to be removed in the tree and in
-	// master, sorted. A column without the key in its qualifier is removed only where its
-	// value is the value given here.
+	// master, sorted. A column without the key in its qualifier is removed only if its
+	// value equals the value in norms.
 	norms []table.Cell
 	// own contains the keys of values that are removed from indexes for this entry only.
 	own keySet

@@ -116,7 +116,8 @@ func (e *erasure) alone(ctx context.Context, x *catalog.Indexed, r *table.Redact
 	})
 }
 
-// unique removes values from the table of marks, which keeps them for minutes.
+// unique removes values from the table of the marks of unique values. This table keeps a
+// mark for minutes only.
 func (e *erasure) unique(ctx context.Context) error {
 	rows := rowSet{}
 	for _, x := range e.now.Catalog.Ordered {

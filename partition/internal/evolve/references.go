@@ -22,10 +22,10 @@ func References(p *catalog.Keeper) ([]catalog.Reference, error) {
 	return slices.Clone(c.Header.References), nil
 }
 
-// SetReference sets whether the values of an attribute follow the entries that they name.
-// It returns when every server applies the setting. If r.MustExist is set and some values
-// name no entry, SetReference restores the old setting and returns an error that lists
-// these values.
+// SetReference makes the values of an attribute follow the entries that they name and
+// returns when every server applies this. If on is false, the values no longer follow
+// entries. If r.MustExist is set and some values name no entry, SetReference restores the
+// old setting and returns an error that lists these values.
 func SetReference(ctx context.Context, p *catalog.Keeper, r catalog.Reference, on bool) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func putReference(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog,
 	return awaitStep(ctx, p, at)
 }
 
-// takeBackReference restores the setting of an attribute in before.
+// takeBackReference restores the settings of references that are in before.
 func takeBackReference(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog, r catalog.Reference) error {
 	now, err := p.Latest()
 	if err != nil {

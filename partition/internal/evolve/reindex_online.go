@@ -51,8 +51,8 @@ func reindexBeside(ctx context.Context, p *catalog.Keeper, old *catalog.Catalog,
 	return fillBeside(ctx, p, fill, r, o)
 }
 
-// newTables drops unused tables and creates the tables to be filled. An interrupted
-// attempt may have left some of these tables, which newTables drops first.
+// newTables drops unused tables and creates the tables to be filled. It first drops
+// tables of these names that an interrupted attempt has left.
 func newTables(ctx context.Context, p *catalog.Keeper, stale []string, fill []*schema.AttributeType) error {
 	names, err := p.Store.Names(ctx)
 	if err != nil {

@@ -110,7 +110,7 @@ func ChangeSchema(ctx context.Context, tx *write.Tx, add, remove []schema.Defini
 	return nil
 }
 
-// nextCatalog returns the catalog of the schema that a change results in.
+// nextCatalog returns the catalog of the schema after a change.
 func nextCatalog(tx *write.Tx, add, remove []schema.Definition) (*catalog.Catalog, error) {
 	s, err := tx.Catalog.Schema.Change(add, remove)
 	if err != nil {
@@ -123,7 +123,7 @@ func nextCatalog(tx *write.Tx, add, remove []schema.Definition) (*catalog.Catalo
 	if err != nil {
 		return nil, wrongDefinition(err)
 	}
-	next.Subschema.Since = max(tx.Catalog.Subschema.Since, 1) // later changes find it
+	next.Subschema.Since = max(tx.Catalog.Subschema.Since, 1) // later changes must find the entry
 	return next, nil
 }
 

@@ -25,7 +25,7 @@ func SetSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) erro
 }
 
 // AddSuffixes adds those naming contexts that do not exist yet. If all of them exist,
-// AddSuffixes writes nothing. So a server that may not write can start with it.
+// AddSuffixes writes nothing, so a server that may not write can call it.
 func AddSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) error {
 	if now, err := p.Latest(); err == nil {
 		if after, err := now.WithSuffixes(suffixes); err == nil && after == now {
@@ -82,7 +82,7 @@ func replaces(ctx context.Context, tx *write.Tx, now *catalog.Catalog) error {
 		if err != nil {
 			return err
 		}
-		if pl.RDN != "" { // name in another context, where an entry could be added
+		if pl.RDN != "" { // the name of a possible entry in another context
 			tx.Txn.Mark(tx.Keeper.Tree, tree.Key(pl.Parent, pl.RDN), txn.Mark{Kind: txn.MarkExclusive})
 		}
 	}

@@ -32,15 +32,15 @@ type Change struct {
 	Message []byte
 }
 
-// Frontier returns the frontier of a snapshot. Any server of the store can later continue
-// the changes from the frontier.
+// Frontier returns the frontier of a snapshot. Any server of the store can later stream
+// the changes after the frontier.
 func Frontier(ctx context.Context, s *state.Snapshot) (revision.Frontier, error) {
 	return s.At.Frontier(ctx)
 }
 
 // ShownChanges streams the commits after a frontier that the snapshot shows, in causal
-// order. The state after a change is the result of AtFrontier for the frontier With the
-// revision of the change.
+// order. To read the state after a change, call AtFrontier with the frontier that With
+// returns for the revision of the change.
 func ShownChanges(ctx context.Context, s *state.Snapshot, after revision.Frontier) iter.Seq2[*Change, error] {
 	return toChanges(s.At.Commits(ctx, after))
 }

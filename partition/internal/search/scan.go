@@ -159,7 +159,8 @@ func (w *walker) resume(ctx context.Context) bool {
 }
 
 // ChildrenPage is the number of children that are kept in memory while the entries below
-// them are walked. It bounds a scan, because no scan stays open while another one runs.
+// them are walked. A walk reads children in pages because no scan may stay open while
+// another scan runs.
 const ChildrenPage = 256
 
 // below walks the children of an entry. It returns false if the walk must stop.

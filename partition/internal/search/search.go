@@ -422,7 +422,7 @@ func (f *finder) ofChildren(ctx context.Context, t *schema.AttributeType, id ent
 }
 
 // countChildren counts the children of an entry that match Query.Children. It stops
-// counting at most.
+// counting when it reaches the number most.
 func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n int, err error) {
 	if f.q.Children == nil {
 		if most > 1 {

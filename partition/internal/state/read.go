@@ -32,8 +32,8 @@ var WholeEntry = []table.Family{master.TreeInfo, master.UpAttributes}
 // cached.
 const MaxColumns = 512
 
-// Item returns an entry. It returns the cached item if that is still valid. It returns
-// nil if there is no such entry.
+// Item returns an entry. It returns the cached item if that item is still valid. It
+// returns nil if there is no such entry.
 func (s *Snapshot) Item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 	if s.Cached {
 		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok {

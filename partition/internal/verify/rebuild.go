@@ -183,7 +183,7 @@ func (r *rebuilder) Claim(ctx context.Context, x *subject) error {
 	return r.v.found(ctx, FaultName, tree.Name, x.id, "it would have the same name as the entry %s (%s): rename one of them", entry.ID(had), r.v.name(ctx, entry.ID(had)))
 }
 
-// Write writes all rows again.
+// Write deletes all rows of the tree and writes all derived rows again.
 func (r *rebuilder) Write(ctx context.Context) error {
 	old := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, MaxCells: 1}
 	n := 0

@@ -44,7 +44,7 @@ func newChange(p *catalog.Keeper, c *catalog.Catalog, w writer, id, parent entry
 	}
 }
 
-// lastOfEach removes cells for a column that has a later cell.
+// lastOfEach removes each cell that a later cell for the same column replaces.
 func (c *change) lastOfEach() {
 	c.master.Cells, c.tree.Cells = table.LastOfEach(c.master.Cells), table.LastOfEach(c.tree.Cells)
 }

@@ -22,8 +22,8 @@ type Claim struct {
 }
 
 // UniqueTable is the table of the marks of unique values. The row of a value consists of
-// the scope's id, the OID, 00 and the value's key in the form of an index. The row that
-// consists of the scope's id alone is the border of the scope.
+// the scope's id, the attribute's OID, 00 and the value's key in the form of an index.
+// The row that consists of the scope's id alone is the border of the scope.
 const UniqueTable = "unique"
 
 var UniqueSpec = table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: table.MarkFamily}}}

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// DeleteTree deletes an entry and the entries below it, but at most most entries. It
+// DeleteTree deletes an entry and the entries below it, but no more than most entries. It
 // deletes an entry only after the entries below that entry, so the remaining entries
 // always form a tree. It returns the number of deleted entries. whole reports whether the
 // entry itself was deleted. Of each entry DeleteTree reads only the row in the tree, with

@@ -66,7 +66,7 @@ type edited struct {
 // editedValues is a description that the modification changes.
 type editedValues struct {
 	before  *state.DescribedValues
-	now     []newValue     // values after; of many values, only new or changed ones
+	now     []newValue     // values after the change; with many, only new or changed ones
 	removed []*state.Keyed // values of before to be removed
 	whole   bool           // all values of before that are not in now are removed
 	stays   bool           // only with many: some values that are not in now remain
@@ -291,9 +291,9 @@ func (m *modification) add(ctx context.Context, v *editedValues, values [][]byte
 	return nil
 }
 
-// find looks for a value in now and returns its index there, or -1. If the description
-// has many values, find also looks in the table master and returns the value that it
-// finds.
+// find looks for a value in now and returns the value's index there, or -1. If the
+// description has many values, find also looks in the table master and returns the value
+// that it finds there.
 func (m *modification) find(ctx context.Context, v *editedValues, value, key []byte) (int, *state.Keyed, error) {
 	t := v.before.Typ
 	same := key

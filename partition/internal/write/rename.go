@@ -19,7 +19,8 @@ import (
 )
 
 // moveRow is the row that every move of an entry to another parent marks. The mark makes
-// two concurrent moves conflict, because together they could close a circle.
+// two concurrent moves conflict, because together they could put two entries below each
+// other.
 var moveRow = master.Row(cache.Moves)
 
 // Rename changes an entry's RDN, its parent, or both. If newParent is nil, the parent
