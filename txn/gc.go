@@ -23,10 +23,6 @@ import (
 // its snapshots is older, and publishes the honoured horizon in its heads cell.
 // Collection removes only history below the smallest honoured horizon (transactions.md,
 // "Retention").
-//
-// A horizon is announced first. A server honours it as soon as none of its snapshots is
-// older, and publishes that in its heads cell. Collection removes only what is below
-// the least of these (transactions.md, "Retention").
 
 // CollectOptions are the options of one collection.
 type CollectOptions struct {
