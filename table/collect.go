@@ -9,31 +9,32 @@ import (
 // A Collector is a Table that can remove history. The tables of all engines are
 // Collectors.
 type Collector interface {
-	// Collect physically removes from rows the versions that the states kept by k do
-	// not need, and returns what it removed. In an unversioned table, which has no
-	// history, it removes nothing. It may be repeated, and called by several servers at
-	// once. After an error it may have done any part of its work.
+	// Collect physically removes from rows the versions that no state kept by k needs,
+	// and returns what it removed. An unversioned table has no history, so Collect
+	// removes nothing from it. Collect may be repeated, and several servers may call it
+	// at once. After an error it may have done any part of its work.
 	Collect(ctx context.Context, rows [][]byte, k *Keep) (Collected, error)
-	// Forget physically removes rows from an unversioned table. None of them may ever
-	// be written again.
+	// Forget physically removes rows from an unversioned table. The rows must never be
+	// written again.
 	Forget(ctx context.Context, rows [][]byte) (Collected, error)
-	// Keys streams the keys of all rows with any stored cell, in order, even if no view
-	// shows the cell.
+	// Keys streams the keys, in order, of all rows that have any stored cell, including
+	// cells that no view shows.
 	Keys(ctx context.Context, r Range) iter.Seq2[[]byte, error]
 }
 
 // A Reclaimer is a Store that releases the space of collected garbage on request.
 type Reclaimer interface {
-	// Reclaim releases the space of tables with much garbage or, if now is set, with
-	// any.
+	// Reclaim releases the space of tables that contain much garbage or, if now is set,
+	// any garbage.
 	Reclaim(ctx context.Context, now bool) error
-	// Purge rewrites files until no file that the store uses contains what was replaced
-	// or removed before. It returns when the other files are deleted, if that is up to
-	// the store.
+	// Purge rewrites files until no file that the store uses contains data that was
+	// replaced or removed before the call. If the store itself deletes the files that it
+	// no longer uses, Purge returns after they are deleted.
 	Purge(ctx context.Context) error
 }
 
-// Collected counts what was removed. Bytes counts what the engine knows of.
+// Collected counts what was removed. Bytes counts only the bytes that the engine can
+// count.
 type Collected struct{ Cells, Bytes int64 }
 
 // Add adds o to the counts.
@@ -44,24 +45,26 @@ func (c *Collected) Add(o Collected) {
 
 // Keep specifies which states of rows stay readable.
 type Keep struct {
-	// Horizon and all later states are kept. All revisions up to it are decided.
+	// Horizon is the first state that is kept, and all later states are kept too. All
+	// revisions up to Horizon are decided.
 	Horizon Revision
-	// Pinned are older states that are kept.
+	// Pinned lists states before Horizon that are kept.
 	Pinned []Revision
-	// Visible and Void report whether a revision up to Horizon was committed or
-	// aborted. Revisions that are neither, as a branch's, are left alone. Nil: all were
-	// committed.
+	// Visible and Void report whether a revision up to Horizon was committed or was
+	// aborted. Collection leaves a revision alone if it was neither, as a branch's
+	// revisions. If Visible and Void are nil, all revisions were committed.
 	Visible, Void func(Revision) bool
-	// Families have rules of their own instead of Horizon and Pinned.
+	// Families contains the families that have a rule of their own instead of Horizon and
+	// Pinned.
 	Families map[Family]FamilyKeep
-	// Dry counts but removes nothing.
+	// Dry makes collection count but remove nothing.
 	Dry bool
 }
 
 // FamilyKeep is the rule for one family.
 type FamilyKeep struct {
 	Horizon Revision
-	// All removes everything written up to Horizon, even the newest.
+	// All removes everything written up to Horizon, even the newest versions.
 	All bool
 }
 
@@ -73,9 +76,9 @@ func (k *Keep) Of(f Family) FamilyKeep {
 	return FamilyKeep{Horizon: k.Horizon}
 }
 
-// States returns the states of a family that must be kept, ascending: those pinned,
-// then the horizon. Later states differ from the horizon only in what was written
-// since.
+// States returns the states of a family that must be kept, in ascending order: the pinned
+// states, then the horizon. States after the horizon differ from the horizon only in
+// versions written after it, which are always kept.
 func (k *Keep) States(f Family) []Revision {
 	rule, own := k.Families[f]
 	switch {
@@ -115,17 +118,17 @@ type Version struct {
 	Revision  Revision
 	Tombstone bool
 	Kept      bool // set by a Folder
-	shown     bool // a state shows it, even as a tombstone or under a deletion
+	shown     bool // a state shows the version, even if it is a tombstone or under a deletion
 }
 
-// A Folder decides which versions of a family of one row are kept. Call Column for each
-// column, then Deletes.
+// A Folder decides which versions of one family of a row are kept. Callers call Column
+// for each column, and then Deletes.
 type Folder struct {
 	k       *Keep
 	horizon Revision
 	states  []Revision
-	deleted []Revision // for each state: the newest deletion of the row that it shows
-	oldest  Revision   // of the kept versions
+	deleted []Revision // for each state, the newest deletion of the row that the state shows
+	oldest  Revision   // the oldest of the kept versions
 }
 
 // Fold returns a Folder for a family of a row. deletes are the revisions that deleted
@@ -146,7 +149,7 @@ func (k *Keep) Fold(f Family, deletes []Version) *Folder {
 	return x
 }
 
-// Column sets Kept of a column's versions, which are sorted newest first.
+// Column sets Kept in a column's versions, which must be sorted newest first.
 func (x *Folder) Column(vs []Version) {
 	for i := range vs {
 		vs[i].Kept = x.k.standing(vs[i].Revision, x.horizon) == stays
@@ -155,7 +158,7 @@ func (x *Folder) Column(vs []Version) {
 	older := false
 	for i := len(vs) - 1; i >= 0; i-- {
 		v := &vs[i]
-		// A tombstone is kept if it hides an older version that is kept.
+		// A tombstone is kept if it hides an older version that is also kept.
 		v.Kept = v.Kept || v.Tombstone && v.shown && older
 		if v.Kept {
 			older, x.oldest = true, min(x.oldest, v.Revision)
@@ -163,7 +166,7 @@ func (x *Folder) Column(vs []Version) {
 	}
 }
 
-// show finds the versions of a column that the states show.
+// show finds the versions of a column that the kept states show.
 func (x *Folder) show(vs []Version) {
 	at := 0
 	for i := len(x.states) - 1; i >= 0; i-- {
@@ -179,8 +182,8 @@ func (x *Folder) show(vs []Version) {
 	}
 }
 
-// Deletes sets Kept of the deletions of the row that hide older kept versions of this
-// family. It does not change the others.
+// Deletes sets Kept in the deletions of the row that hide older kept versions of this
+// family. It does not change other deletions.
 func (x *Folder) Deletes(ds []Version) {
 	for i := range ds {
 		d := &ds[i]
@@ -193,8 +196,8 @@ func (x *Folder) Deletes(ds []Version) {
 	}
 }
 
-// Row reports for each cell of a row, sorted by column and newest first, whether it is
-// kept. It reports the same for the row's deletions, which hide cells of all families.
+// Row reports which cells and which deletions of a row are kept. The cells must be sorted
+// by column and newest first. The deletions of a row hide cells of all families.
 func (k *Keep) Row(cells []Cell, deletes []Revision) (cellStays, deleteStays []bool) {
 	ds := make([]Version, len(deletes))
 	for i, r := range deletes {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A history is a row of one family in the form that Row takes.
+// A history is a row in the form of the arguments of Keep.Row.
 type history struct {
 	cells   []Cell
 	deletes []Revision
@@ -35,8 +35,8 @@ func (h *history) sort() {
 	})
 }
 
-// at returns what a state shows according to the contract: of each column the newest
-// visible cell, unless that is a tombstone or older than a deletion.
+// at returns the cells that a state shows according to the contract: the newest visible
+// cell of each column, unless that cell is a tombstone or older than a deletion.
 func (h history) at(state Revision, shows func(Revision) bool) (got []string) {
 	sees := func(r Revision) bool { return r <= state && shows(r) }
 	var deleted Revision
@@ -99,8 +99,8 @@ func drawRevision(t *rapid.T, name string) Revision {
 	return Revision(rapid.IntRange(0, lastRevision).Draw(t, name))
 }
 
-// TestCollectChangesNoRead checks that after a collection every state that is kept
-// shows what it showed before, of committed and of undecided revisions.
+// TestCollectChangesNoRead checks that a collection does not change any kept state, for
+// views that show only committed revisions and for views that also show a branch.
 func TestCollectChangesNoRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := drawHistory(t)
@@ -144,11 +144,11 @@ func TestCollectChangesNoRead(t *testing.T) {
 	})
 }
 
-// leftNothingIdle checks that everything left up to the horizon is needed: without it
-// some state would show something else.
+// leftNothingIdle checks that every cell left up to the horizon is needed: without the
+// cell, some kept state would show something else.
 func (k *Keep) leftNothingIdle(t *rapid.T, h, left history, voids Revision) {
 	if k.Families != nil {
-		return // deletions of the row may serve other families
+		return // deletions of the row may be needed for other families
 	}
 	states := k.States('a')
 	for i, c := range left.cells {
@@ -169,7 +169,7 @@ func (k *Keep) leftNothingIdle(t *rapid.T, h, left history, voids Revision) {
 	}
 }
 
-// TestCollect tests named cases.
+// TestCollect tests some named cases.
 func TestCollect(t *testing.T) {
 	live := func(rs ...Revision) (cs []Cell) {
 		for _, r := range rs {

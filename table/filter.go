@@ -5,17 +5,19 @@ import (
 	"regexp"
 )
 
-// A Filter selects rows by their visible cells. It has only what the stock filters of
-// HBase can decide soundly: presence of columns, never absence.
+// A Filter selects rows by their visible cells. It can test only conditions that the
+// stock filters of HBase decide correctly: the presence of columns, but not their
+// absence.
 type Filter interface {
-	// Match tests a row's visible cells, with all families that the filter names.
+	// Match reports whether a row matches. The row must contain the visible cells of all
+	// families that the filter names.
 	Match(Row) bool
 }
 
 type (
-	// All matches if every part matches. Without parts it matches.
+	// All matches if every part matches. An All without parts matches every row.
 	All []Filter
-	// Any matches if at least one part matches. Without parts it does not.
+	// Any matches if at least one part matches. An Any without parts matches no row.
 	Any []Filter
 	// Has matches if the row has exactly this column.
 	Has struct {
@@ -24,17 +26,17 @@ type (
 	}
 	// HasRange matches if the row has a column in the range.
 	HasRange struct{ ColumnRange }
-	// HasMatch matches if the row has a column of the family whose qualifier begins
-	// with Prefix and contains Parts one after another behind it. With AtEnd the last
-	// part must end the qualifier.
+	// HasMatch matches if the row has a column of the family with a certain qualifier.
+	// The qualifier must begin with Prefix and must contain Parts after Prefix, one after
+	// another. If AtEnd is set, the last part must end the qualifier.
 	HasMatch struct {
 		Family Family
 		Prefix []byte
 		Parts  [][]byte
 		AtEnd  bool
 	}
-	// KeyMatch matches if the row's key matches the pattern, a regular expression over
-	// bytes read as ISO-8859-1 in which "." is any byte.
+	// KeyMatch matches if the row's key matches the pattern. The pattern is a regular
+	// expression over bytes, which are read as ISO-8859-1, and "." is any byte.
 	KeyMatch struct{ Pattern *regexp.Regexp }
 )
 
@@ -73,8 +75,8 @@ func (f HasMatch) Match(r Row) bool {
 
 func (f KeyMatch) Match(r Row) bool { return f.Pattern.Match(r.Key) }
 
-// Contains reports whether s contains parts one after another, the last one at its end
-// if atEnd is set.
+// Contains reports whether s contains parts one after another. If atEnd is set, s must
+// also end with the last part.
 func Contains(s []byte, parts [][]byte, atEnd bool) bool {
 	if atEnd && len(parts) > 0 {
 		last := parts[len(parts)-1]

@@ -7,13 +7,14 @@ import (
 	"math/big"
 )
 
-// A Scanner scans rows: Table.Scan, or a reader's Scan, with its other arguments bound.
+// A Scanner is Table.Scan or a reader's Scan, with its other arguments bound.
 type Scanner func(Range, Select) iter.Seq2[Row, error]
 
 // ScanPast scans forward and continues after corrupt parts. For each gap it calls lost
-// with the range of keys that cannot be read and the reason; an error of lost ends the
-// scan. It finds the end of a gap by trying keys, so the gap is as small as the
-// engine's damage allows: a block, or one row. It may return fewer than s.MaxRows rows.
+// with the range of keys that cannot be read and with the error. If lost returns an
+// error, the scan ends with that error. ScanPast finds the end of a gap by trying keys,
+// so the gap is as small as the damage in the engine: a block, or one row. It may return
+// fewer than s.MaxRows rows.
 func ScanPast(scan Scanner, r Range, s Select, lost func(Range, error) error) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		from := r.Start
@@ -51,9 +52,9 @@ func ScanPast(scan Scanner, r Range, s Select, lost func(Range, error) error) it
 	}
 }
 
-// behind returns the first key of a range from which on it can be read: it tries steps
-// of doubling size until a key can be read from, then halves the last step, with longer
-// and longer keys. It returns ended if there is none.
+// behind returns the first key of a range from which on the range can be read. It tries
+// steps of doubling size until a key can be read from, and then halves the last step with
+// longer and longer keys. It returns ended if the range cannot be read from any key.
 func behind(scan Scanner, r Range, s Select) (key []byte, ended bool) {
 	s.MaxRows = 1
 	reads := func(key []byte) bool {
@@ -92,7 +93,7 @@ const (
 	keyRounds = 6
 )
 
-// halve narrows the limit between unreadable and readable keys.
+// halve finds the limit between unreadable and readable keys.
 func (k keySpace) halve(bad, good *big.Int, reads func([]byte) bool) (_, _ *big.Int) {
 	for {
 		half := new(big.Int).Add(bad, good)
@@ -108,7 +109,7 @@ func (k keySpace) halve(bad, good *big.Int, reads func([]byte) bool) (_, _ *big.
 	}
 }
 
-// A keySpace maps keys of a length to numbers.
+// A keySpace maps keys of up to a fixed length to numbers.
 type keySpace struct{ bytes int }
 
 func (k keySpace) number(key []byte) *big.Int {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// damagedRows is a table with some unreadable keys.
+// damagedRows is a table in which some keys cannot be read.
 type damagedRows struct {
 	keys [][]byte
 	bad  func(i int) bool
@@ -36,7 +36,7 @@ func (d damagedRows) scan(r Range, s Select) iter.Seq2[Row, error] {
 	}
 }
 
-// TestScanPast checks that everything readable comes, in order, and each gap is
+// TestScanPast checks that all readable rows are returned in order and that each gap is
 // reported once.
 func TestScanPast(t *testing.T) {
 	var keys [][]byte
@@ -80,7 +80,7 @@ func TestScanPast(t *testing.T) {
 	}
 }
 
-// TestScanPastStops checks that an error of lost ends the scan.
+// TestScanPastStops checks that ScanPast ends with the error that lost returns.
 func TestScanPastStops(t *testing.T) {
 	stop := errors.New("stop")
 	d := damagedRows{[][]byte{{1}, {2}}, func(i int) bool { return i == 0 }}

@@ -5,13 +5,13 @@ import (
 	"iter"
 )
 
-// MarkFamily is the family of master and tree rows (and of table unique) that holds
-// transactions' marks for conflicts. Whoever creates those tables must include it, and
-// must not read it: selections on these tables name their families. Engines that find
-// conflicts in memory leave it empty.
+// MarkFamily is the family of transactions' marks for conflicts in the rows of the master
+// and tree tables and of table unique. The creator of these tables must include this
+// family, and readers must not read it: selections on these tables list their families.
+// An engine that finds conflicts in memory leaves the family empty.
 const MarkFamily Family = 'm'
 
-// A Reader reads rows at one state. It is a snapshot, or a transaction that also sees
+// A Reader reads rows at one state. It is a snapshot, or a transaction, which also sees
 // its own writes. The reader sets Select.View: callers leave it nil.
 type Reader interface {
 	Get(ctx context.Context, t Table, row []byte, s Select) (Row, error)

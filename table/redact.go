@@ -6,31 +6,32 @@ import (
 	"slices"
 )
 
-// A Redactor is a Table whose past can be changed: values disappear as if their
-// revisions had not written them. It is only for what the law requires to be erased,
-// since a reader of a past state gets something else afterwards. The versioned tables
-// of all engines are Redactors.
+// A Redactor is a Table whose past can be changed: values disappear as if their revisions
+// had not written them. It is only for data that must be erased by law, because a reader
+// of a past state reads something else afterwards. The versioned tables of all engines
+// are Redactors.
 type Redactor interface {
-	// History streams the rows of r with everything stored of them, whatever revision
-	// wrote it and whether or not a view shows it. A row of very many cells comes in
-	// pieces, one after another.
+	// History streams the rows of r with everything stored for them, for all revisions
+	// and whether or not a view shows it. A row with very many cells is streamed in
+	// several pieces, one after another.
 	History(ctx context.Context, r Range) iter.Seq2[Past, error]
 	// Redact changes what revisions up to upTo wrote into rows. All of these revisions
-	// must be decided, and each row is named once. It may be repeated. After an error
-	// it may have done any part of its work. What it removes may remain in the store's
-	// files until Purge.
+	// must be decided, and rs may contain each row only once. Redact may be repeated.
+	// After an error it may have done any part of its work. The removed data may remain
+	// in the store's files until Purge.
 	Redact(ctx context.Context, upTo Revision, rs []Redaction) error
 }
 
-// A Past is everything stored of a row, or a piece of it: the versions of every column,
-// including tombstones, newest first, and the revisions that deleted the row.
+// A Past is everything stored for a row, or a piece of it. It contains the versions of
+// every column, including tombstones, newest first, and the revisions that deleted the
+// row.
 type Past struct {
 	Key     []byte
 	Cells   []Cell
 	Deletes []Revision
 }
 
-// Revisions returns the revisions that wrote anything, ascending.
+// Revisions returns the revisions of all cells and deletions, in ascending order.
 func (p *Past) Revisions() []Revision {
 	rs := slices.Clone(p.Deletes)
 	for i := range p.Cells {
@@ -40,29 +41,29 @@ func (p *Past) Revisions() []Revision {
 	return slices.Compact(rs)
 }
 
-// SortVersions sorts cells by column, newest first, and keeps the first of several with
-// one revision.
+// SortVersions sorts cells by column, newest first. Of several cells with the same column
+// and revision it keeps the first.
 func SortVersions(cells []Cell) []Cell {
 	slices.SortStableFunc(cells, CompareVersions)
 	return slices.CompactFunc(cells, func(a, b Cell) bool { return CompareVersions(a, b) == 0 })
 }
 
-// A Redaction is a change of a row's past. Its lists are sorted like those of
-// SortVersions.
+// A Redaction is a change to a row's past. Its lists must be sorted as SortVersions
+// sorts.
 type Redaction struct {
 	Row []byte
-	// All removes everything of the row.
+	// All removes everything stored for the row.
 	All bool
-	// Columns are removed with all their versions, including tombstones. Only family
-	// and qualifier matter.
+	// Columns lists columns that are removed with all their versions, including
+	// tombstones. Only the family and the qualifier of these cells matter.
 	Columns []Cell
-	// Cells are versions, by column and revision, that get another value or become
-	// tombstones. Versions that do not exist are ignored.
+	// Cells lists new versions for a column and revision: with another value, or as
+	// tombstones. Cells for which no version exists are ignored.
 	Cells []Cell
 }
 
-// Change returns the new version of a cell: with another value, or as a tombstone.
-// stays is false if the cell is removed.
+// Change returns the new version of a cell, which may have another value or be a
+// tombstone. stays is false if the cell is removed.
 func (x *Redaction) Change(c *Cell, upTo Revision) (to Cell, stays bool) {
 	if c.Revision > upTo {
 		return *c, true

@@ -14,7 +14,8 @@ func (c Cell) Compare(d Cell) int {
 	return bytes.Compare(c.Qualifier, d.Qualifier)
 }
 
-// CompareVersions orders cells by column, the newest of each first.
+// CompareVersions orders cells by column, and the cells of a column from newest to
+// oldest.
 func CompareVersions(a, b Cell) int {
 	if d := a.Compare(b); d != 0 {
 		return d
@@ -22,8 +23,8 @@ func CompareVersions(a, b Cell) int {
 	return b.Revision.Compare(a.Revision)
 }
 
-// LastOfEach sorts cells and keeps the last of each column. It may change their order
-// and use their memory.
+// LastOfEach sorts cells and keeps the last cell of each column. It may reorder the
+// argument and use its memory.
 func LastOfEach(cells []Cell) []Cell {
 	sorted := true
 	for i := 1; i < len(cells) && sorted; i++ {
@@ -37,7 +38,7 @@ func LastOfEach(cells []Cell) []Cell {
 	return slices.CompactFunc(cells, func(a, b Cell) bool { return a.Compare(b) == 0 })
 }
 
-// Find returns the row's cell in one column, or nil.
+// Find returns the row's cell in one column, or nil if there is none.
 func (r Row) Find(f Family, q []byte) *Cell {
 	i := r.search(f, q)
 	if i < len(r.Cells) && r.Cells[i].Family == f && bytes.Equal(r.Cells[i].Qualifier, q) {
@@ -76,7 +77,8 @@ func (r Row) Newest() Revision {
 	return n
 }
 
-// Clone copies the row and its bytes into one allocation of each kind.
+// Clone returns a copy of the row. All copied bytes share one allocation, and all cells
+// share another.
 func (r Row) Clone() Row {
 	n := len(r.Key)
 	for i := range r.Cells {

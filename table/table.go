@@ -1,26 +1,27 @@
-// Package table is the contract between the directory and its store: wide-column tables
-// as in HBase, with the weakest promises of the engines behind it.
+// Package table is the contract between the directory and its store. The store has
+// wide-column tables as in HBase, and the contract promises only what every engine can
+// do.
 //
-// A [Store] holds named tables. A table maps a row key (bytes, sorted) to cells; a
+// A [Store] contains named tables. A table maps row keys (sorted bytes) to cells. A
 // [Cell] has a family, a qualifier, a value and the [Revision] that wrote it. Writers
 // never overwrite and never delete: a newer revision hides an older one, and a logical
-// delete is a tombstone written like any other cell. A [View] determines which
+// delete is a tombstone that is written like any other cell. A [View] determines which
 // revisions a reader sees.
 //
-// What a store promises:
+// A store promises the following:
 //
-//   - One row's part of an Apply is atomic; an Apply as a whole is not. When it returns
-//     nil, all of it is durable.
+//   - The part of an Apply in one row is atomic. The whole Apply is not. When Apply
+//     returns nil, all of it is durable.
 //   - Apply is idempotent: repeating the same mutations at the same revision changes
 //     nothing.
-//   - Swap is linearizable on one row of an unversioned table. An error leaves its
-//     outcome unknown, and false may follow a swap that did happen (clients send
-//     again): the caller reads the cell to know.
-//   - A Scan yields rows in key order and loses none. It is not a snapshot of the
-//     store; the View makes it one.
+//   - Swap is linearizable on one row of an unversioned table. After an error its
+//     outcome is unknown, and it may return false although the swap happened (clients
+//     send a request again): the caller must read the cell to find out.
+//   - A Scan yields rows in key order and skips none. A Scan without a View is not a
+//     snapshot of the store; a View makes it one.
 //
-// Nothing is removed unless asked for: [Collector] removes what no reader needs any
-// more, and [Redactor] what nobody may read any more.
+// Nothing is removed without a request: [Collector] removes what no reader needs any
+// more, and [Redactor] removes what no reader may read any more.
 //
 // Engines may implement the optional interfaces [Batcher], [Bulker], [Refuser] and
 // [Reclaimer]. Package tabletest tests every engine against this contract.
@@ -34,94 +35,97 @@ import (
 	"slices"
 )
 
-// A Family names a column family: one letter, as stored.
+// A Family is the name of a column family: one letter, as stored.
 type Family byte
 
 // A Spec describes a table.
 type Spec struct {
 	Name     string
 	Families []FamilySpec
-	// Unversioned tables (cluster, journal) keep the newest value only. They
-	// are written by Swap alone and read with a nil View.
+	// Unversioned tables (cluster, journal) keep only the newest value of a cell. They
+	// are written only by Swap, a Batch or a Bulk, and read with a nil View.
 	Unversioned bool
-	// Splits are the row keys at which a distributed engine cuts a new table
-	// into regions. Others ignore them.
+	// Splits lists the row keys at which a distributed engine splits a new table into
+	// regions. Other engines ignore them.
 	Splits [][]byte
 }
 
 // A FamilySpec describes one family of a table.
 type FamilySpec struct {
 	Name Family
-	// With names an earlier family of the table that is nearly always read together
-	// with this one. An engine may store the two as one. Zero means none.
+	// With is an earlier family of the table that is nearly always read together with
+	// this one. An engine may store the two families as one. Zero means that there is no
+	// such family.
 	With Family
 	// ImageLimit is the size in bytes up to which an engine may keep a row's cells of
-	// this family in one piece, rewritten by each revision. Zero means 8 KiB. It should
-	// be small for families whose rows grow by small cells.
+	// this family in one piece, which each revision rewrites. Zero means 8 KiB. The limit
+	// should be small for families whose rows grow by small cells.
 	ImageLimit int
 }
 
 // A Cell is one value of one column.
 type Cell struct {
 	Family    Family
-	Tombstone bool // logically deleted; Value is empty
+	Tombstone bool // the cell is logically deleted; Value is empty
 	Qualifier []byte
 	Value     []byte
-	Revision  Revision // set for readers; writers leave it to Apply
+	Revision  Revision // set for readers; writers leave it zero, and Apply sets it
 }
 
-// A Row has a row's visible cells, sorted by family, then qualifier, without
-// tombstones. A row from a scan is valid until the scan continues: Clone what you keep.
-// Its bytes must not be changed.
+// A Row contains a row's visible cells, sorted by family and then by qualifier, without
+// tombstones. A row from a scan is valid until the scan continues: use Clone to keep it
+// longer. The bytes of a Row must not be changed.
 type Row struct {
 	Key   []byte
 	Cells []Cell
 }
 
-// A Mutation is what one revision does to one row. DeleteRow hides every older
-// cell of the row in every family; Cells given beside it are written on top.
+// A Mutation is the change of one revision to one row. DeleteRow hides every older cell
+// of the row in every family. If Cells are given too, they are written after the
+// deletion.
 type Mutation struct {
 	Row       []byte
 	DeleteRow bool
 	Cells     []Cell
 }
 
-// A View determines what a reader sees: of each column, the newest cell with a visible
-// revision. A nil View sees the newest cell.
+// A View determines what a reader sees: in each column, the newest cell whose revision is
+// visible. A nil View shows the newest cell of each column.
 type View interface {
 	// Max returns the largest revision that may be visible.
 	Max() Revision
-	// Low returns the low-water mark: every revision up to it is decided, and visible
-	// unless it left no cells. It never exceeds Max.
+	// Low returns the low-water mark. Every revision up to the mark is decided, and it is
+	// visible or has left no cells. Low never exceeds Max.
 	Low() Revision
-	// Visible reports whether the view shows what r wrote.
+	// Visible reports whether the view shows the changes of r.
 	Visible(r Revision) bool
 }
 
 // A Select selects parts of rows. The zero Select selects every family at the newest
-// revision.
+// revisions.
 type Select struct {
 	View     View
-	Families []Family // empty: all
-	// Columns narrows families to ranges of qualifiers. A selected family without such
-	// a range is read whole. Families selects the families; if it is empty, all are.
+	Families []Family // if empty, all families
+	// Columns narrows families to ranges of qualifiers. A selected family without a range
+	// in Columns is read whole. Columns does not select families: Families does, and if
+	// it is empty, all families are selected.
 	Columns []ColumnRange
-	// MaxCells bounds the cells of a row, counted over all that was selected; zero
-	// means no bound. With one range in Columns whose From advances, it pages through
-	// rows of a million columns.
+	// MaxCells bounds the number of cells of a row, counted over everything selected;
+	// zero means no bound. With a single range in Columns, a caller can page through a
+	// row of a million columns by advancing From.
 	MaxCells int
 	// Filter lets an engine leave out rows that the caller does not need. It is a hint:
-	// rows that do not match may still come, and the caller tests again. Rows that come
-	// are complete as selected.
+	// rows that do not match may still be returned, and the caller must test them again.
+	// Returned rows contain everything selected.
 	Filter Filter
-	// Reverse makes Scan go from the end to the start.
+	// Reverse makes Scan return rows from the end of the range to the start.
 	Reverse bool
-	// MaxRows ends a scan after so many rows; zero means no bound.
+	// MaxRows ends a scan after this many rows; zero means no bound.
 	MaxRows int
 }
 
-// Has reports whether a column is selected: its family must be, and if Columns has
-// ranges of the family, one of them must contain the column.
+// Has reports whether the column of c is selected. Its family must be selected. If
+// Columns has ranges of that family, one of these ranges must contain the column.
 func (s *Select) Has(c Cell) bool {
 	if len(s.Families) > 0 && !slices.Contains(s.Families, c.Family) {
 		return false
@@ -139,8 +143,8 @@ func (s *Select) Has(c Cell) bool {
 	return !narrowed
 }
 
-// A ColumnRange is the qualifiers from From up to, but not including, To. An empty To
-// means no end. A single column q is {From: q, To: q + 0x00}.
+// A ColumnRange is the range of qualifiers from From up to, but not including, To. An
+// empty To means no end. A single column q is {From: q, To: q + 0x00}.
 type ColumnRange struct {
 	Family   Family
 	From, To []byte
@@ -158,8 +162,8 @@ func ColumnPrefix(f Family, p []byte) ColumnRange {
 	return ColumnRange{f, p, PrefixEnd(p)}
 }
 
-// A Range is the rows from Start up to, but not including, End. An empty End means no
-// end.
+// A Range is the range of rows from Start up to, but not including, End. An empty End
+// means no end.
 type Range struct{ Start, End []byte }
 
 // Prefix returns the range of rows that begin with p.
@@ -180,109 +184,112 @@ func PrefixEnd(p []byte) []byte {
 
 // A Table is one table of a store. Its methods may be called concurrently.
 type Table interface {
-	// Name returns the name that Create gave it.
+	// Name returns the name with which Create created the table.
 	Name() string
-	// Get reads one row. A row without a visible cell is returned with its key and no
-	// cells.
+	// Get reads one row. If the row has no visible cell, Get returns a Row with the key
+	// and without cells.
 	Get(ctx context.Context, row []byte, s Select) (Row, error)
-	// GetMany reads rows, in one round trip if the engine can. It returns them in the
-	// order of rows.
+	// GetMany reads several rows, in one round trip if the engine can. It returns the
+	// rows in the order of the argument rows.
 	GetMany(ctx context.Context, rows [][]byte, s Select) ([]Row, error)
 	// Scan streams the rows of r that have at least one selected visible cell. It ends
 	// at the first error.
 	Scan(ctx context.Context, r Range, s Select) iter.Seq2[Row, error]
-	// Apply writes mutations at revision r: atomically for each row, but not as a
-	// whole. After an error any part of it may have been written.
+	// Apply writes mutations at revision r. It is atomic for each row, but not as a
+	// whole. After an error any part of the mutations may have been written.
 	Apply(ctx context.Context, r Revision, ms []Mutation) error
-	// Erase physically removes what revision r wrote into rows. It is only for rolling
-	// back a revision that nobody can see.
+	// Erase physically removes the cells and deletions of revision r from rows. It is
+	// only for rolling back a revision that no reader can see.
 	Erase(ctx context.Context, r Revision, rows [][]byte) error
-	// Swap writes cells into a row of an unversioned table if the cell (f, q) holds
-	// old; a nil old means that the cell must be absent. Values are never empty. A
-	// Tombstone cell deletes its column. See the package comment for what is known
-	// after an error or false.
+	// Swap writes cells into a row of an unversioned table if the cell (f, q) has the
+	// value old. A nil old means that the cell must be absent. Values are never empty. A
+	// Tombstone cell deletes its column. The package comment explains what an error and
+	// the result false mean.
 	Swap(ctx context.Context, row []byte, f Family, q, old []byte, cells []Cell) (bool, error)
 }
 
-// A Versioner is a Table that can return versions a View hides. Commits use it to read
-// the marks of others, so the tables of every engine that is not a [Batcher] are
-// Versioners.
+// A Versioner is a Table that can return versions that a View hides. Commits use it to
+// read the marks of other commits, so the tables of every engine that is not a [Batcher]
+// must be Versioners.
 type Versioner interface {
-	// Versions reads all cells of a family of some rows that revisions above after
-	// wrote: of visible and invisible revisions, including tombstones, but not those of
-	// DeleteRow. It returns rows in the order asked, and their cells by qualifier,
-	// newest first.
+	// Versions reads all cells of a family in some rows that were written by revisions
+	// above after. It returns cells of visible and of invisible revisions, including
+	// tombstones, but no deletions by DeleteRow. The rows are in the order of the
+	// argument, and the cells of a row are sorted by qualifier, newest first.
 	Versions(ctx context.Context, rows [][]byte, f Family, after Revision) ([]Row, error)
 }
 
 // A Store is an open set of tables.
 type Store interface {
-	// Create creates missing tables. It fails if a table exists with other families.
+	// Create creates the tables that do not exist. It returns an error if a table exists
+	// with other families.
 	Create(ctx context.Context, specs ...Spec) error
-	// Drop removes tables with all their content. It ignores missing ones.
+	// Drop removes tables with all their content. It ignores tables that do not exist.
 	Drop(ctx context.Context, names ...string) error
-	// Names returns the names of the tables, sorted.
+	// Names returns the sorted names of the tables.
 	Names(ctx context.Context) ([]string, error)
-	// Table returns a table made by Create. If it does not exist, its first call fails.
+	// Table returns a table that Create created. If the table does not exist, the methods
+	// of the result return errors.
 	Table(name string) Table
-	// String names the store for messages: a folder or a URL.
+	// String returns the name of the store for messages: a folder or a URL.
 	String() string
 	Close() error
 }
 
-// A Write is the mutations of a Batch for one table.
+// A Write contains the mutations of a Batch for one table.
 type Write struct {
 	Table     string
 	Mutations []Mutation
 }
 
-// Rows names rows of one table.
+// Rows lists rows of one table by their keys.
 type Rows struct {
 	Table string
 	Keys  [][]byte
 }
 
-// A Batch is what one commit writes. In unversioned tables its cells simply replace
-// older ones.
+// A Batch contains everything that one commit writes. In unversioned tables the cells of
+// a batch replace older cells unconditionally.
 type Batch struct {
 	Revision Revision
 	Writes   []Write
-	// Last, if set, is called within Commit to return a last write, to an unversioned
-	// table. over are the rows of versioned tables that existed and are written over,
-	// sorted.
+	// Last, if set, is called within Commit and returns one more write, which must be to
+	// an unversioned table. The argument over lists, sorted, the rows of versioned tables
+	// that existed before and are written over.
 	Last func(over []Rows) Write
 	// Urgent is set if the commit leads to more free space or to an orderly end. It may
-	// use what an engine reserves for a full disk.
+	// use space that an engine reserves for a full disk.
 	Urgent bool
 }
 
-// A Batcher is a Store that commits atomically to many rows of many tables, in the
-// order of the calls: what survives a crash is a prefix of them.
+// A Batcher is a Store that commits changes to many rows of many tables atomically, in
+// the order of the calls: the commits that survive a crash are a prefix of the calls.
 type Batcher interface {
-	// Commit makes the batch readable and returns. The batch is durable once wait has
-	// returned nil. Concurrent waits share one fsync. Calls of Commit must not overlap;
-	// waits may. After ErrPending wait can be called again. After another error the
-	// batch may be lost, and so may later ones.
+	// Commit makes the batch readable and returns wait. The batch is durable when wait
+	// has returned nil. Concurrent calls of several waits share one fsync. Calls of
+	// Commit must not overlap, but calls of waits may. If wait returns ErrPending, it can
+	// be called again. After another error the batch may be lost, and later batches may
+	// be lost too.
 	Commit(ctx context.Context, b Batch) (wait func() error, err error)
 }
 
-// A Refuser is a Store that may refuse writes, for a time or for good.
+// A Refuser is a Store that may refuse writes, temporarily or permanently.
 type Refuser interface {
-	// Refuses returns why an ordinary write would fail with ErrRefused now, or nil.
+	// Refuses returns the ErrRefused with which an ordinary write would fail now, or nil.
 	Refuses() error
 }
 
-// An Upgrader is a Store whose files keep their format until Upgrade, so that the
-// previous version can still use them.
+// An Upgrader is a Store whose files keep their format until Upgrade is called, so that
+// the previous version can still use them.
 type Upgrader interface {
-	// Formats returns the format of the files and the newest one.
+	// Formats returns the current format of the files and the newest format.
 	Formats() (now, newest int)
 	// Upgrade raises the format to the newest one.
 	Upgrade(ctx context.Context) error
 }
 
-// A Bulker is a Store that loads any number of cells in bounded memory by sorting,
-// without using its log.
+// A Bulker is a Store that can load any number of cells in bounded memory, by sorting
+// them and without using its log.
 type Bulker interface {
 	// Bulk begins a load at revision r.
 	Bulk(ctx context.Context, r Revision, o BulkOptions) (Bulk, error)
@@ -290,38 +297,39 @@ type Bulker interface {
 
 // BulkOptions are the options of a load.
 type BulkOptions struct {
-	Memory   int64                  // bytes to sort in; zero means the engine's default
-	Progress func(done, of float64) // called now and then by Finish; may be nil
+	Memory   int64                  // bytes of memory for sorting; zero means the engine's default
+	Progress func(done, of float64) // called repeatedly by Finish; may be nil
 }
 
-// A Bulk takes cells in any order. Cells of one row may come in many calls and are
-// merged with the row's existing cells. Add may be called concurrently.
+// A Bulk accepts cells in any order. Several calls of Add may pass cells of the same row,
+// and these cells are merged with the row's existing cells. Add may be called
+// concurrently.
 type Bulk interface {
 	Add(table string, ms ...Mutation) error
-	// Finish adds last (the journal's and cluster's rows) and makes everything readable
-	// and durable in one atomic step.
+	// Finish adds the mutations of last (rows of the journal and cluster tables) and
+	// makes everything readable and durable in one atomic step.
 	Finish(ctx context.Context, last []Write) error
 	// Abort drops the load completely. After Finish it does nothing.
 	Abort() error
 }
 
-// Errors that engines return, wrapped with details.
+// These are the errors that engines return, wrapped with details.
 var (
-	// ErrUnavailable: the store cannot be reached or cannot write now (an
-	// unreachable quorum, a deadline, a full disk). It may pass.
+	// ErrUnavailable: the store cannot be reached or cannot write now (an unreachable
+	// quorum, a deadline, a full disk). The error may be temporary.
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrPending, from a Batcher's wait and together with ErrUnavailable: the batch is
-	// not durable yet but may become so (a full disk).
+	// ErrPending: the batch is not durable yet but may become durable (a full disk). Only
+	// the wait of a Batcher returns it, together with ErrUnavailable.
 	ErrPending = errors.New("not durable yet")
-	// ErrRefused, together with ErrUnavailable: the engine takes no writes now (a full
-	// disk, a store opened for reading). Nothing was written. Trying again does not
-	// help until somebody makes space or reopens the store.
+	// ErrRefused: the engine accepts no writes now (a full disk, a store opened for
+	// reading). Nothing was written. Trying again does not help until somebody frees
+	// space or opens the store again. It is returned together with ErrUnavailable.
 	ErrRefused = errors.New("write refused")
-	// ErrLocked: another process holds the store.
+	// ErrLocked: another process has the store open.
 	ErrLocked = errors.New("store in use")
-	// ErrCorrupt: the store's bytes differ from what was written.
+	// ErrCorrupt: the store's bytes differ from the bytes that were written.
 	ErrCorrupt = errors.New("store corrupt")
-	// ErrNewer: the store was made by a newer version.
+	// ErrNewer: the store was written by a newer version.
 	ErrNewer = errors.New("store made by a newer version")
 	// ErrTooLarge: a value exceeds MaxValue.
 	ErrTooLarge = errors.New("value too large")
@@ -329,5 +337,6 @@ var (
 	ErrClosed = errors.New("store closed")
 )
 
-// MaxValue bounds a cell's value. HBase takes cells of 10 MiB, less some.
+// MaxValue bounds the size of a cell's value. HBase accepts cells of a little less than
+// 10 MiB.
 const MaxValue = 8 << 20

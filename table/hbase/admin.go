@@ -18,16 +18,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// allVersions is the VERSIONS of versioned tables, and the depth of a read of every
-// version: Java's largest int.
+// allVersions is Java's largest int. It is the VERSIONS of versioned tables and the depth
+// of a read of every version.
 const allVersions = 1<<31 - 1
 
-// adminPatience is the factor by which the creation of a table may take longer than a
-// call: the master assigns its regions one by one.
+// adminPatience is the factor by which the creation of a table may take longer than other
+// calls, because the master assigns the regions of the table one by one.
 const adminPatience = 6
 
-// master calls f with a new client of the master. The master may have changed, and such
-// calls are few.
+// master calls f with a new client of the master. It does not keep a client, because the
+// master may change and such calls are rare.
 func (s *Store) master(ctx context.Context, op string, name string, f func(context.Context, gohbase.AdminClient) error) error {
 	c := s.conn
 	if c.client.Load() == nil {
@@ -35,7 +35,7 @@ func (s *Store) master(ctx context.Context, op string, name string, f func(conte
 	}
 	limited, cancel := context.WithTimeout(ctx, adminPatience*c.timeout)
 	defer cancel()
-	// An admin client cannot be closed (its Close panics), but its connection can.
+	// The Close of an admin client panics, so only its connections are closed.
 	var lines lines
 	defer lines.close()
 	err := f(limited, gohbase.NewAdminClient(c.target.zk(), append(c.options(), gohbase.RegionDialer(lines.dial))...))
@@ -52,8 +52,8 @@ func (s *Store) master(ctx context.Context, op string, name string, f func(conte
 	return fmt.Errorf("hbase: %s %s: %w", op, name, err)
 }
 
-// Create implements table.Store. It creates tables in parallel, since the master takes
-// most of a second for each.
+// Create implements table.Store. It creates tables in parallel, because the master needs
+// most of a second for each table.
 func (s *Store) Create(ctx context.Context, specs ...table.Spec) error {
 	for i := range specs {
 		if err := checkSpec(&specs[i]); err != nil {
@@ -93,8 +93,8 @@ func checkSpec(spec *table.Spec) error {
 	return nil
 }
 
-// compare returns nil if an existing table is as wanted, or an error with the
-// difference.
+// compare returns nil if the shape of an existing table is as wanted. Otherwise it
+// returns an error that states the difference.
 func (s *Store) compare(name string, have, want *shape) error {
 	if !have.equal(want) {
 		return fmt.Errorf("hbase: table %s exists with %v, wanted are %v", s.target.table(name), have, want)
@@ -112,8 +112,9 @@ func (s *Store) create(ctx context.Context, spec *table.Spec, want *shape) error
 		s.know(map[string]*shape{spec.Name: want})
 		return nil
 	}
-	// Another server was faster, or a repeated call found the table that it had made
-	// itself, or the call timed out but was done.
+	// There are three cases in which the table exists now: another server created it
+	// first, a repeated call found the table that the first call had created, or the call
+	// timed out but was executed.
 	have, derr := s.describe(ctx, spec.Name)
 	if derr != nil || have[spec.Name] == nil {
 		return err
@@ -150,7 +151,8 @@ func familyAttributes(h *shape) map[string]map[string]string {
 
 func familyName(f table.Family) string { return string([]byte{byte(f)}) }
 
-// splits sorts split keys and drops those that HBase refuses: empty and duplicate ones.
+// splits sorts split keys and drops the keys that HBase refuses: empty keys and
+// duplicates.
 func splits(keys [][]byte) [][]byte {
 	keys = slices.Clone(keys)
 	slices.SortFunc(keys, slices.Compare)
@@ -199,7 +201,8 @@ func (s *Store) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// describe returns the shapes of the store's tables, or of one of them.
+// describe returns the shapes of the store's tables or, if name is not empty, of the
+// table of that name.
 func (s *Store) describe(ctx context.Context, name string) (map[string]*shape, error) {
 	pattern := regexp.QuoteMeta(s.target.table(name))
 	if name == "" {
@@ -246,8 +249,8 @@ func readShape(t *pb.TableSchema) *shape {
 	return h
 }
 
-// A describeCall is MasterService.GetTableDescriptors, which gohbase lacks. The
-// embedded call provides everything except its name and messages.
+// A describeCall is a call of MasterService.GetTableDescriptors, which gohbase does not
+// provide. The embedded call provides all methods except the name and the messages.
 type describeCall struct {
 	*hrpc.GetProcedureState
 	pattern string

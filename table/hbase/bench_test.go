@@ -12,7 +12,7 @@ const benchRows = 10_000
 
 func benchKey(i int) []byte { return fmt.Appendf(nil, "row-%06d", i) }
 
-// benchTable has rows of the size of entries: ten cells.
+// benchTable returns a table whose rows have ten cells, about as many as an entry.
 func benchTable(b *testing.B) table.Table {
 	b.Helper()
 	d := create(b, open(b), data, heads)

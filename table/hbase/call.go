@@ -11,14 +11,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A getCall is a Get that keeps its answer as versions, without a message of gohbase
+// A getCall is a Get that stores its answer as versions. This avoids a gohbase message
 // for each cell.
 type getCall struct {
 	*hrpc.Get
 	versions []version
 }
 
-// DeserializeCellBlocks is called again when gohbase sends the call again.
+// DeserializeCellBlocks replaces g.versions, because gohbase calls it again when it
+// repeats the call.
 func (g *getCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, error) {
 	resp, ok := m.(*pb.GetResponse)
 	if !ok {
@@ -27,7 +28,7 @@ func (g *getCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, erro
 	res := resp.GetResult()
 	n := int(res.GetAssociatedCellCount())
 	vs, _, read, err := appendVersions(make([]version, 0, n+len(res.GetCell())), b, n)
-	// A single Get is answered without a cell block, because gohbase does not send its
+	// HBase answers a single Get without a cell block, because gohbase does not send its
 	// client version.
 	for _, c := range res.GetCell() {
 		if len(c.GetFamily()) != 1 {
@@ -60,21 +61,21 @@ func appendVersions(dst []version, b []byte, n int) (vs []version, row []byte, r
 type rawRow struct {
 	key      []byte
 	versions []version
-	partial  bool // more of it may follow
+	partial  bool // more cells of the row may follow
 }
 
 // A scanCall is one page of a scan: a Scan that opens and closes its scanner. It adds
-// fields that gohbase's messages lack, and keeps its answer as rawRows.
+// fields that gohbase's messages lack, and stores its answer as rawRows.
 type scanCall struct {
 	*hrpc.Scan
-	route     []byte // a key in the region to send the call to
-	exclusive bool   // start behind the start row
-	withStop  bool   // stop behind the stop row, not before it
+	route     []byte // a key in the region that the call is sent to
+	exclusive bool   // begin after the start row, without it
+	withStop  bool   // include the stop row
 	reversed  bool
 	rows      []rawRow
 }
 
-// Numbers of fields that gohbase's older copy of Client.proto lacks.
+// These are the numbers of fields that gohbase's older copy of Client.proto lacks.
 const (
 	fieldIncludeStart = 21 // Scan.include_start_row
 	fieldIncludeStop  = 22 // Scan.include_stop_row
@@ -83,10 +84,10 @@ const (
 )
 
 // Key returns the key by which gohbase chooses the region. In a reverse scan the start
-// row may be just behind that region.
+// row may be just after the end of that region, so Key returns s.route.
 func (s *scanCall) Key() []byte { return s.route }
 
-// ToProto adds the fields that gohbase does not know.
+// ToProto returns the request with the fields that gohbase does not have.
 func (s *scanCall) ToProto() proto.Message {
 	req, ok := s.Scan.ToProto().(*pb.ScanRequest)
 	if !ok || req.Scan == nil {
@@ -102,7 +103,7 @@ func (s *scanCall) ToProto() proto.Message {
 	req.Scan.ProtoReflect().SetUnknown(b)
 	if s.reversed {
 		// By default, servers read a family that no filter needs only for rows that
-		// match. They refuse to do that in reverse scans.
+		// match. In reverse scans they refuse to do so.
 		req.Scan.LoadColumnFamiliesOnDemand = proto.Bool(false)
 	}
 	return req
@@ -113,7 +114,8 @@ func appendBool(b []byte, field protowire.Number, v bool) []byte {
 	return protowire.AppendVarint(b, protowire.EncodeBool(v))
 }
 
-// DeserializeCellBlocks is called again when gohbase sends the call again.
+// DeserializeCellBlocks replaces s.rows, because gohbase calls it again when it repeats
+// the call.
 func (s *scanCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, error) {
 	resp, ok := m.(*pb.ScanResponse)
 	if !ok {
@@ -145,7 +147,8 @@ func (s *scanCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, err
 	return uint32(read), nil
 }
 
-// cursor returns the row that a page has reached without finding anything, or nil.
+// cursor returns the row that the server reached in a page without finding any row, or
+// nil.
 func cursor(resp *pb.ScanResponse) []byte {
 	msg := field(resp.ProtoReflect().GetUnknown(), fieldCursor)
 	return field(msg, 1)

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The first byte of a stored value.
+// These are the possible first bytes of a stored value.
 const (
 	markTombstone = 0
 	markValue     = 1
@@ -31,13 +31,14 @@ func storePlain(v []byte) []byte {
 	return b
 }
 
-// rowTombstone is the qualifier of row tombstones. It is not the empty one, where HBase
-// has its own delete markers of a family: a filter that seeks from a cell there to a
-// later column would skip them.
+// rowTombstone is the qualifier of row tombstones. It is not the empty qualifier, because
+// HBase stores its own delete markers of a family there. A filter that seeks from a cell
+// with the empty qualifier to a later column would skip these markers.
 var rowTombstone = []byte{0}
 
-// storeQualifier returns the stored form of a qualifier: with 00 01 before it if it is
-// empty or begins with 00, otherwise unchanged.
+// storeQualifier returns the stored form of a qualifier. If the qualifier is empty or
+// begins with 00, the stored form is 00 01 and the qualifier. Otherwise it is the
+// qualifier itself.
 func storeQualifier(q []byte) []byte {
 	if len(q) > 0 && q[0] != 0 {
 		return q
@@ -66,10 +67,10 @@ func (v *version) isRowTombstone() bool { return len(v.qualifier) == 1 && v.qual
 
 var errKeyValue = errors.New("malformed KeyValue in an answer")
 
-// parseKeyValue parses one cell of a cell block: the lengths of cell, key and value,
-// the key (row length and row, family length and family, qualifier, timestamp, type),
-// the value. It also returns the row and the number of bytes read. The results share
-// the memory of b.
+// parseKeyValue parses one cell of a cell block. The cell consists of the lengths of
+// cell, key and value, the key (row length and row, family length and family, qualifier,
+// timestamp, type), and the value. parseKeyValue also returns the row and the number of
+// bytes read. The results share the memory of b.
 func parseKeyValue(b []byte) (row []byte, v version, n int, err error) {
 	if len(b) < 14 {
 		return nil, v, 0, errKeyValue
@@ -79,7 +80,8 @@ func parseKeyValue(b []byte) (row []byte, v version, n int, err error) {
 	valueLen := int(binary.BigEndian.Uint32(b[8:]))
 	rowLen := int(binary.BigEndian.Uint16(b[12:]))
 	n = 4 + size
-	// 2 of row length, 1 of family length, 1 of family, 8 of timestamp, 1 of type.
+	// The key has 13 other bytes: 2 row length, 1 family length, 1 family, 8 timestamp, 1
+	// type.
 	if n > len(b) || size != 8+keyLen+valueLen || keyLen < rowLen+13 || b[14+rowLen] != 1 {
 		return nil, v, 0, errKeyValue
 	}
@@ -97,8 +99,8 @@ func parseKeyValue(b []byte) (row []byte, v version, n int, err error) {
 	return row, v, n, nil
 }
 
-// A readView caches a view's last answer: the cells of a row have few revisions, and
-// neighbours often the same one.
+// A readView caches the view's answer for the last revision, because the cells of a row
+// have few different revisions, and neighbouring cells often have the same one.
 type readView struct {
 	view  table.View
 	last  table.Revision
@@ -116,11 +118,12 @@ func (s *readView) shows(r table.Revision) bool {
 	return s.shown
 }
 
-// resolve appends to dst the cells that a view shows of one row's versions. These are
-// sorted by family, qualifier and descending revision, with at most depth versions of a
-// column (zero: all that exist). since is a row tombstone known from elsewhere. resolve
-// returns deeper if a column has no visible cell among its newest depth versions, so
-// that more must be read.
+// resolve appends to dst the cells that a view shows of one row's versions. The versions
+// must be sorted by family, qualifier and descending revision, with at most depth
+// versions of each column. A depth of zero means that vs contains all versions. since is
+// the revision of a row tombstone that is not in vs, or zero. If a column has no visible
+// cell among its newest depth versions, resolve returns deeper, and the caller must read
+// more versions.
 func resolve(dst []table.Cell, vs []version, see *readView, since table.Revision, depth int) (cells []table.Cell, deeper bool, err error) {
 	for i := 0; i < len(vs); {
 		j, k := column(vs, i, see)
@@ -145,8 +148,8 @@ func resolve(dst []table.Cell, vs []version, see *readView, since table.Revision
 	return dst, false, nil
 }
 
-// column returns the end of the column that begins at i, and the index of its newest
-// visible version, or the end if there is none.
+// column returns the end of the column that begins at index i, and the index of its
+// newest visible version. If the column has no visible version, both results are the end.
 func column(vs []version, i int, see *readView) (end, shown int) {
 	end, shown = i+1, i
 	if !see.shows(vs[i].revision) {

@@ -13,17 +13,19 @@ import (
 )
 
 // History is collected with HBase's delete markers. If no version of a column up to a
-// timestamp is kept, one marker covers them all; otherwise there are markers for single
-// versions. They mask the cells at once, for every reader. The next major compaction
-// releases the space and removes the markers. A marker also masks cells with a lower
-// timestamp that arrive later, but only cells of aborted commits do.
+// timestamp is kept, one marker covers all these versions. Otherwise each removed version
+// gets a marker of its own. Markers mask the cells at once, for every reader. The next
+// major compaction releases the space and removes the markers. A marker also masks cells
+// with a lower timestamp that arrive after it, but only cells of aborted commits arrive
+// that late.
 
 var _ table.Collector = (*Table)(nil)
 
-// wideFamily is the number of versions from which a family of a row is read in pieces.
+// wideFamily is the number of versions in a family of a row from which on the family is
+// read in pieces.
 const wideFamily = 4096
 
-// upTo is the view of all revisions up to and including itself.
+// upTo is a view of all revisions up to and including its own value.
 type upTo table.Revision
 
 func (r upTo) Max() table.Revision           { return table.Revision(r) }
@@ -31,7 +33,7 @@ func (r upTo) Low() table.Revision           { return table.Revision(r) }
 func (r upTo) Visible(o table.Revision) bool { return o <= table.Revision(r) }
 
 // Collect implements table.Collector. It does not read versions above the horizons,
-// since they are kept.
+// because all of these are kept.
 func (t *Table) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum table.Collected, err error) {
 	h, err := t.shape(ctx)
 	if err != nil || h.unversioned {
@@ -57,11 +59,11 @@ type collection struct {
 	k   *table.Keep
 	sum table.Collected
 
-	read   *selection     // families whose versions must be read; nil: none
-	forget []table.Family // families that are removed whole, without being read
+	read   *selection     // families whose versions must be read, or nil if there are none
+	forget []table.Family // families that are removed completely, without being read
 }
 
-// plan sorts the families by how they are collected.
+// plan sorts the families by the way in which they are collected.
 func (c *collection) plan() {
 	var judged []table.Family
 	var horizon table.Revision
@@ -84,8 +86,8 @@ func (c *collection) plan() {
 	}
 }
 
-// rows collects some rows: first the columns of all rows, then the rows' deletions,
-// which hide the columns until then.
+// rows collects some rows. It first removes columns of all rows, and then the rows'
+// deletions, because the deletions must hide these columns until they are removed.
 func (c *collection) rows(ctx context.Context, keys [][]byte) error {
 	var columns, deletions []marker
 	for _, key := range keys {
@@ -131,7 +133,8 @@ func (c *collection) versions(ctx context.Context, keys [][]byte) ([][]version, 
 	return found, nil
 }
 
-// row collects one row.
+// row returns the delete markers for one row: the markers of columns and the markers of
+// deletions.
 func (c *collection) row(ctx context.Context, key []byte, vs []version) (columns, deletions []marker, err error) {
 	if _, wide := cutFamily(vs, wideFamily); wide {
 		columns, err = c.wide(ctx, key, vs)
@@ -175,7 +178,8 @@ func (c *collection) judge(vs []version) []bool {
 	return stays
 }
 
-// nothingStays reports whether the whole row up to the horizon can be removed.
+// nothingStays reports whether every version of the row up to the horizon can be removed,
+// and there is at least one.
 func (c *collection) nothingStays(vs []version, stays []bool) bool {
 	some := false
 	for i := range vs {
@@ -197,9 +201,9 @@ func (c *collection) count(key []byte, vs []version, stays []bool) {
 	}
 }
 
-// A cut is what is removed of one column. If exact is set, it is the single version at
-// revision at. Otherwise it is all versions up to a timestamp, which may be any from at
-// up to to.
+// A cut is a removal from one column. If exact is set, it removes the single version at
+// revision at. Otherwise it removes all versions up to a timestamp, which can be any
+// timestamp from at to to.
 type cut struct {
 	family    table.Family
 	qualifier []byte
@@ -207,8 +211,9 @@ type cut struct {
 	exact     bool
 }
 
-// markers returns the delete markers for what is not kept of a row, of its columns or
-// of its deletions. Columns share a marker and its timestamp if possible.
+// markers returns the delete markers for the versions of a row that are not kept. If
+// deletions is set, these are the markers for the row's deletions, otherwise for its
+// columns. Where possible, columns share a marker and its timestamp.
 func (c *collection) markers(key []byte, vs []version, stays []bool, deletions bool) []marker {
 	var cuts []cut
 	for i := 0; i < len(vs); {
@@ -224,7 +229,8 @@ func (c *collection) markers(key []byte, vs []version, stays []bool, deletions b
 	return joinCuts(key, cuts)
 }
 
-// cutColumn adds the cuts of a column. vs are its versions, newest first.
+// cutColumn appends the cuts of a column to cuts. vs contains the column's versions,
+// newest first.
 func (c *collection) cutColumn(cuts []cut, vs []version, stays []bool) []cut {
 	end := len(vs)
 	for end > 0 && !stays[end-1] {
@@ -271,8 +277,8 @@ func joinCuts(key []byte, cuts []cut) (ms []marker) {
 	return ms
 }
 
-// wide collects the columns of a row that is too wide for one answer, family by family.
-// It keeps the row's deletions.
+// wide returns the markers for the columns of a row that is too wide for one answer. It
+// reads the row family by family and keeps all deletions of the row.
 func (c *collection) wide(ctx context.Context, key []byte, vs []version) (ms []marker, err error) {
 	var deletes []version
 	for _, v := range vs {
@@ -301,8 +307,8 @@ func (c *collection) wideFamily(ctx context.Context, key []byte, f table.Family,
 	return ms, nil
 }
 
-// A marker is a delete of a row's columns, or of whole families, up to a timestamp or,
-// if exact, only at it.
+// A marker is a delete of a row's columns or of whole families. It deletes the versions
+// up to a timestamp or, if exact is set, only the versions at the timestamp.
 type marker struct {
 	row      []byte
 	at       table.Revision
@@ -386,8 +392,8 @@ func (t *Table) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error
 	}
 }
 
-// holds reports whether a row has any cells. A page may end within a row after showing
-// only deleted cells of it.
+// holds reports whether a row has any cells. If a page ends within a row after it has
+// returned only deleted cells of the row, holds reads the row.
 func (sc *scanner) holds(ctx context.Context, r *rawRow) (bool, error) {
 	if len(r.versions) > 0 || !r.partial {
 		return len(r.versions) > 0, nil

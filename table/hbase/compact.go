@@ -20,13 +20,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Major compactions release space. HBase runs them once a week by itself. Here they are
-// requested from the region servers' AdminService, for which gohbase has no calls.
+// Major compactions release space. HBase itself runs them once a week. This file requests
+// them from the AdminService of the region servers, for which gohbase has no calls.
 
 var _ table.Reclaimer = (*Store)(nil)
 
-// garbage records the tables in which something was collected, and when each was last
-// compacted for that.
+// garbage records the tables in which something was collected, and when the last
+// compaction of each table was requested.
 type garbage struct {
 	mu   sync.Mutex
 	in   map[string]bool
@@ -40,11 +40,11 @@ func (g *garbage) add(name string) {
 		g.in, g.last = map[string]bool{}, map[string]time.Time{}
 	}
 	if g.in[name] = true; g.last[name].IsZero() {
-		g.last[name] = time.Now() // a new server must not repeat what others have just done
+		g.last[name] = time.Now() // a new server must not repeat a compaction that another server has just requested
 	}
 }
 
-// take returns the tables that are due.
+// take returns the tables that are due for a compaction, and removes them from g.
 func (g *garbage) take(often time.Duration) (names []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -60,8 +60,9 @@ func (g *garbage) take(often time.Duration) (names []string) {
 }
 
 // Reclaim implements table.Reclaimer. It requests major compactions of the tables in
-// which something was collected, at most as often as Options.Compact allows, or at once
-// if now is set. It does not wait for them.
+// which something was collected. Each table is compacted at most as often as
+// Options.Compact allows, or at once if now is set. Reclaim does not wait for the
+// compactions.
 func (s *Store) Reclaim(ctx context.Context, now bool) error {
 	often := s.compact
 	if now {
@@ -82,11 +83,11 @@ func (s *Store) Reclaim(ctx context.Context, now bool) error {
 }
 
 // Purge implements table.Reclaimer. It flushes and compacts all tables completely, and
-// makes region servers begin new logs. HBase itself removes the replaced files: those
-// of tables some minutes later (hbase.master.hfilecleaner.ttl). It removes a log after
-// hbase.master.logcleaner.ttl, once the next log has begun and all tables with entries
-// in it have been flushed. These may be tables of others
-// (hbase.regionserver.optionalcacheflushinterval).
+// makes the region servers begin new logs. HBase itself removes the replaced files. It
+// removes the files of tables some minutes later (hbase.master.hfilecleaner.ttl). It
+// removes a log hbase.master.logcleaner.ttl after the next log has begun and all tables
+// with entries in the old log have been flushed. Some of these tables may belong to other
+// users of the cluster (hbase.regionserver.optionalcacheflushinterval).
 func (s *Store) Purge(ctx context.Context) error {
 	names, err := s.Names(ctx)
 	if err != nil {
@@ -117,8 +118,8 @@ var metaTable = []byte("hbase:meta")
 // places lists the regions of a table.
 func (s *Store) places(ctx context.Context, name string) ([]place, error) {
 	full := s.target.table(name)
-	// Rows of hbase:meta are table,first key,id, sorted by these parts. A row without a
-	// comma is only a table name.
+	// The row keys of hbase:meta are table,first key,id, sorted by these parts. A row key
+	// without a comma is only a table name.
 	all, err := s.placesIn(ctx, full, full+".")
 	return slices.DeleteFunc(all, func(p place) bool { return string(p.region.Table()) != full }), err
 }
@@ -153,10 +154,11 @@ func (s *Store) placesIn(ctx context.Context, from, to string) (all []place, err
 	return all, err
 }
 
-// moveTries is how often regions that have moved are looked up again.
+// moveTries is the number of times that regions are looked up again after an error,
+// because they may have moved.
 const moveTries = 5
 
-// eachRegion calls do for each region of some tables.
+// eachRegion calls do once for each region of the named tables.
 func (s *Store) eachRegion(ctx context.Context, names []string, do func(context.Context, *admin, hrpc.RegionInfo) error) error {
 	done := map[string]bool{}
 	for try := 0; ; try++ {
@@ -184,7 +186,7 @@ func (s *Store) eachRegion(ctx context.Context, names []string, do func(context.
 	}
 }
 
-// eachServer calls do for each server that has regions of some tables.
+// eachServer calls do for each server that serves regions of the named tables.
 func (s *Store) eachServer(ctx context.Context, names []string, do func(context.Context, *admin) error) error {
 	return s.eachServerPlaces(ctx, names, func(ctx context.Context, a *admin, _ []place) error { return do(ctx, a) })
 }
@@ -219,8 +221,8 @@ type admin struct {
 	timeout time.Duration
 }
 
-// flushPatience is how many times longer than other calls one may take that flushes a
-// region's memory.
+// flushPatience is the factor by which a call that flushes a region's memory may take
+// longer than other calls.
 const flushPatience = 12
 
 func (s *Store) admin(ctx context.Context, server string) (*admin, error) {
@@ -241,8 +243,8 @@ func (s *Store) admin(ctx context.Context, server string) (*admin, error) {
 	return a, nil
 }
 
-// An adminCall is a call of the AdminService. The embedded call provides everything
-// except its name and messages.
+// An adminCall is a call of the AdminService. The embedded call provides all methods
+// except the name and the messages.
 type adminCall struct {
 	*hrpc.GetProcedureState
 	name              string
@@ -274,21 +276,21 @@ func named(r hrpc.RegionInfo) *pb.RegionSpecifier {
 	return &pb.RegionSpecifier{Type: pb.RegionSpecifier_REGION_NAME.Enum(), Value: bytes.Clone(r.Name())}
 }
 
-// flush flushes a region's memory. gohbase lacks the messages. With nothing but the
-// region, a CompactRegionRequest is encoded like a FlushRegionRequest, and the answer
-// is not needed.
+// flush flushes a region's memory. gohbase does not have the messages for that. A
+// CompactRegionRequest that contains only the region is encoded like a
+// FlushRegionRequest, and the answer is not needed.
 func (a *admin) flush(ctx context.Context, r hrpc.RegionInfo) error {
 	_, err := a.call(ctx, "FlushRegion", &pb.CompactRegionRequest{Region: named(r)}, &pb.CompactRegionResponse{})
 	return err
 }
 
-// rollLog makes the server begin a new log. The request is empty.
+// rollLog makes the server begin a new log. The request is an empty message.
 func (a *admin) rollLog(ctx context.Context) error {
 	_, err := a.call(ctx, "RollWALWriter", &pb.CompactRegionResponse{}, &pb.CompactRegionResponse{})
 	return err
 }
 
-// compact asks for a major compaction.
+// compact requests a major compaction of a region.
 func (a *admin) compact(ctx context.Context, r hrpc.RegionInfo) error {
 	_, err := a.call(ctx, "CompactRegion", &pb.CompactRegionRequest{Region: named(r), Major: proto.Bool(true)}, &pb.CompactRegionResponse{})
 	return err

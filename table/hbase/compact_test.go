@@ -14,7 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// ownHBase returns an HBase whose files the test can read.
+// ownHBase returns an HBase whose files the test can read. It skips the test if the HBase
+// was not started by the tests.
 func ownHBase(t *testing.T) *hbasetest.Instance {
 	if os.Getenv(hbasetest.QuorumEnv) != "" {
 		t.Skip("it looks at the files of an HBase of its own")
@@ -22,12 +23,12 @@ func ownHBase(t *testing.T) *hbasetest.Instance {
 	return hbasetest.Shared(t)
 }
 
-// filesWith returns the files below a folder that contain some bytes.
+// filesWith returns the files below a folder that contain the string what.
 func filesWith(t *testing.T, dir, what string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // it was removed meanwhile
+			return nil // the file was removed in the meantime
 		}
 		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(what)) {
 			found = append(found, path)
@@ -60,8 +61,8 @@ func flushAll(t *testing.T, s *Store) {
 	}
 }
 
-// TestPurge checks that no file of HBase contains what was redacted once its cleaners
-// have run, also no log file.
+// TestPurge checks that after a Purge, when HBase's cleaners have run, no file of HBase
+// contains redacted data. This includes log files.
 func TestPurge(t *testing.T) {
 	ctx := context.Background()
 	hb := ownHBase(t)
@@ -101,7 +102,7 @@ func TestPurge(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	flushAll(t, s) // others keep the log in use, for an hour at most
+	flushAll(t, s) // entries of other tables keep the log in use, for an hour at most
 	if err := s.Purge(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +121,8 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-// TestReclaimSeldom checks that compactions are requested only so often, unless now is
-// set.
+// TestReclaimSeldom checks that compactions of a table are requested only after the
+// minimum time, unless the minimum time is zero.
 func TestReclaimSeldom(t *testing.T) {
 	var g garbage
 	g.add("a")

@@ -16,15 +16,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A conn provides gohbase's client and replaces it after an outage.
+// A conn provides a gohbase client, and replaces the client after an outage.
 type conn struct {
 	target  Target
 	timeout time.Duration
 	log     *slog.Logger
 
 	client   atomic.Pointer[client]
-	watching atomic.Bool     // a goroutine waits for the cluster
-	life     context.Context // ends with close
+	watching atomic.Bool     // a goroutine waits until the cluster answers
+	life     context.Context // ends when the conn is closed
 	end      context.CancelFunc
 	wg       sync.WaitGroup
 }
@@ -36,7 +36,7 @@ type client struct {
 	lines
 }
 
-// dial waits for the cluster and connects.
+// dial waits until the cluster answers, and returns a conn with a client.
 func dial(ctx context.Context, t Target, o Options) (*conn, error) {
 	life, end := context.WithCancel(context.Background())
 	c := &conn{target: t, timeout: o.Timeout, log: o.Log, life: life, end: end}
@@ -79,8 +79,8 @@ func (c *conn) options() []gohbase.Option {
 		gohbase.EffectiveUser(c.target.User),
 		gohbase.RegionLookupTimeout(c.timeout),
 		gohbase.RegionReadTimeout(c.timeout),
-		// Waiting to fill batches costs every call 20 ms. Callers with many calls send
-		// them as a batch.
+		// gohbase would wait 20 ms in every call to fill batches. Callers with many calls
+		// send these calls as one batch.
 		gohbase.RpcQueueSize(1),
 		gohbase.Logger(slog.New(debugOnly{c.log.Handler()})),
 	}
@@ -102,23 +102,23 @@ func (cl *client) close() {
 	cl.lines.close()
 }
 
-// lines are the connections of a gohbase client. A closed client that was looking for a
-// region continues until it has found it, and would then keep an unused connection
-// open.
+// lines are the connections of a gohbase client. They are tracked because a client that
+// is closed while it looks up a region continues the look-up, and would then leave an
+// unused connection open.
 type lines struct {
 	mu     sync.Mutex
 	closed bool
 	open   map[*line]struct{}
 }
 
-// A line is one connection. It embeds the TCP connection itself, since gohbase writes
+// A line is one connection. It embeds the TCP connection itself, because gohbase writes
 // from several goroutines and relies on writev.
 type line struct {
 	*net.TCPConn
 	of *lines
 }
 
-// Close also removes the line from its list.
+// Close closes the connection and removes the line from its list.
 func (n *line) Close() error {
 	n.of.mu.Lock()
 	delete(n.of.open, n)
@@ -167,7 +167,7 @@ func (c *conn) close() {
 	}
 }
 
-// do runs one call under the deadline and classifies its error.
+// do runs one call with the deadline of the conn and classifies its error.
 func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Context, *client) error) error {
 	cl := c.client.Load()
 	if cl == nil {
@@ -196,9 +196,9 @@ func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Co
 // send makes one raw call.
 func (cl *client) send(rpc hrpc.Call) (proto.Message, error) { return cl.raw.SendRPC(rpc) }
 
-// suspect notes that a call on cl got no answer. No calls can succeed until the cluster
-// answers a probe. Then they continue on a fresh client, since the old one may sleep
-// for half a minute before its next attempt.
+// suspect records that a call on cl got no answer. It starts a goroutine that waits until
+// the cluster answers a probe. From then on calls use a fresh client, because the old
+// client may sleep for half a minute before its next attempt.
 func (c *conn) suspect(cl *client) {
 	if c.client.Load() != cl || c.life.Err() != nil || !c.watching.CompareAndSwap(false, true) {
 		return
@@ -212,7 +212,8 @@ func (c *conn) suspect(cl *client) {
 	}()
 }
 
-// replace waits for the cluster and replaces the client old with a fresh one.
+// replace waits until the cluster answers, and replaces the client old with a fresh
+// client.
 func (c *conn) replace(old *client) {
 	for c.life.Err() == nil {
 		ctx, cancel := context.WithTimeout(c.life, c.timeout)
@@ -226,8 +227,8 @@ func (c *conn) replace(old *client) {
 			return
 		}
 		c.log.Info("HBase answers again", "store", c.target.String())
-		// Calls under way on the old client may still succeed. All have ended after one
-		// deadline.
+		// Calls that are still running on the old client may succeed. All of them have
+		// ended after one timeout.
 		time.AfterFunc(c.timeout, old.close)
 		return
 	}

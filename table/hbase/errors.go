@@ -11,12 +11,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// javaPrefix begins gohbase's text of a server exception. The class follows and, on the
-// next lines, the stack trace.
+// javaPrefix begins gohbase's text of a server exception. The class of the exception
+// follows on the same line, and the stack trace on the next lines.
 const javaPrefix = "HBase Java exception "
 
-// lasting are the exceptions for which a retry does not help. All others are assumed to
-// pass.
+// lasting lists the exceptions after which a repetition of the call would fail again. All
+// other exceptions are assumed to be temporary.
 var lasting = []string{
 	"TableNotFoundException", "TableExistsException", "TableNotEnabledException",
 	"TableNotDisabledException", "NoSuchColumnFamilyException", "NamespaceNotFoundException",
@@ -25,16 +25,16 @@ var lasting = []string{
 	"ConstraintException", "InvalidFamilyOperationException", "FailedSanityCheckException",
 }
 
-// A serverError is an exception that HBase answered with.
+// A serverError is an exception with which HBase answered a call.
 type serverError struct {
-	class string // without its package
+	class string // first line of the exception's text
 	text  string // its first line
 }
 
 func (e *serverError) Error() string { return e.class + ": " + e.text }
 
-// parseServerError returns the exception in an error of gohbase, or nil. It leaves out
-// stack traces.
+// parseServerError returns the exception in an error of gohbase, without its stack trace.
+// It returns nil if the error is not an exception.
 func parseServerError(err error) *serverError {
 	_, s, ok := strings.Cut(err.Error(), javaPrefix)
 	if !ok {
@@ -50,7 +50,7 @@ func parseServerError(err error) *serverError {
 	return &serverError{class, strings.TrimSpace(text)}
 }
 
-// isException reports whether an error is an exception of a class.
+// isException reports whether an error is an exception of the given class.
 func isException(err error, class string) bool {
 	var e *serverError
 	if !errors.As(err, &e) {
@@ -61,7 +61,7 @@ func isException(err error, class string) bool {
 	return e.class == class
 }
 
-// classify turns gohbase's error into one of the table package's.
+// classify converts an error of gohbase into an error of package table.
 func classify(err error) error {
 	if errors.Is(err, gohbase.TableNotFound) {
 		return errors.New("the table does not exist in HBase")

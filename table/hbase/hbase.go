@@ -1,43 +1,45 @@
-// Package hbase is the table engine for many servers: a [table.Store] on an HBase
-// cluster, accessed with gohbase. It is opened by URL,
+// Package hbase is the table engine for many servers. It implements [table.Store] on an
+// HBase cluster, which it accesses with gohbase. A store has a URL,
 //
 //	hbase://ZK1,ZK2:2181/PREFIX[?zkroot=/hbase&user=ldapd]
 //
-// and keeps each table of the contract as the HBase table PREFIX_name.
+// and each table of the store is the HBase table PREFIX_name.
 //
 // # On disk
 //
-// A revision is the timestamp of the cells it wrote; versioned tables keep every
-// version (VERSIONS 2147483647). A cell's value begins with one byte, 1 for a value and
-// 0 for a tombstone. HBase's own delete markers hide older versions from older readers
-// too, so they are used only for rollback ([Table.Erase]) and garbage collection
-// ([Table.Collect]).
+// A revision is the timestamp of the cells that it wrote. Versioned tables keep every
+// version (VERSIONS 2147483647). A cell's value begins with one byte: 1 for a value and 0
+// for a tombstone. HBase's own delete markers also hide older versions from readers of
+// older states. Therefore they are used only for rollback ([Table.Erase]), garbage
+// collection ([Table.Collect]) and redaction ([Table.Redact]).
 //
-// The qualifier 00 is reserved: in every family of a versioned table it holds the row
-// tombstones of [table.Mutation].DeleteRow, so that a read of any family finds them
-// without reading another one. A qualifier that is empty or begins with 00 is stored
-// behind 00 01, which keeps the order.
+// The qualifier 00 is reserved. In every family of a versioned table, the column with
+// this qualifier contains the row tombstones of [table.Mutation].DeleteRow, so that a
+// read of any family finds them without reading another family. A qualifier that is empty
+// or begins with 00 is stored with the prefix 00 01, which preserves the order.
 //
-// Unversioned tables have VERSIONS 1 and timestamps of the region servers (milliseconds
-// since 1970), which readers get as the cell's Revision. A deleted column keeps a
-// tombstone there as well: a delete marker would mask a write that comes in the same
-// millisecond, or from a region server with a slower clock, and still report success.
+// Unversioned tables have VERSIONS 1, and their timestamps are set by the region servers
+// (milliseconds since 1970). Readers receive this timestamp as the cell's Revision. A
+// deleted column of an unversioned table also contains a tombstone. A delete marker would
+// mask a write in the same millisecond, or a write by a region server with a slower
+// clock, although that write reports success.
 //
 // # Reading
 //
-// A read at a view asks for one version in [0, Max]. If the view does not show a
-// timestamp that came back, that row is read again with more versions. A scan consists
-// of pages of one call each, which opens and closes its scanner. So no scanner is lost
-// when a region moves, and a repeated call cannot skip rows. Filters are sent to the
+// A read at a view requests one version in [0, Max]. If the view does not show the
+// timestamp of a returned cell, the row is read again with more versions. A scan consists
+// of pages. Each page is one call, which opens and closes its scanner. So no scanner is
+// lost when a region moves, and a repeated call cannot skip rows. Filters are sent to the
 // server only if the view shows everything up to Max (Low == Max), because HBase
-// filters run before versions are chosen.
+// evaluates filters before it chooses versions.
 //
 // # Failing
 //
-// Every call has a deadline of Options.Timeout, whatever its context says. Errors that
-// may pass are [table.ErrUnavailable]. gohbase's pauses double while a cluster is away.
-// So once calls have timed out, the store watches the cluster itself and continues with
-// a fresh client as soon as the cluster is back.
+// Every call has a deadline of Options.Timeout, even if its context has a later one.
+// Errors that may be temporary are [table.ErrUnavailable]. gohbase doubles its pauses
+// between attempts while a cluster does not answer. So when calls have timed out, the
+// store probes the cluster itself, and continues with a fresh client as soon as the
+// cluster answers.
 package hbase
 
 import (
@@ -53,16 +55,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Options of a Store. The zero Options are good.
+// Options are the options of a Store. The zero Options are valid.
 type Options struct {
-	// Timeout bounds every call, and the wait for an unreachable cluster in Open; 10 s
-	// by default. Creating and dropping tables may take six times as long.
+	// Timeout bounds every call, and bounds the time for which Open waits for a cluster
+	// that does not answer; 10 s by default. Creating and dropping tables may take six
+	// times as long.
 	Timeout time.Duration
-	// Compact is the minimum time between two major compactions of a table by Reclaim.
-	// With zero, Reclaim compacts only on demand.
+	// Compact is the minimum time between two major compactions of a table by Reclaim. If
+	// it is zero, Reclaim compacts only if its argument now is set.
 	Compact time.Duration
-	// Log receives a message when the cluster stops answering and when it answers
-	// again, and at debug level gohbase's own messages. Nil disables it.
+	// Log receives a message when the cluster stops answering and when it answers again.
+	// At debug level it also receives gohbase's own messages. A nil Log disables all
+	// messages.
 	Log *slog.Logger
 }
 
@@ -89,8 +93,8 @@ type Store struct {
 
 var _ table.Store = (*Store)(nil)
 
-// Open connects to the cluster that a URL names. It waits at most Options.Timeout for a
-// cluster that does not answer.
+// Open connects to the cluster in a URL. If the cluster does not answer, Open waits for
+// at most Options.Timeout.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	t, err := Parse(url)
 	if err != nil {
@@ -106,7 +110,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 // String returns the store's URL.
 func (s *Store) String() string { return s.target.String() }
 
-// Close closes the store's connections. Operations under way fail.
+// Close closes the store's connections. Running operations fail.
 func (s *Store) Close() error {
 	s.conn.close()
 	return nil
@@ -120,8 +124,8 @@ func (s *Store) Table(name string) table.Table {
 // A Table is one table of a Store.
 type Table struct {
 	store *Store
-	name  string // in the contract
-	full  []byte // in HBase
+	name  string // name in package table
+	full  []byte // name in HBase
 }
 
 var _ table.Table = (*Table)(nil)
@@ -129,7 +133,7 @@ var _ table.Table = (*Table)(nil)
 // Name implements table.Table.
 func (t *Table) Name() string { return t.name }
 
-// A shape is what reads and writes need to know about a table.
+// A shape is the part of a table's description that reads and writes need.
 type shape struct {
 	families    []table.Family // sorted
 	unversioned bool
@@ -153,8 +157,8 @@ func (h *shape) equal(o *shape) bool {
 	return h.unversioned == o.unversioned && slices.Equal(h.families, o.families)
 }
 
-// shape returns the table's shape. It asks the master the first time, unless Create
-// already knows the table.
+// shape returns the table's shape. If the shape is not known yet from Create or an
+// earlier call, it reads the shape from the master.
 func (t *Table) shape(ctx context.Context) (*shape, error) {
 	s := t.store
 	s.mu.Lock()

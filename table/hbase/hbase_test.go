@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// open returns a store without tables on the tests' HBase.
+// open returns a store without tables on the HBase of the tests.
 func open(tb testing.TB) *hbase.Store {
 	tb.Helper()
 	url := hbase.Scheme + hbasetest.Start(tb) + "/" + hbasetest.Prefix(tb)
@@ -56,7 +56,7 @@ func TestConformance(t *testing.T) {
 var data = table.Spec{Name: "data", Families: []table.FamilySpec{{Name: 'a'}, {Name: 'b'}}}
 var heads = table.Spec{Name: "heads", Families: []table.FamilySpec{{Name: 'h'}}, Unversioned: true}
 
-// create creates tables and returns the first.
+// create creates tables and returns the first one.
 func create(tb testing.TB, s *hbase.Store, specs ...table.Spec) table.Table {
 	tb.Helper()
 	if err := s.Create(tb.Context(), specs...); err != nil {
@@ -77,7 +77,8 @@ func put(row string, cells ...table.Cell) table.Mutation {
 	return table.Mutation{Row: []byte(row), Cells: cells}
 }
 
-// view shows every revision up to max except those of hidden.
+// view is a table.View that shows every revision up to max except the revisions in
+// hidden.
 type view struct {
 	low, max table.Revision
 	hidden   map[table.Revision]bool
@@ -164,7 +165,7 @@ func TestSwap(t *testing.T) {
 		}
 		return ok
 	}
-	for i := range 50 { // fast enough to have several in one millisecond
+	for i := range 50 { // so fast that several rounds are in the same millisecond
 		for _, c := range []struct {
 			old, new string
 			want     bool

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 )
 
-// debugOnly lowers gohbase's log messages to debug level. gohbase reports every region
-// that it finds, and as an error each lost connection that it then restores. The store
-// itself reports when the cluster is away.
+// debugOnly lowers gohbase's log messages to debug level. gohbase logs every region that
+// it finds, and it logs each lost connection as an error although it then restores the
+// connection. The store itself logs when the cluster stops answering.
 type debugOnly struct{ slog.Handler }
 
 func (w debugOnly) Enabled(ctx context.Context, _ slog.Level) bool {

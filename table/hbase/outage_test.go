@@ -14,7 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
 )
 
-// TestOpenUnreachable needs no HBase: there is none.
+// TestOpenUnreachable opens a store at an address where no server listens. It needs no
+// HBase.
 func TestOpenUnreachable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,7 +33,7 @@ func TestOpenUnreachable(t *testing.T) {
 	}
 }
 
-// operations returns one of each kind of operation on a table that has row r.
+// operations returns one operation of each kind. The row r must exist.
 func operations(ctx context.Context, s table.Store) map[string]func() error {
 	d, h := s.Table("data"), s.Table("heads")
 	return map[string]func() error{
@@ -67,7 +68,7 @@ func operations(ctx context.Context, s table.Store) map[string]func() error {
 	}
 }
 
-// TestOutage kills the server under a store and starts it again.
+// TestOutage pauses and kills the HBase server of an open store, and starts it again.
 func TestOutage(t *testing.T) {
 	if os.Getenv(hbasetest.QuorumEnv) != "" {
 		t.Skip("the HBase that was given is not ours to kill")

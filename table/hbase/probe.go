@@ -16,9 +16,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// probe looks the cluster up like a client, without gohbase, and reports how far it
-// came: ZooKeeper answers, it has the address of hbase:meta, and that region server
-// accepts connections. gohbase itself would retry in the background without a reason.
+// probe looks the cluster up as a client does, but without gohbase. It returns nil if
+// ZooKeeper answers, ZooKeeper has the address of hbase:meta, and the region server at
+// that address accepts connections. Otherwise its error states which of these steps
+// failed. gohbase itself would retry in the background without giving a reason.
 func probe(ctx context.Context, t Target) error {
 	node := path.Join(t.Root, "meta-region-server")
 	data, err := readNode(ctx, t.Quorum, node)
@@ -71,8 +72,8 @@ func (silent) Printf(string, ...any) {}
 
 var errNode = errors.New("not what HBase writes there")
 
-// metaServer decodes the address of hbase:meta: FF, the length of an id and the id,
-// "PBUF", a MetaRegionServer message.
+// metaServer decodes the address of the region server of hbase:meta. The data consist of
+// FF, the length of an id, the id, "PBUF", and a MetaRegionServer message.
 func metaServer(b []byte) (string, error) {
 	if len(b) < 5 || b[0] != 0xff {
 		return "", errNode

@@ -10,22 +10,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A push is the part of a table.Filter that the server evaluates. It always lets
-// through at least the rows that match the filter.
+// A push is the part of a table.Filter that the server evaluates. Every row that matches
+// the filter also passes its push.
 //
-// HBase's filters see every version in the time range before one is chosen, and know
-// nothing of row tombstones. So a condition on a column is sent only if the view shows
-// everything up to Max. It then tests that the newest version is not a tombstone. No
-// condition is ever sent that an absent column fulfils.
+// HBase's filters see every version in the time range before one version is chosen, and
+// do not interpret row tombstones. So a condition on a column is sent only if the view
+// shows everything up to Max. The condition then tests that the newest version is not a
+// tombstone. A condition that is true for an absent column is never sent.
 type push struct {
 	never bool          // no row can match
-	row   filter.Filter // excludes rows
-	// cells makes pages return only the columns that the filter needs. Rows with one of
-	// them are then read by their keys.
+	row   filter.Filter // excludes rows that do not match
+	// cells makes pages return only the columns that the filter needs. Rows that have one
+	// of these columns are then read by their keys.
 	cells *selection
 }
 
-// pushdown chooses the part of a Select's filter to send in a scan of sel.
+// pushdown chooses the part of a Select's filter that is sent in a scan of sel.
 func pushdown(h *shape, sel *selection, s *table.Select) (p push, err error) {
 	if s.Filter == nil {
 		return p, nil
@@ -48,7 +48,7 @@ type pushKind int
 
 const (
 	pushNone   pushKind = iota // cannot be sent
-	pushFilter                 // can be sent, perhaps letting more rows through
+	pushFilter                 // can be sent, but may pass more rows than the filter
 	pushNever                  // matches no row
 )
 
@@ -73,7 +73,7 @@ func (p rowPush) of(f table.Filter) (filter.Filter, pushKind) {
 	return nil, pushNone
 }
 
-// all translates the parts that can be sent.
+// all translates the parts of a conjunction that can be sent.
 func (p rowPush) all(fs table.All) (filter.Filter, pushKind) {
 	var parts []filter.Filter
 	for _, f := range fs {
@@ -87,8 +87,8 @@ func (p rowPush) all(fs table.All) (filter.Filter, pushKind) {
 	return list(filter.MustPassAll, parts)
 }
 
-// any translates all parts, except those that match no row. If one cannot be sent, none
-// is.
+// any translates the parts of a disjunction, except parts that match no row. If one part
+// cannot be sent, no part is sent.
 func (p rowPush) any(fs table.Any) (filter.Filter, pushKind) {
 	var parts []filter.Filter
 	for _, f := range fs {
@@ -115,8 +115,8 @@ func list(op filter.ListOperator, parts []filter.Filter) (filter.Filter, pushKin
 	return filter.NewList(op, parts...), pushFilter
 }
 
-// has translates a test of one column. The server sees only columns that the scan reads
-// and that MaxCells does not cut off.
+// has translates a test of one column. The server sees the column only if the scan reads
+// it and MaxCells does not cut it off.
 func (p rowPush) has(f table.Has) (filter.Filter, pushKind) {
 	q := storeQualifier(f.Qualifier)
 	plan := p.sel.family(f.Family)
@@ -139,15 +139,15 @@ func keyMatch(f table.KeyMatch) (filter.Filter, pushKind) {
 	return filter.NewRowFilter(filter.NewCompareFilter(filter.Equal, regex(pattern))), pushFilter
 }
 
-// javaDotAll is java.util.regex.Pattern.DOTALL.
+// javaDotAll is the value of java.util.regex.Pattern.DOTALL.
 const javaDotAll = 32
 
 func regex(pattern string) *filter.RegexStringComparator {
 	return filter.NewRegexStringComparator(pattern, javaDotAll, "ISO-8859-1", "JAVA")
 }
 
-// cellSelection selects the columns that a filter needs. It returns nil if they are
-// unknown.
+// cellSelection selects the columns that a filter needs. It returns nil if these columns
+// cannot be determined.
 func cellSelection(h *shape, sel *selection, f table.Filter) (*selection, error) {
 	fams := map[string][]string{}
 	g, ok := cellFilter(h, f, fams)
@@ -158,14 +158,15 @@ func cellSelection(h *shape, sel *selection, f table.Filter) (*selection, error)
 	return c, c.setColumns(g)
 }
 
-// cellFilter translates a filter into one that lets through the columns that make it
-// match, and adds their families to fams.
+// cellFilter translates a filter into a filter of columns, which passes the columns that
+// make a row match. It adds the families of these columns to fams.
 func cellFilter(h *shape, f table.Filter, fams map[string][]string) (filter.Filter, bool) {
 	switch f := f.(type) {
 	case table.Any:
 		return anyCells(h, f, fams)
 	case table.All:
-		// One part is enough for a superset of the rows, so only its columns are read.
+		// One part is enough to find a superset of the rows, so only the columns of one
+		// part are read.
 		for _, g := range f {
 			if c, ok := cellFilter(h, g, fams); ok {
 				return c, true
@@ -214,7 +215,7 @@ func matchCells(h *shape, f table.HasMatch, fams map[string][]string) (filter.Fi
 func matchPattern(f table.HasMatch) string {
 	var b strings.Builder
 	b.WriteString(`\A`)
-	if len(f.Prefix) > 0 { // otherwise a stored qualifier may begin with 00 01
+	if len(f.Prefix) > 0 { // without a prefix, a stored qualifier may begin with 00 01
 		writeBytes(&b, storeQualifier(f.Prefix))
 	}
 	for _, p := range f.Parts {

@@ -13,7 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// A world makes random tables and queries from few keys, so that they often coincide.
+// A world generates random mutations and queries from few keys and qualifiers, so that
+// they often coincide.
 type world struct{ *rand.Rand }
 
 func (w world) pick(list ...string) string { return list[w.IntN(len(list))] }
@@ -80,7 +81,8 @@ func (w world) filter(depth int) table.Filter {
 	return table.Has{Family: w.family(), Qualifier: w.qualifier()}
 }
 
-// view shows revisions from 1 up to some number, all of them or with holes.
+// view returns a view of the revisions from 1 up to a random one. The view shows all of
+// these revisions or hides some of them.
 func (w world) view(n int) table.View {
 	v := view{max: table.Revision(w.IntN(n + 1)), hidden: map[table.Revision]bool{}}
 	switch w.IntN(4) {
@@ -121,9 +123,9 @@ func (w world) rows() table.Range {
 	return table.Range{}
 }
 
-// TestRandom runs random queries on random histories and compares the answers with the
-// reference store's. Filters are hints: every row that matches must come, others may,
-// and all must be whole.
+// TestRandom runs random queries on random histories and compares the results with the
+// results of the reference store. Filters are hints: every row that matches must be
+// returned, other rows may be returned, and all returned rows must be complete.
 func TestRandom(t *testing.T) {
 	s := open(t)
 	ref := tabletest.NewMem()
@@ -175,7 +177,8 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// compareHint accepts rows of whole, in order, if no row of must is missing.
+// compareHint returns a difference unless got contains, in order, only rows of whole, and
+// every row of must.
 func compareHint(must, got, whole []string) string {
 	have := map[string]bool{}
 	for _, r := range got {

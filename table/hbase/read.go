@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// batchRows is how many rows one batch reads.
+	// batchRows is the number of rows that one batch reads.
 	batchRows = 512
-	// pageCells is how many cells of a wide row one call reads.
+	// pageCells is the number of cells of a wide row that one call reads.
 	pageCells = 4096
 )
 
@@ -46,7 +46,7 @@ func (t *Table) GetMany(ctx context.Context, keys [][]byte, s table.Select) ([]t
 }
 
 // fill reads the cells of rows by their keys. If the view does not show the newest
-// versions of a row, it reads the row again with more versions.
+// version of a column, fill reads the row again with more versions.
 func (t *Table) fill(ctx context.Context, rows []*table.Row, sel *selection) error {
 	for depth := 1; len(rows) > 0; depth = deeper(depth) {
 		var again []*table.Row
@@ -62,8 +62,8 @@ func (t *Table) fill(ctx context.Context, rows []*table.Row, sel *selection) err
 	return nil
 }
 
-// deeper returns how many versions to read if depth were not enough. Some columns have
-// thousands of versions, but few readers need more than the newest ones.
+// deeper returns the number of versions to read if depth versions were not enough. Some
+// columns have thousands of versions, but few readers need more than the newest ones.
 func deeper(depth int) int {
 	if depth >= 64 {
 		return allVersions
@@ -71,7 +71,8 @@ func deeper(depth int) int {
 	return 8 * depth
 }
 
-// fillChunk reads rows in one batch and returns those to be read with more versions.
+// fillChunk reads rows in one batch and returns the rows that must be read again with
+// more versions.
 func (t *Table) fillChunk(ctx context.Context, rows []*table.Row, sel *selection, depth int) (again []*table.Row, err error) {
 	limit := 0
 	if depth == 1 {
@@ -109,8 +110,8 @@ func (t *Table) fillChunk(ctx context.Context, rows []*table.Row, sel *selection
 	return again, nil
 }
 
-// read sends a Get for each row, and another one for each row's tombstone if the
-// selection reads those separately.
+// read sends a Get for each row. If sel.beside is set, it sends a second Get for each
+// row's tombstone.
 func (t *Table) read(ctx context.Context, rows []*table.Row, sel *selection, depth, limit int) (calls []*getCall, err error) {
 	err = t.store.conn.do(ctx, "read", t.full, func(ctx context.Context, cl *client) error {
 		calls = make([]*getCall, 0, 2*len(rows))
@@ -140,13 +141,13 @@ func (t *Table) read(ctx context.Context, rows []*table.Row, sel *selection, dep
 	return calls, err
 }
 
-// tombstoneOf selects the row tombstone at the same view. It is the same in all
-// families.
+// tombstoneOf returns the selection of the row tombstone at the view of sel. It selects
+// only one family, because the row tombstones are the same in all families.
 func tombstoneOf(sel *selection) *selection {
 	return &selection{view: sel.view, families: map[string][]string{familyName(sel.plan[0].family): {string(rowTombstone)}}}
 }
 
-// get sends Gets: a single one by itself, several as a batch.
+// get sends one Get by itself, and several Gets as a batch.
 func (cl *client) get(ctx context.Context, calls []*getCall) error {
 	if len(calls) == 0 {
 		return nil
@@ -163,12 +164,13 @@ func (cl *client) get(ctx context.Context, calls []*getCall) error {
 	if err == nil || !isException(err, "MultiActionResultTooLarge") {
 		return err
 	}
-	// The answers together exceed hbase.server.scanner.max.result.size.
+	// The answers together exceed hbase.server.scanner.max.result.size, so get sends each
+	// half by itself.
 	return errors.Join(cl.get(ctx, calls[:len(calls)/2]), cl.get(ctx, calls[len(calls)/2:]))
 }
 
 // batch sends calls together and returns their first error. gohbase clears the slice
-// that it is passed.
+// calls.
 func (cl *client) batch(ctx context.Context, calls []hrpc.Call) error {
 	results, ok := cl.SendBatch(ctx, calls)
 	if ok {
@@ -183,8 +185,8 @@ func (cl *client) batch(ctx context.Context, calls []hrpc.Call) error {
 	return first
 }
 
-// page reads a row in pieces: one too wide for an answer, or one of which MaxCells
-// wants only the beginning.
+// page reads a row in pieces. It is for a row that is too wide for one answer, and for a
+// row of which MaxCells selects only the beginning.
 func (t *Table) page(ctx context.Context, row *table.Row, sel *selection) error {
 	since, err := t.deletedAt(ctx, row.Key, sel)
 	if err != nil {
@@ -209,8 +211,8 @@ func (t *Table) page(ctx context.Context, row *table.Row, sel *selection) error 
 	return nil
 }
 
-// deletedAt returns the revision of the row's newest tombstone at the view, or
-// zero.
+// deletedAt returns the revision of the newest row tombstone that the view shows, or zero
+// if there is none.
 func (t *Table) deletedAt(ctx context.Context, key []byte, sel *selection) (table.Revision, error) {
 	if !sel.versioned {
 		return 0, nil
@@ -228,8 +230,8 @@ func (t *Table) deletedAt(ctx context.Context, key []byte, sel *selection) (tabl
 	return 0, nil
 }
 
-// pageSpan appends a span's cells to the row until the span ends or the row has
-// MaxCells.
+// pageSpan appends the cells of a span to the row until the span ends or the row has
+// MaxCells cells.
 func (t *Table) pageSpan(ctx context.Context, row *table.Row, sel *selection, f table.Family, s span, since table.Revision) error {
 	size := pageCells
 	if sel.max > 0 {
@@ -266,13 +268,13 @@ func (t *Table) pageSpan(ctx context.Context, row *table.Row, sel *selection, f 
 	return nil
 }
 
-// readSpan reads versions of one span of one row.
+// readSpan reads the versions in one span of one row.
 func (t *Table) readSpan(ctx context.Context, key []byte, v table.View, f table.Family, s span, depth, limit int) ([]version, error) {
 	one := &selection{
 		plan:     []familyPlan{{family: f}},
 		view:     v,
 		families: map[string][]string{familyName(f): nil},
-		// span.seek would let the row tombstone through.
+		// The filter of span.seek would also pass the row tombstone.
 		columns: filter.NewColumnRangeFilter(s.from, s.to, true, false),
 	}
 	calls, err := t.read(ctx, []*table.Row{{Key: key}}, one, depth, limit)

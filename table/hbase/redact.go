@@ -12,9 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The past is changed with delete markers, up to a timestamp, and by writing versions
-// again: of two cells at one timestamp the later one counts. The next major compaction
-// removes what they mask.
+// The past is changed by delete markers up to a timestamp, and by writing versions again:
+// of two cells with the same timestamp, HBase uses the one written later. The next major
+// compaction removes the masked cells.
 
 var _ table.Redactor = (*Table)(nil)
 
@@ -28,13 +28,13 @@ func (t *Table) History(ctx context.Context, r table.Range) iter.Seq2[table.Past
 	}
 }
 
-// A historian reads all versions of rows, many rows at once.
+// A historian reads all versions of rows, many rows in one batch.
 type historian struct {
 	t     *Table
 	yield func(table.Past, error) bool
 	all   *selection
 	rows  []*table.Row
-	ended bool // the caller wants no more
+	ended bool // the caller has stopped the iteration
 }
 
 func (x *historian) run(ctx context.Context, r table.Range) error {
@@ -63,7 +63,7 @@ func (x *historian) run(ctx context.Context, r table.Range) error {
 	return x.flush(ctx)
 }
 
-// flush reads the gathered rows.
+// flush reads the gathered rows and yields them.
 func (x *historian) flush(ctx context.Context) error {
 	if len(x.rows) == 0 {
 		return nil
@@ -87,7 +87,7 @@ func (x *historian) flush(ctx context.Context) error {
 	return nil
 }
 
-// report yields a row or a piece of it.
+// report yields a row or a piece of a row.
 func (x *historian) report(key []byte, vs []version) (err error) {
 	p := table.Past{Key: key}
 	if p.Cells, err = allCells(vs); err != nil {
@@ -124,8 +124,8 @@ func (x *historian) wide(ctx context.Context, key []byte, vs []version) error {
 	return nil
 }
 
-// pieces reads all versions of a family of a row, except row tombstones. It never
-// splits a column.
+// pieces yields all versions in a family of a row, except row tombstones. All versions of
+// a column are in the same piece.
 func (t *Table) pieces(ctx context.Context, key []byte, v table.View, f table.Family) iter.Seq2[[]version, error] {
 	return func(yield func([]version, error) bool) {
 		for from := firstStored; ; {
@@ -134,7 +134,7 @@ func (t *Table) pieces(ctx context.Context, key []byte, v table.View, f table.Fa
 			if full {
 				last := vs[len(vs)-1].qualifier
 				n := slices.IndexFunc(vs, func(v version) bool { return bytes.Equal(v.qualifier, last) })
-				if from = last; n == 0 { // all versions are of one column
+				if from = last; n == 0 { // all versions belong to one column
 					from = append(bytes.Clone(last), 0)
 					vs, err = t.readSpan(ctx, key, v, f, span{from: last, to: from}, allVersions, 0)
 				} else {
@@ -178,7 +178,7 @@ func (t *Table) Redact(ctx context.Context, upTo table.Revision, rs []table.Reda
 	return nil
 }
 
-// rewrite writes those versions of cells again that exist.
+// rewrite writes the new versions of cells for those versions that exist.
 func (t *Table) rewrite(ctx context.Context, x *table.Redaction, upTo table.Revision) error {
 	if x.All || len(x.Cells) == 0 {
 		return nil
@@ -196,8 +196,9 @@ func (t *Table) rewrite(ctx context.Context, x *table.Redaction, upTo table.Revi
 	})
 }
 
-// stored returns those of the new versions that exist now, by revision. Others may be
-// masked: a new value would be masked too, or would reappear later.
+// stored returns, by revision, the new versions whose old versions exist now. A new
+// version must not be written if the old version does not exist: it may be masked, and
+// then the new value would be masked too, or would reappear later.
 func (t *Table) stored(ctx context.Context, row []byte, cells []table.Cell, upTo table.Revision) (map[table.Revision]columns, error) {
 	there := map[table.Revision]columns{}
 	x := table.Redaction{Cells: cells}

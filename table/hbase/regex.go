@@ -7,15 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// anyRune matches whatever Go may take for one character of a row key. Go reads keys as
-// UTF-8, with one to four bytes per character, while the server reads bytes.
+// anyRune matches every byte sequence that Go may read as one character of a row key. Go
+// reads keys as UTF-8, with one to four bytes per character, while the server reads
+// bytes.
 const anyRune = `.{1,4}`
 
-// javaPattern translates a Go regular expression into one for the server
-// (java.util.regex over ISO-8859-1 with DOTALL) that matches at least the same keys. It
-// widens what Java or reading bytes might treat differently: letters beyond ASCII and
-// case-insensitive letters become any character, and boundaries of lines and words are
-// dropped. It is not ok if Go cannot parse the expression.
+// javaPattern translates a Go regular expression into a regular expression for the server
+// (java.util.regex over ISO-8859-1 with DOTALL). The result matches at least the same
+// keys. Parts that Java might treat differently, or that differ because the server reads
+// bytes, are widened: letters beyond ASCII and case-insensitive letters become any
+// character, and boundaries of lines and words are dropped. javaPattern returns false if
+// Go cannot parse the expression.
 func javaPattern(expr string) (string, bool) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
@@ -72,8 +74,8 @@ func writeGroup(b *strings.Builder, re *syntax.Regexp, suffix string) {
 	b.WriteString(`)` + suffix)
 }
 
-// writeRepeat keeps ".*" as it is. With a group in it the server would try every way to
-// split the key.
+// writeRepeat writes ".*" without a group. With a group inside the repetition, the server
+// would try every way to split the key.
 func writeRepeat(b *strings.Builder, re *syntax.Regexp, suffix string) {
 	if re.Op == syntax.OpAnyChar || re.Op == syntax.OpAnyCharNotNL {
 		b.WriteString(`.` + suffix)
@@ -103,7 +105,8 @@ func writeLiteral(b *strings.Builder, re *syntax.Regexp) {
 	}
 }
 
-// writeClass writes a class of ASCII characters. Other classes become any character.
+// writeClass writes a class of ASCII characters. It writes any other class as any
+// character.
 func writeClass(b *strings.Builder, ranges []rune) {
 	if n := len(ranges); n == 0 || ranges[n-1] >= utf8.RuneSelf {
 		b.WriteString(anyRune)

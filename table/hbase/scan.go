@@ -15,33 +15,33 @@ import (
 )
 
 const (
-	// Pages grow from firstPage to lastPage rows, since many scans want few.
+	// Pages grow from firstPage to lastPage rows, because many scans need few rows.
 	firstPage = 32
 	lastPage  = 2048
 )
 
-// afterAll is a key above all others. It routes a reverse scan from the end of a table
-// to its last region. routeBefore uses it for a reverse scan that continues before a
-// region.
+// afterAll is a key above all other keys. It routes a reverse scan from the end of a
+// table to the last region. routeBefore uses it to route a reverse scan to the region
+// before a key.
 var afterAll = bytes.Repeat([]byte{0xff}, 64)
 
 // A scanner walks a range of rows page by page.
 type scanner struct {
 	t    *Table
-	get  *selection // reads rows that a page did not return whole
-	push push       // what the server filters
+	get  *selection // for reading rows that a page did not return completely
+	push push       // the conditions that the server tests
 
-	// first selects what pages return, and plain what the caller wants. They differ if
-	// the server leaves out cells; then rows are read again.
+	// first selects what pages return, and plain selects what the caller requested. If
+	// they differ, the server leaves out cells, and rows are read again by their keys.
 	first, plain *selection
 
 	reverse   bool
 	start     []byte // start of the next page
-	exclusive bool   // the next page begins behind start
+	exclusive bool   // the next page begins after start
 	stop      []byte
-	route     []byte // a key of the region to ask
-	size      int    // rows of the next page
-	left      int    // rows that the caller still wants; negative: all
+	route     []byte // a key of the region that the next page is sent to
+	size      int    // number of rows of the next page
+	left      int    // number of rows that the caller still needs; negative if all
 	done      bool
 }
 
@@ -95,7 +95,7 @@ func (sc *scanner) begin(r table.Range) {
 	}
 }
 
-// run yields rows until there are no more, the caller wants no more, or an error
+// run yields rows until there are no more, the caller stops the iteration, or an error
 // occurs.
 func (sc *scanner) run(ctx context.Context, yield func(table.Row, error) bool) {
 	for !sc.done && sc.left != 0 {
@@ -123,8 +123,8 @@ func (sc *scanner) run(ctx context.Context, yield func(table.Row, error) bool) {
 	}
 }
 
-// rows converts the rows of a page, and reads again those that the page did not return
-// whole.
+// rows converts the rows of a page. It reads a row again if the page did not return the
+// complete row.
 func (sc *scanner) rows(ctx context.Context, raw []rawRow) ([]table.Row, error) {
 	total := 0
 	for i := range raw {
@@ -144,17 +144,18 @@ func (sc *scanner) rows(ctx context.Context, raw []rawRow) ([]table.Row, error) 
 		found, ok := sc.first.trim(cells[at:len(cells):len(cells)], raw[i].versions, sc.first.limit())
 		whole := ok && !more && !raw[i].partial
 		if whole && len(found) == 0 {
-			continue // tombstones only
+			continue // the row has only tombstones
 		}
 		rows = append(rows, table.Row{Key: raw[i].key, Cells: found})
 		if !whole || sc.first != sc.plain {
-			again = append(again, &rows[len(rows)-1]) // rows never grows beyond its capacity
+			again = append(again, &rows[len(rows)-1]) // rows never grows beyond its capacity, so the pointer stays valid
 		}
 	}
 	return rows, sc.reread(ctx, again, raw)
 }
 
-// reread fills rows by their keys, and a row too wide for one answer in pieces.
+// reread fills rows by their keys. A row that is too wide for one answer is read in
+// pieces.
 func (sc *scanner) reread(ctx context.Context, again []*table.Row, raw []rawRow) error {
 	if len(again) == 1 && len(raw) == 1 && raw[0].partial {
 		return sc.t.page(ctx, again[0], sc.get)
@@ -167,7 +168,7 @@ func (sc *scanner) next(ctx context.Context) ([]rawRow, error) {
 	call, resp, err := sc.ask(ctx)
 	if err != nil {
 		// The server may have spent its time searching a large region for a match.
-		// Without a filter it can answer soon.
+		// Without a filter it can answer faster.
 		if !errors.Is(err, table.ErrUnavailable) || !sc.unfilter() {
 			return nil, err
 		}
@@ -177,7 +178,7 @@ func (sc *scanner) next(ctx context.Context) ([]rawRow, error) {
 	}
 	if sc.reverse && len(sc.start) > 0 {
 		if end := call.Region().StopKey(); len(end) > 0 && bytes.Compare(end, sc.start) < 0 {
-			sc.route = end // another region is between this one and the start
+			sc.route = end // another region is between this region and the start
 			return nil, nil
 		}
 	}
@@ -197,7 +198,7 @@ func (sc *scanner) next(ctx context.Context) ([]rawRow, error) {
 	return rows, nil
 }
 
-// ask sends one page's call.
+// ask sends the call for one page.
 func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanResponse, err error) {
 	n := sc.size
 	if sc.left > 0 {
@@ -230,7 +231,7 @@ func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanRespon
 	return call, resp, err
 }
 
-// filter combines the filter of rows and that of cells.
+// filter combines the filter of rows and the filter of cells.
 func (sc *scanner) filter() filter.Filter {
 	switch row, cells := sc.push.row, sc.first.columns; {
 	case row == nil:
@@ -242,20 +243,20 @@ func (sc *scanner) filter() filter.Filter {
 	}
 }
 
-// advance continues within a region that has more rows.
+// advance prepares the next page within a region that has more rows.
 func (sc *scanner) advance(rows []rawRow, resp *pb.ScanResponse) ([]rawRow, error) {
 	if n := len(rows); n > 0 {
 		sc.pass(rows[n-1].key)
 		return rows, nil
 	}
-	// Nothing found so far: the server stopped after a time or an amount of data, and
+	// The page has no rows: the server stopped after a time or an amount of data, and
 	// returned its position.
 	switch at := cursor(resp); {
 	case at != nil && !bytes.Equal(at, sc.start):
 		sc.start, sc.route, sc.exclusive = at, at, false
 		return nil, nil
 	case at != nil && !sc.exclusive:
-		// The server did not get past this one row, so it is read whole by its key.
+		// The server could not finish this one row, so the row is read by its key.
 		sc.pass(at)
 		return []rawRow{{key: at, partial: true}}, nil
 	case sc.unfilter():
@@ -264,8 +265,8 @@ func (sc *scanner) advance(rows []rawRow, resp *pb.ScanResponse) ([]rawRow, erro
 	return nil, fmt.Errorf("hbase: scan %s: %w: the region server stops at %q without an answer", sc.t.full, table.ErrUnavailable, sc.start)
 }
 
-// unfilter stops using the caller's filter, which is a hint. It reports whether one was
-// in use.
+// unfilter removes the caller's filter from the scan, which is possible because the
+// filter is only a hint. It reports whether there was a filter.
 func (sc *scanner) unfilter() bool {
 	if sc.push.row == nil && sc.first == sc.plain {
 		return false
@@ -274,7 +275,7 @@ func (sc *scanner) unfilter() bool {
 	return true
 }
 
-// pass continues behind a row.
+// pass makes the scan continue after a row.
 func (sc *scanner) pass(row []byte) {
 	if sc.reverse {
 		sc.start, sc.route, sc.exclusive = row, row, true
@@ -285,13 +286,13 @@ func (sc *scanner) pass(row []byte) {
 	sc.exclusive = false
 }
 
-// A bounds is the range of a region.
+// A bounds provides the start and the end of a region.
 type bounds interface {
 	StartKey() []byte
 	StopKey() []byte
 }
 
-// nextRegion continues in the next region, in the direction of the scan.
+// nextRegion makes the scan continue in the next region, in the direction of the scan.
 func (sc *scanner) nextRegion(r bounds) {
 	if sc.reverse {
 		k := r.StartKey()
@@ -304,8 +305,8 @@ func (sc *scanner) nextRegion(r bounds) {
 	sc.start, sc.route, sc.exclusive = k, k, false
 }
 
-// routeBefore returns a key just before k, close enough to be in the region that ends
-// at k. If it is not, next notices.
+// routeBefore returns a key just before k. This key is so close to k that it should be in
+// the region that ends at k. If it is not, next detects that.
 func routeBefore(k []byte) []byte {
 	n := len(k)
 	if n == 0 {
@@ -320,7 +321,7 @@ func routeBefore(k []byte) []byte {
 	return append(b, afterAll...)
 }
 
-// join joins the pieces of a row if an answer has several.
+// join joins the pieces of a row if an answer contains several pieces.
 func join(rows []rawRow) []rawRow {
 	out := rows[:0]
 	for _, r := range rows {

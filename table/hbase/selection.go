@@ -16,8 +16,8 @@ import (
 // A span is the range [from, to) of stored qualifiers. A nil to means no end.
 type span struct{ from, to []byte }
 
-// firstStored is the smallest stored qualifier of a cell. Only row tombstones come
-// before it.
+// firstStored is the smallest stored qualifier of a cell. Only the qualifier of row
+// tombstones is smaller.
 var firstStored = storeQualifier(nil)
 
 func storeSpan(c table.ColumnRange) span {
@@ -28,7 +28,7 @@ func storeSpan(c table.ColumnRange) span {
 	return s
 }
 
-// exact returns the column if the span is a single one.
+// exact reports whether the span is a single column, and returns the column.
 func (s span) exact() (q []byte, ok bool) {
 	n := len(s.from)
 	return s.from, len(s.to) == n+1 && s.to[n] == 0 && bytes.Equal(s.to[:n], s.from)
@@ -38,9 +38,9 @@ func (s span) holds(q []byte) bool {
 	return bytes.Compare(q, s.from) >= 0 && (s.to == nil || bytes.Compare(q, s.to) < 0)
 }
 
-// seek returns the filter of a single span: the server seeks to its beginning. A span
-// from the very first column has no lower bound in the filter and lets the row
-// tombstone through.
+// seek returns the filter for a selection of one span. The server seeks to the beginning
+// of the span. If the span begins at firstStored, the filter has no lower bound and also
+// passes the row tombstone.
 func (s span) seek() filter.Filter {
 	from := s.from
 	if bytes.Equal(from, firstStored) {
@@ -49,8 +49,8 @@ func (s span) seek() filter.Filter {
 	return filter.NewColumnRangeFilter(from, s.to, true, false)
 }
 
-// test returns the filter of a span among others. It must not seek: in a list of
-// alternatives the server loses columns after a seek when it scans in reverse.
+// test returns the filter for one of several spans. The filter must not seek: in a list
+// of alternatives, the server loses columns after a seek when it scans in reverse.
 func (s span) test() filter.Filter {
 	all := filter.NewList(filter.MustPassAll)
 	if !bytes.Equal(s.from, firstStored) {
@@ -67,10 +67,10 @@ func qualifierIs(op filter.CompareType, q []byte) filter.Filter {
 		filter.NewBinaryComparator(filter.NewByteArrayComparable(q))))
 }
 
-// isTombstone returns the filter that lets only the row tombstone through.
+// isTombstone returns a filter that passes only the row tombstone.
 func isTombstone() filter.Filter { return qualifierIs(filter.Equal, rowTombstone) }
 
-// merge sorts spans and joins adjacent ones.
+// merge sorts spans and joins adjacent or overlapping ones.
 func merge(ss []span) []span {
 	slices.SortFunc(ss, func(a, b span) int { return bytes.Compare(a.from, b.from) })
 	out := ss[:0]
@@ -86,7 +86,8 @@ func merge(ss []span) []span {
 	return out
 }
 
-// A familyPlan is what is selected of one family: all of it if there are no spans.
+// A familyPlan is the part of one family that is selected: some spans, or the whole
+// family if there are no spans.
 type familyPlan struct {
 	family table.Family
 	spans  []span
@@ -96,28 +97,28 @@ func (p *familyPlan) holds(q []byte) bool {
 	return len(p.spans) == 0 || slices.ContainsFunc(p.spans, func(s span) bool { return s.holds(q) })
 }
 
-// exact reports whether the plan is a list of columns.
+// exact reports whether the plan consists of single columns.
 func (p *familyPlan) exact() bool {
 	return len(p.spans) > 0 && !slices.ContainsFunc(p.spans, func(s span) bool { _, ok := s.exact(); return !ok })
 }
 
-// A selection is a table.Select in terms of HBase's calls.
+// A selection is a table.Select expressed in terms of HBase's calls.
 type selection struct {
 	plan      []familyPlan // sorted by family
 	view      table.View
-	after     table.Revision // without a view: read only newer revisions
+	after     table.Revision // if there is no view: read only revisions above this one
 	max       int
 	versioned bool
 
-	families map[string][]string // nil: all
-	columns  filter.Filter       // of spans; nil: none needed
-	// beside is set if the row tombstone is read by a separate call. A filter that lets
-	// it through, along with a span deep in a row of a million columns, would make
-	// HBase walk there instead of seeking.
+	families map[string][]string // nil for all families
+	columns  filter.Filter       // filter of the spans, or nil if no filter is needed
+	// beside is set if the row tombstone is read by a separate call. If one filter passed
+	// both the row tombstone and a span deep in a row of a million columns, HBase would
+	// walk to the span instead of seeking.
 	beside bool
 }
 
-// selectFor prepares a Select, for reading rows by key or for scanning.
+// selectFor prepares a Select for reading rows by key or, if scan is set, for scanning.
 func selectFor(h *shape, s *table.Select, scan bool) (*selection, error) {
 	sel := &selection{view: s.View, max: s.MaxCells, versioned: !h.unversioned}
 	fams := s.Families
@@ -152,7 +153,7 @@ func (sel *selection) family(f table.Family) *familyPlan {
 	return nil
 }
 
-// build sets families, columns and filter.
+// build sets the families, the columns filter and beside.
 func (sel *selection) build(h *shape, scan bool) error {
 	whole, ranged := true, false
 	sel.families = make(map[string][]string, len(sel.plan))
@@ -194,8 +195,8 @@ func (sel *selection) columnNames(p *familyPlan) []string {
 	return names
 }
 
-// spansFilter returns a filter that lets through what any family's plan selects, and
-// row tombstones.
+// spansFilter returns a filter that passes the columns that the plan of any family
+// selects, and row tombstones.
 func (sel *selection) spansFilter() filter.Filter {
 	any := filter.NewList(filter.MustPassOne)
 	for i := range sel.plan {
@@ -226,7 +227,7 @@ func (sel *selection) setColumns(f filter.Filter) (err error) {
 	return err
 }
 
-// A builtFilter is a filter that is serialized once for many calls.
+// A builtFilter is a filter that is serialized once and used in many calls.
 type builtFilter struct{ *pb.Filter }
 
 func (b builtFilter) ConstructPBFilter() (*pb.Filter, error) { return b.Filter, nil }
@@ -236,8 +237,8 @@ func prebuilt(f filter.Filter) (filter.Filter, error) {
 	return builtFilter{p}, err
 }
 
-// options returns the options of a Get or Scan: up to depth versions per column, and at
-// most limit cells of a family if limit is not zero.
+// options returns the options of a Get or Scan. The call returns up to depth versions per
+// column and, if limit is not zero, at most limit cells of each family.
 func (sel *selection) options(depth, limit int) []func(hrpc.Call) error {
 	opts := make([]func(hrpc.Call) error, 0, 6)
 	opts = append(opts, hrpc.MaxVersions(uint32(depth)))
@@ -256,8 +257,9 @@ func (sel *selection) options(depth, limit int) []func(hrpc.Call) error {
 	return opts
 }
 
-// limit returns how many cells of each family one call reads if MaxCells bounds a row:
-// a few more, because of tombstones. Zero means no limit.
+// limit returns the number of cells of each family that one call reads if MaxCells bounds
+// a row. It is somewhat larger than MaxCells, because some cells may be tombstones. Zero
+// means no limit.
 func (sel *selection) limit() int {
 	if sel.max == 0 {
 		return 0
@@ -265,8 +267,8 @@ func (sel *selection) limit() int {
 	return min(sel.max, math.MaxInt32-16) + 8
 }
 
-// trim cuts a row's cells to MaxCells. It is not ok if limit may have cut off cells of
-// a family and the cells before these are too few.
+// trim cuts a row's cells to MaxCells. It returns false if limit may have cut off cells
+// of a family and there are fewer than MaxCells cells up to the end of that family.
 func (sel *selection) trim(cells []table.Cell, vs []version, limit int) ([]table.Cell, bool) {
 	if sel.max == 0 {
 		return cells, true
@@ -284,7 +286,8 @@ func (sel *selection) trim(cells []table.Cell, vs []version, limit int) ([]table
 	return cells[:min(len(cells), sel.max)], true
 }
 
-// cutFamily returns the first family with as many versions as limit.
+// cutFamily returns the first family with at least limit versions, and reports whether
+// there is one.
 func cutFamily(vs []version, limit int) (table.Family, bool) {
 	n := 0
 	for i := range vs {

@@ -17,12 +17,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// wideRow is the index of a row too large for a page: 60 cells of 100 kB.
+// wideRow is the index of a row that is too large for a page: it has 60 cells of 100 kB.
 const wideRow = 2500
 
 func pageKey(i int) []byte { return fmt.Appendf(nil, "%05d", i) }
 
-// pageTable creates a table in four regions with more rows than a page.
+// pageTable creates a table with four regions and fills it. If rows is large enough, the
+// table has more rows than a page.
 func pageTable(t *testing.T, rows int) (*Store, *Table) {
 	t.Helper()
 	s, err := Open(t.Context(), Scheme+hbasetest.Start(t)+"/"+hbasetest.Prefix(t), Options{})
@@ -56,8 +57,8 @@ func pageTable(t *testing.T, rows int) (*Store, *Table) {
 	return s, d
 }
 
-// scanKeys scans and calls at for each row. The rows must be those from lo up to hi,
-// each once.
+// scanKeys scans the rows from lo up to but not including hi, and calls at for each row.
+// Each of these rows must be returned exactly once.
 func scanKeys(t *testing.T, d *Table, lo, hi int, s table.Select, at func(n int)) {
 	t.Helper()
 	n := 0
@@ -96,11 +97,12 @@ func TestScanPages(t *testing.T) {
 	}
 }
 
-// TestScanSplit splits regions under a scan, in front of it and behind.
+// TestScanSplit splits regions during a scan, both ahead of the scan's position and
+// behind it.
 func TestScanSplit(t *testing.T) {
 	const rows = 6000
 	s, d := pageTable(t, rows)
-	// A region made by a split cannot be split again before a compaction.
+	// A region that was created by a split cannot be split again before a compaction.
 	at := map[bool][]int{false: {4000, 600}, true: {1800, 5}}
 	for _, reverse := range []bool{false, true} {
 		scanKeys(t, d, 0, rows, table.Select{Reverse: reverse, View: settled(1)}, func(n int) {
@@ -119,7 +121,8 @@ func (s settled) Max() table.Revision           { return table.Revision(s) }
 func (s settled) Low() table.Revision           { return table.Revision(s) }
 func (s settled) Visible(r table.Revision) bool { return r <= table.Revision(s) }
 
-// split makes the master split the region of a key there, and waits until it is done.
+// split makes the master split the region that contains the key at, and waits until the
+// split is done.
 func split(t *testing.T, s *Store, d *Table, at []byte) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -145,7 +148,7 @@ func split(t *testing.T, s *Store, d *Table, at []byte) {
 	}
 }
 
-// regionOf looks up the region of a key with a client that has cached none.
+// regionOf looks up the region of a key with a new client, which has no cached regions.
 func regionOf(t *testing.T, d *Table, key []byte) hrpc.RegionInfo {
 	t.Helper()
 	cl, err := d.store.conn.newClient()
@@ -165,7 +168,7 @@ func regionOf(t *testing.T, d *Table, key []byte) hrpc.RegionInfo {
 	return g.Region()
 }
 
-// splitCall is MasterService.SplitRegion, whose messages gohbase lacks.
+// splitCall is a call of MasterService.SplitRegion, for which gohbase has no messages.
 type splitCall struct {
 	*hrpc.GetProcedureState
 	region hrpc.RegionInfo

@@ -11,9 +11,10 @@ import (
 )
 
 // Swap implements table.Table with HBase's check-and-put. No stored value is empty, so
-// the expectation "absent" cannot match a present but empty one. A deleted column holds
-// a tombstone, so that is tried after "absent". Each of the two checks is atomic, and
-// the swap happens in the one that succeeds.
+// the condition "absent" cannot match a column with an empty value. A deleted column
+// contains a tombstone, so Swap first tries the condition "absent" and then the condition
+// "tombstone". Each of the two checks is atomic, and the check that succeeds executes the
+// swap.
 func (t *Table) Swap(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, error) {
 	h, err := t.shape(ctx)
 	if err != nil {
@@ -60,7 +61,8 @@ func swapColumns(t *Table, h *shape, row []byte, f table.Family, old []byte, cel
 	return cols, nil
 }
 
-// swap writes cols if the column holds want, a stored value; nil means absent.
+// swap writes cols if the column contains the stored value want. A nil want means that
+// the column must be absent.
 func (t *Table) swap(ctx context.Context, row []byte, f table.Family, q, want []byte, cols columns) (ok bool, err error) {
 	err = t.store.conn.do(ctx, "swap", t.full, func(ctx context.Context, cl *client) error {
 		p, err := hrpc.NewPut(ctx, t.full, row, cols)

@@ -104,7 +104,7 @@ func TestMerge(t *testing.T) {
 	})
 }
 
-// keyValue encodes a cell as HBase does.
+// keyValue returns a cell encoded as HBase encodes it.
 func keyValue(row, qualifier, value string, f table.Family, r table.Revision) []byte {
 	var key []byte
 	key = binary.BigEndian.AppendUint16(key, uint16(len(row)))
@@ -147,8 +147,8 @@ func FuzzParseKeyValue(f *testing.F) {
 	})
 }
 
-// TestResolve compares, for rows given as "family qualifier revision value", what a
-// view that hides some revisions shows of them.
+// TestResolve checks the cells that resolve returns for views that hide some revisions,
+// and whether it requests more versions.
 func TestResolve(t *testing.T) {
 	const live, dead = "\x01v", "\x00"
 	row := []version{
@@ -227,8 +227,9 @@ func TestJavaPattern(t *testing.T) {
 	}
 }
 
-// FuzzJavaPattern runs the translation in Go over bytes that represent themselves, as
-// the server reads them: it must match whatever the expression matches.
+// FuzzJavaPattern checks that a translated expression matches every key that the original
+// expression matches. It runs the translated expression in Go, on strings in which each
+// character is one byte of the key, as the server reads keys.
 func FuzzJavaPattern(f *testing.F) {
 	for _, s := range []string{`^=a.*b$`, `(?i)straße`, `[^a-c]x{2,}`, `\w+é|ü`, `^$`, `(?m)^a$`, `\xff`, `(a*)*b`} {
 		f.Add(s, []byte("=axxb\n\xff\xc3\xa9"))
@@ -244,7 +245,7 @@ func FuzzJavaPattern(f *testing.F) {
 		}
 		wide, err := regexp.Compile(`(?s)` + replaceNever(java))
 		if err != nil {
-			t.Skip() // repetitions too large for Go
+			t.Skip() // some repetitions are too large for Go
 		}
 		if !wide.MatchString(latin1(key)) {
 			t.Errorf("%s matches %q, %s does not", expr, key, java)
@@ -252,7 +253,7 @@ func FuzzJavaPattern(f *testing.F) {
 	})
 }
 
-// replaceNever replaces Java's (?!) by an equivalent for Go.
+// replaceNever replaces Java's (?!) by an equivalent expression for Go.
 func replaceNever(s string) string {
 	return string(bytes.ReplaceAll([]byte(s), []byte(`(?!)`), []byte(`[^\x00-\x{10FFFF}]`)))
 }
@@ -360,7 +361,8 @@ func TestWhisper(t *testing.T) {
 }
 
 func TestMetaServer(t *testing.T) {
-	// \xff, length and id of the writer, "PBUF", MetaRegionServer{ServerName{"rs1", 16020}}.
+	// The node contains \xff, the length and id of the writer, "PBUF", and
+	// MetaRegionServer{ServerName{"rs1", 16020}}.
 	node := []byte("\xff\x00\x00\x00\x02idPBUF\x0a\x08\x0a\x03rs1\x10\x94\x7d")
 	addr, err := metaServer(node)
 	if err != nil || addr != "rs1:16020" {

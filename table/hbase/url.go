@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Scheme begins the URL of a store on HBase.
+// Scheme is the beginning of the URL of a store on HBase.
 const Scheme = "hbase://"
 
-// defaultPort is ZooKeeper's port.
+// defaultPort is the default port of ZooKeeper.
 const defaultPort = "2181"
 
-// A Target identifies a store: a cluster and a prefix of tables.
+// A Target identifies a store by a cluster and a prefix of table names.
 type Target struct {
 	Quorum []string // ZooKeeper servers, host:port
 	Prefix string   // of table names
@@ -22,8 +22,8 @@ type Target struct {
 	User   string   // user name sent to HBase
 }
 
-// An underscore ends the prefix in a table's name, so a prefix must not contain one.
-// Otherwise the tables of prefix a_b would be among those of prefix a.
+// In the name of a table, an underscore ends the prefix. So a prefix must not contain an
+// underscore: otherwise the tables of prefix a_b would be among the tables of prefix a.
 var (
 	prefixForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)
 	nameForm   = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
@@ -58,8 +58,8 @@ func Parse(s string) (Target, error) {
 	return t, nil
 }
 
-// quorum parses a list of servers. A port applies to its server and to those before it
-// without a port.
+// quorum parses a list of servers. A port also applies to the servers without a port that
+// come before it in the list.
 func quorum(hosts string) ([]string, error) {
 	list := strings.Split(hosts, ",")
 	port := defaultPort
@@ -97,7 +97,7 @@ func (t *Target) options(query string) error {
 	return nil
 }
 
-// String returns the URL.
+// String returns the store's URL.
 func (t Target) String() string {
 	s := Scheme + strings.Join(t.Quorum, ",") + "/" + t.Prefix
 	v := url.Values{}
@@ -113,8 +113,8 @@ func (t Target) String() string {
 	return s
 }
 
-// zk returns the quorum in the form that clients expect.
+// zk returns the quorum in the form that ZooKeeper clients expect.
 func (t Target) zk() string { return strings.Join(t.Quorum, ",") }
 
-// table returns a table's name in HBase.
+// table returns the HBase name of a table.
 func (t Target) table(name string) string { return t.Prefix + "_" + name }

@@ -9,8 +9,8 @@ import (
 
 var _ table.Versioner = (*Table)(nil)
 
-// Versions implements table.Versioner. It is for rows of marks. They are narrow, so
-// each comes in one answer.
+// Versions implements table.Versioner. It is used only for rows of marks, which are
+// narrow enough that each row fits into one answer.
 func (t *Table) Versions(ctx context.Context, keys [][]byte, f table.Family, after table.Revision) ([]table.Row, error) {
 	sel := &selection{families: map[string][]string{familyName(f): nil}, after: after}
 	rows := make([]table.Row, len(keys))
@@ -32,7 +32,7 @@ func (t *Table) Versions(ctx context.Context, keys [][]byte, f table.Family, aft
 	return rows, nil
 }
 
-// allCells returns all versions except row tombstones.
+// allCells returns all versions as cells, except row tombstones.
 func allCells(vs []version) (cells []table.Cell, err error) {
 	for i := range vs {
 		v := &vs[i]

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// batchWrites and batchBytes bound one batch of writes. A row is never split.
+	// batchWrites and batchBytes bound one batch of writes. The cells of one row are
+	// always in the same batch.
 	batchWrites = 1000
 	batchBytes  = 4 << 20
 	// maxRow is the length of the longest row key that HBase accepts.
@@ -21,7 +22,7 @@ const (
 	maxRevision = math.MaxInt64 - 1
 )
 
-// columns are values by family and stored qualifier, as in gohbase.
+// columns contains values by family and stored qualifier, in gohbase's form.
 type columns map[string]map[string][]byte
 
 func (c columns) set(f table.Family, q, v []byte) {
@@ -34,14 +35,14 @@ func (c columns) set(f table.Family, q, v []byte) {
 	m[string(q)] = v
 }
 
-// A put is what an Apply does to one row.
+// A put contains the columns that an Apply writes into one row.
 type put struct {
 	row  []byte
 	cols columns
 	size int
 }
 
-// add puts a mutation's cells over those of the put.
+// add adds a mutation's cells to the put. They replace earlier cells of the same columns.
 func (p *put) add(h *shape, m *table.Mutation) error {
 	if m.DeleteRow {
 		for _, f := range h.families {
@@ -79,8 +80,8 @@ func checkRow(row []byte) error {
 	return nil
 }
 
-// puts gathers mutations by row, in order. So a row is one Put and thus atomic even if
-// several mutations name it.
+// puts gathers mutations by row, in order. So each row is written by one Put, which is
+// atomic even if several mutations name the row.
 func puts(h *shape, ms []table.Mutation) ([]*put, error) {
 	list := make([]*put, 0, len(ms))
 	at := make(map[string]*put, len(ms))
@@ -135,7 +136,8 @@ func batchEnd(list []*put) int {
 	return n
 }
 
-// writable returns the shape of a table, which must be versioned.
+// writable returns the shape of a table. It returns an error if the table is not
+// versioned or r is not a valid revision.
 func (t *Table) writable(ctx context.Context, r table.Revision) (*shape, error) {
 	h, err := t.shape(ctx)
 	switch {
@@ -149,7 +151,7 @@ func (t *Table) writable(ctx context.Context, r table.Revision) (*shape, error) 
 	return h, nil
 }
 
-// write sends n writes: a single one by itself, several as a batch.
+// write sends n writes: one write by itself, several writes as a batch.
 func (t *Table) write(ctx context.Context, op string, n int, make func(context.Context, int) (hrpc.Call, error)) error {
 	return t.store.conn.do(ctx, op, t.full, func(ctx context.Context, cl *client) error {
 		var calls []hrpc.Call
@@ -168,9 +170,9 @@ func (t *Table) write(ctx context.Context, op string, n int, make func(context.C
 	})
 }
 
-// Erase implements table.Table with one delete marker per family, for exactly this
-// timestamp. It also masks cells of the revision that arrive later, until the next
-// major compaction.
+// Erase implements table.Table. It writes one delete marker per family, for exactly the
+// timestamp r. Until the next major compaction, the marker also masks cells of r that
+// arrive later.
 func (t *Table) Erase(ctx context.Context, r table.Revision, rows [][]byte) error {
 	h, err := t.writable(ctx, r)
 	if err != nil {

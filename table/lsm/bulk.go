@@ -27,19 +27,20 @@ const (
 	bulkPrefix        = "bulk-"  // of the folders of loads
 )
 
-// A bulk is a load. It gathers cells in memory, in a shard for each group of each
-// table, and writes them out sorted when they grow too large. Finish merges these runs
+// A bulk is a load. It gathers cells in memory, in a shard for each group of each table.
+// When the shards grow too large, it writes them to a sorted run. Finish merges the runs
 // into sorted tables, which Pebble ingests in one step.
 type bulk struct {
 	s     *Store
 	r     table.Revision
 	o     table.BulkOptions
 	dir   string
-	size  atomic.Int64 // bytes held by shards
+	size  atomic.Int64 // bytes in the shards
 	total atomic.Int64 // records added
 	done  atomic.Int64 // records written by Finish
 
-	// mu is held shared by Add, and exclusively to empty the shards.
+	// Add holds mu for reading, and a method that empties the shards holds it for
+	// writing.
 	mu     sync.RWMutex
 	ended  bool
 	shards map[shardKey]*shard
@@ -56,7 +57,7 @@ type shardKey struct {
 
 var _ table.Bulker = (*Store)(nil)
 
-// Bulk implements table.Bulker. Commits wait while Finish runs.
+// Bulk implements table.Bulker. While Finish runs, commits wait.
 func (s *Store) Bulk(ctx context.Context, r table.Revision, o table.BulkOptions) (table.Bulk, error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (s *Store) Bulk(ctx context.Context, r table.Revision, o table.BulkOptions)
 	return &bulk{s: s, r: r, o: o, dir: dir, shards: map[shardKey]*shard{}}, nil
 }
 
-// removeStaleLoads removes the folders of loads that did not end.
+// removeStaleLoads removes the folders of loads that were not finished or aborted.
 func (s *Store) removeStaleLoads() error {
 	if s.o.ReadOnly {
 		return nil
@@ -130,7 +131,7 @@ func (b *bulk) add(name string, ms []table.Mutation) error {
 	return nil
 }
 
-// An adder is the scratch memory of one Add.
+// An adder is the scratch memory of one call of Add.
 type adder struct {
 	key   []byte
 	cells []table.Cell
@@ -160,12 +161,12 @@ func (a *adder) add(b *bulk, t *tableInfo, m *table.Mutation) error {
 		}
 		a.key = appendImage(a.key[:0], t.id, g.name, m.Row)
 		a.put(b, b.shard(t, g), m.DeleteRow)
-		clear(a.cells) // only the used part: once there may have been a million
+		clear(a.cells) // only the used part: the slice may once have had a million cells
 	}
 	return nil
 }
 
-// put stores the adder's cells as one record or several.
+// put stores the adder's cells as one record or as several records.
 func (a *adder) put(b *bulk, s *shard, del bool) {
 	n := len(a.key)
 	if del {
@@ -203,7 +204,7 @@ func (b *bulk) shard(t *tableInfo, g *group) *shard {
 	return s
 }
 
-// inOrder returns the shards in the order of their keys.
+// inOrder returns the shards sorted by table and group.
 func (b *bulk) inOrder() []*shard {
 	return slices.SortedFunc(maps.Values(b.shards), func(x, y *shard) int {
 		if x.t.id != y.t.id {
@@ -213,7 +214,7 @@ func (b *bulk) inOrder() []*shard {
 	})
 }
 
-// spill writes the shards to a run. The caller holds mu.
+// spill writes the shards to a new run and empties them. The caller holds mu.
 func (b *bulk) spill() error {
 	shards := b.inOrder()
 	each(shards, func(s *shard) error { s.sort(); return nil })
@@ -227,8 +228,8 @@ func (b *bulk) spill() error {
 	return nil
 }
 
-// each calls work on shards on all processors, large shards first, and returns the
-// first error.
+// each calls work for every shard, in parallel on all processors and with large shards
+// first. It returns the errors of all calls.
 func each(shards []*shard, work func(*shard) error) error {
 	order := slices.Clone(shards)
 	slices.SortStableFunc(order, func(a, b *shard) int { return len(b.refs) - len(a.refs) })
@@ -262,7 +263,7 @@ func (b *bulk) Abort() error {
 	return b.s.wrap("abort a load", b.end())
 }
 
-// end frees everything. The caller holds mu.
+// end closes and removes the files of the load. The caller holds mu.
 func (b *bulk) end() error {
 	b.ended = true
 	var err error
@@ -316,8 +317,9 @@ func (b *bulk) finish(ctx context.Context) (err error) {
 	if err != nil || len(paths) == 0 {
 		return err
 	}
-	// What is in the log before the load must not be lost if the load is kept. And the
-	// load itself may only be in the log when Ingest returns.
+	// Sync the log before and after Ingest: the load must not be kept if earlier writes
+	// in the log are lost, and when Ingest returns, the load itself may be only in the
+	// unsynced log.
 	db := b.s.db
 	if err := db.LogData(nil, b.s.sync); err != nil {
 		return err
@@ -330,7 +332,8 @@ func (b *bulk) finish(ctx context.Context) (err error) {
 	return db.LogData(nil, b.s.sync)
 }
 
-// writeShard merges a shard's records into sorted tables and returns their paths.
+// writeShard merges a shard's records into sorted tables and returns the paths of these
+// tables.
 func (b *bulk) writeShard(ctx context.Context, s *shard) (paths []string, err error) {
 	var sources []source
 	for _, r := range b.runs {
@@ -356,8 +359,8 @@ func (b *bulk) writeShard(ctx context.Context, s *shard) (paths []string, err er
 	return out.paths, errors.Join(err, out.finish())
 }
 
-// groupIterator returns an iterator to look rows up with, or nil if the group is empty,
-// as in the first load of a directory.
+// groupIterator returns an iterator for looking up rows of a group. It returns nil if the
+// group is empty, as it is in the first load of a directory.
 func (s *Store) groupIterator(t *tableInfo, g *group) (*iterator, error) {
 	it, err := s.iters.get(0)
 	if err != nil {
@@ -371,7 +374,8 @@ func (s *Store) groupIterator(t *tableInfo, g *group) (*iterator, error) {
 	return nil, err
 }
 
-// report passes the progress of Finish to the caller's function.
+// report adds n to the records written and passes the progress of Finish to the caller's
+// function.
 func (b *bulk) report(n int64) {
 	done := b.done.Add(n)
 	if b.o.Progress == nil {
@@ -382,7 +386,7 @@ func (b *bulk) report(n int64) {
 	b.o.Progress(float64(done), float64(b.total.Load()))
 }
 
-// tables writes keys in order into as many sorted tables as necessary.
+// tables writes keys in ascending order into as many sorted tables as necessary.
 type tables struct {
 	s     *Store
 	name  string
@@ -412,7 +416,7 @@ func (x *tables) writer() (*sstable.Writer, error) {
 	return x.w, nil
 }
 
-// Set is part of sink.
+// Set implements sink.
 func (x *tables) Set(key, value []byte, _ *pebble.WriteOptions) error {
 	w, err := x.writer()
 	if err != nil {
@@ -421,7 +425,7 @@ func (x *tables) Set(key, value []byte, _ *pebble.WriteOptions) error {
 	return w.Set(key, value)
 }
 
-// Delete is part of sink.
+// Delete implements sink.
 func (x *tables) Delete(key []byte, _ *pebble.WriteOptions) error {
 	w, err := x.writer()
 	if err != nil {
@@ -430,7 +434,7 @@ func (x *tables) Delete(key []byte, _ *pebble.WriteOptions) error {
 	return w.Delete(key)
 }
 
-// finish completes the table being written and syncs it.
+// finish completes and syncs the sorted table that is being written.
 func (x *tables) finish() error {
 	if x.w == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Keys of table 0, which describes the others.
+// These are keys of table 0, which describes the other tables.
 var keyNextID = []byte{0, 0, 'n', 0, 0} // uvarint: the next table's id
 
 func keyTable(name string) []byte {
@@ -23,9 +23,10 @@ func keyTable(name string) []byte {
 
 const defaultImageLimit = 8 << 10
 
-// A group is a family and those declared With it. They share an image.
+// A group is a family and all families declared With it. The families of a group share an
+// image.
 type group struct {
-	name     table.Family // of the first family
+	name     table.Family // the name of the first family
 	families []table.Family
 	limit    int
 }
@@ -35,10 +36,10 @@ type tableInfo struct {
 	id       uint16
 	spec     table.Spec
 	groups   []*group    // sorted by name
-	byFamily [256]*group // by name; an array, since a load looks up every cell
+	byFamily [256]*group // indexed by name; an array, because a load looks up every cell
 }
 
-// An entry is a table in the stored catalog.
+// An entry is the stored form of a table in the catalog.
 type entry struct {
 	ID   uint16
 	Spec table.Spec
@@ -161,8 +162,8 @@ func (s *Store) Create(ctx context.Context, specs ...table.Spec) (err error) {
 	return nil
 }
 
-// hasAll reports whether there is nothing to create, which is allowed without write
-// access.
+// hasAll reports whether all tables exist already. In that case Create succeeds even
+// without write access.
 func (s *Store) hasAll(specs []table.Spec) bool {
 	cat := *s.cat.Load()
 	return !s.closed() && !slices.ContainsFunc(specs, func(x table.Spec) bool {

@@ -7,12 +7,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// closePatience bounds each wait for a Pebble that cannot write.
+// closePatience bounds each wait for a Pebble database that cannot write.
 const closePatience = 2 * time.Second
 
-// Close waits for operations under way and closes the store. Scans end with ErrClosed
-// at their next row. If the disk is full or has failed, the wait is bounded, and only
-// what is on disk counts.
+// Close waits until running operations have ended and closes the store. Running scans
+// return ErrClosed at their next row. If the disk is full or has failed, the wait is
+// bounded, and only writes that are already on disk are kept.
 func (s *Store) Close() error {
 	var err error
 	s.close.Do(func() {
@@ -38,8 +38,8 @@ func (s *Store) closeAll() error {
 	return s.wrap("close", s.endPebble())
 }
 
-// endPebble closes the database. A Pebble that waits for goroutines that ended in a
-// failure is abandoned.
+// endPebble closes the database. It abandons the database if closing takes too long,
+// because Pebble may wait for goroutines that have ended in a failure.
 func (s *Store) endPebble() error {
 	s.disk.closing()
 	var err error
@@ -67,8 +67,8 @@ func (s *Store) closePebble() (err error) {
 	return s.db.Close()
 }
 
-// await waits for done, with a bound if the disk takes no writes. It reports whether
-// done was closed.
+// await waits until done is closed. While the disk refuses writes, the wait is bounded.
+// await reports whether done was closed.
 func (s *Store) await(done <-chan struct{}) bool {
 	select {
 	case <-done:

@@ -11,15 +11,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// History is collected image by image. Every image is whole, so an image goes unless it
-// is the newest one of some state that is kept. In a columnar row this applies to its
-// markers, and each column is collected by itself.
+// History is collected image by image. Every image contains the whole row, so an image is
+// removed unless it is the newest image of a state that is kept. In a columnar row this
+// rule applies to the markers, and each column is collected separately.
 
 var _ table.Collector = handle{}
 
 const (
-	// collectRows is how many rows are examined between two commits of others, and
-	// collectColumns how many column versions of a wide row.
+	// collectRows is the number of rows examined at once; other writers can commit
+	// between two such parts. collectColumns is the same for the column versions of a
+	// wide row.
 	collectRows    = 64
 	collectColumns = 4096
 )
@@ -31,7 +32,7 @@ func (h handle) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum 
 	rows = slices.CompactFunc(rows, bytes.Equal)
 	defer func() {
 		if sum.Cells > 0 && !k.Dry {
-			h.s.iters.refresh() // idle ones would still show what is gone
+			h.s.iters.refresh() // idle iterators would still show the removed versions
 		}
 	}()
 	for part := range slices.Chunk(rows, collectRows) {
@@ -90,8 +91,8 @@ func (h handle) Forget(ctx context.Context, rows [][]byte) (sum table.Collected,
 	return sum, nil
 }
 
-// deleteKeys calls do, which deletes keys, and applies its deletions as one batch. The
-// batch is not synced: what a crash brings back is collected again.
+// deleteKeys calls do, which deletes keys, and applies these deletions as one batch. The
+// batch is not synced, because keys that reappear after a crash are collected again.
 func (h handle) deleteKeys(ctx context.Context, c *collector, sum *table.Collected, do func(*tableInfo) error) (err error) {
 	s := h.s
 	if err := s.beginWrite(ctx, true); err != nil {
@@ -120,12 +121,12 @@ func (h handle) deleteKeys(ctx context.Context, c *collector, sum *table.Collect
 	if err := s.db.Apply(b, pebble.NoSync); err != nil {
 		return err
 	}
-	s.iters.swapped() // writers must not use an image that is gone
+	s.iters.swapped() // writers must not use a removed image
 	s.garbage.add(t.id, c.removed.Bytes)
 	return nil
 }
 
-// A collector deletes what rows no longer need.
+// A collector deletes keys that no kept state needs.
 type collector struct {
 	k       *table.Keep
 	it      *iterator
@@ -135,7 +136,7 @@ type collector struct {
 	wide    []wideRow
 }
 
-// remove deletes the key under the iterator, or key, a copy of it.
+// remove counts and deletes a key. The key is the key under the iterator or a copy of it.
 func (c *collector) remove(key []byte, size int) error {
 	c.removed.Cells++
 	c.removed.Bytes += int64(size)
@@ -176,8 +177,8 @@ func (c *collector) rows(t *tableInfo, rows [][]byte) error {
 	return nil
 }
 
-// rule returns the family whose rule applies to a group. Families that share an image
-// are kept as long as the one kept longest.
+// rule returns the family whose rule applies to a group. Families that share an image are
+// kept as long as the family with the oldest horizon.
 func (c *collector) rule(g *group) table.Family {
 	f := g.families[0]
 	for _, o := range g.families[1:] {
@@ -188,20 +189,20 @@ func (c *collector) rule(g *group) table.Family {
 	return f
 }
 
-// An imageKey is an image of a row, as collection needs it.
+// An imageKey is an image of a row with the additional information that collection needs.
 type imageKey struct {
 	image
 	key  []byte
 	size int
-	top  bool // the newest image of a state that is kept
-	dead bool // no cells live in it
+	top  bool // the image is the newest one of a state that is kept
+	dead bool // the image has no live cells
 }
 
-// row collects the images of a row of a group.
+// row collects the images in one group of a row.
 func (c *collector) row(g *group, row, prefix []byte) error {
 	f := c.rule(g)
 	if c.k.Of(f).Horizon == 0 {
-		return nil // everything is kept: spare the reads
+		return nil // all history is kept, so reading the images is not necessary
 	}
 	images, err := c.images(f, prefix)
 	if err != nil || len(images) == 0 {
@@ -216,11 +217,11 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 			c.void[r] = append(c.void[r], row)
 			whole = false
 		case c.k.Visible != nil && !c.k.Visible(r):
-			return nil // it belongs to a branch, and newer images build on it
+			return nil // r belongs to a branch, and newer images build on its image
 		}
 	}
 	if !whole {
-		return nil // its images must be rewritten first
+		return nil // Erase must rewrite the row's images first
 	}
 	if images[0].columns {
 		c.wide = append(c.wide, wideRow{group: g, family: f, prefix: prefix})
@@ -229,9 +230,9 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 	return err
 }
 
-// drop removes images that no state needs, and returns how many are left. An image
-// without live cells is not needed if nothing older is left. Markers are not needed
-// either if the row has no columns left.
+// drop removes images that no state needs, and returns the number of images left. An
+// image without live cells is not needed if no older image is left. If empty is set, the
+// row has no columns left, and markers are not needed either.
 func (c *collector) drop(images []imageKey, horizon table.Revision, empty bool) (stay int, err error) {
 	for i := len(images) - 1; i >= 0; i-- {
 		m := &images[i]
@@ -246,8 +247,8 @@ func (c *collector) drop(images []imageKey, horizon table.Revision, empty bool) 
 	return stay, nil
 }
 
-// images returns the images of a row, newest first, and marks those that a kept state
-// shows.
+// images returns the images of a row, newest first, with top set for the images that a
+// kept state shows.
 func (c *collector) images(f table.Family, prefix []byte) (images []imageKey, err error) {
 	states := c.k.States(f)
 	for ok := c.it.SeekPrefixGE(prefix); ok; ok = c.it.Next() {
@@ -266,7 +267,7 @@ func (c *collector) images(f table.Family, prefix []byte) (images []imageKey, er
 	return images, c.it.Error()
 }
 
-// decode decodes the value of an image.
+// decode decodes the value of the image under the iterator.
 func (c *collector) decode(m *imageKey) error {
 	v, err := c.it.ValueAndErr()
 	if err != nil {
@@ -277,7 +278,7 @@ func (c *collector) decode(m *imageKey) error {
 	}
 	cells, err := m.appendAll(nil)
 	m.dead = !slices.ContainsFunc(cells, func(c table.Cell) bool { return !c.Tombstone })
-	m.revs, m.body = nil, nil // they are the iterator's memory
+	m.revs, m.body = nil, nil // their memory belongs to the iterator
 	return err
 }
 
@@ -286,12 +287,12 @@ type wideRow struct {
 	group  *group
 	family table.Family
 	prefix []byte
-	next   []byte // the next column
-	left   bool   // the examined pieces have columns that are kept
+	next   []byte // the key at which the next piece begins
+	left   bool   // an examined piece has columns that are kept
 }
 
-// columns collects a piece of a columnar row, and reports whether there is more. It
-// reads the markers anew for each piece.
+// columns collects the next piece of a columnar row, and reports whether there are more
+// pieces. It reads the markers again for each piece.
 func (c *collector) columns(w *wideRow) (more bool, err error) {
 	images, err := c.images(w.family, w.prefix)
 	if err != nil || len(images) == 0 {
@@ -312,12 +313,12 @@ func (c *collector) columns(w *wideRow) (more bool, err error) {
 	return false, err
 }
 
-// A columnCollector walks the columns of a row, version by version.
+// A columnCollector examines the columns of a row, version by version.
 type columnCollector struct {
 	c    *collector
 	w    *wideRow
 	fold *table.Folder
-	col  []byte // the column being gathered
+	col  []byte // the column whose versions are being gathered
 	vs   []table.Version
 	keys [][]byte
 	size []int
@@ -357,7 +358,7 @@ func (x *columnCollector) run() (more bool, err error) {
 	return false, x.judge()
 }
 
-// judge removes the versions of the gathered column that are not needed.
+// judge removes the versions of the gathered column that no kept state needs.
 func (x *columnCollector) judge() error {
 	x.fold.Column(x.vs)
 	for i, v := range x.vs {

@@ -6,23 +6,23 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A colWalk reads cells with keys of their own: those of a columnar row or of an
+// A colWalk reads cells that have keys of their own: the cells of a columnar row or of an
 // unversioned table.
 type colWalk struct {
-	prefix []byte         // of the row's image keys
-	cutoff table.Revision // older cells are deleted
-	since  table.Revision // cells up to it are already known
-	max    int            // end after this many cells; zero means no bound
-	dead   bool           // also yield tombstones
+	prefix []byte         // prefix of the row's image keys
+	cutoff table.Revision // cells older than this revision are deleted
+	since  table.Revision // cells up to this revision are already known
+	max    int            // stop after this many cells; zero means no bound
+	dead   bool           // append tombstones too
 
-	key  []byte // prefix of the row's column keys of one family
+	key  []byte // prefix of the row's column keys in one family
 	col  []byte // the column under the iterator
 	to   []byte // the end of the range being read
 	fam  table.Family
 	full bool
 }
 
-// walk appends the cells that sel selects.
+// walk appends the cells that sel selects to dst.
 func (r *rowReader) walk(dst []table.Cell, sel *groupSel, w *colWalk) ([]table.Cell, error) {
 	whole := []table.ColumnRange{{}}
 	for i := range sel.fams {
@@ -48,7 +48,7 @@ func (r *rowReader) walk(dst []table.Cell, sel *groupSel, w *colWalk) ([]table.C
 	return dst, nil
 }
 
-// walkOne reads a single column. It costs one seek, which a bloom filter may answer.
+// walkOne reads a single column. It needs one seek, which a bloom filter may avoid.
 func (r *rowReader) walkOne(dst []table.Cell, w *colWalk, q []byte) ([]table.Cell, error) {
 	w.col = append(appendEscaped(append(w.col[:0], w.key...), q), escape, termImage)
 	r.key = append(r.key[:0], w.col...)
@@ -97,8 +97,8 @@ func (r *rowReader) walkRange(dst []table.Cell, w *colWalk, c *table.ColumnRange
 	return dst, r.it.Error()
 }
 
-// version moves to the newest visible version of the column under the iterator, or past
-// the column if there is none.
+// version moves the iterator to the newest visible version of the current column. If
+// there is none, version moves the iterator past the column and returns false.
 func (r *rowReader) version(w *colWalk) (table.Revision, bool) {
 	for {
 		r.n++
@@ -120,7 +120,7 @@ func (r *rowReader) version(w *colWalk) (table.Revision, bool) {
 	}
 }
 
-// emit appends the cell under the iterator unless it is hidden.
+// emit appends the cell under the iterator to dst unless the cell is hidden.
 func (r *rowReader) emit(dst []table.Cell, w *colWalk, q []byte, rev table.Revision) ([]table.Cell, error) {
 	v, err := r.it.ValueAndErr()
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Commit implements table.Batcher. Pebble applies the batch on a goroutine of its own.
-// If a full disk keeps Pebble from flushing its tables in memory, that takes until
-// there is space, and the caller must not wait so long.
+// Commit implements table.Batcher. Pebble applies the batch in a separate goroutine. If a
+// full disk keeps Pebble from flushing its tables in memory, applying the batch takes
+// until there is space, and the caller must not wait that long.
 func (s *Store) Commit(ctx context.Context, b table.Batch) (func() error, error) {
 	if err := s.beginWrite(ctx, b.Urgent); err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (s *Store) Commit(ctx context.Context, b table.Batch) (func() error, error)
 	return a.later, nil
 }
 
-// commit applies a batch. The caller has the right to write.
+// commit applies a batch. The caller must hold the right to write.
 func (s *Store) commit(b table.Batch) (wait func() error, err error) {
 	pb, err := s.prepare(&b)
 	if err != nil {
@@ -46,12 +46,12 @@ func (s *Store) commit(b table.Batch) (wait func() error, err error) {
 type applying struct {
 	s    *Store
 	done chan struct{}
-	wait func() error // set before done
+	wait func() error // set before done is closed
 	err  error
 }
 
-// later waits until the batch is durable. It returns ErrPending if Pebble is still
-// applying the batch.
+// later waits until the batch is durable. If Pebble is still applying the batch, later
+// returns ErrPending.
 func (a *applying) later() error {
 	select {
 	case <-a.done:
@@ -64,7 +64,7 @@ func (a *applying) later() error {
 	return a.wait()
 }
 
-// prepare makes a Pebble batch.
+// prepare creates the Pebble batch for a batch.
 func (s *Store) prepare(b *table.Batch) (pb *pebble.Batch, err error) {
 	defer s.caught(&err)
 	pb = s.db.NewBatch()
@@ -75,7 +75,7 @@ func (s *Store) prepare(b *table.Batch) (pb *pebble.Batch, err error) {
 	return pb, nil
 }
 
-// apply makes Pebble apply the batch and passes it to the syncer.
+// apply applies the batch to Pebble and passes it to the syncer.
 func (s *Store) apply(pb *pebble.Batch, r table.Revision) (wait func() error, err error) {
 	if pb.Empty() {
 		return s.syncs.barrier(pb), nil
@@ -97,7 +97,7 @@ func (s *Store) take(pb *pebble.Batch) (wait func() error, err error) {
 	return wait, err
 }
 
-// takeAt is take, and returns the position behind the batch.
+// takeAt is like take, but also returns the log position behind the batch.
 func (s *Store) takeAt(pb *pebble.Batch) (next Position, wait func() error, err error) {
 	defer s.caught(&err)
 	if s.o.NoSync {

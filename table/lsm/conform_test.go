@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 
 func TestConformanceInMemory(t *testing.T) {
 	tabletest.Run(t, func(t *testing.T) table.Store {
-		// Small memtables, so that reads use sorted tables.
+		// The memtables are small, so that reads use sorted tables.
 		return openTest(t, Options{Path: "store", FS: vfs.NewMem(), NoSync: true, MemTable: 64 << 10})
 	})
 }
@@ -54,8 +54,9 @@ func BenchmarkStore(b *testing.B) {
 	})
 }
 
-// BenchmarkBulkBehindALargeRow checks that the memory left by a row of a million cells,
-// as of a large group, does not make the small rows after it expensive.
+// BenchmarkBulkBehindALargeRow checks that small rows do not become expensive after a row
+// of a million cells, as of a large group, because of the memory that the large row left
+// behind.
 func BenchmarkBulkBehindALargeRow(b *testing.B) {
 	ctx := b.Context()
 	s := openTest(b, Options{})

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// copyPrefix is the prefix of the names of folders of copies.
+// copyPrefix begins the names of the folders of copies.
 const copyPrefix = "copy-"
 
-// A Copy is a copy of the whole store at one position of its log, in a folder within
-// the store's folder. Its tables are hard links.
+// A Copy is a copy of the whole store at one position of its log. It is in a folder
+// within the store's folder, and its tables are hard links.
 type Copy struct {
 	Folder string
 	Files  []string // names within Folder
-	Next   Position // position in the log
+	Next   Position // position in the log up to which the copy contains all writes
 	Format int      // format of the files
 	s      *Store
 }
 
-// Copy makes a copy. Everything in it is also durable in the store. Copy calls at once
-// it knows the position, while nobody else can write.
+// Copy makes a copy of the store. Everything in the copy is also durable in the store.
+// Copy calls at when it knows the copy's position, while no other goroutine can write.
 func (s *Store) Copy(ctx context.Context, at func(Position) error) (c *Copy, err error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func (s *Store) flush(ctx context.Context) error {
 	}
 }
 
-// position makes all earlier writes durable and returns the position behind them. The
-// caller has the right to write.
+// position makes all earlier writes durable and returns the log position behind them. The
+// caller must hold the right to write.
 func (s *Store) position() (Position, error) {
 	b := s.db.NewBatch()
 	if err := b.Set(purgeKey, []byte{1}, nil); err != nil {
@@ -91,7 +91,7 @@ func (s *Store) checkpoint(next Position) (*Copy, error) {
 // Close removes the copy.
 func (c *Copy) Close() error { return c.s.o.FS.RemoveAll(c.Folder) }
 
-// removeStaleCopies removes copies that an earlier process left.
+// removeStaleCopies removes the copies that an earlier process left behind.
 func (s *Store) removeStaleCopies() error {
 	if s.o.ReadOnly {
 		return nil

@@ -19,7 +19,8 @@ var crashSpecs = []table.Spec{
 	{Name: "heads", Unversioned: true, Families: []table.FamilySpec{{Name: 'h'}}},
 }
 
-// step returns the n-th commit of a load: two rows and the head, which must agree.
+// step returns the n-th commit of a load. It writes two rows and the head, whose values
+// must agree.
 func step(n int) table.Batch {
 	cell := func(f table.Family, q string) table.Cell {
 		return table.Cell{Family: f, Qualifier: []byte(q), Value: fmt.Appendf(nil, "%08d", n)}
@@ -33,8 +34,9 @@ func step(n int) table.Batch {
 	}}
 }
 
-// TestPowerLoss checks that commits survive in order, whole, and including all that
-// were waited for.
+// TestPowerLoss checks that after a power loss a prefix of the commits survives, that
+// each surviving commit is complete, and that the prefix includes all commits that were
+// acknowledged.
 func TestPowerLoss(t *testing.T) {
 	const steps = 60
 	load := func(fs vfs.FS, acked func(int)) {
@@ -74,7 +76,8 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// checkPrefix opens a disk and checks that it has the first commits, whole.
+// checkPrefix opens a disk and checks that it contains a prefix of the commits, each of
+// them completely.
 func checkPrefix(t *testing.T, d lsmtest.Disk) {
 	t.Helper()
 	s := mustOpen(t, Options{Path: "store", FS: d.FS})
@@ -132,8 +135,9 @@ func mustOpen(t *testing.T, o Options) *Store {
 	return s
 }
 
-// TestPowerLossInLoad checks that a load is there whole or not at all, that commits
-// before it are not lost if it survives, and that nothing else is left behind.
+// TestPowerLossInLoad checks that after a power loss a load exists completely or not at
+// all. If the load survives, the commits before it must survive too, and nothing else may
+// be left behind.
 func TestPowerLossInLoad(t *testing.T) {
 	const before, rows = 5, 400
 	load := func(fs vfs.FS, acked func(int)) {
@@ -143,7 +147,7 @@ func TestPowerLossInLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := 1; n <= before; n++ {
-			if _, err := s.Commit(ctx, step(n)); err != nil { // nobody waits
+			if _, err := s.Commit(ctx, step(n)); err != nil { // the test does not wait for the commit
 				t.Fatal(err)
 			}
 		}

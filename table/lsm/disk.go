@@ -14,20 +14,20 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A disk is the file system that Pebble sees. Pebble gives up for good if it cannot
-// write its log or manifest. If it cannot write a sorted table, it retries at once and
-// for ever. So a full disk is not reported to Pebble at once. First the reserve is
-// given up (see space). Then writes of the log wait here until there is space, and
-// failures of tables are reported after growing pauses. Meanwhile the store refuses
-// other writes and reads go on.
+// disk is the file system that Pebble uses. If Pebble cannot write its log or manifest,
+// it stops for good. If it cannot write a sorted table, it retries at once and without
+// end. So a full disk is not reported to Pebble at once. First the reserve is given up
+// (see space). If that is not enough, writes of the log wait in disk until there is
+// space, and failures of sorted tables are reported after growing pauses. In the meantime
+// the store refuses other writes, and reads continue.
 //
-// After any other failure of the log or manifest it is unknown what reached the disk (a
-// second fsync may succeed without having written). The store then takes no more writes
-// until it is opened again; reads go on.
+// After any other failure of the log or the manifest it is unknown which writes reached
+// the disk (a second fsync may succeed without having written). The store then refuses
+// all writes until it is opened again, and reads continue.
 type disk struct {
 	vfs.FS
 	space
-	renewing atomic.Int32 // if not 0, old logs must not be reused
+	renewing atomic.Int32 // if not 0, old log files must not be reused
 }
 
 func newDisk(fs vfs.FS, folder string, reserve int64, logf func(string, ...any)) *disk {
@@ -36,29 +36,31 @@ func newDisk(fs vfs.FS, folder string, reserve int64, logf func(string, ...any))
 	return d
 }
 
-// Unwrap is part of vfs.FS.
+// Unwrap implements vfs.FS.
 func (d *disk) Unwrap() vfs.FS { return d.FS }
 
-// Lock is part of vfs.FS. The store holds the folder's lock itself.
+// Lock implements vfs.FS. It does nothing, because the store itself holds the folder's
+// lock.
 func (d *disk) Lock(string) (io.Closer, error) { return unlocked{}, nil }
 
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// isVital is vital for a file that Pebble has in use: those of copies are none.
+// isVital reports whether vital is true for a file that Pebble uses. The files of copies
+// are not vital.
 func (d *disk) isVital(name string) bool {
 	return vital(name) && !strings.HasPrefix(d.FS.PathBase(d.FS.PathDir(name)), copyPrefix)
 }
 
-// vital reports whether Pebble gives up if the file cannot be written.
+// vital reports whether Pebble stops for good if it cannot write the file.
 func vital(name string) bool {
 	b := filepath.Base(name)
 	return strings.HasSuffix(b, ".log") || strings.HasPrefix(b, "MANIFEST") ||
 		strings.HasPrefix(b, "OPTIONS") || strings.HasPrefix(b, "marker.")
 }
 
-// guard opens a file for writing and wraps it.
+// guard opens a file for writing and wraps the file in a diskFile.
 func (d *disk) guard(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	var f vfs.File
 	v := d.isVital(name)
@@ -69,10 +71,10 @@ func (d *disk) guard(name string, open func() (vfs.File, error)) (vfs.File, erro
 	return &diskFile{File: f, d: d, vital: v}, err
 }
 
-// Create is part of vfs.FS. A marker's name says which file is the manifest, and Pebble
-// syncs both names at once, by one fsync of the folder. So after a loss of power the
-// marker could be there and the manifest not. Create therefore syncs the folder before
-// it creates a marker.
+// Create implements vfs.FS. A marker is a file whose name identifies the current
+// manifest. Pebble syncs the names of the marker and of the manifest together, by one
+// fsync of the folder. So after a power loss the marker could exist and the manifest not.
+// Create therefore syncs the folder before it creates a marker.
 func (d *disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return d.guard(name, func() (vfs.File, error) {
 		if strings.HasPrefix(filepath.Base(name), "marker.") {
@@ -92,13 +94,14 @@ func (d *disk) syncFolder(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// OpenReadWrite is part of vfs.FS.
+// OpenReadWrite implements vfs.FS.
 func (d *disk) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
 	return d.guard(name, func() (vfs.File, error) { return d.FS.OpenReadWrite(name, c, o...) })
 }
 
-// ReuseForWrite is part of vfs.FS. A reused file keeps the rest of its old content
-// behind the new, so it must not be used during Purge.
+// ReuseForWrite implements vfs.FS. A reused file keeps the rest of its old content behind
+// the new content. So during Purge ReuseForWrite removes the old file and creates a new
+// one.
 func (d *disk) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if d.renewing.Load() > 0 {
 		if err := d.FS.Remove(from); err != nil {
@@ -109,7 +112,7 @@ func (d *disk) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File
 	return d.guard(to, func() (vfs.File, error) { return d.FS.ReuseForWrite(from, to, c) })
 }
 
-// Rename is part of vfs.FS.
+// Rename implements vfs.FS.
 func (d *disk) Rename(from, to string) error {
 	if isAside(d.FS, to) {
 		return d.setAside(from, to)
@@ -122,12 +125,12 @@ func (d *disk) Rename(from, to string) error {
 	return err
 }
 
-// Remove is part of vfs.FS.
+// Remove implements vfs.FS.
 func (d *disk) Remove(name string) error {
 	return d.fit(false, func() error { return d.FS.Remove(name) })
 }
 
-// Link is part of vfs.FS.
+// Link implements vfs.FS.
 func (d *disk) Link(from, to string) error {
 	return d.fit(false, func() error { return d.FS.Link(from, to) })
 }
@@ -139,7 +142,7 @@ type diskFile struct {
 	vital bool
 }
 
-// Write is part of vfs.File. It retries the part that did not fit.
+// Write implements vfs.File. If only a part of p fits, Write retries with the rest.
 func (f *diskFile) Write(p []byte) (int, error) {
 	done := 0
 	err := f.d.fit(f.vital, func() error {
@@ -150,19 +153,19 @@ func (f *diskFile) Write(p []byte) (int, error) {
 	return done, f.report(err)
 }
 
-// Sync is part of vfs.File.
+// Sync implements vfs.File.
 func (f *diskFile) Sync() error { return f.report(f.d.once(f.File.Sync)) }
 
-// SyncData is part of vfs.File.
+// SyncData implements vfs.File.
 func (f *diskFile) SyncData() error { return f.report(f.d.once(f.File.SyncData)) }
 
-// SyncTo is part of vfs.File.
+// SyncTo implements vfs.File.
 func (f *diskFile) SyncTo(n int64) (whole bool, err error) {
 	err = f.d.once(func() (err error) { whole, err = f.File.SyncTo(n); return err })
 	return whole, f.report(err)
 }
 
-// Preallocate is part of vfs.File. It ignores a full disk, since preallocation only
+// Preallocate implements vfs.File. It ignores a full disk, because preallocation only
 // saves time.
 func (f *diskFile) Preallocate(off, n int64) error {
 	if err := f.File.Preallocate(off, n); !isFull(err) {
@@ -171,7 +174,7 @@ func (f *diskFile) Preallocate(off, n int64) error {
 	return nil
 }
 
-// report records failures that Pebble does not survive.
+// report passes errors that Pebble does not survive to lost.
 func (f *diskFile) report(err error) error {
 	if isFull(err) && !f.vital || err != nil && f.vital {
 		f.d.lost(f.vital, err)
@@ -179,7 +182,7 @@ func (f *diskFile) report(err error) error {
 	return err
 }
 
-// events returns listeners for what Pebble does in the background.
+// events returns the listeners for Pebble's background work.
 func (s *Store) events() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: s.background,
@@ -194,28 +197,31 @@ func (s *Store) events() *pebble.EventListener {
 	}
 }
 
-// corrupt logs a damaged file, once, since reads may meet the damage often.
+// corrupt logs that a file is damaged. It logs each file once, because many reads may
+// find the same damage.
 func (s *Store) corrupt(i pebble.DataCorruptionInfo) {
 	if _, again := s.damaged.LoadOrStore(i.Path, true); !again {
 		s.o.Logf("the file %s is damaged: %v", i.Path, i.Details)
 	}
 }
 
-// background logs errors of work that Pebble retries. A full disk has its own message.
+// background logs errors of work that Pebble retries. It does not log a full disk, which
+// has a message of its own.
 func (s *Store) background(err error) {
 	if !isFull(err) {
 		s.o.Logf("background: %v", err)
 	}
 }
 
-// A logger receives Pebble's messages. It logs only failures.
+// A logger receives Pebble's messages. It passes only errors to Options.Logf.
 type logger Store
 
 func (l *logger) Infof(string, ...any)           {}
 func (l *logger) Errorf(format string, a ...any) { l.o.Logf(format, a...) }
 
-// Fatalf must not return. If a call of ours is on the stack, it panics, so that the
-// call can return an error. Otherwise it ends Pebble's goroutine.
+// Fatalf must not return. If a function of this package is on the stack, Fatalf panics,
+// so that this function can return an error. Otherwise it ends the goroutine, which
+// belongs to Pebble.
 func (l *logger) Fatalf(format string, a ...any) {
 	err := fmt.Errorf(format, a...)
 	l.disk.fail(err)
@@ -225,7 +231,8 @@ func (l *logger) Fatalf(format string, a ...any) {
 	runtime.Goexit()
 }
 
-// ours reports whether the goroutine was started by the store and not by Pebble.
+// ours reports whether a function of this package is on the stack, so that the goroutine
+// was not started by Pebble.
 func ours() bool {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])

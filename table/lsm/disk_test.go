@@ -19,8 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// brokenFS fails writes to files whose name ends in ext with an error that can be
-// switched on and off.
+// brokenFS is a file system that fails to write files with names ending in ext. The error
+// can be switched on and off.
 type brokenFS struct {
 	vfs.FS
 	ext string
@@ -67,7 +67,7 @@ type brokenFile struct {
 
 func (f *brokenFile) Write(p []byte) (int, error) {
 	if err := f.fs.failure(f.name); err != nil {
-		n, _ := f.File.Write(p[:len(p)/2]) // a full disk takes part of it
+		n, _ := f.File.Write(p[:len(p)/2]) // a full disk accepts a part of the data
 		return n, err
 	}
 	return f.File.Write(p)
@@ -97,8 +97,9 @@ func hasRow(t *testing.T, s *Store, row string) bool {
 	return len(r.Cells) > 0
 }
 
-// TestLogFull checks that if the log does not fit, writes fail and reads go on. Once
-// there is space, writing works again, and nothing acknowledged or waiting is lost.
+// TestLogFull checks that writes fail and reads continue while the log does not fit on
+// the disk. When there is space, writes must succeed again, and no acknowledged or
+// waiting commit may be lost.
 func TestLogFull(t *testing.T) {
 	mem := vfs.NewMem()
 	fs := &brokenFS{FS: mem, ext: ".log"}
@@ -150,8 +151,9 @@ func TestLogFull(t *testing.T) {
 	}
 }
 
-// TestLogFails checks that a log that cannot be written for another reason ends writing
-// until the store is opened again. The process lives and reads go on.
+// TestLogFails checks that the store refuses writes until it is opened again if the log
+// cannot be written for a reason other than a full disk. The process must not end, and
+// reads must continue.
 func TestLogFails(t *testing.T) {
 	mem := vfs.NewMem()
 	fs := &brokenFS{FS: mem, ext: ".log"}
@@ -185,7 +187,7 @@ func TestLogFails(t *testing.T) {
 	}
 }
 
-// TestTablesFull checks that the store survives sorted tables that do not fit.
+// TestTablesFull checks that the store survives if sorted tables do not fit on the disk.
 func TestTablesFull(t *testing.T) {
 	fs := &brokenFS{FS: vfs.NewMem(), ext: ".sst"}
 	s := mustOpen(t, Options{Path: "store", FS: fs, Logf: t.Logf, MemTable: 16 << 10})
@@ -234,8 +236,8 @@ func TestTablesFull(t *testing.T) {
 	}
 }
 
-// TestLocked checks that the second process to open a folder gets an error that names
-// the first.
+// TestLocked checks that the second process to open a folder receives an error with the
+// id of the first process.
 func TestLocked(t *testing.T) {
 	if dir := os.Getenv("LSM_TEST_OPEN"); dir != "" {
 		_, err := Open(Options{Path: dir})

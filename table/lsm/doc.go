@@ -1,72 +1,75 @@
-// Package lsm is the embedded engine: the tables of package table in one folder, in a
-// log-structured merge tree (Pebble). A [Store] is a table.Store, a table.Batcher
-// (atomic commits that share fsyncs) and a table.Bulker (loads that are sorted and
-// ingested in one step).
+// Package lsm is the embedded engine. It stores the tables of package table in one
+// folder, in a log-structured merge tree (Pebble). A [Store] is a table.Store, a
+// table.Batcher (with atomic commits that share fsyncs) and a table.Bulker (with loads
+// that are sorted and ingested in one step).
 //
 // # Layout
 //
-// Tables have numbers, kept in table 0 with their descriptions. A group is a family and
-// those declared With it. Numbers are big-endian; in rows and qualifiers a zero byte is
-// written 00 FF.
+// Tables have numbers, which are stored with the descriptions of the tables in table 0. A
+// group is a family and all families declared With it. Numbers are big-endian. In rows
+// and qualifiers a zero byte is written 00 FF.
 //
 //	image   table:2 group:1 row 00 01                          ^revision:8 09
 //	column  table:2 group:1 row 00 02 family:1 qualifier 00 01 ^revision:8 09
 //
-// The revision, inverted so that the newest comes first, is the suffix that Pebble
-// splits off: bloom filters have one entry per row or column, and stepping to the next
-// prefix skips versions. Keys of unversioned tables are column keys without it; their
-// tombstones are Pebble's.
+// The revision is inverted, so that the newest one sorts first. It is the suffix that
+// Pebble splits off: bloom filters have one entry per row or column, and a step to the
+// next prefix skips versions. The keys of unversioned tables are column keys without this
+// suffix, and their tombstones are Pebble's tombstones.
 //
-// An image is all that a row of a group holds after a revision:
+// An image is the complete content of a row in one group after a revision:
 //
 //	flags:1 n, n other revisions:8 each, then for each family
 //	family:1 length, then for each cell
 //	qualifier length*2+tombstone, index of its revision, value length,
 //	qualifier, value
 //
-// Lengths and indexes are varints; index 0 is the image's own revision. Every revision
-// that changes a row writes its whole image, so a read is one seek, to the newest image
-// that its view may see, after ten thousand versions as after one. A row whose cells
-// exceed FamilySpec.ImageLimit becomes columnar and stays so. Its image is then a
-// marker, flags:1 and cutoff, and its cells are column keys of their own, each under
-// its own revision, with 01 and the value, or 00 for a tombstone. Adding a cell to such
-// a row reads nothing of it. The cutoff is the revision that last deleted the row:
-// columns below it are hidden.
+// Lengths and indexes are varints. Index 0 is the image's own revision. Every revision
+// that changes a row writes the whole image of the row. So a read is one seek to the
+// newest image that its view may see, and a row with ten thousand versions is read as
+// fast as a row with one. A row whose cells exceed FamilySpec.ImageLimit becomes columnar
+// and stays columnar. The image of a columnar row is a marker, which contains flags:1 and
+// a cutoff. Each cell of a columnar row has a column key with its own revision. The value
+// of a column key is 01 and the cell's value, or 00 for a tombstone. Adding a cell to a
+// columnar row reads nothing of the row. The cutoff is the revision that last deleted the
+// row: columns below it are hidden.
 //
-// So logical deletes are never deletes of Pebble. They are an image without the cell, a
-// column with 00, or a flag for a deleted row. An image keeps the tombstones of its own
-// revision, so that an image alone shows what its revision did to the row. That is
-// needed if a view hides revisions above its low-water mark (a branch, a commit in
-// doubt). Then the row is assembled from what the visible revisions did, on top of the
-// image at the mark.
+// So a logical delete is never a delete in Pebble. It is an image without the cell, a
+// column with the value 00, or a flag for a deleted row. An image contains the tombstones
+// of its own revision, so that the image alone shows what its revision did to the row.
+// This is needed if a view hides revisions above its low-water mark (a branch, an
+// undecided commit). The row is then assembled from the changes of the visible revisions,
+// on top of the image at the mark.
 //
-// Collect deletes keys with Pebble's deletes, so that the space is released as Pebble
-// compacts; Reclaim compacts the tables in which much was removed. Redact rewrites
-// images without what must leave the past, and Purge replaces all files that may still
-// contain it.
+// Collect deletes keys with Pebble's deletes, so that the space is released when Pebble
+// compacts. Reclaim compacts the tables from which much was removed. Redact rewrites
+// images without the cells that must leave the past, and Purge replaces all files that
+// may still contain these cells.
 //
 // # Reading
 //
-// Iterators are pooled: one that was opened when every revision up to r was written is
-// right for every view up to r. A late revision, an Erase or a dropped table begins a
-// new epoch, in which no older iterator is used. Scans read the families that they need
-// side by side. If a filter needs a column, that is read first, and the rest of a row
-// only if the filter matches.
+// Iterators are pooled. An iterator that was opened when every revision up to r was
+// written is correct for every view up to r. A late revision, an Erase or a dropped table
+// begins a new epoch, in which iterators of earlier epochs are not used. Scans read the
+// families that they need side by side. If a filter needs a column, the scan reads that
+// column first, and reads the rest of a row only if the filter matches.
 //
 // # Failures
 //
-// A full disk stops writes (table.ErrUnavailable) but not reads. The store then gives
-// up a reserve, which urgent writes may use. What waits for the log is written when
-// there is space, and writing resumes by itself. A store that cannot be opened for
-// writing on a full disk is opened for reading. After any other failure to write the
-// log, reads go on and writes are refused until the store is opened again. Everything
-// that would make Pebble end the process becomes an error here, or blocks a goroutine
-// for ever. See disk and space.
+// A full disk stops writes (table.ErrUnavailable) but not reads. The store then gives up
+// a reserve, whose space urgent writes may use. Writes of the log wait until there is
+// space, and the store then accepts writes again by itself. A store that cannot be opened
+// for writing on a full disk is opened for reading. After any other failure to write the
+// log, reads continue and writes are refused until the store is opened again. A condition
+// in which Pebble would end the process becomes an error in this package, or blocks a
+// goroutine forever. See disk and space.
 //
-// The folder holds Pebble's files and four of ours: ldapd.store with the format
-// version, ldapd.pid with the process that has it open, ldapd.reserve, and bulk-N/
-// while loads run. The next Open removes what an interrupted load left.
+// The folder contains Pebble's files and files of this package: ldapd.store with the
+// format version, ldapd.pid with the id of the process that has the store open,
+// ldapd.reserve, the folders bulk-N/ of running loads, the folders copy-N/ of copies, and
+// the folder archive/ of kept logs. The next Open removes the folders that an interrupted
+// load or copy left behind.
 //
-// Options.FS makes everything above testable without a disk. Package lsmtest simulates
-// a loss of power at every sync of a load, and a full disk at any time.
+// Options.FS makes everything above testable without a disk. Package lsmtest simulates a
+// power loss at every sync of a load, and a full disk at any time.
 package lsm

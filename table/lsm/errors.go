@@ -18,7 +18,8 @@ var (
 	errColumn = fmt.Errorf("%w: bad column value", table.ErrCorrupt)
 )
 
-// wrap adds to an error what failed, and the contract's kind of error.
+// wrap adds the failed operation to an error, and the corresponding error of package
+// table.
 func (s *Store) wrap(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -53,8 +54,8 @@ func isContract(err error) bool {
 	return false
 }
 
-// caught turns a panic into an error of a write: Pebble panics if its log cannot be
-// written. The store takes no more writes after that.
+// caught converts a panic into the error of a write, because Pebble panics if it cannot
+// write its log. After that the store refuses all writes.
 func (s *Store) caught(err *error) {
 	if p := recover(); p != nil {
 		e, ok := p.(error)
@@ -66,8 +67,8 @@ func (s *Store) caught(err *error) {
 	}
 }
 
-// damaged turns a panic into an error of a read: Pebble panics if a file's content is
-// impossible.
+// damaged converts a panic into the error of a read, because Pebble panics if a file's
+// content is invalid.
 func damaged(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: %v", table.ErrCorrupt, p)

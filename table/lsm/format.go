@@ -11,10 +11,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The formats of Pebble's files that this version can read: its own and the previous
-// one. A store keeps its format, so that the previous version can still open it; only
-// Upgrade raises it. When newestFormat is raised, oldestFormat must become its previous
-// value.
+// These are the formats of Pebble's files that this version can read: its own format and
+// the previous version's. A store keeps its format, so that the previous version can
+// still open it. Only Upgrade raises the format. When newestFormat is raised,
+// oldestFormat must be set to the previous newestFormat.
 const (
 	oldestFormat = pebble.FormatTableFormatV6
 	newestFormat = pebble.FormatValueSeparation
@@ -22,8 +22,8 @@ const (
 
 var _ table.Upgrader = (*Store)(nil)
 
-// findFormat chooses the format to open the store with: the store's own, or the newest
-// for a new store.
+// findFormat sets the format with which the store is opened: the format of an existing
+// store, or the newest format for a new store.
 func (s *Store) findFormat() error {
 	s.format = newestFormat
 	if s.o.format != 0 {
@@ -47,7 +47,7 @@ func (s *Store) findFormat() error {
 	return nil
 }
 
-// newer turns Pebble's error about an unknown format into a table.ErrNewer.
+// newer converts Pebble's error about an unknown format into a table.ErrNewer.
 func newer(err error) error {
 	var unknown interface{ FormatMajorVersion() uint64 }
 	if err != nil && (errors.As(err, &unknown) || strings.Contains(err.Error(), "unknown format major version") ||

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// TestUpgrade checks that a store keeps its format until it is upgraded to the newest,
-// and keeps its content.
+// TestUpgrade checks that a store keeps its format until it is upgraded to the newest
+// format, and that the upgrade preserves the content.
 func TestUpgrade(t *testing.T) {
 	ctx, path := context.Background(), t.TempDir()
 	spec := table.Spec{Name: "t", Families: []table.FamilySpec{{Name: 'f'}}}
@@ -64,7 +64,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestNewStoreHasTheNewestFormat checks the format of a new store.
+// TestNewStoreHasTheNewestFormat checks that a new store has the newest format.
 func TestNewStoreHasTheNewestFormat(t *testing.T) {
 	s, err := Open(Options{Path: t.TempDir()})
 	if err != nil {
@@ -76,8 +76,8 @@ func TestNewStoreHasTheNewestFormat(t *testing.T) {
 	}
 }
 
-// TestFormatTooOld checks that a store of too old a format is refused and left
-// unchanged.
+// TestFormatTooOld checks that Open refuses a store whose format is too old, and does not
+// change the store.
 func TestFormatTooOld(t *testing.T) {
 	path := t.TempDir()
 	s, err := Open(Options{Path: path, format: oldestFormat - 1})

@@ -13,10 +13,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm/lsmtest"
 )
 
-// fullPatience bounds operations that must not hang on a full disk.
+// fullPatience bounds the time of operations that must not hang on a full disk.
 const fullPatience = 10 * time.Second
 
-// within fails the test if fn does not return.
+// within fails the test if fn does not return within fullPatience.
 func within(t *testing.T, what string, fn func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -29,17 +29,18 @@ func within(t *testing.T, what string, fn func()) {
 	}
 }
 
-// fullOptions makes memory tables small, so that there are many flushes and
-// compactions.
+// fullOptions returns options with small memory tables, so that there are many flushes
+// and compactions.
 func fullOptions(d *lsmtest.FullDisk, reserve int64) Options {
 	return Options{Path: "store", FS: d, MemTable: 16 << 10, Cache: 1 << 20, Reserve: reserve, patience: 50 * time.Millisecond}
 }
 
-// fullSteps is the number of steps of the load, of about 1 KiB each.
+// fullSteps is the number of commits of the load. Each commit writes about 1 KiB.
 const fullSteps = 60
 
-// fullLoad commits until the disk is full or all is done, and returns how many commits
-// were acknowledged. It closes the store while the disk is full.
+// fullLoad makes commits until the disk is full or all commits are done, and returns the
+// number of acknowledged commits. If the disk became full, fullLoad closes the store
+// while it is still full.
 func fullLoad(t *testing.T, d *lsmtest.FullDisk, reserve int64) (acked int) {
 	t.Helper()
 	s, err := Open(fullOptions(d, reserve))
@@ -78,7 +79,7 @@ func commitSteps(t *testing.T, s *Store, d *lsmtest.FullDisk) int {
 	return fullSteps
 }
 
-// checkFull opens the store on the full disk: it must be readable.
+// checkFull opens the store on the full disk and checks that it can be read.
 func checkFull(t *testing.T, d *lsmtest.FullDisk, acked int) {
 	t.Helper()
 	s, err := Open(fullOptions(d, 0))
@@ -96,7 +97,8 @@ func checkFull(t *testing.T, d *lsmtest.FullDisk, acked int) {
 	s.Close()
 }
 
-// checkHealed opens the store once there is space again: it must be writable.
+// checkHealed opens the store after the disk has space again and checks that it can be
+// written.
 func checkHealed(t *testing.T, d *lsmtest.FullDisk, acked int) {
 	t.Helper()
 	s, err := Open(fullOptions(d, 0))
@@ -119,9 +121,9 @@ func checkHealed(t *testing.T, d *lsmtest.FullDisk, acked int) {
 	}
 }
 
-// TestFullDiskAtEveryMoment checks that nothing hangs wherever the disk becomes full,
-// and that what was acknowledged can be read then and after a restart, and can be
-// written to later.
+// TestFullDiskAtEveryMoment makes the disk full at many moments of a load and checks that
+// no operation hangs. Acknowledged commits must be readable at once and after a restart,
+// and the store must accept writes after the disk has space again.
 func TestFullDiskAtEveryMoment(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for _, reserve := range []int64{0, 64 << 10} {

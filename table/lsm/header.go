@@ -13,19 +13,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// formatVersion is the layout that the package comment describes.
+// formatVersion is the version of the layout that the package comment describes.
 const formatVersion = 1
 
-// headerFile holds headerText and the format version. It is written once the store is
-// complete. A folder without it was left by a process that ended before that, and
-// contains no data yet.
+// headerFile is a file that contains headerText and the format version. It is written
+// when the store is complete. A folder without this file was left by a process that ended
+// before the store was complete, and contains no data yet.
 const (
 	headerFile = "ldapd.store"
 	headerText = "ldapd store, format "
 )
 
-// checkHeader reads the header. Without a header it removes what an interrupted
-// creation left.
+// checkHeader reads the header. If there is none, it removes the files that an
+// interrupted creation left behind.
 func (s *Store) checkHeader() error {
 	fs := s.o.FS
 	if s.o.copied {
@@ -57,8 +57,8 @@ func (s *Store) checkHeader() error {
 	return nil
 }
 
-// clearHalfMade removes Pebble's files of a store that was never completed. If there is
-// data after all, the header was lost, and it fails.
+// clearHalfMade removes Pebble's files of a store that was never completed. If the folder
+// contains tables, the header must have been lost, and clearHalfMade returns an error.
 func (s *Store) clearHalfMade() error {
 	fs := s.o.FS
 	if s.o.ReadOnly {
@@ -81,7 +81,7 @@ func (s *Store) clearHalfMade() error {
 	return err
 }
 
-// writeHeader marks the store as complete.
+// writeHeader writes the header, which marks the store as complete.
 func (s *Store) writeHeader() error {
 	if s.made || s.o.ReadOnly {
 		return nil

@@ -7,20 +7,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Flags of an image's first byte.
+// These are the flags in an image's first byte.
 const (
-	flagColumns = 1 << iota // the row is columnar from here on: its cells have keys of their own
-	flagDelete              // the revision deleted the row
+	flagColumns = 1 << iota // the row is columnar: its cells have keys of their own
+	flagDelete              // the image's revision deleted the row
 )
 
-// An image is the decoded head of an image key's value. For a row in one piece it has
-// all cells as they were after its revision, and that revision's own tombstones. For a
-// columnar row it has the cutoff: older columns are hidden.
+// An image is the decoded beginning of an image key's value. For a row in one piece, the
+// image contains all cells after its revision, and the tombstones of that revision. For a
+// columnar row it contains the cutoff, which hides older columns.
 type image struct {
 	rev     table.Revision
 	columns bool
 	del     bool
-	cutoff  table.Revision // of a columnar row
+	cutoff  table.Revision // for a columnar row: older columns are hidden
 	revs    []byte         // other revisions of cells, 8 bytes each
 	body    []byte         // sections: family, length, cells
 }
@@ -46,7 +46,7 @@ func parseImage(rev table.Revision, v []byte) (image, error) {
 	return m, nil
 }
 
-// appendMarker encodes the image of a columnar row.
+// appendMarker encodes the image of a columnar row, which is a marker.
 func appendMarker(dst []byte, del bool, cutoff table.Revision) []byte {
 	f := byte(flagColumns)
 	if del {
@@ -55,13 +55,13 @@ func appendMarker(dst []byte, del bool, cutoff table.Revision) []byte {
 	return binary.AppendUvarint(append(dst, f), uint64(cutoff))
 }
 
-// A section is the cells of one family in an image.
+// A section is the part of an image with the cells of one family.
 type section struct {
 	family table.Family
 	cells  []byte
 }
 
-// section splits the next section off the body.
+// section removes the next section from the image's body and returns it.
 func (m *image) section() (section, bool, error) {
 	if len(m.body) == 0 {
 		return section{}, false, nil
@@ -75,9 +75,10 @@ func (m *image) section() (section, bool, error) {
 	return s, true, nil
 }
 
-// cell decodes the first cell of b and returns the rest of b. A cell is qualifier
-// length and tombstone bit, index of its revision, value length, qualifier, value.
-// Nearly all numbers are below 128.
+// cell decodes the first cell of b and returns the rest of b. A cell consists of the
+// qualifier length and tombstone bit, the index of its revision, the value length, the
+// qualifier and the value. Nearly all of the numbers are below 128, and cell decodes
+// these faster.
 func (m *image) cell(c *table.Cell, b []byte) ([]byte, bool) {
 	var ql, ri, vl uint64
 	if len(b) >= 3 && b[0]|b[1]|b[2] < 0x80 {
@@ -105,7 +106,8 @@ func (m *image) cell(c *table.Cell, b []byte) ([]byte, bool) {
 	return b[ql+vl:], true
 }
 
-// appendAll decodes every cell, including the revision's own tombstones.
+// appendAll decodes every cell of the image, including the tombstones of the image's
+// revision.
 func (m image) appendAll(dst []table.Cell) ([]table.Cell, error) {
 	for {
 		s, ok, err := m.section()
@@ -121,8 +123,8 @@ func (m image) appendAll(dst []table.Cell) ([]table.Cell, error) {
 	}
 }
 
-// appendSelected decodes the live cells that sel selects. If max is not zero, it stops
-// when dst has max cells.
+// appendSelected decodes the live cells of the image that sel selects. If max is not
+// zero, appendSelected stops when dst has max cells.
 func (m image) appendSelected(dst []table.Cell, sel *groupSel, max int) ([]table.Cell, error) {
 	for {
 		s, ok, err := m.section()
@@ -167,18 +169,18 @@ func (m *image) appendSection(dst []table.Cell, s section, f *famSel, max int) (
 	return dst, nil
 }
 
-// behind reports whether q is at or above the end of a range.
+// behind reports whether q is at or above to, the end of a range.
 func behind(q, to []byte) bool { return len(to) > 0 && string(q) >= string(to) }
 
-// An encoder encodes images. It is reused.
+// An encoder encodes images. It can be used repeatedly.
 type encoder struct {
 	revs []table.Revision
 	body []byte
 	out  []byte
 }
 
-// image encodes sorted cells as the image of revision r. Its result is valid
-// until the next call.
+// image encodes sorted cells as the image of revision r. The result is valid until the
+// next call.
 func (e *encoder) image(r table.Revision, del bool, cells []table.Cell) []byte {
 	e.revs, e.body = e.revs[:0], e.body[:0]
 	for i := 0; i < len(cells); {
@@ -220,8 +222,9 @@ func (e *encoder) section(r table.Revision, cells []table.Cell) {
 	e.body = slices.Insert(e.body, at, n[:k]...)
 }
 
-// revision returns the index of a cell's revision in the image's table of revisions; 0
-// is the image's own. Neighbouring cells often share one, so it searches from the end.
+// revision returns the index of a cell's revision in the image's list of revisions, and 0
+// for the image's own revision. It searches from the end of the list, because
+// neighbouring cells often have the same revision.
 func (e *encoder) revision(own, r table.Revision) uint64 {
 	if r == own {
 		return 0
@@ -235,7 +238,7 @@ func (e *encoder) revision(own, r table.Revision) uint64 {
 	return uint64(len(e.revs))
 }
 
-// A column's value is one of these bytes, then the value.
+// The first byte of a column's value is one of these bytes, and the cell's value follows.
 const (
 	columnDead = 0
 	columnLive = 1
@@ -248,7 +251,7 @@ func appendColumnValue(dst []byte, c *table.Cell) []byte {
 	return append(append(dst, columnLive), c.Value...)
 }
 
-// clone copies the image's bytes.
+// clone returns a copy of the image with its own memory.
 func (m image) clone() image {
 	b := make([]byte, 0, len(m.revs)+len(m.body))
 	b = append(append(b, m.revs...), m.body...)

@@ -9,18 +9,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// maxIdle bounds the idle iterators. Additional readers open new ones.
+// maxIdle bounds the number of idle iterators in the pool. Additional readers open new
+// iterators.
 const maxIdle = 16
 
-// An iterPool keeps iterators, because opening one costs as much as a read. An iterator
-// shows the store as of its opening. So it can be reused if nothing was written since,
-// or for a view that sees only revisions that were complete then. This supposes that
-// revisions come in order; if one does not, changed begins a new epoch.
+// An iterPool keeps iterators for reuse, because opening an iterator costs as much as a
+// read. An iterator shows the store at the time of its opening. So it can be reused if
+// nothing was written since, or if the view sees only revisions that were complete at
+// that time. This is correct as long as revisions are written in ascending order. If a
+// revision is not, changed begins a new epoch.
 type iterPool struct {
 	db *pebble.DB
 	m  *counters
 
-	epoch   atomic.Uint64 // counts changes to revisions that were complete
+	epoch   atomic.Uint64 // counts changes to revisions that were already complete
 	writes  atomic.Uint64 // counts all changes
 	applied atomic.Uint64 // the largest revision written
 
@@ -29,8 +31,8 @@ type iterPool struct {
 	closed bool
 }
 
-// An iterator records how much of the store it shows. What it returns is valid until it
-// moves.
+// An iterator records how much of the store it shows. The keys and values that it returns
+// are valid until it moves.
 type iterator struct {
 	*pebble.Iterator
 	epoch, writes, applied uint64
@@ -38,7 +40,7 @@ type iterator struct {
 
 func (p *iterPool) init(db *pebble.DB, m *counters) { p.db, p.m = db, m }
 
-// changed is called after each write, before its caller returns. r is 0 for a change
+// changed must be called after each write, before the writer returns. r is 0 for a change
 // without a revision.
 func (p *iterPool) changed(r table.Revision) {
 	if uint64(r) <= p.applied.Load() {
@@ -49,11 +51,12 @@ func (p *iterPool) changed(r table.Revision) {
 	p.writes.Add(1)
 }
 
-// swapped is called after a write to an unversioned table, which no view reads.
+// swapped must be called after a write to an unversioned table, which is read without a
+// view.
 func (p *iterPool) swapped() { p.writes.Add(1) }
 
 // refresh closes the idle iterators in the background, so that the files and memory
-// tables that they hold can be freed. Pebble calls it.
+// tables that they use can be freed. Pebble's event listeners call it.
 func (p *iterPool) refresh() {
 	p.epoch.Add(1)
 	go func() {
@@ -70,8 +73,8 @@ func (p *iterPool) closeIdle() {
 	p.idle = nil
 }
 
-// get returns an iterator that shows everything up to max, or, for max 0,
-// everything.
+// get returns an iterator that shows everything up to revision max. If max is 0, the
+// iterator shows everything written before the call.
 func (p *iterPool) get(max table.Revision) (*iterator, error) {
 	for {
 		p.mu.Lock()
@@ -105,7 +108,8 @@ func (p *iterPool) open() (*iterator, error) {
 	return it, err
 }
 
-// put returns an iterator to the pool, unless it met an error.
+// put returns an iterator to the pool. It closes the iterator instead if the iterator has
+// an error or belongs to an earlier epoch.
 func (p *iterPool) put(it *iterator) {
 	if it.Error() == nil && it.epoch == p.epoch.Load() {
 		p.mu.Lock()
@@ -119,7 +123,7 @@ func (p *iterPool) put(it *iterator) {
 	it.Close()
 }
 
-// drain closes the idle iterators for good.
+// drain closes the idle iterators and makes later calls of put close theirs.
 func (p *iterPool) drain() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

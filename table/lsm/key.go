@@ -13,19 +13,19 @@ const (
 	headLen   = 3 // table id and group letter
 	suffixLen = 9 // inverted revision and suffixMark
 	// suffixMark ends every key that has a revision. Prefixes end in termImage, and
-	// bounds in other bytes, so it tells them apart.
+	// bounds end in other bytes, so the last byte shows whether a key has a revision.
 	suffixMark = 0x09
 
 	escape    = 0x00
-	escaped   = 0xff // 00 FF encodes a zero byte of the row or qualifier
+	escaped   = 0xff // 00 FF encodes a zero byte in a row or qualifier
 	termImage = 0x01 // 00 01 ends the row in an image key, and every qualifier
 	termCol   = 0x02 // 00 02 ends the row in a column key
 	termRow   = 0x03 // 00 03 sorts after all keys of the row
 )
 
-// comparer orders keys as bytes. That is possible because no prefix is the beginning of
-// another one. Split cuts the revision off, so that a bloom filter has one entry per
-// row or column and NextPrefix skips the versions.
+// comparer orders keys as bytes. This works because no prefix is the beginning of another
+// prefix. Split cuts off the revision, so that a bloom filter has one entry per row or
+// column and NextPrefix skips versions.
 var comparer = &pebble.Comparer{
 	Name:                 "ldapd.row.1",
 	Compare:              bytes.Compare,
@@ -47,7 +47,8 @@ func split(k []byte) int {
 	return len(k)
 }
 
-// separator shortens the keys of index blocks where the prefixes differ.
+// separator returns a key between a and b for an index block. The key is shorter than a
+// if the prefixes differ early.
 func separator(dst, a, b []byte) []byte {
 	n := min(split(a), len(b))
 	for i := range n {
@@ -63,7 +64,7 @@ func separator(dst, a, b []byte) []byte {
 	return append(dst, a...)
 }
 
-// immediateSuccessor returns a key that follows all keys of a prefix. A prefix ends in
+// immediateSuccessor returns a key that follows all keys with a prefix. A prefix ends in
 // termImage, so the result is the prefix with its last byte increased by one.
 func immediateSuccessor(dst, a []byte) []byte {
 	dst = append(dst, a...)
@@ -74,7 +75,7 @@ func immediateSuccessor(dst, a []byte) []byte {
 	return append(dst, 0)
 }
 
-// appendEscaped appends b in a form that sorts like b and can be delimited.
+// appendEscaped appends b in a form that sorts like b and that a terminator can end.
 func appendEscaped(dst, b []byte) []byte {
 	for {
 		i := bytes.IndexByte(b, escape)
@@ -86,8 +87,8 @@ func appendEscaped(dst, b []byte) []byte {
 	}
 }
 
-// cutEscaped decodes what appendEscaped wrote, up to the terminator. It returns the
-// terminator and the rest behind it.
+// cutEscaped decodes bytes that appendEscaped wrote, up to the terminator. It returns the
+// terminator and the rest of k behind the terminator.
 func cutEscaped(dst, k []byte) (b []byte, term byte, rest []byte, ok bool) {
 	for {
 		i := bytes.IndexByte(k, escape)
@@ -108,34 +109,34 @@ func appendHead(dst []byte, id uint16, g table.Family) []byte {
 	return append(dst, byte(id>>8), byte(id), byte(g))
 }
 
-// appendImage appends the prefix of a row's image keys, which is also the smallest key
-// of the row.
+// appendImage appends the prefix of a row's image keys. This prefix is also the smallest
+// key of the row.
 func appendImage(dst []byte, id uint16, g table.Family, row []byte) []byte {
 	dst = appendEscaped(appendHead(dst, id, g), row)
 	return append(dst, escape, termImage)
 }
 
-// appendRowPart appends the common beginning of a row's keys, taken from its image
-// prefix, with a terminator.
+// appendRowPart appends the common beginning of a row's keys, with the terminator term.
+// It takes the beginning from the row's image prefix.
 func appendRowPart(dst, image []byte, term byte) []byte {
 	dst = append(dst, image...)
 	dst[len(dst)-1] = term
 	return dst
 }
 
-// appendColumn appends the prefix of a column's keys, made from the row's image prefix.
+// appendColumn appends the prefix of a column's keys. image is the row's image prefix.
 func appendColumn(dst, image []byte, f table.Family, q []byte) []byte {
 	dst = appendColumnFrom(dst, image, f, q)
 	return append(dst, escape, termImage)
 }
 
-// appendColumnFrom appends the smallest key of a row's columns from q on.
+// appendColumnFrom appends the smallest key among a row's columns from qualifier q on.
 func appendColumnFrom(dst, image []byte, f table.Family, q []byte) []byte {
 	dst = append(appendRowPart(dst, image, termCol), byte(f))
 	return appendEscaped(dst, q)
 }
 
-// appendGroupEnd appends a key above all keys of a group.
+// appendGroupEnd appends a key that is larger than all keys of a group.
 func appendGroupEnd(dst []byte, id uint16, g table.Family) []byte {
 	if g == 0xff {
 		return append(dst, byte((id+1)>>8), byte(id+1), 0)
@@ -148,7 +149,7 @@ func appendSuffix(dst []byte, r table.Revision) []byte {
 	return append(dst, suffixMark)
 }
 
-// revisionOf returns the revision in the suffix of a key, or 0 without a suffix.
+// revisionOf returns the revision in the suffix of a key, or 0 if the key has no suffix.
 func revisionOf(k []byte) table.Revision {
 	if split(k) == len(k) {
 		return 0

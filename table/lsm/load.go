@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A loader turns the sorted records of one shard into keys, row by row.
+// A loader converts the sorted records of one shard into keys, row by row.
 type loader struct {
 	b   *bulk
 	s   *shard
@@ -24,8 +24,8 @@ type loader struct {
 	seen  int64
 }
 
-// streamFrom is the size in bytes from which a row is written as its records come,
-// without being held in memory.
+// streamFrom is the number of bytes from which on a row is written while its records are
+// read, and not gathered in memory.
 const streamFrom = 1 << 20
 
 func (x *loader) run(ctx context.Context) error {
@@ -40,7 +40,7 @@ func (x *loader) run(ctx context.Context) error {
 	return err
 }
 
-// next returns the next record and invalidates the previous one.
+// next returns the next record. It invalidates the record that it returned before.
 func (x *loader) next() (record, bool, error) {
 	if x.seen++; x.seen&0xfff == 0 {
 		x.b.report(0x1000)
@@ -48,7 +48,7 @@ func (x *loader) next() (record, bool, error) {
 	return x.m.next()
 }
 
-// loadRow gathers and writes the records of a row, and returns the first record of the
+// loadRow gathers and writes the records of one row, and returns the first record of the
 // next row.
 func (x *loader) loadRow(r record) (record, bool, error) {
 	x.row = append(x.row[:0], r.key[:r.prefix]...)
@@ -75,7 +75,8 @@ func (x *loader) loadRow(r record) (record, bool, error) {
 	return r, ok, x.write(d)
 }
 
-// keep copies a record's cells. It reports whether they sort after the earlier ones.
+// keep copies a record's cells. It reports whether these cells sort after the cells kept
+// before.
 func (x *loader) keep(r *record) bool {
 	n := len(x.cells)
 	at := len(x.mem)
@@ -85,7 +86,7 @@ func (x *loader) keep(r *record) bool {
 	return n == 0 || x.cells[n-1].Compare(x.cells[n]) < 0
 }
 
-// write writes a gathered row.
+// write writes the cells of a gathered row.
 func (x *loader) write(d *delta) error {
 	if d.t.spec.Unversioned {
 		return x.replace(d)
@@ -99,8 +100,9 @@ func (x *loader) write(d *delta) error {
 	return x.w.update(d)
 }
 
-// late writes a row that has newer revisions than the load's. That changes many keys,
-// in no order, so they are gathered and sorted.
+// late writes a row if the row has a revision newer than the load's, and reports whether
+// it has. Such a row changes many keys in no particular order, so they are gathered and
+// sorted.
 func (x *loader) late(d *delta) (bool, error) {
 	if !x.w.it.SeekPrefixGE(d.prefix) {
 		return false, x.w.it.Error()
@@ -118,7 +120,7 @@ func (x *loader) late(d *delta) (bool, error) {
 	return true, g.writeTo(x.out)
 }
 
-// replace writes a row of an unversioned table.
+// replace writes the cells of a row of an unversioned table.
 func (x *loader) replace(d *delta) error {
 	var g gathered
 	x.w.out = &g
@@ -134,8 +136,9 @@ func (x *loader) replace(d *delta) error {
 	return g.writeTo(x.out)
 }
 
-// stream writes a row that is too large to gather, so it is columnar. Records come in
-// the order of their first cell, so all cells below the next record are final.
+// stream writes a row that is too large to gather, and is therefore columnar. Records are
+// sorted by their first cell, so all cells below the first cell of the next record are
+// final.
 func (x *loader) stream(d *delta, r record) (record, bool, error) {
 	if x.s.t.spec.Unversioned || x.w.it != nil {
 		return x.gatherAll(d, r)
@@ -160,7 +163,7 @@ func (x *loader) stream(d *delta, r record) (record, bool, error) {
 	return r, ok, x.w.putColumns(d, table.LastOfEach(x.cells))
 }
 
-// flush writes the cells below a column and keeps the others.
+// flush writes the cells below a column and keeps the other cells.
 func (x *loader) flush(d *delta, col []byte) error {
 	x.cells = table.LastOfEach(x.cells)
 	first := table.Cell{Family: table.Family(col[0]), Qualifier: col[1:]}
@@ -174,8 +177,8 @@ func (x *loader) flush(d *delta, col []byte) error {
 	return nil
 }
 
-// gatherAll reads a large row into memory, because it must be merged with what the
-// store has.
+// gatherAll reads a large row into memory, because it must be merged with the row in the
+// store.
 func (x *loader) gatherAll(d *delta, r record) (record, bool, error) {
 	ok, err := true, error(nil)
 	for ok && bytes.Equal(r.key[:r.prefix], x.row) {
@@ -188,7 +191,8 @@ func (x *loader) gatherAll(d *delta, r record) (record, bool, error) {
 	return r, ok, x.write(d)
 }
 
-// gathered is a sink that sorts. Of several writes of a key it keeps the last.
+// gathered is a sink that sorts its operations by key. Of several operations on a key it
+// keeps the last one.
 type gathered struct{ ops []op }
 
 type op struct {
@@ -196,13 +200,13 @@ type op struct {
 	del        bool
 }
 
-// Set is part of sink.
+// Set implements sink.
 func (g *gathered) Set(key, value []byte, _ *pebble.WriteOptions) error {
 	g.ops = append(g.ops, op{bytes.Clone(key), bytes.Clone(value), false})
 	return nil
 }
 
-// Delete is part of sink.
+// Delete implements sink.
 func (g *gathered) Delete(key []byte, _ *pebble.WriteOptions) error {
 	g.ops = append(g.ops, op{bytes.Clone(key), nil, true})
 	return nil

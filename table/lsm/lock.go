@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	lockFile = "LOCK"      // Pebble's name for it
-	pidFile  = "ldapd.pid" // names the process that holds the lock
+	lockFile = "LOCK"      // Pebble's name for the lock file
+	pidFile  = "ldapd.pid" // contains the id of the process that holds the lock
 )
 
-// acquire takes the folder's lock and writes our process id there.
+// acquire acquires the folder's lock and writes this process's id into the folder.
 func (s *Store) acquire() error {
 	fs := s.o.FS
 	if err := s.makeFolder(); err != nil {
@@ -29,7 +29,7 @@ func (s *Store) acquire() error {
 	case err == nil:
 		s.lock = lock
 	case errors.Is(err, syscall.EROFS) && s.o.ReadOnly:
-		s.lock = unlocked{} // nobody can write there
+		s.lock = unlocked{} // no process can write there
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("the file system is mounted read-only: %w", err)
 	case errors.Is(err, os.ErrPermission):
@@ -49,8 +49,8 @@ func (s *Store) acquire() error {
 	return nil
 }
 
-// withoutLock opens another user's folder for reading, unless a process that holds it
-// seems to be alive.
+// withoutLock opens another user's folder for reading without the lock. It returns an
+// error if the process that has the store open seems to be alive.
 func (s *Store) withoutLock(err error) error {
 	if !s.o.ReadOnly {
 		return fmt.Errorf("the folder is not writable: %w", err)
@@ -62,7 +62,7 @@ func (s *Store) withoutLock(err error) error {
 	return nil
 }
 
-// alive reports whether a process may exist.
+// alive reports whether a process with this id may exist.
 func alive(pid int) bool {
 	p, err := os.FindProcess(pid)
 	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
@@ -95,7 +95,8 @@ func (s *Store) holder() string {
 	return ""
 }
 
-// pid returns the process id that the holder of the lock wrote, or zero if unknown.
+// pid returns the process id that the holder of the lock wrote, or zero if it cannot be
+// read.
 func (s *Store) pid() int {
 	f, err := s.o.FS.Open(s.o.FS.PathJoin(s.o.Path, pidFile))
 	if err != nil {
@@ -119,10 +120,10 @@ func (s *Store) release() {
 	s.lock = nil
 }
 
-// unlocked is the lock of a folder that needs none.
+// unlocked is the lock of a folder that needs no lock.
 type unlocked struct{}
 
-// Close is part of io.Closer.
+// Close implements io.Closer.
 func (unlocked) Close() error { return nil }
 
 var _ vfs.FS = (*disk)(nil)

@@ -21,29 +21,29 @@ import (
 // asideFolder is the folder to which Pebble's ArchiveCleaner moves obsolete files.
 const asideFolder = "archive"
 
-// ErrGap: the log does not have all writes from a position on. Some were not kept, or
-// were made past the log, like those of a load.
+// ErrGap: the log does not contain all writes from a position on. Some writes were not
+// kept, or were made without the log, as those of a load are.
 var ErrGap = errors.New("the log has a gap")
 
-// A Position is a position between two batches of the log: the sequence number of the
-// next write in Pebble.
+// A Position is a position between two batches of the log. Its value is the sequence
+// number of the next write in Pebble.
 type Position uint64
 
-// A LogBatch is one atomic write in the log. Its bytes are valid until the next one is
-// read.
+// A LogBatch is one atomic write in the log. Its bytes are valid until the next LogBatch
+// is read.
 type LogBatch struct {
 	First, Next Position
 	Repr        []byte // in Pebble's encoding of batches
 }
 
-// keptLogs records the positions at which finished logs end.
+// keptLogs records the positions at which the finished logs end.
 type keptLogs struct {
 	mu   sync.Mutex
 	ends map[wal.NumWAL]Position
 }
 
 // ReadLog calls f with the batches from a position on, and returns the position behind
-// the last one. The batches are certainly durable only after SyncLog has returned.
+// the last batch. The batches are known to be durable only after SyncLog has returned.
 // ReadLog returns ErrGap if the log does not continue at the position.
 func (s *Store) ReadLog(ctx context.Context, from Position, f func(LogBatch) error) (next Position, err error) {
 	if err := s.begin(ctx); err != nil {
@@ -58,7 +58,8 @@ func (s *Store) ReadLog(ctx context.Context, from Position, f func(LogBatch) err
 	return from, s.wrap("read the log", err)
 }
 
-// moves bounds how often logs may be moved while they are read.
+// moves bounds the number of attempts to read the logs, because Pebble may move a log
+// while it is read.
 const moves = 5
 
 func (s *Store) readLogs(ctx context.Context, from Position, f func(LogBatch) error) (next Position, err error) {
@@ -85,7 +86,7 @@ func (s *Store) readLogs(ctx context.Context, from Position, f func(LogBatch) er
 	return from, nil
 }
 
-// readOne reads one log and returns where it ends.
+// readOne reads one log and returns the position at which it ends.
 func readOne(l wal.LogicalLog, next *Position, f func(LogBatch) error) (end Position, err error) {
 	r := l.OpenForRead()
 	defer func() { err = errors.Join(err, r.Close()) }()
@@ -98,7 +99,7 @@ func readOne(l wal.LogicalLog, next *Position, f func(LogBatch) error) (end Posi
 		}
 		switch {
 		case err == io.EOF, pebblerecord.IsInvalidRecord(err):
-			return end, nil // the incomplete end of a log, after a crash or while it is written
+			return end, nil // the incomplete end of a log, after a crash or during a write
 		case err != nil:
 			return end, err
 		}
@@ -117,15 +118,15 @@ func readOne(l wal.LogicalLog, next *Position, f func(LogBatch) error) (end Posi
 	}
 }
 
-// isIngest reports whether a batch refers to files instead of containing writes.
+// isIngest reports whether a batch refers to files and contains no writes itself.
 func isIngest(repr []byte) bool {
 	r := batchrepr.Read(repr)
 	kind, _, _, ok, _ := r.Next()
 	return ok && (kind == pebble.InternalKeyKindIngestSST || kind == pebble.InternalKeyKindExcise)
 }
 
-// allLogs returns the logs in use and the kept ones, oldest first. A log may be moved
-// meanwhile.
+// allLogs returns the logs in use and the kept logs, oldest first. Pebble may move a log
+// during the call.
 func (s *Store) allLogs() (wal.Logs, error) {
 	inUse, err := wal.Scan(wal.Dir{FS: s.o.FS, Dirname: s.o.Path})
 	if err != nil {
@@ -177,7 +178,7 @@ func (s *Store) SyncLog(ctx context.Context) error {
 	return wait()
 }
 
-// mark writes a batch that does not change any table.
+// mark writes a batch that changes no table.
 func (s *Store) mark(ctx context.Context, fill func(*pebble.Batch) error) (wait func() error, err error) {
 	if err := s.beginWrite(ctx, true); err != nil {
 		return nil, err
@@ -198,8 +199,8 @@ func (s *Store) ReleaseLogs(upTo Position) error {
 	})
 }
 
-// LimitLogs removes the oldest kept logs until the total size of the others is within
-// most bytes. It reports whether it removed any.
+// LimitLogs removes the oldest kept logs until the total size of the remaining ones is at
+// most most bytes. It reports whether it removed any log.
 func (s *Store) LimitLogs(most int64) (removed bool, err error) {
 	logs, err := s.asideLogs()
 	if err != nil {
@@ -249,7 +250,7 @@ func (s *Store) removeLog(l wal.LogicalLog) (err error) {
 	return err
 }
 
-// dropAside removes all kept logs, unless Options.KeepLogs is set.
+// dropAside removes all kept logs if Options.KeepLogs is not set.
 func (s *Store) dropAside() error {
 	if s.o.ReadOnly || s.o.KeepLogs {
 		return nil
@@ -261,10 +262,11 @@ func (s *Store) dropAside() error {
 	return err
 }
 
-// isAside reports whether a rename to this name is Pebble's move of an obsolete file.
+// isAside reports whether a rename to this name is Pebble's way of setting an obsolete
+// file aside.
 func isAside(fs vfs.FS, to string) bool { return fs.PathBase(fs.PathDir(to)) == asideFolder }
 
-// setAside keeps a log and removes any other file.
+// setAside keeps a log and removes any other obsolete file.
 func (d *disk) setAside(from, to string) error {
 	if strings.HasSuffix(to, ".log") {
 		return d.FS.Rename(from, to)

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// keys returns all of Pebble's keys.
+// keys returns all keys and values in Pebble.
 func keys(t *testing.T, s *Store) (all []string) {
 	t.Helper()
 	it, err := s.db.NewIter(&pebble.IterOptions{})
@@ -44,7 +44,8 @@ func mustCommit(t *testing.T, s *Store, n int) {
 	}
 }
 
-// copied makes a copy, and copies its files to a folder for a replay.
+// copied makes a Copy, copies its files to another folder for a replay, and returns that
+// folder and the position of the Copy.
 func copied(t *testing.T, s *Store) (folder string, next Position) {
 	t.Helper()
 	c, err := s.Copy(context.Background(), func(p Position) error { next = p; return nil })
@@ -67,7 +68,7 @@ func copied(t *testing.T, s *Store) (folder string, next Position) {
 	return folder, next
 }
 
-// replayAll makes a store from a copy and batches, and returns its keys.
+// replayAll creates a store from a copy and batches, and returns the keys of the store.
 func replayAll(t *testing.T, fs vfs.FS, folder string, next Position, batches [][]byte) []string {
 	t.Helper()
 	r, err := replayOn(fs, folder, next)
@@ -87,8 +88,8 @@ func replayAll(t *testing.T, fs vfs.FS, folder string, next Position, batches []
 	return keys(t, s)
 }
 
-// TestLogsFollow checks that a copy and the batches behind it make the same store,
-// after flushes and reopenings too.
+// TestLogsFollow checks that a copy and the batches behind it produce the same store,
+// even after flushes and after the store was opened again.
 func TestLogsFollow(t *testing.T) {
 	fs := vfs.NewMem()
 	o := Options{Path: "store", FS: fs, MemTable: 16 << 10, KeepLogs: true}
@@ -144,7 +145,7 @@ func TestLogsFollow(t *testing.T) {
 	}
 }
 
-// TestLogGaps checks that ReadLog returns ErrGap if the log lacks some writes.
+// TestLogGaps checks that ReadLog returns ErrGap if the log does not contain some writes.
 func TestLogGaps(t *testing.T) {
 	ctx := context.Background()
 	drop := func(LogBatch) error { return nil }
@@ -167,7 +168,7 @@ func TestLogGaps(t *testing.T) {
 			o := s.o
 			o.KeepLogs = false
 			other := mustOpen(t, o)
-			for n := 3; n < 20; n++ { // more logs than Pebble reuses
+			for n := 3; n < 20; n++ { // this needs more logs than Pebble reuses
 				mustCommit(t, other, n)
 				if err := other.db.Flush(); err != nil {
 					t.Fatal(err)
@@ -225,7 +226,7 @@ func TestLogGaps(t *testing.T) {
 	}
 }
 
-// awaitOneLog waits until Pebble has moved the logs that it does not need.
+// awaitOneLog waits until Pebble has moved all logs that it no longer needs.
 func (s *Store) awaitOneLog(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
@@ -239,7 +240,8 @@ func (s *Store) awaitOneLog(t *testing.T) {
 	}
 }
 
-// TestCopyOnAFullDisk checks that a copy that does not fit does no harm.
+// TestCopyOnAFullDisk checks that a copy that does not fit on the disk leaves no files
+// behind and does not stop writes.
 func TestCopyOnAFullDisk(t *testing.T) {
 	fs := &failingLinks{FS: vfs.NewMem()}
 	s := mustOpen(t, Options{Path: "store", FS: fs, KeepLogs: true})
@@ -261,7 +263,7 @@ func TestCopyOnAFullDisk(t *testing.T) {
 	copied(t, s)
 }
 
-// failingLinks refuses to create files of copies.
+// failingLinks is a file system that fails to create files of copies while fail is set.
 type failingLinks struct {
 	vfs.FS
 	fail bool

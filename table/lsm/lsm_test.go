@@ -26,8 +26,9 @@ func testTable(t testing.TB) *tableInfo {
 	return info
 }
 
-// TestKeyOrder checks that keys sort by row, then image before columns, then by column,
-// then newest first, for any bytes in rows and qualifiers, and that they parse back.
+// TestKeyOrder checks the order of keys for any bytes in rows and qualifiers. Keys must
+// sort by row, then the image before the columns, then by column, and then from newest to
+// oldest. It also checks that keys can be parsed.
 func TestKeyOrder(t *testing.T) {
 	type key struct {
 		row, q string
@@ -113,8 +114,8 @@ func drawCells(t *rapid.T, own table.Revision) []table.Cell {
 	return slices.Clone(table.LastOfEach(cs))
 }
 
-// TestImage checks that an encoded image decodes to the same cells, all of them or
-// those selected.
+// TestImage checks that an encoded image decodes to the same cells, both completely and
+// with a selection.
 func TestImage(t *testing.T) {
 	info := testTable(t)
 	var e encoder
@@ -148,8 +149,8 @@ func TestImage(t *testing.T) {
 	})
 }
 
-// FuzzImage checks that no bytes make a decoder panic, and that what decodes can be
-// encoded and decoded again to the same.
+// FuzzImage checks that no bytes make a decoder panic. Cells that can be decoded must
+// remain the same when they are encoded and decoded again.
 func FuzzImage(f *testing.F) {
 	var e encoder
 	f.Add(bytes.Clone(e.image(5, false, []table.Cell{{Family: 'a', Qualifier: []byte("q"), Value: []byte("v"), Revision: 5}})))
@@ -195,7 +196,7 @@ func TestMergeRanges(t *testing.T) {
 	}
 }
 
-// counted returns the metrics of f.
+// counted returns the metrics that f causes.
 func counted(s *Store, f func()) Metrics {
 	a := s.Metrics()
 	f()
@@ -203,7 +204,7 @@ func counted(s *Store, f func()) Metrics {
 	return Metrics{KeysRead: b.KeysRead - a.KeysRead, Seeks: b.Seeks - a.Seeks, KeysWritten: b.KeysWritten - a.KeysWritten}
 }
 
-// TestOldVersionsCostNothing checks that a read of the present or the past touches one
+// TestOldVersionsCostNothing checks that a read of a present or past state examines one
 // key of a row with ten thousand versions.
 func TestOldVersionsCostNothing(t *testing.T) {
 	s := openTest(t, Options{Path: "store", FS: vfs.NewMem(), NoSync: true, MemTable: 256 << 10})
@@ -245,8 +246,8 @@ func (u upTo) Max() table.Revision           { return table.Revision(u) }
 func (u upTo) Low() table.Revision           { return table.Revision(u) }
 func (u upTo) Visible(r table.Revision) bool { return r <= table.Revision(u) }
 
-// TestWideRowCostsNothing checks that adding, testing and removing one member of a
-// large group reads and writes a constant number of keys.
+// TestWideRowCostsNothing checks that adding, testing and removing one member of a large
+// group reads and writes a constant number of keys.
 func TestWideRowCostsNothing(t *testing.T) {
 	s := openTest(t, Options{Path: "store", FS: vfs.NewMem(), NoSync: true})
 	ctx := context.Background()
@@ -312,8 +313,8 @@ func TestWideRowCostsNothing(t *testing.T) {
 	}
 }
 
-// TestPooledIterators checks that readers of a view that was complete before later
-// commits reuse iterators and see what they should.
+// TestPooledIterators checks that reads with a view that was complete before later
+// commits reuse iterators and return the right cells.
 func TestPooledIterators(t *testing.T) {
 	s := openTest(t, Options{Path: "store", FS: vfs.NewMem(), NoSync: true})
 	ctx := context.Background()
@@ -337,7 +338,7 @@ func TestPooledIterators(t *testing.T) {
 			t.Fatalf("a read at %d saw %d and opened %d iterators", r, got, s.Metrics().Iterators-before)
 		}
 	}
-	if err := commitRow(s, 51, "row"); err != nil { // late
+	if err := commitRow(s, 51, "row"); err != nil { // a late revision
 		t.Fatal(err)
 	}
 	for v, want := range map[table.Revision]int{51: 51, 50: 50, 52: 52, 98: 98} {

@@ -7,10 +7,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts what a store did since it was opened. Tests use the counts instead of
-// measuring time.
+// Metrics counts the operations of a store since it was opened. Tests use these counts
+// instead of measuring time.
 type Metrics struct {
-	KeysRead    int64 // keys examined to answer reads
+	KeysRead    int64 // keys examined during reads
 	Seeks       int64 // seeks by key
 	KeysWritten int64 // keys put into batches
 	Iterators   int64 // iterators opened
@@ -21,11 +21,11 @@ type Metrics struct {
 	CacheBytes  int64
 
 	LogBytes            uint64 // of the write-ahead log
-	CompactionDebt      uint64 // octets that compactions still have to write
-	ReadAmplification   int    // tables that a read may have to examine
-	Stalls              int64  // times that writes waited for compactions
+	CompactionDebt      uint64 // bytes that compactions still have to write
+	ReadAmplification   int    // number of tables that a read may have to examine
+	Stalls              int64  // number of times that writes waited for compactions
 	DiskTotal, DiskFree uint64 // zero if unknown
-	// Syncs has the durations of syncs of the log, in seconds.
+	// Syncs contains the durations of the log's syncs, in seconds.
 	Syncs prometheus.Metric
 }
 
@@ -33,14 +33,14 @@ type counters struct {
 	keys, seeks, written, opened, commits, stalls atomic.Int64
 }
 
-// add adds a reader's counts and clears them.
+// add adds a reader's counts to m and clears them in the reader.
 func (m *counters) add(r *rowReader) {
 	m.keys.Add(r.n)
 	m.seeks.Add(r.sk)
 	r.n, r.sk = 0, 0
 }
 
-// Metrics returns the counters of the store.
+// Metrics returns the current metrics of the store.
 func (s *Store) Metrics() Metrics {
 	m := Metrics{
 		KeysRead:    s.m.keys.Load(),
@@ -67,6 +67,6 @@ func (s *Store) Metrics() Metrics {
 	return m
 }
 
-// Failed returns why the store has to be opened again (its log failed for good), or
-// nil.
+// Failed returns an error if the store has to be opened again because its log failed for
+// good. Otherwise it returns nil.
 func (s *Store) Failed() error { return s.disk.failed() }

@@ -46,8 +46,8 @@ func (s *Store) open() (err error) {
 
 func (s *Store) newDisk() *disk { return newDisk(s.o.FS, s.o.Path, s.o.Reserve, s.o.Logf) }
 
-// watchSpace starts to maintain the reserve and to watch the free space, if the store
-// is writable.
+// watchSpace starts to maintain the reserve and to watch the free space. It does nothing
+// if the store is not writable.
 func (s *Store) watchSpace() {
 	s.ended = make(chan struct{})
 	if s.o.ReadOnly || s.shut != nil {
@@ -61,8 +61,8 @@ func (s *Store) watchSpace() {
 // errNoRoom: the disk has too little space to open the store for writing.
 var errNoRoom = errors.New("the disk is full")
 
-// openPebble opens the database, only for reading if there is too little space to open
-// it for writing.
+// openPebble opens the database. If there is too little space to open it for writing,
+// openPebble opens it only for reading.
 func (s *Store) openPebble() error {
 	if s.o.ReadOnly {
 		return s.openReadOnly()
@@ -71,7 +71,7 @@ func (s *Store) openPebble() error {
 	err := s.openWritable()
 	if errors.Is(err, errNoRoom) && reserve {
 		s.disk = s.newDisk()
-		err = s.openWritable() // in the space of the reserve
+		err = s.openWritable() // this attempt can use the space of the reserve
 	}
 	if !errors.Is(err, errNoRoom) {
 		return err
@@ -91,8 +91,8 @@ func (s *Store) openReadOnly() (err error) {
 	return err
 }
 
-// openWritable opens the database for writing. It gives up if the disk is full, where
-// Pebble would retry for ever.
+// openWritable opens the database for writing. If the disk is full, openWritable returns
+// errNoRoom, while Pebble alone would retry forever.
 func (s *Store) openWritable() error {
 	s.disk.began()
 	s.popts = s.pebbleOptions(false)
@@ -119,7 +119,7 @@ func (s *Store) openWritable() error {
 	}
 }
 
-// openDB opens the database and turns a panic on a bad file into an error.
+// openDB opens the database and converts a panic on a bad file into an error.
 func openDB(path string, o *pebble.Options) (db *pebble.DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {

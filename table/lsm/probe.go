@@ -10,12 +10,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrForeign: a folder has files but is not a store.
+// ErrForeign: a folder contains files but is not a store.
 var ErrForeign = errors.New("the folder is not empty and is not a store")
 
-// Exists reports whether a folder is a store. A folder that is missing or empty, or in
-// which the creation of a store was interrupted, is not. One with other files is
-// ErrForeign. Exists does not lock the folder.
+// Exists reports whether a folder is a store. It returns false if the folder does not
+// exist, is empty, or was left by an interrupted creation of a store. It returns
+// ErrForeign if the folder contains other files. Exists does not lock the folder.
 func Exists(path string) (bool, error) { return exists(vfs.Default, path) }
 
 func exists(fs vfs.FS, path string) (bool, error) {
@@ -35,7 +35,7 @@ func exists(fs vfs.FS, path string) (bool, error) {
 	for _, n := range names {
 		switch {
 		case strings.HasSuffix(n, ".sst"):
-			return true, nil // Open reports what is wrong with it
+			return true, nil // Open reports that the header is missing
 		case !begun(n):
 			return false, fmt.Errorf("%s: %w: it has %s", path, ErrForeign, n)
 		}
@@ -43,8 +43,9 @@ func exists(fs vfs.FS, path string) (bool, error) {
 	return false, nil
 }
 
-// begun reports whether a file may exist before the store is complete. A new file
-// system begins with a folder for fsck's findings.
+// begun reports whether a file may exist before the store is complete. The folder
+// lost+found is among these files, because a new file system contains it for the findings
+// of fsck.
 func begun(name string) bool {
 	ours := []string{lockFile, pidFile, reserveFile, headerFile + ".new", "lost+found"}
 	return slices.Contains(ours, name) || vital(name) || strings.HasPrefix(name, bulkPrefix) ||

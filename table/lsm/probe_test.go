@@ -34,7 +34,8 @@ func TestExists(t *testing.T) {
 	}
 }
 
-// TestExistsHalfMade checks that a store whose creation was interrupted is not foreign.
+// TestExistsHalfMade checks that Exists does not return ErrForeign for a store whose
+// creation was interrupted.
 func TestExistsHalfMade(t *testing.T) {
 	load := func(fs vfs.FS, acked func(int)) {
 		if err := mustOpen(t, Options{Path: "store", FS: fs, Reserve: 1}).Close(); err != nil {

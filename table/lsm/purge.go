@@ -12,23 +12,24 @@ import (
 	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// Purge makes erased bytes leave the disk. Compaction leaves them behind in four
-// places: in obsolete tables and logs that are not deleted yet, in logs that are kept to
-// be read, in logs that Pebble keeps to write over them, and in the manifest, which names
-// the first and last key of each table, also of deleted ones. So after compacting, Purge
-// makes Pebble replace logs and manifest, until all files that were there have gone.
+// Purge removes erased bytes from the disk. Compaction alone leaves them in four places:
+// in obsolete tables and logs that are not deleted yet, in logs that are kept for
+// ReadLog, in log files that Pebble keeps for reuse, and in the manifest, which contains
+// the first and last key of each table, including deleted tables. So after compacting,
+// Purge makes Pebble replace logs and manifest until all files that existed before are
+// gone.
 
-// purgeKey is written to have something to flush. It belongs to no table.
+// purgeKey is written so that there is something to flush. It belongs to no table.
 var purgeKey = []byte{0, 0, 'p'}
 
-// purgeGrain is the time between two looks at the folder.
+// purgeGrain is the time between two listings of the folder.
 const purgeGrain = 10 * time.Millisecond
 
-// purgePatience is how long Purge waits for files that readers still have open.
+// purgePatience is how long Purge waits for files that readers still use.
 const purgePatience = 5 * time.Minute
 
-// Purge implements table.Reclaimer. Commits and reads continue meanwhile. A reader that
-// takes minutes delays it.
+// Purge implements table.Reclaimer. Commits and reads continue during Purge. A read that
+// takes minutes delays Purge.
 func (s *Store) Purge(ctx context.Context) (err error) {
 	if err := s.beginWrite(ctx, true); err != nil {
 		return err
@@ -50,7 +51,7 @@ func (s *Store) Purge(ctx context.Context) (err error) {
 	return s.removeAside(func(wal.NumWAL) bool { return true })
 }
 
-// replaceFiles returns once all of Pebble's present files have been replaced, except
+// replaceFiles returns when all files that Pebble has now have been replaced, except
 // tables in use.
 func (s *Store) replaceFiles(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, purgePatience, errors.New("somebody reads from files that were to go: try again"))
@@ -74,14 +75,14 @@ func (s *Store) replaceFiles(ctx context.Context) error {
 	return err
 }
 
-// replaceable lists the logs, the manifests, and the tables that are not in use; if old
-// is not nil, only those in old.
+// replaceable lists the logs, the manifests, and the tables that are not in use. If old
+// is not nil, it lists only files that are in old.
 func (s *Store) replaceable(old []string) (names []string, err error) {
 	all, err := s.o.FS.List(s.o.Path)
 	if err != nil {
 		return nil, err
 	}
-	inUse, err := s.tablesInUse() // read after the folder, since new tables may be added
+	inUse, err := s.tablesInUse() // read after the folder, because new tables may be added
 	for _, name := range all {
 		file := strings.HasSuffix(name, ".log") || strings.HasPrefix(name, "MANIFEST-") ||
 			strings.HasSuffix(name, ".sst") && !inUse[name]

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// filesWith returns the files of a folder that contain some bytes.
+// filesWith returns the files of a folder that contain the string what.
 func filesWith(t *testing.T, fs vfs.FS, dir, what string) (found []string) {
 	t.Helper()
 	names, err := fs.List(dir)
@@ -24,7 +24,7 @@ func filesWith(t *testing.T, fs vfs.FS, dir, what string) (found []string) {
 	for _, name := range names {
 		f, err := fs.Open(fs.PathJoin(dir, name))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // it was removed meanwhile
+			continue // the file was removed in the meantime
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -38,8 +38,9 @@ func filesWith(t *testing.T, fs vfs.FS, dir, what string) (found []string) {
 	return found
 }
 
-// TestPurge checks that no file contains what was redacted, be it a value, a column, a
-// row's key or the first key of a table's file, while others go on reading and writing.
+// TestPurge checks that after a Purge no file contains redacted data, while others
+// continue to write. Redacted data can be a value, a column, a row's key or the first key
+// of a table's file.
 func TestPurge(t *testing.T) {
 	ctx := context.Background()
 	fs := vfs.Default
@@ -50,7 +51,7 @@ func TestPurge(t *testing.T) {
 	tab := s.Table("t")
 	const gone = "Xsecret-of-somebody"
 	var rs []table.Redaction
-	const rows = 600 // many memory tables, and reused logs
+	const rows = 600 // enough for many memory tables and reused logs
 	for i := range rows {
 		row, v := fmt.Appendf(nil, "row %04d", i), bytes.Repeat([]byte{byte(i)}, 500)
 		cells := []table.Cell{{Family: 'a', Qualifier: []byte("x"), Value: v}}

@@ -9,7 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A handle is a table by name. The catalog may change under it.
+// A handle is a table identified by its name. The table may be dropped or created while
+// the handle exists.
 type handle struct {
 	s    *Store
 	name string
@@ -28,7 +29,7 @@ func (s *Store) table(name string) (*tableInfo, error) {
 	return nil, fmt.Errorf("no table %q", name)
 }
 
-// A getter is the scratch memory of point reads.
+// A getter is the scratch memory of a point read.
 type getter struct {
 	rowReader
 	sel    selection
@@ -55,8 +56,8 @@ func (h handle) GetMany(ctx context.Context, rows [][]byte, s table.Select) ([]t
 	return out, nil
 }
 
-// get reads rows with one iterator, in the order of their keys, so that seeks are
-// cheapest.
+// get reads rows with one iterator. It reads them in the order of their keys, which makes
+// the seeks cheapest.
 func (h handle) get(ctx context.Context, rows [][]byte, s *table.Select, out []table.Row) error {
 	if err := h.s.begin(ctx); err != nil {
 		return err
@@ -121,8 +122,8 @@ func (g *getter) row(t *tableInfo, key []byte, max int) (table.Row, error) {
 	return row, nil
 }
 
-// group reads one group of the row. It copies the bytes of an image, which are the
-// iterator's.
+// group reads one group of the row. It copies the bytes of an image, because their memory
+// belongs to the iterator.
 func (g *getter) group(t *tableInfo, sel *groupSel, key []byte, max int) (err error) {
 	g.prefix = appendImage(g.prefix[:0], t.id, sel.group.name, key)
 	if t.spec.Unversioned {
@@ -145,7 +146,7 @@ func (g *getter) group(t *tableInfo, sel *groupSel, key []byte, max int) (err er
 	return nil
 }
 
-// own copies the bytes of cells to mem.
+// own copies the bytes of cells to mem and makes the cells refer to the copies.
 func own(cells []table.Cell, mem []byte) []byte {
 	n := 0
 	for i := range cells {
@@ -162,8 +163,8 @@ func own(cells []table.Cell, mem []byte) []byte {
 	return mem
 }
 
-// inOrder sorts cells from several groups, whose families may interleave, and applies
-// max to all of them.
+// inOrder sorts cells of several groups, because the families of groups may interleave.
+// It returns at most max cells if max is not zero.
 func inOrder(cells []table.Cell, groups, max int) []table.Cell {
 	if groups > 1 && !slices.IsSortedFunc(cells, table.Cell.Compare) {
 		slices.SortFunc(cells, table.Cell.Compare)

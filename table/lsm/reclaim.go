@@ -13,7 +13,8 @@ import (
 
 var _ table.Reclaimer = (*Store)(nil)
 
-// garbage counts the bytes collected in each table since its files were last rewritten.
+// garbage counts the bytes collected in each table since the table's files were last
+// rewritten.
 type garbage struct {
 	mu    sync.Mutex
 	bytes map[uint16]int64
@@ -28,7 +29,8 @@ func (g *garbage) add(id uint16, n int64) {
 	g.bytes[id] += n
 }
 
-// take returns the tables of which at least one part-th is garbage.
+// take returns the tables in which at least one part-th of the size is garbage, and
+// resets their counts.
 func (g *garbage) take(part int64, size func(id uint16) (uint64, error)) (ids []uint16, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -45,12 +47,13 @@ func (g *garbage) take(part int64, size func(id uint16) (uint64, error)) (ids []
 	return ids, nil
 }
 
-// garbageShare is the share of a table, one in so many, that must be garbage before
-// Reclaim compacts it. Pebble drops deleted keys gradually anyway as it compacts.
+// garbageShare is the divisor of a table's size that determines when Reclaim compacts the
+// table: at least one part in garbageShare must be garbage. Pebble also drops deleted
+// keys gradually in its own compactions.
 const garbageShare = 8
 
-// Reclaim implements table.Reclaimer. It rewrites the files of tables with much
-// garbage. Commits continue meanwhile.
+// Reclaim implements table.Reclaimer. It rewrites the files of tables with much garbage.
+// Commits continue during Reclaim.
 func (s *Store) Reclaim(ctx context.Context, now bool) error {
 	if err := s.begin(ctx); err != nil {
 		return err
@@ -58,7 +61,7 @@ func (s *Store) Reclaim(ctx context.Context, now bool) error {
 	defer s.end()
 	share := int64(garbageShare)
 	if now {
-		share = math.MaxInt64 // of any size
+		share = math.MaxInt64 // any amount of garbage is enough
 	}
 	ids, err := s.garbage.take(share, func(id uint16) (uint64, error) {
 		return s.db.EstimateDiskUsage(tableBounds(id))
@@ -93,7 +96,7 @@ func (h handle) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error
 	}
 }
 
-// nextKey returns the first row from a key on that has a key of its own in any group.
+// nextKey returns the first row in [from, end) that has a stored key in any group.
 func (h handle) nextKey(ctx context.Context, from, end []byte) (first []byte, err error) {
 	s := h.s
 	if err := s.begin(ctx); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The past is changed image by image. A cell is in the image of its revision and in
-// later images of the row. In columnar rows it has a key of its own.
+// The past is changed image by image. A cell is in the image of its revision and in later
+// images of the row. In a columnar row, a cell has a key of its own.
 
 var _ table.Redactor = handle{}
 
@@ -35,12 +35,13 @@ func (h handle) History(ctx context.Context, r table.Range) iter.Seq2[table.Past
 	}
 }
 
-// A historian reads everything stored of a row: its images, then the columns in pieces.
+// A historian reads everything stored for a row: first the images, then the columns in
+// pieces.
 type historian struct {
 	h    handle
 	row  []byte
-	next []byte // the next column key; nil: begin with the images
-	part int    // the group whose columns are read
+	next []byte // the next column key; if nil, the historian begins with the images
+	part int    // index of the group whose columns are being read
 }
 
 func (x *historian) piece(ctx context.Context) (p table.Past, more bool, err error) {
@@ -82,7 +83,7 @@ func (x *historian) piece(ctx context.Context) (p table.Past, more bool, err err
 	return p, false, nil
 }
 
-// appendImages adds the content of the images of a row of a group.
+// appendImages adds the cells and deletions in the images of one group of a row.
 func appendImages(p *table.Past, it *iterator, prefix []byte) error {
 	for ok := it.SeekPrefixGE(prefix); ok; ok = it.Next() {
 		v, err := it.ValueAndErr()
@@ -106,7 +107,8 @@ func appendImages(p *table.Past, it *iterator, prefix []byte) error {
 	return it.Error()
 }
 
-// columns adds columns of a columnar row, at most n.
+// columns adds columns of a columnar row to p, at most n of them. It reports whether
+// there are more.
 func (x *historian) columns(p *table.Past, it *iterator, prefix []byte, n *int) (more bool, err error) {
 	all := appendRowPart(nil, prefix, termCol)
 	from := x.next
@@ -132,7 +134,7 @@ func (x *historian) columns(p *table.Past, it *iterator, prefix []byte, n *int) 
 	return false, it.Error()
 }
 
-// columnCell decodes a version of a column from its value and the part of its key
+// columnCell decodes one version of a column from its value and from the part of its key
 // behind the row. It copies both.
 func columnCell(key, v []byte) (c table.Cell, err error) {
 	if len(key) == 0 || len(v) == 0 {
@@ -172,11 +174,11 @@ func (h handle) Redact(ctx context.Context, upTo table.Revision, rs []table.Reda
 			return h.s.wrap("redact in "+h.name, err)
 		}
 	}
-	h.s.iters.refresh() // idle ones would still show what is gone
+	h.s.iters.refresh() // idle iterators would still show the removed cells
 	return nil
 }
 
-// A redactor changes what is stored of one row.
+// A redactor changes everything that is stored for one row.
 type redactor struct {
 	*collector
 	*table.Redaction
@@ -186,7 +188,7 @@ type redactor struct {
 
 func (x *redactor) group(prefix []byte) error {
 	var images []imageKey
-	wide, newer := false, false // newer: there are later revisions
+	wide, newer := false, false // newer: the row has revisions above upTo
 	for ok := x.it.SeekPrefixGE(prefix); ok; ok = x.it.Next() {
 		m := imageKey{key: bytes.Clone(x.it.Key()), size: x.size()}
 		v, err := x.it.ValueAndErr()
@@ -218,8 +220,8 @@ func (x *redactor) group(prefix []byte) error {
 	return nil
 }
 
-// firstMarker returns the index of the newest image not above upTo if it is a marker,
-// or else -1. Later columns of the row need it.
+// firstMarker returns the index of the newest image that is not above upTo, if this image
+// is a marker. Otherwise it returns -1. Later columns of the row need this marker.
 func firstMarker(images []imageKey, upTo table.Revision) int {
 	i := slices.IndexFunc(images, func(m imageKey) bool { return m.rev <= upTo })
 	if i >= 0 && images[i].columns {
@@ -228,8 +230,8 @@ func firstMarker(images []imageKey, upTo table.Revision) int {
 	return -1
 }
 
-// image changes one image. It removes the image of a row that is removed whole, unless
-// it is needed.
+// image changes one image. If the whole row is removed, image removes the image, unless
+// needed is set.
 func (x *redactor) image(m *imageKey, needed bool) error {
 	if x.All && m.rev <= x.upTo {
 		if needed {
@@ -249,7 +251,7 @@ func (x *redactor) image(m *imageKey, needed bool) error {
 	for i := range cells {
 		c, stays := x.Change(&cells[i], x.upTo)
 		if stays && c.Tombstone && cells[i].Revision != m.rev {
-			stays = false // an image has only its own revision's tombstones
+			stays = false // an image contains only the tombstones of its own revision
 		}
 		if !stays || c.Tombstone != cells[i].Tombstone || !bytes.Equal(c.Value, cells[i].Value) {
 			changed = true
@@ -266,8 +268,8 @@ func (x *redactor) image(m *imageKey, needed bool) error {
 	return x.out.Set(m.key, x.enc.image(m.rev, m.del, left), nil)
 }
 
-// columns changes the columns of a columnar row, and reports whether any of them are
-// newer than upTo.
+// columns changes the columns of a columnar row. It reports whether any column is newer
+// than upTo.
 func (x *redactor) columns(all []byte) (newer bool, err error) {
 	for ok := x.it.SeekGE(all); ok && bytes.HasPrefix(x.it.Key(), all); ok = x.it.Next() {
 		v, err := x.it.ValueAndErr()

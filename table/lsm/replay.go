@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Replayer makes a store from a copy's files and the batches of the log behind them.
-// Until Finish the folder cannot be opened as a store.
+// A Replayer creates a store from the files of a copy and the batches of the log behind
+// the copy. Until Finish the folder cannot be opened as a store.
 type Replayer struct {
 	s    *Store
 	next Position
@@ -31,11 +31,11 @@ func replayOn(fs vfs.FS, path string, next Position) (*Replayer, error) {
 	return &Replayer{s, next}, nil
 }
 
-// Next returns the position behind the applied batches.
+// Next returns the position behind the last applied batch.
 func (r *Replayer) Next() Position { return r.next }
 
-// Apply applies a batch. It ignores one that is applied already, and returns ErrGap for
-// one that does not follow.
+// Apply applies a batch. It ignores a batch that was already applied, and returns ErrGap
+// for a batch that does not follow the last applied one.
 func (r *Replayer) Apply(repr []byte) (err error) {
 	defer r.s.caught(&err)
 	h, ok := batchrepr.ReadHeader(repr)
@@ -59,7 +59,7 @@ func (r *Replayer) Apply(repr []byte) (err error) {
 	return b.Close()
 }
 
-// Store returns the store with what has been applied so far. Finish closes it.
+// Store returns the store with the batches applied so far. Finish closes this store.
 func (r *Replayer) Store() *Store { return r.s }
 
 // Finish makes the applied batches durable and turns the folder into a store.
@@ -72,10 +72,10 @@ func (r *Replayer) Finish() (err error) {
 	return errors.Join(r.s.writeHeader(), r.s.Close())
 }
 
-// Abandon ends the replay without making a store.
+// Abandon ends the replay without creating a store.
 func (r *Replayer) Abandon() error { return r.s.Close() }
 
-// SetRows calls f with the rows of an unversioned table in which a batch sets cells.
+// SetRows calls f with each row of an unversioned table in which a batch sets a cell.
 func (s *Store) SetRows(ctx context.Context, repr []byte, name string, f func(row []byte)) error {
 	if err := s.begin(ctx); err != nil {
 		return err

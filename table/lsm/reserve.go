@@ -8,12 +8,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// DefaultReserve is the space in bytes that a server keeps for a full disk.
+// DefaultReserve is the number of bytes that a server reserves for a full disk.
 const DefaultReserve = 8 << 20
 
 const (
 	reserveFile = "ldapd.reserve"
-	reservePart = 16 // a reserve takes at most this share of the disk, one in so many
+	reservePart = 16 // a reserve uses at most one part in reservePart of the disk
 
 	watchGrain = 10 * time.Second       // between two checks of the free space
 	watchFull  = 250 * time.Millisecond // between two checks while the disk is full
@@ -22,10 +22,10 @@ const (
 	lowOver  = 12 // the warning ends at this percentage
 )
 
-// A reminder repeats a message after growing pauses.
+// A reminder makes a message repeat after growing pauses.
 type reminder struct {
 	next  time.Time
-	pause time.Duration // zero: not running
+	pause time.Duration // zero if the reminder is not running
 }
 
 func (r *reminder) begin() {
@@ -45,7 +45,7 @@ func (r *reminder) due() bool {
 
 func (x *space) reserveName() string { return x.fs.PathJoin(x.folder, reserveFile) }
 
-// giveUp frees the reserve and reports whether there was one. The caller holds mu.
+// giveUp removes the reserve and reports whether it freed space. The caller holds mu.
 func (x *space) giveUp() bool {
 	if !x.held {
 		return false
@@ -54,8 +54,8 @@ func (x *space) giveUp() bool {
 	return x.fs.Remove(x.reserveName()) == nil
 }
 
-// find adopts the reserve that an earlier process left, and reports whether there is
-// one.
+// find looks for the reserve that an earlier process left behind, and reports whether it
+// exists.
 func (x *space) find() bool {
 	_, err := x.fs.Stat(x.reserveName())
 	x.mu.Lock()
@@ -64,8 +64,8 @@ func (x *space) find() bool {
 	return x.held
 }
 
-// keep makes the reserve if it is missing. It returns false if the disk is too full for
-// it.
+// keep creates the reserve if it does not exist. It returns false if the disk is too full
+// for the reserve.
 func (x *space) keep() bool {
 	if x.reserve == 0 {
 		return true
@@ -87,8 +87,8 @@ func (x *space) keep() bool {
 	return true
 }
 
-// fill makes the file. It preallocates blocks or, if the file system cannot do that,
-// writes bytes that do not compress.
+// fill creates the reserve file. It preallocates blocks or, if the file system does not
+// support that, writes bytes that cannot be compressed.
 func (x *space) fill(size int64) error {
 	f, err := x.fs.Create(x.reserveName(), vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -106,7 +106,7 @@ func writeNoise(f vfs.File, size int64) error {
 	b := make([]byte, 1<<20)
 	for ; size > 0; size -= int64(len(b)) {
 		b = b[:min(size, int64(len(b)))]
-		_, _ = noise.Read(b) // never fails
+		_, _ = noise.Read(b) // Read never fails
 		if _, err := f.Write(b); err != nil {
 			return err
 		}
@@ -114,8 +114,8 @@ func writeNoise(f vfs.File, size int64) error {
 	return nil
 }
 
-// look checks the free space. It makes the reserve again if there is room, and warns if
-// there is little.
+// look checks the free space. It creates the reserve again if there is enough space, and
+// warns if there is little.
 func (x *space) look() {
 	x.mu.Lock()
 	full, since, waiting := x.full, x.lastFull, x.waiting > 0
@@ -138,7 +138,7 @@ func (x *space) wanted(u vfs.DiskUsage) int64 {
 	return min(x.reserve, int64(u.TotalBytes/reservePart))
 }
 
-// enough reports whether a disk is no longer full.
+// enough reports whether a disk that was full has enough space again.
 func enough(u vfs.DiskUsage, reserve int64) bool {
 	return u.AvailBytes >= uint64(max(2*reserve, 1<<20))
 }

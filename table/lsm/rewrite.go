@@ -11,17 +11,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A version is what one revision did to a row, taken from its image. Each image builds
-// on the one before it. So a late revision, or one that is erased, requires all newer
-// images to be rewritten. That is rare: commits come in the order of their revisions.
+// A version is the change that one revision made to a row, as its image shows it. Each
+// image builds on the image before it. So if a revision is written late or erased, all
+// newer images must be rewritten. This is rare, because commits are written in the order
+// of their revisions.
 type version struct {
 	rev    table.Revision
-	marker bool // an image of a columnar row: what rev wrote is in columns
+	marker bool // from an image of a columnar row: the cells of rev are in columns
 	del    bool
 	cells  []table.Cell
 }
 
-// versions reads all image keys of a row, oldest first.
+// versions reads all images of a row, oldest first.
 func (w *writer) versions(prefix []byte) ([]version, error) {
 	var vs []version
 	for ok := w.it.SeekPrefixGE(prefix); ok; ok = w.it.Next() {
@@ -46,7 +47,7 @@ func (w *writer) versions(prefix []byte) ([]version, error) {
 	return vs, w.it.Error()
 }
 
-// insert writes a delta with a revision below others that the row has already.
+// insert writes a delta whose revision is below other revisions of the row.
 func (w *writer) insert(d *delta) error {
 	vs, err := w.versions(d.prefix)
 	if err != nil {
@@ -61,8 +62,8 @@ func (w *writer) insert(d *delta) error {
 	v := &vs[i]
 	v.del = v.del || d.del
 	v.cells = table.LastOfEach(slices.Concat(v.cells, d.cells))
-	// A columnar row finds the visible cells by the revisions of its columns. So it
-	// needs the late ones too, and above all their tombstones.
+	// Reads of a columnar row find the visible cells by the revisions of its columns. So
+	// late cells must also be written as columns, in particular tombstones.
 	if slices.ContainsFunc(vs, func(v version) bool { return v.marker }) {
 		if err := w.putColumns(d, d.cells); err != nil {
 			return err
@@ -71,8 +72,8 @@ func (w *writer) insert(d *delta) error {
 	return w.replay(d, vs, w.rev)
 }
 
-// replay computes the images of a row from what its revisions did, and writes those
-// from revision from on.
+// replay computes the images of a row from the changes of its revisions, and writes the
+// images of revision from and of later revisions.
 func (w *writer) replay(d *delta, vs []version, from table.Revision) error {
 	var cells []table.Cell
 	var cutoff table.Revision
@@ -105,7 +106,8 @@ func (w *writer) replay(d *delta, vs []version, from table.Revision) error {
 	return nil
 }
 
-// replayColumns writes what a revision did to a row that was columnar by then.
+// replayColumns writes the change of one revision to a row that was already columnar at
+// that revision.
 func (w *writer) replayColumns(d *delta, v version, cutoff table.Revision, cells []table.Cell) error {
 	if v.marker || v.del {
 		if err := w.putMarker(d, v.rev, v.del, cutoff); err != nil {
@@ -167,7 +169,7 @@ func (h handle) erase(r table.Revision, rows [][]byte) (err error) {
 	return nil
 }
 
-// eraseRow removes what w.rev did to a row of one group.
+// eraseRow removes the change of w.rev to one group of a row.
 func (w *writer) eraseRow(d *delta) error {
 	vs, err := w.versions(d.prefix)
 	if err != nil {
@@ -194,8 +196,8 @@ func (w *writer) eraseRow(d *delta) error {
 	return w.replay(d, vs, w.rev)
 }
 
-// eraseColumns deletes the column keys that w.rev wrote, and returns the number of
-// others.
+// eraseColumns deletes the column keys of w.rev, and returns the number of column keys of
+// other revisions.
 func (w *writer) eraseColumns(d *delta) (left int, err error) {
 	from := appendRowPart(nil, d.prefix, termCol)
 	for ok := w.it.SeekGE(from); ok && bytes.HasPrefix(w.it.Key(), from); ok = w.it.Next() {

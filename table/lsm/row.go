@@ -7,12 +7,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A readView has the bounds of a view, so that most revisions can be tested without
-// calling it.
+// A readView contains the bounds of a view. With these bounds most revisions can be
+// tested without a call of the view.
 type readView struct {
 	view table.View
-	max  table.Revision // maxRevision, if there is no view
-	low  table.Revision // everything up to it is visible
+	max  table.Revision // maxRevision if there is no view
+	low  table.Revision // every revision up to low is visible
 }
 
 const maxRevision = 1<<63 - 1
@@ -26,7 +26,8 @@ func newReadView(v table.View) readView {
 	return e
 }
 
-// poolMax returns what an iterator must show for this view, see iterPool.get.
+// poolMax returns the argument for iterPool.get with which the iterator shows everything
+// that this view may show.
 func (e *readView) poolMax() table.Revision {
 	if e.view == nil {
 		return 0
@@ -38,31 +39,32 @@ func (e *readView) sees(r table.Revision) bool {
 	return r <= e.low || r <= e.max && e.view.Visible(r)
 }
 
-// A state is a row of a group as a view sees it, before its cells are decoded. Usually
-// it is one image. If the view may hide revisions above the low-water mark, it is
-// assembled from what the visible ones did, on top of the image at the mark.
+// A state is one group of a row as a view sees it, before its cells are decoded. Usually
+// a state is one image. If the view hides revisions above the low-water mark, the state
+// is assembled from the changes of the visible revisions above the mark, on top of the
+// image at the mark.
 type state struct {
-	image          // the newest visible one, or the one at the low-water mark
+	image          // the newest visible image or, if pieced, the image at the low-water mark
 	exists  bool   // image is set
-	prefix  []byte // of the row's image keys
+	prefix  []byte // prefix of the row's image keys
 	pieced  bool
-	deltas  []table.Cell   // pieced: what visible revisions above the mark wrote
-	del     table.Revision // pieced: the newest visible one that deleted the row
+	deltas  []table.Cell   // if pieced: the changes of visible revisions above the mark
+	del     table.Revision // if pieced: the newest visible revision that deleted the row
 	columns bool           // cells have keys of their own
 }
 
-// A rowReader finds rows and their cells with one iterator. It is reused.
+// A rowReader finds rows and their cells with one iterator. It can be used repeatedly.
 type rowReader struct {
 	readView
 	it   *iterator
 	key  []byte // scratch for keys
 	qual []byte // scratch for qualifiers
-	mem  []byte // bytes of cells with keys of their own, while a row is valid
+	mem  []byte // bytes of cells with keys of their own, valid as long as the row
 	n    int64  // keys read
 	sk   int64  // seeks
 }
 
-// locate finds the state of a row of a versioned group, given its image prefix.
+// locate finds the state of a row in a versioned group. prefix is the row's image prefix.
 func (r *rowReader) locate(st *state, prefix []byte) error {
 	*st = state{prefix: prefix, deltas: st.deltas[:0]}
 	r.key = append(r.key[:0], prefix...)
@@ -76,8 +78,8 @@ func (r *rowReader) locate(st *state, prefix []byte) error {
 	return r.classify(st)
 }
 
-// classify reads the state from the iterator, which is at the newest image key not
-// above max. It moves on only if revisions may be hidden.
+// classify reads the state from the iterator, which must be at the newest image key not
+// above max. It moves the iterator only if the view may hide revisions.
 func (r *rowReader) classify(st *state) error {
 	r.n++
 	rev := revisionOf(r.it.Key())
@@ -94,8 +96,9 @@ func (r *rowReader) classify(st *state) error {
 	return r.piece(st, rev, v)
 }
 
-// piece walks down the image keys above the low-water mark. If all are visible, the
-// newest image is the answer after all. It is copied, since the iterator moves.
+// piece reads the image keys above the low-water mark, from newest to oldest. If all of
+// them are visible, the state is the newest image after all. This image is copied,
+// because the iterator moves.
 func (r *rowReader) piece(st *state, rev table.Revision, v []byte) error {
 	newest, err := parseImage(rev, bytes.Clone(v))
 	if err != nil {
@@ -143,7 +146,7 @@ func (r *rowReader) piece(st *state, rev table.Revision, v []byte) error {
 	return nil
 }
 
-// delta adds what a visible revision did.
+// delta adds the change of a visible revision to the state.
 func (st *state) delta(m image) error {
 	if m.del {
 		st.del = max(st.del, m.rev)
@@ -161,8 +164,8 @@ func (st *state) delta(m image) error {
 	return nil
 }
 
-// cells decodes what sel selects of a row, at most max cells if max is not zero. Cells
-// of an image share the iterator's memory, others r.mem.
+// cells decodes the cells of a row that sel selects, at most max cells if max is not
+// zero. The cells of an image use the iterator's memory, and other cells use r.mem.
 func (r *rowReader) cells(dst []table.Cell, st *state, sel *groupSel, max int) ([]table.Cell, error) {
 	if max > 0 {
 		max += len(dst)
@@ -179,8 +182,8 @@ func (r *rowReader) cells(dst []table.Cell, st *state, sel *groupSel, max int) (
 	return st.image.appendSelected(dst, sel, max)
 }
 
-// assemble gathers the cells of a pieced row from its sources and keeps the newest of
-// each column.
+// assemble gathers the cells of a pieced row from all sources and keeps the newest cell
+// of each column.
 func (r *rowReader) assemble(dst []table.Cell, st *state, sel *groupSel, max int) ([]table.Cell, error) {
 	n := len(dst)
 	cutoff, since := st.del, table.Revision(0)
@@ -214,8 +217,8 @@ func (r *rowReader) assemble(dst []table.Cell, st *state, sel *groupSel, max int
 
 func maxRev(a, b table.Revision) table.Revision { return max(a, b) }
 
-// newestOfEach sorts cells and keeps the newest of each column, unless it is a
-// tombstone or below cutoff.
+// newestOfEach sorts cells and keeps the newest cell of each column. It drops cells that
+// are tombstones or below cutoff.
 func newestOfEach(cells []table.Cell, cutoff table.Revision) []table.Cell {
 	slices.SortStableFunc(cells, table.CompareVersions)
 	out := slices.CompactFunc(cells, func(a, b table.Cell) bool { return a.Compare(b) == 0 })

@@ -15,22 +15,23 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A record is the unit that a load sorts: some sorted cells of one row and group.
+// A record is the unit that a load sorts. It contains some sorted cells of one row and
+// group.
 //
 //	uvarint length of the key, of its row part, of the cells
 //	key      image prefix of the row, family and qualifier of the first cell
 //	cells    family, uvarint qualifier length and tombstone bit, uvarint value
 //	         length, qualifier, value
 //
-// A record whose key is a row alone deletes the row.
+// A record whose key consists only of the row part deletes the row.
 type record struct {
 	key    []byte
 	prefix int // length of the row part of key
 	cells  []byte
 }
 
-// maxRecord is the size in bytes at which a row's cells continue in another record, to
-// bound the memory for merging.
+// maxRecord is the size in bytes from which on the cells of a row continue in another
+// record. It bounds the memory for merging.
 const maxRecord = 64 << 10
 
 func appendRecord(dst []byte, r record) []byte {
@@ -50,7 +51,7 @@ func appendRecordCell(dst []byte, c *table.Cell) []byte {
 	return append(append(dst, c.Qualifier...), c.Value...)
 }
 
-// decode appends the record's cells. They share its memory.
+// decode appends the record's cells to dst. The cells share the record's memory.
 func (r *record) decode(dst []table.Cell, rev table.Revision) []table.Cell {
 	for b := r.cells; len(b) > 0; {
 		c := table.Cell{Family: table.Family(b[0]), Revision: rev}
@@ -66,7 +67,7 @@ func (r *record) decode(dst []table.Cell, rev table.Revision) []table.Cell {
 	return dst
 }
 
-// parseRecord decodes a record from memory.
+// parseRecord decodes the record at the beginning of b.
 func parseRecord(b []byte) (r record) {
 	kl, n := binary.Uvarint(b)
 	b = b[n:]
@@ -77,12 +78,13 @@ func parseRecord(b []byte) (r record) {
 	return record{key: b[:kl], prefix: int(pl), cells: b[kl : kl+cl]}
 }
 
-// chunkSize is the unit in which memory for records is allocated.
+// chunkSize is the size of the chunks of memory that are allocated for records.
 const chunkSize = 1 << 20
 
-// A ref is a record in memory. It has no pointers, so that the garbage collector does
-// not look at millions of them. It has 16 bytes of the key, which decide most
-// comparisons: reading the records, all over memory, was a fifth of a load.
+// A ref refers to a record in memory. It contains no pointers, so that the garbage
+// collector does not scan millions of them. It contains 16 bytes of the key, which decide
+// most comparisons: reading the records, which are spread over memory, was a fifth of a
+// load.
 type ref struct {
 	abbr, more uint64
 	chunk, off uint32
@@ -100,7 +102,7 @@ func (a ref) compare(b ref) int {
 	return cmp.Compare(a.off, b.off)
 }
 
-// A shard takes the records of one group of one table.
+// A shard receives the records of one group of one table.
 type shard struct {
 	t *tableInfo
 	g *group
@@ -110,7 +112,7 @@ type shard struct {
 	refs   []ref
 }
 
-// add stores a record and returns how much memory that took.
+// add stores a record and returns the number of bytes allocated for it.
 func (s *shard) add(r record) int64 {
 	n := len(r.key) + len(r.cells) + 3*binary.MaxVarintLen32
 	s.mu.Lock()
@@ -120,7 +122,7 @@ func (s *shard) add(r record) int64 {
 	if last < 0 || cap(s.chunks[last])-len(s.chunks[last]) < n {
 		size := chunkSize
 		if last < 0 {
-			size = 16 << 10 // in most loads some tables get few rows
+			size = 16 << 10 // in most loads some tables receive few rows
 		}
 		s.chunks = append(s.chunks, make([]byte, 0, max(size, n)))
 		last++
@@ -136,7 +138,7 @@ func (s *shard) add(r record) int64 {
 
 const abbrLen = 16
 
-// abbreviate returns the first bytes of a key, padded with zeros.
+// abbreviate returns the first 16 bytes of a key, padded with zeros.
 func abbreviate(key []byte) (first, more uint64) {
 	var b [abbrLen]byte
 	copy(b[:], key)
@@ -145,11 +147,11 @@ func abbreviate(key []byte) (first, more uint64) {
 
 func (s *shard) record(r ref) record { return parseRecord(s.chunks[r.chunk][r.off:]) }
 
-// sort sorts the records by key. Equal ones keep their order.
+// sort sorts the records by key. Records with equal keys keep their order.
 func (s *shard) sort() { s.order(s.refs, 0) }
 
-// order sorts refs whose keys are equal up to depth: by the next 16 bytes, then those
-// that are equal in these by the following 16.
+// order sorts refs whose keys are equal up to depth. It sorts by the next 16 bytes, and
+// then sorts the refs that are equal in these bytes by the following 16.
 func (s *shard) order(refs []ref, depth int) {
 	slices.SortFunc(refs, ref.compare)
 	for len(refs) > 1 {
@@ -164,7 +166,8 @@ func (s *shard) order(refs []ref, depth int) {
 	}
 }
 
-// fewTied is the number of equal refs up to which whole keys are compared at once.
+// fewTied is the number of refs with equal bytes up to which their whole keys are
+// compared at once.
 const fewTied = 4
 
 func (s *shard) tie(refs []ref, depth int) {
@@ -188,7 +191,7 @@ func (s *shard) tie(refs []ref, depth int) {
 
 func (s *shard) reset() { s.chunks, s.refs = nil, nil }
 
-// A source yields records in order. A record is valid until the next call.
+// A source returns records in order. A record is valid until the next call.
 type source interface {
 	next() (record, bool, error)
 }
@@ -207,7 +210,7 @@ func (m *memSource) next() (record, bool, error) {
 	return m.s.record(m.s.refs[m.i-1]), true, nil
 }
 
-// A run is a file of sorted records, a section for each shard.
+// A run is a file of sorted records. It has a section for each shard.
 type run struct {
 	file     vfs.File
 	sections map[*shard]section64
@@ -215,7 +218,7 @@ type run struct {
 
 type section64 struct{ off, n int64 }
 
-// writeRun writes what the shards hold, sorted, and empties them.
+// writeRun writes the records of sorted shards to a file and empties the shards.
 func writeRun(fs vfs.FS, name string, shards []*shard) (r *run, err error) {
 	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -275,13 +278,13 @@ func (f *fileSource) next() (record, bool, error) {
 	return record{key: f.buf[:kl], prefix: int(pl), cells: f.buf[kl:]}, true, nil
 }
 
-// A merger merges sources. Of equal keys the one of the earlier source comes first.
-// Sources are few, so it compares all of them.
+// A merger merges sources. Of records with equal keys, the record of the earlier source
+// comes first. There are few sources, so a merger compares all of them.
 type merger struct {
 	sources []source
 	heads   []record
 	ok      []bool
-	last    int // the source of the returned record, to be advanced; or -1
+	last    int // index of the source of the returned record, which must be advanced; or -1
 }
 
 func newMerger(sources []source) (*merger, error) {

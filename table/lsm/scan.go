@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A cursor walks the rows of one group in key order.
+// A cursor reads the rows of one group in key order.
 type cursor struct {
 	rowReader
 	t       *tableInfo
@@ -19,11 +19,11 @@ type cursor struct {
 	upper   []byte
 
 	st     state
-	row    []byte // the current row's key
-	prefix []byte // the prefix of its image keys
+	row    []byte // key of the current row
+	prefix []byte // prefix of the current row's image keys
 	valid  bool
-	due    bool // must be advanced
-	moved  bool // the iterator may no longer be at the row's image
+	due    bool // the cursor must be advanced
+	moved  bool // the iterator may no longer be at the image of the current row
 }
 
 // open positions the cursor before the first row of the range.
@@ -54,7 +54,7 @@ func (c *cursor) close(p *iterPool) {
 	c.it, c.view = nil, nil
 }
 
-// first moves to the first row, in the direction of the scan.
+// first moves to the first row in the direction of the scan.
 func (c *cursor) first() error {
 	c.sk++
 	if c.reverse {
@@ -63,7 +63,7 @@ func (c *cursor) first() error {
 	return c.advance(c.it.First())
 }
 
-// next moves to the next row.
+// next moves to the next row in the direction of the scan.
 func (c *cursor) next() error {
 	switch {
 	case c.reverse:
@@ -75,14 +75,14 @@ func (c *cursor) next() error {
 	return c.advance(c.it.NextPrefix())
 }
 
-// skipRow moves past all keys of the current row.
+// skipRow moves the iterator past all keys of the current row.
 func (c *cursor) skipRow() bool {
 	c.key = appendRowPart(c.key[:0], c.prefix, termRow)
 	c.sk++
 	return c.it.SeekGE(c.key)
 }
 
-// seek moves to the first row at or after the given one. It is for forward scans.
+// seek moves to the first row at or after the given one. It works only in forward scans.
 func (c *cursor) seek(row []byte) error {
 	if c.valid && bytes.Compare(c.row, row) >= 0 {
 		return nil
@@ -92,8 +92,8 @@ func (c *cursor) seek(row []byte) error {
 	return c.advance(c.it.SeekGE(c.key))
 }
 
-// advance makes the row under the iterator the current one, or the next one that the
-// view shows.
+// advance makes the row under the iterator the current row. If the view does not show
+// that row, advance continues to the next row that the view shows.
 func (c *cursor) advance(ok bool) error {
 	for {
 		c.valid = false
@@ -105,7 +105,7 @@ func (c *cursor) advance(ok bool) error {
 			return err
 		}
 		if same && !c.reverse {
-			ok = c.skipRow() // skip the remaining keys of a finished row
+			ok = c.skipRow() // skip the remaining keys of a row that is already read
 			continue
 		}
 		seen, err := c.look()
@@ -125,7 +125,8 @@ func (c *cursor) advance(ok bool) error {
 	}
 }
 
-// setRow sets the row from a key. It reports whether it was the current one already.
+// setRow sets the current row from a key. It reports whether the key belongs to the row
+// that was already current.
 func (c *cursor) setRow(k []byte) (same bool, err error) {
 	if n := len(c.prefix); n > 0 && len(k) >= n && k[n-1] != escaped && bytes.Equal(k[:n-1], c.prefix[:n-1]) {
 		return true, nil
@@ -143,8 +144,9 @@ func (c *cursor) setRow(k []byte) (same bool, err error) {
 	return false, nil
 }
 
-// look finds what the view shows of the row under the iterator, which is at the row's
-// first key or, in a reverse scan, its last.
+// look finds the state of the row under the iterator and reports whether the view shows
+// it. The iterator must be at the row's first key or, in a reverse scan, at the row's
+// last key.
 func (c *cursor) look() (bool, error) {
 	c.st = state{prefix: c.prefix, deltas: c.st.deltas[:0]}
 	c.mem = c.mem[:0]
@@ -189,22 +191,22 @@ func (c *cursor) seekImage() bool {
 	return c.it.SeekGE(c.key) && c.onImage()
 }
 
-// onImage reports whether the iterator is at an image key of the row.
+// onImage reports whether the iterator is at an image key of the current row.
 func (c *cursor) onImage() bool {
 	return bytes.Equal(comparer.Split.Prefix(c.it.Key()), c.prefix)
 }
 
-// A scan joins the cursors of the groups that a Select needs. Scans are reused, because
+// A scan joins the cursors of the groups that a Select needs. Scans are pooled, because
 // an index lookup is a scan of a few rows.
 type scan struct {
 	s       *Store
 	t       *tableInfo
 	sel     selection
-	filter  table.Filter // nil if it cannot be evaluated here
+	filter  table.Filter // nil if the filter cannot be evaluated here
 	fsel    selection
-	lead    []*cursor // in step: every row begins with these
-	follow  []*cursor // moved only to rows that match the filter
-	open    []*cursor // both
+	lead    []*cursor // cursors that move together: every row is first read from these
+	follow  []*cursor // cursors that move only to rows that match the filter
+	open    []*cursor // the cursors of lead and follow
 	spare   []*cursor
 	cols    []table.ColumnRange
 	max     int
@@ -270,16 +272,16 @@ func (h handle) scan(ctx context.Context, r table.Range, s *table.Select, yield 
 	return nil
 }
 
-// tryRow calls rowCells and turns a panic of the layers below into an error. It does
-// not cover the caller's part of the loop.
+// tryRow calls rowCells and converts a panic of Pebble into an error. It does not cover
+// the caller's part of the loop.
 func (x *scan) tryRow(row []byte) (cells []table.Cell, err error) {
 	defer damaged(&err)
 	return x.rowCells(row)
 }
 
-// start prepares selection and filter and positions the cursors. If the filter needs a
-// column, the groups of the filter lead, and the other groups are only read for rows
-// that match.
+// start prepares the selection and the filter and positions the cursors. If the filter
+// needs a column, the cursors of the filter's groups lead, and the other groups are read
+// only for rows that match.
 func (x *scan) start(s *table.Select, r table.Range) error {
 	if err := x.sel.set(x.t, s); err != nil {
 		return err
@@ -307,7 +309,7 @@ func (x *scan) start(s *table.Select, r table.Range) error {
 	return nil
 }
 
-// add opens cursors for those groups of a selection that have none yet.
+// add opens cursors for the groups of a selection that have no cursor yet.
 func (x *scan) add(sel selection, list *[]*cursor, e readView, r table.Range) error {
 	for i := range sel {
 		g := sel[i].group
@@ -335,8 +337,8 @@ func (x *scan) cursor(g *group) *cursor {
 	return nil
 }
 
-// setFilter selects the columns that a filter needs, if they are known. It reports
-// whether the filter also needs keys.
+// setFilter selects the columns that a filter needs, if these columns can be determined.
+// It reports whether the filter also needs keys.
 func (x *scan) setFilter(f table.Filter) (byKey bool, err error) {
 	if x.filter, x.fsel = nil, x.fsel[:0]; f == nil {
 		return false, nil
@@ -371,8 +373,8 @@ func (x *scan) close() {
 	scans.Put(x)
 }
 
-// current returns the next row of the leading cursors, or nil at the end. A row may be
-// empty but is not nil.
+// current returns the next row of the leading cursors, or nil at the end. The key of a
+// row may be empty, but current does not return nil for it.
 func (x *scan) current() []byte {
 	var row []byte
 	for _, c := range x.lead {
@@ -389,8 +391,7 @@ func (x *scan) current() []byte {
 	return row
 }
 
-// rowCells returns the selected cells of a row, or nothing if the filter does not
-// match.
+// rowCells returns the selected cells of a row, or no cells if the filter does not match.
 func (x *scan) rowCells(row []byte) ([]table.Cell, error) {
 	var err error
 	if x.filter != nil {
@@ -410,7 +411,7 @@ func (x *scan) rowCells(row []byte) ([]table.Cell, error) {
 	return x.cells, err
 }
 
-// gather decodes the cells of a row from the cursors that are at it.
+// gather decodes the cells of a row from the cursors whose current row it is.
 func (x *scan) gather(row []byte, sel selection, max int) ([]table.Cell, error) {
 	cells := x.cells[:0]
 	for i := range sel {
@@ -426,8 +427,8 @@ func (x *scan) gather(row []byte, sel selection, max int) ([]table.Cell, error) 
 	return inOrder(cells, len(sel), max), nil
 }
 
-// advance moves the leading cursors that are at the row. The row's key is the memory of
-// one of them, so it finds them before moving any.
+// advance moves the leading cursors whose current row is row. The memory of row belongs
+// to one of these cursors, so advance finds the cursors before it moves any of them.
 func (x *scan) advance(row []byte) (err error) {
 	defer damaged(&err)
 	if len(x.lead) == 1 {

@@ -8,19 +8,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A famSel is what is selected of one family: all of it, or ranges of columns, sorted
-// and disjoint.
+// A famSel is the selected part of one family: the whole family, or sorted and disjoint
+// ranges of columns.
 type famSel struct {
 	family table.Family
 	whole  bool
 	ranges []table.ColumnRange
 }
 
-// A groupSel is what is selected of one group's rows.
+// A groupSel is the selected part of the rows of one group.
 type groupSel struct {
 	group *group
 	fams  []famSel // sorted by family
-	whole bool     // every family of the group
+	whole bool     // every family of the group is selected whole
 }
 
 func (g *groupSel) family(f table.Family) *famSel {
@@ -46,11 +46,11 @@ func (g *groupSel) wants(c *table.Cell) bool {
 	return false
 }
 
-// A selection is a table.Select prepared for one table, sorted by group. Its slices are
-// reused.
+// A selection is a table.Select prepared for one table. It is sorted by group, and its
+// slices are reused.
 type selection []groupSel
 
-// add selects a family and returns it to be narrowed.
+// add selects a family and returns its famSel, to which the caller may add ranges.
 func (s *selection) add(t *tableInfo, f table.Family) (*famSel, error) {
 	g := t.byFamily[f]
 	if g == nil {
@@ -59,7 +59,7 @@ func (s *selection) add(t *tableInfo, f table.Family) (*famSel, error) {
 	i := slices.IndexFunc(*s, func(x groupSel) bool { return x.group == g })
 	if i < 0 {
 		i = len(*s)
-		*s = slices.Grow(*s, 1)[:i+1] // keep the old element's memory
+		*s = slices.Grow(*s, 1)[:i+1] // keeps the memory of the old element
 		(*s)[i] = groupSel{group: g, fams: (*s)[i].fams[:0]}
 	}
 	gs := &(*s)[i]
@@ -74,7 +74,7 @@ func (s *selection) add(t *tableInfo, f table.Family) (*famSel, error) {
 	return &gs.fams[k], nil
 }
 
-// set prepares what a Select selects.
+// set prepares the selection for a Select.
 func (s *selection) set(t *tableInfo, sel *table.Select) error {
 	*s = (*s)[:0]
 	if len(sel.Families) == 0 {
@@ -103,7 +103,7 @@ func (s *selection) set(t *tableInfo, sel *table.Select) error {
 	return nil
 }
 
-// finish merges ranges and records which groups are selected whole.
+// finish merges ranges, sorts the groups, and records which groups are selected whole.
 func (s selection) finish() {
 	for i := range s {
 		g := &s[i]
@@ -120,7 +120,7 @@ func (s selection) finish() {
 	}
 }
 
-// mergeRanges sorts ranges of one family and joins adjacent ones.
+// mergeRanges sorts ranges of one family and joins adjacent or overlapping ones.
 func mergeRanges(rs []table.ColumnRange) []table.ColumnRange {
 	if len(rs) < 2 {
 		return rs
@@ -148,9 +148,10 @@ func single(r *table.ColumnRange) bool {
 	return len(r.To) == n+1 && r.To[n] == 0 && string(r.To[:n]) == string(r.From)
 }
 
-// filterColumns returns the columns that a filter needs. It is not ok for an unknown
-// type of filter, or if the table does not have a family that the filter names. The
-// filter is then left to the caller, since it is only a hint.
+// filterColumns returns the columns that a filter needs, and reports whether the filter
+// needs keys. It returns ok as false for an unknown type of filter, or if the table does
+// not have a family that the filter uses. The caller of Scan then evaluates the filter
+// itself, because the filter is only a hint.
 func filterColumns(t *tableInfo, f table.Filter, dst []table.ColumnRange) (cols []table.ColumnRange, byKey, ok bool) {
 	var c table.ColumnRange
 	switch f := f.(type) {

@@ -10,18 +10,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A space tracks whether the disk has room, and what may be written if it does not:
+// A space records whether the disk has free space, and determines what may be written if
+// it has not:
 //
-//   - There is room: everything may be written. A file holds a reserve.
-//   - A write found the disk full: the reserve is given up. Its space serves the write
-//     under way, deletes, garbage collection and the shutdown. All other writes are
-//     refused until there is room for the reserve again.
-//   - A write found the disk full without a reserve: it waits, and all other writes are
-//     refused.
+//   - If there is space, everything may be written. A file is a reserve of space.
+//   - If a write finds the disk full, the reserve is removed. Its space serves this
+//     write, deletes, garbage collection and the shutdown. All other writes are refused
+//     until there is enough space for the reserve again.
+//   - If a write finds the disk full and there is no reserve, the write waits, and all
+//     other writes are refused.
 type space struct {
 	fs      vfs.FS
 	folder  string
-	reserve int64 // intended, in bytes; zero means none
+	reserve int64 // intended size in bytes; zero means no reserve
 	logf    func(string, ...any)
 	closed  chan struct{}
 	gone    chan struct{} // closed when nothing may be written any more
@@ -29,7 +30,7 @@ type space struct {
 
 	mu        sync.Mutex
 	waiting   int           // number of writes that wait for space
-	stall     chan struct{} // closed if waiting > 0, or after a failure
+	stall     chan struct{} // closed while waiting > 0, or after a failure
 	refuse    chan struct{} // closed while ordinary writes are refused
 	broken    error
 	full      bool // ordinary writes are refused
@@ -37,15 +38,15 @@ type space struct {
 	lastFull  time.Time
 	failures  int           // consecutive failures to write tables
 	opening   bool          // Pebble is being opened
-	exhausted chan struct{} // closed when opening needs more space than there is
+	exhausted chan struct{} // closed when opening Pebble needs more space than there is
 	reminder  reminder
 	low       reminder
 }
 
 const (
-	fullRetry = 100 * time.Millisecond // the first pause between attempts to write
-	fullSlow  = 5 * time.Second        // the longest
-	fullPause = time.Second            // writes are refused for this long after one did not fit
+	fullRetry = 100 * time.Millisecond // first pause between attempts to write
+	fullSlow  = 5 * time.Second        // longest pause between attempts to write
+	fullPause = time.Second            // writes are refused for this long after a write did not fit
 )
 
 func (x *space) init(fs vfs.FS, folder string, reserve int64, logf func(string, ...any)) {
@@ -56,8 +57,8 @@ func (x *space) init(fs vfs.FS, folder string, reserve int64, logf func(string, 
 	x.exhausted = make(chan struct{})
 }
 
-// writable returns why the store takes no writes now, or nil. Urgent writes may
-// use the reserve.
+// writable returns nil if the store accepts writes now, and otherwise the reason why not.
+// Urgent writes may use the space of the reserve.
 func (x *space) writable(urgent bool) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -70,9 +71,10 @@ func (x *space) writable(urgent bool) error {
 	return nil
 }
 
-// lost notes that earlier writes may not be on disk. If Pebble cannot do without them,
-// that ends all writing, since a second attempt may succeed without having written.
-// Then lost does not return: Pebble would end the process if it got the error.
+// lost records that earlier writes may not be on disk. If the file is vital, the store
+// stops all writing, because a second attempt may succeed without having written. In that
+// case lost does not return, because Pebble would end the process if it received the
+// error.
 func (x *space) lost(vital bool, err error) {
 	if isFull(err) {
 		x.met()
@@ -84,8 +86,8 @@ func (x *space) lost(vital bool, err error) {
 	}
 }
 
-// exhaust ends an opening that needs more space than there is, where Pebble would retry
-// for ever. It then does not return.
+// exhaust ends the opening of Pebble if it needs more space than there is, because Pebble
+// would retry forever. In that case exhaust does not return.
 func (x *space) exhaust() {
 	x.mu.Lock()
 	opening := x.opening
@@ -120,7 +122,7 @@ func (x *space) refuses(urgent bool) <-chan struct{} {
 	return x.refusing()
 }
 
-// fail records that Pebble can write no more.
+// fail records that Pebble can no longer write.
 func (x *space) fail(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -140,13 +142,15 @@ func (x *space) failed() error {
 	return x.broken
 }
 
-// setChannels opens or closes the channels to match the state. The caller holds mu.
+// setChannels closes or reopens the channels stall and refuse according to the state. The
+// caller holds mu.
 func (x *space) setChannels() {
 	set(&x.stall, x.broken != nil || x.waiting > 0)
 	set(&x.refuse, x.broken != nil || x.waiting > 0 || x.full)
 }
 
-// set closes a channel, or replaces it with an open one.
+// set closes a channel or, if closed is false, replaces a closed channel with an open
+// one.
 func set(c *chan struct{}, closed bool) {
 	is := false
 	select {
@@ -162,7 +166,7 @@ func set(c *chan struct{}, closed bool) {
 	}
 }
 
-// closing ends all waiting for space.
+// closing ends all waits for space.
 func (x *space) closing() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -180,15 +184,16 @@ func (x *space) isClosed() bool {
 	}
 }
 
-// abandon stops all writes of a Pebble that cannot be closed: they never return from
-// now on. So the next process that opens the folder is alone in it.
+// abandon stops all writes of a Pebble database that cannot be closed: from now on these
+// writes never return. So the next process that opens the folder is the only writer in
+// it.
 func (x *space) abandon() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	set(&x.gone, true)
 }
 
-// once calls write unless the store was abandoned.
+// once calls write. If the store was abandoned, once never returns.
 func (x *space) once(write func() error) error {
 	select {
 	case <-x.gone:
@@ -198,7 +203,7 @@ func (x *space) once(write func() error) error {
 	}
 }
 
-// fit calls write. If the write is vital, it repeats it while the disk is full.
+// fit calls write. If the write is vital, fit repeats it while the disk is full.
 func (x *space) fit(vital bool, write func() error) error {
 	err := x.once(write)
 	for isFull(err) && x.met() {
@@ -217,14 +222,14 @@ func (x *space) fit(vital bool, write func() error) error {
 	return err
 }
 
-// untilFits repeats a vital write while the disk is full.
+// untilFits repeats a vital write until the disk is no longer full.
 func (x *space) untilFits(err error, write func() error) error {
 	x.wait(1)
 	defer x.wait(-1)
 	for pause := fullRetry; isFull(err); pause = min(2*pause, fullSlow) {
 		select {
 		case <-x.closed:
-			select {} // Close does not wait, and on an error Pebble would end the process
+			select {} // Close does not wait for this write, and Pebble would end the process on an error
 		case <-time.After(pause):
 			err = x.once(write)
 		}
@@ -239,14 +244,14 @@ func (x *space) wait(n int) {
 	x.setChannels()
 }
 
-// fits notes that a table was written.
+// fits records that a table could be written.
 func (x *space) fits() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.failures = 0
 }
 
-// delay delays the report that a table does not fit.
+// delay pauses before the caller reports that a table does not fit.
 func (x *space) delay() {
 	x.mu.Lock()
 	pause := min(fullRetry<<min(x.failures, 10), fullSlow)
@@ -258,8 +263,8 @@ func (x *space) delay() {
 	}
 }
 
-// met notes that a write found the disk full. It reports whether the reserve was given
-// up, so that the write should be repeated at once.
+// met records that a write found the disk full. It reports whether the reserve was
+// removed, in which case the write should be repeated at once.
 func (x *space) met() (again bool) {
 	x.mu.Lock()
 	first := !x.full
@@ -282,7 +287,7 @@ func (x *space) met() (again bool) {
 	return again
 }
 
-// began and opened enclose the opening of Pebble.
+// began and opened are called before and after the opening of Pebble.
 func (x *space) began()  { x.setOpening(true) }
 func (x *space) opened() { x.setOpening(false) }
 

@@ -18,35 +18,34 @@ import (
 // Options specify where a store is and how it uses the machine. Only Path is required.
 type Options struct {
 	Path string
-	// FS is the file system; nil is the machine's. Tests use one in memory: with
-	// vfs.NewCrashableMem and its CrashClone, everything above the store can be tested
-	// for losses of power.
+	// FS is the file system. If it is nil, the store uses the machine's file system.
+	// Tests use a file system in memory: with vfs.NewCrashableMem and its CrashClone,
+	// everything above the store can be tested for power losses.
 	FS vfs.FS
-	// Cache is the size in bytes of the cache of uncompressed blocks; zero means 128
-	// MiB.
+	// Cache is the size in bytes of the cache of uncompressed blocks. Zero means 128 MiB.
 	Cache int64
-	// MemTable is the size in bytes of the table in memory that takes writes; zero
+	// MemTable is the size in bytes of the table in memory that receives writes. Zero
 	// means 32 MiB.
 	MemTable uint64
-	// ReadOnly opens the store without the right to write. Still no other process may
-	// have it open.
+	// ReadOnly opens the store only for reading. Even then no other process may have the
+	// store open.
 	ReadOnly bool
-	// Reserve is the space in bytes kept for a full disk, so that deletes, garbage
-	// collection and the shutdown can still write; zero means none. On a small disk it
-	// is less.
+	// Reserve is the number of bytes reserved for a full disk, so that deletes, garbage
+	// collection and the shutdown can still write. Zero means no reserve. On a small disk
+	// the reserve is smaller.
 	Reserve int64
-	// Logf receives messages for the operator; nil drops them.
+	// Logf receives messages for the operator. If it is nil, messages are dropped.
 	Logf func(format string, args ...any)
-	// NoSync acknowledges writes before they are on disk. It is for tests, and for
-	// loads that start from nothing after a crash.
+	// NoSync acknowledges writes before they are on disk. It is for tests, and for loads
+	// that are started again from the beginning after a crash.
 	NoSync bool
-	// KeepLogs keeps logs that are no longer needed, for ReadLog, until ReleaseLogs or
+	// KeepLogs keeps logs that Pebble no longer needs, for ReadLog, until ReleaseLogs or
 	// LimitLogs removes them.
 	KeepLogs bool
 
-	copied   bool                      // the folder has a copy's files and no header yet
-	format   pebble.FormatMajorVersion // of a new store; zero means the newest
-	patience time.Duration             // with a Pebble that cannot write; zero means closePatience
+	copied   bool                      // the folder contains a copy's files and no header yet
+	format   pebble.FormatMajorVersion // format of a new store; zero means the newest
+	patience time.Duration             // how long to wait for a Pebble database that cannot write; zero means closePatience
 }
 
 func (o Options) withDefaults() Options {
@@ -76,29 +75,29 @@ type Store struct {
 	popts  *pebble.Options
 	lock   io.Closer
 	made   bool                      // the header is written
-	format pebble.FormatMajorVersion // when it was opened
+	format pebble.FormatMajorVersion // format of the files when the store was opened
 	disk   *disk
-	shut   error         // why a store not opened read-only takes no writes
-	ended  chan struct{} // closed when watch has ended
+	shut   error         // the reason why a store that was not opened read-only accepts no writes
+	ended  chan struct{} // closed when watch has returned
 	sync   *pebble.WriteOptions
 	cat    atomic.Pointer[catalog]
 	iters  iterPool
 	m      counters
 
-	// writing is held while reading rows and writing their new state. It is a channel
-	// of one token, so that a waiter can give up.
+	// writing is held while a writer reads rows and writes their new state. It is a
+	// channel with room for one token, so that a waiting goroutine can give up.
 	writing chan struct{}
-	w       writer // guarded by writing
+	w       writer // used only while writing is held
 	syncs   syncer
 	garbage garbage
 
-	ops     atomic.Int64 // operations under way; closedBit
+	ops     atomic.Int64 // number of running operations; closedBit is set after Close
 	drained chan struct{}
 	close   sync.Once
-	bulks   atomic.Int64 // numbers for folders of loads
-	copies  atomic.Int64 // numbers for folders of copies
+	bulks   atomic.Int64 // counter for the folder names of loads
+	copies  atomic.Int64 // counter for the folder names of copies
 	kept    keptLogs
-	damaged sync.Map // paths of damaged files that were logged
+	damaged sync.Map // paths of damaged files that have been logged
 }
 
 var (
@@ -119,8 +118,8 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// pebbleOptions returns Pebble's options. It uses bloom filters on every level, because
-// a commit looks up each index row that it adds, and nearly always the row is absent.
+// pebbleOptions returns Pebble's options. It uses bloom filters on every level, because a
+// commit looks up each index row that it adds, and nearly always the row does not exist.
 func (s *Store) pebbleOptions(readOnly bool) *pebble.Options {
 	p := &pebble.Options{
 		Cache:                       pebble.NewCache(s.o.Cache),
@@ -136,12 +135,12 @@ func (s *Store) pebbleOptions(readOnly bool) *pebble.Options {
 		LBaseMaxBytes:               64 << 20,
 		ReadOnly:                    readOnly,
 		MaxOpenFiles:                2000,
-		// The manifest is replaced when it has more entries than there are tables, see
-		// Purge.
+		// Pebble replaces the manifest when it has more entries than there are tables;
+		// see Purge.
 		MaxManifestFileSize: 1,
 	}
 	if s.o.KeepLogs {
-		p.Cleaner = pebble.ArchiveCleaner{} // moves logs aside, see disk.Rename
+		p.Cleaner = pebble.ArchiveCleaner{} // moves obsolete logs aside, see disk.Rename
 	}
 	for i := range p.Levels {
 		l := &p.Levels[i]
@@ -160,7 +159,8 @@ func (s *Store) String() string { return s.o.Path }
 
 const closedBit = 1 << 62
 
-// begin counts an operation, so that Close waits for it.
+// begin counts a running operation, so that Close waits for it. It returns an error if
+// the store is closed.
 func (s *Store) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -178,14 +178,14 @@ func (s *Store) begin(ctx context.Context) error {
 
 func (s *Store) end() {
 	if s.ops.Add(-1) == closedBit {
-		close(s.drained) // at most once: no operation begins after Close
+		close(s.drained) // called at most once, because no operation begins after Close
 	}
 }
 
 func (s *Store) closed() bool { return s.ops.Load()&closedBit != 0 }
 
-// beginWrite is begin for an operation that changes something: it also takes the right
-// to write. An urgent one may use the reserve of a full disk.
+// beginWrite is like begin, but for an operation that writes: it also acquires the right
+// to write. An urgent operation may use the reserve of a full disk.
 func (s *Store) beginWrite(ctx context.Context, urgent bool) error {
 	if err := s.begin(ctx); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (s *Store) beginWrite(ctx context.Context, urgent bool) error {
 	return s.wrap("write", err)
 }
 
-// acquireWrite takes the right to write.
+// acquireWrite acquires the right to write.
 func (s *Store) acquireWrite(ctx context.Context, urgent bool) error {
 	for {
 		if err := s.writable(urgent); err != nil {
@@ -216,7 +216,7 @@ func (s *Store) acquireWrite(ctx context.Context, urgent bool) error {
 // Refuses implements table.Refuser.
 func (s *Store) Refuses() error { return s.writable(false) }
 
-// writable returns why the store takes no writes now, or nil.
+// writable returns nil if the store accepts writes now, and otherwise the reason why not.
 func (s *Store) writable(urgent bool) error {
 	err := s.shut
 	switch {

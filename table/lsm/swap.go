@@ -13,7 +13,7 @@ import (
 
 var errEmpty = errors.New("empty value for an unversioned table")
 
-// replace writes mutations of an unversioned table.
+// replace writes mutations to an unversioned table.
 func (w *writer) replace(t *tableInfo, ms []table.Mutation) error {
 	for i := range ms {
 		m := &ms[i]
@@ -55,7 +55,7 @@ func (w *writer) replaceCells(t *tableInfo, prefix []byte, cells []table.Cell) e
 	return nil
 }
 
-// removeRow deletes the keys that a row of an unversioned table has now.
+// removeRow deletes the existing keys of a row of an unversioned table.
 func (w *writer) removeRow(t *tableInfo, row []byte) error {
 	for _, g := range t.groups {
 		if err := w.removeGroup(appendImage(nil, t.id, g.name, row)); err != nil {
@@ -120,7 +120,8 @@ func (h handle) swap(row []byte, f table.Family, q, old []byte, cells []table.Ce
 	return wait, err == nil, err
 }
 
-// value returns a cell of an unversioned table, or nil if there is none.
+// value returns the value of a cell of an unversioned table, or nil if the cell does not
+// exist.
 func (s *Store) value(key []byte) ([]byte, error) {
 	v, c, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {

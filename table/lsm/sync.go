@@ -8,9 +8,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A syncer waits for batches to reach the disk, in the order in which they were
-// applied. It is between callers and Pebble, so that a caller can stop waiting when the
-// disk is full. Pebble cannot.
+// A syncer waits until batches are on disk, in the order in which they were applied. It
+// is between callers and Pebble, because a caller must be able to stop waiting when the
+// disk is full, and Pebble's SyncWait cannot be interrupted.
 type syncer struct {
 	s     *Store
 	queue chan *pending
@@ -19,7 +19,7 @@ type syncer struct {
 
 type pending struct {
 	batch *pebble.Batch // nil for a barrier
-	err   error         // set before done
+	err   error         // set before done is closed
 	done  chan struct{}
 }
 
@@ -40,7 +40,7 @@ func (y *syncer) run() {
 				p.batch.Close()
 			}
 		}
-		p.err = failed // after a failure nothing is durable
+		p.err = failed // after a failure no later batch is durable
 		close(p.done)
 	}
 }
@@ -50,7 +50,8 @@ func (y *syncer) stop() {
 	y.s.await(y.ended)
 }
 
-// add queues an applied batch and returns a function that waits for it.
+// add queues an applied batch and returns a function that waits until the batch is
+// durable.
 func (y *syncer) add(b *pebble.Batch) func() error {
 	if y.s.o.NoSync {
 		b.Close()
@@ -59,7 +60,8 @@ func (y *syncer) add(b *pebble.Batch) func() error {
 	return y.enqueue(&pending{batch: b, done: make(chan struct{})})
 }
 
-// barrier returns a function that waits for all batches applied before. b is empty.
+// barrier returns a function that waits until all batches applied before are durable. b
+// is an empty batch.
 func (y *syncer) barrier(b *pebble.Batch) func() error {
 	b.Close()
 	if y.s.o.NoSync {
@@ -73,7 +75,8 @@ func (y *syncer) enqueue(p *pending) func() error {
 	return func() error { return y.s.wrap("sync", y.wait(p)) }
 }
 
-// wait waits until p is durable, as long as the disk takes writes.
+// wait waits until p is durable. It returns an error when the disk stops accepting
+// writes.
 func (y *syncer) wait(p *pending) error {
 	for {
 		stalled := y.s.disk.stalled()
@@ -93,6 +96,6 @@ func (y *syncer) wait(p *pending) error {
 		case err != nil:
 			return fmt.Errorf("%w: %w", table.ErrPending, err)
 		}
-		// The disk has space again.
+		// The disk has space again, so wait for p again.
 	}
 }

@@ -12,25 +12,25 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A delta is what one revision does to a row of one group.
+// A delta is the change of one revision to one group of a row.
 type delta struct {
 	t      *tableInfo
 	g      *group
 	row    []byte
-	prefix []byte // of the row's image keys
+	prefix []byte // prefix of the row's image keys
 	del    bool
-	over   bool         // the row existed before
-	cells  []table.Cell // sorted, each column once, with their revision
+	over   bool         // the row existed before the change
+	cells  []table.Cell // sorted by column, one per column, with their revision
 }
 
-// A sink receives the keys that a change writes: a batch or a sorted table.
+// A sink receives the keys that a change writes. It is a batch or a sorted table.
 type sink interface {
 	Set(key, value []byte, _ *pebble.WriteOptions) error
 	Delete(key []byte, _ *pebble.WriteOptions) error
 }
 
-// A writer turns deltas into keys. It belongs to the holder of Store.writing, or to a
-// load.
+// A writer converts deltas into keys. Only the goroutine that holds Store.writing, or a
+// load, may use it.
 type writer struct {
 	s     *Store
 	it    *iterator
@@ -54,7 +54,7 @@ func (w *writer) set(key, value []byte) error {
 	return w.out.Set(key, value, nil)
 }
 
-// putColumns writes cells under keys of their own, each with its revision.
+// putColumns writes each cell under its own key, with the cell's revision.
 func (w *writer) putColumns(d *delta, cells []table.Cell) error {
 	for i := range cells {
 		c := &cells[i]
@@ -77,7 +77,7 @@ func (w *writer) putMarker(d *delta, r table.Revision, del bool, cutoff table.Re
 	return w.putImage(d, r, w.val)
 }
 
-// update applies a delta at w.rev to its row. It costs one seek.
+// update applies a delta at revision w.rev to its row. It needs one seek.
 func (w *writer) update(d *delta) error {
 	m, v, exists, err := w.newest(d.prefix)
 	if err != nil {
@@ -101,8 +101,8 @@ func (w *writer) update(d *delta) error {
 	return w.putRow(d, w.rev, del, w.cells, v)
 }
 
-// newest returns the newest image of a row, valid until the iterator moves. Without an
-// iterator there is none: the group is known to be empty.
+// newest returns the newest image of a row, which is valid until the iterator moves. If
+// the writer has no iterator, the group is empty, and newest returns no image.
 func (w *writer) newest(prefix []byte) (m image, v []byte, exists bool, err error) {
 	if w.it == nil {
 		return m, nil, false, nil
@@ -117,8 +117,8 @@ func (w *writer) newest(prefix []byte) (m image, v []byte, exists bool, err erro
 	return m, v, true, err
 }
 
-// putRow writes a row in one piece, or as columns if it is too large. It writes nothing
-// if the same is there already.
+// putRow writes a row as one image, or as columns if it is too large. It writes nothing
+// if the same image is stored already.
 func (w *writer) putRow(d *delta, r table.Revision, del bool, cells []table.Cell, there []byte) error {
 	if sizeOf(cells) <= d.g.limit {
 		v := w.enc.image(r, del, cells)
@@ -139,7 +139,7 @@ func (w *writer) putRow(d *delta, r table.Revision, del bool, cells []table.Cell
 
 func sameRevision(key []byte, r table.Revision) bool { return revisionOf(key) == r }
 
-// updateColumns adds cells to a columnar row without reading it.
+// updateColumns adds cells to a columnar row without reading the row.
 func (w *writer) updateColumns(d *delta, m image) error {
 	if d.del {
 		if err := w.putMarker(d, w.rev, true, max(m.cutoff, w.rev)); err != nil {
@@ -149,7 +149,7 @@ func (w *writer) updateColumns(d *delta, m image) error {
 	return w.putColumns(d, d.cells)
 }
 
-// sizeOf returns roughly the size of an image of the cells.
+// sizeOf returns the approximate size of an image of the cells.
 func sizeOf(cells []table.Cell) int {
 	n := 0
 	for i := range cells {
@@ -158,8 +158,8 @@ func sizeOf(cells []table.Cell) int {
 	return n
 }
 
-// mergeCells merges newer cells, all of revision r, over older ones. Of the older
-// tombstones it keeps only those of r itself, which record what r did.
+// mergeCells merges newer cells, which all have revision r, over older cells. It drops
+// older tombstones except those of r itself, which record the change of r.
 func mergeCells(dst, older, newer []table.Cell, del bool, r table.Revision) []table.Cell {
 	for len(older) > 0 || len(newer) > 0 {
 		d := -1
@@ -184,8 +184,9 @@ func mergeCells(dst, older, newer []table.Cell, del bool, r table.Revision) []ta
 	return dst
 }
 
-// take makes deltas of a table's mutations: one for each row and group, with cells
-// sorted, and the last cell of each column. They use the writer's memory.
+// take converts a table's mutations into deltas, one for each row and group. The cells of
+// a delta are sorted and contain the last cell of each column. The deltas use the
+// writer's memory.
 func (w *writer) take(t *tableInfo, ms []table.Mutation) error {
 	for i := range ms {
 		m := &ms[i]
@@ -218,7 +219,7 @@ func (w *writer) take(t *tableInfo, ms []table.Mutation) error {
 	return nil
 }
 
-// joined sorts the deltas by row and merges those of the same row, later ones over
+// joined sorts the deltas by row and merges deltas of the same row. Later deltas override
 // earlier ones.
 func joined(ds []delta) []delta {
 	slices.SortStableFunc(ds, func(a, b delta) int { return bytes.Compare(a.prefix, b.prefix) })
@@ -239,8 +240,8 @@ func (w *writer) reset(r table.Revision) {
 	w.rev, w.deltas, w.mem, w.arena = r, w.deltas[:0], w.mem[:0], w.arena[:0]
 }
 
-// clear drops references to the callers' bytes, and the memory of a large commit:
-// clearing that again after each small commit was a third of the cost of a modify.
+// clear drops references to the callers' bytes, and drops the memory of a large commit:
+// clearing that memory again after each small commit was a third of the cost of a modify.
 func (w *writer) clear() {
 	w.arena = wiped(w.arena)
 	w.deltas = wiped(w.deltas)
@@ -275,7 +276,7 @@ func checkCells(t *tableInfo, cells []table.Cell) error {
 
 var errRevision = errors.New("revision 0, or more than 63 bits")
 
-// fill reads the rows that a batch changes and writes the new ones to pb.
+// fill reads the rows that a batch changes and writes their new keys to pb.
 func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 	w := &s.w
 	w.reset(b.Revision)
@@ -323,7 +324,7 @@ func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 	return w.replace(t, last.Mutations)
 }
 
-// over returns the rows of sorted deltas that existed before.
+// over returns the rows of sorted deltas that existed before the change.
 func over(ds []delta) (rows []table.Rows) {
 	for i := range ds {
 		d := &ds[i]

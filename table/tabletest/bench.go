@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Bench measures a store with rows like a directory's: for each entry a master row, a
-// tree row and some index rows. It opens the store once for each benchmark.
+// Bench measures a store with rows like those of a directory: each entry has a master
+// row, a tree row and some index rows. Bench opens the store once for each benchmark.
 func Bench(b *testing.B, open func(b *testing.B) table.Store) {
 	b.Run("Get", func(b *testing.B) { BenchGet(b, open(b)) })
 	b.Run("GetAbsent", func(b *testing.B) { BenchGetAbsent(b, open(b)) })
@@ -32,10 +32,10 @@ var benchSpecs = []table.Spec{
 	{Name: "index_c", Families: []table.FamilySpec{{Name: 'i'}}},
 }
 
-// benchRows is the number of entries for reads.
+// benchRows is the number of entries in the benchmarks of reads.
 const benchRows = 20_000
 
-// benchID spreads ids over the key space, like random UUIDs.
+// benchID returns ids that are spread over the key space like random UUIDs.
 func benchID(n int) []byte {
 	id := make([]byte, 16)
 	binary.BigEndian.PutUint64(id, uint64(n)*0x9e3779b97f4a7c15)
@@ -89,7 +89,7 @@ func benchFill(b *testing.B, s table.Store, rows int) {
 	}
 }
 
-// BenchGet reads master rows at random.
+// BenchGet reads random master rows.
 func BenchGet(b *testing.B, s table.Store) {
 	benchFill(b, s, benchRows)
 	t := s.Table("master")
@@ -119,13 +119,13 @@ func BenchGetAbsent(b *testing.B, s table.Store) {
 	}
 }
 
-// BenchScan reads all normalised values. An operation is a row.
+// BenchScan reads all normalised values. One operation is one row.
 func BenchScan(b *testing.B, s table.Store) {
 	benchFill(b, s, benchRows)
 	benchScan(b, s, table.Select{View: at(1), Families: []table.Family{'n'}}, benchRows)
 }
 
-// BenchScanShort looks up values in an index: scans of four rows.
+// BenchScanShort looks up values in an index with scans of four rows.
 func BenchScanShort(b *testing.B, s table.Store) {
 	benchFill(b, s, benchRows)
 	t := s.Table("index_a")
@@ -146,8 +146,8 @@ func BenchScanShort(b *testing.B, s table.Store) {
 	}
 }
 
-// BenchScanFilter looks for the few rows that match a substring filter. An operation is
-// a row examined.
+// BenchScanFilter scans for the few rows that match a substring filter. One operation is
+// one examined row.
 func BenchScanFilter(b *testing.B, s table.Store) {
 	benchFill(b, s, benchRows)
 	benchScan(b, s, table.Select{View: at(1), Families: []table.Family{'i'}, Filter: table.HasMatch{
@@ -167,7 +167,7 @@ func benchScan(b *testing.B, s table.Store, sel table.Select, rows int) {
 	}
 }
 
-// BenchCommit adds entries, one after another.
+// BenchCommit commits entries, one after another.
 func BenchCommit(b *testing.B, s table.Store) {
 	batcher, ok := s.(table.Batcher)
 	if !ok {
@@ -188,7 +188,7 @@ func BenchCommit(b *testing.B, s table.Store) {
 	}
 }
 
-// BenchCommitParallel adds entries from 16 goroutines, which share fsyncs.
+// BenchCommitParallel commits entries from 16 goroutines, which share fsyncs.
 func BenchCommitParallel(b *testing.B, s table.Store) {
 	batcher, ok := s.(table.Batcher)
 	if !ok {
@@ -217,7 +217,7 @@ func BenchCommitParallel(b *testing.B, s table.Store) {
 	})
 }
 
-// BenchBulk loads entries. An operation is an entry.
+// BenchBulk loads entries. One operation is one entry.
 func BenchBulk(b *testing.B, s table.Store) {
 	bulker, ok := s.(table.Bulker)
 	if !ok {

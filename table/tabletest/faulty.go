@@ -12,7 +12,7 @@ import (
 )
 
 // Faults is a seeded schedule of failures of a store, of all kinds that package table
-// allows. A seed determines the schedule as long as calls come in the same order.
+// allows. A seed determines the schedule if the calls are made in the same order.
 type Faults struct {
 	mu      sync.Mutex
 	rnd     *rand.Rand
@@ -22,23 +22,23 @@ type Faults struct {
 	crashed bool
 	late    []func()
 	delay   time.Duration
-	stopped chan struct{} // closed when the store answers again; nil: not stopped
+	stopped chan struct{} // closed when the store answers again; nil if it is not stopped
 }
 
-// A fate is what happens to a call.
+// A fate is the outcome of a call.
 type fate int
 
 const (
 	done       fate = iota
-	lost            // error, nothing done
-	unanswered      // error, but done
-	partial         // error, some rows of an Apply done
-	lie             // a Swap is done but returns false
-	late            // error, done during a later call
+	lost            // an error, and the call has no effect
+	unanswered      // an error, but the call has its effect
+	partial         // an error, and only some rows of an Apply are written
+	lie             // a Swap has its effect but returns false
+	late            // an error, and the call has its effect during a later call
 )
 
-// WithFaults wraps a store. The result is a table.Batcher if s is one. At first there
-// are no failures.
+// WithFaults wraps a store. The result is a table.Batcher if s is one. Until SetRate or
+// CrashAt is called, there are no failures.
 func WithFaults(s table.Store, seed uint64) (table.Store, *Faults) {
 	f := &Faults{rnd: rand.New(rand.NewPCG(seed, seed))}
 	w := &faulty{s, f}
@@ -55,15 +55,16 @@ func (f *Faults) SetRate(share float64) {
 	f.rate = share
 }
 
-// SetDelay makes every call take up to d before it is done.
+// SetDelay delays the effect of every call by up to d.
 func (f *Faults) SetDelay(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.delay = d
 }
 
-// CrashAt makes the n-th call from now the last one: it is done, not done or half done,
-// and it and all later ones fail. Zero means never.
+// CrashAt makes the n-th call from now the last one. This call has its effect completely,
+// partly or not at all, and it and all later calls return errors. Zero means that there
+// is no crash.
 func (f *Faults) CrashAt(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,8 +81,8 @@ func (f *Faults) Crashed() bool {
 	return f.crashed
 }
 
-// Stop makes all calls wait until Continue, like those of a stopped process: what it
-// was about to send is sent then.
+// Stop makes all calls wait until Continue, like the calls of a stopped process: calls
+// that the process was about to make are made after Continue.
 func (f *Faults) Stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,7 +108,7 @@ func (f *Faults) Calls() int {
 	return f.calls
 }
 
-// Land executes the writes that are still under way.
+// Land executes the writes that are still delayed.
 func (f *Faults) Land() {
 	f.mu.Lock()
 	writes := f.late
@@ -118,7 +119,7 @@ func (f *Faults) Land() {
 	}
 }
 
-// draw chooses a call's fate among those possible for it.
+// draw chooses a call's fate among the given fates.
 func (f *Faults) draw(what string, fates ...fate) (fate, error) {
 	f.mu.Lock()
 	if f.delay > 0 {
@@ -168,7 +169,7 @@ func (f *Faults) later(write func()) {
 	f.late = append(f.late, write)
 }
 
-// half returns a random part of n.
+// half returns a random number between 0 and n.
 func (f *Faults) half(n int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -197,7 +198,7 @@ func (s *faulty) Table(name string) table.Table {
 	return &faultyTable{s.Store.Table(name), name, s.f}
 }
 
-// do makes a call whose effect is atomic.
+// do makes a call whose effect is atomic, and applies the call's fate to it.
 func (f *Faults) do(what string, call func() error, fates ...fate) error {
 	fate, err := f.draw(what, fates...)
 	switch fate {
@@ -231,7 +232,7 @@ func (t *faultyTable) GetMany(ctx context.Context, rows [][]byte, s table.Select
 	return rs, err
 }
 
-// Versions implements table.Versioner. The table below must be one.
+// Versions implements table.Versioner. The wrapped table must be a Versioner.
 func (t *faultyTable) Versions(ctx context.Context, rows [][]byte, f table.Family, after table.Revision) (rs []table.Row, err error) {
 	err = t.f.do("Versions", func() (err error) {
 		rs, err = t.t.(table.Versioner).Versions(ctx, rows, f, after)
@@ -240,7 +241,7 @@ func (t *faultyTable) Versions(ctx context.Context, rows [][]byte, f table.Famil
 	return rs, err
 }
 
-// Collect implements table.Collector. The table below must be one.
+// Collect implements table.Collector. The wrapped table must be a Collector.
 func (t *faultyTable) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum table.Collected, err error) {
 	fate, err := t.f.draw("Collect in "+t.name, lost, unanswered, partial)
 	switch fate {
@@ -272,7 +273,7 @@ func (t *faultyTable) Forget(ctx context.Context, rows [][]byte) (sum table.Coll
 	return sum, err
 }
 
-// History implements table.Redactor. The table below must be one.
+// History implements table.Redactor. The wrapped table must be a Redactor.
 func (t *faultyTable) History(ctx context.Context, r table.Range) iter.Seq2[table.Past, error] {
 	return t.t.(table.Redactor).History(ctx, r)
 }
@@ -297,7 +298,8 @@ func (t *faultyTable) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte,
 	return t.t.(table.Collector).Keys(ctx, r)
 }
 
-// Scan fails at its beginning or, half of the time, after some rows.
+// Scan implements table.Table. A failing scan fails at its beginning or, half of the
+// time, after some rows.
 func (t *faultyTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
 	return func(yield func(table.Row, error) bool) {
 		fate, err := t.f.draw("Scan", lost, partial)

@@ -14,12 +14,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Mem is a table.Store in memory, as simple as possible. Other engines are compared
-// with it, and tests above the stores run on it. It keeps every cell of every revision;
-// a read picks what its view shows.
+// A Mem is a table.Store in memory that is as simple as possible. Other engines are
+// compared with it, and tests of the packages above the stores use it. It keeps every
+// cell of every revision, and each read selects the cells that its view shows.
 //
-// A Mem is neither a table.Batcher nor a table.Bulker, so programs use it like HBase. A
-// BatchMem is a Batcher.
+// A Mem is neither a table.Batcher nor a table.Bulker, so programs use it as they use
+// HBase. A BatchMem is a Batcher.
 type Mem struct {
 	mu     sync.RWMutex
 	tables map[string]*memTable
@@ -32,11 +32,11 @@ func NewMem() *Mem { return &Mem{tables: map[string]*memTable{}} }
 type memTable struct {
 	spec table.Spec
 	rows map[string]*memRow
-	keys []string // of rows, sorted
+	keys []string // sorted keys of rows
 }
 
-// A memRow has all versions of all cells, sorted by family, qualifier and descending
-// revision, and the revisions that deleted the row.
+// A memRow contains all versions of all cells of a row, sorted by family, qualifier and
+// descending revision, and the revisions that deleted the row.
 type memRow struct {
 	cells   []table.Cell
 	deletes []table.Revision
@@ -94,7 +94,7 @@ func (m *Mem) Names(context.Context) ([]string, error) {
 // Table implements table.Store.
 func (m *Mem) Table(name string) table.Table { return memHandle{m, name} }
 
-// Close implements table.Store. What was written is kept: see Reopen.
+// Close implements table.Store. The content is kept, and Reopen makes it usable again.
 func (m *Mem) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,15 +102,16 @@ func (m *Mem) Close() error {
 	return nil
 }
 
-// Reopen makes a closed store usable again, as opening its folder would.
+// Reopen makes a closed store usable again, as opening its folder again would.
 func (m *Mem) Reopen() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed = false
 }
 
-// Cells returns every stored cell of a row, of every revision and with tombstones, and
-// the revisions that deleted the row. It is for tests that look below the contract.
+// Cells returns every stored cell of a row, of every revision and including tombstones,
+// and the revisions that deleted the row. It is for tests that examine more than the
+// contract exposes.
 func (m *Mem) Cells(name string, row []byte) ([]table.Cell, []table.Revision) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -122,7 +123,7 @@ func (m *Mem) Cells(name string, row []byte) ([]table.Cell, []table.Revision) {
 	return slices.Clone(r.cells), slices.Clone(r.deletes)
 }
 
-// Revisions returns every revision with a cell in a versioned table.
+// Revisions returns every revision that has a cell or a deletion in a versioned table.
 func (m *Mem) Revisions() []table.Revision {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -142,7 +143,8 @@ func (m *Mem) Revisions() []table.Revision {
 	return slices.Compact(rs)
 }
 
-// table returns an open table. The caller holds the lock.
+// table returns the table with a name. It returns an error if the store is closed. The
+// caller holds the lock.
 func (m *Mem) table(name string) (*memTable, error) {
 	if m.closed {
 		return nil, table.ErrClosed
@@ -206,7 +208,7 @@ func (h memHandle) Scan(ctx context.Context, r table.Range, s table.Select) iter
 			}
 			if s.Reverse {
 				if to = string(row.Key); to == "" {
-					return // an empty end would mean no end
+					return // an empty end would mean that there is no end
 				}
 			} else {
 				from = string(row.Key) + "\x00"
@@ -215,7 +217,7 @@ func (h memHandle) Scan(ctx context.Context, r table.Range, s table.Select) iter
 	}
 }
 
-// next returns the first row to show in [from, to) or, in a reverse scan, the last.
+// next returns the first row in [from, to) to yield or, in a reverse scan, the last one.
 func (h memHandle) next(ctx context.Context, from, to string, s table.Select) (table.Row, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return table.Row{}, false, err
@@ -374,7 +376,7 @@ func (t *memTable) apply(r table.Revision, ms []table.Mutation) {
 	}
 }
 
-// row finds or creates a row.
+// row returns a row, and creates it if it does not exist.
 func (t *memTable) row(key []byte) *memRow {
 	k := string(key)
 	r := t.rows[k]
@@ -427,7 +429,7 @@ func (t *memTable) erase(r table.Revision, rows [][]byte) {
 	}
 }
 
-// drop removes a row that is empty.
+// drop removes a row if it is empty.
 func (t *memTable) drop(k string, r *memRow) {
 	if len(r.cells)+len(r.deletes) > 0 {
 		return
@@ -472,8 +474,8 @@ func (h memHandle) Swap(ctx context.Context, row []byte, f table.Family, q, old 
 	return true, nil
 }
 
-// replace writes cells of an unversioned table. They all have revision 0, so a new cell
-// replaces the old one.
+// replace writes cells of an unversioned table. All of these cells have revision 0, so a
+// new cell replaces the old one.
 func (t *memTable) replace(key []byte, cells []table.Cell) {
 	r := t.row(key)
 	for _, c := range cells {
@@ -484,14 +486,14 @@ func (t *memTable) replace(key []byte, cells []table.Cell) {
 	t.drop(string(key), r)
 }
 
-// A BatchMem is a Mem that is a table.Batcher. Crash may lose batches that were
-// committed but not waited for, like a process that ends before its log is synced.
+// A BatchMem is a Mem that is a table.Batcher. Crash may lose batches that were committed
+// but whose wait was not called, as if a process ended before its log is synced.
 type BatchMem struct {
 	*Mem
 	unsynced []undo
-	seq      int // batches committed
-	synced   int // batches durable
-	crashes  int // a wait fails for batches before the last crash
+	seq      int // number of committed batches
+	synced   int // number of durable batches
+	crashes  int // number of crashes; the wait of a batch committed before the last crash fails
 }
 
 var _ table.Batcher = (*BatchMem)(nil)
@@ -499,7 +501,7 @@ var _ table.Batcher = (*BatchMem)(nil)
 // NewBatchMem returns an empty store that commits batches.
 func NewBatchMem() *BatchMem { return &BatchMem{Mem: NewMem()} }
 
-// An undo undoes one batch.
+// An undo reverts one batch.
 type undo struct {
 	seq int
 	fn  []func()
@@ -535,7 +537,7 @@ func (m *BatchMem) Commit(ctx context.Context, b table.Batch) (func() error, err
 	return func() error { return m.sync(seq, crashes) }, nil
 }
 
-// over returns the rows of versioned tables that exist already.
+// over returns the rows of versioned tables that exist before the writes.
 func (m *BatchMem) over(writes []table.Write) (rows []table.Rows) {
 	for _, w := range writes {
 		t := m.tables[w.Table]
@@ -555,7 +557,7 @@ func (m *BatchMem) over(writes []table.Write) (rows []table.Rows) {
 	return rows
 }
 
-// commit applies one table's part of a batch and returns functions that undo it.
+// commit applies one table's part of a batch and returns functions that revert it.
 func (t *memTable) commit(r table.Revision, ms []table.Mutation) []func() {
 	var fn []func()
 	for _, mu := range ms {
@@ -576,7 +578,7 @@ func (t *memTable) commit(r table.Revision, ms []table.Mutation) []func() {
 	return fn
 }
 
-// sync makes all batches up to one durable.
+// sync makes all batches up to number seq durable.
 func (m *BatchMem) sync(seq, crashes int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -593,8 +595,8 @@ func (m *BatchMem) sync(seq, crashes int) error {
 	return nil
 }
 
-// Crash closes the store, loses the batches that were not waited for except the first
-// keep, and makes the store usable again.
+// Crash closes the store and makes it usable again. Of the batches that are not durable
+// it keeps the first keep batches and loses the others.
 func (m *BatchMem) Crash(keep int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

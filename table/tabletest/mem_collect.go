@@ -26,7 +26,8 @@ func (h memHandle) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (s
 	return sum, err
 }
 
-// change calls do under the lock, if the store is open.
+// change calls do with the table while holding the lock. It returns an error if the store
+// is closed.
 func (h memHandle) change(ctx context.Context, do func(*memTable)) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -15,13 +15,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Run tests a store against the contract of package table. It opens the store once. For
-// each test it creates a table and drops it again. Tests of Batcher and Bulker run if
-// the store is one, and those of Versioner if it is not a Batcher.
+// Run tests a store against the contract of package table. It opens the store once, and
+// creates and drops a table for each test. The tests of Batcher and Bulker run only if
+// the store implements them, and the tests of Versioner run only if the store is not a
+// Batcher.
 //
-// It requires only what every engine can do. In particular it never writes a revision
+// Run requires only what every engine can do. In particular, it never writes a revision
 // again after erasing it, and never writes two values to one column at one revision,
-// because HBase does not define which one remains.
+// because HBase does not define which of the two values remains.
 func Run(t *testing.T, open func(t *testing.T) table.Store) {
 	s := open(t)
 	defer func() {
@@ -78,7 +79,7 @@ func Run(t *testing.T, open func(t *testing.T) table.Store) {
 	t.Run("Close", func(t *testing.T) { testClose(t, open) })
 }
 
-// A fixture is a store with a versioned table for one test.
+// A fixture is a store with a versioned table that is used by one test.
 type fixture struct {
 	*testing.T
 	ctx context.Context
@@ -89,8 +90,8 @@ type fixture struct {
 
 var tableNumber atomic.Int64
 
-// families: a and b are one group in engines with groups; c soon holds long rows in
-// single columns.
+// families are the families of the test tables. In engines with groups, a and b are one
+// group. The rows of c soon exceed the image limit and are then stored in single columns.
 var families = []table.FamilySpec{
 	{Name: 'a'},
 	{Name: 'b', With: 'a'},
@@ -105,7 +106,7 @@ func newFixture(t *testing.T, s table.Store) *fixture {
 	return f
 }
 
-// create creates a table with a fresh name.
+// create creates a table with an unused name.
 func (f *fixture) create(spec table.Spec) string {
 	f.Helper()
 	spec.Name = fmt.Sprintf("conf_%d", tableNumber.Add(1))
@@ -120,7 +121,7 @@ func (f *fixture) create(spec table.Spec) string {
 	return spec.Name
 }
 
-// A view is a table.View made of its parts.
+// A view is a table.View with given bounds and hidden revisions.
 type view struct {
 	max, low table.Revision
 	hidden   []table.Revision
@@ -132,15 +133,16 @@ func (v view) Visible(r table.Revision) bool {
 	return r <= v.max && !slices.Contains(v.hidden, r)
 }
 
-// at returns the view of everything up to r. hiding hides some of it.
+// at returns a view of everything up to r. hiding returns a view in which some revisions
+// are hidden.
 func at(r table.Revision) view { return view{max: r, low: r} }
 
 func hiding(r table.Revision, hidden ...table.Revision) view {
 	return view{r, slices.Min(append(hidden, r+1)) - 1, hidden}
 }
 
-// cells parses "a:qualifier=value b:gone-" into cells: a trailing minus is a
-// tombstone.
+// cells parses a string such as "a:qualifier=value b:gone-" into cells. A trailing minus
+// marks a tombstone.
 func cells(s string) []table.Cell {
 	var cs []table.Cell
 	for _, x := range strings.Fields(s) {
@@ -158,7 +160,7 @@ func cells(s string) []table.Cell {
 	return cs
 }
 
-// showCells formats cells in the form that cells parses, with their revision:
+// showCells formats cells in the form that cells parses, followed by their revision:
 // "a:q=v@3".
 func showCells(cs []table.Cell) string {
 	var b strings.Builder
@@ -177,7 +179,7 @@ func showCells(cs []table.Cell) string {
 	return b.String()
 }
 
-// put applies cells to a row. A leading "!" deletes the row first.
+// put applies cells to a row. If s begins with "!", the row is deleted first.
 func (f *fixture) put(r table.Revision, row, s string) {
 	f.Helper()
 	f.apply(r, mutation(row, s))
@@ -207,7 +209,7 @@ func (f *fixture) get(row string, s table.Select) table.Row {
 	return r
 }
 
-// scan returns the rows of a range as "row: cells".
+// scan returns the rows of a range in the form "row: cells".
 func (f *fixture) scan(r table.Range, s table.Select) []string {
 	f.Helper()
 	rows, err := collect(f.ctx, f.tab, r, s)
@@ -232,7 +234,7 @@ func collect(ctx context.Context, t table.Table, r table.Range, s table.Select) 
 	return rows, nil
 }
 
-// wantRow tests a row by Get, GetMany and Scan, which must agree.
+// wantRow checks that Get, GetMany and Scan all return the wanted cells of a row.
 func (f *fixture) wantRow(row string, s table.Select, want string) {
 	f.Helper()
 	if got := showCells(f.get(row, s).Cells); got != want {

@@ -31,7 +31,7 @@ func testCommit(f *fixture) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.wantRow("one", table.Select{Families: []table.Family{'a'}}, fmt.Sprintf("a:n=%d@%d", r, r)) // readable at once
+		f.wantRow("one", table.Select{Families: []table.Family{'a'}}, fmt.Sprintf("a:n=%d@%d", r, r)) // readable before wait is called
 		if err := wait(); err != nil {
 			f.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func testCommit(f *fixture) {
 	}
 }
 
-// testCommitWaits runs many waits while commits go on.
+// testCommitWaits calls many waits concurrently while commits continue.
 func testCommitWaits(f *fixture) {
 	b := f.s.(table.Batcher)
 	var one sync.Mutex
@@ -89,7 +89,7 @@ func testCommitWaits(f *fixture) {
 	}
 }
 
-// testCommitRejects checks that a batch that cannot be written leaves nothing.
+// testCommitRejects checks that a batch that cannot be written completely writes nothing.
 func testCommitRejects(f *fixture) {
 	b := f.s.(table.Batcher)
 	good := table.Write{Table: f.tn, Mutations: []table.Mutation{mutation("row", "a:x=1")}}

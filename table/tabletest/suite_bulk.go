@@ -93,8 +93,8 @@ func testBulkMerges(f *fixture) {
 		"1: a:x=1@1 a:y=1@1 c:x=1@1", "2: "+big(1)+"@2 c:x=2@2", "3: a:x=2@2")
 }
 
-// testBulkSpills loads rows that come in many parts, and one of very many columns, from
-// several goroutines and in little memory.
+// testBulkSpills loads rows in many parts, and one row with very many columns, from
+// several goroutines and with little memory.
 func testBulkSpills(f *fixture) {
 	const rows, parts, members = 500, 4, 20_000
 	b := f.bulk(9, table.BulkOptions{Memory: 256 << 10})
@@ -163,11 +163,11 @@ func testBulkAbort(f *fixture) {
 	if err := b.Finish(f.ctx, nil); err == nil {
 		f.Error("Finish after Abort: no error")
 	}
-	f.finish(f.bulk(6, table.BulkOptions{})) // an empty load
+	f.finish(f.bulk(6, table.BulkOptions{})) // a load without cells
 	f.wantScan(table.Range{}, table.Select{}, "1: a:x=1@1")
 }
 
-// testBulkLate loads below existing revisions.
+// testBulkLate loads at a revision below existing revisions.
 func testBulkLate(f *fixture) {
 	f.put(3, "1", "a:x=3 c:x=3")
 	f.put(9, "1", "a:y- c:x=9")

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// collect collects the garbage of some rows.
+// collect calls Collect for some rows.
 func (f *fixture) collect(k *table.Keep, rows ...string) table.Collected {
 	f.Helper()
 	keys := make([][]byte, len(rows))
@@ -25,7 +25,7 @@ func (f *fixture) collect(k *table.Keep, rows ...string) table.Collected {
 	return got
 }
 
-// keys returns the rows that have any cells.
+// keys returns the keys of the rows that have any cells.
 func (f *fixture) keys(r table.Range) string {
 	f.Helper()
 	var got []string
@@ -38,8 +38,8 @@ func (f *fixture) keys(r table.Range) string {
 	return strings.Join(got, " ")
 }
 
-// testCollect checks that what is visible from the horizon on and at pinned revisions
-// is kept, and that nothing else is left.
+// testCollect checks that the cells visible from the horizon on and at pinned revisions
+// are kept, and that no other cells are left.
 func testCollect(f *fixture) {
 	f.put(1, "changed", "a:x=1 a:y=1 c:x=1")
 	f.put(2, "changed", "a:x=2 c:x=2")
@@ -87,8 +87,8 @@ func testCollect(f *fixture) {
 	f.collectFamily()
 }
 
-// collectFamily checks that a family can have a later horizon than the others, and can
-// be removed whole.
+// collectFamily checks that a family can have a later horizon than the other families,
+// and that it can be removed completely.
 func (f *fixture) collectFamily() {
 	f.Helper()
 	f.put(11, "young", "a:x=1 c:x=1")
@@ -102,7 +102,8 @@ func (f *fixture) collectFamily() {
 	f.wantRow("young", table.Select{View: at(13)}, "a:x=3@13")
 }
 
-// testCollectWide checks that in a row of many columns each is collected by itself.
+// testCollectWide checks that each column of a row with many columns is collected
+// separately.
 func testCollectWide(f *fixture) {
 	const n = 9000
 	add := func(r table.Revision, from, to int, tombstone bool) {
@@ -132,8 +133,8 @@ func testCollectWide(f *fixture) {
 	}
 }
 
-// testCollectModel collects after random writes, goes on writing, and compares all
-// reads that stay possible with the model.
+// testCollectModel collects after random writes, continues to write, and compares all
+// reads that are still possible with the model.
 func testCollectModel(f *fixture) {
 	rapid.Check(f.T, func(t *rapid.T) {
 		p := fmt.Sprintf("kept%06d-", modelRuns.Add(1))
@@ -151,7 +152,7 @@ func testCollectModel(f *fixture) {
 				r++
 			}
 			old := horizon
-			horizon = table.Revision(rapid.IntRange(int(old), int(r-1)).Draw(t, "horizon")) // later writes are above it
+			horizon = table.Revision(rapid.IntRange(int(old), int(r-1)).Draw(t, "horizon")) // later writes have revisions above the horizon
 			pinned = slices.DeleteFunc(pinned, func(table.Revision) bool { return rapid.IntRange(0, 3).Draw(t, "gone") == 0 })
 			if rapid.Bool().Draw(t, "moment") {
 				pinned = append(pinned, table.Revision(rapid.IntRange(int(old), int(horizon)).Draw(t, "at")))
@@ -175,7 +176,7 @@ func (f *fixture) collectAll(t *rapid.T, p string, k *table.Keep) {
 	}
 }
 
-// drawLateView hides only revisions above the horizon.
+// drawLateView returns a view that hides only revisions above the horizon.
 func drawLateView(t *rapid.T, horizon, last table.Revision) view {
 	v := view{max: table.Revision(rapid.IntRange(int(horizon), int(last-1)).Draw(t, "max")), low: horizon}
 	for r := horizon + 1; r <= v.max; r++ {
@@ -189,7 +190,7 @@ func drawLateView(t *rapid.T, horizon, last table.Revision) view {
 	return v
 }
 
-// testKeys checks that Keys returns every row that has cells in any family, once.
+// testKeys checks that Keys returns every row that has cells in any family exactly once.
 func testKeys(f *fixture) {
 	var want []string
 	for i := range 300 {

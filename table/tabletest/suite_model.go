@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A model is the simplest implementation of the contract: all mutations that were
-// applied. It finds what a view shows by looking at each of them.
+// A model is the simplest implementation of the contract. It contains all mutations that
+// were applied, and finds the cells that a view shows by examining each mutation.
 type model struct {
 	events []event
 }
@@ -55,11 +55,11 @@ func (m *model) erase(r table.Revision) (rows [][]byte) {
 	return rows
 }
 
-// modelRuns numbers the runs of a property. Each has rows of its own, because creating
-// a table takes long on some engines.
+// modelRuns numbers the runs of a property. Each run uses rows of its own in the same
+// table, because creating a table is slow on some engines.
 var modelRuns atomic.Int64
 
-// testModel applies random mutations, in any order of revisions, erases some, and
+// testModel applies random mutations in any order of revisions, erases some of them, and
 // compares all reads with the model.
 func testModel(f *fixture) {
 	rapid.Check(f.T, func(t *rapid.T) {
@@ -134,7 +134,8 @@ var (
 	modelColumns = []string{"p", "p\x00", "p\x00q", "q", "r\xff", "s"}
 )
 
-// drawView hides some revisions and keeps the low-water mark below them.
+// drawView returns a view that hides some revisions and whose low-water mark is below
+// them.
 func drawView(t *rapid.T, used []table.Revision) view {
 	v := view{max: table.Revision(rapid.IntRange(0, 25).Draw(t, "max"))}
 	low := v.max
@@ -151,7 +152,8 @@ func drawView(t *rapid.T, used []table.Revision) view {
 	return v
 }
 
-// compare reads all rows of a run in several ways.
+// compare reads all rows of a run in several ways and compares the results with the
+// model.
 func (f *fixture) compare(t *rapid.T, m *model, p string, v view) {
 	s := table.Select{View: v, Reverse: rapid.Bool().Draw(t, "reverse"), MaxCells: rapid.IntRange(0, 3).Draw(t, "max cells")}
 	s.Families = rapid.SampledFrom([][]table.Family{nil, {'a'}, {'c'}, {'b', 'c'}}).Draw(t, "families")
@@ -202,7 +204,8 @@ func (f *fixture) compare(t *rapid.T, m *model, p string, v view) {
 	for _, r := range rows {
 		got = append(got, string(r.Key)+": "+showCells(r.Cells))
 	}
-	// A filter may let more rows through, but not lose or change one.
+	// A scan with a filter may return more rows, but must not lose or change a row that
+	// matches.
 	want = slices.DeleteFunc(want, func(w string) bool { return !must[w] && !slices.Contains(got, w) })
 	if !slices.Equal(got, want) {
 		t.Fatalf("Scan at %+v, %+v\n got %s\nwant %s", v, s, strings.Join(got, "\n     "), strings.Join(want, "\n     "))

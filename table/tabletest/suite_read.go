@@ -75,7 +75,7 @@ func testViews(f *fixture) {
 			want += fmt.Sprintf(" c:r%d=%d%020d@%d", c, c, 0, c)
 		}
 		f.wantRow("row", table.Select{View: at(r)}, want)
-		f.wantRow("row", table.Select{View: view{max: r}}, want) // low-water mark far behind
+		f.wantRow("row", table.Select{View: view{max: r}}, want) // the low-water mark is far behind
 	}
 }
 
@@ -85,7 +85,7 @@ func testHidden(f *fixture) {
 	f.put(3, "row", "a:y=3 c:y=3")
 	f.put(4, "row", "a:x- c:x-")
 	f.put(5, "row", "!a:z=5 c:z=5")
-	f.put(6, "row", "a:w=6 c:w="+fmt.Sprintf("%080d", 6)) // c becomes columnar here
+	f.put(6, "row", "a:w=6 c:w="+fmt.Sprintf("%080d", 6)) // family c becomes columnar here
 	f.put(7, "row", "a:v=7 c:v=7")
 	long := fmt.Sprintf("%080d", 6)
 	f.wantRow("row", table.Select{View: hiding(1, 1)}, "")
@@ -138,7 +138,7 @@ func testDeleteRow(f *fixture) {
 	f.wantScan(table.Range{}, table.Select{}, "row: a:x=4@4 c:z=4@4", "rowz: a:x=1@1")
 }
 
-// testLate writes a revision below existing ones, like a slow server.
+// testLate writes revisions below existing ones, as a slow server would.
 func testLate(f *fixture) {
 	big := fmt.Sprintf("c:big=%0100d", 1)
 	f.put(30, "row", "a:x=30 c:x=30")
@@ -178,7 +178,7 @@ func testFamilies(f *fixture) {
 }
 
 func testColumns(f *fixture) {
-	for _, fam := range []string{"a", "c"} { // in one piece, then in columns
+	for _, fam := range []string{"a", "c"} { // a is stored in one piece, c in columns
 		row := "row" + fam
 		set := ""
 		for i := range 20 {
@@ -233,12 +233,12 @@ func testMaxCells(f *fixture) {
 	f.wantScan(table.Range{}, table.Select{MaxCells: 1}, "other: a:p=1@3", "row: a:y=1@1")
 }
 
-// testWideRow pages through a row of very many columns. An engine that reads the row
-// anew for each page takes minutes.
+// testWideRow pages through a row with very many columns. An engine that reads the whole
+// row again for each page needs minutes.
 func testWideRow(f *fixture) {
 	n := 100_000
 	switch f.s.(type) {
-	case *Mem, *BatchMem: // they insert each cell into a list
+	case *Mem, *BatchMem: // they insert each cell into a list, which is slow
 		n = 5_000
 	}
 	if testing.Short() {
@@ -312,7 +312,7 @@ func testOrder(f *fixture) {
 	}
 	slices.Sort(keys)
 	for i := range keys {
-		k := keys[(i*7)%len(keys)] // in another order
+		k := keys[(i*7)%len(keys)] // not in ascending order
 		f.apply(1, table.Mutation{Row: []byte(k), Cells: []table.Cell{
 			{Family: 'a', Qualifier: []byte(k), Value: []byte(k)},
 			{Family: 'c', Qualifier: []byte(k), Value: bytes.Repeat([]byte(k), 50)},

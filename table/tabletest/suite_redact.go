@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// history formats everything stored of some rows.
+// history formats everything that is stored for some rows.
 func (f *fixture) history(r table.Range) string {
 	f.Helper()
 	var out []string
@@ -25,15 +25,15 @@ func (f *fixture) history(r table.Range) string {
 
 func (f *fixture) redact(upTo table.Revision, rs ...table.Redaction) {
 	f.Helper()
-	for range 2 { // it may be repeated
+	for range 2 { // Redact may be repeated
 		if err := f.tab.(table.Redactor).Redact(f.ctx, upTo, rs); err != nil {
 			f.Fatalf("Redact: %v", err)
 		}
 	}
 }
 
-// testRedact checks that what is removed from the past is gone from all states, and
-// everything else unchanged.
+// testRedact checks that data removed from the past is gone from all states, and that
+// everything else is unchanged.
 func testRedact(f *fixture) {
 	f.put(1, "1", "a:x=secret a:y=1 c:x=1 c:secret=1")
 	f.put(3, "1", "a:x=3 c:secret-")
@@ -71,7 +71,8 @@ func testRedact(f *fixture) {
 	}
 }
 
-// testRedactWide checks that the history of a row of many columns comes in pieces.
+// testRedactWide checks that History returns all columns of a row with many columns, and
+// that Redact changes such a row.
 func testRedactWide(f *fixture) {
 	const n = 9000
 	m := table.Mutation{Row: []byte("group")}
@@ -100,7 +101,7 @@ func testRedactWide(f *fixture) {
 	f.wantRow("group", table.Select{}, "c:last=3@3 c:later=2@2")
 }
 
-// testRedactModel changes the past of random writes, goes on writing, and compares all
+// testRedactModel changes the past of random writes, continues to write, and compares all
 // reads with the model.
 func testRedactModel(f *fixture) {
 	rapid.Check(f.T, func(t *rapid.T) {
@@ -132,7 +133,8 @@ func testRedactModel(f *fixture) {
 	})
 }
 
-// drawRedactions draws changes of whole rows, of columns, and of existing versions.
+// drawRedactions returns random redactions of whole rows, of columns, and of existing
+// versions.
 func (m *model) drawRedactions(t *rapid.T, p string, upTo table.Revision) (rs []table.Redaction) {
 	for _, row := range rapid.SliceOfNDistinct(rapid.SampledFrom(modelRows), 1, 3, rapid.ID).Draw(t, "redacted") {
 		x := table.Redaction{Row: []byte(p + row), All: rapid.IntRange(0, 4).Draw(t, "all") == 0}

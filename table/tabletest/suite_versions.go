@@ -12,7 +12,7 @@ var versionTests = []suiteTest{
 	{"VersionsOfMany", testVersionsOfMany},
 }
 
-// versions formats what Versions returns for rows, "-" for none.
+// versions formats the result of Versions for some rows. A row without cells is "-".
 func (f *fixture) versions(fam table.Family, after table.Revision, rows ...string) string {
 	f.Helper()
 	keys := make([][]byte, len(rows))
@@ -37,12 +37,12 @@ func (f *fixture) versions(fam table.Family, after table.Revision, rows ...strin
 	return strings.Join(out, " | ")
 }
 
-// testVersions checks that Versions returns all that was written since, visible or not,
-// and nothing else.
+// testVersions checks that Versions returns all cells that were written after a revision,
+// visible or not, and no others.
 func testVersions(f *fixture) {
 	f.put(3, "1", "a:x=3 a:y=3 c:x=3")
 	f.put(9, "1", "a:x=9")
-	f.put(5, "1", "a:x=5 a:y-") // late, below the newest
+	f.put(5, "1", "a:x=5 a:y-") // a late revision, below the newest one
 	f.put(7, "1", "!a:z=7")
 	f.put(4, "2", "c:x=4")
 	for _, x := range []struct {
@@ -66,8 +66,8 @@ func testVersions(f *fixture) {
 	}
 }
 
-// testVersionsOfMany tests a column with very many versions, and a call with very many
-// rows.
+// testVersionsOfMany tests Versions with a column that has very many versions, and with
+// very many rows.
 func testVersionsOfMany(f *fixture) {
 	const versions, rows = 300, 700
 	for r := range versions {

@@ -14,7 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// testFilter checks that rows that match come, complete as selected. Others may come.
+// testFilter checks that every row that matches a filter is returned and contains
+// everything selected. Other rows may be returned too.
 func testFilter(f *fixture) {
 	f.put(1, "1", "a:x=1 c:cn=ann+smith")
 	f.put(2, "2", "a:x=2 c:cn=bob+smith c:sn=y")
@@ -75,13 +76,13 @@ func testFilter(f *fixture) {
 	}
 }
 
-// oddRows is a filter unknown to all engines.
+// oddRows is a filter of a type that no engine knows.
 type oddRows struct{}
 
 func (oddRows) Match(r table.Row) bool { return len(r.Key) > 0 && r.Key[0]%2 == 1 }
 
-// testFilterHidden checks that a filter sees a row as the view does, since tombstones,
-// hidden or not, change what matches.
+// testFilterHidden checks that a filter tests a row as the view shows it: visible and
+// hidden tombstones change whether a row matches.
 func testFilterHidden(f *fixture) {
 	f.put(1, "row", "c:sn=1 a:x=1")
 	f.put(2, "row", "c:sn-")
@@ -116,7 +117,7 @@ func testIdempotent(f *fixture) {
 	f.wantScan(table.Range{}, table.Select{}, "1: a:x=1@5 c:y=2@5", "2: "+long+"@5", "3: a:x=7@7")
 	f.wantScan(table.Range{}, table.Select{View: at(4)}, "1: a:old=1@1", "2: a:z=2@2")
 	f.wantScan(table.Range{}, table.Select{View: at(6)}, "1: a:x=1@5 c:y=2@5", "2: "+long+"@5", "3: a:x=1@5")
-	f.apply(8, mutation("4", "a:p=1"), mutation("4", "a:q=2 c:r=3")) // one row twice
+	f.apply(8, mutation("4", "a:p=1"), mutation("4", "a:q=2 c:r=3")) // two mutations of one row
 	f.apply(8, mutation("4", "b:s=4"))
 	f.wantRow("4", table.Select{}, "a:p=1@8 a:q=2@8 b:s=4@8 c:r=3@8")
 }
@@ -157,12 +158,13 @@ func testErase(f *fixture) {
 	f.wantScan(table.Range{}, table.Select{})
 }
 
-// unversioned creates a table for Swap.
+// unversioned creates an unversioned table for Swap.
 func (f *fixture) unversioned() table.Table {
 	return f.s.Table(f.create(table.Spec{Unversioned: true, Families: []table.FamilySpec{{Name: 'h'}, {Name: 'i'}}}))
 }
 
-// swap swaps until the outcome is certain: after an error or false it reads the cell.
+// swap calls Swap. If Swap returns false, swap reads the cell to find out whether the
+// swap happened.
 func swap(ctx context.Context, t table.Table, row, q string, old, now []byte, more ...table.Cell) (bool, error) {
 	c := table.Cell{Family: 'h', Qualifier: []byte(q), Value: now, Tombstone: now == nil}
 	ok, err := t.Swap(ctx, []byte(row), 'h', []byte(q), old, append(more, c))
@@ -195,7 +197,7 @@ func testSwap(f *fixture) {
 		got := ""
 		for _, r := range rows {
 			for i := range r.Cells {
-				r.Cells[i].Revision = 0 // unspecified if unversioned
+				r.Cells[i].Revision = 0 // the revision is unspecified in unversioned tables
 			}
 			got += string(r.Key) + "{" + showCells(r.Cells) + "}"
 		}
@@ -226,7 +228,7 @@ func testSwap(f *fixture) {
 	}
 }
 
-// testSwapRace increments a counter from many writers: no increment may be lost.
+// testSwapRace increments a counter concurrently: no increment may be lost.
 func testSwapRace(f *fixture) {
 	t := f.unversioned()
 	const writers, each = 8, 25
@@ -264,7 +266,8 @@ func testSwapRace(f *fixture) {
 	}
 }
 
-// testConcurrent writes rows whose cells must always agree, while readers check them.
+// testConcurrent writes rows whose cells must always agree, while readers check that they
+// do.
 func testConcurrent(f *fixture) {
 	const rows, revisions = 4, 30
 	var wg sync.WaitGroup
@@ -313,7 +316,7 @@ func testConcurrent(f *fixture) {
 	}
 }
 
-// whole checks that all cells of a row and family have one revision.
+// whole checks that all cells in family a of a row have the same revision.
 func whole(t *testing.T, r table.Row) {
 	for _, c := range r.Family('a') {
 		if c.Revision != r.Family('a')[0].Revision || !bytes.Equal(c.Value, r.Cells[0].Value) {
@@ -399,8 +402,8 @@ func testErrors(f *fixture) {
 	}
 }
 
-// testOwnership checks that callers may reuse the bytes that they passed and keep those
-// that they got.
+// testOwnership checks that callers may reuse the bytes that they passed, and may keep
+// the bytes that were returned.
 func testOwnership(f *fixture) {
 	row, q, v := []byte("row"), []byte("qualifier"), []byte("value")
 	f.apply(1, table.Mutation{Row: row, Cells: []table.Cell{

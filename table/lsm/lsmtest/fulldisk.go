@@ -10,25 +10,26 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A FullDisk is a file system in memory that becomes full at a chosen operation. Space
-// is charged when bytes are written or preallocated and released when files are
-// removed, so a program that gives up a file can write as much again.
+// A FullDisk is a file system in memory that becomes full at a chosen operation. Space is
+// used when bytes are written or preallocated, and released when files are removed. So a
+// program that removes a file can write as many bytes again.
 type FullDisk struct {
 	vfs.FS
-	// Late charges for bytes when they are synced, like file systems with late
-	// allocation: writes succeed and syncs fail.
+	// Late makes the disk use space for bytes only when they are synced, as file systems
+	// with delayed allocation do: writes succeed and syncs fail.
 	Late bool
 
 	mu    sync.Mutex
-	after int // operations until the disk is full; negative: never
+	after int // number of operations until the disk is full; negative if never
 	seen  int
 	room  int64
 	taken map[string]int64
 	full  chan struct{} // closed when the disk is full
 }
 
-// NewFullDisk returns a disk that becomes full after a number of operations: creations,
-// writes, syncs and renames. A negative number means never.
+// NewFullDisk returns a disk that becomes full after a number of operations. Creations,
+// writes, syncs and renames count as operations. If after is negative, the disk never
+// becomes full by itself.
 func NewFullDisk(after int, late bool) *FullDisk {
 	return &FullDisk{FS: vfs.NewMem(), Late: late, after: after, room: math.MaxInt64 / 2, taken: map[string]int64{}, full: make(chan struct{})}
 }
@@ -43,7 +44,7 @@ func (d *FullDisk) Writes() int {
 // Full returns a channel that is closed when the disk is full.
 func (d *FullDisk) Full() <-chan struct{} { return d.full }
 
-// Fill fills the disk except room bytes.
+// Fill fills the disk except for room bytes.
 func (d *FullDisk) Fill(room int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,14 +60,15 @@ func (d *FullDisk) fill(room int64) {
 	}
 }
 
-// Heal makes space on the disk.
+// Heal makes the disk have space again.
 func (d *FullDisk) Heal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.room, d.after = math.MaxInt64/2, -1
 }
 
-// countWrite counts an operation and charges bytes for a file, or fails.
+// countWrite counts an operation and uses space for bytes of a file. It returns an error
+// if there is too little space.
 func (d *FullDisk) countWrite(op, name string, bytes int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,7 +83,7 @@ func (d *FullDisk) countWrite(op, name string, bytes int64) error {
 	return nil
 }
 
-// inode is the space that a new file takes.
+// inode is the number of bytes that a new file uses.
 const inode = 64
 
 func (d *FullDisk) free(name string) {
@@ -91,7 +93,7 @@ func (d *FullDisk) free(name string) {
 	delete(d.taken, name)
 }
 
-// Create is part of vfs.FS.
+// Create implements vfs.FS.
 func (d *FullDisk) Create(n string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := d.countWrite("create", n, inode); err != nil {
 		return nil, err
@@ -99,18 +101,18 @@ func (d *FullDisk) Create(n string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return d.wrap(n, func() (vfs.File, error) { return d.FS.Create(n, c) })
 }
 
-// OpenReadWrite is part of vfs.FS.
+// OpenReadWrite implements vfs.FS.
 func (d *FullDisk) OpenReadWrite(n string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
 	return d.wrap(n, func() (vfs.File, error) { return d.FS.OpenReadWrite(n, c, o...) })
 }
 
-// ReuseForWrite is part of vfs.FS.
+// ReuseForWrite implements vfs.FS.
 func (d *FullDisk) ReuseForWrite(a, b string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	d.moved(a, b)
 	return d.wrap(b, func() (vfs.File, error) { return d.FS.ReuseForWrite(a, b, c) })
 }
 
-// Rename is part of vfs.FS.
+// Rename implements vfs.FS.
 func (d *FullDisk) Rename(a, b string) error {
 	if err := d.countWrite("rename", a, 0); err != nil {
 		return err
@@ -126,7 +128,7 @@ func (d *FullDisk) moved(a, b string) {
 	delete(d.taken, a)
 }
 
-// Remove is part of vfs.FS.
+// Remove implements vfs.FS.
 func (d *FullDisk) Remove(n string) error {
 	err := d.FS.Remove(n)
 	if err == nil {
@@ -135,7 +137,7 @@ func (d *FullDisk) Remove(n string) error {
 	return err
 }
 
-// RemoveAll is part of vfs.FS.
+// RemoveAll implements vfs.FS.
 func (d *FullDisk) RemoveAll(n string) error {
 	d.mu.Lock()
 	for name, bytes := range d.taken {
@@ -148,7 +150,7 @@ func (d *FullDisk) RemoveAll(n string) error {
 	return d.FS.RemoveAll(n)
 }
 
-// GetDiskUsage is part of vfs.FS.
+// GetDiskUsage implements vfs.FS.
 func (d *FullDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -156,7 +158,7 @@ func (d *FullDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: uint64(min(d.room, total)), TotalBytes: total}, nil
 }
 
-// Unwrap is part of vfs.FS.
+// Unwrap implements vfs.FS.
 func (d *FullDisk) Unwrap() vfs.FS { return d.FS }
 
 func (d *FullDisk) wrap(name string, open func() (vfs.File, error)) (vfs.File, error) {
@@ -173,11 +175,11 @@ type fullFile struct {
 	d     *FullDisk
 	name  string
 	mu    sync.Mutex
-	aside int64 // bytes preallocated
-	dirty int64 // bytes written but not charged yet
+	aside int64 // bytes preallocated and not written yet
+	dirty int64 // bytes written for which no space is used yet
 }
 
-// Write is part of vfs.File.
+// Write implements vfs.File.
 func (f *fullFile) Write(p []byte) (int, error) {
 	n := f.charge(int64(len(p)))
 	if f.d.Late {
@@ -190,7 +192,8 @@ func (f *fullFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// charge uses up preallocated bytes and returns the rest of n.
+// charge reduces the preallocated bytes by up to n, and returns the part of n that was
+// not preallocated.
 func (f *fullFile) charge(n int64) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -199,7 +202,7 @@ func (f *fullFile) charge(n int64) int64 {
 	return n - took
 }
 
-// Preallocate is part of vfs.File.
+// Preallocate implements vfs.File.
 func (f *fullFile) Preallocate(_, n int64) error {
 	if err := f.d.countWrite("fallocate", f.name, n); err != nil {
 		return err
@@ -219,13 +222,13 @@ func (f *fullFile) attempt(sync func() error) error {
 	return sync()
 }
 
-// Sync is part of vfs.File.
+// Sync implements vfs.File.
 func (f *fullFile) Sync() error { return f.attempt(f.File.Sync) }
 
-// SyncData is part of vfs.File.
+// SyncData implements vfs.File.
 func (f *fullFile) SyncData() error { return f.attempt(f.File.SyncData) }
 
-// SyncTo is part of vfs.File.
+// SyncTo implements vfs.File.
 func (f *fullFile) SyncTo(n int64) (whole bool, err error) {
 	err = f.attempt(func() (err error) { whole, err = f.File.SyncTo(n); return err })
 	return whole, err

@@ -1,8 +1,9 @@
-// Package lsmtest tests what is built on table/lsm for losses of power and full disks.
+// Package lsmtest tests programs that are built on table/lsm for power losses and full
+// disks.
 //
-// [PowerLoss] runs a load on a file system in memory. For each sync it keeps what the
-// disk would hold if power failed just then: everything synced, and a random part of
-// the rest. It then opens and checks each of these disks.
+// [PowerLoss] runs a load on a file system in memory. For each sync it records the
+// content that the disk would have if power failed at that moment: everything synced, and
+// a random part of the rest. It then opens and checks each of these disks.
 package lsmtest
 
 import (
@@ -14,17 +15,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A Disk is the state of the file system after a loss of power.
+// A Disk is the content of the file system after a power loss.
 type Disk struct {
 	vfs.FS
 	// Acked is the largest number that the load had reported when power failed.
-	// Everything that was durable before that report must be there.
+	// Everything that was durable before that report must exist on the disk.
 	Acked int
 }
 
-// PowerLoss calls load once, and then check for every disk. load passes the file system
-// to lsm.Options.FS and calls acked(n) once the n-th of its steps is durable. It must
-// close what it opens.
+// PowerLoss calls load once, and then calls check for every recorded disk. load must pass
+// the file system to lsm.Options.FS, call acked(n) when the n-th of its steps is durable,
+// and close everything that it opens.
 func PowerLoss(t testing.TB, seed uint64, load func(fs vfs.FS, acked func(n int)), check func(d Disk)) {
 	t.Helper()
 	r := &recorder{mem: vfs.NewCrashableMem(), rng: rand.New(rand.NewPCG(seed, seed))}
@@ -56,8 +57,8 @@ type recorder struct {
 	disks []Disk
 }
 
-// record keeps what the disk holds now. It reads acked first: steps acknowledged later
-// may or may not be there.
+// record records the content that the disk would have now. It reads acked first, because
+// steps acknowledged later may or may not be on the disk.
 func (r *recorder) record() {
 	n := int(r.acked.Load())
 	r.mu.Lock()
@@ -66,7 +67,7 @@ func (r *recorder) record() {
 	r.disks = append(r.disks, Disk{r.mem.CrashClone(c), n})
 }
 
-// recordFS records before and after each sync.
+// recordFS calls record before and after each sync.
 type recordFS struct {
 	vfs.FS
 	r *recorder
@@ -79,25 +80,25 @@ func (f *recordFS) wrap(x vfs.File, err error) (vfs.File, error) {
 	return &recordFile{x, f.r}, nil
 }
 
-// Create is part of vfs.FS.
+// Create implements vfs.FS.
 func (f *recordFS) Create(n string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return f.wrap(f.FS.Create(n, c))
 }
 
-// OpenReadWrite is part of vfs.FS.
+// OpenReadWrite implements vfs.FS.
 func (f *recordFS) OpenReadWrite(n string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
 	return f.wrap(f.FS.OpenReadWrite(n, c, o...))
 }
 
-// ReuseForWrite is part of vfs.FS.
+// ReuseForWrite implements vfs.FS.
 func (f *recordFS) ReuseForWrite(a, b string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return f.wrap(f.FS.ReuseForWrite(a, b, c))
 }
 
-// OpenDir is part of vfs.FS.
+// OpenDir implements vfs.FS.
 func (f *recordFS) OpenDir(n string) (vfs.File, error) { return f.wrap(f.FS.OpenDir(n)) }
 
-// Unwrap is part of vfs.FS.
+// Unwrap implements vfs.FS.
 func (f *recordFS) Unwrap() vfs.FS { return f.FS }
 
 type recordFile struct {
@@ -112,8 +113,8 @@ func (f *recordFile) around(sync func() error) error {
 	return err
 }
 
-// Sync is part of vfs.File.
+// Sync implements vfs.File.
 func (f *recordFile) Sync() error { return f.around(f.File.Sync) }
 
-// SyncData is part of vfs.File.
+// SyncData implements vfs.File.
 func (f *recordFile) SyncData() error { return f.around(f.File.SyncData) }
