@@ -22,10 +22,10 @@ type Rules struct {
 	askers  *otter.Cache[entry.ID, *Who] // by the id of the identity's entry
 }
 
-// maxAskers bounds the identities that are cached between their binds.
+// maxAskers is the maximum number of identities that Rules caches.
 const maxAskers = 1 << 14
 
-// NewRules returns empty Rules.
+// NewRules returns an empty cache.
 func NewRules() *Rules {
 	return &Rules{askers: otter.Must(&otter.Options[entry.ID, *Who]{MaximumSize: maxAskers})}
 }

@@ -15,8 +15,8 @@ import (
 // An Audience is a set of identities, described in the language of access rules.
 type Audience struct{ set *acl.Set }
 
-// belongs is what the rule of an audience allows its members to use: MayUse(belongs)
-// reports whether an identity is a member.
+// belongs is the name that the rule of an audience allows its members to use, so
+// MayUse(belongs) reports whether an identity is a member.
 const belongs = "audience"
 
 // NewAudience parses a description of identities: groups, names, or "below" an entry. An
@@ -34,8 +34,8 @@ func NewAudience(sch *schema.Schema, contexts []dn.DN, who []string) (*Audience,
 	return &Audience{set}, nil
 }
 
-// Has reports whether an identity belongs to the audience in a state. The function still
-// reports, for a later state, whether the identity and its groups are unchanged.
+// Has reports whether an identity belongs to the audience in a state. still(s) reports
+// whether the identity and its groups are unchanged in a later state s.
 func (a *Audience) Has(ctx context.Context, s *partition.Snapshot, name *dn.Name, id entry.ID) (has bool, still func(*partition.Snapshot) bool, err error) {
 	w := &Who{Name: name, ID: id}
 	found := &answer{set: a.set, asOf: s.Ordinal()}

@@ -42,8 +42,8 @@ type Case struct {
 // Somebody is an identity on a connection, with its compiled access rules.
 type Somebody struct {
 	Program *acl.Program
-	Name    dn.DN    // empty: anonymous
-	ID      entry.ID // entry.Root: anonymous
+	Name    dn.DN    // empty for the anonymous identity
+	ID      entry.ID // entry.Root for the anonymous identity
 	Groups  []Membership
 }
 

@@ -19,8 +19,10 @@ const maxGroups = 10000
 // A closure is the set of groups that an identity is in, directly or through other
 // groups, together with the attribute values that were looked up to find the groups.
 type closure struct {
-	groups  []dn.DN
-	through []int // for each group, the group that is its member, or -1 for the identity
+	groups []dn.DN
+	// through contains, for each group, the index of the group through which the identity
+	// is a member, or -1 if the identity is a direct member.
+	through []int
 	asked   []value
 }
 

@@ -58,7 +58,7 @@ func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot,
 	return all, nil
 }
 
-// committedBy returns the author of a commit.
+// committedBy returns the author of the commit with the revision r.
 func committedBy(ctx context.Context, p *partition.Partition, r table.Revision) (by partition.By, err error) {
 	s, err := p.At(ctx, r)
 	if err != nil {
@@ -88,7 +88,7 @@ type Shown struct {
 type NamedEntry struct {
 	What string // "who" or "target"
 	Name string
-	ID   entry.ID // entry.Root: there is no entry
+	ID   entry.ID // entry.Root if there is no entry
 }
 
 // Show returns the rules at a place, each with its named entries and its last change. If
@@ -126,7 +126,7 @@ func Show(ctx context.Context, p *partition.Partition, s *partition.Snapshot, at
 	return shown, nil
 }
 
-// namedEntries returns the entries that a rule names.
+// namedEntries returns the entries that a rule names, with their names in the state s.
 func namedEntries(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule) (all []NamedEntry, err error) {
 	written, err := acl.Parse(rule.Text)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 )
 
 // Placed reads the current rules, with the names that entries have in the state s. It
-// leaves out each rule whose place is gone: no entry below such a place is left.
+// leaves out a rule if the entry at its place no longer exists, because then no entry
+// below the place exists either.
 func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	rules := s.Access().Rules
 	if rules == nil {
@@ -26,8 +27,9 @@ func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	return Read(ctx, s, rules)
 }
 
-// PlacedAt is Placed for the rules that were in force in the state s, which may be a past
-// state.
+// PlacedAt returns the rules that were in force in the state s, with the names that
+// entries had in s. The state may be a past state. Like Placed, PlacedAt leaves out a
+// rule if the entry at its place does not exist.
 func PlacedAt(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	rules, err := configure.AccessAt(ctx, s)
 	if err != nil {
@@ -39,7 +41,8 @@ func PlacedAt(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) 
 	return Read(ctx, s, rules)
 }
 
-// Read is Placed for the rules that the caller passes.
+// Read returns the given rules, with the names that entries have in the state s. Like
+// Placed, Read leaves out a rule if the entry at its place does not exist.
 func Read(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) ([]acl.Placed, error) {
 	var all []acl.Placed
 	for _, rule := range rules {
@@ -137,7 +140,7 @@ func nameOf(ctx context.Context, s *partition.Snapshot, id entry.ID) (dn.DN, err
 	return name.DN()
 }
 
-// same reports whether two names are equal by the schema.
+// same reports whether the schema treats two names as equal.
 func same(sch *schema.Schema, a, b dn.DN) bool {
 	x, err := a.Normalize(sch)
 	y, err2 := b.Normalize(sch)

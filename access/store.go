@@ -48,8 +48,8 @@ func store(ctx context.Context, s *partition.Snapshot, r acl.Placed) (rule parti
 	return StoreAt(ctx, s, place, r, s.Find)
 }
 
-// StoreAt is Store for one rule at a known place. StoreAt looks up the names in the rule
-// with find.
+// StoreAt returns one rule in the form in which a partition stores rules. The place is
+// already known, and StoreAt looks up the names in the rule with find.
 func StoreAt(ctx context.Context, s *partition.Snapshot, place entry.ID, r acl.Placed, find Finder) (partition.AccessRule, error) {
 	rule := partition.AccessRule{Place: place, Text: r.Rule.String()}
 	if _, err := acl.NewSet(s.Schema(), s.Contexts(), []acl.Placed{r}); err != nil {

@@ -15,10 +15,11 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// ErrorKind is the number of an error in the password policy response control.
+// ErrorKind is the number with which the password policy response control reports an
+// error.
 type ErrorKind int
 
-// The errors of the draft, 6.2.
+// The errors that the draft defines in section 6.2.
 const (
 	PasswordExpired ErrorKind = iota
 	AccountLocked
@@ -46,7 +47,7 @@ type Change struct {
 	// Hashed means that the new password is a hash, so the server cannot check its
 	// quality.
 	Hashed bool
-	// Relaxed skips the checks of age, quality and history.
+	// Relaxed means that the age, quality and history of passwords are not checked.
 	Relaxed   bool
 	Candidate Candidate
 }

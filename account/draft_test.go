@@ -80,7 +80,8 @@ func TestAfterPassword(t *testing.T) {
 	}
 }
 
-// TestLock checks the sentences of the draft, 7.6 and 7.7, about the effect of failures.
+// TestLock checks the sentences of the draft, 7.6 and 7.7, about the effect of failures
+// on an account.
 func TestLock(t *testing.T) {
 	three := []string{"pwdLockout", "TRUE", "pwdMaxFailure", "3"}
 	timed := append([]string{"pwdFailureCountInterval", "100", "pwdLockoutDuration", "50"}, three...)
@@ -119,7 +120,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestChange checks the sentences of the draft, 7.8 and 8.2, about a new password.
+// TestChange checks the sentences of the draft, 7.8 and 8.2, about changes of a password.
 func TestChange(t *testing.T) {
 	own := map[string][]string{"uid": {"johndoe"}}
 	for _, c := range []struct {

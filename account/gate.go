@@ -23,7 +23,7 @@ type Ledger interface {
 	Now() time.Time
 }
 
-// A Match is the result of comparing a password with an account's.
+// A Match is the result of comparing a password with the passwords of an account.
 type Match int
 
 // OldMatch means that the password is an earlier password of the account, and that the
@@ -34,7 +34,8 @@ const (
 	Fits
 )
 
-// A Verdict is the result of an attempt. Clients cannot distinguish Wrong from Locked.
+// A Verdict is the result of an attempt to authenticate. Clients cannot distinguish the
+// verdicts Wrong and Locked.
 type Verdict int
 
 const (

@@ -193,7 +193,7 @@ func (a *attempt) make() {
 			m, err := verifyOnly(ctx)
 			answer()
 			if m == Mismatch && w.rand.IntN(2) == 0 {
-				panic(crashed{}) // before the failure is published
+				panic(crashed{}) // the server crashes before the failure is published
 			}
 			return m, err
 		}
@@ -274,9 +274,9 @@ func simulate(seed uint64, broken variant) string {
 		s := all[r.IntN(servers)]
 		busy := slices.ContainsFunc(under, func(u running) bool { return u.at == s })
 		switch k := r.IntN(20); {
-		case k == 0: // polls
+		case k == 0: // a server reads all records
 			s.shown = len(w.published)
-		case k == 1 && len(under) > 0: // crashes
+		case k == 1 && len(under) > 0: // an attempt crashes
 			i := r.IntN(len(under))
 			under[i].stop()
 			under = slices.Delete(under, i, i+1)

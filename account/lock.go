@@ -8,7 +8,7 @@ import (
 // Locks reports whether failures can lock an account.
 func (p *Policy) Locks() bool { return p != nil && p.Lockout && p.MaxFailure > 0 }
 
-// Counts reports whether failures are recorded.
+// Counts reports whether failures of the account are recorded.
 func (p *Policy) Counts() bool { return p.Locks() || p != nil && p.MinDelay > 0 }
 
 // A Lock is the effect of an account's failures at a given time.

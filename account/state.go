@@ -59,7 +59,7 @@ const (
 )
 
 // AfterPassword returns the outcome of a bind with the right password (the draft, 7.1 to
-// 7.5 and 8.1). A nil policy demands nothing.
+// 7.5 and 8.1). A nil policy has no requirements.
 func (p *Policy) AfterPassword(s *State, now time.Time) Outcome {
 	if !p.Usable(s, now) || p.idle(s, now) {
 		return Outcome{Refused: Unusable}
@@ -127,7 +127,7 @@ func (p *Policy) RecordsSuccess(s *State, now time.Time) bool {
 	return p.LastSuccess && (s.Success.IsZero() || now.Sub(s.Success) >= p.LastSuccessInterval)
 }
 
-// CountsAsSecond reports whether a mechanism counts as a second factor.
+// CountsAsSecond reports whether the policy accepts a mechanism as a second factor.
 func (p *Policy) CountsAsSecond(way string) bool {
 	return p != nil && slices.Contains(p.SecondFactor, way)
 }

@@ -15,7 +15,7 @@ type Generator struct {
 	Secret    []byte
 	Digits    int
 	Period    time.Duration
-	Algorithm string // SHA1, SHA256, SHA512
+	Algorithm string // "SHA1", "SHA256" or "SHA512"
 }
 
 var algorithms = map[string]otp.Algorithm{"SHA1": otp.AlgorithmSHA1, "SHA256": otp.AlgorithmSHA256, "SHA512": otp.AlgorithmSHA512}

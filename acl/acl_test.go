@@ -343,7 +343,7 @@ func TestAssertion(t *testing.T) {
 }
 
 func TestConditions(t *testing.T) {
-	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) // a Sunday
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) // 2026-11-22 is a Sunday
 	good := Connection{Secure: true, SSF: 128, Address: netip.MustParseAddr("10.1.2.3"), Mechanism: "external", Time: noon}
 	for cond, want := range map[string]bool{
 		"secure": true, "not secure": false, "local": false, "not local": true, "proxied": false,

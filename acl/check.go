@@ -9,14 +9,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Finding is a property of a rule that its author may not have intended.
+// A Finding is a property of a rule that the author of the rule may not have intended.
 type Finding struct {
 	Rule Placed
 	Text string
 }
 
-// Check returns findings about the rules. The function members returns the members of a
-// group.
+// Check returns findings about the rules. The call members(group) must return the members
+// of a group.
 func (s *Set) Check(members func(group string) ([]dn.DN, error)) (all []Finding, err error) {
 	for i, r := range s.rules {
 		found := func(format string, args ...any) {

@@ -20,7 +20,7 @@ type Decision struct {
 	types   map[*schema.AttributeType]*typeRights
 }
 
-// typeRights are the rights on the values of one attribute type.
+// typeRights contains the rights on the values of one attribute type.
 type typeRights struct {
 	all  Rights // the rights on every value of every description
 	some Rights // the rights on at least some values or descriptions

@@ -105,8 +105,8 @@ func meetsAny(r *compiled, others []*compiled) bool {
 }
 
 // balance returns the functions that are true where the rules of a set allow a right, and
-// where they deny it. The function gives returns the function that is true where a part
-// of a rule contains the right.
+// where they deny it. The call gives(p, deny) must return the function that is true where
+// the part p of a rule contains the right; deny is set if the rule is a deny rule.
 func (c *comparison) balance(set int, gives func(p *part, deny bool) node) (allow, deny node) {
 	for i, r := range c.rules[set] {
 		parts := falseNode

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Comparer is a comparison that can be evaluated for single entries.
+// A Comparer is a comparison whose functions can be evaluated for single entries.
 type Comparer struct{ *comparison }
 
 func NewComparer(from, to *Set) Comparer { return Comparer{compareSets(from, to)} }
@@ -23,8 +23,8 @@ func (c Comparer) Joint() bool {
 }
 
 // Found reports whether the comparison finds that the identity of p gains, or loses, a
-// right on what in an entry. The result found is that of the functions; the result
-// printed is that of the conjunctions that Diff prints.
+// right on what in an entry. It returns found for the functions of the comparison, and
+// printed for the conjunctions that Diff prints.
 func (c Comparer) Found(p *Program, e *Entry, right Rights, what string, gained bool) (found, printed bool) {
 	for _, x := range c.found {
 		if x.right != right || x.what != what || x.gained != gained {

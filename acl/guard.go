@@ -18,7 +18,7 @@ func (p *Program) Guard(f filter.Resolved, decide Decider) filter.Resolved {
 	return p.guard(filter.Definite(f), decide)
 }
 
-// guard is Guard for a filter in which every Not is applied to a test.
+// guard does the work of Guard. In the filter f, every Not must be applied to a test.
 func (p *Program) guard(f filter.Resolved, decide Decider) filter.Resolved {
 	switch f := f.(type) {
 	case *filter.AndNode:
@@ -74,8 +74,8 @@ func (p *Program) guardTest(t *filter.Test, decide Decider) filter.Resolved {
 }
 
 // Visible returns a filter that is True for the entries that the identity may see. The
-// argument types are the attribute types that decisions depend on. If an entry has very
-// many values, the filter reads only the values of these types.
+// caller passes in types the attribute types that decisions depend on. If an entry has
+// very many values, the filter reads only the values of these types.
 func Visible(types []*schema.AttributeType, decide Decider) filter.Resolved {
 	return filter.Place(types, func(name dn.DN, e filter.Source) bool {
 		d := decide(name, e)

@@ -36,7 +36,7 @@ type Connection struct {
 	Time      time.Time
 }
 
-// holds reports whether the connection meets a condition.
+// holds reports whether the connection meets the condition.
 func (c *Connection) holds(cond *Condition) bool {
 	met := false
 	switch cond.Kind {

@@ -119,7 +119,7 @@ func typesOf(f filter.Resolved) (types []*schema.AttributeType) {
 // groups in the group.
 type members func(group string) ([]dn.DN, error)
 
-// of returns the members of a group as targets.
+// of returns the targets that include exactly the members of a group.
 func (m members) of(k compiler, sub *subject) (all []target, err error) {
 	if sub.name.isOpen() {
 		return nil, nil

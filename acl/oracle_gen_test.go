@@ -86,7 +86,7 @@ func pick[T any](g generator, all []T) T { return all[g.IntN(len(all))] }
 // oneIn returns true with probability 1/n.
 func (g generator) oneIn(n int) bool { return g.IntN(n) == 0 }
 
-// some returns one to max items.
+// some returns between 1 and max items.
 func some[T any](g generator, max int, item func() T) []T {
 	all := []T{item()}
 	for len(all) < max && g.oneIn(3) {
@@ -265,7 +265,7 @@ func (g generator) attribute() acl.Attribute {
 func ptr(s string) *string { return &s }
 
 func (g generator) description() string {
-	d := pick(g, append([]string{"c-l"}, allTypes...)) // no entry has c-l, but searches for l test it
+	d := pick(g, append([]string{"c-l"}, allTypes...)) // no entry has c-l, but a search for l also tests c-l
 	if g.oneIn(5) {
 		d += pick(g, optionSets[1:])
 	}

@@ -23,7 +23,7 @@ var optionSets = []string{"", ";lang-de", ";lang-en", ";lang-de;lang-en"}
 // reads are the rights that reveal a value.
 const reads = acl.Show | acl.Search | acl.Compare
 
-// A node is an entry of a tree.
+// A node is an entry of the tree, with its name and its parent.
 type node struct {
 	name   dn.DN
 	entry  *entry.Entry

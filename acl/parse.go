@@ -233,7 +233,7 @@ func (p *parser) its() (s Subject, err error) {
 	return s, err
 }
 
-// quoted parses a quoted text. The argument what describes the text in errors.
+// quoted parses a quoted text. In errors, it calls the text what.
 func (p *parser) quoted(what string) (string, error) {
 	if p.token.kind != quoted || p.token.text == "" {
 		return "", p.fail("expected %s in quotes, not %s", what, p.token)

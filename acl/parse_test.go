@@ -110,7 +110,8 @@ func TestRuleSize(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that the printed form of a rule is stable.
+// FuzzParse checks that printing a rule, parsing the text and printing the result returns
+// the same text.
 func FuzzParse(f *testing.F) {
 	for _, s := range rules {
 		f.Add(s)

@@ -16,7 +16,7 @@ var profileFiles embed.FS
 var Profiles = []string{"staff", "private", "public", "services", "open"}
 
 // Profile returns the rules of a profile, for the whole directory. It leaves out
-// attributes that the schema does not define. The argument contexts contains the naming
+// attributes that the schema does not define. The caller passes the naming contexts in
 // contexts.
 func Profile(name string, sch *schema.Schema, contexts []string) ([]*Rule, error) {
 	text, err := profileFiles.ReadFile("profiles/" + name + ".rules")

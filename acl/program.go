@@ -50,7 +50,7 @@ type Program struct {
 // maxParents is the maximum number of parents whose zones a program caches.
 const maxParents = 4096
 
-// A clause is a rule that may apply to the identity.
+// A clause is a rule that may apply to the identity of the program.
 type clause struct {
 	rule        *compiled
 	who, except formula
@@ -173,7 +173,8 @@ type alternative struct {
 
 type alternatives []alternative
 
-// formula evaluates terms as far as the identity determines them.
+// formula evaluates a list of terms, one of which must match. It returns the conditions
+// that the identity does not determine.
 func (p *Program) formula(terms []term) (all alternatives) {
 	for _, t := range terms {
 		all = append(all, p.term(t)...)

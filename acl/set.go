@@ -69,7 +69,7 @@ type target struct {
 	filter filter.Resolved
 }
 
-// NewSet checks rules against a schema. The argument contexts contains the naming
+// NewSet checks rules against a schema. The caller passes in contexts the naming
 // contexts, which are directly below the root. The error is a *Problem about the first
 // invalid rule.
 func NewSet(sch *schema.Schema, contexts []dn.DN, rules []Placed) (*Set, error) {
@@ -288,7 +288,7 @@ func (k compiler) subject(s Subject) (out subject, err error) {
 	return out, nil
 }
 
-// isName reports whether values of a type are names of entries.
+// isName reports whether the values of a type are names of entries.
 func isName(t *schema.AttributeType) bool {
 	if t.Equality == nil {
 		return false

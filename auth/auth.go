@@ -157,7 +157,7 @@ func (p *Passwords) Attempt(c Channel, password []byte) Attempt {
 	return Attempt{passwords: p, channel: c, password: password}
 }
 
-// Try is Verify for one stored password.
+// Try verifies the password of the attempt against one stored password, as Verify does.
 func (a *Attempt) Try(ctx context.Context, stored []byte) (bool, error) {
 	ok, err := a.passwords.Verify(ctx, a.channel, stored, a.password)
 	if err == nil {
@@ -248,8 +248,8 @@ func Clear(stored []byte) []byte {
 }
 
 // Usable reports whether the stored value can match some password, which is the case if
-// it has the form of a known scheme. The result name is "{SCHEME}", or "" for a password
-// in clear.
+// it has the form of a known scheme. It also returns the scheme as "{SCHEME}", or "" for
+// a password in clear.
 func Usable(stored []byte) (name string, usable bool) {
 	behind := stored
 	if isLocked(stored) {

@@ -70,7 +70,7 @@ type fileVersion struct {
 	size int64
 }
 
-// NewBearer reads the issuer's keys.
+// NewBearer reads the issuer's keys and returns a Bearer for the tokens of the issuer.
 func NewBearer(i Issuer) (*Bearer, error) {
 	if i.Claim == "" {
 		i.Claim = "sub"
@@ -213,7 +213,8 @@ func (b *Bearer) claims(t *jwt.JSONWebToken, dest ...any) error {
 	return err
 }
 
-// Discovery returns the message for a client whose token is refused (RFC 7628, 3.2.2).
+// Discovery returns the message that the server sends to a client whose token is refused
+// (RFC 7628, 3.2.2).
 func (b *Bearer) Discovery(status string) []byte {
 	// Marshal cannot fail, because the struct contains only strings.
 	text, _ := json.Marshal(struct {

@@ -14,8 +14,8 @@ type Channel interface {
 	// Certificate returns the certificate that the server has sent, or nil. The TLS state
 	// does not contain this certificate.
 	Certificate() *x509.Certificate
-	// Peer returns the user and group of the client's process. The result ok is false if
-	// the client is not connected by a Unix socket.
+	// Peer returns the user and group of the client's process. It returns false if the
+	// client is not connected by a Unix socket.
 	Peer() (uid, gid int, ok bool)
 	// Remote returns the client's address as text, for logs.
 	Remote() string

@@ -75,8 +75,7 @@ var subjectTypes = map[string]string{
 }
 
 // subject returns the subject of a certificate as a DN. The RDNs of the DN are in the
-// reverse order of the RDNs in the certificate. The result ok is false if a value is not
-// text.
+// reverse order of the RDNs in the certificate. It returns false if a value is not text.
 func subject(cert *x509.Certificate) (name dn.DN, ok bool) {
 	var rdns pkix.RDNSequence
 	if rest, err := asn1.Unmarshal(cert.RawSubject, &rdns); err != nil || len(rest) > 0 {

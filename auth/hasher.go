@@ -2,9 +2,9 @@ package auth
 
 import "fmt"
 
-// A Hasher computes the hashes of slow schemes. The argument scheme is a name that
-// [Schemes] returns, and a stored value is the part after "{NAME}". Passwords limits the
-// number of concurrent calls.
+// A Hasher computes the hashes of slow schemes. Schemes have the names that [Schemes]
+// returns. Stored values do not contain the prefix "{NAME}". Passwords limits the number
+// of concurrent calls.
 type Hasher interface {
 	// Verify reports whether password is the stored password. It may return ErrScheme.
 	Verify(scheme string, stored, password []byte) (bool, error)

@@ -81,7 +81,7 @@ func (p *pool) enter(client string) (ready chan struct{}, err error) {
 	return ready, nil
 }
 
-// waiting returns the number of waiting hashes.
+// waiting returns the number of hashes that wait for a slot.
 func (p *pool) waiting() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -116,7 +116,7 @@ func IsScramKey(stored []byte) bool {
 
 // FakeScramKey returns a key for a name that has none. No password matches the key. The
 // salt of a name is always the same, so clients cannot distinguish names without keys
-// from names with keys. The argument secret is a secret of the server.
+// from names with keys. The salt depends on secret, which only the server must know.
 func FakeScramKey(mechanism string, secret []byte, name string) ScramKey {
 	mac := hmac.New(sha256.New, secret)
 	fmt.Fprintf(mac, "SCRAM salt\x00%s\x00%s", mechanism, name)
@@ -147,9 +147,9 @@ type Scram struct {
 }
 
 // NewScram begins an exchange with the client's first message. The mechanism may have the
-// suffix Plus; Cyrus SASL requests a channel binding without the suffix. The function key
-// returns the key for a name, or a fake key. If key returns an error, Step returns this
-// error.
+// suffix Plus; Cyrus SASL requests a channel binding without the suffix. The call
+// key(mechanism, name) must return the key for a name, or a fake key. If the call returns
+// an error, Step returns the same error.
 func NewScram(mechanism string, c Channel, first []byte, key func(mechanism, name string) (ScramKey, error)) (*Scram, error) {
 	base, plus := strings.CutSuffix(mechanism, Plus)
 	s := &Scram{mechanism: mechanism}
@@ -193,7 +193,7 @@ func conversation(server *scram.Server, c Channel, kind string) *scram.ServerCon
 	return server.NewConversation()
 }
 
-// Step processes the client's next message and returns the answer. The result done is
+// Step processes the client's next message and returns the answer. It returns done as
 // true when the client has proved its identity. The error is ErrMessage, ErrProof, or the
 // error of the lookup of the key. The answer must be sent even if there is an error.
 func (s *Scram) Step(message []byte) (answer []byte, done bool, err error) {

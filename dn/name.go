@@ -18,7 +18,7 @@ func NewName(text string) *Name {
 	return &Name{text: text}
 }
 
-// NameOf returns the name of a DN.
+// NameOf returns the Name of the entry with the name d.
 func NameOf(d DN) *Name {
 	n := NewName(d.String())
 	if n != nil {
@@ -27,7 +27,7 @@ func NameOf(d DN) *Name {
 	return n
 }
 
-// String returns the text.
+// String returns the text of the name. The text of the root's name is "".
 func (n *Name) String() string {
 	if n == nil {
 		return ""

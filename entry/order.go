@@ -55,7 +55,7 @@ func (o Order) String() string {
 	return o.given.Value()
 }
 
-// Valid reports whether no description occurs twice.
+// Valid reports whether the order contains each description only once.
 func (o Order) Valid() bool {
 	seen := map[string]bool{}
 	for d := range strings.SplitSeq(o.String(), " ") {
@@ -118,9 +118,10 @@ func unnamedRank(t *schema.AttributeType) int {
 
 const objectClass = "2.5.4.0"
 
-// Arrange sorts attributes: first those that o contains, in the order o; then the other
-// user attributes; then operational attributes. Attributes of equal rank keep their
-// order. Attributes that were read from a row are in the order of their names.
+// Arrange sorts attributes: first the attributes that o contains, in the order that o
+// defines; then the other user attributes; then operational attributes. Attributes of
+// equal rank keep their order. Attributes that were read from a row are in the order of
+// their names.
 func (o Order) Arrange(as []Attribute) {
 	var keys [few]int64
 	var old [few]Attribute

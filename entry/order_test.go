@@ -45,7 +45,7 @@ func TestOrder(t *testing.T) {
 		{"cn objectClass", "cn objectClass", "cn objectClass", "cn objectClass"},
 		{"objectClass userPassword cn", "objectClass userPassword cn", "cn objectClass userPassword", "objectClass userPassword cn"},
 		{"objectClass cn;lang-de cn", "objectClass cn;lang-de cn", "cn cn;lang-de objectClass", "objectClass cn;lang-de cn"},
-		// Operational attributes are ignored, wherever they are.
+		// Operational attributes are ignored at every position.
 		{"entryCSN objectClass createTimestamp cn", "", "cn createTimestamp entryCSN objectClass entryUUID", "objectClass cn createTimestamp entryCSN entryUUID"},
 		// Newer attributes come after those of the order. Removed attributes leave no
 		// gap.
@@ -66,7 +66,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestAnyOrder checks that an order of few or many attributes can be printed and
+// TestAnyOrder checks that orders of few and of many attributes can be printed and
 // parsed.
 func TestAnyOrder(t *testing.T) {
 	for _, n := range []int{2, 7, 32, 33, 400} {

@@ -59,7 +59,7 @@ func DecodeItems(b []byte) ([]Filter, error) {
 	return items, nil
 }
 
-// item decodes a SimpleFilterItem.
+// item decodes a SimpleFilterItem of a ValuesReturnFilter.
 func (d *decoder) item() Filter {
 	start := d.Offset()
 	switch t := d.Peek(); t {

@@ -45,9 +45,9 @@ type (
 	Present    struct{ Attribute string }
 	Substrings struct {
 		Attribute string
-		Initial   []byte // nil: absent
+		Initial   []byte // nil: no initial substring
 		Any       [][]byte
-		Final     []byte // nil: absent
+		Final     []byte // nil: no final substring
 	}
 	// Extensible is a MatchingRuleAssertion. Rule or Attribute may be empty.
 	Extensible struct {
@@ -93,7 +93,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the filter %q is malformed at byte %d: %s", e.Filter, e.Offset, e.Text)
 }
 
-// MustParse is Parse for filters in Go code. It panics if s is not a filter.
+// MustParse parses a filter in Go code as Parse does, and panics if s is not a filter.
 func MustParse(s string) Filter {
 	f, err := Parse(s)
 	if err != nil {

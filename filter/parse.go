@@ -178,7 +178,8 @@ func (p *parser) equality(attribute string) (Filter, error) {
 	}
 }
 
-// extensible parses [":dn"] [":" rule] ":=" value.
+// extensible parses [":dn"] [":" rule] ":=" value, the text after the attribute of an
+// extensible match.
 func (p *parser) extensible(attribute string) (Filter, error) {
 	f := &Extensible{Attribute: attribute}
 	if at := p.at; p.next(":") {

@@ -11,10 +11,10 @@ import (
 type EntryRef struct{ ID, Parent entry.ID }
 
 // Related returns the same assertion about values that no entry stores, because they are
-// computed from other entries. The function holds reports whether the entry with the
-// given name matches. The iterator list yields all entries that match, always in the same
-// order; it may yield an entry more than once. list is nil if these entries cannot be
-// listed. If list yields an error, the search ends.
+// computed from other entries. The call holds(name) must report whether the entry with
+// the name matches. The iterator list must yield all entries that match, always in the
+// same order; it may yield an entry more than once. If these entries cannot be listed,
+// list must be nil. If list yields an error, the search ends.
 func (t *Test) Related(holds func(name dn.DN) bool, list iter.Seq2[EntryRef, error]) *Test {
 	c := *t
 	// With these values, the Test uses no index and no key, and NeedsValues returns true.

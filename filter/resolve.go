@@ -99,8 +99,8 @@ func MakeNot(part Resolved) Resolved {
 }
 
 // fold returns the parts, with nested parts in place of the nodes that contain them. It
-// drops the constant neutral and keeps Undefined at most once. The result decided reports
-// whether one of the parts is the opposite of neutral.
+// drops the constant neutral and keeps Undefined at most once. It returns decided as true
+// if one of the parts is the opposite of neutral.
 func fold(parts []Resolved, neutral Const, nested func(Resolved) []Resolved) (kept []Resolved, decided bool) {
 	add := func(r Resolved) {
 		c, ok := r.(Const)

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// parse parses LDIF content into sources.
+// parse parses the entries of an LDIF file into sources.
 func parse(t testing.TB, r *ldif.Reader) []*EntrySource {
 	t.Helper()
 	s := schema.Core()

@@ -39,7 +39,7 @@ type (
 	AndNode struct{ Parts []Resolved }
 	OrNode  struct{ Parts []Resolved }
 	NotNode struct{ Part Resolved }
-	// Const is a part whose value does not depend on the entry.
+	// Const is a filter whose value does not depend on the entry.
 	Const Tri
 )
 

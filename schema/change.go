@@ -60,7 +60,7 @@ func (s *Schema) Defines(d Definition) bool {
 	return ok && err == nil && slices.ContainsFunc(s.definitions, func(x *definition) bool { return x.element == e && x.called(first) })
 }
 
-// change is a change of a schema in progress.
+// change is the state of a call of Change.
 type change struct {
 	from *Schema
 	left []*definition // nil where a definition was removed

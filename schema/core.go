@@ -50,8 +50,8 @@ func coreDefinitions() []*definition {
 	return out
 }
 
-// Extend is Change for definitions of the form "attributeTypes: ( ... )". It ignores
-// definitions if the schema already has a definition with the same meaning.
+// Extend adds definitions of the form "attributeTypes: ( ... )" as Change does. It
+// ignores a definition if the schema already has a definition with the same meaning.
 func (s *Schema) Extend(definitions ...string) (*Schema, error) {
 	var add []Definition
 	for _, text := range definitions {

@@ -163,25 +163,26 @@ func (s *Schema) linkStructureRule(r *StructureRule) error {
 // nil.
 func (s *Schema) ContentRule(structural *ObjectClass) *ContentRule { return s.contents[structural] }
 
-// ContentRules returns all DIT content rules, including obsolete ones.
+// ContentRules returns all DIT content rules. The result includes obsolete rules.
 func (s *Schema) ContentRules() []*ContentRule { return s.contentRules }
 
 // NameForm returns the name form with a name, ignoring case, or with an OID. It returns
 // nil if there is none.
 func (s *Schema) NameForm(name string) *NameForm { return s.nameFormBy.find(name) }
 
-// NameForms returns all name forms, including obsolete ones.
+// NameForms returns all name forms. The result includes obsolete forms.
 func (s *Schema) NameForms() []*NameForm { return s.nameForms }
 
 // StructureRule returns the DIT structure rule with a number, or nil.
 func (s *Schema) StructureRule(id int) *StructureRule { return s.structureRuleBy[strconv.Itoa(id)] }
 
-// StructureRules returns all DIT structure rules, including obsolete ones.
+// StructureRules returns all DIT structure rules. The result includes obsolete rules.
 func (s *Schema) StructureRules() []*StructureRule { return s.structureRules }
 
 // Classes returns "" if the rule allows the object classes of an entry, and otherwise a
-// text that describes the violation. The argument classes includes superclasses. The rule
-// allows only auxiliary classes in its list and their superclasses.
+// text that describes the violation. The caller passes in classes the classes of the
+// entry and their superclasses. The rule allows only auxiliary classes in its list and
+// their superclasses.
 func (r *ContentRule) Classes(classes []*ObjectClass) string {
 	for _, c := range classes {
 		listed := func(aux *ObjectClass) bool { return aux.Is(c) }

@@ -81,8 +81,9 @@ func ParseFile(name, text string, m Macros) ([]Definition, error) {
 	return out, errors.Join(errs...)
 }
 
-// parseDirective parses a directive. If the directive is a definition, is is true. If the
-// directive defines a macro, parseDirective adds the macro to m.
+// parseDirective parses a directive. If the directive is a definition, parseDirective
+// returns the definition and true. If the directive defines a macro, parseDirective adds
+// the macro to m.
 func parseDirective(source, directive string, m Macros) (d Definition, is bool, err error) {
 	if fields := strings.Fields(directive); strings.EqualFold(fields[0], "objectidentifier") && len(fields) == 3 {
 		if err := m.Define(fields[1], fields[2]); err != nil {

@@ -137,8 +137,8 @@ func matchSubstrings(key, assertion []byte) bool {
 // words, so a match begins and ends at the boundaries of words.
 func matchWord(key, assertion []byte) bool { return bytes.Contains(key, assertion) }
 
-// matchKeyword is matchWord with punctuation as an additional boundary. RFC 4517, 4.2.21
-// leaves the definition of a keyword to the server.
+// matchKeyword reports the same as matchWord, except that punctuation is an additional
+// boundary of words. RFC 4517, 4.2.21 leaves the definition of a keyword to the server.
 func matchKeyword(key, assertion []byte) bool {
 	want := bytes.Trim(assertion, " ")
 	if len(want) == 0 {

@@ -63,10 +63,10 @@ func (s *Schema) Merge(ds []Definition) (*Merged, error) {
 	return out, err
 }
 
-// MergeGood is Merge without the definitions that are malformed, that conflict with
-// others, or that refer to missing definitions. The result wrong contains the errors of
-// these definitions in their order. The result err is an error that is not about a single
-// definition.
+// MergeGood merges definitions as Merge does, but leaves out the definitions that are
+// malformed, that conflict with others, or that refer to missing definitions. It returns
+// in wrong the errors of these definitions, in the order of the definitions. An error
+// that is not about a single definition is returned in err.
 func (s *Schema) MergeGood(ds []Definition) (out *Merged, wrong []error, err error) {
 	left := make([]error, len(ds)) // the errors of the definitions that are left out
 	for {
@@ -130,7 +130,7 @@ type merger struct {
 	schema *Schema
 	by     [numElements]map[string]*definition // by OID and by name, in lower case
 	added  []*definition
-	// replaced maps definitions of the schema to their replacements.
+	// replaced maps definitions of the schema to the definitions that replace them.
 	replaced map[*definition]*definition
 	notes    []string
 }
@@ -162,7 +162,7 @@ func (m *merger) note(d *definition, format string, args ...any) {
 	m.notes = append(m.notes, fmt.Sprintf("%s: %s: %s", d.source, d.name(), text))
 }
 
-// take merges one definition.
+// take merges one definition into the schema.
 func (m *merger) take(d *definition) error {
 	switch d.element {
 	case matchingRules, matchingRuleUse:

@@ -20,7 +20,7 @@ const (
 
 type token struct {
 	kind tokenKind
-	text string // without quotes and escapes
+	text string // the text of the token without quotes and escapes
 	pos  int
 }
 
@@ -329,7 +329,7 @@ func (p *parser) list(of items) ([]string, error) {
 	}
 }
 
-// item returns the current token as an item.
+// item returns the current token as an item of a list.
 func (p *parser) item(of items) (string, error) {
 	switch {
 	case p.tok.kind == tokenWord && !of.words:

@@ -12,7 +12,7 @@ import (
 
 func TestStringKey(t *testing.T) {
 	for _, c := range []struct{ in, fold, exact string }{
-		// Spaces (RFC 4518, 2.6.1).
+		// Handling of spaces (RFC 4518, 2.6.1).
 		{"", "  ", "  "},
 		{"   ", "  ", "  "},
 		{"foo", " foo ", " foo "},
@@ -24,7 +24,7 @@ func TestStringKey(t *testing.T) {
 		{"a \u0301b", " a \u0301b ", " a \u0301b "},
 		{" \u0301", "  \u0301 ", "  \u0301 "},
 		{"\u00b4", "  \u0301 ", "  \u0301 "}, // ACUTE ACCENT decomposes to a space and U+0301
-		// Case.
+		// Case folding.
 		{"STRASSE", " strasse ", " STRASSE "},
 		{"Stra\u00dfe", " strasse ", " Stra\u00dfe "},
 		{"\u1e9e", " ss ", " \u1e9e "},
@@ -34,7 +34,8 @@ func TestStringKey(t *testing.T) {
 		{"\u212a", " k ", " K "},            // KELVIN SIGN
 		{"\ufb01", " fi ", " fi "},          // ligature
 		{"\u1f88", " \u1f00\u03b9 ", " \u1f88 "},
-		// Canonical and compatibility equivalence, width.
+		// Characters with canonical or compatibility equivalents, and characters of other
+		// widths.
 		{"e\u0301", " \u00e9 ", " \u00e9 "},
 		{"E\u0301", " \u00e9 ", " \u00c9 "},
 		{"\uff21\uff22\uff23\uff11", " abc1 ", " ABC1 "},
@@ -44,7 +45,7 @@ func TestStringKey(t *testing.T) {
 		{"q\u0323\u0307", " q\u0323\u0307 ", " q\u0323\u0307 "},
 		{"q\u0307\u0323", " q\u0323\u0307 ", " q\u0323\u0307 "}, // marks in canonical order
 		{"\u1100\u1161", " \uac00 ", " \uac00 "},
-		// Mapped to nothing (RFC 4518, 2.2).
+		// Characters that are mapped to nothing (RFC 4518, 2.2).
 		{"co\u00adoperate", " cooperate ", " cooperate "},
 		{"zero\u200bwidth\u200d\u2060\ufeff", " zerowidth ", " zerowidth "},
 		{"\u200fשלום\u200e", " שלום ", " שלום "},

@@ -162,7 +162,7 @@ func (t *AttributeType) NamesEntries() bool {
 }
 
 // KeyPrefix returns a prefix of the keys of the values that name a given entry, or an
-// entry below it. The argument is the key of the entry's name. Keys of values with a
+// entry below it. The caller passes the key of the entry's name. Keys of values with a
 // unique identifier do not begin with the prefix.
 func (t *AttributeType) KeyPrefix(name []byte) []byte {
 	if t.Equality.Form == nameAndOptionalUID {
@@ -207,8 +207,9 @@ func oidKey(s *Schema, v []byte) ([]byte, error) {
 	return bytes.ToLower(v), nil
 }
 
-// oidAssertion is oidKey for assertions. It returns an error for a name that the schema
-// does not contain; such an assertion is Undefined (RFC 4517, 4.2.26).
+// oidAssertion returns the key of an assertion, as oidKey does for values. It returns an
+// error for a name that the schema does not contain, because an assertion with an unknown
+// name is Undefined (RFC 4517, 4.2.26).
 func oidAssertion(s *Schema, a []byte) ([]byte, error) {
 	k, err := oidKey(s, a)
 	if err == nil && !isDigit(k[0]) && s.oidOf(string(a)) == "" {

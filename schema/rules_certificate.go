@@ -255,7 +255,7 @@ func (g *gser) integer() string {
 	return text
 }
 
-// issuer parses a Name.
+// issuer parses the Name of an issuer.
 func (g *gser) issuer() string {
 	if g.accept("rdnSequence") {
 		g.expect(":")

@@ -61,8 +61,8 @@ func sequence(v []byte) (inner cryptobyte.String, ok bool) {
 }
 
 // signed reports whether v is a value of the type SIGNED{} of X.509: the content, an
-// algorithm and a BIT STRING. The function something reports whether the content is
-// valid.
+// algorithm and a BIT STRING. The call something(content) must report whether the content
+// is valid.
 func signed(v []byte, something func(cryptobyte.String) bool) bool {
 	s, ok := sequence(v)
 	var content cryptobyte.String

@@ -37,7 +37,7 @@ type AttributeType struct {
 	Usage              Usage
 	Extensions         []Extension
 
-	name   string // Names[0], or OID
+	name   string // the first of Names, or OID
 	sent   string // see SentName
 	secret bool
 	stored []*AttributeType

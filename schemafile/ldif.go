@@ -27,9 +27,9 @@ func (f *Files) readLDIF(name string, text []byte) error {
 	}
 }
 
-// Record adds the definitions in an LDIF record. The argument text is the text of the
-// record, from which Record determines the lines of the values. The argument name is the
-// name of the file in errors.
+// Record adds the definitions in an LDIF record. The caller passes the text of the
+// record, from which Record determines the lines of the values, and the name of the file,
+// which errors contain.
 func (f *Files) Record(name string, rec *ldif.Record, text []byte) error {
 	if f.macros == nil {
 		f.macros = schema.Macros{}
@@ -154,7 +154,7 @@ func isElement(description string) bool {
 }
 
 // valueLines returns, for each attribute, the lines of the file on which the values of
-// the attribute begin. The arguments are the text of the record and the line of its dn.
+// the attribute begin. The caller passes the text of the record and the line of its dn.
 func valueLines(raw []byte, dn int) map[string][]int {
 	lines := map[string][]int{}
 	n := 0

@@ -43,8 +43,8 @@ type Files struct {
 // maxFile is the maximum number of bytes that are read from one file.
 const maxFile = 64 << 20
 
-// Read adds the definitions in one file, which may be compressed with gzip. The argument
-// name is the name of the file in errors.
+// Read adds the definitions in one file, which may be compressed with gzip. Errors
+// contain the name of the file.
 func (f *Files) Read(name string, in io.Reader) error {
 	err := f.read(name, in)
 	if err != nil && f.Continue {
