@@ -19,9 +19,9 @@ const (
 	EntryExists       = catalog.EntryExists
 	NotLeaf           = catalog.NotLeaf
 	InvalidName       = catalog.InvalidName
-	NamingViolation   = catalog.NamingViolation   // forbidden by schema or naming contexts
+	NamingViolation   = catalog.NamingViolation   // schema or naming contexts forbid it
 	NotOnRDN          = catalog.NotOnRDN          // a value of the RDN cannot be removed
-	ClassViolation    = catalog.ClassViolation    // breaks MUST or MAY, or lacks a structural class
+	ClassViolation    = catalog.ClassViolation    // violates MUST, MAY or class rules
 	ClassModification = catalog.ClassModification // the structural class cannot change
 	UndefinedType     = catalog.UndefinedType
 	InvalidSyntax     = catalog.InvalidSyntax

@@ -165,7 +165,8 @@ func TestPermissiveSchema(t *testing.T) {
 		t.Error("what was deleted and added again is not there")
 	}
 	for change, want := range map[string]partition.Problem{
-		"add attributeTypes ( 2.25.1.1 NAME 'floors' SUP name )": partition.ValueExists, // it differs
+		// This definition differs from the existing one.
+		"add attributeTypes ( 2.25.1.1 NAME 'floors' SUP name )": partition.ValueExists,
 		"add attributeTypes ( 2.25.9.9 NAME 'y":                  partition.InvalidSyntax,
 		"delete attributeTypes 2.25.1.1":                         partition.Unwilling,
 	} {

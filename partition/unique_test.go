@@ -67,8 +67,10 @@ func TestUnique(t *testing.T) {
 		refusedFor(t, "mail", modify(t, p, b, change(op.ModAdd, "mail", []byte("c@example.com"))))
 		refusedFor(t, "mail", modify(t, p, b, change(op.ModReplace, "mail", []byte("a@example.com"))))
 		refusedFor(t, "mail", move(t, p, b, "mail=C@example.com", inside))
-		must(t, modify(t, p, a, change(op.ModReplace, "mail", []byte("A@EXAMPLE.COM")))) // respelled
-		must(t, modify(t, p, b, change(op.ModAdd, "mail", []byte("c@example.com"))))     // a has it no longer
+		// The entry has this value in another spelling.
+		must(t, modify(t, p, a, change(op.ModReplace, "mail", []byte("A@EXAMPLE.COM"))))
+		// The entry a no longer has this value.
+		must(t, modify(t, p, b, change(op.ModAdd, "mail", []byte("c@example.com"))))
 		must(t, modify(t, p, b, change(op.ModAdd, "sn", []byte("Lee"))))
 		must(t, move(t, p, a, "cn=a", outside))
 		must(t, remove(t, p, "cn=a,"+outside))
@@ -135,7 +137,8 @@ func TestUniqueIsRefused(t *testing.T) {
 			strings.Count(err.Error(), "cn=a") != 10 || !strings.Contains(err.Error(), "cn=b03,"+outside) {
 			t.Errorf("duplicates are told as: %v", err)
 		}
-		must(t, addPerson(t, p, "cn=c,"+outside, "mail: 1@example.com")) // not refused
+		// The value is not refused, because the attribute is not unique.
+		must(t, addPerson(t, p, "cn=c,"+outside, "mail: 1@example.com"))
 		mail.Base = base
 		must(t, configure.SetUnique(ctx, p, mail, true))
 		for what, err := range map[string]error{

@@ -307,7 +307,8 @@ func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Head
 		return nil, err
 	}
 	for _, r := range h.References {
-		if x := c.Indexes[c.Schema.Attribute(r.Attribute)]; x != nil { // nil if not in this schema
+		// This schema may not define the type.
+		if x := c.Indexes[c.Schema.Attribute(r.Attribute)]; x != nil {
 			x.Reference = &r
 		}
 	}
@@ -447,7 +448,8 @@ func (c *Catalog) uniques(h *Header) error {
 		if err != nil {
 			return fmt.Errorf("unique %s: %w", u.Attribute, err)
 		}
-		if x := c.Indexes[c.Schema.Attribute(u.Attribute)]; x != nil { // nil if not in this schema
+		// This schema may not define the type.
+		if x := c.Indexes[c.Schema.Attribute(u.Attribute)]; x != nil {
 			x.Unique = append(x.Unique, base)
 		}
 	}

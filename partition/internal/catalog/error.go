@@ -10,9 +10,9 @@ const (
 	EntryExists
 	NotLeaf
 	InvalidName
-	NamingViolation   // forbidden by schema or naming contexts
+	NamingViolation   // schema or naming contexts forbid it
 	NotOnRDN          // a value of the RDN cannot be removed
-	ClassViolation    // breaks MUST or MAY, or lacks a structural class
+	ClassViolation    // violates MUST, MAY or class rules
 	ClassModification // the structural class cannot change
 	UndefinedType
 	InvalidSyntax

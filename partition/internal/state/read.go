@@ -374,7 +374,8 @@ func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute,
 	}
 	hidden, err := master.Decode(row, s.Catalog.Schema)
 	if err == nil && i != nil {
-		i.Secrets.Store(&cache.Secrets{AsOf: s.At.Ordinal(), Attributes: hidden}) // i is valid at this ordinal
+		// The item i is valid at this ordinal, so its secrets may be cached with it.
+		i.Secrets.Store(&cache.Secrets{AsOf: s.At.Ordinal(), Attributes: hidden})
 	}
 	return hidden, err
 }

@@ -24,9 +24,9 @@ const (
 	FaultValue     Fault = "value"     // a value is not allowed by the schema
 	FaultParent    Fault = "parent"    // no parent, or no naming context
 	FaultCircle    Fault = "circle"    // the entry is below itself
-	FaultName      Fault = "name"      // a name and its normalised form or values disagree
+	FaultName      Fault = "name"      // a name disagrees with its normal form or values
 	FaultTree      Fault = "tree"      // a row of the tree is missing or belongs to no entry
-	FaultColumn    Fault = "column"    // a key's column is missing, wrong, or has no value
+	FaultColumn    Fault = "column"    // a key's column is missing, wrong or superfluous
 	FaultIndex     Fault = "index"     // an index cell is missing, wrong, or without a value
 	FaultUnique    Fault = "unique"    // entries share a value that must be unique
 	FaultReference Fault = "reference" // a value must name an entry and names none

@@ -296,7 +296,8 @@ func (m *modification) stamp() error {
 				m.change.enter(x, k.Key, true)
 			}
 			m.change.enter(x, key, false)
-			if !before.Present() || slices.Contains(m.given, s.typ) { // the change removed it
+			// If the request deleted the stamp, the change has removed the presence cell.
+			if !before.Present() || slices.Contains(m.given, s.typ) {
 				m.change.presence(x, false)
 			}
 		}
