@@ -27,8 +27,8 @@ var lasting = []string{
 
 // A serverError is an exception with which HBase answered a call.
 type serverError struct {
-	class string // first line of the exception's text
-	text  string // its first line
+	class string // name of the exception's class, without its package
+	text  string // first line of the exception's text
 }
 
 func (e *serverError) Error() string { return e.class + ": " + e.text }

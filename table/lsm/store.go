@@ -184,8 +184,8 @@ func (s *Store) end() {
 
 func (s *Store) closed() bool { return s.ops.Load()&closedBit != 0 }
 
-// beginWrite is like begin, but for an operation that writes: it also acquires the right
-// to write. An urgent operation may use the reserve of a full disk.
+// beginWrite counts a running operation, as begin does, and acquires the right to write.
+// An urgent operation may use the reserve of a full disk.
 func (s *Store) beginWrite(ctx context.Context, urgent bool) error {
 	if err := s.begin(ctx); err != nil {
 		return err
