@@ -91,8 +91,8 @@ type operation struct {
 }
 
 // transact runs operations in one transaction. The first failure ends the transaction,
-// and then nothing changes. After some operations transact compares the partition with
-// the model within the transaction.
+// and then nothing changes. After each operation transact compares the partition with the
+// model within the transaction.
 func (m *machine) transact(t *rapid.T, n int) {
 	by := partition.By{Name: rapid.SampledFrom([]string{"cn=admin", "cn=other"}).Draw(t, "by")}
 	after := m.model.clone()

@@ -10,7 +10,8 @@ import (
 )
 
 // Duplicates scans an index in its order. It calls found for every entry in a scope that
-// has the same value as another entry in the scope. It returns the number of such values.
+// has the same value as another entry in the scope. It returns the number of values that
+// several entries have.
 func Duplicates(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, base entry.ID, found func(a, b entry.ID) error) (n int, err error) {
 	var row []byte // row of the current value
 	var first entry.ID

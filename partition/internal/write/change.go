@@ -16,7 +16,7 @@ type writer interface {
 	Write(t table.Table, ms ...table.Mutation)
 	// Position returns a new position, which is greater than all earlier positions.
 	Position() master.Position
-	// Stale names a cached value that the change makes invalid.
+	// Stale records the hash of a cached value that the change makes invalid.
 	Stale(value uint64)
 	// Claim records a unique value that the entry with an id now has.
 	Claim(x *catalog.Indexed, key []byte, id, parent entry.ID)
