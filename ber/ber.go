@@ -3,7 +3,7 @@
 //
 // A [Reader] is a cursor over bytes. It copies nothing, and it keeps its first error. A
 // decoder thus reads one element after another and checks [Reader.Err] once, at the end.
-// Constructed elements are entered and left:
+// A decoder enters and leaves constructed elements:
 //
 //	r := ber.NewReader(b)
 //	end := r.Enter(ber.Sequence)
@@ -13,7 +13,7 @@
 //	if err := r.Err(); err != nil { ...
 //
 // Writing appends to a buffer. A constructed element begins with [Open] and ends with
-// [Close], which takes the length that the buffer had before:
+// [Close]. Close needs the length that the buffer had before Open:
 //
 //	start := len(b)
 //	b = ber.Open(b, ber.Sequence)
@@ -38,7 +38,7 @@ const (
 	Set         Tag = 0x31
 )
 
-// Constructed is the bit that marks an element made of elements.
+// Constructed is the bit of a tag whose element consists of elements.
 const Constructed Tag = 0x20
 
 // Application returns the tag [APPLICATION n], primitive; n is at most 30.
@@ -50,7 +50,8 @@ func Context(n byte) Tag { return 0x80 | Tag(n) }
 // Universal reports whether the tag is one that ASN.1 itself defines.
 func (t Tag) Universal() bool { return t&0xc0 == 0 }
 
-// String returns the tag in ASN.1 notation with the octet: "[APPLICATION 3] (63)".
+// String returns the tag in ASN.1 notation, followed by the octet: "[APPLICATION 3]
+// (63)".
 func (t Tag) String() string {
 	switch t {
 	case Boolean:

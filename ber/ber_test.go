@@ -22,7 +22,7 @@ func unhex(t *testing.T, s string) []byte {
 	return b
 }
 
-// TestAppend has the encodings of X.690, 8 that LDAP uses.
+// TestAppend checks the encodings of X.690, 8 that LDAP uses.
 func TestAppend(t *testing.T) {
 	start := []byte{0xee} // the buffer's contents are kept
 	tests := []struct {
@@ -56,7 +56,8 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// Close makes the same bytes as AppendHeader, for every length.
+// TestCloseLengths checks that Close makes the same bytes as AppendHeader, for every
+// length.
 func TestCloseLengths(t *testing.T) {
 	for _, n := range []int{0, 1, 127, 128, 129, 255, 256, 65535, 65536, 1 << 20} {
 		contents := bytes.Repeat([]byte{0xab}, n)
@@ -101,7 +102,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// Lengths and integers that are longer than necessary are valid BER (X.690, 8.1.3.5).
+// TestReaderLenient checks that a Reader accepts lengths and integers that are longer
+// than necessary. They are valid BER (X.690, 8.1.3.5).
 func TestReaderLenient(t *testing.T) {
 	r := ber.NewReader(unhex(t, "30 84 00 00 00 0a  02 82 00 01 07  02 03 00 00 01"))
 	end := r.Enter(ber.Sequence)
@@ -148,7 +150,7 @@ func TestReaderErrors(t *testing.T) {
 	}
 }
 
-// Everything written can be read back.
+// TestRoundTrip checks that everything that was written can be read back.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ints := rapid.SliceOf(rapid.Int64()).Draw(t, "ints")
@@ -182,8 +184,8 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// Any bytes are read to their end or to an error, and writing what was read means the
-// same.
+// FuzzReader checks that a Reader reads any bytes to their end or to an error, and that
+// what was read is equal after it was written again.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte{0x30, 0x05, 0x02, 0x01, 0x01, 0x42, 0x00})
 	f.Add([]byte{0x30, 0x84, 0, 0, 0, 1, 5})
@@ -241,8 +243,8 @@ func BenchmarkReader(b *testing.B) {
 	}
 }
 
-// BenchmarkClose closes an element as large as a search entry. Moving its contents to
-// make room for the length is the cost of Close.
+// BenchmarkClose closes an element as large as a search entry. The cost of Close is the
+// cost of moving the contents to make room for the length.
 func BenchmarkClose(b *testing.B) {
 	contents := make([]byte, 600)
 	var buf []byte

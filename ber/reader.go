@@ -9,7 +9,7 @@ import (
 // zero values and [Reader.More] returns false, so loops end.
 //
 // Returned slices are parts of the bytes passed to [NewReader], without capacity beyond
-// their ends. They are nil only after an error.
+// their ends. A returned slice is nil only after an error.
 type Reader struct {
 	data []byte
 	pos  int
@@ -29,7 +29,7 @@ func (r *Reader) Offset() int { return r.pos }
 // More reports whether another element begins before the end of the element last entered.
 func (r *Reader) More() bool { return r.err == nil && r.pos < r.end }
 
-// At reports whether the next element has this tag. It serves to detect optional
+// At reports whether the next element has the tag t. Decoders use it to detect optional
 // elements.
 func (r *Reader) At(t Tag) bool { return r.More() && Tag(r.data[r.pos]) == t }
 
@@ -41,14 +41,14 @@ func (r *Reader) Peek() Tag {
 	return Tag(r.data[r.pos])
 }
 
-// Fail sets the Reader's error, unless it has one.
+// Fail sets the Reader's error, unless the Reader already has an error.
 func (r *Reader) Fail(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 }
 
-// Expected fails with a SyntaxError at an offset.
+// Expected sets a SyntaxError at an offset as the Reader's error.
 func (r *Reader) Expected(offset int, want, got string) {
 	r.Fail(&SyntaxError{Offset: offset, Want: want, Got: got})
 }
@@ -64,7 +64,8 @@ func (r *Reader) Next() (Tag, []byte) {
 	return t, b
 }
 
-// Element reads an element with any tag and returns it with its identifier and length.
+// Element reads an element with any tag. It returns the whole element, with identifier
+// and length.
 func (r *Reader) Element() []byte {
 	start := r.pos
 	if _, b := r.Next(); b == nil {
@@ -73,7 +74,7 @@ func (r *Reader) Element() []byte {
 	return r.data[start:r.pos:r.pos]
 }
 
-// Bytes reads an element of octets.
+// Bytes reads an element with the tag t and returns its contents.
 func (r *Reader) Bytes(t Tag) []byte {
 	if !r.expect(t) {
 		return nil
@@ -82,8 +83,8 @@ func (r *Reader) Bytes(t Tag) []byte {
 	return b
 }
 
-// Int reads an INTEGER or ENUMERATED. It accepts superfluous leading octets, up to eight
-// octets in all.
+// Int reads an INTEGER or ENUMERATED. It accepts superfluous leading octets, up to a
+// length of eight octets.
 func (r *Reader) Int(t Tag) int64 {
 	start := r.pos
 	b := r.Bytes(t)
@@ -138,9 +139,9 @@ func (r *Reader) Enter(t Tag) (outer int) {
 	return outer
 }
 
-// Leave leaves the element for which Enter returned outer. It skips unread elements: LDAP
-// ignores unknown trailing components of a SEQUENCE (RFC 4511, 4), but they must be
-// elements.
+// Leave leaves the element for which Enter returned outer. It skips unread elements,
+// because LDAP ignores unknown trailing components of a SEQUENCE (RFC 4511, 4). Unread
+// octets that are not elements are an error.
 func (r *Reader) Leave(outer int) {
 	for r.More() {
 		r.Next()
@@ -148,7 +149,7 @@ func (r *Reader) Leave(outer int) {
 	r.end = outer
 }
 
-// End fails if anything is left in the element last entered.
+// End sets an error if anything is left in the element last entered.
 func (r *Reader) End() {
 	if r.More() {
 		r.Expected(r.pos, "the end", r.Found())
@@ -163,7 +164,7 @@ func (r *Reader) expect(t Tag) bool {
 	return false
 }
 
-// Found describes what is in the place of the next element, for [Reader.Expected].
+// Found describes the octet at the place of the next element, for [Reader.Expected].
 func (r *Reader) Found() string {
 	if r.pos >= r.end {
 		return "the end"
@@ -171,7 +172,8 @@ func (r *Reader) Found() string {
 	return Tag(r.data[r.pos]).String()
 }
 
-// header reads identifier and length, and returns the end of the contents.
+// header reads the identifier and length of the next element, and returns the end of its
+// contents.
 func (r *Reader) header() (t Tag, end int) {
 	if r.err != nil {
 		return 0, 0
@@ -194,9 +196,10 @@ func (r *Reader) header() (t Tag, end int) {
 	return t, r.pos + size
 }
 
-// Header reads the identifier and length octets at the start of b. Head is their number,
-// and size the number of octets of contents. If b ends within them, head is 0. Bytes that
-// cannot be the start of an element are an error.
+// Header reads the identifier and length octets at the start of b. Head is the number of
+// these octets, and size is the number of octets of contents. If b ends within the
+// identifier and length, head is 0. Bytes that cannot be the start of an element are an
+// error.
 func Header(b []byte) (t Tag, head, size int, err *SyntaxError) {
 	if len(b) == 0 {
 		return 0, 0, 0, nil

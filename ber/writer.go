@@ -1,10 +1,11 @@
 package ber
 
-// Lengths are minimal: Open reserves one octet for them, and Close moves the contents if
-// that is not enough. Moving 500 bytes costs some 10 ns. The alternative, always five
-// octets, costs the network more.
+// Encoded lengths are minimal: Open reserves one octet for the length, and Close moves
+// the contents if one octet is not enough. Moving 500 bytes costs some 10 ns. Lengths of
+// always five octets would cost the network more.
 
-// Open begins a constructed element. Pass the length of b before it to [Close].
+// Open begins a constructed element. Pass the length that b has before the call to
+// [Close].
 func Open(b []byte, t Tag) []byte { return append(b, byte(t), 0) }
 
 // Close ends the element that began at b[start].
@@ -26,7 +27,8 @@ func Close(b []byte, start int) []byte {
 	return b
 }
 
-// AppendHeader appends identifier and length for contents of a known size.
+// AppendHeader appends the identifier and length of an element with contents of a known
+// size.
 func AppendHeader(b []byte, t Tag, size int) []byte {
 	if size < 0x80 {
 		return append(b, byte(t), byte(size))
