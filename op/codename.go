@@ -2,7 +2,8 @@ package op
 
 import "strconv"
 
-// Name returns the code's name in RFC 4511, or in the RFC that defines it.
+// Name returns the name that RFC 4511, or the RFC that defines the code, gives to the
+// code.
 func (c Code) Name() string {
 	if n := codeNames[c]; n != "" {
 		return n

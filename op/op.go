@@ -1,7 +1,7 @@
 // Package op represents the operations of LDAP as Go values: requests (RFC 4511, sections
-// 4.2 to 4.14), controls, results, and the [Sink] that receives answers. It knows neither
-// their encoding (package wire) nor their meaning (package directory). Names of entries
-// and attribute descriptions are the client's text.
+// 4.2 to 4.14), controls, results, and the [Sink] that receives answers. Package wire
+// encodes and decodes these values, and package directory defines their meaning. Names of
+// entries and attribute descriptions are the client's text.
 package op
 
 import (
@@ -18,8 +18,8 @@ type Message struct {
 	ID       int32
 	Request  Request
 	Controls []Control
-	// Received is what the session made of the message in the order of messages, if
-	// that matters: see Receiver in package server.
+	// Received is what the session did with the message on its arrival, if the order of
+	// messages matters: see Receiver in package server.
 	Received any
 }
 
@@ -30,15 +30,15 @@ type Control struct {
 	Value    []byte // nil: absent
 }
 
-// Bind is a BindRequest (RFC 4511, 4.2). An authentication choice that is neither simple
-// nor SASL is represented as SASL without a mechanism, which is never supported.
+// Bind is a BindRequest (RFC 4511, 4.2). If the authentication choice is neither simple
+// nor SASL, the Bind is a SASL bind without a mechanism, which is never supported.
 type Bind struct {
 	Version   int
 	Name      string
 	SASL      bool
 	Password  []byte // if simple
 	Mechanism string // if SASL
-	// Credentials are those of SASL; nil if absent.
+	// Credentials are the SASL credentials; nil if absent.
 	Credentials []byte
 }
 
@@ -73,7 +73,7 @@ type Search struct {
 	SizeLimit  int // entries; 0: no limit
 	TimeLimit  int // seconds; 0: no limit
 	TypesOnly  bool
-	Filter     filter.Filter // nil if the request was refused because of it
+	Filter     filter.Filter // nil if the request was refused because of its filter
 	Attributes []string
 }
 
@@ -87,7 +87,7 @@ const (
 	ModIncrement
 )
 
-// A PartialAttribute is an attribute as in a request.
+// A PartialAttribute is an attribute in a request.
 type PartialAttribute struct {
 	Description string
 	Values      [][]byte
@@ -129,7 +129,7 @@ type Compare struct {
 	Value       []byte
 }
 
-// Abandon requests that an operation be abandoned (RFC 4511, 4.11).
+// Abandon requests the end of an operation without an answer (RFC 4511, 4.11).
 type Abandon struct{ MessageID int32 }
 
 // Extended is an ExtendedRequest (RFC 4511, 4.12).
@@ -149,8 +149,8 @@ func (*Compare) isRequest()  {}
 func (*Abandon) isRequest()  {}
 func (*Extended) isRequest() {}
 
-// A SearchEntry is a SearchResultEntry. Its attributes are the selected ones; they are
-// shared and must not be changed.
+// A SearchEntry is a SearchResultEntry. It has only the selected attributes. The
+// attributes are shared and must not be changed.
 type SearchEntry struct {
 	Name       string
 	Attributes []entry.Attribute
@@ -163,17 +163,18 @@ type SearchEntry struct {
 type Response struct {
 	Result
 	Controls []Control
-	// SASLCredentials of a bind; nil: absent.
+	// SASLCredentials are the serverSaslCreds of a BindResponse; nil: absent.
 	SASLCredentials []byte
-	// OID ("": absent) and Value (nil: absent) of an extended response.
+	// OID and Value are those of an ExtendedResponse. An OID of "" is absent, and a nil
+	// Value is absent.
 	OID   string
 	Value []byte
 }
 
-// A Sink receives the answers of one operation, in order. Done comes last, once, and
-// never for Abandon and Unbind. An error means that the client is gone or has abandoned
-// the operation: stop working. The arguments are encoded before the call returns and may
-// be reused.
+// A Sink receives the answers of one operation, in order. Done is the last call, and
+// occurs once. An Abandon or Unbind has no call of Done. An error means that the client
+// is gone or has abandoned the operation: stop working. The arguments are encoded before
+// the call returns and may be reused.
 type Sink interface {
 	Entry(e *SearchEntry) error
 	Reference(urls []string, controls []Control) error
@@ -182,17 +183,18 @@ type Sink interface {
 }
 
 // An Ender is a Sink whose connection can be ended. Once the running operations have
-// ended, the client gets a Notice of Disconnection (RFC 4511, 4.4.1).
+// ended, the client receives a Notice of Disconnection (RFC 4511, 4.4.1).
 type Ender interface {
 	End(notice *Result)
 }
 
-// A Notifier is a Sink whose client can be notified of what it has not asked for (RFC
-// 4511, 4.4), as long as the connection lasts.
+// A Notifier is a Sink that can send unsolicited notifications to its client (RFC 4511,
+// 4.4), as long as the connection lasts.
 type Notifier interface{ Notify(r *Response) error }
 
 // A Persister is a Sink for operations that may last until the client ends them, such as
 // persistent searches. Such an operation calls Persist once, before it waits for events
-// that may never come. Persist returns a *Result if the connection has too many such
-// operations. If the server ends the operation, the context's cause is a *Result too.
+// that may never occur. Persist returns a *Result if the connection has too many such
+// operations. If the server ends the operation, the cause of the context is also a
+// *Result.
 type Persister interface{ Persist() error }

@@ -2,7 +2,7 @@ package op
 
 import "fmt"
 
-// Code is a resultCode (RFC 4511, appendix A, and the RFCs named there).
+// Code is a resultCode (RFC 4511, appendix A, and the RFCs named in Code's constants).
 type Code int
 
 const (
