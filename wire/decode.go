@@ -10,9 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Decode decodes b, which must be one LDAPMessage. Names and values of the message are
-// parts of b, so b belongs to the message from now on and must not change. An add with a
-// hundred values thus costs one copy of its octets, and not a hundred.
+// Decode decodes b, which must be one LDAPMessage. The names and values of the returned
+// message are parts of b, so the caller must not change b afterwards. An add with a
+// hundred values thus costs one copy of its octets, and not a hundred copies.
 //
 // The error is an *[Error] or a *[Refusal].
 func Decode(b []byte) (*op.Message, error) {
@@ -33,8 +33,8 @@ func Decode(b []byte) (*op.Message, error) {
 	return nil, &Refusal{m, d.refusal}
 }
 
-// A decoder continues after a refusal, because the structure of the rest decides whether
-// there is a session to answer on.
+// A decoder continues after a refusal, because the server may only answer the refused
+// message if the rest of it is well-formed.
 type decoder struct {
 	ber.Reader
 	refusal *op.Result
@@ -104,8 +104,9 @@ func (d *decoder) bind() op.Request {
 		}
 		d.Leave(inner)
 	default:
-		// An unknown choice, such as [1] and [2] of LDAPv2. A mechanism without a name
-		// gets the required answer: authMethodNotSupported (RFC 4511, 4.2).
+		// This is an unknown choice, such as [1] and [2] of LDAPv2. The answer to a SASL
+		// bind without a mechanism is the required one: authMethodNotSupported (RFC 4511,
+		// 4.2).
 		b.SASL = true
 		d.Next()
 	}
@@ -128,7 +129,7 @@ func (d *decoder) search() op.Request {
 	return &s
 }
 
-// filter decodes a filter by its package.
+// filter decodes a filter by package filter.
 func (d *decoder) filter() filter.Filter {
 	start := d.Offset()
 	b := d.Element()
@@ -248,7 +249,7 @@ func (d *decoder) controls() []op.Control {
 		if d.At(ber.OctetString) {
 			c.Value = d.Bytes(ber.OctetString)
 		}
-		if t := d.Peek(); t != 0 && t.Universal() { // extensions have tags of their own
+		if t := d.Peek(); t != 0 && t.Universal() { // components of extensions have context-specific tags
 			d.Expected(d.Offset(), "a criticality or a value", d.Found())
 		}
 		d.Leave(one)
@@ -305,5 +306,6 @@ func (d *decoder) limit(what string) int {
 	return int(v)
 }
 
-// alias returns b as a string without copying. Decode explains why b does not change.
+// alias returns b as a string without copying. The comment of Decode explains why b does
+// not change.
 func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

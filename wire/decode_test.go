@@ -27,7 +27,8 @@ func unhex(t testing.TB, s string) []byte {
 
 func ptr[T any](v T) *T { return &v }
 
-// requests are of every kind, with their encodings written by hand according to RFC 4511.
+// requests are requests of every kind, with encodings that were written by hand according
+// to RFC 4511.
 var requests = []struct {
 	hex string
 	op.Message
@@ -89,8 +90,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Valid BER that we would not write ourselves, and what RFC 4511 requires to ignore, is
-// accepted.
+// TestDecodeLenient checks that Decode accepts valid BER that this package would not
+// write, and accepts what RFC 4511 requires servers to ignore.
 func TestDecodeLenient(t *testing.T) {
 	tests := []struct {
 		why, hex string
@@ -149,8 +150,9 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-// A filter that is a valid encoding but breaks another rule is refused alone (RFC 4511,
-// 4.1.1). An invalid encoding, or any error after the filter, is an Error.
+// TestDecodeFilters checks that a filter that is a valid encoding but breaks another rule
+// is a Refusal (RFC 4511, 4.1.1). An invalid encoding, or an invalid encoding after the
+// filter, is an Error.
 func TestDecodeFilters(t *testing.T) {
 	for _, c := range []struct {
 		name, filter, behind string
@@ -216,7 +218,8 @@ func TestDecodeRefusals(t *testing.T) {
 	}
 }
 
-// A Refusal requires that the message is sound to its end.
+// TestDecodeBrokenAfterRefusal checks that a message is an Error, and not a Refusal,
+// unless it is well-formed to its end.
 func TestDecodeBrokenAfterRefusal(t *testing.T) {
 	_, err := wire.Decode(unhex(t, "30 10 02 01 01 66 0b 04 01 ff 30 06 30 04 0a 01 00 31"))
 	var broken *wire.Error
@@ -242,7 +245,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// Decode returns everything that a client can send unchanged.
+// TestDecodeRoundTrip checks that Decode returns everything that a client can send
+// unchanged.
 func TestDecodeRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := messages.Draw(t, "message")
@@ -306,8 +310,8 @@ func request(t *rapid.T) op.Request {
 	return rapid.SampledFrom(all).Draw(t, "request")
 }
 
-// Any bytes are decoded, or cause one of the two errors. A decoded message is the same
-// after encoding and decoding it again.
+// FuzzDecode checks that Decode returns a message or one of its two errors for any bytes.
+// A decoded message must be equal after it was encoded and decoded again.
 func FuzzDecode(f *testing.F) {
 	for _, test := range requests {
 		f.Add(unhex(f, test.hex))

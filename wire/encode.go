@@ -8,15 +8,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// open begins an LDAPMessage and its protocolOp. The message starts at len(b), the
-// protocolOp at the second result.
+// open begins an LDAPMessage and its protocolOp. The message starts at len(b). The second
+// result is the start of the protocolOp.
 func open(b []byte, id int32, t ber.Tag) ([]byte, int) {
 	b = ber.Open(b, ber.Sequence)
 	b = ber.AppendInt(b, ber.Integer, int64(id))
 	return ber.Open(b, t), len(b)
 }
 
-// finish ends what open began.
+// finish ends the message and the protocolOp that open began.
 func finish(b []byte, start, operation int, controls []op.Control) []byte {
 	b = ber.Close(b, operation)
 	b = appendControls(b, controls)
@@ -31,8 +31,8 @@ func AppendEntry(b []byte, id int32, e *op.SearchEntry) []byte {
 	return finish(b, start, operation, e.Controls)
 }
 
-// AppendSearchEntry appends a SearchResultEntry for a control (RFC 4527), without a
-// message.
+// AppendSearchEntry appends a SearchResultEntry as the value of a control (RFC 4527),
+// without a message around it.
 func AppendSearchEntry(b []byte, e *op.SearchEntry) []byte {
 	start := len(b)
 	b = ber.Open(b, tagEntryR)
@@ -78,8 +78,8 @@ func AppendReference(b []byte, id int32, urls []string, controls []op.Control) [
 	return finish(b, start, operation, controls)
 }
 
-// AppendIntermediate appends an IntermediateResponse (RFC 4511, 4.13). It omits an empty
-// oid and a nil value.
+// AppendIntermediate appends an IntermediateResponse (RFC 4511, 4.13). An empty oid and a
+// nil value are omitted.
 func AppendIntermediate(b []byte, id int32, oid string, value []byte, controls []op.Control) []byte {
 	start := len(b)
 	b, operation := open(b, id, tagIntermediate)
@@ -92,8 +92,8 @@ func AppendIntermediate(b []byte, id int32, oid string, value []byte, controls [
 	return finish(b, start, operation, controls)
 }
 
-// AppendResponse appends the answer that ends an operation. For Unbind and Abandon, which
-// have no answer, it returns b unchanged.
+// AppendResponse appends the answer that ends an operation. Unbind and Abandon have no
+// answer, so AppendResponse then returns b unchanged.
 func AppendResponse(b []byte, id int32, to op.Request, r *op.Response) []byte {
 	t := responseTag(to)
 	if t == 0 {
@@ -159,7 +159,8 @@ func appendResult(b []byte, r *op.Result) []byte {
 	return b
 }
 
-// valid returns a diagnostic as valid UTF-8. It may quote what a client sent.
+// valid returns a diagnostic as valid UTF-8. A diagnostic may quote octets that a client
+// sent.
 func valid(s string) string {
 	if utf8.ValidString(s) {
 		return s

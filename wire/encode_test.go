@@ -92,7 +92,7 @@ func TestAppendEntry(t *testing.T) {
 	}
 }
 
-// Lengths of more than one octet, at every level.
+// TestAppendLargeEntry checks lengths of more than one octet, at every level.
 func TestAppendLargeEntry(t *testing.T) {
 	big := strings.Repeat("x", 70000)
 	e := &op.SearchEntry{Name: "dc=x", Attributes: []entry.Attribute{attr("cn", "", "a", big), attr("sn", "", "c")},
@@ -110,7 +110,8 @@ func TestAppendLargeEntry(t *testing.T) {
 	}
 }
 
-// A decoded answer equals the encoded one, whatever was in the buffer before.
+// TestAppendRoundTrip checks that a decoded answer equals the encoded answer, whatever
+// the buffer contained before.
 func TestAppendRoundTrip(t *testing.T) {
 	before := []byte("before")
 	rapid.Check(t, func(t *rapid.T) {
@@ -134,7 +135,8 @@ func TestAppendRoundTrip(t *testing.T) {
 	})
 }
 
-// An answer stays valid even if its diagnostic quotes a client's bytes.
+// TestDiagnosticIsUTF8 checks that an answer is valid even if its diagnostic quotes a
+// client's octets.
 func TestDiagnosticIsUTF8(t *testing.T) {
 	b := wire.AppendResponse(nil, 1, &op.Search{}, &op.Response{Result: *op.Errorf(op.InvalidDNSyntax, "cn=\xff!")})
 	a, err := wiretest.Decode(b)
@@ -143,7 +145,8 @@ func TestDiagnosticIsUTF8(t *testing.T) {
 	}
 }
 
-// Encoding into a large enough buffer does not allocate.
+// TestAppendAllocatesNothing checks that encoding into a large enough buffer does not
+// allocate.
 func TestAppendAllocatesNothing(t *testing.T) {
 	e, r, search := sixteen(), &op.Response{}, &op.Search{}
 	buf := make([]byte, 0, 4096)

@@ -1,13 +1,13 @@
 // Package wire decodes LDAPMessages (RFC 4511, 4.1.1) into [op.Message]s and encodes
-// answers as LDAPMessages. It knows the encoding of every operation and the meaning of
-// none; controls and extended operations are OIDs with values.
+// answers as LDAPMessages. It defines the encoding of every operation. It does not
+// interpret operations: a control or an extended operation is an OID with a value.
 //
-// There are two kinds of errors of messages. An [Error] is a broken structure: the
-// session cannot continue, because the start of the next message is uncertain (4.1.1). A
-// [Refusal] is a sound structure with contents that the protocol does not allow: it has
-// the answer to that request.
+// A message can have two kinds of errors. An [Error] is a broken structure: the session
+// cannot continue, because the start of the next message is uncertain (RFC 4511, 4.1.1).
+// A [Refusal] is a sound structure with contents that the protocol does not allow. A
+// Refusal contains the answer to the request.
 //
-// Answers are appended to a buffer, so that many of them make one write.
+// Answers are appended to a buffer, so that one write sends many answers.
 package wire
 
 import (
@@ -24,7 +24,7 @@ const NoticeOfDisconnection = "1.3.6.1.4.1.1466.20036"
 // maxInt is the largest INTEGER of the protocol (RFC 4511, 4.1.1).
 const maxInt = 1<<31 - 1
 
-// The tags of the operations. Those of responses end in R.
+// The tags of the operations. The names of response tags end in R.
 const (
 	tagBind         = 0x60
 	tagBindR        = 0x61
@@ -49,7 +49,7 @@ const (
 	tagIntermediate = 0x79
 )
 
-// The context-specific tags in them.
+// The context-specific tags in operations.
 const (
 	tagControls        = 0xa0
 	tagSimple          = 0x80
@@ -65,8 +65,8 @@ const (
 	tagPartialValue    = 0x81
 )
 
-// An Error is a message with a broken structure. The session must end, with a Notice of
-// Disconnection with the code protocolError (RFC 4511, 4.1.1).
+// An Error is a message with a broken structure. The session must end with a Notice of
+// Disconnection whose code is protocolError (RFC 4511, 4.1.1).
 type Error struct{ Err error }
 
 func (e *Error) Error() string { return "malformed LDAP message: " + e.Err.Error() }
@@ -74,7 +74,7 @@ func (e *Error) Error() string { return "malformed LDAP message: " + e.Err.Error
 func (e *Error) Unwrap() error { return e.Err }
 
 // A Refusal is a message with a sound structure but invalid contents. Answer its request
-// with Result; the session continues.
+// with Result. The session continues.
 type Refusal struct {
 	Message *op.Message
 	Result  *op.Result
@@ -84,8 +84,8 @@ func (e *Refusal) Error() string {
 	return fmt.Sprintf("message %d: %s", e.Message.ID, e.Result.Diagnostic)
 }
 
-// Size returns the length of the LDAPMessage at the start of b, or 0 if b is too short to
-// know. The error is an *[Error].
+// Size returns the length of the LDAPMessage at the start of b. It returns 0 if b ends
+// before the end of the length octets. The error is an *[Error].
 func Size(b []byte) (int, error) {
 	if len(b) > 0 && ber.Tag(b[0]) != ber.Sequence {
 		return 0, &Error{&ber.SyntaxError{Want: "an LDAPMessage, " + ber.Sequence.String(), Got: ber.Tag(b[0]).String()}}

@@ -1,5 +1,5 @@
 // Package wiretest is the client's side of package wire, for tests. It encodes requests
-// and decodes answers, and is an independent implementation of the encodings.
+// and decodes answers. It implements the encodings independently of package wire.
 package wiretest
 
 import (
@@ -153,11 +153,11 @@ func appendAttribute(b []byte, a op.PartialAttribute) []byte {
 // An Answer is any message from a server.
 type Answer struct {
 	ID         int32
-	Tag        ber.Tag // of the protocolOp: 0x64 is an entry, 0x65 a searchDone, ...
+	Tag        ber.Tag // tag of the protocolOp: 0x64 is an entry, 0x65 a searchDone, ...
 	Response   op.Response
-	Name       string                // of an entry
-	Attributes []op.PartialAttribute // of an entry
-	URLs       []string              // of a reference
+	Name       string                // name of an entry
+	Attributes []op.PartialAttribute // attributes of an entry
+	URLs       []string              // URLs of a reference
 }
 
 // Read reads one answer.
@@ -181,7 +181,7 @@ func Read(r *bufio.Reader) (*Answer, error) {
 	}
 }
 
-// Decode decodes the answer b.
+// Decode decodes b, which must be one answer.
 func Decode(b []byte) (*Answer, error) {
 	a := &Answer{}
 	r := ber.NewReader(b)
