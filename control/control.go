@@ -1,10 +1,10 @@
 // Package control encodes and decodes the values of controls and extended operations. It
 // has a Parse function for each value that clients send, and an Encode method for each
-// that the server sends. Package directory knows what the values mean. Parse functions
-// return parts of the slice that they are passed.
+// value that the server sends. Package directory defines what the values mean. Parse
+// functions return parts of the slice that is passed to them.
 //
 // An error of a Parse function describes what is wrong with the value, but does not name
-// the control or operation. All such errors are protocol errors.
+// the control or operation. The result code for all such errors is protocolError.
 package control
 
 import (
@@ -23,8 +23,8 @@ const (
 	OIDDontUseCopy      = "1.3.6.1.1.22"              // RFC 6171
 )
 
-// The authorization identity controls. The request has no value, the value of
-// the response is an authorization identity. See RFC 3829.
+// The authorization identity controls (RFC 3829). The request control has no value. The
+// value of the response control is an authorization identity.
 const (
 	OIDAuthzIDRequest  = "2.16.840.1.113730.3.4.16"
 	OIDAuthzIDResponse = "2.16.840.1.113730.3.4.15"
@@ -32,17 +32,17 @@ const (
 
 // Controls of this project, in the arc of UUIDs. Their values are text.
 const (
-	// OIDAt reads a past state. Its value is a point in time, see past.ParsePointInTime.
+	// OIDAt reads a past state. Its value is a point in time: see past.ParsePointInTime.
 	OIDAt = "2.25.195980779315780798893398147915016512515"
 
-	// OIDToken lets a client write at one server and read what it wrote at another. A
-	// token is a revision as text, see revision.Parse. It is the value of the request of
-	// a read, and of the response to an update.
+	// OIDToken lets a client write at one server and read what it wrote at another
+	// server. A token is a revision as text: see revision.Parse. The token is the value
+	// of the request control of a read, and of the response control of an update.
 	OIDToken = "2.25.62115083859443682979182002512448271178"
 )
 
-// NoValue returns an error if a control that takes no value has one. Some clients send an
-// empty value instead of none.
+// NoValue returns an error if a control that must not have a value has one. An empty
+// value is no error, because some clients send an empty value instead of none.
 func NoValue(value []byte) error {
 	if len(value) > 0 {
 		return fmt.Errorf("it has a value of %d octets and takes none", len(value))

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// parsers has all Parse functions by name.
+// parsers contains all Parse functions by name.
 var parsers = map[string]func([]byte) (any, error){
 	"ParsePagedResults":         untyped(control.ParsePagedResults),
 	"ParseSortRequest":          untyped(control.ParseSortRequest),
@@ -43,8 +43,8 @@ func untyped[T any](parse func([]byte) (T, error)) func([]byte) (any, error) {
 
 func text(s string) *string { return &s }
 
-// An example is a value, encoded by hand from the ASN.1 of its RFC or draft, and its
-// parsed form.
+// An example is a value, encoded by hand from the ASN.1 of its RFC or draft, and the
+// parsed form of the value.
 type example struct {
 	parser, value string
 	want          any
@@ -209,8 +209,8 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// Every Parse function must be in parsers, so that it is fuzzed, and must have an
-// example.
+// TestParsersAreWhole checks that every Parse function is in parsers, so that it is
+// fuzzed, and that it has an example.
 func TestParsersAreWhole(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

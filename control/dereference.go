@@ -57,7 +57,7 @@ func parseDerefSpec(r *ber.Reader) (s DerefSpec) {
 //		attrVals        [0] PartialAttributeList OPTIONAL }
 type DereferenceResult struct{ Results []DerefRes }
 
-// DerefRes holds the requested attributes of an entry that Attribute names.
+// DerefRes contains the requested attributes of an entry that Attribute names.
 type DerefRes struct {
 	Attribute  string
 	Name       []byte

@@ -10,15 +10,14 @@ import (
 const (
 	OIDPasswordModify = "1.3.6.1.4.1.4203.1.11.1"
 	OIDCancel         = "1.3.6.1.1.8"
-	// OIDWhoAmI has no request value, and an authorization identity as its
-	// response value. See RFC 4532, section 2.
+	// OIDWhoAmI has no request value. Its response value is an authorization identity.
+	// See RFC 4532, section 2.
 	OIDWhoAmI = "1.3.6.1.4.1.4203.1.11.3"
 	// OIDStartTLS has no values. See RFC 4511, section 4.14.
 	OIDStartTLS = "1.3.6.1.4.1.1466.20037"
 )
 
-// PasswordModify is the request value of Password Modify. Components that are nil
-// are absent.
+// PasswordModify is the request value of Password Modify. A nil component is absent.
 //
 // See RFC 3062, section 2:
 //
@@ -31,7 +30,8 @@ type PasswordModify struct {
 	Old, New []byte
 }
 
-// ParsePasswordModify parses the value of a request. A nil value has no components.
+// ParsePasswordModify parses the value of a request. If the value is nil, all components
+// are absent.
 func ParsePasswordModify(value []byte) (p PasswordModify, err error) {
 	if value == nil {
 		return p, nil

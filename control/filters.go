@@ -21,7 +21,7 @@ func ParseMatchedValues(value []byte) (m MatchedValues, err error) {
 	return m, err
 }
 
-// Assertion is the value of the assertion control, a Filter.
+// Assertion is the value of the assertion control, which is a Filter.
 //
 // See RFC 4528, section 3.
 type Assertion struct{ Filter filter.Filter }

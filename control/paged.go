@@ -9,8 +9,7 @@ import (
 // OIDPagedResults is the OID of PagedResults.
 const OIDPagedResults = "1.2.840.113556.1.4.319"
 
-// PagedResults is the value of the paged results control, of requests and of
-// responses.
+// PagedResults is the value of the paged results control in requests and responses.
 //
 // See RFC 2696, section 2:
 //

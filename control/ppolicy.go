@@ -7,8 +7,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ber"
 )
 
-// OIDPasswordPolicy is the OID of the password policy control, which has no value in
-// requests, and of PasswordPolicy.
+// OIDPasswordPolicy is the OID of the password policy control. The request control has no
+// value. The value of the response control is a PasswordPolicy.
 const OIDPasswordPolicy = "1.3.6.1.4.1.42.2.27.8.5.1"
 
 // PasswordPolicy is the value of the password policy response control.
@@ -55,9 +55,9 @@ func (p PasswordPolicy) Encode() []byte {
 	return ber.Close(b, 0)
 }
 
-// OIDs of the controls by which Netscape's servers reported on passwords, unrequested
-// (draft-vchu-ldap-pwd-policy-00). Their values are text: PasswordExpiredValue, and the
-// result of PasswordExpiring.
+// OIDs of the controls by which Netscape's servers reported on passwords without a
+// request (draft-vchu-ldap-pwd-policy-00). The values of these controls are text:
+// PasswordExpiredValue, and the result of PasswordExpiring.
 const (
 	OIDPasswordExpired  = "2.16.840.1.113730.3.4.4"
 	OIDPasswordExpiring = "2.16.840.1.113730.3.4.5"
@@ -71,8 +71,8 @@ func PasswordExpiring(in time.Duration) []byte {
 	return strconv.AppendInt(nil, int64(in/time.Second), 10)
 }
 
-// OIDAccountUsable is the OID of the account usable control, which has no value in search
-// requests, and of AccountUsable.
+// OIDAccountUsable is the OID of the account usable control. The control of a search
+// request has no value. The value of the response control is an AccountUsable.
 const OIDAccountUsable = "1.3.6.1.4.1.42.2.27.9.5.8"
 
 // AccountUsable is the value of the account usable response control of an entry.
@@ -90,7 +90,7 @@ const OIDAccountUsable = "1.3.6.1.4.1.42.2.27.9.5.8"
 //		seconds_before_unlock [4] INTEGER OPTIONAL }
 type AccountUsable struct {
 	Usable                   bool
-	Expires                  time.Duration // if usable; negative: never
+	Expires                  time.Duration // for a usable account; negative: never
 	Inactive, Reset, Expired bool
 	Grace                    *int
 	Unlock                   *time.Duration

@@ -5,13 +5,14 @@ import "errors"
 // OIDProxiedAuthorization is the OID of ProxiedAuthorization.
 const OIDProxiedAuthorization = "2.16.840.1.113730.3.4.18"
 
-// ProxiedAuthorization is the value of the proxied authorization control, an
+// ProxiedAuthorization is the value of the proxied authorization control, which is an
 // authorization identity (RFC 4513, section 5.2.1.8).
 //
 // See RFC 4370, section 3.
 type ProxiedAuthorization struct{ AuthzID string }
 
-// ParseProxiedAuthorization parses the value of a request. A nil value is absent.
+// ParseProxiedAuthorization parses the value of a request. A nil value is absent, which
+// is an error.
 func ParseProxiedAuthorization(value []byte) (p ProxiedAuthorization, err error) {
 	if value == nil {
 		return p, errors.New("it has no value; an empty one names the anonymous")

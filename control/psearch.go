@@ -8,7 +8,7 @@ const (
 	OIDEntryChange      = "2.16.840.1.113730.3.4.7"
 )
 
-// Types of changes. The Types of a PersistentSearch are a sum of them.
+// Types of changes. The Types of a PersistentSearch are the sum of some of these.
 const (
 	ChangeAdd    = 1
 	ChangeDelete = 2
@@ -30,7 +30,7 @@ const (
 type PersistentSearch struct {
 	Types       int64
 	ChangesOnly bool
-	ReturnECs   bool // each entry has an EntryChange
+	ReturnECs   bool // each changed entry has an EntryChange
 }
 
 // ParsePersistentSearch parses the value of a request.
@@ -44,8 +44,8 @@ func ParsePersistentSearch(value []byte) (p PersistentSearch, err error) {
 }
 
 // EntryChange is the value of the entry change notification control. It has no
-// changeNumber, because that would be the revision, and JNDI's events fail on an INTEGER
-// of more than four octets.
+// changeNumber: the number would be the revision, and the events of JNDI fail on an
+// INTEGER of more than four octets.
 //
 // See draft-ietf-ldapext-psearch-03, section 5:
 //

@@ -2,14 +2,14 @@ package control
 
 import "github.com/seed-4dac0d86/ldapd/ber"
 
-// OIDs of ReadEntry: the entry before the change, and after it.
+// OIDs of ReadEntry, for the entry before the change and the entry after it.
 const (
 	OIDPreRead  = "1.3.6.1.1.13.1"
 	OIDPostRead = "1.3.6.1.1.13.2"
 )
 
-// ReadEntry is the value of the pre-read and post-read request controls. The value of
-// their responses is a SearchResultEntry, see wire.AppendSearchEntry.
+// ReadEntry is the value of the pre-read and post-read request controls. The value of the
+// response controls is a SearchResultEntry: see wire.AppendSearchEntry.
 //
 // See RFC 4527, section 3, and RFC 4511, section 4.5.1:
 //

@@ -12,7 +12,7 @@ import (
 const OIDSessionTracking = "1.3.6.1.4.1.21008.108.63.1"
 
 // SessionTracking is the value of the session tracking control. It describes a session in
-// another system, on whose behalf the client sends the request. Logs print it as JSON.
+// another system for which the client sends the request. Logs print it as JSON.
 //
 // See draft-wahl-ldap-session-03, section 2.1:
 //
@@ -46,8 +46,8 @@ func ParseSessionTracking(value []byte) (s SessionTracking, err error) {
 	return s, err
 }
 
-// check checks the values against section 2.1 of the draft. It enforces the bounds that
-// the draft only suggests, because a log stores all of it.
+// check checks the values against section 2.1 of the draft. It enforces the limits that
+// the draft only suggests, because a log stores the whole value.
 func (s *SessionTracking) check() error {
 	for _, f := range []struct {
 		name, value string

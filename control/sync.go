@@ -60,7 +60,7 @@ func ParseSyncRequest(value []byte) (s SyncRequest, err error) {
 	return s, err
 }
 
-// States in the SyncStates that are sent.
+// The states that the server sends in a SyncState.
 const (
 	SyncAdd    = 1
 	SyncModify = 2
@@ -68,7 +68,7 @@ const (
 )
 
 // SyncState is the value of the sync state control of an entry. The server sends no
-// cookie in it.
+// cookie in a SyncState.
 //
 // See RFC 4533, section 2.3:
 //
@@ -117,7 +117,7 @@ func (s SyncDone) Encode() []byte {
 	return ber.Close(b, 0)
 }
 
-// appendCookie appends a cookie, unless that is "".
+// appendCookie appends a cookie, unless the cookie is "".
 func appendCookie(b []byte, cookie string) []byte {
 	if cookie == "" {
 		return b
@@ -152,8 +152,8 @@ type SyncCookie struct{ Cookie string }
 // Encode returns the value.
 func (s SyncCookie) Encode() []byte { return ber.AppendString(nil, ber.Context(0), s.Cookie) }
 
-// SyncRefreshed ends the refresh stage: a refreshDelete if Deletes is set, else a
-// refreshPresent.
+// SyncRefreshed ends the refresh stage. It is a refreshDelete if Deletes is set, and
+// otherwise a refreshPresent.
 type SyncRefreshed struct {
 	Cookie  string // "": absent
 	Deletes bool
@@ -168,8 +168,8 @@ func (s SyncRefreshed) Encode() []byte {
 	return ber.Close(appendCookie(ber.Open(nil, tag|ber.Constructed), s.Cookie), 0)
 }
 
-// SyncIDSet is a syncIdSet without a cookie: deleted entries if Deletes is set, else
-// entries that are present and unchanged.
+// SyncIDSet is a syncIdSet without a cookie. It lists deleted entries if Deletes is set,
+// and otherwise entries that are present and unchanged.
 type SyncIDSet struct {
 	Deletes bool
 	IDs     []entry.ID

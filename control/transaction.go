@@ -11,25 +11,26 @@ import (
 
 // Transactions (RFC 5805).
 const (
-	// OIDStartTransaction has no request value, and the identifier of a transaction as
-	// its response value.
+	// OIDStartTransaction has no request value. Its response value is the identifier of a
+	// transaction.
 	OIDStartTransaction = "1.3.6.1.1.21.1"
 	// OIDTransaction is the control of an update that belongs to a transaction.
 	OIDTransaction = "1.3.6.1.1.21.2"
 	// OIDEndTransaction commits or aborts a transaction.
 	OIDEndTransaction = "1.3.6.1.1.21.3"
 	// OIDAbortedTransaction is the notification that the server has aborted a
-	// transaction. Its value is the identifier.
+	// transaction. Its value is the identifier of the transaction.
 	OIDAbortedTransaction = "1.3.6.1.1.21.4"
 )
 
-// Transaction is the value of the transaction specification control, the identifier of
-// a transaction.
+// Transaction is the value of the transaction specification control, which is the
+// identifier of a transaction.
 //
 // See RFC 5805, section 2.2.
 type Transaction struct{ ID string }
 
-// ParseTransaction parses the value of a request; nil: it is absent.
+// ParseTransaction parses the value of a request. A nil value is absent, which is an
+// error.
 func ParseTransaction(value []byte) (t Transaction, err error) {
 	if value == nil {
 		return t, errors.New("it has no value")
@@ -75,7 +76,7 @@ func ParseEndTransaction(value []byte) (e EndTransaction, err error) {
 //		} OPTIONAL
 //	}
 type EndTransactionResult struct {
-	Failed  int32 // the message of the update that failed; 0: absent
+	Failed  int32 // the message ID of the update that failed; 0: absent
 	Updates []UpdateControls
 }
 
@@ -85,7 +86,7 @@ type UpdateControls struct {
 	Controls []op.Control
 }
 
-// Encode returns the value of a response, nil if it has nothing to say.
+// Encode returns the value of a response. It returns nil if all components are absent.
 func (e EndTransactionResult) Encode() []byte {
 	if e.Failed == 0 && len(e.Updates) == 0 {
 		return nil
@@ -108,8 +109,8 @@ func (e EndTransactionResult) Encode() []byte {
 	return ber.Close(b, 0)
 }
 
-// ParseEndTransactionResult parses the value of a response; nil: it says nothing. Clients
-// need it.
+// ParseEndTransactionResult parses the value of a response. A nil value has no
+// components. Clients need this function.
 func ParseEndTransactionResult(value []byte) (e EndTransactionResult, err error) {
 	if value == nil {
 		return e, nil
@@ -136,7 +137,7 @@ func ParseEndTransactionResult(value []byte) (e EndTransactionResult, err error)
 	return e, err
 }
 
-// parseControls reads controls up to the end of the element that was entered last.
+// parseControls reads controls up to the end of the element last entered.
 func parseControls(r *ber.Reader) (cs []op.Control) {
 	for r.More() {
 		one := r.Enter(ber.Sequence)

@@ -34,7 +34,7 @@ const (
 //		contextID     OCTET STRING OPTIONAL }
 type ViewRequest struct {
 	Before, After int
-	Offset, Count int    // of a target by offset; Offset 0 is refused by a response
+	Offset, Count int    // of a target by offset; the server refuses Offset 0 in a ViewResponse
 	Value         []byte // of a target by value; nil: by offset
 	Context       []byte // nil: absent
 }
