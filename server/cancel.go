@@ -5,8 +5,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// cancelOperation begins a Cancel (RFC 3909). When the operation to be canceled ends,
-// both are answered.
+// cancelOperation begins a Cancel (RFC 3909). When the operation to be canceled ends, the
+// server answers the operation and the Cancel.
 func (c *conn) cancelOperation(m *op.Message) error {
 	id, refusal := cancelID(m)
 	c.mu.Lock()
@@ -70,12 +70,12 @@ func (o *operation) isCancel() bool {
 	return ok && r.OID == control.OIDCancel
 }
 
-// answerCanceler answers the Cancel of an operation that has ended. An operation that had
-// its result before it noticed the Cancel keeps that result.
+// answerCanceler answers the Cancel of an operation that has ended. If the operation had
+// its result before it noticed the Cancel, it keeps this result.
 func (c *conn) answerCanceler(o *operation) {
 	response := &op.Response{}
 	switch {
-	case o.state.Load() == abandoned: // since the Cancel
+	case o.state.Load() == abandoned: // after the Cancel began
 		response.Result = *op.Errorf(op.NoSuchOperation, "operation %d was abandoned", o.message.ID)
 	case !o.gaveUp:
 		response.Result = *op.Errorf(op.TooLate, "operation %d has ended already", o.message.ID)

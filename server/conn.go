@@ -19,25 +19,25 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
-// A conn is one connection. The package's comment describes which goroutine runs what.
+// A conn is one connection. The package comment describes which goroutine runs what.
 type conn struct {
 	server  *Server
 	nc      transport
-	tls     *tls.Conn // over nc; owned by the reader
+	tls     *tls.Conn // TLS over nc; owned by the reader
 	info    *ConnInfo
-	address netip.Addr // that it is counted for; owned by the server
+	address netip.Addr // address that the connection is counted for; owned by the server
 	traffic *monitor.Listener
 	session Session
-	bound   atomic.Bool     // not anonymous
+	bound   atomic.Bool     // an identity is bound
 	ctx     context.Context // of its operations
 	cancel  context.CancelFunc
 
 	in       *bufio.Reader // few, or one of busyReaders over it; owned by the reader
 	few      *bufio.Reader // over the connection
 	burst    int           // octets of messages since the reader last waited
-	octets   int           // of the last message read; owned by the reader
+	octets   int           // octets of the last message read; owned by the reader
 	out      output
-	requests atomic.Uint64          // read so far
+	requests atomic.Uint64          // number of requests read so far
 	ending   atomic.Pointer[ending] // why the reader has to end the connection
 	workers  sync.WaitGroup         // operations that run beside the reader
 	idle     idleness               // owned by the reaper
@@ -45,10 +45,10 @@ type conn struct {
 	armed atomic.Bool // tick will be called
 
 	mu      sync.Mutex
-	ops     []*operation // outstanding ones; searched linearly, as there are few
-	waiting queue        // those of them that have not begun
-	inline  *operation   // run by the reader
-	seen    *operation   // inline at the last tick
+	ops     []*operation // outstanding operations; searched linearly, because they are few
+	waiting queue        // the outstanding operations that have not begun
+	inline  *operation   // the operation that the reader runs
+	seen    *operation   // the value of inline at the last tick
 }
 
 func newConn(s *Server, nc net.Conn, l *monitor.Listener) *conn {
@@ -61,7 +61,7 @@ func newConn(s *Server, nc net.Conn, l *monitor.Listener) *conn {
 	return c
 }
 
-// open does the work before LDAP and begins the session.
+// open does the work that precedes LDAP, and begins the session.
 func (c *conn) open(secure bool) error {
 	c.info.uid, c.info.gid = peer.IDs(c.nc.Conn)
 	keepAlive(c.nc.Conn, c.server.options().KeepAlive)
@@ -84,7 +84,7 @@ func (c *conn) open(secure bool) error {
 	return nil
 }
 
-// read is the reader's loop. It returns when the connection has ended, or when another
+// read runs the reader's loop. It returns when the connection has ended, or when another
 // goroutine has become the reader.
 func (c *conn) read() {
 	defer c.endAfterPanic()
@@ -103,7 +103,7 @@ func (c *conn) read() {
 	}
 }
 
-// next reads a request. It answers requests whose contents are invalid.
+// next returns the next valid request. It answers requests whose contents are invalid.
 func (c *conn) next() (*op.Message, error) {
 	for {
 		if c.ending.Load() != nil {
@@ -179,9 +179,9 @@ func (c *conn) handle(m *op.Message) (reader bool, err error) {
 type how int
 
 const (
-	watched how = iota // by the reader, until a tick finds that it takes long
-	beside             // by a goroutine of its own
-	later              // when others have ended; or it is refused
+	watched how = iota // the reader runs it, until a tick finds that it takes long
+	beside             // a goroutine of its own runs it
+	later              // it waits until others have ended, or is refused
 )
 
 // admit makes an operation outstanding and decides how to run it.
@@ -209,7 +209,8 @@ func (c *conn) enter(o *operation) (how, *op.Result, error) {
 	return how, refusal, nil
 }
 
-// place decides how to run an operation, given the others. It needs c.mu.
+// place decides how to run an operation, which depends on the other operations. The
+// caller must hold c.mu.
 func (c *conn) place(o *operation) (how, *op.Result) {
 	if len(c.ops) > 0 {
 		switch running := c.running(); {
@@ -228,8 +229,8 @@ func (c *conn) place(o *operation) (how, *op.Result) {
 	return watched, nil
 }
 
-// mostOutstanding returns how many operations may run at once. The session may have a
-// lower limit for its client.
+// mostOutstanding returns how many operations may run at once. A session may have a lower
+// limit than the server.
 func (c *conn) mostOutstanding() int {
 	most := c.server.options().MaxOutstanding
 	if s, ok := c.session.(interface{ Outstanding() int }); ok {
@@ -249,9 +250,10 @@ func waits(r op.Request) bool {
 	return true
 }
 
-// unused checks that no outstanding operation has an id (RFC 4511, 4.1.1.1). An answered
-// operation may still be listed for a moment, but its client may already have the answer
-// and use the id again. It needs c.mu.
+// unused returns an error if an outstanding operation has the id (RFC 4511, 4.1.1.1). An
+// answered operation may still be listed for a moment. Its client may already have the
+// answer and use the id again, so unused ignores answered operations. The caller must
+// hold c.mu.
 func (c *conn) unused(id int32) error {
 	if o := c.find(id); o == nil || o.sent.Load() {
 		return nil
@@ -259,7 +261,7 @@ func (c *conn) unused(id int32) error {
 	return &wire.Error{Err: fmt.Errorf("message ID %d is that of an operation still outstanding", id)}
 }
 
-// remove removes an operation from the outstanding ones. It needs c.mu.
+// remove removes an operation from the outstanding operations. The caller must hold c.mu.
 func (c *conn) remove(o *operation) {
 	i := slices.Index(c.ops, o)
 	last := len(c.ops) - 1
@@ -267,7 +269,7 @@ func (c *conn) remove(o *operation) {
 	c.ops = c.ops[:last]
 }
 
-// find returns the newest outstanding operation with an id. It needs c.mu.
+// find returns the newest outstanding operation with an id. The caller must hold c.mu.
 func (c *conn) find(id int32) (found *operation) {
 	for _, o := range c.ops {
 		if o.message.ID == id && (found == nil || found.sent.Load()) {
@@ -277,7 +279,7 @@ func (c *conn) find(id int32) (found *operation) {
 	return found
 }
 
-// bind runs a Bind, with no other operation running.
+// bind runs a Bind while no other operation runs.
 func (c *conn) bind(m *op.Message) error {
 	o := &operation{conn: c, message: m}
 	c.mu.Lock()
@@ -290,7 +292,7 @@ func (c *conn) bind(m *op.Message) error {
 		return err
 	}
 	c.drain(cancelSearches)
-	c.out.flush() // so that answers do not wait for a slow password hash
+	c.out.flush() // so that earlier answers do not wait for a slow password hash
 	c.run(o)
 	c.bound.Store(c.session.Name() != "")
 	c.finish(o)
@@ -317,7 +319,8 @@ func (c *conn) work(o *operation) {
 	c.finish(o)
 }
 
-// finish ends what admit began. It reports whether the goroutine is the reader.
+// finish ends an operation that admit began. It reports whether the goroutine is the
+// reader.
 func (c *conn) finish(o *operation) (reader bool) {
 	reader = c.leave(o)
 	o.release()
@@ -331,8 +334,8 @@ func (c *conn) finish(o *operation) (reader bool) {
 	return reader
 }
 
-// leave removes an operation from the outstanding ones. It reports whether the goroutine
-// that ran it is the reader.
+// leave removes an operation from the outstanding operations. It reports whether the
+// goroutine that ran the operation is the reader.
 func (c *conn) leave(o *operation) (reader bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,13 +16,13 @@ import (
 
 // An ending describes why and how a connection ends.
 type ending struct {
-	notice  *op.Result      // for the client; nil: none
-	reason  string          // for the log; empty: nothing to log
-	failure monitor.Failure // empty: it ends as it should
+	notice  *op.Result      // notice for the client; nil: none
+	reason  string          // reason for the log; empty: nothing is logged
+	failure monitor.Failure // the failure to count; empty: the ending is no failure
 	grace   grace
 }
 
-// A grace states what happens to the running operations.
+// A grace states what happens to the running operations of a connection that ends.
 type grace int
 
 const (
@@ -36,17 +36,17 @@ var (
 	idleEnd    = &ending{notice: op.Errorf(op.AdminLimitExceeded, "the connection was idle for too long"), failure: monitor.FailedIdle}
 	unboundEnd = &ending{notice: op.Errorf(op.AdminLimitExceeded, "nobody has bound on the connection for too long"), failure: monitor.FailedIdle}
 	slowEnd    = &ending{reason: "the client does not take its answers", failure: monitor.FailedSlow}
-	// clientEnd is an Unbind or a client that hangs up. Pending updates are still made;
-	// nobody waits for searches any more.
+	// clientEnd is an Unbind, or a client that hangs up. Pending updates still finish.
+	// Searches are canceled, because nobody waits for their results any more.
 	clientEnd = &ending{grace: cancelSearches}
-	// panicEnd has been logged where the panic was recovered.
+	// The panic of panicEnd was logged where it was recovered.
 	panicEnd = &ending{notice: op.Errorf(op.Other, "internal error, see the server's log"), failure: monitor.FailedPanic}
 
 	errUnbind = errors.New("unbind")
 	errEnding = errors.New("conn.ending says why")
 )
 
-// stop has the reader end the connection soon. It wakes a reader that waits.
+// stop makes the reader end the connection soon. It wakes a reader that waits for input.
 func (c *conn) stop(e *ending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +89,7 @@ func (c *conn) closeSession() {
 	}
 }
 
-// drain waits for the operations that may finish.
+// drain waits for the operations that may finish in spite of the ending.
 func (c *conn) drain(g grace) {
 	if g == cancelAll {
 		c.forgetWaiting()
@@ -125,8 +125,9 @@ func endingOf(err error) *ending {
 	return &ending{reason: fmt.Sprintf("reading from it: %v", err), failure: failure}
 }
 
-// refuse ends a connection that the server does not accept. It does not perform a TLS
-// handshake just for that: the server may be overloaded.
+// refuse ends a connection that the server does not accept. On a TLS connection it sends
+// no notice, because a TLS handshake would cost too much for a server that may be
+// overloaded.
 func (c *conn) refuse(notice *op.Result, secure bool) {
 	c.cancel()
 	if !secure {
@@ -139,8 +140,8 @@ func (c *conn) refuse(notice *op.Result, secure bool) {
 
 const lingerFor = 500 * time.Millisecond
 
-// linger lets the client read the last message. Closing a TCP connection with unread
-// input resets it, and a reset can overtake what was sent before.
+// linger lets the client read the last message. A TCP connection that is closed with
+// unread input is reset, and the reset can overtake the last message.
 func linger(nc net.Conn) {
 	half, ok := nc.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {

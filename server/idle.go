@@ -2,10 +2,10 @@ package server
 
 import "time"
 
-// Timeouts work without reading a clock for each request: connections count their
-// activity, and the reaper checks now and then whether the counts still change.
+// Timeouts do not need the time of each request. Connections count their activity, and
+// the reaper checks now and then whether the counts have changed.
 
-// A standstill is how long a count has not changed.
+// A standstill measures how long a count has not changed.
 type standstill struct {
 	count uint64
 	since time.Time
@@ -37,8 +37,9 @@ func (s *Server) reap() {
 	}
 }
 
-// maxPatient bounds the clients that may take their answers slowly at once and still get
-// the whole WriteTimeout. Each holds a buffer and a running search.
+// maxPatient is the largest number of slow clients for which the whole WriteTimeout
+// applies. If there are more, the timeout is shorter, because each slow client has a
+// buffer and a running search.
 const maxPatient = 256
 
 func (s *Server) reapIdle(now time.Time) {
@@ -57,8 +58,8 @@ func (s *Server) reapIdle(now time.Time) {
 	}
 }
 
-// reapIfIdle ends the connection if it has been idle for too long. Patience is how long a
-// write to the client may take.
+// reapIfIdle ends the connection if it has been idle, unbound or blocked in a write for
+// too long. Patience is how long a write to the client may take.
 func (c *conn) reapIfIdle(now time.Time, patience time.Duration) {
 	requests, writes := c.requests.Load(), c.nc.writes.Load()
 	still := c.idle.requests.observe(requests, now)

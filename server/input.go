@@ -10,15 +10,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
-// firstPiece is the memory that a long message gets before its octets arrive. A client
-// thus cannot claim 16 MiB with six octets.
+// firstPiece is the memory that is allocated for a long message before its octets arrive.
+// A client thus cannot allocate 16 MiB by sending six octets.
 const firstPiece = 64 << 10
 
-// maxHeader is the maximum length of identifier and length together (package ber).
+// maxHeader is the maximum length of identifier and length octets together (package ber).
 const maxHeader = 10
 
-// message reads one LDAPMessage into memory of its own, which wire.Decode keeps. Before
-// it waits for input, it writes the buffered output.
+// message reads one LDAPMessage into newly allocated memory, which wire.Decode keeps.
+// Before message waits for input, it writes the buffered output.
 func (c *conn) message() ([]byte, error) {
 	if b, err := c.buffered(); b != nil || err != nil {
 		return b, err
@@ -37,7 +37,8 @@ func (c *conn) message() ([]byte, error) {
 	return c.rest()
 }
 
-// buffered returns the message at the start of the buffer, or nil if that is incomplete.
+// buffered returns the message at the start of the buffer, or nil if the message is
+// incomplete.
 func (c *conn) buffered() ([]byte, error) {
 	have, _ := c.in.Peek(c.in.Buffered())
 	size, err := c.size(have)
@@ -59,8 +60,8 @@ func (c *conn) size(b []byte) (int, error) {
 	return size, err
 }
 
-// rest reads a message that the buffer does not hold completely. As it has begun, the
-// rest must arrive soon.
+// rest reads a message that is not completely in the buffer. The message has begun, so
+// its end must arrive within the ReadTimeout.
 func (c *conn) rest() ([]byte, error) {
 	c.deadline(time.Now().Add(c.server.options().ReadTimeout))
 	defer c.deadline(time.Time{})
@@ -109,7 +110,7 @@ func (c *conn) truncated(err error) error {
 	return err
 }
 
-// deadline sets the deadline for reading. It does nothing once stop has set one.
+// deadline sets the deadline for reading. It does nothing after stop has set a deadline.
 func (c *conn) deadline(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// addAddress counts a connection for its client's address. It returns an ending if that
-// has too many. The end of the connection undoes it.
+// addAddress counts a connection for its client's address. It returns an ending if the
+// address has too many connections. The end of the connection reverts the count.
 func (s *Server) addAddress(c *conn) *ending {
 	a := countedAs(addressOf(c.info.Addr))
 	if !a.IsValid() || s.options().MaxPerAddress <= 0 {
@@ -30,15 +30,15 @@ func (s *Server) addAddress(c *conn) *ending {
 	return nil
 }
 
-// removeAddress undoes addAddress. It needs s.mu.
+// removeAddress reverts addAddress. The caller must hold s.mu.
 func (s *Server) removeAddress(a netip.Addr) {
 	if s.addresses[a]--; s.addresses[a] <= 0 {
 		delete(s.addresses, a)
 	}
 }
 
-// countedAs returns the address that a client is counted by. An IPv6 network of 64 bits
-// usually belongs to one client.
+// countedAs returns the address for which a client's connections are counted. An IPv6
+// network of 64 bits usually belongs to one client.
 func countedAs(a netip.Addr) netip.Addr {
 	if a.Is6() {
 		return netip.PrefixFrom(a, 64).Masked().Addr()
@@ -46,8 +46,8 @@ func countedAs(a netip.Addr) netip.Addr {
 	return a
 }
 
-// keepAlive has the system probe a silent connection, so that it ends if the client's
-// machine is gone.
+// keepAlive makes the system probe a silent connection, so that the connection ends if
+// the client's machine is gone.
 func keepAlive(nc net.Conn, idle time.Duration) {
 	tcp, ok := nc.(*net.TCPConn)
 	if !ok {

@@ -41,13 +41,13 @@ func isSecure(l net.Listener) bool {
 	return ok && s.Secure()
 }
 
-// Listen listens on the address in a URL:
+// Listen listens on the address in a URL of one of these forms:
 //
 //	ldap://HOST:PORT   TCP; all addresses without a HOST, port 389 without a PORT
 //	ldaps://HOST:PORT  the same with TLS from the first octet, port 636
 //	ldapi://PATH       a Unix socket, PATH with %2F for its slashes or plain
 //
-// Errors name the URL and say what to do.
+// Errors contain the URL and advice.
 func Listen(rawURL string) (*Listener, error) {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	if !ok {
@@ -84,7 +84,7 @@ func listenTCP(rawURL, defaultPort string) (net.Listener, error) {
 	if port == "" {
 		port = defaultPort
 	}
-	config := net.ListenConfig{KeepAlive: -1} // the server has its own
+	config := net.ListenConfig{KeepAlive: -1} // the server sets it for each connection
 	l, err := config.Listen(context.Background(), "tcp", net.JoinHostPort(u.Hostname(), port))
 	return l, hint(err)
 }
@@ -107,8 +107,8 @@ func listenUnix(rest string) (net.Listener, error) {
 	if err != nil {
 		return nil, hint(err)
 	}
-	// Access to the socket is controlled by its folder. A connection to it has no more
-	// rights than a TCP connection.
+	// The folder of the socket controls the access to the socket. A connection to the
+	// socket has no more rights than a TCP connection.
 	if err := os.Chmod(path, 0o666); err != nil {
 		l.Close()
 		return nil, err
@@ -116,8 +116,8 @@ func listenUnix(rest string) (net.Listener, error) {
 	return l, nil
 }
 
-// removeStale removes a socket that nobody listens on, as a killed server leaves it. It
-// removes nothing else.
+// removeStale removes a socket that nobody listens on, such as that of a killed server.
+// It removes nothing else.
 func removeStale(path string) error {
 	st, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -22,23 +22,23 @@ var (
 // The state of an operation, as the client or the server has requested.
 const (
 	wanted    int32 = iota
-	canceled        // by Cancel: it should end soon, with an answer
+	canceled        // by Cancel: the operation should end soon, with an answer
 	abandoned       // by Abandon or a Bind: nobody waits for an answer
-	stopped         // by Shutdown, because it would not end by itself
+	stopped         // by Shutdown, because the operation would not end by itself
 )
 
-// An operation is a request being served. It is the request's context, and as a [sink]
-// receives the answers.
+// An operation is a request being served. An operation is also the request's context, and
+// the [sink] that receives the request's answers.
 //
-// It makes a cancelable context only when its channel is first requested, because most
-// operations end without that.
+// The inner cancelable context is made when it is first needed, because most operations
+// end without it.
 type operation struct {
 	conn    *conn
 	message *op.Message
-	octets  int          // of the message
-	left    bool         // by the reader, which does not run it, or no longer; guarded by conn.mu
+	octets  int          // octets of the message
+	left    bool         // the reader does not run it, or does not run it any more; guarded by conn.mu
 	done    bool         // answered; guarded by conn.out.mu
-	sent    atomic.Bool  // like done, but needs no lock: the client may have its answer
+	sent    atomic.Bool  // like done, but readable without a lock: the client may have its answer
 	gaveUp  bool         // answered with canceled; guarded by conn.out.mu
 	stays   bool         // may last as long as the connection; guarded by conn.mu
 	state   atomic.Int32 // wanted, canceled, abandoned or stopped
@@ -65,7 +65,8 @@ func (o *operation) release() {
 	}
 }
 
-// cause returns why the context ends. A stopped operation is answered with it.
+// cause returns why the context ends. The server answers a stopped operation with this
+// cause.
 func (o *operation) cause() error {
 	if o.state.Load() == stopped {
 		return shutdown.notice
@@ -85,8 +86,9 @@ func (o *operation) context() context.Context {
 	return o.ctx
 }
 
-// Deadline, Done, Err and Value implement context.Context. Contexts derived from the
-// operation attach to the inner one, because Value and Done both lead there.
+// Deadline, Done, Err and Value implement context.Context. Contexts that are derived from
+// the operation attach to the inner context, because Value and Done return values of the
+// inner context.
 
 func (o *operation) Deadline() (time.Time, bool) { return o.conn.ctx.Deadline() }
 
@@ -101,7 +103,8 @@ func (o *operation) Err() error {
 	return o.conn.ctx.Err()
 }
 
-// run serves an operation. A panic is answered, and ends the connection.
+// run serves an operation. If the operation panics, run answers it, and the connection
+// ends.
 func (c *conn) run(o *operation) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -121,7 +124,7 @@ func (c *conn) fail(o *operation) {
 	(*sink)(o).Done(&op.Response{Result: op.Result{Code: op.Other, Diagnostic: "internal error, see the server's log"}})
 }
 
-// A sink is the operation as an op.Sink.
+// A sink is an operation in the role of an op.Sink.
 type sink operation
 
 func (s *sink) Entry(e *op.SearchEntry) error {
@@ -187,7 +190,8 @@ func (s *sink) Notify(r *op.Response) error {
 	return out.added(false)
 }
 
-// check returns why the operation cannot be answered. It needs the output's lock.
+// check returns why the operation cannot be answered, or nil. The caller must hold the
+// output's lock.
 func (s *sink) check() error {
 	switch {
 	case s.done:
@@ -204,7 +208,7 @@ func (s *sink) check() error {
 	return nil
 }
 
-// owed reports whether the client still waits for an answer that can be sent.
+// owed reports whether the client still waits for an answer and the answer can be sent.
 func (s *sink) owed() bool {
 	s.conn.out.mu.Lock()
 	defer s.conn.out.mu.Unlock()

@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	flushAt  = 32 << 10 // octets in the buffer that are worth a write
-	poolSize = 40 << 10 // size of a new buffer: flushAt and most messages
-	keepSize = 64 << 10 // larger buffers are not kept
-	maxWrite = 64 << 10 // largest single write, so that a slow client's progress shows
+	flushAt  = 32 << 10 // number of octets in the buffer that are worth a write
+	poolSize = 40 << 10 // size of a new buffer, enough for flushAt and most messages
+	keepSize = 64 << 10 // size above which a buffer is not kept
+	maxWrite = 64 << 10 // size of the largest single write, so that a slow client's progress is visible
 )
 
-// buffers are shared by all connections. A connection without output holds none.
+// buffers are shared by all connections. A connection without output has no buffer.
 var buffers = sync.Pool{New: func() any {
 	b := make([]byte, 0, poolSize)
 	return &b
 }}
 
-// An output holds the answers to be written, and the connection to write them to. The
-// lock is held during a write. If the client does not read, others that have answers for
-// it wait, so that the amount of buffered output stays bounded.
+// An output contains the answers to be written, and the connection to write them to. A
+// write holds the lock. If the client does not read, all goroutines with answers for the
+// client wait, so that the amount of buffered output stays bounded.
 type output struct {
 	conn *conn
 
@@ -35,8 +35,8 @@ type output struct {
 	err    error   // why nothing can be written any more
 }
 
-// begin gets a buffer. The caller then appends a message and calls added. All three need
-// the lock.
+// begin gets a buffer. The caller then appends a message and calls added. The caller must
+// hold the lock all the time.
 func (o *output) begin() {
 	if o.pooled == nil {
 		o.pooled = buffers.Get().(*[]byte)
@@ -44,8 +44,8 @@ func (o *output) begin() {
 	}
 }
 
-// added writes the buffer if that is worth it. The last answer of an operation is written
-// when Serve returns; for all others it arms the ticker.
+// added writes the buffer if the buffer is large enough. The last answer of an operation
+// is written when Serve returns. For all other answers, added arms the ticker.
 func (o *output) added(last bool) error {
 	switch {
 	case len(o.buf) >= flushAt:
@@ -76,8 +76,8 @@ func (o *output) flush() error {
 	return o.write()
 }
 
-// waiting reports whether there is output to be written. This is unknown while another
-// goroutine holds the lock.
+// waiting reports whether there is output to be written. It sets known to false while
+// another goroutine holds the lock.
 func (o *output) waiting() (waiting, known bool) {
 	if !o.mu.TryLock() {
 		return false, false
@@ -86,7 +86,7 @@ func (o *output) waiting() (waiting, known bool) {
 	return o.pooled != nil, true
 }
 
-// seal writes the buffered output and a notice, if any. After that nothing can be added.
+// seal writes the buffered output and a notice, if any. Nothing can be added afterwards.
 func (o *output) seal(notice *op.Result) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,7 +100,7 @@ func (o *output) seal(notice *op.Result) {
 	}
 }
 
-// write writes the buffered output. It needs the lock.
+// write writes the buffered output. The caller must hold the lock.
 func (o *output) write() error {
 	if o.pooled == nil {
 		return o.err

@@ -7,11 +7,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A panic ends the connection that it happened on, because the state of the client's
-// session is unknown. Other connections and the process go on.
+// A panic ends the connection on which it occurred, because the state of the client's
+// session is unknown. Other connections and the process continue.
 
-// contain, when deferred, recovers from a panic and has the connection end. The request,
-// if not nil, is logged.
+// contain recovers from a panic and makes the connection end. The caller must defer it.
+// The request, if not nil, is logged.
 func (c *conn) contain(request op.Request) {
 	if p := recover(); p != nil {
 		c.panicked(p, request)

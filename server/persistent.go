@@ -12,11 +12,12 @@ func (s *sink) End(notice *op.Result) {
 }
 
 // Persist implements op.Persister. If the reader runs the operation, another goroutine
-// takes over reading at once. From now on the operation does not count as outstanding,
-// because such operations could leave the connection without a reader. Shutdown stops it.
+// becomes the reader at once. From now on the operation does not count as outstanding,
+// because persistent operations could otherwise leave the connection without a reader.
+// Shutdown stops the operation.
 func (s *sink) Persist() error {
 	o := (*operation)(s)
-	o.context() // through which it is ended
+	o.context() // Shutdown ends the operation through this context
 	c := o.conn
 	c.mu.Lock()
 	if n := c.persistent(); n >= c.server.options().MaxPersistent {
@@ -38,7 +39,7 @@ func (s *sink) Persist() error {
 	return nil
 }
 
-// persistent counts the persistent operations. It needs c.mu.
+// persistent returns the number of persistent operations. The caller must hold c.mu.
 func (c *conn) persistent() (n int) {
 	for _, o := range c.ops {
 		if o.stays {
@@ -48,7 +49,7 @@ func (c *conn) persistent() (n int) {
 	return n
 }
 
-// endPersistent ends the operations that would not end by themselves.
+// endPersistent ends the persistent operations, which would not end by themselves.
 func (c *conn) endPersistent() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

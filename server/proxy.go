@@ -13,8 +13,8 @@ import (
 )
 
 // proxied reads the header in which a proxy names the client (the PROXY protocol,
-// versions 1 and 2). Proxies are recognized by their addresses, and must send a header: a
-// client that could omit it could also forge it.
+// versions 1 and 2). Proxies are recognized by their addresses. A proxy must send a
+// header, because a client that could omit the header could also forge it.
 func (c *conn) proxied() error {
 	if !c.server.isProxy(addressOf(c.info.Addr)) {
 		return nil
@@ -34,7 +34,7 @@ func (c *conn) proxied() error {
 		}
 		return fmt.Errorf("PROXY header: %w", err)
 	}
-	// LOCAL, the proxy's own connection, and UNKNOWN name no client.
+	// LOCAL, which is the proxy's own connection, and UNKNOWN name no client.
 	if source, target, ok := header.TCPAddrs(); ok && header.Command.IsProxy() {
 		c.info.Addr, c.info.Local = source, target
 	}
@@ -50,7 +50,8 @@ func (s *Server) isProxy(a netip.Addr) bool {
 	return false
 }
 
-// addressOf returns the IP address of a TCP address, or the zero one for other addresses.
+// addressOf returns the IP address of a TCP address, or the zero Addr for any other
+// address.
 func addressOf(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -2,19 +2,21 @@ package server
 
 import "github.com/seed-4dac0d86/ldapd/op"
 
-// maxWaiting bounds the operations of one connection that wait in its queue.
+// maxWaiting is the largest number of operations of one connection that wait in its
+// queue.
 const maxWaiting = 1000
 
-// A queue holds the operations of a connection that wait until fewer are running. They
-// are outstanding, so they can be abandoned and canceled. The reader thus keeps reading,
-// however busy the connection is. It needs conn.mu.
+// A queue contains the operations of a connection that wait until fewer operations run.
+// The waiting operations are outstanding, so they can be abandoned and canceled. The
+// reader thus keeps reading, however busy the connection is. conn.mu guards the queue.
 type queue struct {
 	ops    []*operation
 	octets int // of their messages
 }
 
-// enqueue adds an operation to the queue, or returns an error if that is full. The queued
-// messages have no more octets than one message may have. It needs c.mu.
+// enqueue adds an operation to the queue, or returns an error if the queue is full. The
+// queued messages have no more octets than one message may have. The caller must hold
+// c.mu.
 func (c *conn) enqueue(o *operation) *op.Result {
 	q := &c.waiting
 	if len(q.ops) == maxWaiting || len(q.ops) > 0 && q.octets+o.octets > c.server.options().MaxMessage {
@@ -26,8 +28,9 @@ func (c *conn) enqueue(o *operation) *op.Result {
 	return nil
 }
 
-// startWaiting starts the operations that may run now. The caller must be a worker or the
-// reader, so that the count of workers cannot reach zero meanwhile. It needs c.mu.
+// startWaiting starts the waiting operations that may run now. The caller must be a
+// worker or the reader, so that the count of workers cannot reach zero meanwhile. The
+// caller must hold c.mu.
 func (c *conn) startWaiting() {
 	q := &c.waiting
 	if len(q.ops) == 0 {
@@ -45,8 +48,8 @@ func (c *conn) startWaiting() {
 	}
 }
 
-// leaveQueue removes an operation from the queue, and reports whether it was there. It
-// needs c.mu.
+// leaveQueue removes an operation from the queue, and reports whether the operation was
+// in the queue. The caller must hold c.mu.
 func (c *conn) leaveQueue(o *operation) bool {
 	q := &c.waiting
 	for i := range q.ops {
@@ -59,7 +62,8 @@ func (c *conn) leaveQueue(o *operation) bool {
 	return false
 }
 
-// forgetWaiting drops the operations that have not begun; nobody waits for their answers.
+// forgetWaiting drops the operations that have not begun, because nobody waits for their
+// answers.
 func (c *conn) forgetWaiting() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,8 +73,8 @@ func (c *conn) forgetWaiting() {
 	c.waiting = queue{}
 }
 
-// running counts the running operations, except persistent ones and Cancels. It needs
-// c.mu.
+// running returns the number of running operations, except persistent operations and
+// Cancels. The caller must hold c.mu.
 func (c *conn) running() int {
 	n := len(c.ops) - len(c.waiting.ops)
 	for _, o := range c.ops {

@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// An idle connection waits with a small buffer. The large ones of ten thousand idle
-// connections, and as much again for the garbage collector, were most of the server's
-// memory. A connection that receives more at once gets one of busyReaders until it
-// receives little.
+// An idle connection waits with a small buffer. Large buffers of ten thousand idle
+// connections, and as much memory again for the garbage collector, were most of the
+// server's memory. A connection that receives more octets at once uses one of busyReaders
+// until it receives few octets again.
 const (
-	fewOctets  = 512     // some searches
-	busyOctets = 8 << 10 // some fifty
+	fewOctets  = 512     // enough for some searches
+	busyOctets = 8 << 10 // enough for some fifty searches
 )
 
 var busyReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, busyOctets) }}
 
-// wait waits for the next input. Nothing may be buffered.
+// wait waits for the next input. The buffers must be empty.
 func (c *conn) wait() error {
 	if c.burst <= fewOctets {
 		c.readFew()
@@ -32,8 +32,8 @@ func (c *conn) wait() error {
 	return nil
 }
 
-// readMuch reads through a large buffer from now on. That takes over what the small one
-// holds.
+// readMuch makes the connection read through a large buffer. The large buffer takes over
+// the contents of the small buffer.
 func (c *conn) readMuch() error {
 	c.in = busyReaders.Get().(*bufio.Reader)
 	c.in.Reset(c.few)
@@ -51,7 +51,8 @@ func (c *conn) readFew() {
 	c.in = c.few
 }
 
-// unread returns the number of octets read from the connection but not yet as messages.
+// unread returns the number of octets that were read from the connection, but not yet as
+// messages.
 func (c *conn) unread() int {
 	if c.in == c.few {
 		return c.few.Buffered()
@@ -59,10 +60,11 @@ func (c *conn) unread() int {
 	return c.in.Buffered() + c.few.Buffered()
 }
 
-// readFrom switches to another source, and returns what was read ahead from the old one.
+// readFrom switches to another source, and returns the octets that were read ahead from
+// the old source.
 func (c *conn) readFrom(r io.Reader) (ahead []byte) {
 	ahead = make([]byte, c.unread())
-	io.ReadFull(c.in, ahead) // cannot fail: it is buffered
+	io.ReadFull(c.in, ahead) // cannot fail, because the octets are buffered
 	c.readFew()
 	c.few.Reset(r)
 	return ahead

@@ -1,39 +1,40 @@
-// Package server speaks LDAP on connections: it listens, cuts the stream into messages,
-// passes requests to a [Session] and writes its answers. It does not know what requests
-// mean, except those about the connection itself: Abandon, Unbind, Cancel and StartTLS.
-// It also checks message IDs, sends the Notice of Disconnection and enforces limits.
+// Package server serves LDAP on connections: it listens, cuts the stream into messages,
+// passes requests to a [Session] and writes the session's answers. It interprets only the
+// requests about the connection itself: Abandon, Unbind, Cancel and StartTLS. It also
+// checks message IDs, sends the Notice of Disconnection and enforces limits.
 //
 // # Who runs an operation
 //
 // A connection has one reader at a time. A hand-off to another goroutine costs more than
 // most operations do, so the reader itself runs the requests that it reads. Four rules
-// prevent that from delaying others:
+// prevent such a request from delaying others:
 //
-//   - A ticker checks each connection that runs something. If the reader is still in the
-//     operation that it was in one tick (10 ms) ago, a new reader starts, and the old one
+//   - A ticker checks each connection that runs an operation. If the reader is still in
+//     the same operation as one tick (10 ms) ago, a new reader starts, and the old reader
 //     becomes a worker for this operation only. Thus an Abandon, an Unbind or the next
 //     request is read some milliseconds later, while a search runs.
-//   - Requests that wait for disks and locks (all except searches and compares) get a
-//     goroutine each if there is anything else to do on the connection, so that pipelined
+//   - A request that waits for disks and locks (any except a search or compare) runs in a
+//     separate goroutine if the connection has anything else to do, so that pipelined
 //     writes share one commit.
-//   - At most [Options.MaxOutstanding] operations run at once. Up to 1000 more wait in a
-//     queue, with as many octets as one message may have; further ones are refused, busy
-//     (51). So the reader always reads, and receives an Abandon, a Cancel or an Unbind
-//     however many operations are outstanding.
-//   - The reader leaves an operation that calls Persist ([op.Persister]) at once. It is
-//     not counted; [Options.MaxPersistent] bounds these.
+//   - At most [Options.MaxOutstanding] operations run at once. Up to 1000 more operations
+//     wait in a queue, with as many octets as one message may have. Further operations are
+//     refused with busy (51). So the reader always reads, and receives an Abandon, a Cancel
+//     or an Unbind however many operations are outstanding.
+//   - The reader leaves an operation that calls Persist ([op.Persister]) at once. Such an
+//     operation does not count as outstanding; [Options.MaxPersistent] limits the number of
+//     such operations.
 //
-// A Bind is alone on its connection (RFC 4511, 4.2.1): running searches are abandoned,
-// other operations are waited for, and nothing is read until the Bind is answered. Unbind
-// and hanging up let updates finish too.
+// A Bind is alone on its connection (RFC 4511, 4.2.1). The server abandons running
+// searches, waits for other operations, and reads nothing until the Bind is answered.
+// When a client sends an Unbind or hangs up, updates also finish.
 //
 // # Answers
 //
-// All operations of a connection append to one buffer. It is written when the reader has
-// no complete request left to run, when another goroutine ends its operation, when it
-// holds 32 KiB, and by the ticker. If the client does not read, the goroutine that writes
-// waits, and so does every other one with answers for that connection. After
-// [Options.WriteTimeout] without progress the connection is closed.
+// All operations of a connection append to one buffer. The buffer is written when the
+// reader has no complete request left to run, when another goroutine ends its operation,
+// when the buffer contains 32 KiB, and by the ticker. If the client does not read, the
+// goroutine that writes waits, and so does every other goroutine with answers for the
+// connection. The connection is closed after [Options.WriteTimeout] without progress.
 package server
 
 import (
@@ -62,31 +63,32 @@ type Handler interface {
 
 // A Session serves the requests of one connection.
 type Session interface {
-	// Serve runs one request and answers it with exactly one sink.Done. It must return
-	// right after that, because the answer may be written only then. It is called
-	// concurrently, except that nothing runs beside a Bind. It gets neither Unbind nor
-	// Abandon. An Abandon, the end of the connection, and a forced shutdown cancel ctx.
+	// Serve runs one request and answers it with exactly one sink.Done. Serve must return
+	// right after Done, because the answer may not be written before Serve returns.
+	// Callers call Serve concurrently, except that nothing runs beside a Bind. Serve does
+	// not receive Unbind and Abandon. An Abandon, the end of the connection, and a forced
+	// shutdown cancel ctx.
 	Serve(ctx context.Context, m *op.Message, sink op.Sink)
-	// StartTLS is called when a client wants to begin TLS, while nothing else runs. It
-	// returns an error if TLS may not begin now. Otherwise the session must be anonymous
-	// again, because an identity that was bound in clear is not certain.
+	// StartTLS is called when a client wants to begin TLS, while nothing else runs.
+	// StartTLS returns an error if TLS may not begin now. Otherwise the session must
+	// become anonymous, because an identity that was bound in clear is not certain.
 	StartTLS() *op.Result
-	// Answered receives the requests that the connection answers itself: Cancel, StartTLS
-	// and refused ones. It is called concurrently.
+	// Answered receives the requests that the connection itself answers: Cancel, StartTLS
+	// and refused requests. Callers call Answered concurrently.
 	Answered(m *op.Message, r *op.Response)
 	// Name returns the name of the bound identity, for limits and logs; "" is anonymous.
 	Name() string
-	// Close is called once, when nothing runs any more.
+	// Close is called once, when no operation runs any more.
 	Close()
 }
 
-// A Receiver is a Session to which the order of requests matters: those that run at once
-// may overtake each other.
+// A Receiver is a Session that needs requests in the order of their arrival. Requests
+// that run concurrently may overtake each other.
 type Receiver interface {
-	// Receive is called for each request that Serve is to run, before that, in the order
-	// in which they came. If it sets the message's Received, Serve runs it at once,
-	// however many operations are outstanding. It must not wait, since the connection
-	// does.
+	// Receive is called for each request before Serve runs the request, in the order in
+	// which the requests arrived. If Receive sets the message's Received, Serve runs the
+	// request at once, however many operations are outstanding. Receive must not wait,
+	// because the whole connection would wait.
 	Receive(m *op.Message)
 }
 
@@ -94,14 +96,14 @@ type Receiver interface {
 // auth.Channel.
 type ConnInfo struct {
 	Local, Addr net.Addr
-	uid, gid    *int // of the client's process on ldapi, else nil
+	uid, gid    *int // of the client's process, on ldapi only
 	secured     atomic.Pointer[secured]
 }
 
 // secured is the state of a connection with TLS.
 type secured struct {
 	state       tls.ConnectionState
-	certificate *x509.Certificate // the server's
+	certificate *x509.Certificate // the server's certificate
 }
 
 // TLS returns the state of the connection's TLS, or nil without TLS.
@@ -120,7 +122,8 @@ func (c *ConnInfo) Certificate() *x509.Certificate {
 	return nil
 }
 
-// Peer returns the user and group of the client's process, on ldapi.
+// Peer returns the user and group of the client's process. Ok is false unless the
+// connection is over ldapi.
 func (c *ConnInfo) Peer() (uid, gid int, ok bool) {
 	if c.uid == nil || c.gid == nil {
 		return 0, 0, false
@@ -128,8 +131,8 @@ func (c *ConnInfo) Peer() (uid, gid int, ok bool) {
 	return *c.uid, *c.gid, true
 }
 
-// Remote returns the client's address. A client of a Unix socket has none, so it returns
-// the socket's path.
+// Remote returns the client's address. A client of a Unix socket has no address, so
+// Remote then returns the socket's path.
 func (c *ConnInfo) Remote() string {
 	if c.Addr != nil && c.Addr.String() != "" && c.Addr.String() != "@" {
 		return c.Addr.String()
@@ -137,50 +140,53 @@ func (c *ConnInfo) Remote() string {
 	return c.Local.String()
 }
 
-// Options limit what clients may use. A zero value means the default.
+// Options limit what clients may use. A zero field means the field's default.
 type Options struct {
 	// MaxMessage is the largest LDAPMessage accepted, in octets; default 16 MiB.
 	MaxMessage int
-	// TLS returns the TLS configuration of a connection, for ldaps and StartTLS. It must
-	// have one certificate, with its Leaf. Its VerifyConnection, if set, verifies
-	// clients' certificates. If TLS is nil, neither is served.
+	// TLS returns the TLS configuration of a connection, for ldaps and StartTLS. The
+	// configuration must have one certificate, with its Leaf. The configuration's
+	// VerifyConnection, if set, verifies clients' certificates. If TLS is nil, the server
+	// serves neither ldaps nor StartTLS.
 	TLS func() *tls.Config
 	// Proxies are networks whose connections begin with a PROXY header.
 	Proxies []netip.Prefix
-	// MaxConnections bounds the connections; default 10000. More are refused.
+	// MaxConnections is the largest number of connections; default 10000. Further
+	// connections are refused.
 	MaxConnections int
-	// MaxPerAddress bounds the connections from one address, or one IPv6 network of 64
-	// bits; zero means no limit.
+	// MaxPerAddress is the largest number of connections from one address, or from one
+	// IPv6 network of 64 bits; zero means no limit.
 	MaxPerAddress int
-	// MaxOutstanding bounds the operations that run at once on one connection. Others
-	// wait; default 64.
+	// MaxOutstanding is the largest number of operations that run at once on one
+	// connection. Further operations wait; default 64.
 	MaxOutstanding int
-	// BindTimeout closes a connection on which no identity has been bound for so long;
-	// zero means never.
+	// BindTimeout is the time after which a connection without a bound identity is
+	// closed; zero means never.
 	BindTimeout time.Duration
-	// MaxPersistent bounds the persistent searches of one connection, which do not count
-	// as outstanding; default 16, less than zero means none.
+	// MaxPersistent is the largest number of persistent searches of one connection. They
+	// do not count as outstanding; default 16, less than zero means none.
 	MaxPersistent int
-	// IdleTimeout closes a connection on which nothing runs and no request has arrived
-	// for so long; default one hour.
+	// IdleTimeout is the time after which a connection is closed if nothing runs on it
+	// and no request arrives; default one hour.
 	IdleTimeout time.Duration
-	// HandshakeTimeout bounds the time for a PROXY header and for a TLS handshake;
+	// HandshakeTimeout limits the time for a PROXY header and for a TLS handshake;
 	// default 10 seconds.
 	HandshakeTimeout time.Duration
 	// KeepAlive is the silence after which TCP probes the client's machine; default one
 	// minute, less than zero means never.
 	KeepAlive time.Duration
-	// ReadTimeout bounds the time for the rest of a message that has begun; default one
+	// ReadTimeout limits the time for the rest of a message that has begun; default one
 	// minute.
 	ReadTimeout time.Duration
-	// WriteTimeout closes a connection whose client does not take 64 KiB of answers in so
-	// long, or in a tenth of it while there are more than 256 such clients; default five
-	// minutes.
+	// WriteTimeout is the time after which a connection is closed if its client does not
+	// accept 64 KiB of answers. While there are more than 256 such clients, a tenth of
+	// this time applies; default five minutes.
 	WriteTimeout time.Duration
 	// Logger receives one line for each connection that ends badly; default
 	// slog.Default().
 	Logger *slog.Logger
-	// Traffic counts connections, messages and octets; by default it is not exported.
+	// Traffic counts connections, messages and octets; by default the counts are not
+	// exported.
 	Traffic *monitor.Traffic
 }
 
@@ -210,14 +216,14 @@ func setDefault[T ~int | ~int64](v *T, d T) {
 	}
 }
 
-// ErrClosed is returned by Serve if the server has been shut down.
+// ErrClosed is the error of Serve if the server has been shut down before the call.
 var ErrClosed = errors.New("server: shut down")
 
 // A Server serves connections until Shutdown.
 type Server struct {
 	handler Handler
 	opts    atomic.Pointer[Options]
-	ctx     context.Context // of all operations
+	ctx     context.Context // context of all operations
 	cancel  context.CancelFunc
 	ticks   ticks
 
@@ -226,8 +232,8 @@ type Server struct {
 	full      bool // MaxConnections was reached, and this was logged
 	listeners map[net.Listener]bool
 	conns     map[*conn]bool
-	addresses map[netip.Addr]int // number of connections, if limited
-	running   sync.WaitGroup     // connections and Serve loops
+	addresses map[netip.Addr]int // number of connections from each address, if limited
+	running   sync.WaitGroup     // counts connections and Serve loops
 	reaping   sync.Once
 	reaper    sync.WaitGroup
 }
@@ -250,8 +256,9 @@ func New(h Handler, o Options) *Server {
 
 func (s *Server) options() *Options { return s.opts.Load() }
 
-// Reconfigure replaces the options, also while serving. Open connections follow the new
-// limits too, except KeepAlive. TLS, Proxies, Logger and Traffic keep their values.
+// Reconfigure replaces the options, also while the server serves. Open connections follow
+// the new limits too, except KeepAlive. TLS, Proxies, Logger and Traffic keep their
+// values.
 func (s *Server) Reconfigure(o Options) {
 	was := s.options()
 	o.TLS, o.Proxies, o.Logger, o.Traffic = was.TLS, was.Proxies, was.Logger, was.Traffic
@@ -259,8 +266,8 @@ func (s *Server) Reconfigure(o Options) {
 	s.opts.Store(&o)
 }
 
-// Serve accepts connections until the server is shut down, and then returns nil. It may
-// be called for several listeners at once. It closes the listener.
+// Serve accepts connections until the server is shut down, and then returns nil. Callers
+// may call Serve for several listeners at once. Serve closes the listener.
 func (s *Server) Serve(l net.Listener) error {
 	if isSecure(l) && s.options().TLS == nil {
 		l.Close()
@@ -285,7 +292,7 @@ func (s *Server) Serve(l net.Listener) error {
 			return fmt.Errorf("server: listener %s was closed: %w", l.Addr(), err)
 		default:
 			// Most likely there are no file descriptors left. The end of any connection
-			// frees one.
+			// frees a descriptor.
 			delay = min(max(2*delay, 5*time.Millisecond), time.Second)
 			s.options().Logger.Error("cannot accept connections, will try again", "address", l.Addr(), "error", err, "after", delay)
 			pause.For(s.ctx, delay)
@@ -310,11 +317,12 @@ func (s *Server) isDraining() bool {
 	return s.draining
 }
 
-// ServeConn serves one connection and closes it. It returns when the connection has
-// ended, or when other goroutines serve it because its operations take long.
+// ServeConn serves one connection and closes it. ServeConn returns when the connection
+// has ended, or when another goroutine serves the connection because an operation takes
+// long.
 func (s *Server) ServeConn(nc net.Conn) { s.serveConn(nc, false, s.options().Traffic.Listener("")) }
 
-// serveConn is ServeConn. A secure connection begins with TLS.
+// serveConn is ServeConn with more arguments. A secure connection begins with TLS.
 func (s *Server) serveConn(nc net.Conn, secure bool, l *monitor.Listener) {
 	c := newConn(s, nc, l)
 	if refusal, why := s.addConn(c); refusal != nil {
@@ -331,7 +339,7 @@ func (s *Server) serveConn(nc net.Conn, secure bool, l *monitor.Listener) {
 	c.read()
 }
 
-// addConn registers a connection, or returns why it is refused.
+// addConn registers a connection, or returns why the connection is refused.
 func (s *Server) addConn(c *conn) (*op.Result, monitor.Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -363,9 +371,9 @@ func (s *Server) removeConn(c *conn) {
 }
 
 // Shutdown stops listening, lets running operations finish, sends each client a Notice of
-// Disconnection and closes its connection. If ctx ends before that, it cancels the rest
-// and returns ctx's error. In either case no Session is in use any more when Shutdown
-// returns, so that what they use can be closed.
+// Disconnection and closes its connection. If ctx ends before that, Shutdown cancels the
+// operations that still run and returns ctx's error. In either case no Session is in use
+// any more when Shutdown returns, so that the caller can close what Sessions use.
 func (s *Server) Shutdown(ctx context.Context) error {
 	for _, c := range s.drain() {
 		c.stop(shutdown)

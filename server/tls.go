@@ -21,8 +21,8 @@ func (o *Options) Extensions() []string {
 	return []string{control.OIDCancel, control.OIDStartTLS}
 }
 
-// startTLS begins TLS. Like a bind it runs alone on the connection. Its answer is the
-// last one in clear. If TLS fails, the connection ends.
+// startTLS begins TLS. A StartTLS runs alone on the connection, as a Bind does. The
+// answer to StartTLS is the last message in clear. If TLS fails, the connection ends.
 func (c *conn) startTLS(m *op.Message) error {
 	refusal := c.refuseTLS(m)
 	if refusal == nil {
@@ -57,12 +57,12 @@ func (c *conn) refuseTLS(m *op.Message) *op.Result {
 		return op.Errorf(op.OperationsError, "TLS is on already")
 	case c.anyWanted():
 		return op.Errorf(op.OperationsError, "other operations are outstanding")
-	// Octets in clear after the request may come from anybody, and would be taken for
-	// what the client sends over TLS. They are read as clear text, before TLS.
+	// Octets in clear after the request may come from anybody. They must not be read as
+	// what the client sends over TLS.
 	case c.unread() > 0:
 		return op.Errorf(op.OperationsError, "more was sent before StartTLS was answered")
 	}
-	c.workers.Wait() // abandoned ones
+	c.workers.Wait() // abandoned operations may still run
 	return nil
 }
 
@@ -78,12 +78,12 @@ func (c *conn) anyWanted() bool {
 	return false
 }
 
-// handshake performs the TLS handshake. Nothing can be written until it is complete: a
-// notice in clear would be taken for a part of TLS.
+// handshake performs the TLS handshake. Nothing can be written until the handshake is
+// complete, because the client would read a notice in clear as a part of TLS.
 func (c *conn) handshake() error {
 	config := c.server.options().TLS()
 	t := tls.Server(&c.nc, config)
-	c.nc.ahead = c.readFrom(t) // what follows a PROXY header
+	c.nc.ahead = c.readFrom(t) // octets that follow a PROXY header
 	c.out.secure(nil, errNoTLS)
 	c.deadline(time.Now().Add(c.server.options().HandshakeTimeout))
 	if err := onOtherStack(t.Handshake); err != nil {
@@ -99,8 +99,8 @@ func (c *conn) handshake() error {
 }
 
 // stateOf returns the state after a handshake. If VerifyConnection verifies certificates,
-// one that the handshake has accepted counts as verified: package tls sets the chains
-// only if it has built them itself.
+// a certificate that the handshake has accepted counts as verified. Package tls sets the
+// chains only if it has built them itself.
 func stateOf(t *tls.Conn, config *tls.Config) tls.ConnectionState {
 	state := t.ConnectionState()
 	if len(state.PeerCertificates) > 0 && config.VerifyConnection != nil && state.VerifiedChains == nil {
@@ -109,8 +109,9 @@ func stateOf(t *tls.Conn, config *tls.Config) tls.ConnectionState {
 	return state
 }
 
-// onOtherStack calls f in a goroutine of its own. The large stack that cryptography needs
-// is freed with it, where the reader's would stay that large.
+// onOtherStack calls f in a new goroutine. Cryptography needs a large stack. The stack of
+// the new goroutine is freed when f returns, but the stack of the reader would stay that
+// large.
 func onOtherStack(f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- recovered(f) }()

@@ -5,12 +5,12 @@ import (
 	"sync/atomic"
 )
 
-// A transport passes all octets of a connection, with TLS or without. Writes are counted
-// here and not before encryption, because TLS sends messages of its own too.
+// A transport passes all octets of a connection, with TLS or without. It counts writes
+// after encryption, because TLS also sends messages that the server did not write.
 type transport struct {
 	net.Conn
-	ahead  []byte        // read before TLS began, and belongs to it
-	writes atomic.Uint64 // begun and ended writes, so it is odd during a write
+	ahead  []byte        // octets that were read before TLS began, and belong to TLS
+	writes atomic.Uint64 // number of begun and ended writes, which is odd during a write
 }
 
 func (t *transport) Read(b []byte) (int, error) {

@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// tickEvery is how long a reader may run one operation, and an entry may stay in the
-// buffer. Either may take up to twice as long.
+// tickEvery is how long a reader may run one operation, and how long an entry may stay in
+// the buffer. Both may take up to twice as long.
 const tickEvery = 10 * time.Millisecond
 
-// ticks calls conn.tick soon after conn.arm. One timer serves all connections. With one
-// timer each, 16 busy connections spent about 1 us of every request on waking threads.
+// ticks calls conn.tick soon after conn.arm. One timer serves all connections. With a
+// timer for each connection, 16 busy connections spent about 1 us of every request on
+// waking threads.
 type ticks struct {
 	mu    sync.Mutex
 	timer *time.Timer
 	armed []*conn
-	spare []*conn // memory of an earlier armed
+	spare []*conn // memory of an earlier armed slice
 }
 
 func (t *ticks) add(c *conn) {
@@ -45,15 +46,15 @@ func (t *ticks) fire() {
 	t.mu.Unlock()
 }
 
-// arm has tick called soon.
+// arm makes the ticker call tick soon.
 func (c *conn) arm() {
 	if !c.armed.Load() && !c.armed.Swap(true) {
 		c.server.ticks.add(c)
 	}
 }
 
-// tick starts a new reader if the present one takes long, and has the buffered output
-// written. It does not wait, because other connections wait for their ticks.
+// tick starts a new reader if the present reader takes long, and starts the writing of
+// buffered output. tick does not wait, because other connections wait for their ticks.
 func (c *conn) tick() {
 	c.armed.Store(false)
 	c.mu.Lock()
