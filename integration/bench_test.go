@@ -25,8 +25,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// BenchmarkHBase compares operations on a real HBase with one raw Get and Put of gohbase:
-// latency, and CPU time of this process.
+// BenchmarkHBase measures the latency and the CPU time of operations on a real HBase,
+// and compares them with one raw Get and one raw Put of gohbase.
 func BenchmarkHBase(b *testing.B) {
 	ctx := context.Background()
 	quorum := hbasetest.Start(b)
@@ -36,7 +36,7 @@ func BenchmarkHBase(b *testing.B) {
 	cl := gohbase.NewClient(quorum, gohbase.RpcQueueSize(1), gohbase.Logger(slog.New(slog.DiscardHandler)))
 	defer cl.Close()
 	raw := prefix + "_master"
-	past := p.Snapshot() // At this revision, reads bypass the caches
+	past := p.Snapshot() // reads at this revision bypass the caches
 	defer past.Close()
 	at, err := p.At(ctx, past.Revision())
 	if err != nil {
@@ -150,9 +150,9 @@ func processTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkHeads has synthetic servers publish ten times a second each on one row of
-// heads, while one reader polls it. It measures how long the slowest hundredth of the
-// publications takes, and what a poll transfers.
+// BenchmarkHeads runs synthetic servers, each of which publishes ten times a second on
+// one row of heads, while one reader polls the row. It measures the latency of the
+// slowest hundredth of the publications, and the size of what a poll transfers.
 func BenchmarkHeads(b *testing.B) {
 	quorum := hbasetest.Start(b)
 	for _, n := range []int{16, 64, 256} {

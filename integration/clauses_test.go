@@ -23,7 +23,8 @@ var conformance = []struct {
 	clauses []clause
 }{
 	{"RFC 4511", []clause{
-		// A type can be given by its OID or any of its names, in any case, with options.
+		// The name of a type is its OID or any of its short names, in any case. Options
+		// may follow.
 		{"4.1.4", find(jdoe, atBase, "(2.5.4.3=john doe)", "2.5.4.4"), nil, "uid=jdoe sn=Doe; 0"},
 		{"4.1.5", find(jdoe, atBase, "(COMMONNAME;lang-DE=johann reh)", "1.1"), nil, "uid=jdoe; 0"},
 		// The values of a set must not be equivalent.
@@ -38,7 +39,7 @@ var conformance = []struct {
 		{"4.2", &op.Bind{Version: 2, Name: adminDN, Password: []byte(adminPassword)}, nil, "2"},
 		{"4.2", &op.Bind{Version: 127, Name: adminDN, Password: []byte(adminPassword)}, nil, "2"},
 		{"4.2", &op.Bind{Version: 3, SASL: true}, nil, "7"},
-		{"4.2.1", &op.Extended{OID: whoAmI}, nil, `0 ""`}, // a bind that failed
+		{"4.2.1", &op.Extended{OID: whoAmI}, nil, `0 ""`}, // after a bind that failed
 		{"4.2.2", simple(jdoe, "wrong"), nil, "49"},
 		{"4.2.2", simple("uid=nobody,"+suffix, "wrong"), nil, "49"},
 		{"4.2.2", simple("nonsense", "wrong"), nil, "34"},
@@ -101,7 +102,7 @@ var conformance = []struct {
 		{"2.4.2", add("cn=x,"+devicesDN, "objectClass=device", "objectClass=room", "cn=x"), nil, "65"},
 		{"2.4.3", modify(printer, "+objectClass=simpleSecurityObject", "+userPassword=x"), nil, "0"},
 		{"2.4.3", modify(printer, "-objectClass=simpleSecurityObject", "-userPassword"), nil, "0"},
-		{"2.5.1", modify(jdoe, "+jpegPhoto=x"), nil, "18"}, // no equality rule
+		{"2.5.1", modify(jdoe, "+jpegPhoto=x"), nil, "18"}, // it has no equality rule
 		{"2.5.1", modify("uid=psharma,"+peopleDN, "+telephoneNumber=+41445550213"), nil, "20"},
 		{"2.5.2", find(suffix, atBase, "(o;lang-de=*)", "o;lang-de"), nil, "dc=example o;lang-de=Beispiel GmbH; 0"},
 		{"2.5.3", find(jdoe, atBase, "(name=johann reh)", "sn"), nil, "uid=jdoe sn=Doe; 0"},
@@ -225,7 +226,8 @@ var conformance = []struct {
 
 const referral = "ldap://ldap1.example.net/ou=partners,dc=example,dc=net ldap://ldap2.example.net/ou=partners,dc=example,dc=net"
 
-// reference returns the references of the sample directory, for a search of a scope.
+// reference returns the references in the sample directory, for a search with the given
+// scope.
 func reference(scope string) string {
 	return "ldap://ldap1.example.net/ou=partners,dc=example,dc=net??" + scope + " ldap://ldap2.example.net/ou=partners,dc=example,dc=net??" + scope
 }

@@ -15,10 +15,11 @@ import (
 )
 
 // TestClients runs OpenLDAP's command line clients against the server, on every engine,
-// and compares what they print with testdata/clients. Commands for the shell follow a
-// line "sh". In them, $URL and $LDAPI are the server, and $ADMIN holds the options that
-// bind as the administrator. Each file begins with the sample directory. The flag
-// -rewrite of go test rewrites the transcripts.
+// and compares their output with the files in testdata/clients. In these files,
+// commands for the shell follow a line "sh". In the commands, $URL and $LDAPI are the
+// URLs of the server, and $ADMIN contains the options that bind as the administrator.
+// Each file begins with the sample directory. The flag -rewrite of go test rewrites the
+// files.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"sh", "ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapmodrdn", "ldapcompare", "ldapwhoami", "ldappasswd"} {
@@ -28,7 +29,7 @@ func TestClients(t *testing.T) {
 	}
 	for _, kind := range storeKinds {
 		t.Run(kind.name, func(t *testing.T) {
-			store := kind.make(t) // one for all: HBase takes long to create tables
+			store := kind.make(t) // one for all files: HBase takes long to create tables
 			datadriven.Walk(t, "testdata/clients", func(t *testing.T, path string) {
 				runClients(t, path, store)
 			})
@@ -68,7 +69,7 @@ func runClients(t *testing.T, path, store string) {
 	p.stop()
 }
 
-// empty deletes all entries, leaves first.
+// empty deletes all entries, each after the entries below it.
 func empty(t *testing.T, c *ldap.Conn) {
 	t.Helper()
 	manage := []ldap.Control{ldap.NewControlManageDsaIT(true)}
@@ -95,7 +96,7 @@ var changing = []struct {
 	{regexp.MustCompile(`(?m)^New password: .*$`), "New password: ..."},
 }
 
-// stable replaces what differs from run to run.
+// stable replaces the parts of an output that differ from run to run.
 func stable(p *process, out string) string {
 	for i, u := range p.urls {
 		out = strings.ReplaceAll(out, u, []string{"$URL", "$LDAPI"}[i])

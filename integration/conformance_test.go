@@ -17,8 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// A clause is a requirement of a section of an RFC, as one request and its answer in the
-// notation of rawClient.ask.
+// A clause is a requirement in a section of an RFC: a request, and the answer that the
+// RFC requires, in the notation of rawClient.ask.
 type clause struct {
 	section  string
 	request  op.Request
@@ -26,9 +26,10 @@ type clause struct {
 	want     string
 }
 
-// TestConformance sends the server requests for the sections of the RFCs, in their order,
-// on the wire. Each RFC has a connection of its own, bound as the administrator, and
-// finds the sample directory as the RFCs before it left it.
+// TestConformance sends requests for the sections of the RFCs, in the order of the
+// sections, over raw connections. It opens one connection for each RFC, bound as the
+// administrator. The requests for an RFC find the sample directory as the requests for
+// earlier RFCs left it.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	p := serveExample(t)
@@ -53,7 +54,8 @@ func serveExample(t *testing.T) *process {
 	return serve(t, store)
 }
 
-// A rawClient sends and receives messages of the protocol itself.
+// A rawClient sends and receives messages of the LDAP protocol without a client
+// library.
 type rawClient struct {
 	net.Conn
 	r  *bufio.Reader
@@ -78,9 +80,10 @@ func (c *rawClient) want(t *testing.T, what string, r op.Request, controls []op.
 	}
 }
 
-// ask sends a request and prints its answers: entries, sorted, as "RDN attribute=value
-// ...;", references as "ref URL;", then the result code, and the matchedDN, the
-// referrals, the value and the response controls, if there are any.
+// ask sends a request and returns its answers as text. The text contains the entries,
+// sorted, as "RDN attribute=value ...;", the references as "ref URL;", and the result
+// code. The matchedDN, the referrals, the value and the response controls follow, if
+// there are any.
 func (c *rawClient) ask(t *testing.T, r op.Request, controls ...op.Control) string {
 	t.Helper()
 	c.send(t, r, controls...)
@@ -105,7 +108,7 @@ func (c *rawClient) ask(t *testing.T, r op.Request, controls ...op.Control) stri
 	}
 }
 
-// send sends a request and does not wait for an answer.
+// send sends a request without waiting for the answer.
 func (c *rawClient) send(t *testing.T, r op.Request, controls ...op.Control) {
 	t.Helper()
 	c.id++
@@ -155,7 +158,7 @@ func find(base string, scope op.Scope, f string, attributes ...string) *op.Searc
 	return &op.Search{Base: base, Scope: scope, Filter: filter.MustParse(f), Attributes: attributes}
 }
 
-// with applies a change to a search.
+// with calls change to modify a search, and returns the search.
 func with(r *op.Search, change func(r *op.Search)) *op.Search {
 	change(r)
 	return r
@@ -176,8 +179,9 @@ func add(dn string, values ...string) *op.Add {
 	return r
 }
 
-// modify returns a Modify request. A change is "+attribute=value" to add, "-" to delete,
-// ":" to replace and "#" to increment; without "=value" it has no values.
+// modify returns a Modify request. A change begins with "+" to add, "-" to delete, ":"
+// to replace or "#" to increment, and continues with "attribute=value". Without
+// "=value", the change has no values.
 func modify(dn string, changes ...string) *op.Modify {
 	r := &op.Modify{Name: dn}
 	for _, x := range changes {
@@ -207,7 +211,7 @@ func simple(dn, password string) *op.Bind {
 	return &op.Bind{Version: 3, Name: dn, Password: []byte(password)}
 }
 
-// paged returns a control of simple paged results (RFC 2696).
+// paged returns a request control for simple paged results (RFC 2696).
 func paged(size int64, cookie string) []op.Control {
 	b := ber.Open(nil, ber.Sequence)
 	b = ber.AppendInt(b, ber.Integer, size)
@@ -215,7 +219,8 @@ func paged(size int64, cookie string) []op.Control {
 	return []op.Control{{OID: "1.2.840.113556.1.4.319", Critical: true, Value: ber.Close(b, 0)}}
 }
 
-// passwd returns a Password Modify request (RFC 3062); "-" is an absent field.
+// passwd returns a Password Modify request (RFC 3062). "-" means that a field is
+// absent.
 func passwd(identity, before, after string) *op.Extended {
 	b := ber.Open(nil, ber.Sequence)
 	for i, f := range []string{identity, before, after} {

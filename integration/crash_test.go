@@ -16,10 +16,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
 )
 
-// TestKill kills the server with SIGKILL while clients write on many connections, again
-// and again on one store. After every restart each entry must be as its last acknowledged
-// operation left it, or as the operation in progress would have: whole, under one name. A
-// check of the store must find nothing.
+// TestKill repeatedly kills a server with SIGKILL while clients write on many
+// connections. All servers use one store. After every restart, each entry must be as
+// its last acknowledged operation left it, or as the operation in progress would have
+// left it: complete, and under one name only. ldapd check must find nothing.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	rounds := 10
@@ -60,8 +60,8 @@ type crowd struct {
 	landed int
 }
 
-// write has clients write concurrently, each its own people, until the server is killed
-// after some acknowledgements.
+// write lets clients write concurrently, each client its own people. After acks
+// acknowledgements it kills the server.
 func (c *crowd) write(t *testing.T, p *process, round, acks int) {
 	t.Helper()
 	var count atomic.Int64
@@ -101,9 +101,10 @@ func (c *crowd) write(t *testing.T, p *process, round, acks int) {
 	}
 }
 
-// recovered checks the directory of a restarted server twice: at once, and when the slots
-// of the servers before it are recovered. Only then is the outcome of operations that
-// were in progress decided, and it must not change afterwards.
+// recovered checks the directory of a restarted server twice: at once, and after the
+// slots of earlier servers have been recovered. Recovery decides the operations that
+// were in progress when a server was killed. After recovery their outcome must not
+// change.
 func (c *crowd) recovered(t *testing.T, p *process) {
 	t.Helper()
 	c.check(t, p)
@@ -117,8 +118,8 @@ func (c *crowd) recovered(t *testing.T, p *process) {
 	}
 }
 
-// check compares the directory with what was acknowledged and returns the step that each
-// person was found at.
+// check compares the directory with what was acknowledged. It returns the step at which
+// it found each person.
 func (c *crowd) check(t *testing.T, p *process) map[*person]int {
 	t.Helper()
 	s := look(t, p.admin())
@@ -137,7 +138,7 @@ func (c *crowd) check(t *testing.T, p *process) map[*person]int {
 	return found
 }
 
-// look reads all people.
+// look reads the entries of all people, and the members of the group.
 func look(t *testing.T, c *ldap.Conn) *sight {
 	t.Helper()
 	s := &sight{map[string]map[string][]string{}, map[string]bool{}}
@@ -165,8 +166,8 @@ func look(t *testing.T, c *ldap.Conn) *sight {
 	return s
 }
 
-// awaitAlone waits until no other server has anything undecided in the store of p, and p
-// shows what was decided.
+// awaitAlone waits until no other server has undecided commits in the store of p, and p
+// shows the commits that were decided.
 func awaitAlone(t *testing.T, p *process) {
 	t.Helper()
 	if !strings.HasPrefix(p.store, "hbase:") {
@@ -194,11 +195,11 @@ func awaitAlone(t *testing.T, p *process) {
 		}
 		return nil
 	})
-	awaitWriter(t, p) // a server that writes has read the heads since
+	awaitWriter(t, p) // when p writes, it has read the heads since then
 }
 
-// awaitWriter waits until a server accepts writes. On a shared store it does so once its
-// predecessor's lease has expired.
+// awaitWriter waits until a server accepts writes. On a shared store, a server accepts
+// writes after its predecessor's lease has expired.
 func awaitWriter(t *testing.T, p *process) {
 	t.Helper()
 	c := p.admin()

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// damagedPeople is the number of entries in the store that is damaged. It is enough for
-// files of many blocks.
+// damagedPeople is the number of entries in the store that is damaged. With so many
+// entries, files have many blocks.
 const damagedPeople = 1500
 
-// peopleLDIF writes a directory of n people.
+// peopleLDIF writes an LDIF file of a directory with n people, and returns its path.
 func peopleLDIF(t *testing.T, n int) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -28,7 +28,7 @@ func peopleLDIF(t *testing.T, n int) string {
 	return name
 }
 
-// flip changes one bit of a file, at a third of its length.
+// flip flips one bit of a file, at a third of its length.
 func flip(t *testing.T, name string) {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -41,10 +41,10 @@ func flip(t *testing.T, name string) {
 	}
 }
 
-// TestDamagedStore follows docs/damaged.md for a flipped bit in each file of sorted
-// tables in turn. A check continues and says what repairs the damage, reindex repairs
-// indexes, export --continue saves the entries that can be read, and an import of these
-// makes a new store.
+// TestDamagedStore flips a bit in each sorted table file in turn, and follows
+// docs/damaged.md. ldapd check must continue and name the command that repairs the
+// damage. reindex must repair indexes. export --continue must save the entries that can
+// be read, and an import of these entries must make a new store.
 func TestDamagedStore(t *testing.T) {
 	t.Parallel()
 	whole := filepath.Join(t.TempDir(), "store")

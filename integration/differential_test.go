@@ -20,9 +20,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
-// TestDifferential applies random filters to random directories, on both engines. The
-// plan, the scan and brute force over the entries must find the same entries.
-// LDAPD_DIFFERENTIAL_SEED replays one directory.
+// TestDifferential searches random directories with random filters, on both engines. A
+// search, the same search in pages, and a test of every entry must find the same
+// entries. LDAPD_DIFFERENTIAL_SEED=N runs the test only with the directory of seed N.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	directories, filters := 20, 500
@@ -53,7 +53,7 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// randomIndexes cover every kind of key and both layouts. Filters of other attributes
+// randomIndexes have every kind of key and both layouts. Filters on other attributes
 // need scans.
 var randomIndexes = []configure.Index{
 	{Attribute: "objectClass", Layout: configure.RowLayout},
@@ -67,14 +67,14 @@ var randomIndexes = []configure.Index{
 	{Attribute: "postalAddress", Layout: configure.ColumnLayout},
 }
 
-// directory is a random directory. Brute force uses its names.
+// directory is a random directory. bruteForce tests the entries in names.
 type directory struct {
 	t     *testing.T
 	p     *partition.Partition
 	r     *rand.Rand
 	seed  uint64
 	names []dn.DN // parents before children
-	hits  int     // searches that found something
+	hits  int     // number of searches that found an entry
 }
 
 func newDirectory(t *testing.T, p *partition.Partition, seed uint64) *directory {
@@ -88,7 +88,7 @@ var words = []string{"Ada", "ada", "  Ada  Byron ", "Byron", "Ångström", "ång
 var numbers = []string{"0", "1", "2", "-1", "10", "9", "100", "340282366920938463463374607431768211456", "-99999999999999999999"}
 var times = []string{"20260101000000Z", "20260101010000+0100", "20251231235959.5Z", "2026010100Z", "19700101000000Z"}
 
-// value draws a value of an attribute.
+// value returns a random value of an attribute.
 func (d *directory) value(attribute string) string {
 	switch attribute {
 	case "uidNumber", "gidNumber":
@@ -123,8 +123,8 @@ func (d *directory) update(f func(tx *partition.Tx) error) error {
 	return err
 }
 
-// populate adds entries, then changes, renames and deletes some, so that the indexes see
-// every kind of change. What the schema refuses is left out.
+// populate adds entries. Then it changes, renames and deletes some of them, so that the
+// indexes see every kind of change. It ignores changes that the schema does not allow.
 func (d *directory) populate() {
 	ctx := context.Background()
 	root, _ := dn.Parse(suffix)
@@ -139,7 +139,7 @@ func (d *directory) populate() {
 			lines = append(lines, a+"="+d.value(a))
 		}
 		if i%20 == 7 {
-			for k := range 130 { // many values, which are stored elsewhere
+			for k := range 130 { // so many values are stored separately
 				lines = append(lines, fmt.Sprintf("member=cn=m%d,%s", k, suffix))
 			}
 		}
@@ -170,7 +170,7 @@ func (d *directory) populate() {
 	}
 }
 
-// add adds an entry of "attribute=value" lines, without duplicate values.
+// add adds an entry from lines "attribute=value". It leaves out duplicate values.
 func (d *directory) add(name dn.DN, lines ...string) error {
 	var as []op.PartialAttribute
 	for _, l := range lines {
@@ -204,7 +204,7 @@ func (d *directory) holds(a string, values [][]byte, v []byte) bool {
 	})
 }
 
-// rename moves an entry and all entries below it to another parent.
+// rename moves an entry, with all entries below it, to another parent.
 func (d *directory) rename(i int, rdn string) {
 	old := d.names[i]
 	parent := pick(d.r, d.names)
@@ -240,7 +240,7 @@ var rules = []string{"caseIgnoreMatch", "caseExactMatch", "integerMatch", "integ
 	"caseIgnoreOrderingMatch", "caseIgnoreSubstringsMatch", "telephoneNumberMatch", "numericStringMatch", "octetStringMatch",
 	"1.2.840.113556.1.4.803", "1.2.840.113556.1.4.804", "objectIdentifierMatch", "wordMatch", "bogusMatch"}
 
-// filter draws a filter.
+// filter returns a random filter.
 func (d *directory) filter(depth int) filter.Filter {
 	if depth > 0 {
 		switch d.r.IntN(5) {
@@ -319,7 +319,8 @@ func (d *directory) substrings(a string, v []byte) filter.Filter {
 	return s
 }
 
-// compare runs one random search three ways.
+// compare compares one random search with brute force and with the same search in
+// pages.
 func (d *directory) compare() {
 	d.t.Helper()
 	ctx := context.Background()
@@ -355,7 +356,7 @@ func (d *directory) search(s *partition.Snapshot, q partition.Query) []string {
 	return names
 }
 
-// paged runs the query again, from result to result by their positions.
+// paged runs a query again, continuing after each result from that result's position.
 func (d *directory) paged(s *partition.Snapshot, q partition.Query, want []string) {
 	names := []string{}
 	for more := true; more; {
@@ -373,7 +374,7 @@ func (d *directory) paged(s *partition.Snapshot, q partition.Query, want []strin
 	}
 }
 
-// bruteForce tests every entry separately.
+// bruteForce returns the names of the entries that match, by testing every entry.
 func (d *directory) bruteForce(s *partition.Snapshot, base dn.DN, scope op.Scope, f filter.Resolved) []string {
 	ctx := context.Background()
 	names := []string{}
@@ -405,8 +406,9 @@ func (d *directory) bruteForce(s *partition.Snapshot, base dn.DN, scope op.Scope
 	return names
 }
 
-// withChildren returns an entry with the attributes about its children, which rules
-// without a type test too (RFC 4511, 4.5.1.7.7).
+// withChildren returns an entry with the attributes about its children, because an
+// assertion without an attribute type also tests these attributes (RFC 4511,
+// 4.5.1.7.7).
 func (d *directory) withChildren(s *partition.Snapshot, e *entry.Entry) *entry.Entry {
 	n, err := s.CountChildren(context.Background(), e.ID)
 	d.must(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// TestDirsrv imports a dump of 389 Directory Server after its schema files: people with
-// its classes, roles and passwords, as db2ldif writes them.
+// TestDirsrv imports the schema files of 389 Directory Server, and then a dump in the
+// form of db2ldif: people with that server's classes, roles and passwords.
 func TestDirsrv(t *testing.T) {
 	const files = "/usr/share/dirsrv/schema"
 	if _, err := os.Stat(files); err != nil {

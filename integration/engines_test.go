@@ -1,5 +1,5 @@
-// Package integration tests the whole program on both engines: a real HBase if Java and
-// Maven are found, and the embedded store.
+// Package integration tests the whole program on both engines: the embedded store and,
+// if Java and Maven are found, a real HBase.
 package integration
 
 import (
@@ -19,7 +19,7 @@ import (
 
 const suffix = "dc=example,dc=com"
 
-// engine opens an empty store.
+// An engine opens empty stores of one kind.
 type engine struct {
 	name string
 	open func(t testing.TB) table.Store
@@ -37,7 +37,7 @@ var engines = []engine{
 	{"hbase", func(t testing.TB) table.Store { return openHBase(t, hbasetest.Start(t)) }},
 }
 
-// openHBase opens a store with a prefix of its own.
+// openHBase opens a store whose table prefix no other test uses.
 func openHBase(t testing.TB, quorum string) table.Store {
 	return openPrefix(t, quorum, hbasetest.Prefix(t))
 }
@@ -52,8 +52,9 @@ func openPrefix(t testing.TB, quorum, prefix string) table.Store {
 	return s
 }
 
-// openPartition makes an empty directory with the suffix and a few indexes. It makes only
-// a few because every index is a table, which takes HBase a while to create.
+// openPartition makes an empty directory with the suffix and the given indexes. Every
+// index is a table, and HBase takes a while to create a table, so tests should use few
+// indexes.
 func openPartition(t testing.TB, s table.Store, indexes ...configure.Index) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()

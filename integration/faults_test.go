@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
 )
 
-// TestStartFails checks that a server that cannot start says why in one line, with the
-// right exit status and without a panic.
+// TestStartFails checks that a server that cannot start reports the reason in one line
+// and ends with the right exit status, without a panic.
 func TestStartFails(t *testing.T) {
 	t.Parallel()
 	served := filepath.Join(t.TempDir(), "store")
@@ -89,7 +89,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// TestNoHBase takes as long as the server waits for HBase.
+// TestNoHBase lasts as long as the server waits for HBase.
 func TestNoHBase(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -102,7 +102,7 @@ func TestNoHBase(t *testing.T) {
 	wantFailure(t, out, status, 1, addr)
 }
 
-// wantFailure checks that a report is short and contains want.
+// wantFailure checks that the output of a command is a short report that contains want.
 func wantFailure(t *testing.T, out string, status, wantStatus int, want string) {
 	t.Helper()
 	if status != wantStatus || !strings.Contains(out, want) || !strings.Contains(out, "ldapd: ") {
@@ -136,7 +136,7 @@ func replace(t *testing.T, file, old, text string) {
 	}
 }
 
-// TestUnwritableFolder runs the server as a user who may not write in the folder.
+// TestUnwritableFolder runs the server as a user who may not write to the folder.
 func TestUnwritableFolder(t *testing.T) {
 	dir, err := os.MkdirTemp("", "ldapd-unwritable")
 	if err != nil {
@@ -148,7 +148,8 @@ func TestUnwritableFolder(t *testing.T) {
 	})
 	var nobody *syscall.Credential
 	if os.Getuid() == 0 {
-		// Root may write everywhere. Another user must be able to reach the program.
+		// Root may write everywhere, so another user runs the program and must be able to
+		// reach it.
 		nobody = &syscall.Credential{Uid: 65534, Gid: 65534}
 		ldapd(t)
 		if err := os.Chmod(program.dir, 0o755); err != nil {
@@ -165,8 +166,9 @@ func TestUnwritableFolder(t *testing.T) {
 	}
 }
 
-// TestDamagedTable damages the sorted tables of a store that is served. What cannot be
-// read must be an error, never a wrong answer, and the server must go on.
+// TestDamagedTable damages the sorted tables of a store before it is served. A read of
+// damaged data must return an error, never a wrong answer, and the server must
+// continue.
 func TestDamagedTable(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
@@ -176,7 +178,8 @@ func TestDamagedTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The end of a file says where everything is: if it is damaged, opening fails.
+		// The end of a file contains its index. If the end is damaged, the file cannot be
+		// opened.
 		for i := range b[:len(b)*3/4] {
 			b[i] ^= 0x5a
 		}
@@ -201,9 +204,9 @@ func TestDamagedTable(t *testing.T) {
 	}
 }
 
-// TestFullDisk fills the disk under a server. Writes are refused with unavailable, reads
-// go on, and writes resume without help once there is space. Nothing acknowledged is
-// lost, not even by a kill.
+// TestFullDisk fills the disk of a server. Writes must be refused with unavailable,
+// reads must continue, and writes must be accepted again, without help, once there is
+// space. Nothing acknowledged may be lost, even if the server is killed.
 func TestFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=24m"); err != nil {
@@ -256,7 +259,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the log says nothing of it:\n%s", p.stderr.String())
 	}
 	eventually(t, "writes go on", write)
-	(&crowd{people: acked}).check(t, p) // refused and unknown writes are whole or absent now
+	(&crowd{people: acked}).check(t, p) // refused and unknown writes are complete or absent
 	p.kill()
 	p = serve(t, store)
 	crowd := &crowd{people: acked}
@@ -266,7 +269,7 @@ func TestFullDisk(t *testing.T) {
 	t.Logf("%d adds, %d refused, %d of those stand", next, refused, crowd.landed)
 }
 
-// fill fills the disk with a file.
+// fill fills the disk with one file, and returns its path.
 func fill(t *testing.T, disk string) (file string) {
 	t.Helper()
 	file = filepath.Join(disk, "ballast")
@@ -283,10 +286,11 @@ func fill(t *testing.T, disk string) (file string) {
 	return file
 }
 
-// TestHBaseGone kills HBase under a server while clients write, and starts it again.
-// Meanwhile operations end with unavailable, with other if their outcome is not known,
-// or, until the server has its slot again, as on a server that does not write. Afterwards
-// service resumes without help. Nothing acknowledged is lost.
+// TestHBaseGone kills HBase while a server runs and clients write, and starts HBase
+// again. In between, operations must end with unavailable, or with other if their
+// outcome is unknown. Until the server has its slot again, writes may also be refused
+// as on a server that does not write. Afterwards the server must accept operations
+// without help. Nothing acknowledged may be lost.
 func TestHBaseGone(t *testing.T) {
 	if os.Getenv(hbasetest.QuorumEnv) != "" {
 		t.Skip("the HBase that was given is not ours to kill")
@@ -325,7 +329,8 @@ func TestHBaseGone(t *testing.T) {
 	t.Logf("%d people; %d operations were not acknowledged and stand", len(crowd.people), crowd.landed)
 }
 
-// steadyWriters continue to write, whatever the results of their operations.
+// steadyWriters are clients that continue to write, whatever the results of their
+// operations.
 type steadyWriters struct {
 	t             *testing.T
 	wg            sync.WaitGroup
@@ -353,7 +358,7 @@ func (w *steadyWriters) start(p *process, n int) {
 	}
 }
 
-// live takes one person through as many steps as the server accepts.
+// live does as many steps of one person's life as the server accepts.
 func (w *steadyWriters) live(c changer, x *person) bool {
 	for step := 1; step <= len(life) && !w.stopped.Load(); step++ {
 		x.tried = step
@@ -373,7 +378,7 @@ func (w *steadyWriters) live(c changer, x *person) bool {
 	return true
 }
 
-// acked returns a function that returns nil after n more acknowledgements.
+// acked returns a function that returns nil after n more operations were acknowledged.
 func (w *steadyWriters) acked(n int64) func() error { return atLeast(&w.acks, w.acks.Load()+n) }
 
 func (w *steadyWriters) refused(n int64) func() error { return atLeast(&w.refusal, w.refusal.Load()+n) }
@@ -387,7 +392,7 @@ func atLeast(count *atomic.Int64, n int64) func() error {
 	}
 }
 
-// end lets the writers finish and returns their people.
+// end waits until the writers have finished and returns their people.
 func (w *steadyWriters) end() []*person {
 	w.stopped.Store(true)
 	w.wg.Wait()

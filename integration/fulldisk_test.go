@@ -15,7 +15,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// smallDisk mounts a disk of size bytes, or skips the test if it cannot.
+// smallDisk mounts a disk of size bytes. If it may not mount, it skips the test.
 func smallDisk(t *testing.T, size int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,8 +30,8 @@ func smallDisk(t *testing.T, size int) string {
 	return dir
 }
 
-// addUntilFull adds entries until one is refused. It returns how many were added, and the
-// error of the refusal.
+// addUntilFull adds entries until the server refuses one. It returns the number of
+// entries that were added, and the error of the refusal.
 func addUntilFull(c *ldap.Conn, prefix string) (n int, err error) {
 	for ; err == nil; n++ {
 		r := ldap.NewAddRequest(fmt.Sprintf("cn=%s%d,%s", prefix, n, suffix), nil)
@@ -42,7 +42,7 @@ func addUntilFull(c *ldap.Conn, prefix string) (n int, err error) {
 	return n - 1, err
 }
 
-// awaitAdd adds an entry as soon as the server accepts one.
+// awaitAdd waits until the server accepts a new entry.
 func awaitAdd(t *testing.T, c *ldap.Conn) {
 	t.Helper()
 	r := ldap.NewAddRequest("cn=again,"+suffix, nil)
@@ -58,8 +58,8 @@ func awaitAdd(t *testing.T, c *ldap.Conn) {
 	}
 }
 
-// TestFullDiskUntilSpace fills a disk, then deletes, stops, starts and exports on it, and
-// makes space again.
+// TestFullDiskUntilSpace fills a disk. On the full disk it deletes entries, stops and
+// starts the server, and exports. Then it makes space again.
 func TestFullDiskUntilSpace(t *testing.T) {
 	dir := smallDisk(t, 64<<20)
 	store := filepath.Join(dir, "store")
@@ -99,8 +99,8 @@ func TestFullDiskUntilSpace(t *testing.T) {
 	p.stop()
 }
 
-// TestReadOnlyMount reads a store on a file system that is mounted read-only. Serving it
-// must fail.
+// TestReadOnlyMount exports a store on a file system that is mounted read-only. Serving
+// that store must fail.
 func TestReadOnlyMount(t *testing.T) {
 	dir := smallDisk(t, 64<<20)
 	store := filepath.Join(dir, "store")
@@ -118,7 +118,7 @@ func TestReadOnlyMount(t *testing.T) {
 	wantFailure(t, out, status, 1, "mounted read-only")
 }
 
-// TestReadOnlyCopy reads a store that belongs to another user.
+// TestReadOnlyCopy exports a store that belongs to another user.
 func TestReadOnlyCopy(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be somebody else")

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ber"
 )
 
-// Controls whose values go-ldap does not encode.
+// The controls whose values go-ldap does not encode.
 const (
 	assertionOID     = "1.3.6.1.1.12"
 	preReadOID       = "1.3.6.1.1.13.1"
@@ -19,7 +19,7 @@ const (
 	matchedValuesOID = "1.2.826.0.1.3344810.2.3"
 )
 
-// element returns an element of BER whose contents are encoded already.
+// element returns an element of BER. contents must be encoded already.
 func element(tag ber.Tag, contents ...string) string {
 	b := append(ber.Open(nil, tag), strings.Join(contents, "")...)
 	return string(ber.Close(b, 0))
@@ -27,7 +27,7 @@ func element(tag ber.Tag, contents ...string) string {
 
 func octets(text string) string { return element(ber.OctetString, text) }
 
-// filterValue returns a filter as go-ldap encodes it.
+// filterValue returns the filter in text, encoded by go-ldap.
 func filterValue(t *testing.T, text string) string {
 	t.Helper()
 	f, err := ldap.CompileFilter(text)
@@ -52,7 +52,8 @@ const (
 	searchResultEntry = ber.Tag(0x64) // RFC 4511, 4.5.2
 )
 
-// An operation with a false assertion does nothing (RFC 4528).
+// TestGoLDAPAssertion checks that an operation with a false assertion does nothing (RFC
+// 4528).
 func TestGoLDAPAssertion(t *testing.T) {
 	p := watchedServer(t)
 	c := p.admin()
@@ -62,13 +63,14 @@ func TestGoLDAPAssertion(t *testing.T) {
 	wantCode(t, "delete", c.Del(ldap.NewDelRequest(oneDN, []ldap.Control{none})), ldap.LDAPResultAssertionFailed)
 	_, err := c.Compare(oneDN, "description", "one")
 	wantCode(t, "compare", err, ldap.LDAPResultSuccess)
-	_, err = c.Search(watchRequest(none)) // the assertion applies to the base
+	_, err = c.Search(watchRequest(none)) // the assertion is about the base
 	wantCode(t, "search", err, ldap.LDAPResultSuccess)
 	_, err = c.Search(watchRequest(assertion(t, "(description=*)")))
 	wantCode(t, "search of another base", err, ldap.LDAPResultAssertionFailed)
 }
 
-// A modify returns the entry from before and from after the change (RFC 4527).
+// TestGoLDAPReadEntry checks that a modify returns the entry before and after the
+// change (RFC 4527).
 func TestGoLDAPReadEntry(t *testing.T) {
 	p := watchedServer(t)
 	c := p.admin()
@@ -89,7 +91,8 @@ func TestGoLDAPReadEntry(t *testing.T) {
 	}
 }
 
-// A client that assumes an identity has the rights of that identity (RFC 4370).
+// TestGoLDAPProxiedAuthorization checks that a client that assumes an identity has the
+// rights of that identity (RFC 4370).
 func TestGoLDAPProxiedAuthorization(t *testing.T) {
 	p := watchedServer(t)
 	c := p.admin()
@@ -106,7 +109,8 @@ func TestGoLDAPProxiedAuthorization(t *testing.T) {
 	wantCode(t, "of a user", err, ldap.LDAPResultAuthorizationDenied)
 }
 
-// Of an attribute, only the values that match are returned (RFC 3876).
+// TestGoLDAPMatchedValues checks that a search returns only the values that match (RFC
+// 3876).
 func TestGoLDAPMatchedValues(t *testing.T) {
 	p := watchedServer(t)
 	c := p.admin()
@@ -127,7 +131,8 @@ func TestGoLDAPMatchedValues(t *testing.T) {
 	}
 }
 
-// A tree is deleted with everything in it, or not at all (draft-armijo).
+// TestGoLDAPTreeDelete checks that a tree is deleted as a whole or not at all
+// (draft-armijo).
 func TestGoLDAPTreeDelete(t *testing.T) {
 	p := watchedServer(t)
 	c := p.admin()

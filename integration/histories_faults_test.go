@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// settleTime is the rollback horizon of the servers, short enough to be exceeded by a
-	// stop.
+	// settleTime is the rollback horizon of the servers. It is short, so that the tests
+	// can suspend a server for longer.
 	settleTime = 4 * time.Second
-	// drift is how far a server's clock may be ahead, and skew how far clocks are off in
-	// these tests.
+	// drift is how far a server's clock may be ahead, and skew is by how much clocks are
+	// wrong in these tests.
 	drift = 40 * time.Second
 	skew  = 35 * time.Second
 )
 
-// A fault is something that was done to a server, or to the store.
+// A fault is something that a test did to a server or to the store.
 type fault struct {
 	kind   string
 	server int // -1: the store
@@ -30,16 +30,16 @@ func (r *run) note(kind string, server int) {
 	r.faults = append(r.faults, fault{kind, server, r.at()})
 }
 
-// kill ends a server as a crash would, and starts another one in its place.
+// kill kills a server, as a crash would, and starts another server at its seat.
 func (r *run) kill(server int) {
-	r.pause(2 * time.Second) // without a fault
+	r.pause(2 * time.Second) // a time without a fault
 	r.note("a server was killed", server)
 	r.seats[server].process().kill()
 	r.sit(server)
 	r.pause(historiesLease)
 }
 
-// stop suspends a server for a while.
+// stop suspends a server for the time d and then continues it.
 func (r *run) stop(server int, d time.Duration, kind string) {
 	r.note(kind, server)
 	p := r.seats[server].process().cmd.Process
@@ -48,21 +48,22 @@ func (r *run) stop(server int, d time.Duration, kind string) {
 			r.t.Fatal(err)
 		}
 		r.pause(d)
-		d = historiesLease / 2 // to recover
+		d = historiesLease / 2 // a time in which the server recovers
 	}
 }
 
 func (r *run) pause(d time.Duration) { <-time.After(d) }
 
-// lasts is how long a fault may have effects.
+// lasts is the time for which a fault may have effects.
 const lasts = 2 * historiesLease
 
-// during reports whether an operation was in progress while a fault may have had effects.
+// during reports whether operation e was in progress while the fault may have had
+// effects.
 func (f *fault) during(e *event) bool { return e.ret >= f.at && e.call <= f.at+lasts }
 
-// stalls logs the longest time that clients of the other servers waited for an answer
-// during each kind of fault. It may exceed the longest time without a fault by at most
-// bound.
+// stalls logs, for each kind of fault, the longest time that an operation at another
+// server waited during such a fault. This time may exceed the longest time without a
+// fault by at most bound.
 func (r *run) stalls(bound time.Duration) {
 	peace := r.peace()
 	worst := map[string]time.Duration{}
@@ -86,7 +87,7 @@ func (r *run) stalls(bound time.Duration) {
 	r.t.Logf("without a fault nobody waited for more than %v", peace.Round(time.Millisecond))
 }
 
-// peace returns the longest time that an operation took outside all faults.
+// peace returns the longest time that an operation took while no fault had effects.
 func (r *run) peace() (longest time.Duration) {
 	for _, e := range r.events() {
 		if !slices.ContainsFunc(r.faults, func(f fault) bool { return f.during(e) }) {
@@ -96,9 +97,9 @@ func (r *run) peace() (longest time.Duration) {
 	return longest
 }
 
-// TestHistoriesFaults is TestHistories while servers are killed, and suspended for longer
-// than their lease and for longer than the rollback horizon. Their clocks are wrong by
-// nearly as much as is allowed.
+// TestHistoriesFaults is like TestHistories, but servers are killed, and are suspended
+// for longer than their lease and for longer than the rollback horizon. The servers'
+// clocks are wrong by nearly as much as is allowed.
 func TestHistoriesFaults(t *testing.T) {
 	own := [servers][]string{}
 	for i, clock := range []time.Duration{skew, 0, -skew} {
@@ -119,8 +120,8 @@ func TestHistoriesFaults(t *testing.T) {
 	r.stalls(historiesLease + 2*time.Second)
 }
 
-// TestHistoriesRegionServer is TestHistories while region servers of HBase are killed,
-// one after the other.
+// TestHistoriesRegionServer is like TestHistories, but HBase's region servers are
+// killed, one after the other.
 func TestHistoriesRegionServer(t *testing.T) {
 	c := hbasetest.StartCluster(t, 2)
 	r := newRun(t, "hbase://"+c.Quorum()+"/"+hbasetest.Prefix(t), *historiesTime*2/3, [servers][]string{})
@@ -128,7 +129,7 @@ func TestHistoriesRegionServer(t *testing.T) {
 		r.pause(2 * time.Second)
 		r.note("a region server was killed", -1)
 		c.KillRegionServer(n % 2)
-		r.pause(8 * time.Second) // HBase notices, and reopens its regions elsewhere
+		r.pause(8 * time.Second) // HBase notices, and opens the regions elsewhere
 		if err := c.StartRegionServer(n % 2); err != nil {
 			t.Fatal(err)
 		}

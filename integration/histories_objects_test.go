@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// A step is one operation on an object that must be linearizable: operations behave as if
-// they ran one after the other, each at some time between its call and its answer. States
-// are text.
+// A step is one operation on an object that must be linearizable: the operations on the
+// object must behave as if they ran one after the other, each at some time between its
+// call and its answer. The state of an object is text.
 type step interface {
 	object() string
 	initial() string
-	// next returns the state after the step. It reports !ok if the step is impossible in
-	// this state, or if output is not empty and differs from that of the step.
+	// next returns the state after the step. ok is false if the step is impossible in
+	// the state, or if the step would return another output than the given one. An empty
+	// output is not compared.
 	next(state, output string) (after string, ok bool)
 }
 
@@ -26,9 +27,9 @@ func isRead(s step) bool {
 	return false
 }
 
-// Counters count with the increment of RFC 4525.
+// Counters are changed by the increment of RFC 4525.
 type (
-	increment string // outputs the count after it
+	increment string // its output is the count after the increment
 	countRead string
 )
 
@@ -44,8 +45,8 @@ func (c countRead) object() string                           { return string(c) 
 func (c countRead) initial() string                          { return "0" }
 func (c countRead) next(state, output string) (string, bool) { return state, output == state }
 
-// Registers have one value. An exchange replaces it only if it still has the value that
-// was read.
+// A register has one value. An exchange replaces the value only if it is still the
+// value that was read.
 type (
 	exchange     struct{ register, old, new string }
 	registerRead string
@@ -59,11 +60,12 @@ func (r registerRead) object() string                           { return string(
 func (r registerRead) initial() string                          { return "0" }
 func (r registerRead) next(state, output string) (string, bool) { return state, output == state }
 
-// Values belong to a multi-valued attribute. Each is present or not.
+// Values are values of one multi-valued attribute. Each is an object: it is present or
+// not.
 type (
 	put struct {
 		value string
-		there bool // after the step
+		there bool // whether the value is present after the step
 	}
 	hasRead string
 )
@@ -79,9 +81,9 @@ func (h hasRead) object() string                           { return string(h) }
 func (h hasRead) initial() string                          { return "false" }
 func (h hasRead) next(state, output string) (string, bool) { return state, output == state }
 
-// Trees are the entries below one entry. The state has a line for each: its path, from
-// the top, and an id that distinguishes it from others that have the name at another
-// time.
+// A tree consists of the entries below one entry. The state has a line for each entry:
+// its path from the top, and an id that distinguishes the entry from entries that have
+// the same name at another time.
 type (
 	grow     struct{ tree, path, id string }
 	prune    struct{ tree, path string }
@@ -89,7 +91,7 @@ type (
 	treeRead string
 )
 
-// movers are the initial entries of the trees in which entries are only moved.
+// movers are the paths of the initial entries in trees whose entries are only moved.
 var movers = []string{"a", "b", "c", "d", "e"}
 
 func treeAtFirst(name string) string {
@@ -102,7 +104,7 @@ func treeAtFirst(name string) string {
 	return treeState(m)
 }
 
-// paths parses a state.
+// paths parses the state of a tree into a map from path to id.
 func paths(state string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(state) {
@@ -121,12 +123,12 @@ func treeState(m map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// above returns the path of the parent.
+// above returns the path of an entry's parent.
 func above(path string) string {
 	return path[:max(strings.LastIndexByte(path, '/'), 0)]
 }
 
-// vacant reports whether an entry can be put at a path.
+// vacant reports whether a path is free and its parent exists.
 func vacant(m map[string]string, path string) bool {
 	_, taken := m[path]
 	_, parent := m[above(path)]

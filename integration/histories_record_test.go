@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/isolation"
 )
 
-// An event is one operation of a client, as the client saw it: a step on an object that
-// must be linearizable, or a transaction on lists and sets.
+// An event is one operation as its client saw it. It is a step on an object that must
+// be linearizable, or a transaction on lists and sets.
 type event struct {
 	client, session, server int
 	generation              int
@@ -26,17 +26,17 @@ type event struct {
 
 	fresh       bool
 	lists, sets []isolation.Read
-	appends     []isolation.Append // to lists
-	adds        []isolation.Append // to sets
+	appends     []isolation.Append // values appended to lists
+	adds        []isolation.Append // values added to sets
 }
 
 func (e *event) String() string {
 	return fmt.Sprintf("client %d, session %d at server %d: %v -> %q, result %d", e.client, e.session, e.server, e.step, e.output, e.code)
 }
 
-// outcomeOf derives from the result code whether an update was made. An update that ended
-// with other, or without an answer, may have been made. Every other failure changed
-// nothing.
+// outcomeOf returns whether an update with this result code was made. If the code is
+// other, or if there was no answer, the update may have been made. After any other
+// error the update has certainly changed nothing.
 func outcomeOf(code int) isolation.Outcome {
 	switch code {
 	case 0:
@@ -99,7 +99,8 @@ func (r *run) judgeObjects(all []*event) (objects, steps int) {
 	return len(histories), steps
 }
 
-// An output is what a step returned.
+// An output is what a step returned. If unknown is set, the step may not have been
+// made.
 type output struct {
 	text    string
 	unknown bool
@@ -111,7 +112,7 @@ func linearizable(events []*event) porcupine.CheckResult {
 		Step: func(state, input, out any) (bool, any) {
 			o := out.(output)
 			next, ok := input.(step).next(state.(string), o.text)
-			if o.unknown && !ok { // it was not made
+			if o.unknown && !ok { // the step was not made
 				return true, state
 			}
 			return ok, next
@@ -124,7 +125,7 @@ func linearizable(events []*event) porcupine.CheckResult {
 	var history []porcupine.Operation
 	for _, e := range events {
 		o := porcupine.Operation{ClientId: e.client, Input: e.step, Call: int64(e.call), Output: output{text: e.output}, Return: int64(e.ret)}
-		if e.outcome == isolation.Unknown { // it may be made at any time from then on
+		if e.outcome == isolation.Unknown { // the step may be made at any later time
 			o.Output, o.Return = output{unknown: true}, int64(end)+1
 		}
 		history = append(history, o)
@@ -132,9 +133,9 @@ func linearizable(events []*event) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(model, history, patience)
 }
 
-// transactions returns a generation's transactions on lists and sets.
+// transactions returns the transactions of one generation on lists and sets.
 func transactions(all []*event, generation int) []isolation.Txn {
-	values := map[string][]string{} // of sets
+	values := map[string][]string{} // the values of each set
 	var mine []*event
 	for _, e := range all {
 		if e.generation != generation || e.step != nil {
@@ -165,7 +166,7 @@ func transactions(all []*event, generation int) []isolation.Txn {
 	return history
 }
 
-// TestJudges checks that the judges detect wrong histories of objects.
+// TestJudges checks that judge finds the faults in wrong histories of objects.
 func TestJudges(t *testing.T) {
 	e := func(from, to int, s step, output string, code int) *event {
 		return &event{call: time.Duration(from), ret: time.Duration(to), step: s, output: output, code: code, outcome: outcomeOf(code)}

@@ -18,30 +18,30 @@ const (
 	servers        = 3
 	clients        = 16
 	historiesLease = 3 * time.Second
-	// clientPatience is how long a client waits before it turns to another server. It is
-	// longer than anyone has to wait for what a dead server left undecided.
+	// clientPatience is how long a client waits before it uses another server. It is
+	// longer than any server has to wait for what a dead server left undecided.
 	clientPatience = historiesLease + 7*time.Second
-	// generationTime is how long a generation of objects is used. Histories must not get
-	// too long for porcupine, and an operation with an unknown outcome may happen at any
-	// later time.
+	// generationTime is how long one generation of objects is used. A generation ends
+	// because porcupine cannot check long histories, and because an operation with an
+	// unknown outcome may take effect at any later time.
 	generationTime = 8 * time.Second
 )
 
-// A run is three servers on one store, and what clients saw of them.
+// A run is a test of three servers on one store, with what clients saw of the servers.
 type run struct {
 	t           *testing.T
 	store       string
 	seats       [servers]seat
 	workers     []*worker
 	length      time.Duration
-	generations int // of objects, used one after the other
+	generations int // number of generations, used one after the other
 	began       time.Time
 	sessions    atomic.Int32
 	stopped     atomic.Bool
 	faults      []fault
 }
 
-// A seat is where servers run, one at a time.
+// A seat is a place at which one server at a time runs.
 type seat struct {
 	args []string
 	mu   sync.Mutex
@@ -56,7 +56,8 @@ func (s *seat) process() *process {
 
 func (r *run) url(server int) string { return r.seats[server].process().url() }
 
-// newRun creates the objects and starts the servers, each with its own arguments.
+// newRun creates the objects and starts the servers. own has the arguments of each
+// server.
 func newRun(t *testing.T, store string, length time.Duration, own [servers][]string) *run {
 	r := &run{t: t, store: store, length: length, generations: int(length/generationTime) + 1}
 	load(t, store, example, r.objects())
@@ -73,7 +74,7 @@ func newRun(t *testing.T, store string, length time.Duration, own [servers][]str
 	return r
 }
 
-// objects writes a file with all generations of objects.
+// objects writes an LDIF file of all generations of objects, and returns its path.
 func (r *run) objects() string {
 	var b strings.Builder
 	entry := func(dn string, more ...string) {
@@ -103,7 +104,8 @@ func (r *run) objects() string {
 	return file
 }
 
-// sit starts a server at a seat. It retries if the store did not answer the server.
+// sit starts a server at a seat. If the store does not answer that server, sit tries
+// again.
 func (r *run) sit(i int) {
 	s := &r.seats[i]
 	eventually(r.t, "a server starts", func() error {
@@ -122,12 +124,12 @@ func (r *run) worker(client, at int) *worker {
 	return &worker{r: r, client: client, at: at, forbidden: func(err error) { r.t.Errorf("client %d at server %d: %v", client, at, err) }}
 }
 
-// at returns the time since the start of the run, and now the current generation of
-// objects.
+// at returns the time since the start of the run. now returns the current generation.
 func (r *run) at() time.Duration { return time.Since(r.began) }
 func (r *run) now() int          { return min(int(r.at()/generationTime), r.generations-1) }
 
-// run runs the clients. Meanwhile it calls disturb, if set.
+// run runs the clients. If disturb is set, run calls it repeatedly until the clients
+// end.
 func (r *run) run(disturb func(n int)) {
 	r.began = time.Now()
 	var g sync.WaitGroup
@@ -149,8 +151,8 @@ func (r *run) run(disturb func(n int)) {
 	r.finish()
 }
 
-// finish reads everything, each generation at another server, judges the run, and checks
-// the store.
+// finish reads all objects, the generations at different servers. Then it judges the
+// run and checks the store.
 func (r *run) finish() {
 	for i := range r.seats {
 		w := r.worker(clients+i, i)
@@ -168,7 +170,7 @@ func (r *run) finish() {
 	checkStore(r.t, r.store)
 }
 
-// TestHistories runs clients at three servers. None may see an anomaly.
+// TestHistories runs clients at three servers. No client may see an anomaly.
 func TestHistories(t *testing.T) {
 	newRun(t, storeKinds[1].make(t), *historiesTime/4, [servers][]string{}).run(nil)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/isolation"
 )
 
-// The numbers of objects of each kind in a generation.
+// The number of objects of each kind in a generation.
 const (
 	someCounters  = 2
 	someRegisters = 2
@@ -28,8 +28,8 @@ const historiesDN = "ou=histories," + suffix
 
 func generationDN(g int) string { return fmt.Sprintf("ou=g%d,%s", g, historiesDN) }
 
-// flat returns the names of a generation's objects that are single entries, and the tops
-// of its trees.
+// flat returns the names of those objects of a generation that are single entries, and
+// the names of the tops of its trees.
 func flat() []string {
 	var names []string
 	for _, k := range []struct {
@@ -44,20 +44,20 @@ func flat() []string {
 	return names
 }
 
-// A worker is a client. It uses one server until that does not answer, and then the next
-// one.
+// A worker is a client. It uses one server until that server does not answer, and then
+// uses the next server.
 type worker struct {
 	r         *run
 	client    int
 	at        int
 	session   int
 	c         *ldap.Conn
-	values    int // made so far
+	values    int // number of values made so far
 	events    []*event
-	forbidden func(error) // reports what must not happen
+	forbidden func(error) // is called with an error that must not happen
 }
 
-// work runs until the run ends.
+// work runs operations until the run ends.
 func (w *worker) work() {
 	defer w.close()
 	for !w.r.stopped.Load() {
@@ -87,13 +87,13 @@ func (w *worker) close() {
 	}
 }
 
-// one runs one random operation.
+// one runs one random operation on generation g.
 func (w *worker) one(g int) {
 	works := []func(int){w.count, w.exchange, w.appendBlind, w.appendKnowing, w.join, w.toggle, w.family, w.names, w.moves, w.wild, w.look}
 	works[rand.IntN(len(works))](g)
 }
 
-// expected holds the results that operations may have here.
+// expected has the result codes that operations may have in this test.
 var expected = map[int]bool{
 	-1: true, 0: true,
 	ldap.LDAPResultNoSuchAttribute: true, ldap.LDAPResultAttributeOrValueExists: true,
@@ -118,7 +118,7 @@ func (w *worker) do(e *event, run func(*ldap.Conn) error) bool {
 	}
 	w.events = append(w.events, e)
 	if e.outcome != isolation.OK {
-		time.Sleep(10 * time.Millisecond) // a server that accepts no updates says so at once
+		time.Sleep(10 * time.Millisecond) // a server without updates answers at once
 	}
 	if e.code == -1 {
 		w.close()
@@ -127,14 +127,14 @@ func (w *worker) do(e *event, run func(*ldap.Conn) error) bool {
 	return e.outcome == isolation.OK
 }
 
-// value returns a value that is unique in the run.
+// value returns a value that no other call in the run returns.
 func (w *worker) value() string {
 	w.values++
 	return fmt.Sprintf("%d-%d", w.client, w.values)
 }
 
-// fresh returns the control that has a read begin on the newest state of all servers (RFC
-// 6171).
+// fresh returns the control that makes a read begin on the newest state of all servers
+// (RFC 6171). If want is false, it returns none.
 func fresh(want bool) []ldap.Control {
 	if !want {
 		return nil
@@ -142,8 +142,8 @@ func fresh(want bool) []ldap.Control {
 	return []ldap.Control{ldap.NewControlString("1.3.6.1.1.22", true, "")}
 }
 
-// preReadOf returns the control that requests attributes from before the change (RFC
-// 4527).
+// preReadOf returns the control that requests the values of attributes before the
+// change (RFC 4527).
 func preReadOf(attributes ...string) []ldap.Control {
 	b := ber.Open(nil, ber.Sequence)
 	for _, a := range attributes {
@@ -152,7 +152,7 @@ func preReadOf(attributes ...string) []ldap.Control {
 	return []ldap.Control{ldap.NewControlString("1.3.6.1.1.13.1", true, string(ber.Close(b, 0)))}
 }
 
-// wasRead returns the values of the single attribute in a read entry control.
+// wasRead returns the values of the only attribute in a pre-read response control.
 func wasRead(r *ldap.ModifyResult) (values []string) {
 	if r == nil || len(r.Controls) == 0 {
 		return nil
@@ -176,7 +176,7 @@ func wasRead(r *ldap.ModifyResult) (values []string) {
 	return values
 }
 
-// read reads the values of one attribute of one entry.
+// read reads the values of one attribute of one entry and calls take with them.
 func (w *worker) read(e *event, dn, attribute string, fromNewest bool, take func([]string)) bool {
 	e.fresh = fromNewest
 	return w.do(e, func(c *ldap.Conn) error {
@@ -188,7 +188,7 @@ func (w *worker) read(e *event, dn, attribute string, fromNewest bool, take func
 	})
 }
 
-// anyOf chooses an object of a kind at random.
+// anyOf returns a random object of a kind, and its DN.
 func anyOf(kind string, n, g int) (object, dn string) { return named(kind, rand.IntN(n), g) }
 
 func named(kind string, i, g int) (object, dn string) {
@@ -196,7 +196,7 @@ func named(kind string, i, g int) (object, dn string) {
 	return fmt.Sprint(name, " of ", g), "ou=" + name + "," + generationDN(g)
 }
 
-// readAll reads all objects of a generation in their current state.
+// readAll reads the current state of all objects of a generation.
 func (w *worker) readAll(g int) error {
 	if w.c == nil && !w.connect() {
 		return errors.New("not connected")
@@ -230,7 +230,7 @@ func (w *worker) readAll(g int) error {
 	return nil
 }
 
-// count increments a counter, or reads it.
+// count increments a counter or reads it.
 func (w *worker) count(g int) {
 	object, dn := anyOf("counter", someCounters, g)
 	if rand.IntN(3) == 0 {
@@ -256,7 +256,8 @@ func (w *worker) readCount(g int, object, dn string) {
 	w.read(e, dn, "uidNumber", true, func(v []string) { e.output = v[0] })
 }
 
-// exchange reads a register and replaces its value, if it still has the value read.
+// exchange reads a register, and replaces its value if it is still the value that was
+// read.
 func (w *worker) exchange(g int) {
 	object, dn := anyOf("register", someRegisters, g)
 	old := ""
@@ -280,8 +281,8 @@ func (w *worker) readRegister(g int, object, dn string, value *string) bool {
 	})
 }
 
-// appendBlind appends one or two values to a list, and learns from the result what was in
-// it.
+// appendBlind appends one or two values to a list. The result contains the values that
+// the list had before.
 func (w *worker) appendBlind(g int) {
 	object, dn := anyOf("list", someLists, g)
 	w.append(g, object, dn, func(r *ldap.ModifyRequest) {
@@ -291,7 +292,8 @@ func (w *worker) appendBlind(g int) {
 	})
 }
 
-// appendKnowing appends to a list if its version is still the one read before.
+// appendKnowing reads a list, and appends to it if it still has the version that was
+// read.
 func (w *worker) appendKnowing(g int) {
 	object, dn := anyOf("list", someLists, g)
 	version := 0
@@ -330,7 +332,7 @@ func (w *worker) append(g int, object, dn string, more func(*ldap.ModifyRequest)
 	})
 }
 
-// join adds a value to a set. Such additions do not conflict.
+// join adds a value to a set. Such additions do not conflict with one another.
 func (w *worker) join(g int) {
 	object, dn := anyOf("set", someSets, g)
 	value := w.value()
@@ -341,7 +343,7 @@ func (w *worker) join(g int) {
 	})
 }
 
-// look reads all lists and sets at once.
+// look reads all lists and sets of a generation in one search.
 func (w *worker) look(g int) { w.lookAt(g, rand.IntN(2) == 0) }
 
 func (w *worker) lookAt(g int, fromNewest bool) bool {
@@ -369,8 +371,8 @@ func (w *worker) lookAt(g int, fromNewest bool) bool {
 
 var colours = []string{"red", "green"}
 
-// toggle adds or deletes a value that others add and delete, or reads whether it is
-// there.
+// toggle adds or deletes a value that other workers also add and delete, or reads
+// whether the value is present.
 func (w *worker) toggle(g int) {
 	value := colours[rand.IntN(len(colours))]
 	if rand.IntN(3) == 0 {
@@ -396,12 +398,12 @@ func (w *worker) readValue(g int, value string) {
 	w.read(e, dn, "description", true, func(v []string) { e.output = strconv.FormatBool(slices.Contains(v, value)) })
 }
 
-// Names of entries are resolved in the state that an operation begins on, and nothing
-// keeps others from renaming an entry above in the meantime. So a tree in which
-// everything happens can only be required to be whole. The operations that must be
-// linearizable have trees of their own.
+// A server resolves the name of an entry in the state on which an operation begins.
+// Another operation may rename an entry above it in the meantime. So a tree with all
+// kinds of operations is only required to be whole. The operations that must be
+// linearizable use separate trees.
 
-// family adds entries and deletes them, and moves nothing.
+// family adds and deletes entries. It moves no entry.
 func (w *worker) family(g int) {
 	object, dn := anyOf("family", someTrees, g)
 	if m, ok := w.readTree(g, object, dn); ok && rand.IntN(2) == 0 {
@@ -428,7 +430,7 @@ func (w *worker) names(g int) {
 	}
 }
 
-// moves moves permanent entries below one another.
+// moves moves entries, which are never deleted, below one another.
 func (w *worker) moves(g int) {
 	object, dn := anyOf("moves", someTrees, g)
 	if m, ok := w.readTree(g, object, dn); ok {
@@ -439,7 +441,7 @@ func (w *worker) moves(g int) {
 	}
 }
 
-// wild does all of these.
+// wild adds, deletes and moves entries of one tree.
 func (w *worker) wild(g int) {
 	_, dn := anyOf("wild", someTrees, g)
 	m, ok := w.readTree(g, "", dn)
@@ -488,8 +490,8 @@ func (w *worker) move(g int, object, dn, from, to string) {
 	})
 }
 
-// onTree returns the event of a step on a tree. On a wild tree, which is no object, it
-// has no step.
+// onTree returns the event of a step on a tree. A wild tree is no object, so its events
+// have no step.
 func onTree(g int, object string, s step) *event {
 	e := &event{generation: g}
 	if object != "" {
@@ -498,7 +500,7 @@ func onTree(g int, object string, s step) *event {
 	return e
 }
 
-// readTree reads the current state of a tree, and checks that it is a tree.
+// readTree reads the current state of a tree, and checks that the tree is whole.
 func (w *worker) readTree(g int, object, dn string) (m map[string]string, ok bool) {
 	e := onTree(g, object, treeRead(object))
 	m = map[string]string{}
@@ -517,8 +519,8 @@ func (w *worker) readTree(g int, object, dn string) (m map[string]string, ok boo
 	return m, ok
 }
 
-// treeOf returns the tree that a search found. It must be whole: each name and each entry
-// occurs once, and each entry has its parent.
+// treeOf returns the tree that a search found. It returns an error if the tree is not
+// whole: if a name or an entry occurs twice, or if an entry has no parent.
 func treeOf(entries []*ldap.Entry, top string) (map[string]string, error) {
 	m, at := map[string]string{}, map[string]string{}
 	for _, entry := range entries {
@@ -542,7 +544,7 @@ func treeOf(entries []*ldap.Entry, top string) (map[string]string, error) {
 	return m, nil
 }
 
-// anywhere returns a path of a tree, or sometimes that of its top.
+// anywhere returns the path of a random entry of a tree, or that of the tree's top.
 func anywhere(m map[string]string) string {
 	at := rand.IntN(len(m) + 1)
 	for path := range m {
@@ -553,7 +555,8 @@ func anywhere(m map[string]string) string {
 	return ""
 }
 
-// childOf returns a path below another one, or beside it if that would be too deep.
+// childOf returns a path below the given path, or below an entry above it if the path
+// is deep.
 func childOf(path string) string {
 	for strings.Count(path, "/") >= 2 {
 		path = above(path)
@@ -561,7 +564,7 @@ func childOf(path string) string {
 	return strings.TrimPrefix(path+"/"+string("abc"[rand.IntN(3)]), "/")
 }
 
-// below returns the DN of a path below a tree's top.
+// below returns the DN of an entry from its path and the DN of the tree's top.
 func below(path, top string) string {
 	for name := range strings.SplitSeq(path, "/") {
 		if name != "" {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Tests of crashes take entries through the same life again and again. Each step is one
-// operation, and the state after each step is known.
+// The tests of crashes do the same sequence of operations, a life, with many entries.
+// Each step of a life is one operation, and the state after each step is known.
 
 const (
 	peopleDN = "ou=people," + suffix
@@ -15,13 +15,13 @@ const (
 	staffDN  = "cn=admins,ou=groups," + suffix
 )
 
-// A person is an entry and the progress of its life.
+// A person is an entry, and the step of its life that has been reached.
 type person struct {
 	uid          string
-	tried, acked int // steps
+	tried, acked int // the last step that was tried, and the last acknowledged one
 }
 
-// life is the steps of a person's life. Steps are numbered from 1.
+// life has the steps of a person's life, which are numbered from 1.
 var life = []struct {
 	name string
 	do   func(d changer, p *person) error
@@ -39,19 +39,19 @@ var life = []struct {
 	{"delete", func(d changer, p *person) error { return d.remove(p.dn(4)) }},
 }
 
-// A changer makes one change per call.
+// A changer makes changes of a directory, one in each call.
 type changer interface {
 	add(name string, attributes map[string][]string) error
 	insert(name, attribute, value string) error
 	replace(name string, attributes map[string][]string) error
-	rename(name, rdn, parent string) error // the old RDN's value is deleted
+	rename(name, rdn, parent string) error // deletes the old RDN's value
 	remove(name string) error
 }
 
-// changed are the attributes that the step modify replaces in one operation.
+// changed has the attributes that the step modify replaces in one operation.
 var changed = []string{"description", "title", "mail", "telephoneNumber"}
 
-// dn returns the person's name after a step.
+// dn returns the name that the person has after a step.
 func (p *person) dn(step int) string {
 	if step >= 4 {
 		return "uid=" + p.uid + "-x," + alumniDN
@@ -59,8 +59,8 @@ func (p *person) dn(step int) string {
 	return "uid=" + p.uid + "," + peopleDN
 }
 
-// attributes returns the attributes of the person's entry after a step, nil if there is
-// none.
+// attributes returns the attributes of the person's entry after a step. It returns nil
+// if the entry does not exist then.
 func (p *person) attributes(step int) map[string][]string {
 	if step == 0 || step == 5 {
 		return nil
@@ -88,8 +88,8 @@ func (p *person) attributes(step int) map[string][]string {
 	return as
 }
 
-// live takes people through their lives, one after the other and some of them not to the
-// end, until next returns nil or a step fails.
+// live does the steps of the lives of people, one person after the other. Some lives
+// end before their last step. live returns when next returns nil or a step fails.
 func live(d changer, next func() *person, acked func(*person)) error {
 	for n := 0; ; n++ {
 		p := next()
@@ -107,16 +107,17 @@ func live(d changer, next func() *person, acked func(*person)) error {
 	}
 }
 
-// A sight is what a directory was found to contain about people.
+// A sight is what a test found in a directory about people.
 type sight struct {
 	entries map[string]map[string][]string // by name
-	members map[string]bool                // of staff
+	members map[string]bool                // names of the members of staffDN
 }
 
-// operational attributes must be present, with any value.
+// operational has the attributes that every entry must have, with any value.
 var operational = []string{"entryUUID", "createTimestamp", "modifyTimestamp", "creatorsName", "modifiersName", "entryCSN", "structuralObjectClass"}
 
-// see finds the person's latest step, among those from first to last.
+// see returns the latest step, from first to last, whose state the directory has for a
+// person.
 func (s *sight) see(p *person, first, last int) (step int, ok bool) {
 	for step := last; step >= first; step-- {
 		if s.at(p, step) {
@@ -126,7 +127,7 @@ func (s *sight) see(p *person, first, last int) (step int, ok bool) {
 	return 0, false
 }
 
-// at reports whether everything is exactly as it must be after a step.
+// at reports whether the directory has exactly the state after a step of a person.
 func (s *sight) at(p *person, step int) bool {
 	for _, other := range []int{1, 4} {
 		name := p.dn(other)
@@ -141,7 +142,7 @@ func (s *sight) at(p *person, step int) bool {
 	return s.members[p.dn(1)] == (step >= 2)
 }
 
-// whole reports whether an entry has exactly the attributes wanted.
+// whole reports whether an entry has exactly the wanted attributes.
 func whole(e, want map[string][]string) bool {
 	if e == nil || want == nil {
 		return e == nil && want == nil
@@ -159,7 +160,7 @@ func whole(e, want map[string][]string) bool {
 	return true
 }
 
-// describe returns what was found of a person.
+// describe returns a text about what the directory contains of a person.
 func (s *sight) describe(p *person) string {
 	var b strings.Builder
 	for _, step := range []int{1, 4} {
@@ -171,7 +172,7 @@ func (s *sight) describe(p *person) string {
 	return b.String()
 }
 
-// strangers returns the entries that belong to none of the people.
+// strangers returns the names of the entries that belong to none of the people.
 func (s *sight) strangers(people []*person) []string {
 	known := map[string]bool{}
 	for _, p := range people {

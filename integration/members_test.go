@@ -12,9 +12,10 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// TestMembersTogether has many clients add members to one group at three servers. The
-// additions must not conflict: the access logs must show no retry. Increments of one
-// counter, which do conflict, show that the logs would.
+// TestMembersTogether runs many clients that add members to one group at three servers.
+// The additions must not conflict, so the access logs must show no retry. The clients
+// then increment one counter. These increments conflict, and show that the logs contain
+// retries.
 func TestMembersTogether(t *testing.T) {
 	t.Parallel()
 	const group, each = "cn=all," + suffix, 20
@@ -64,8 +65,8 @@ func TestMembersTogether(t *testing.T) {
 	checkStore(t, store)
 }
 
-// bigGroup writes a group that is large already. The addition that makes a group large
-// would conflict with concurrent ones.
+// bigGroup writes an LDIF file of a group that is large already, because the addition
+// that makes a group large would conflict with concurrent additions.
 func bigGroup(t *testing.T, name string) (file string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "dn: %s\nobjectClass: groupOfNames\nobjectClass: extensibleObject\nuidNumber: 0\n", name)
@@ -79,7 +80,7 @@ func bigGroup(t *testing.T, name string) (file string) {
 	return file
 }
 
-// countRetries adds up the retries in the access logs of a folder.
+// countRetries returns the number of retries in the access logs in a folder.
 func countRetries(t *testing.T, dir string) (retries int) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*"))

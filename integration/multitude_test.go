@@ -19,16 +19,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// The number of connections at rest, and the memory that a server may use with them.
+// The number of idle connections, and the memory in MiB that a server may use with
+// them.
 const (
 	multitude    = 10_000
 	multitudeMiB = 300
 )
 
-// TestMultitude opens very many connections that bind, search once and then do nothing.
-// It checks the server's memory once the server has come to rest, and sends a request on
-// one of the connections. Meanwhile other clients must be served as by a server without
-// them.
+// TestMultitude opens very many connections. Each binds, searches once and then does
+// nothing. The test checks the server's memory when the server has become idle, and
+// sends a request on one of the connections. With these connections open, other clients
+// must be served as by a server that does not have them.
 func TestMultitude(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens 10,000 connections")
@@ -59,8 +60,9 @@ func TestMultitude(t *testing.T) {
 	}
 }
 
-// besideMultitude compares the latency of other clients with that at a server without the
-// connections, by turns.
+// besideMultitude compares the latency of clients at server p, which has the idle
+// connections, with the latency at a server that has none. It measures the two
+// alternately.
 func besideMultitude(t *testing.T, p *process) {
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example)
@@ -93,7 +95,7 @@ func wellBehavedAt(t *testing.T, url string) (conns []net.Conn) {
 	return conns
 }
 
-// needFiles skips the test if a process may not have n connections.
+// needFiles skips the test if a process may not open n connections.
 func needFiles(t *testing.T, n int) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < uint64(n+100) {
@@ -101,7 +103,7 @@ func needFiles(t *testing.T, n int) {
 	}
 }
 
-// gather opens n connections, several at a time.
+// gather opens n connections, up to 16 at the same time.
 func gather(t *testing.T, url string, n int, config *tls.Config) []net.Conn {
 	scheme, address, _ := strings.Cut(url, "://")
 	conns := make([]net.Conn, n)
@@ -141,7 +143,7 @@ func gather(t *testing.T, url string, n int, config *tls.Config) []net.Conn {
 	return conns
 }
 
-// rootDSE is a base search that every server answers.
+// rootDSE is a search for the root DSE, which every server answers.
 var rootDSE = &op.Search{Filter: &filter.Present{Attribute: "objectClass"}, Attributes: []string{"1.1"}}
 
 // ask binds anonymously and reads the root DSE.

@@ -15,8 +15,9 @@ const (
 	viewResponse = "2.16.840.1.113730.3.4.10"
 )
 
-// TestOrderedLists reads the people in order as users of go-ldap do: in pages (RFC 2891
-// with RFC 2696) and by a virtual list view. Limits depend on the client.
+// TestOrderedLists reads the people in sorted order as users of go-ldap do: in pages
+// (RFC 2891 with RFC 2696) and with a virtual list view. The limits of such searches
+// depend on the client.
 func TestOrderedLists(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example)
@@ -58,7 +59,7 @@ func TestOrderedLists(t *testing.T) {
 	})
 }
 
-// orderedPeople returns the uids, sorted here: all of them are lower case.
+// orderedPeople returns the uids, sorted by the test. All of them are in lower case.
 func orderedPeople(t *testing.T, c *ldap.Conn) []string {
 	t.Helper()
 	r, err := c.Search(peopleByUID())
@@ -82,7 +83,7 @@ func uidsOf(r *ldap.SearchResult) (uids []string) {
 	return uids
 }
 
-// ordered is the answer to a search in order.
+// ordered is the answer to a sorted search.
 type ordered struct {
 	uids     []string
 	controls []ldap.Control
@@ -99,7 +100,7 @@ func askOrdered(t *testing.T, c *ldap.Conn, reverse bool, more ...ldap.Control) 
 	return ordered{uidsOf(r), r.Controls, err}
 }
 
-// sortedPages reads all pages.
+// sortedPages reads all people in pages.
 func sortedPages(t *testing.T, c *ldap.Conn, reverse bool) (uids []string) {
 	t.Helper()
 	paging := ldap.NewControlPaging(7)
@@ -121,7 +122,7 @@ func sortedPages(t *testing.T, c *ldap.Conn, reverse bool) (uids []string) {
 	}
 }
 
-// listView returns the control for the entries around an offset of the list.
+// listView returns the control that requests the entries around an offset of the list.
 func listView(before, after, offset int64) ldap.Control {
 	b := ber.Open(nil, ber.Sequence)
 	b = ber.AppendInt(b, ber.Integer, before)
@@ -134,7 +135,7 @@ func listView(before, after, offset int64) ldap.Control {
 	return ldap.NewControlString(viewRequest, true, string(ber.Close(b, 0)))
 }
 
-// view reads the response control of a virtual list view.
+// view parses the response control of a virtual list view.
 func (o *ordered) view(t *testing.T) (position, count, code int) {
 	t.Helper()
 	c, ok := ldap.FindControl(o.controls, viewResponse).(*ldap.ControlString)

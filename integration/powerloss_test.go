@@ -19,11 +19,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm/lsmtest"
 )
 
-// TestPowerLoss cuts the power at every moment that something is made durable, while
-// people are changed concurrently and then others imported. What was acknowledged must be
-// there, whole; everything else whole or not at all; the import all or nothing. A check
-// must find nothing. (After kill -9 the kernel still has what was written; here it is
-// lost.)
+// TestPowerLoss simulates a power loss at every moment at which the store makes
+// something durable, while people are changed concurrently and, afterwards, other
+// people are imported. After a kill -9 the kernel still writes what the process has
+// written; after a power loss that is lost. What was acknowledged must exist
+// completely. Every other change must exist completely or not at all, and so must the
+// import. A check must find nothing.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	seeds := 3
@@ -43,22 +44,22 @@ func TestPowerLoss(t *testing.T) {
 
 const (
 	powerWriters = 4
-	powerPeople  = 5  // per writer
-	powerImport  = 40 // imported people
+	powerPeople  = 5  // number of people for each writer
+	powerImport  = 40 // number of people that are imported
 )
 
-// A history is what was done to a store.
+// A history records what a test did to a store.
 type history struct {
 	t  *testing.T
 	mu sync.Mutex
-	// acks lists what was acknowledged, in order: a person for its next step, nil for the
-	// skeleton (first) and for the import (last).
+	// acks lists the acknowledgements in order. A person in acks means the next step of
+	// that person. The first nil means the skeleton, the last nil the import.
 	acks             []*person
 	people, imported []*person
 }
 
-// ack records an acknowledgement. A disk captured after n of them must hold what they
-// acknowledge.
+// ack records an acknowledgement, and reports the number of acknowledgements to acked.
+// A disk captured after n acknowledgements must contain what they acknowledge.
 func (h *history) ack(p *person, acked func(int)) {
 	h.mu.Lock()
 	h.acks = append(h.acks, p)
@@ -67,7 +68,7 @@ func (h *history) ack(p *person, acked func(int)) {
 	acked(n)
 }
 
-// make runs the load.
+// make makes the skeleton, changes people, and runs the import, on the file system fs.
 func (h *history) make(fs vfs.FS, acked func(int)) {
 	s, p := openOn(h.t, fs)
 	h.must(skeleton(p))
@@ -109,7 +110,7 @@ func (h *history) person(uid string) *person {
 	return p
 }
 
-// load imports people who have joined no group.
+// load imports people who are members of no group.
 func (h *history) load(p *partition.Partition) {
 	ctx := context.Background()
 	l, err := transfer.Load(ctx, p, transfer.LoadOptions{By: partition.By{Name: adminDN}, Folder: h.t.TempDir(), Memory: 64 << 10})
@@ -125,7 +126,7 @@ func (h *history) load(p *partition.Partition) {
 	h.must(err)
 }
 
-// check checks what a power loss left.
+// check checks the directory on a disk that a power loss left.
 func (h *history) check(d lsmtest.Disk) {
 	s, p := openOn(h.t, d.FS)
 	defer s.Close()
@@ -167,8 +168,8 @@ func (h *history) checkImport(seen *sight, acked bool) {
 	}
 }
 
-// openOn opens the directory of a file system. Its memtable is small so that it is
-// flushed now and then.
+// openOn opens the directory on a file system. Its memtable is small, so that the store
+// flushes it several times.
 func openOn(t *testing.T, fs vfs.FS) (*lsm.Store, *partition.Partition) {
 	t.Helper()
 	s, err := lsm.Open(lsm.Options{Path: "store", FS: fs, MemTable: 128 << 10, Cache: 1 << 20})
@@ -183,7 +184,8 @@ func openOn(t *testing.T, fs vfs.FS) (*lsm.Store, *partition.Partition) {
 	return s, p
 }
 
-// skeleton makes the naming context and the entries above people, in one transaction.
+// skeleton makes the naming context, and the entries above the people in one
+// transaction.
 func skeleton(p *partition.Partition) error {
 	ctx := context.Background()
 	if err := configure.SetSuffixes(ctx, p, []string{suffix}); err != nil {
@@ -213,7 +215,7 @@ func skeleton(p *partition.Partition) error {
 	return err
 }
 
-// verify checks that a partition is sound.
+// verify checks that a partition has no faults.
 func verify(t *testing.T, p *partition.Partition) {
 	t.Helper()
 	_, err := maintain.Verify(context.Background(), p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
@@ -225,7 +227,7 @@ func verify(t *testing.T, p *partition.Partition) {
 	}
 }
 
-// lookAt reads all people. It returns nil without a naming context.
+// lookAt reads all people. If there is no naming context, it returns nil.
 func lookAt(t *testing.T, p *partition.Partition) *sight {
 	t.Helper()
 	ctx := context.Background()
@@ -264,7 +266,7 @@ func lookAt(t *testing.T, p *partition.Partition) *sight {
 	return seen
 }
 
-// partitionChanger makes changes without a server.
+// partitionChanger is a changer that changes a partition without a server.
 type partitionChanger struct{ p *partition.Partition }
 
 func (c partitionChanger) update(name string, f func(tx *partition.Tx, name dn.DN) error) error {

@@ -22,16 +22,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
 )
 
-// The administrator of these tests.
+// The name and password of the administrator.
 const (
 	adminDN       = "cn=admin"
 	adminPassword = "secret"
 )
 
-// example is the sample directory.
+// example is the path of the sample directory.
 const example = "../testdata/ldif/example.ldif"
 
-// patience bounds every wait. It is long because the machine may be busy with other work.
+// patience bounds every wait. It is long because the machine may be busy with other
+// work.
 const patience = 2 * time.Minute
 
 // program is the server's binary, built once for all tests.
@@ -49,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// ldapd returns the path of the binary.
+// ldapd returns the path of the server's binary, which it builds at the first call.
 func ldapd(t testing.TB) string {
 	t.Helper()
 	program.once.Do(func() {
@@ -67,7 +68,7 @@ func ldapd(t testing.TB) string {
 	return program.path
 }
 
-// storeKinds are the stores that a process can use.
+// storeKinds are the kinds of stores that a process can use.
 var storeKinds = []struct {
 	name string
 	make func(t testing.TB) string // the value of --store
@@ -93,13 +94,13 @@ type process struct {
 	t      testing.TB
 	cmd    *exec.Cmd
 	store  string
-	urls   []string // where it listens
+	urls   []string // the URLs at which the process listens
 	stderr safeBuffer
-	done   chan struct{} // closed when it ends
+	done   chan struct{} // closed when the process has ended
 }
 
-// serve starts a server of the sample directory's naming context on a free port, and
-// waits until it serves.
+// serve starts a server for the naming context of the sample directory, on a free port.
+// It returns when clients can connect.
 func serve(t testing.TB, store string, args ...string) *process {
 	t.Helper()
 	p, err := tryServe(t, store, args...)
@@ -109,8 +110,8 @@ func serve(t testing.TB, store string, args ...string) *process {
 	return p
 }
 
-// tryServe is serve for servers that may fail to start. The args come last, so that they
-// take precedence.
+// tryServe is like serve, but returns an error if the server does not start. args come
+// last on the command line, so that they take precedence.
 func tryServe(t testing.TB, store string, args ...string) (*process, error) {
 	t.Helper()
 	usual := []string{"serve", "--store", store, "--create", "--suffix", suffix, "--admin-password-file", passwordFile(t), "--cache", "32MiB"}
@@ -139,8 +140,8 @@ func tryServe(t testing.TB, store string, args ...string) (*process, error) {
 	}
 }
 
-// start starts a command as a user, by default the current one. The command ends with the
-// test at the latest.
+// start starts a command as a user; nil means the current user. The command ends when
+// the test ends, if not before.
 func start(t testing.TB, as *syscall.Credential, args ...string) (*process, io.Reader) {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(ldapd(t), args...), done: make(chan struct{})}
@@ -168,8 +169,8 @@ func start(t testing.TB, as *syscall.Credential, args ...string) (*process, io.R
 	return p, r
 }
 
-// run starts the process and reaps it. The parent-death signal is bound to the
-// thread that forked, so that thread must live as long as the process.
+// run starts the process and waits for its end. The kernel kills the process when the
+// thread that forked it ends, so run locks that thread until the process has ended.
 func (p *process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -181,16 +182,16 @@ func (p *process) run(started chan<- error) {
 	}
 }
 
-// url returns the first address.
+// url returns the first URL at which the process listens.
 func (p *process) url() string { return p.urls[0] }
 
-// kill ends the process as a crash would.
+// kill kills the process, as a crash would.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// stop ends the process in order and checks that it exits with 0.
+// stop ends the process in an orderly way, and checks that its exit status is 0.
 func (p *process) stop() {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -201,7 +202,7 @@ func (p *process) stop() {
 	}
 }
 
-// wait returns the exit status.
+// wait waits until the process has ended, and returns its exit status.
 func (p *process) wait() int {
 	p.t.Helper()
 	select {
@@ -213,7 +214,7 @@ func (p *process) wait() int {
 	}
 }
 
-// connect returns a client bound as user, or not bound if user is "".
+// connect returns a client that is bound as user, or not bound if user is "".
 func (p *process) connect(user, password string) *ldap.Conn {
 	p.t.Helper()
 	c, err := dial(p.url(), user, password)
@@ -245,7 +246,7 @@ func dial(url, user, password string) (*ldap.Conn, error) {
 	return c, nil
 }
 
-// ldapdRun runs a command to its end.
+// ldapdRun runs a command and returns its output and exit status.
 func ldapdRun(t testing.TB, args ...string) (output string, status int) {
 	t.Helper()
 	return ldapdRunAs(t, nil, args...)
@@ -271,7 +272,7 @@ func load(t testing.TB, store string, files ...string) {
 	}
 }
 
-// searchDN finds the names of entries.
+// searchDN returns the names of the entries that a search finds.
 func searchDN(c *ldap.Conn, base string, scope int, filter string) ([]string, error) {
 	r, err := c.Search(ldap.NewSearchRequest(base, scope, ldap.NeverDerefAliases, 0, 0, false, filter, []string{"1.1"}, nil))
 	if err != nil {
@@ -284,7 +285,8 @@ func searchDN(c *ldap.Conn, base string, scope int, filter string) ([]string, er
 	return names, nil
 }
 
-// code returns the result code of an operation, or a negative one if there was none.
+// code returns the result code of an operation, or a negative number if it had no
+// result.
 func code(err error) int {
 	var e *ldap.Error
 	switch {
@@ -296,7 +298,7 @@ func code(err error) int {
 	return -1
 }
 
-// wantCode fails the test if an operation ended with another result.
+// wantCode reports a test error if the result code of an operation is not want.
 func wantCode(t testing.TB, what string, err error, want uint16) {
 	t.Helper()
 	if code(err) != int(want) {
@@ -304,7 +306,7 @@ func wantCode(t testing.TB, what string, err error, want uint16) {
 	}
 }
 
-// safeBuffer is a buffer for concurrent writers.
+// safeBuffer is a buffer to which several goroutines may write.
 type safeBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -8,13 +8,14 @@ import (
 	"testing"
 )
 
-// foreignClients are programs of testdata/programs: clients in other languages, with the
-// libraries that people use. Each works in a subtree of its own: it binds, reads the
-// schema, adds, searches, pages, sorts, modifies, compares, renames, deletes, and meets
-// referrals and errors. It prints what is not as it should be.
+// foreignClients are the programs in testdata/programs: clients in other languages,
+// with libraries that are in common use. Each client works in a separate subtree. It
+// binds, reads the schema, adds, searches, pages, sorts, modifies, compares, renames,
+// deletes, and tests referrals and errors. It prints every difference from what it
+// expects.
 var foreignClients = []struct {
 	name    string
-	command func(t *testing.T) []string // runs it; skips the test if that is impossible
+	command func(t *testing.T) []string // skips the test if the client cannot run
 }{
 	{"ldap3", func(t *testing.T) []string {
 		for _, python := range []string{"python3", "/usr/bin/python3"} {
@@ -43,8 +44,8 @@ var foreignClients = []struct {
 	}},
 }
 
-// secured is a server with a certificate and the ways to connect to it: in clear, by
-// StartTLS, by ldaps.
+// secured is a server with a certificate, and the ways to connect to that server:
+// without TLS, with StartTLS, and with ldaps.
 type secured struct {
 	*process
 	*tlsFiles
@@ -69,11 +70,11 @@ func serveSecured(t *testing.T) *secured {
 	}}
 }
 
-// TestForeignClients runs the foreign clients concurrently on one server.
+// TestForeignClients runs all foreign clients concurrently on one server.
 func TestForeignClients(t *testing.T) {
 	t.Parallel()
 	p := serveSecured(t)
-	t.Run("clients", func(t *testing.T) { // ends with the last client
+	t.Run("clients", func(t *testing.T) { // ends when the last client ends
 		for _, client := range foreignClients {
 			t.Run(client.name, func(t *testing.T) {
 				t.Parallel()
@@ -87,7 +88,8 @@ func TestForeignClients(t *testing.T) {
 	p.stop()
 }
 
-// runForeign runs a client to its end. Its subtree is named after the test.
+// runForeign runs a client and checks that it succeeds. The client's subtree has the
+// test's name.
 func runForeign(t *testing.T, p *secured, w way, command []string) {
 	t.Helper()
 	subtree := "ou=" + strings.ReplaceAll(t.Name(), "/", " ") + "," + suffix

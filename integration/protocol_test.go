@@ -12,9 +12,9 @@ import (
 	godiff "github.com/google/go-cmp/cmp"
 )
 
-// TestProtocolIsPublished compares docs/protocol.md with the root DSE: the server
-// publishes what the tables of the page name, and nothing else (RFC 4512, 5.1). The
-// server has a certificate, so that it publishes StartTLS.
+// TestProtocolIsPublished compares docs/protocol.md with the root DSE. The server must
+// publish exactly what the tables of that page name (RFC 4512, 5.1). The server has a
+// certificate, so that it publishes StartTLS.
 func TestProtocolIsPublished(t *testing.T) {
 	page, err := os.ReadFile("../docs/protocol.md")
 	if err != nil {
@@ -37,8 +37,8 @@ func TestProtocolIsPublished(t *testing.T) {
 	}
 }
 
-// tableOIDs returns the OIDs of a section's table, sorted. It takes the first of each
-// row, since responses are not published.
+// tableOIDs returns the OIDs in a section's table, sorted. It returns only the first
+// OID of each row, because a server does not publish the OIDs of responses.
 func tableOIDs(page, section string) (oids []string) {
 	_, page, _ = strings.Cut(page, "\n## "+section+"\n")
 	page, _, _ = strings.Cut(page, "\n## ")

@@ -15,8 +15,8 @@ import (
 
 const recipesPage = "../docs/recipes.md"
 
-// blocksOf returns the blocks of configuration below a heading of the page of recipes.
-// The server and the CA of the test replace those of the page.
+// blocksOf returns the blocks of configuration below a heading of docs/recipes.md. It
+// replaces the server and the CA in these blocks by those of the test.
 func blocksOf(t *testing.T, heading string, p *secured) (blocks []string) {
 	t.Helper()
 	page, err := os.ReadFile(recipesPage)
@@ -44,7 +44,7 @@ func blocksOf(t *testing.T, heading string, p *secured) (blocks []string) {
 	return blocks
 }
 
-// wantPrograms skips the test unless all files exist.
+// wantPrograms skips the test if one of the files does not exist.
 func wantPrograms(t *testing.T, files ...string) {
 	t.Helper()
 	for _, f := range files {
@@ -54,7 +54,7 @@ func wantPrograms(t *testing.T, files ...string) {
 	}
 }
 
-// writeIn writes a file in a folder, which it creates, and returns its path.
+// writeIn creates a folder, writes a file in that folder, and returns the file's path.
 func writeIn(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -67,13 +67,13 @@ func writeIn(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// background runs a daemon in the foreground until the test ends.
+// background runs a daemon, which must not detach itself, until the test ends.
 func background(t *testing.T, command ...string) {
 	t.Helper()
 	var log safeBuffer
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Apache ends its whole group
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Apache kills its whole group
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func background(t *testing.T, command ...string) {
 	})
 }
 
-// show makes files of a test, and the folders it made for them, readable by every user.
+// show makes files of a test, and their folders, readable by every user.
 func show(t *testing.T, files ...string) {
 	t.Helper()
 	for _, f := range files {
@@ -97,7 +97,7 @@ func show(t *testing.T, files ...string) {
 	}
 }
 
-// freePort returns a port of this machine on which nothing listens.
+// freePort returns the number of a port on which nothing listens.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -108,7 +108,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// TestRecipes runs programs with the configurations of docs/recipes.md.
+// TestRecipes runs programs with the configurations in docs/recipes.md.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
 	p := serveSecured(t)
@@ -198,7 +198,7 @@ func runDovecot(t *testing.T, p *secured) {
 	if os.Getuid() != 0 {
 		t.Skip("the configuration is one for root")
 	}
-	dir, err := os.MkdirTemp("", "dovecot") // paths of sockets are limited in length
+	dir, err := os.MkdirTemp("", "dovecot") // the length of a socket's path is limited
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// The factor by which the 99th percentile of answers may rise beside clients that behave
-// badly, the number of tries, since the machine may be busy, and the numbers of clients.
+// atMost is the factor by which the 99th percentile of latency may rise beside clients
+// that behave badly. A test is tried several times, because the machine may be busy.
+// The other constants are numbers of clients.
 const (
 	atMost       = 3
 	tries        = 5
@@ -25,8 +26,9 @@ const (
 	badlyBehaved = 32
 )
 
-// TestRobustness measures clients that read an entry again and again, by turns with and
-// without others that behave badly, so that the machine's own ups and downs affect both.
+// TestRobustness measures the latency of clients that read an entry repeatedly,
+// alternately with and without other clients that behave badly. Because the
+// measurements alternate, changes in the machine's load affect both.
 func TestRobustness(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
@@ -53,8 +55,8 @@ func TestRobustness(t *testing.T) {
 	}
 }
 
-// TestBindBesideStorm has clients of one address guess passwords, while a client of
-// another address binds with its own.
+// TestBindBesideStorm measures the binds of a client with the right password, while
+// clients of another address guess passwords.
 func TestBindBesideStorm(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example)
@@ -74,7 +76,7 @@ func TestBindBesideStorm(t *testing.T) {
 	t.Errorf("a bind takes more than %d times as long", atMost)
 }
 
-// binds binds several times with the right password.
+// binds binds several times with the right password, and returns the latencies.
 func binds(t *testing.T, c net.Conn) (took []time.Duration) {
 	r := bufio.NewReader(c)
 	request := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: &op.Bind{Version: 3, Name: adminDN, Password: []byte(adminPassword)}})
@@ -96,7 +98,7 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// slowHash returns the administrator's password in the slowest scheme.
+// slowHash returns a hash of the administrator's password in the slowest scheme.
 func slowHash(t *testing.T) string {
 	cmd := exec.Command(ldapd(t), "passwd", "--scheme", "ARGON2")
 	cmd.Stdin = strings.NewReader(adminPassword + "\n")
@@ -107,8 +109,8 @@ func slowHash(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// compareLatency returns the 99th percentile of the waiting times of well-behaved
-// clients, without and with others that misbehave.
+// compareLatency returns the 99th percentile of the latency of well-behaved clients,
+// first without other clients, and then with clients that call misbehave.
 func compareLatency(t *testing.T, p *process, misbehave func(*testing.T, net.Conn, <-chan bool)) (without, with time.Duration) {
 	var good []net.Conn
 	for range wellBehaved {
@@ -120,14 +122,15 @@ func compareLatency(t *testing.T, p *process, misbehave func(*testing.T, net.Con
 	for range 4 {
 		alone = append(alone, latencies(t, good, 300*time.Millisecond)...)
 		end := misbehaving(t, p, misbehave)
-		latencies(t, good, 200*time.Millisecond) // while the others start to misbehave
+		latencies(t, good, 200*time.Millisecond) // meanwhile the others start to misbehave
 		beside = append(beside, latencies(t, good, 300*time.Millisecond)...)
 		end()
 	}
 	return percentile99(alone), percentile99(beside)
 }
 
-// latencies has each of the connections ask for an entry again and again.
+// latencies reads an entry repeatedly on each of the connections, and returns all
+// latencies.
 func latencies(t *testing.T, conns []net.Conn, during time.Duration) (took []time.Duration) {
 	t.Helper()
 	each := make([][]time.Duration, len(conns))
@@ -154,7 +157,7 @@ func openFrom(t *testing.T, p *process, address string) net.Conn {
 	return c
 }
 
-// misbehaving has connections misbehave until end is called.
+// misbehaving starts connections that misbehave until end is called.
 func misbehaving(t *testing.T, p *process, misbehave func(*testing.T, net.Conn, <-chan bool)) (end func()) {
 	over := make(chan bool)
 	var all sync.WaitGroup
@@ -171,7 +174,7 @@ func misbehaving(t *testing.T, p *process, misbehave func(*testing.T, net.Conn, 
 	}
 }
 
-// askFor asks for an entry again and again.
+// askFor reads an entry repeatedly for a time, and returns the latencies.
 func askFor(t *testing.T, c net.Conn, during time.Duration) (took []time.Duration) {
 	r := bufio.NewReader(c)
 	request := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: &op.Search{Base: suffix, Filter: &filter.Present{Attribute: "objectClass"}}})
@@ -199,7 +202,7 @@ func percentile99(d []time.Duration) time.Duration {
 	return d[len(d)*99/100]
 }
 
-// neverReads asks for megabytes and reads none of them.
+// neverReads requests megabytes and reads none of the answers.
 func neverReads(t *testing.T, c net.Conn, over <-chan bool) {
 	request := &op.Search{Base: peopleDN, Scope: op.SingleLevel, Filter: filter.MustParse("(cn=photo)")}
 	var b []byte
@@ -212,7 +215,8 @@ func neverReads(t *testing.T, c net.Conn, over <-chan bool) {
 	<-over
 }
 
-// oneOctetAtATime sends a request at or slightly above the lowest speed allowed.
+// oneOctetAtATime sends a request at the lowest speed that is allowed, or slightly
+// faster.
 func oneOctetAtATime(t *testing.T, c net.Conn, over <-chan bool) {
 	request := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: &op.Compare{Name: suffix, Description: "dc", Value: make([]byte, 10000)}})
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -229,7 +233,7 @@ func oneOctetAtATime(t *testing.T, c net.Conn, over <-chan bool) {
 	}
 }
 
-// wrongBinds guesses the administrator's password.
+// wrongBinds binds repeatedly with a wrong password of the administrator.
 func wrongBinds(t *testing.T, c net.Conn, over <-chan bool) {
 	r := bufio.NewReader(c)
 	guess := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: &op.Bind{Version: 3, Name: adminDN, Password: []byte("guess")}})

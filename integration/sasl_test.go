@@ -25,14 +25,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// The credentials of Ann, who binds in these tests.
+// The name and password of Ann, who binds in these tests.
 const (
 	annDN       = "uid=ann," + peopleDN
 	annPassword = "päss,=word"
 )
 
-// A saslServer has Ann, TLS, a socket and an issuer of tokens. Its administrator is the
-// user who runs the tests.
+// A saslServer is a server with TLS, a Unix socket and an issuer of tokens. Its
+// directory contains Ann. Its administrator is the user who runs the tests.
 type saslServer struct {
 	*process
 	files *tlsFiles
@@ -73,7 +73,8 @@ func newSASL(t *testing.T) *saslServer {
 	return s
 }
 
-// client returns the files of a certificate and its key, for Ann's mail address.
+// client writes a certificate with Ann's mail address and its key, and returns their
+// paths.
 func (s *saslServer) client(t *testing.T) (certificate, key string) {
 	c := s.files.Client(pkix.Name{CommonName: "Somebody"}, func(c *x509.Certificate) { c.EmailAddresses = []string{"ann@example.com"} })
 	return s.files.Write(t.TempDir(), "client", c)
@@ -87,7 +88,7 @@ func TestSASL(t *testing.T) {
 	t.Run("tokens", s.tokens)
 }
 
-// goLDAP binds by EXTERNAL, the only one of these mechanisms that go-ldap has.
+// goLDAP binds with EXTERNAL, the only one of these mechanisms that go-ldap implements.
 func (s *saslServer) goLDAP(t *testing.T) {
 	certificate, key := s.client(t)
 	pair, err := tls.LoadX509KeyPair(certificate, key)
@@ -110,7 +111,7 @@ func (s *saslServer) goLDAP(t *testing.T) {
 	}
 }
 
-// ldapwhoami tests with Cyrus SASL as the client.
+// ldapwhoami binds with OpenLDAP's client, which uses Cyrus SASL.
 func (s *saslServer) ldapwhoami(t *testing.T) {
 	if _, err := exec.LookPath("ldapwhoami"); err != nil {
 		t.Skip(err)
@@ -151,7 +152,7 @@ func (s *saslServer) ldapwhoami(t *testing.T) {
 	}
 }
 
-// A saslClient sends what other clients cannot.
+// A saslClient sends requests that other clients cannot send.
 type saslClient struct {
 	t *testing.T
 	net.Conn
@@ -159,7 +160,7 @@ type saslClient struct {
 	id int32
 }
 
-// rawTLS connects with a given version of TLS.
+// rawTLS connects with the given version of TLS.
 func (s *saslServer) rawTLS(t *testing.T, version uint16) (*saslClient, *tls.ConnectionState) {
 	t.Helper()
 	config := s.files.trusting()
@@ -174,7 +175,7 @@ func (s *saslServer) rawTLS(t *testing.T, version uint16) (*saslClient, *tls.Con
 	return &saslClient{t: t, Conn: nc, r: bufio.NewReader(nc)}, &state
 }
 
-// ask sends a request and returns its answer.
+// ask sends a request and returns the answer.
 func (c *saslClient) ask(r op.Request) *wiretest.Answer {
 	c.t.Helper()
 	c.id++
@@ -198,8 +199,8 @@ func (c *saslClient) whoAmI() string {
 	return string(c.ask(&op.Extended{OID: "1.3.6.1.4.1.4203.1.11.3"}).Response.Value)
 }
 
-// channelBinding binds with every kind of channel binding, on its own connection and with
-// that of another connection.
+// channelBinding binds with every kind of channel binding: once with the data of the
+// connection, and once with the data of another connection.
 func (s *saslServer) channelBinding(t *testing.T) {
 	for _, c := range []struct {
 		version uint16
@@ -251,7 +252,7 @@ func (c *saslClient) scram(conv *scram.ClientConversation) *wiretest.Answer {
 	}
 }
 
-// tokens binds by OAUTHBEARER (RFC 7628, 4).
+// tokens binds with OAUTHBEARER (RFC 7628, 4).
 func (s *saslServer) tokens(t *testing.T) {
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: s.key}, nil)
 	if err != nil {

@@ -19,10 +19,10 @@ const (
 	shelved     = "( 1.3.6.1.4.1.55555.9.2 NAME 'shelved' SUP top AUXILIARY MAY shelf )"
 )
 
-// TestSchemaBesideWriters has one of three servers change the schema, die during a change
-// and come back, while clients add entries at the others. A change that entries would
-// violate must be refused with an error that names them. The schema in force must be the
-// same everywhere, and no entry may violate it.
+// TestSchemaBesideWriters runs three servers. One of them changes the schema, is killed
+// during a change and is started again, while clients add entries at the other two. A
+// change that entries would violate must be refused with an error that names such
+// entries. All servers must have the same schema in force, and no entry may violate it.
 func TestSchemaBesideWriters(t *testing.T) {
 	store := storeKinds[1].make(t)
 	load(t, store, example)
@@ -43,7 +43,7 @@ func TestSchemaBesideWriters(t *testing.T) {
 type shelves struct {
 	t       *testing.T
 	store   string
-	servers [3]*process // the first changes the schema
+	servers [3]*process // servers[0] changes the schema
 	entries atomic.Int64
 	stopped atomic.Bool
 	longest atomic.Int64 // longest time that an add took
@@ -57,12 +57,12 @@ func (s *shelves) define() {
 		s.t.Fatal(err)
 	}
 	for _, p := range s.servers {
-		s.definition(p.admin()) // after this read, p shows the definitions
+		s.definition(p.admin()) // after a fresh read, p shows the definitions
 	}
 }
 
-// work has clients add entries at the servers that do not change the schema, until change
-// returns.
+// work runs clients that add entries at the servers that do not change the schema,
+// until change returns.
 func (s *shelves) work(change func()) {
 	var g sync.WaitGroup
 	for client := range 4 {
@@ -79,7 +79,8 @@ func (s *shelves) work(change func()) {
 	s.t.Logf("%d entries; no add at another server took longer than %v", s.entries.Load(), time.Duration(s.longest.Load()).Round(time.Millisecond))
 }
 
-// add adds an entry with one shelf or, sometimes, with two. It deletes the latter again.
+// add adds an entry with one shelf or, every third time, with two shelves. It deletes
+// an entry with two shelves again.
 func (s *shelves) add(c *ldap.Conn, dn string, n int) {
 	values := []string{"a"}
 	if n%3 == 2 {
@@ -111,8 +112,8 @@ func (s *shelves) add(c *ldap.Conn, dn string, n int) {
 	}
 }
 
-// makeSingle makes the type SINGLE-VALUE and back, again and again. Every third time it
-// kills the server during the change, later each time.
+// makeSingle repeatedly makes the attribute type SINGLE-VALUE and multi-valued again.
+// Every third time it kills the server during the change, each time at a later moment.
 func (s *shelves) makeSingle() {
 	made := 0
 	for n := range 6 {
@@ -137,10 +138,11 @@ func (s *shelves) makeSingle() {
 
 func (s *shelves) pause(d time.Duration) { <-time.After(d) }
 
-// against begins the diagnostic of a change that entries would violate.
+// against is the beginning of the diagnostic of a change that entries would violate.
 const against = "entries of the directory violate this"
 
-// refuse adds an entry that violates the change, and checks that the change is refused.
+// refuse adds an entry that violates a change of the schema, and checks that the change
+// is refused.
 func (s *shelves) refuse() {
 	const dn = "cn=in the way," + suffix
 	c := s.servers[0].admin()
@@ -159,7 +161,7 @@ func (s *shelves) refuse() {
 		if err == nil {
 			s.t.Fatal("the change was made although an entry is against it")
 		}
-		if !strings.Contains(err.Error(), against) { // an earlier change is not over yet
+		if !strings.Contains(err.Error(), against) { // an earlier change is not over
 			return err
 		}
 		wantCode(s.t, "a change that an entry is against", err, ldap.LDAPResultUnwillingToPerform)
@@ -170,13 +172,14 @@ func (s *shelves) refuse() {
 	}
 }
 
-// restart kills the server that changes the schema, and starts another one.
+// restart kills the server that changes the schema, and starts another server in its
+// place.
 func (s *shelves) restart() {
 	s.servers[0].kill()
 	s.start(0)
 }
 
-// start starts a server. It retries if the store did not answer the server.
+// start starts a server. If the store does not answer that server, start tries again.
 func (s *shelves) start(i int) {
 	eventually(s.t, "a server starts", func() (err error) {
 		s.servers[i], err = tryServe(s.t, s.store, "--lease", "3s")
@@ -185,7 +188,7 @@ func (s *shelves) start(i int) {
 	awaitWriter(s.t, s.servers[i])
 }
 
-// back makes the type multi-valued again.
+// back makes the attribute type multi-valued again.
 func (s *shelves) back() {
 	c := s.servers[0].admin()
 	eventually(s.t, "the type has many values again", func() error {
@@ -203,7 +206,7 @@ func exchangeDefinition(c *ldap.Conn, old, new string) error {
 	return c.Modify(r)
 }
 
-// definition reads the current definition of the type.
+// definition returns the current definition of the attribute type.
 func (s *shelves) definition(c *ldap.Conn) string {
 	s.t.Helper()
 	r, err := c.Search(ldap.NewSearchRequest(subschemaDN, ldap.ScopeBaseObject, 0, 0, 0, false, "(objectClass=subschema)", []string{"attributeTypes"}, fresh(true)))
@@ -218,8 +221,8 @@ func (s *shelves) definition(c *ldap.Conn) string {
 	return ""
 }
 
-// agree checks that the change is made now that nothing prevents it, and that it is in
-// force everywhere.
+// agree checks that the change can be made when no entry violates it, and that it is
+// then in force on all servers.
 func (s *shelves) agree() {
 	c := s.servers[0].admin()
 	eventually(s.t, "the change is made", func() error {
@@ -240,7 +243,8 @@ func (s *shelves) agree() {
 	}
 }
 
-// remove deletes the definitions. It checks that this is refused while entries use them.
+// remove deletes the definitions. It first checks that the deletion is refused while
+// entries use them.
 func (s *shelves) remove() {
 	c := s.servers[1].admin()
 	r := ldap.NewModifyRequest(subschemaDN, nil)

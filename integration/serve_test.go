@@ -19,8 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// photos writes LDIF of n people with pictures so large that no socket buffer holds all
-// of them.
+// photos writes an LDIF file of n people with pictures. The pictures are so large that
+// no socket buffer can contain all of them.
 func photos(t *testing.T, n int) (file string) {
 	t.Helper()
 	var b strings.Builder
@@ -36,7 +36,7 @@ func photos(t *testing.T, n int) (file string) {
 	return file
 }
 
-// A slowClient has asked for all photos and reads nothing yet.
+// A slowClient is a client that has requested all photos and does not read them yet.
 type slowClient struct {
 	t *testing.T
 	net.Conn
@@ -62,7 +62,7 @@ func askForPhotos(t *testing.T, p *process) *slowClient {
 	return c
 }
 
-// read returns the next answer, nil at the end.
+// read returns the next answer. At the end of the connection it returns nil.
 func (c *slowClient) read() *wiretest.Answer {
 	c.t.Helper()
 	a, err := wiretest.Read(c.r)
@@ -75,8 +75,9 @@ func (c *slowClient) read() *wiretest.Answer {
 	return a
 }
 
-// TestShutdown ends a server in order: a running search is finished, clients are
-// notified, new ones are turned away, and the process exits with 0.
+// TestShutdown ends a server in an orderly way. A running search must be finished, its
+// client must be notified, idle clients must be disconnected, new connections must be
+// refused, and the exit status must be 0.
 func TestShutdown(t *testing.T) {
 	const n = 40
 	store := filepath.Join(t.TempDir(), "store")
@@ -138,8 +139,8 @@ func TestShutdownStuck(t *testing.T) {
 	}
 }
 
-// TestRestart checks that everything is there after a restart, and in another store that
-// imported an export.
+// TestRestart checks that all entries exist after a restart, and exist in another store
+// into which an export was imported.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	for _, kind := range storeKinds {
@@ -195,7 +196,7 @@ func export(t *testing.T, store string) string {
 	return string(b)
 }
 
-// eventually calls f until it returns no error.
+// eventually calls f until f returns nil.
 func eventually(t *testing.T, what string, f func() error) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

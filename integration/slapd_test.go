@@ -19,14 +19,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// TestSlapd sends the same operations to OpenLDAP's server and to ours, over the same
-// entries. Both must find the same and end each operation with the same result.
+// TestSlapd sends the same operations to slapd, OpenLDAP's server, and to ldapd, which
+// have the same entries. Both must find the same entries and return the same result
+// codes.
 //
-// The questions avoid known differences: the deletion of a value of the RDN is
-// notAllowedOnRDN (67) here and namingViolation there; a new superior that does not exist
-// is reported with matchedDN here; superclasses that a new entry does not name are added
-// here; a line break in an assertion is a space here (RFC 4518, 2.2); and hasSubordinates
-// can be requested but not searched for here.
+// The questions avoid known differences. If a change deletes a value of the RDN, ldapd
+// returns notAllowedOnRDN (67), and slapd namingViolation. Only ldapd reports a
+// matchedDN if a new superior does not exist. Only ldapd adds superclasses that a new
+// entry does not name. Only ldapd treats a line break in an assertion as a space (RFC
+// 4518, 2.2). In ldapd a search can request hasSubordinates, but a filter cannot test
+// it.
 func TestSlapd(t *testing.T) {
 	t.Parallel()
 	theirs := startSlapd(t)
@@ -52,7 +54,7 @@ func TestSlapd(t *testing.T) {
 
 const slapdAdmin = "cn=admin," + suffix
 
-// startSlapd serves the sample directory with slapd.
+// startSlapd starts a slapd that serves the sample directory.
 func startSlapd(t *testing.T) (url string) {
 	t.Helper()
 	slapadd := lookSbin(t, "slapadd")
@@ -69,7 +71,7 @@ func startSlapd(t *testing.T) (url string) {
 		t.Fatal(err)
 	}
 	add := exec.Command(slapadd, "-q", "-f", conf)
-	// slapadd takes the version for an entry if an empty line follows.
+	// slapadd treats the version line as an entry if an empty line follows it.
 	add.Stdin = strings.NewReader(strings.Replace(string(entries), "\nversion: 1\n", "\n", 1))
 	if out, err := add.CombinedOutput(); err != nil {
 		t.Fatalf("slapadd: %v\n%s", err, out)
@@ -86,8 +88,8 @@ func startSlapd(t *testing.T) (url string) {
 	return url
 }
 
-// slapdSchemas returns the beginning of a configuration. It skips the test if slapd is
-// not installed as on Debian.
+// slapdSchemas returns the beginning of a configuration of slapd. It skips the test if
+// slapd is not installed as on Debian.
 func slapdSchemas(t *testing.T) string {
 	t.Helper()
 	const schemas, modules = "/etc/ldap/schema", "/usr/lib/ldap"
@@ -104,7 +106,7 @@ func slapdSchemas(t *testing.T) string {
 	return text.String()
 }
 
-// runSlapd starts a slapd and waits until it serves.
+// runSlapd starts a slapd and waits until clients can connect.
 func runSlapd(t *testing.T, conf string, log *safeBuffer) (url string, cmd *exec.Cmd) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -128,7 +130,7 @@ func runSlapd(t *testing.T, conf string, log *safeBuffer) (url string, cmd *exec
 	return url, cmd
 }
 
-// lookSbin finds a daemon, also outside the users' search path.
+// lookSbin returns the path of a daemon, which may be outside the search path of users.
 func lookSbin(t *testing.T, name string) string {
 	t.Helper()
 	for _, n := range []string{name, "/usr/sbin/" + name, "/usr/lib/openldap/" + name} {
@@ -140,17 +142,17 @@ func lookSbin(t *testing.T, name string) string {
 	return ""
 }
 
-// A question is one operation.
+// A question is one operation whose answers the test compares.
 type question struct {
 	name string
 	ask  func(c *ldap.Conn) *answer
 }
 
-// An answer holds what is compared of an answer.
+// An answer contains the parts of an answer that the test compares.
 type answer struct {
 	Code      int
 	Matched   string
-	Entries   []string // names and values, a line each, sorted
+	Entries   []string // names and values, one on each line, sorted
 	Referrals []string
 }
 
@@ -180,7 +182,7 @@ func search(base string, scope, deref, limit int, filter string, attributes []st
 		for _, e := range r.Entries {
 			name := e.DN
 			if parsed, err := dn.Parse(name); err == nil {
-				name = parsed.String() // there are many ways to escape
+				name = parsed.String() // servers escape names differently
 			}
 			a.Entries = append(a.Entries, name)
 			for _, x := range e.Attributes {
@@ -248,7 +250,8 @@ func questions() (qs []question) {
 	return append(qs, changes()...)
 }
 
-// changes are operations that are refused, or that leave both servers in the same state.
+// changes returns operations that are refused, or that leave both servers in the same
+// state.
 func changes() (qs []question) {
 	modify := func(name string, f func(r *ldap.ModifyRequest)) {
 		r := ldap.NewModifyRequest(printer, nil)

@@ -24,8 +24,8 @@ var (
 	spaceRounds = flag.Int("rounds", 12, "times that they are")
 )
 
-// spacePartition opens a directory on HBase whose commits take small steps in a long
-// lease, since the machine may be slow.
+// spacePartition opens a directory on HBase. Its lease is long, because the machine may
+// be slow.
 func spacePartition(t *testing.T, s table.Store) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()
@@ -41,7 +41,7 @@ func spacePartition(t *testing.T, s table.Store) *partition.Partition {
 	return p
 }
 
-// writeRound adds the people, or overwrites them.
+// writeRound adds the people or overwrites them.
 func writeRound(t *testing.T, p *partition.Partition, round int, add bool) {
 	t.Helper()
 	ctx := context.Background()
@@ -78,9 +78,9 @@ func writeRound(t *testing.T, p *partition.Partition, round int, add bool) {
 	}
 }
 
-// settledSize returns the size of the tables of a prefix once HBase has archived the
-// files that compactions replaced. While the size exceeds enough, it waits up to a
-// minute.
+// settledSize returns the size of the tables of a prefix after HBase has archived the
+// files that compactions replaced. While the size is larger than enough, settledSize
+// waits up to a minute.
 func settledSize(t *testing.T, hb *hbasetest.Instance, prefix string, enough int64) (size int64) {
 	t.Helper()
 	end := time.Now().Add(time.Minute)
@@ -96,9 +96,9 @@ func settledSize(t *testing.T, hb *hbasetest.Instance, prefix string, enough int
 	return size
 }
 
-// fillUp makes a directory whose people were overwritten several times. It returns the
-// size on disk before and after everything unread was collected. It expects the latter to
-// be at most enough.
+// fillUp makes a directory whose people are overwritten several times. It returns the
+// size on disk before and after a collection of all that nobody can read. It expects
+// the second size to be at most enough.
 func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (before, after int64) {
 	t.Helper()
 	ctx := context.Background()
@@ -131,7 +131,7 @@ func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (bef
 	for past.Horizon(p) < last {
 		collect(maintain.CollectOptions{})
 	}
-	collect(maintain.CollectOptions{Now: true}) // this requests compactions
+	collect(maintain.CollectOptions{Now: true}) // Now requests compactions
 	after = settledSize(t, hb, prefix, enough)
 	found := 0
 	n, err := maintain.Verify(ctx, p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error { found++; t.Log(f); return nil }})
@@ -141,9 +141,9 @@ func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (bef
 	return before, after
 }
 
-// TestSpaceComesBackOnHBase checks that after a collection, which asks HBase for major
-// compactions, people overwritten many times take little more space than people written
-// once.
+// TestSpaceComesBackOnHBase overwrites people many times, and runs a collection, which
+// requests major compactions from HBase. Afterwards the people must use little more
+// space than people who were written once.
 func TestSpaceComesBackOnHBase(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(hbasetest.QuorumEnv) != "" {

@@ -10,8 +10,8 @@ import (
 )
 
 // TestSSSD resolves the users and groups of the sample directory as Unix does: with
-// getent, through sssd. This needs root, because sssd has fixed paths in the file system;
-// the test mounts others over them.
+// getent, through sssd. The test needs root: sssd reads files at fixed paths, and the
+// test mounts other files over them.
 func TestSSSD(t *testing.T) {
 	t.Parallel()
 	wantMounts(t)
@@ -23,7 +23,7 @@ func TestSSSD(t *testing.T) {
 	p.stop()
 }
 
-// wantMounts skips the test if it may not mount files over others.
+// wantMounts skips the test if the process may not mount files over others.
 func wantMounts(t *testing.T) {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt").CombinedOutput(); err != nil {
@@ -31,7 +31,7 @@ func wantMounts(t *testing.T) {
 	}
 }
 
-// getent holds questions to getent and the answers wanted.
+// getent has questions to getent and the expected answers.
 var getent = []struct{ question, answer string }{
 	{"passwd jdoe", "jdoe:*:10000:10000:John Doe:/home/jdoe:/bin/zsh"},
 	{"passwd 10002", "jmuller:*:10002:10000:Jorg Muller:/home/jmuller:/bin/bash"},
@@ -42,7 +42,7 @@ var getent = []struct{ question, answer string }{
 	{"initgroups sgarcia", "sgarcia               10001"},
 }
 
-// askGetent runs a script that calls getent, in a mount namespace of its own.
+// askGetent runs a script that calls getent, in a separate mount namespace.
 func askGetent(t *testing.T, script string, env ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", script)

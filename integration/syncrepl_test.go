@@ -18,8 +18,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// TestSyncreplConsumer has OpenLDAP's server follow ours under a random load, also across
-// restarts of either server, and compares them entry by entry.
+// TestSyncreplConsumer runs a slapd that replicates from ldapd under a random load and
+// across restarts of both servers. The test compares the two directories entry by
+// entry.
 func TestSyncreplConsumer(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"refreshAndPersist", "refreshOnly"} {
@@ -35,7 +36,7 @@ func TestSyncreplConsumer(t *testing.T) {
 			w := newLoad(t, p.url(), mode)
 			w.run(300)
 			c.equals(p.url())
-			c.stop() // it misses the changes that follow
+			c.stop() // c misses the changes that follow
 			w.run(200)
 			c.start()
 			c.equals(p.url())
@@ -54,7 +55,7 @@ func TestSyncreplConsumer(t *testing.T) {
 	}
 }
 
-// A consumer is a slapd that copies our directory.
+// A consumer is a slapd that replicates a directory of ldapd.
 type consumer struct {
 	t         *testing.T
 	dir, conf string
@@ -93,7 +94,7 @@ func newConsumer(t *testing.T, mode, provider string) *consumer {
 	return c
 }
 
-// recipe returns the configuration in docs/operating.md.
+// recipe returns the configuration of slapd in docs/operating.md.
 func recipe(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/operating.md")
@@ -111,8 +112,9 @@ func recipe(t *testing.T) string {
 	return conf.String()
 }
 
-// copiesPasswords adds a person with a password, SCRAM keys and a password reset, and
-// binds as that person at the consumer, which has no keys.
+// copiesPasswords adds a person with a password, SCRAM keys and a password reset at the
+// provider, and binds as that person at the consumer. The consumer must not receive the
+// keys.
 func (c *consumer) copiesPasswords(provider string) {
 	c.t.Helper()
 	const name, password = "cn=secretive," + suffix, "hidden"
@@ -154,7 +156,7 @@ func (c *consumer) stop() {
 	c.cmd = nil
 }
 
-// equals waits until the consumer equals the provider.
+// equals waits until the directories of consumer and provider are equal.
 func (c *consumer) equals(provider string) {
 	c.t.Helper()
 	eventually(c.t, "the consumer is equal", func() error {
@@ -173,7 +175,7 @@ func (c *consumer) equals(provider string) {
 	})
 }
 
-// everything reads a directory as text, one line per entry.
+// everything returns the entries of a directory as text, one line for each entry.
 func everything(url string) ([]string, error) {
 	c, err := dial(url, slapdAdmin, adminPassword)
 	if err != nil {
@@ -201,8 +203,8 @@ func everything(url string) ([]string, error) {
 	return lines, nil
 }
 
-// printed returns names in one canonical spelling, since there are many ways to escape.
-// It returns other values unchanged.
+// printed returns a value. If the value is a name, printed returns it in one canonical
+// spelling, because servers escape names differently.
 func printed(value string) string {
 	if name, err := dn.Parse(value); err == nil {
 		return name.String()
@@ -210,15 +212,15 @@ func printed(value string) string {
 	return value
 }
 
-// A randomLoad changes a directory at random. Some of its operations fail because of
-// earlier ones, which is intended.
+// A randomLoad makes random changes of a directory. Some of its operations fail because
+// of earlier operations, which is intended.
 type randomLoad struct {
 	t     *testing.T
 	rng   *rand.Rand
 	conn  *ldap.Conn
 	count int
 	units []string // names of organizational units
-	names []string // of all entries it added
+	names []string // names of all entries that the load has added
 }
 
 func newLoad(t *testing.T, url, name string) *randomLoad {
@@ -248,7 +250,7 @@ func (w *randomLoad) run(n int) {
 	}
 }
 
-// step makes one change.
+// step makes one random change.
 func (w *randomLoad) step() error {
 	w.count++
 	n := w.rng.IntN(100)
@@ -287,7 +289,7 @@ func (w *randomLoad) add(rdn, class, sn string) error {
 	return err
 }
 
-// rename moves an entry with its subtree, to another parent or not.
+// rename renames an entry with its subtree, and sometimes moves it to another parent.
 func (w *randomLoad) rename() error {
 	old := pick(w.rng, w.names)
 	rdn, parent, _ := strings.Cut(old, ",")

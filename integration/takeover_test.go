@@ -10,8 +10,8 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// TestTakeOver checks that after a server is killed, what it left undecided holds up
-// others for little more than its lease.
+// TestTakeOver checks that what a killed server left undecided delays other servers by
+// little more than the server's lease.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)
@@ -48,16 +48,17 @@ func TestTakeOver(t *testing.T) {
 	checkStore(t, store)
 }
 
-// A counting counts in one attribute, with many clients.
+// A counting is a counter in one attribute that many clients increment.
 type counting struct {
 	t       *testing.T
-	count   atomic.Int64 // acknowledged increments
-	unknown atomic.Int64 // increments whose server was killed
+	count   atomic.Int64 // number of acknowledged increments
+	unknown atomic.Int64 // number of increments whose server was killed
 }
 
 const counterDN = "cn=counter," + suffix
 
-// prepare makes the counter at one server and waits until the other one shows it.
+// prepare makes the counter at one server, and waits until the other server shows the
+// counter.
 func (m *counting) prepare(one, other *process) {
 	r := ldap.NewAddRequest(counterDN, nil)
 	r.Attribute("objectClass", []string{"device", "uidObject", "extensibleObject"})
@@ -73,7 +74,8 @@ func (m *counting) prepare(one, other *process) {
 	})
 }
 
-// increment counts by one. The servers decide which of the concurrent attempts is first.
+// increment increments the counter by one. The servers decide the order of concurrent
+// increments.
 func (m *counting) increment(c *ldap.Conn) error {
 	for {
 		r := ldap.NewModifyRequest(counterDN, nil)
@@ -94,7 +96,7 @@ func (m *counting) increment(c *ldap.Conn) error {
 	}
 }
 
-// check compares the counter with the acknowledged increments.
+// check compares the counter with the number of acknowledged increments.
 func (m *counting) check(p *process) {
 	r, err := p.admin().Search(ldap.NewSearchRequest(counterDN, ldap.ScopeBaseObject, 0, 0, 0, false, "(objectClass=*)", []string{"uidNumber"}, nil))
 	if err != nil {

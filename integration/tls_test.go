@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/certs/certstest"
 )
 
-// tlsFiles are a server's certificate and its CA, on disk.
+// tlsFiles are the files of a server's certificate and its CA.
 type tlsFiles struct {
 	*certstest.Authority
 	dir, certificate, key, ca string
@@ -28,18 +28,18 @@ func newTLS(t testing.TB) *tlsFiles {
 	return f
 }
 
-// flags returns the options for a server that uses the files.
+// flags returns the flags for a server that uses the files.
 func (f *tlsFiles) flags() []string {
 	return []string{"--tls-certificate", f.certificate, "--tls-key", f.key}
 }
 
-// trusting returns the configuration of a client that trusts only the CA.
+// trusting returns the TLS configuration of a client that trusts only the CA.
 func (f *tlsFiles) trusting() *tls.Config {
 	return &tls.Config{RootCAs: f.Pool(), ServerName: "localhost"}
 }
 
-// TestTLS tests ldaps and StartTLS with go-ldap and OpenLDAP's clients, and a certificate
-// that is renewed while the server runs.
+// TestTLS tests ldaps and StartTLS with go-ldap and OpenLDAP's clients, and the renewal
+// of a certificate while the server runs.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	f := newTLS(t)
@@ -109,8 +109,8 @@ func ldapwhoami(t *testing.T, f *tlsFiles, p *process) {
 	}
 }
 
-// TestClientCertificates has Debian's clients, which use GnuTLS, bind by EXTERNAL with
-// certificates of either kind.
+// TestClientCertificates binds with EXTERNAL, with RSA and EC certificates. The clients
+// are those of Debian, which use GnuTLS.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	f := newTLS(t)
@@ -135,8 +135,8 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// external has clients bind by EXTERNAL and ask who they are. If want is empty, they must
-// fail to connect or bind.
+// external makes clients bind with EXTERNAL and ask for their identity. If want is
+// empty, the clients must fail to connect or to bind.
 func (f *tlsFiles) external(t *testing.T, p *process, version, name string, c tls.Certificate, want string) {
 	env := append(os.Environ(), "LDAPTLS_CACERT="+f.ca, "LDAPTLS_CIPHER_SUITE=NORMAL:-VERS-ALL:+VERS-TLS"+version)
 	if c.PrivateKey != nil {
@@ -168,7 +168,7 @@ print(c.whoami_s())`
 	}
 }
 
-// installed reports whether a client can be run. Python needs its LDAP module.
+// installed reports whether a client can be run. Python also needs its LDAP module.
 func installed(client string) bool {
 	if strings.HasSuffix(client, "python3") {
 		return exec.Command(client, "-c", "import ldap").Run() == nil
@@ -177,7 +177,8 @@ func installed(client string) bool {
 	return err == nil
 }
 
-// renewed writes another certificate. New connections must get it, and old ones continue.
+// renewed writes another certificate. New connections must use the new certificate, and
+// old connections must continue.
 func renewed(t *testing.T, f *tlsFiles, p *process) {
 	old := dialTLS(t, p.urls[1], f.trusting())
 	change := f.Server()

@@ -11,20 +11,23 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// startTLS is used by the trip-wires of docs/design/tripwires.md that need a connection.
-// Package server tests the same with operations that stop where the test wants.
+// startTLS is the OID of StartTLS. This file tests the trip-wires of
+// docs/design/tripwires.md that need a connection. The tests of package server test the
+// same trip-wires with operations that block where a test wants.
 
 const startTLS = "1.3.6.1.4.1.1466.20037"
 
-// cancel returns a Cancel of a message (RFC 3909, 2.1).
+// cancel returns a request that cancels the operation with a message ID (RFC 3909,
+// 2.1).
 func cancel(id int32) *op.Extended {
 	b := ber.AppendInt(ber.Open(nil, ber.Sequence), ber.Integer, int64(id))
 	return &op.Extended{OID: "1.3.6.1.1.8", Value: ber.Close(b, 0)}
 }
 
-// 39: Abandon has no response and ignores unknown IDs; Cancel of an operation that is not
-// running is noSuchOperation (119); a malformed message gets a Notice of Disconnection
-// (ID 0, code 2), and the connection ends.
+// TestTripwire39: Abandon has no response and ignores unknown IDs. Cancel of an
+// operation that is not running returns noSuchOperation (119). After a malformed
+// message the server sends a Notice of Disconnection (ID 0, code 2) and closes the
+// connection.
 func TestTripwire39(t *testing.T) {
 	p := serveExample(t)
 	c := dialRaw(t, p)
@@ -39,7 +42,7 @@ func TestTripwire39(t *testing.T) {
 	for _, message := range []string{
 		"4745540a",            // another protocol
 		"3005020100" + "4200", // message ID 0
-		"300502010142" + "01", // cut short within
+		"300502010142" + "01", // cut short inside the message
 		"3084ffffffff",        // a length beyond all bounds
 		"300c020101" + "6507" + "0a0100" + "04000400", // a response
 		"3080020101" + "42000000",                     // an indefinite length
@@ -49,7 +52,8 @@ func TestTripwire39(t *testing.T) {
 	p.stop()
 }
 
-// wantNotice sends octets that are not a message.
+// wantNotice sends octets that are not a message, and expects a Notice of
+// Disconnection.
 func wantNotice(t *testing.T, p *process, message string) {
 	t.Helper()
 	octets, err := hex.DecodeString(message)
@@ -69,8 +73,8 @@ func wantNotice(t *testing.T, p *process, message string) {
 	}
 }
 
-// 40: StartTLS is an operationsError (1) when TLS is on, and a protocolError (2) if there
-// is no certificate.
+// TestTripwire40: StartTLS returns operationsError (1) if the connection has TLS
+// already, and protocolError (2) if the server has no certificate.
 func TestTripwire40(t *testing.T) {
 	p := serveSecured(t)
 	for _, url := range p.urls {

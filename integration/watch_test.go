@@ -19,7 +19,7 @@ const (
 	psearchAllChanges = "\x30\x09\x02\x01\x0f\x01\x01\xff\x01\x01\xff" // changesOnly, returnECs
 )
 
-// watchedServer serves a store with one entry below watchedDN.
+// watchedServer starts a server with one entry below watchedDN.
 func watchedServer(t *testing.T) *process {
 	t.Helper()
 	store := filepath.Join(t.TempDir(), "store")
@@ -48,10 +48,10 @@ func watchRequest(controls ...ldap.Control) *ldap.SearchRequest {
 type watcher struct {
 	t *testing.T
 	ldap.Response
-	cookie []byte // the last one received
+	cookie []byte // the last cookie received
 }
 
-// wants reads as many messages as are given, and compares them.
+// wants reads as many messages as it is given, and compares them.
 func (w *watcher) wants(messages ...string) {
 	w.t.Helper()
 	for _, want := range messages {
@@ -75,7 +75,7 @@ func (w *watcher) message() string {
 	return strings.Join(words, " ")
 }
 
-// control describes a control, and keeps its cookie.
+// control returns a description of a control, and keeps the control's cookie.
 func (w *watcher) control(c ldap.Control) string {
 	switch c := c.(type) {
 	case *ldap.ControlSyncState:
@@ -115,8 +115,9 @@ func changeNotice(value string) string {
 	return text
 }
 
-// TestGoLDAPSyncrepl checks that go-ldap's consumer receives what changed since its
-// cookie and what changes while it waits, and learns that the server stops.
+// TestGoLDAPSyncrepl checks that go-ldap's consumer receives the changes since its
+// cookie and the changes that are made while it waits, and is notified when the server
+// stops.
 func TestGoLDAPSyncrepl(t *testing.T) {
 	p := watchedServer(t)
 	c := p.admin()
@@ -150,7 +151,8 @@ func TestGoLDAPSyncrepl(t *testing.T) {
 	}
 }
 
-// TestGoLDAPPersistentSearch uses a raw control, since go-ldap has none.
+// TestGoLDAPPersistentSearch uses a raw control, because go-ldap does not implement
+// one.
 func TestGoLDAPPersistentSearch(t *testing.T) {
 	p := watchedServer(t)
 	c := p.admin()
