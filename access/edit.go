@@ -171,7 +171,7 @@ func (ed *Editor) add(ctx context.Context, value []byte, before []own) error {
 	return nil
 }
 
-// remove removes the rule whose text, as a search returns it, is value.
+// remove removes a rule. The argument is the text of the rule as a search returns it.
 func (ed *Editor) remove(value []byte) error {
 	value = bytes.TrimSpace(value)
 	i := slices.IndexFunc(ed.own, func(o own) bool {

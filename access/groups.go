@@ -30,7 +30,7 @@ type closure struct {
 type Membership struct {
 	Group dn.DN
 	// Through are the groups between the identity and Group. The identity is a direct
-	// member of the first.
+	// member of the first group in Through.
 	Through []dn.DN
 }
 
@@ -46,7 +46,7 @@ func (c *closure) memberships() []Membership {
 	return all
 }
 
-// value is an attribute type that has an index, and the key of one of its values.
+// value is the key of an attribute value. The attribute type has an index.
 type value struct {
 	typ *schema.AttributeType
 	key []byte

@@ -14,8 +14,8 @@ type Ledger interface {
 	// Refresh reads all failures that any server has published.
 	Refresh(ctx context.Context) error
 	// Fail publishes a failure and removes the failures that no longer count. It returns
-	// the time of the failure, which differs from the times of all other failures. When
-	// Fail returns, Failures of this server includes the failure.
+	// the time of the failure, which differs from the times of all other failures. After
+	// Fail has returned, Failures returns the failure on this server.
 	Fail(ctx context.Context, p *Policy) (time.Time, error)
 	// Forget deletes failures and does not wait for the deletion. If the deletion of a
 	// failure does not succeed, the failure counts although it should not.
@@ -50,7 +50,7 @@ type Trial struct {
 	Verify func(ctx context.Context) (Match, error)
 	// Pretend does the work of a Verify that fails, without reading the account.
 	Pretend func(ctx context.Context) error
-	// Wait waits for as long as a Fail of the Ledger takes.
+	// Wait waits for the time that the Ledger needs for a call of Fail.
 	Wait func(ctx context.Context) error
 }
 

@@ -25,7 +25,8 @@ type Lock struct {
 }
 
 // maxDelayed is the number of failures that a policy with delays but without lockout
-// keeps. A delay that has doubled maxDelayed times is larger than any pwdMaxDelay.
+// keeps. A delay that has doubled maxDelayed times has reached pwdMaxDelay, whatever its
+// value.
 const maxDelayed = 32
 
 // Lock returns the effect of failures at the time now. MaxFailure failures within an

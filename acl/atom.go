@@ -6,9 +6,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// An atom is a condition in rules whose truth does not follow from the truth of other
-// atoms: a subject, a part of the tree, a filter, a condition on the connection, or a
-// selection of values of an attribute.
+// An atom is a condition in rules that diagrams represent by one variable: a subject, a
+// part of the tree, a filter, a condition on the connection, or a selection of values of
+// an attribute.
 type atom struct {
 	text    string
 	subject *subject
@@ -190,9 +190,9 @@ func (as *atoms) values(p *part, t *typePiece) node {
 	return as.butNot(any(p.in, p.written.Attributes), any(p.except, p.written.Except))
 }
 
-// possible returns a function that is false for the combinations of the atoms in on that
-// cannot occur. It compares the atoms in pairs by their text, and is true for all
-// combinations that this comparison does not exclude.
+// possible returns a function that is false for combinations of atoms that cannot occur.
+// It considers only the atoms in the set on, and compares them in pairs by their text.
+// The function is true for all combinations that this comparison does not exclude.
 func (as *atoms) possible(on map[int]bool) node {
 	f := trueNode
 	for i := range as.all {
@@ -253,8 +253,8 @@ func (c *Condition) implies(o *Condition) bool {
 	return c.Kind == Address && o.Kind == Address && c.Network.Bits() >= o.Network.Bits() && o.Network.Contains(c.Network.Addr())
 }
 
-// excludes reports whether no identity can match both subjects. The result may be false
-// although no identity can.
+// excludes reports whether no identity can match both subjects. It may return false even
+// if no identity can match both.
 func (s *subject) excludes(o *subject) bool {
 	switch {
 	case s.Kind == Anonymous:

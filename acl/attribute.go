@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A part is a Part with its attributes resolved by the schema.
+// A part is a [Part] whose attributes have been resolved by the schema.
 type part struct {
 	written    Part
 	rights     Rights

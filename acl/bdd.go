@@ -123,7 +123,8 @@ func (d *diagram) depends(f node) map[int]bool {
 	return on
 }
 
-// A cube is a conjunction of variables. A variable that maps to false is negated.
+// A cube is a conjunction of variables. If a variable maps to false, the conjunction
+// contains its negation.
 type cube map[int]bool
 
 // maxCubes is the maximum number of conjunctions in the printed form of a function.

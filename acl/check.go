@@ -149,8 +149,8 @@ func (s *Set) deniedBy(r *compiled) *compiled {
 }
 
 // covers reports whether c applies wherever o applies, and has all rights of o. It
-// compares the text of the rules part by part, so the result may be false although c
-// covers o.
+// compares the text of the rules part by part, so it may return false even if c applies
+// wherever o applies.
 func (c *compiled) covers(o *compiled) bool {
 	who := func(t term) bool { return slices.ContainsFunc(c.who, t.within) }
 	in := func(t target) bool {

@@ -49,7 +49,7 @@ func (p *parser) is(words ...string) bool {
 	return p.token.kind == word && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, p.token.text) })
 }
 
-// take skips the current token if it is the word w, and reports whether it was.
+// take reports whether the current token is the word w. If so, it skips the token.
 func (p *parser) take(w string) (bool, error) {
 	if !p.is(w) {
 		return false, nil
@@ -324,8 +324,8 @@ func (p *parser) right() (Rights, error) {
 	return 0, p.fail("expected a right (%s), not %s", words(), p.token)
 }
 
-// attributes parses a list of attributes. It returns nil if the current token begins
-// none.
+// attributes parses a list of attributes. It returns nil if the current token does not
+// begin an attribute.
 func (p *parser) attributes() ([]Attribute, error) {
 	if p.token.kind != word || p.is(keywords...) {
 		return nil, nil

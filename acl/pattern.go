@@ -16,7 +16,8 @@ import (
 // entry itself. An open value is a value with "*" or a variable.
 type pattern []rdnPattern
 
-// An rdnPattern matches exactly one RDN, or all RDNs that match its AVAs.
+// An rdnPattern matches only the RDN norm if open is nil, and otherwise all RDNs that
+// match the AVA patterns in open.
 type rdnPattern struct {
 	norm dn.Norm // the RDN that the pattern matches, if no value is open
 	open []avaPattern

@@ -173,8 +173,8 @@ type alternative struct {
 
 type alternatives []alternative
 
-// formula evaluates a list of terms, one of which must match. It returns the conditions
-// that the identity does not determine.
+// formula evaluates the terms for the identity of the program. It returns the
+// alternatives under which one of the terms matches.
 func (p *Program) formula(terms []term) (all alternatives) {
 	for _, t := range terms {
 		all = append(all, p.term(t)...)
@@ -251,7 +251,8 @@ func when(b bool) alternatives {
 	return never
 }
 
-// subject evaluates one subject. The result is never, yes, or a test of the entry.
+// subject evaluates one subject for the identity of the program. It returns never, yes,
+// or a test of the entry.
 func (p *Program) subject(s *subject) alternatives {
 	who := p.who
 	switch s.Kind {

@@ -35,7 +35,7 @@ const (
 	Everyone    SubjectKind = iota
 	Anonymous               // identities that are not bound
 	Users                   // identities that are bound
-	Self                    // the identity whose entry is the target entry
+	Self                    // the identity whose entry is the entry to be accessed
 	Named                   // identities whose name matches the pattern
 	Below                   // identities below the name that match the filter
 	Group                   // members of the group with the name
@@ -50,7 +50,7 @@ const (
 // A Subject is a word or phrase that matches identities.
 type Subject struct {
 	Kind      SubjectKind
-	Group     bool          // for Its, ItsParent and ItsParents: members of the group denoted by the rest
+	Group     bool          // for Its, ItsParent and ItsParents: members of the group that the words after it denote
 	Name      string        // for Named, Below and Group: a name or pattern
 	Filter    filter.Filter // for Below; nil: no filter
 	Attribute string        // for Its, ItsParents and Same

@@ -109,11 +109,11 @@ func signature(reaches []reach) string {
 
 // reach returns the set of children of a parent that the target includes.
 func (t *bound) reach(parent []dn.Norm) reach {
-	depth, base := len(parent)+1, len(t.base) // depth is the depth of the children
-	above := func() bool {                    // reports whether the base is the parent or above it
+	depth, base := len(parent)+1, len(t.base) // depth of the children of parent
+	above := func() bool {                    // above reports whether the base is the parent or an entry above it
 		return base <= len(parent) && t.base.match(parent[len(parent)-base:], nil)
 	}
-	itself := func() reach { // the reach if only the base is included: a child of the parent may be the base
+	itself := func() reach { // itself returns the reach of the base alone: a child of parent may be the base
 		switch {
 		case base != depth || base == 0 || !t.base[1:].match(parent, nil):
 			return nothing
@@ -273,7 +273,7 @@ func (f formula) met(outcomes []byte) bool {
 	})
 }
 
-// isTrue reports whether the formula is true for any results of its tests.
+// isTrue reports whether the formula is true whatever the results of its tests are.
 func isTrue(f formula) bool {
 	return slices.ContainsFunc(f, func(tests []int) bool { return len(tests) == 0 })
 }

@@ -115,8 +115,9 @@ func (p *pool) leave(client string, ready chan struct{}) bool {
 	return true
 }
 
-// release passes a slot that the client used to the next client in turns. If the client
-// has more waiting hashes, it moves behind all other waiting clients.
+// release passes a slot that the client has used to the first client in p.turns. If the
+// client itself has more waiting hashes, release first moves it behind all other waiting
+// clients.
 func (p *pool) release(client string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

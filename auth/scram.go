@@ -116,7 +116,7 @@ func IsScramKey(stored []byte) bool {
 
 // FakeScramKey returns a key for a name that has none. No password matches the key. The
 // salt of a name is always the same, so clients cannot distinguish names without keys
-// from names with keys. The salt depends on secret, which only the server must know.
+// from names with keys. The salt depends on secret, which no client may know.
 func FakeScramKey(mechanism string, secret []byte, name string) ScramKey {
 	mac := hmac.New(sha256.New, secret)
 	fmt.Fprintf(mac, "SCRAM salt\x00%s\x00%s", mechanism, name)
@@ -131,7 +131,8 @@ func FakeScramKey(mechanism string, secret []byte, name string) ScramKey {
 // 5802, section 7).
 const InvalidProof = "e=invalid-proof"
 
-// Unusable returns a key that no password matches. To a client it looks the same as k.
+// Unusable returns a key that no password matches. To a client, the key looks the same as
+// k.
 func Unusable(k ScramKey) ScramKey {
 	k.StoredKey = make([]byte, len(k.StoredKey))
 	rand.Read(k.StoredKey) // rand.Read never fails

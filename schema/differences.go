@@ -20,7 +20,7 @@ type Differences struct {
 // properties are compared; descriptions are not.
 type TypeDifference struct {
 	Old, New *AttributeType // Old is nil if the type was added, and New is nil if it was removed
-	// These fields are set if the property has changed.
+	// Each of the following fields is set if the property has changed.
 	Names, Sup, Syntax, Equality, Ordering, Substr bool
 	Collective, Usage, Secret                      bool
 	// SingleValue and NoUserModification are set if the new type has the property and the
@@ -32,8 +32,9 @@ type TypeDifference struct {
 // from superclasses are compared too.
 type ClassDifference struct {
 	Old, New *ObjectClass // Old is nil if the class was added, and New is nil if it was removed
-	// Must are the types of the new schema that the class now requires and did not
-	// require. May are the types of the old schema that the class no longer allows.
+	// Must are the types that the new class requires and the old class did not require;
+	// they belong to the new schema. May are the types that the old class allowed and the
+	// new class does not allow; they belong to the old schema.
 	Must, May []*AttributeType
 	// Sup and Kind are set if the property has changed. Names is set if a name was
 	// removed.

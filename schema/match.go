@@ -15,8 +15,8 @@ func (r *MatchingRule) Key(v []byte) ([]byte, error) { return r.Form.key(r.schem
 
 // Assertion normalises an assertion value of the rule. An equality rule matches a value
 // if Key(value) equals the normalised assertion, and an ordering rule if Key(value) is
-// smaller (RFC 4517, 4.2). An error means that the assertion breaks its syntax; in a
-// filter, such an assertion is Undefined.
+// smaller than the normalised assertion (RFC 4517, 4.2). An error means that the
+// assertion breaks its syntax; in a filter, such an assertion is Undefined.
 func (r *MatchingRule) Assertion(a []byte) ([]byte, error) {
 	if r.Form.lenient {
 		if err := r.Syntax.Validate(a); err != nil {
@@ -28,8 +28,8 @@ func (r *MatchingRule) Assertion(a []byte) ([]byte, error) {
 
 // Piece normalises one piece of a substring assertion (RFC 4518, 2.6). The assertion
 // matches if Key(value) contains the pieces one after another, the initial piece at the
-// start and the final piece at the end. The result is empty if the piece contains only
-// insignificant characters.
+// start and the final piece at the end. Piece returns an empty key if the piece contains
+// only insignificant characters.
 func (r *MatchingRule) Piece(k Piece, b []byte) ([]byte, error) {
 	if r.Form.piece == nil {
 		return nil, errors.New(r.name + " does not match substrings")
@@ -38,9 +38,10 @@ func (r *MatchingRule) Piece(k Piece, b []byte) ([]byte, error) {
 }
 
 // Match reports whether the key of a value matches a normalised assertion in an
-// extensible match. An equality rule matches if the key is equal to the assertion, an
-// ordering rule if the key is smaller, and a Special rule as the rule defines. A
-// substrings rule requires an assertion of the form initial*any*final (RFC 4517, 3.3.30).
+// extensible match. An equality rule matches if the key is equal to the assertion, and an
+// ordering rule if the key is smaller than the assertion. A Special rule defines when it
+// matches. A substrings rule requires an assertion of the form initial*any*final (RFC
+// 4517, 3.3.30).
 func (r *MatchingRule) Match(key, assertion []byte) bool {
 	switch {
 	case r.does.special != nil:

@@ -10,7 +10,8 @@ import (
 // Merged is the change of a schema that adds definitions from files.
 type Merged struct {
 	Add, Remove []Definition // arguments of Change
-	// Notes describe the differences from the files, one per line.
+	// Notes describe how the merged definitions differ from the definitions in the files,
+	// one note per line.
 	Notes []string
 }
 
@@ -40,7 +41,7 @@ func (m *Merged) Count() (added, replaced, removed int) {
 //   - a class requires the types that both definitions require, and allows all other types
 //     that either definition requires or allows; a built-in class also gets the kind and
 //     the superclasses of the definition in the file;
-//   - a type allows several values if either definition does;
+//   - a type allows several values if either definition allows several values;
 //   - a built-in type stays as it is, with a note, if the syntax, the rules or the usage in
 //     the file differ; for any other type this is a conflict.
 //
@@ -147,7 +148,8 @@ func (m *merger) enter(d *definition) {
 
 func (m *merger) find(e element, name string) *definition { return m.by[e][strings.ToLower(name)] }
 
-// canonical returns the OID of the element of any kind that has a name.
+// canonical returns the OID of the element with the given name, whatever the kind of the
+// element. If there is none, it returns the name in lower case.
 func (m *merger) canonical(name string) string {
 	for _, e := range []element{objectClasses, attributeTypes, matchingRules, nameForms} {
 		if d := m.find(e, name); d != nil {
@@ -189,7 +191,7 @@ func (m *merger) take(d *definition) error {
 	return nil
 }
 
-// dropRules removes the matching rules from a type that the server cannot use as the type
+// dropRules removes from a type each matching rule that the server cannot use as the type
 // requires.
 func (m *merger) dropRules(d *definition) {
 	for _, x := range []struct {
@@ -303,8 +305,8 @@ func (m *merger) otherType(a, b *definition) string {
 	return ""
 }
 
-// effective returns a type with its inherited properties. It ends even if a type is its
-// own supertype, an error that Change detects.
+// effective returns a type with its inherited properties. It terminates even if a type is
+// its own supertype. Change later returns an error for such a type.
 func (m *merger) effective(d *definition) definition {
 	e := *d
 	for range 20 {
@@ -387,7 +389,8 @@ func (m *merger) among(names []string, name string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return m.canonical(n) == oid })
 }
 
-// addNames adds to the definition to the names that only d has.
+// addNames adds the names of d to the definition to, except the names that to already
+// has.
 func (m *merger) addNames(to, d *definition) error {
 	to.names = slices.Clone(to.names)
 	for _, name := range d.names {

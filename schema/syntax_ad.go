@@ -15,9 +15,9 @@ func validateLargeInteger(_ *Schema, v []byte) error {
 	return nil
 }
 
-// validateDNWith returns a validator for [MS-ADTS], 3.1.1.2.2.2.3 and 2.2.2.2. The form
-// is B:6:A1B2C3:dn, in which the number is the number of hex digits, or S:3:text:dn, in
-// which the number is the number of bytes.
+// validateDNWith returns a validator for DNs with a binary value or a string ([MS-ADTS],
+// 3.1.1.2.2.2.3 and 2.2.2.2). In the form B:6:A1B2C3:dn, the number is the number of hex
+// digits. In the form S:3:text:dn, it is the number of bytes of the text.
 func validateDNWith(kind byte) validator {
 	return func(s *Schema, v []byte) error {
 		malformed := errors.New("not " + string(kind) + ":length:value:dn")

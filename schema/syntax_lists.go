@@ -111,7 +111,8 @@ func validateTelex(s *Schema, v []byte) error {
 var teletexParameters = []string{"graphic", "control", "misc", "page", "private"}
 
 // validateTeletex validates a Teletex Terminal Identifier (RFC 4517, 3.3.32): the name of
-// a terminal, and key:value pairs. In these, \24 is "$" and \5C is a backslash.
+// a terminal, and key:value pairs. In the name and in the pairs, \24 is "$" and \5C is a
+// backslash.
 func validateTeletex(s *Schema, v []byte) error {
 	parts := bytes.Split(v, []byte{'$'})
 	for _, p := range parts[1:] {
