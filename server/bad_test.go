@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// Each of these ends the connection with a Notice of Disconnection and one line in the
-// log. Another client is not affected.
+// TestBadInput checks that each of these inputs ends the connection with a Notice of
+// Disconnection and one line in the log, and that another client is not affected.
 func TestBadInput(t *testing.T) {
 	tests := []struct {
 		name, hex  string
@@ -62,7 +62,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// Complete requests before the bad octets are answered before the notice.
+// TestGoodThenBad checks that complete requests before bad octets are answered before the
+// notice.
 func TestGoodThenBad(t *testing.T) {
 	c := start(t, succeed, server.Options{}).dial()
 	b := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: compare})
@@ -71,7 +72,7 @@ func TestGoodThenBad(t *testing.T) {
 	c.notice(op.ProtocolError)
 }
 
-// A bad message ends the running operations.
+// TestBadWhileRunning checks that a bad message ends the running operations.
 func TestBadWhileRunning(t *testing.T) {
 	running, ended := make(chan bool), make(chan error, 1)
 	c := start(t, func(ctx context.Context, _ *op.Message, _ op.Sink) {
@@ -89,8 +90,8 @@ func TestBadWhileRunning(t *testing.T) {
 	}
 }
 
-// A message ID may be used again as soon as its answer has arrived, even if the server
-// has yet to remove the operation.
+// TestMessageIDAgain checks that a client may use a message ID again as soon as its
+// answer has arrived, even if the server has not removed the operation yet.
 func TestMessageIDAgain(t *testing.T) {
 	first, hold := true, make(chan bool)
 	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
@@ -107,7 +108,8 @@ func TestMessageIDAgain(t *testing.T) {
 	c.expect(1, op.Success)
 }
 
-// Requests with invalid contents are answered, and the connection goes on.
+// TestRefusal checks that requests with invalid contents are answered, and that the
+// connection continues.
 func TestRefusal(t *testing.T) {
 	c := start(t, succeed, server.Options{}).dial()
 	c.send(1, &op.Compare{Name: "cn=\xff"}, &op.Add{Name: "cn=a", Attributes: []op.PartialAttribute{{Description: "cn"}}}, compare)
@@ -138,8 +140,8 @@ func TestMaxConnections(t *testing.T) {
 	})
 }
 
-// Idle connections are closed. A connection with a running operation is not idle, nor is
-// one with a request now and then.
+// TestIdleTimeout checks that idle connections are closed. A connection is not idle if an
+// operation runs on it, or if a request arrives now and then.
 func TestIdleTimeout(t *testing.T) {
 	release := make(chan bool)
 	r := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {

@@ -43,8 +43,9 @@ func cancelID(m *op.Message) (int32, *op.Result) {
 	return request.ID, nil
 }
 
-// giveUp makes the request m the canceler of an operation, or returns why it cannot. If
-// the operation still waits in the queue, giveUp removes and returns it. It needs c.mu.
+// giveUp makes the request m the canceler of an operation. If m cannot cancel the
+// operation, giveUp returns the refusal. If the operation still waits in the queue,
+// giveUp removes and returns the operation. The caller must hold c.mu.
 func (c *conn) giveUp(id int32, m *op.Message) (notBegun *operation, refusal *op.Result) {
 	o := c.find(id)
 	switch {

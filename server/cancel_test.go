@@ -19,8 +19,8 @@ func cancelOf(id int64) *op.Extended {
 	return &op.Extended{OID: cancelOID, Value: ber.Close(b, 0)}
 }
 
-// yielding serves searches until they are canceled, as a directory does, and modifies
-// until they are released.
+// yielding serves searches until they are canceled, as a directory does. It serves
+// modifies until they are released.
 func yielding(release <-chan bool) func(context.Context, *op.Message, op.Sink) {
 	return func(ctx context.Context, m *op.Message, sink op.Sink) {
 		response := &op.Response{}
@@ -36,7 +36,7 @@ func yielding(release <-chan bool) func(context.Context, *op.Message, op.Sink) {
 	}
 }
 
-// The canceled operation is answered, then the Cancel.
+// TestCancel checks that the canceled operation is answered before the Cancel.
 func TestCancel(t *testing.T) {
 	c := start(t, yielding(nil), server.Options{}).dial()
 	c.send(1, search, search, cancelOf(1))
@@ -44,14 +44,14 @@ func TestCancel(t *testing.T) {
 	if a := c.expect(3, op.Success); a.Response.OID != "" || a.Response.Value != nil {
 		t.Errorf("answer: %+v", a.Response)
 	}
-	c.send(4, compare) // the other search goes on
+	c.send(4, compare) // the other search continues
 	c.expect(4, op.Success)
 	c.send(5, cancelOf(2))
 	c.expect(2, op.Canceled)
 	c.expect(5, op.Success)
 }
 
-// A canceled search sends no more entries.
+// TestCancelStopsEntries checks that a canceled search sends no more entries.
 func TestCancelStopsEntries(t *testing.T) {
 	began, result := make(chan bool), make(chan error, 1)
 	c := start(t, func(ctx context.Context, _ *op.Message, sink op.Sink) {
@@ -74,7 +74,8 @@ func TestCancelStopsEntries(t *testing.T) {
 	}
 }
 
-// A finished operation keeps its result, and Cancel reports that.
+// TestCancelTooLate checks that a finished operation keeps its result, and that the
+// Cancel reports this.
 func TestCancelTooLate(t *testing.T) {
 	release := make(chan bool)
 	c := start(t, yielding(release), server.Options{}).dial()
@@ -94,7 +95,7 @@ func TestCancelRefused(t *testing.T) {
 		text    string
 	}{
 		{cancelOf(77), op.NoSuchOperation, "no operation with message ID 77"},
-		{cancelOf(10), op.CannotCancel, "a Cancel cannot be canceled"}, // itself
+		{cancelOf(10), op.CannotCancel, "a Cancel cannot be canceled"}, // the Cancel itself
 		{cancelOf(3), op.CannotCancel, "a Cancel cannot be canceled"},
 		{cancelOf(2), op.CannotCancel, "already"},
 		{cancelOf(-1), op.ProtocolError, "Cancel: "},
@@ -125,8 +126,8 @@ func TestCancelRefused(t *testing.T) {
 	c.expect(3, op.TooLate)
 }
 
-// A Cancel cannot be abandoned (RFC 3909, 3). If its operation is abandoned, the Cancel
-// is answered. Until then it is outstanding itself.
+// TestCancelAndAbandon checks that a Cancel cannot be abandoned (RFC 3909, 3). If its
+// operation is abandoned, the Cancel is answered. Until then the Cancel is outstanding.
 func TestCancelAndAbandon(t *testing.T) {
 	release := make(chan bool)
 	c := start(t, yielding(release), server.Options{}).dial()
@@ -140,7 +141,8 @@ func TestCancelAndAbandon(t *testing.T) {
 	close(release)
 }
 
-// A Bind waits for a Cancel and its operation. StartTLS is refused.
+// TestCancelAndBind checks that a Bind waits for a Cancel and the Cancel's operation, and
+// that StartTLS is refused.
 func TestCancelAndBind(t *testing.T) {
 	release := make(chan bool)
 	r := startSecure(t, yielding(release), server.Options{})

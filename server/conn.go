@@ -299,8 +299,9 @@ func (c *conn) bind(m *op.Message) error {
 	return nil
 }
 
-// abandon abandons an operation. Bind and StartTLS cannot be abandoned (RFC 4511, 4.11),
-// but neither is ever outstanding while the reader reads. Nor can a Cancel (RFC 3909, 3).
+// abandon abandons an operation. A Cancel cannot be abandoned (RFC 3909, 3). Bind and
+// StartTLS cannot be abandoned either (RFC 4511, 4.11), but no Bind or StartTLS is ever
+// outstanding while the reader reads.
 func (c *conn) abandon(id int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// Whatever octets a connection receives, it ends soon after their end, without a panic,
-// and another connection is served.
+// FuzzServer checks that a connection ends soon after its last octets, without a panic,
+// whatever octets it receives, and that another connection is then served.
 func FuzzServer(f *testing.F) {
 	var all []byte
 	for i, r := range []op.Request{bind, search, modify, compare, &op.Abandon{MessageID: 2}, cancelOf(3), &op.Extended{OID: "1.2"}, startTLS, &op.Unbind{}} {
@@ -31,7 +31,7 @@ func FuzzServer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { feed(t, s, b, func(nc net.Conn) net.Conn { return nc }) })
 }
 
-// The same after a proxy's header.
+// FuzzProxy checks the same for octets after a proxy's header.
 func FuzzProxy(f *testing.F) {
 	request := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: compare})
 	for _, header := range [][]byte{
@@ -62,7 +62,7 @@ func fuzzed(f *testing.F) *server.Server {
 		TLS: func() *tls.Config { return config }, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// feed sends octets to a connection of its own, which it first passes to wrap.
+// feed sends octets on a new connection, which it first passes to wrap.
 func feed(t *testing.T, s *server.Server, b []byte, wrap func(net.Conn) net.Conn) {
 	near, far := net.Pipe()
 	ended := make(chan bool)

@@ -45,8 +45,8 @@ func (r *recorder) serve(_ context.Context, m *op.Message, sink op.Sink) {
 	}
 }
 
-// go-ldap sends every operation. The server receives what go-ldap was asked to send, and
-// go-ldap understands the answers.
+// TestGoLDAP sends every operation with go-ldap. The server must receive what go-ldap was
+// called to send, and go-ldap must understand the answers.
 func TestGoLDAP(t *testing.T) {
 	rec := &recorder{messages: make(chan *op.Message, 1)}
 	r := start(t, rec.serve, server.Options{})

@@ -22,7 +22,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// patience bounds the wait for what must happen. A correct test never waits so long.
+// patience is the longest wait for an event that must happen. A correct test never waits
+// so long.
 const patience = 10 * time.Second
 
 // A handler answers all requests of all sessions with one function.
@@ -30,9 +31,9 @@ type handler struct {
 	serve  func(ctx context.Context, m *op.Message, sink op.Sink)
 	panics atomic.Pointer[string]                // the method that panics
 	noTLS  atomic.Pointer[op.Result]             // answers StartTLS
-	name   atomic.Pointer[string]                // of the bound identity
+	name   atomic.Pointer[string]                // name of the bound identity
 	most   atomic.Int32                          // limit on operations of the bound identity; 0: the identity sets none
-	info   atomic.Pointer[chan *server.ConnInfo] // if not nil, receives that of each session
+	info   atomic.Pointer[chan *server.ConnInfo] // if not nil, receives the ConnInfo of each session
 	opened atomic.Int32
 	closed atomic.Int32
 
@@ -91,7 +92,7 @@ func (s session) Name() string {
 // succeed answers every request with success.
 func succeed(_ context.Context, _ *op.Message, sink op.Sink) { sink.Done(&op.Response{}) }
 
-// A rig is a server on a TCP port, with its log.
+// A rig is a server on a TCP port, and the server's log.
 type rig struct {
 	*server.Server
 	t    testing.TB
@@ -143,7 +144,7 @@ func start(t testing.TB, serve func(context.Context, *op.Message, op.Sink), o se
 	return r
 }
 
-// infos returns a channel with the connection information of sessions from now on.
+// infos returns a channel that receives the connection information of all later sessions.
 func (r *rig) infos() <-chan *server.ConnInfo {
 	ch := make(chan *server.ConnInfo, 1)
 	r.h.info.Store(&ch)
@@ -172,7 +173,7 @@ func newClient(t testing.TB, nc net.Conn) *client {
 	return &client{nc, t, bufio.NewReader(nc)}
 }
 
-// send writes requests in one piece, numbered from the id on.
+// send writes requests in one piece. Their message IDs are consecutive and begin with id.
 func (c *client) send(id int32, rs ...op.Request) {
 	c.t.Helper()
 	var b []byte
@@ -193,7 +194,7 @@ func (c *client) read() *wiretest.Answer {
 	return a
 }
 
-// expect reads an answer, which must have this id and code.
+// expect reads an answer, which must have the given id and code.
 func (c *client) expect(id int32, code op.Code) *wiretest.Answer {
 	c.t.Helper()
 	a := c.read()

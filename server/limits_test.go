@@ -15,7 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// Clients are distinguished by the addresses that a proxy reports.
+// TestMaxPerAddress checks that clients are distinguished by the addresses that a proxy
+// reports.
 func TestMaxPerAddress(t *testing.T) {
 	r := start(t, succeed, server.Options{MaxPerAddress: 2, Proxies: loopback})
 	dial := func(from string) *client {
@@ -61,7 +62,8 @@ func TestMaxPerAddress(t *testing.T) {
 	})
 }
 
-// A connection without a timely bind is closed, however busy it is. A bound one is not.
+// TestBindTimeout checks that a connection without a timely bind is closed, however busy
+// it is. A connection with a bound identity must stay open.
 func TestBindTimeout(t *testing.T) {
 	var r *rig
 	r = start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -92,13 +94,14 @@ func TestBindTimeout(t *testing.T) {
 	silent.notice(op.AdminLimitExceeded)
 	bound.send(2, compare)
 	bound.expect(2, op.Success)
-	// An anonymous bind ends the earlier one.
+	// An anonymous bind ends the earlier bind.
 	bound.send(3, bind)
 	bound.expect(3, op.Success)
 	bound.notice(op.AdminLimitExceeded)
 }
 
-// A bound identity may have a limit on outstanding operations below the server's.
+// TestOutstandingByIdentity checks that a bound identity may have a limit on outstanding
+// operations below the server's limit.
 func TestOutstandingByIdentity(t *testing.T) {
 	for limit, want := range map[int32]int32{2: 2, 0: 6, 100: 6} {
 		var running, most atomic.Int32

@@ -62,12 +62,13 @@ func TestUnixSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		nc.Close()
-		l.Listener.(*net.UnixListener).SetUnlinkOnClose(false) // like kill -9: the next listener replaces it
+		l.Listener.(*net.UnixListener).SetUnlinkOnClose(false) // as after kill -9: the next listener replaces the socket
 		l.Close()
 	}
 }
 
-// On ldapi the server knows the client's process.
+// TestPeer checks that the server gets the user and group of the client's process on
+// ldapi.
 func TestPeer(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells")

@@ -21,7 +21,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// people are the entries of both servers in these tests. Some lengths take two octets.
+// people are the entries of both servers in these tests. Some of the encoded lengths take
+// two octets.
 var people = []*peer.Entry{
 	{DN: "cn=Ann,dc=x", Attributes: []*peer.EntryAttribute{
 		{Name: "cn", Values: []string{"Ann", "Ann A."}}, {Name: "sn", Values: []string{"Abel"}}}},
@@ -81,7 +82,7 @@ func startPeer(t *testing.T) (addr string, searches chan peer.SearchRequest) {
 	return l.Addr().String(), d.searches
 }
 
-// ours answers like the peer, with the same words.
+// ours answers as the peer does, with the same texts.
 func ours(_ context.Context, m *op.Message, sink op.Sink) {
 	code := peer.LDAPResultCode(peer.LDAPResultSuccess)
 	text := true
@@ -120,8 +121,8 @@ func fromPeer(p *peer.Entry) *op.SearchEntry {
 	return e
 }
 
-// The peer understands our encoding of requests, and both servers' answers to the same
-// requests are the same octets.
+// TestSameOctetsAsPeer checks that the peer understands our encoding of requests, and
+// that both servers answer the same requests with the same octets.
 func TestSameOctetsAsPeer(t *testing.T) {
 	theirs, searches := startPeer(t)
 	r := start(t, ours, server.Options{})
@@ -170,7 +171,8 @@ func exchange(t *testing.T, addr string, b []byte) []byte {
 	return answers
 }
 
-// A client gets the same answers from both servers.
+// TestSameToClientAsPeer checks that a client receives the same answers from both
+// servers.
 func TestSameToClientAsPeer(t *testing.T) {
 	theirs, searches := startPeer(t)
 	r := start(t, ours, server.Options{})

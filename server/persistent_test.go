@@ -20,7 +20,8 @@ type endedSearch struct {
 }
 
 // persistentHandler serves searches that last until their context ends, as persistent
-// searches do, and all other requests at once. Persistent ones send their id to began.
+// searches do. It answers all other requests at once. Persistent searches send their
+// message ID to began.
 func persistentHandler(began chan<- int32, ended chan<- endedSearch) func(context.Context, *op.Message, op.Sink) {
 	return func(ctx context.Context, m *op.Message, sink op.Sink) {
 		response := &op.Response{}
@@ -54,7 +55,7 @@ func persistentRig(t *testing.T, o server.Options) (*rig, *client, chan int32, c
 	return r, c, began, ended
 }
 
-// TestStayEnds checks what ends a persistent operation, and what its client is sent.
+// TestStayEnds checks what ends a persistent operation, and what its client receives.
 func TestStayEnds(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -88,8 +89,8 @@ func TestStayEnds(t *testing.T) {
 	}
 }
 
-// Operations beyond MaxPersistent are refused, and the connection goes on. One that ends
-// makes room.
+// TestStayLimit checks that operations beyond MaxPersistent are refused, and that the
+// connection continues. When a persistent operation ends, another one may begin.
 func TestStayLimit(t *testing.T) {
 	_, c, began, ended := persistentRig(t, server.Options{MaxPersistent: 2})
 	c.send(2, search)
@@ -109,9 +110,10 @@ func TestStayLimit(t *testing.T) {
 	}
 }
 
-// Persistent operations do not reduce the limit for others. With one outstanding
-// operation allowed, an operation after a persistent one runs beside the reader, which
-// can thus read an Abandon of it.
+// TestStayIsNotOutstanding checks that persistent operations do not reduce the limit for
+// other operations. If one outstanding operation is allowed, an operation after a
+// persistent one runs beside the reader. The reader can thus read an Abandon of the
+// operation.
 func TestStayIsNotOutstanding(t *testing.T) {
 	began, release := make(chan int32, 1), make(chan bool)
 	serve := persistentHandler(make(chan int32, 10), make(chan endedSearch, 10))
@@ -128,7 +130,7 @@ func TestStayIsNotOutstanding(t *testing.T) {
 	c.send(1, search, search, search)
 	c.send(4, modify)
 	receive(t, began, "the modify")
-	c.send(5, cancelOf(1)) // read, so the reader is free
+	c.send(5, cancelOf(1)) // the Cancel is read, so the reader is free
 	c.expect(1, op.Canceled)
 	c.expect(5, op.Success)
 	c.send(6, cancelOf(4))
@@ -137,7 +139,8 @@ func TestStayIsNotOutstanding(t *testing.T) {
 	close(release)
 }
 
-// A persistent operation costs one goroutine, whatever contexts are derived from its own.
+// TestStayGoroutines checks that a persistent operation costs one goroutine, whatever
+// contexts are derived from the operation's context.
 func TestStayGoroutines(t *testing.T) {
 	const connections, each = 20, 5
 	began, ended := make(chan int32, connections*each), make(chan endedSearch, connections*each)
@@ -164,8 +167,9 @@ func TestStayGoroutines(t *testing.T) {
 	eventually(t, "one goroutine for each", func() bool { return runtime.NumGoroutine() <= before+connections*each })
 }
 
-// If a client does not read, the output for it is bounded, no other client is delayed,
-// and it is closed in the end.
+// TestStaySlowClient checks that the output for a client that does not read is bounded,
+// that other clients are not delayed, and that the client's connection is closed in the
+// end.
 func TestStaySlowClient(t *testing.T) {
 	const size = 10 << 10
 	var sent atomic.Int64

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// header2 returns a PROXY header of version 2 as in its specification: a signature,
-// version and command, family and protocol, a length, addresses.
+// header2 returns a PROXY header of version 2, as its specification requires: a
+// signature, version and command, family and protocol, a length, addresses.
 func header2(command byte, from, to netip.AddrPort, more ...byte) []byte {
 	b := []byte("\r\n\r\n\x00\r\nQUIT\n")
 	family := byte(0x11)
@@ -46,7 +46,7 @@ func TestProxy(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		header []byte
-		want   string // the client; empty: the proxy
+		want   string // the client's address; empty: the proxy's address
 	}{
 		{"2", header2(1, alice, service), "192.0.2.7:4711"},
 		{"2, IPv6", header2(1, alice6, service6), "[2001:db8::7]:4711"},
@@ -86,7 +86,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// joined writes something together with the first octets.
+// A joined connection writes some octets together with the first octets of a Write.
 type joined struct {
 	net.Conn
 	first []byte
@@ -100,7 +100,8 @@ func (j *joined) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// A proxy with an invalid header gets no connection, and others cannot name a client.
+// TestProxyRefused checks that a proxy with an invalid header gets no connection, and
+// that clients other than proxies cannot name a client.
 func TestProxyRefused(t *testing.T) {
 	r := start(t, succeed, server.Options{Proxies: loopback, HandshakeTimeout: 100 * time.Millisecond})
 	for name, test := range map[string]struct {

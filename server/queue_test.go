@@ -10,7 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// full returns a connection on which two modifies run until release, so that others wait.
+// full returns a connection on which two modifies run until release, so that other
+// operations wait.
 func full(t *testing.T, o server.Options) (r *rig, c *client, release chan bool) {
 	t.Helper()
 	release = make(chan bool)
@@ -30,8 +31,9 @@ func full(t *testing.T, o server.Options) (r *rig, c *client, release chan bool)
 	return r, c, release
 }
 
-// A connection is read even if all its operations are busy. Waiting operations can be
-// abandoned and canceled, and begin in turn.
+// TestBusyConnectionIsRead checks that a connection is read even if all its operations
+// are busy. Waiting operations can be abandoned and canceled, and begin in the order of
+// their arrival.
 func TestBusyConnectionIsRead(t *testing.T) {
 	r, c, release := full(t, server.Options{})
 	c.send(3, modify, search, compare, &op.Abandon{MessageID: 4}, cancelOf(3))
@@ -54,8 +56,8 @@ func TestBusyConnectionIsRead(t *testing.T) {
 	}
 }
 
-// A bind waits for queued updates. Queued searches are not run any more, unless their
-// turn came before.
+// TestBindBehindWaiting checks that a bind waits for queued updates. Queued searches do
+// not run, unless their turn came before the bind.
 func TestBindBehindWaiting(t *testing.T) {
 	_, c, release := full(t, server.Options{})
 	c.send(3, modify, search, bind)
@@ -69,7 +71,7 @@ func TestBindBehindWaiting(t *testing.T) {
 	}
 }
 
-// Updates in the queue are still made after an Unbind.
+// TestUnbindBehindWaiting checks that updates in the queue still run after an Unbind.
 func TestUnbindBehindWaiting(t *testing.T) {
 	done := make(chan int32, 10)
 	release := make(chan bool)
@@ -86,7 +88,8 @@ func TestUnbindBehindWaiting(t *testing.T) {
 	}
 }
 
-// The queue is bounded, in operations and in octets. Further requests get busy.
+// TestBusy checks that the queue is bounded, in operations and in octets. The answer to
+// further requests is busy.
 func TestBusy(t *testing.T) {
 	t.Run("operations", func(t *testing.T) {
 		_, c, release := full(t, server.Options{})

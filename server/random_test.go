@@ -11,8 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// Short and long operations arrive in random order and in random pieces, while readers
-// change. Every request is answered exactly once, and an abandoned one at most once.
+// TestRandomMixture sends short and long operations in random order and in random pieces,
+// while readers change. Every request must be answered exactly once, and an abandoned
+// request at most once.
 func TestRandomMixture(t *testing.T) {
 	r := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
 		switch m.Request.(type) {
@@ -40,7 +41,7 @@ func TestRandomMixture(t *testing.T) {
 
 const lastID = 200
 
-// converse sends lastID requests in pieces of random size and counts answers.
+// converse sends lastID requests in pieces of random size and counts the answers.
 func converse(c *client, random *rand.Rand) {
 	abandoned := map[int32]bool{}
 	var rs []op.Request

@@ -19,7 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// Requests that arrive together are answered in order if they are short.
+// TestPipelinedReads checks that requests that arrive together are answered in order if
+// they are short.
 func TestPipelinedReads(t *testing.T) {
 	c := start(t, succeed, server.Options{}).dial()
 	const n = 1000
@@ -33,7 +34,8 @@ func TestPipelinedReads(t *testing.T) {
 	}
 }
 
-// Pipelined writes run concurrently: each waits here for all of them.
+// TestPipelinedWrites checks that pipelined writes run concurrently: each write waits for
+// all of the writes.
 func TestPipelinedWrites(t *testing.T) {
 	const n = 16
 	var all sync.WaitGroup
@@ -43,7 +45,7 @@ func TestPipelinedWrites(t *testing.T) {
 		all.Wait()
 		sink.Done(&op.Response{})
 	}, server.Options{}).dial()
-	for i := range n { // each in a packet of its own
+	for i := range n { // each in a separate packet
 		c.send(int32(i+1), modify)
 	}
 	seen := map[int32]bool{}
@@ -55,7 +57,7 @@ func TestPipelinedWrites(t *testing.T) {
 	}
 }
 
-// A long search delays nothing else on its connection.
+// TestLongSearch checks that a long search delays nothing else on its connection.
 func TestLongSearch(t *testing.T) {
 	release := make(chan bool)
 	c := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -64,7 +66,7 @@ func TestLongSearch(t *testing.T) {
 		}
 		sink.Done(&op.Response{})
 	}, server.Options{}).dial()
-	for i := range int32(3) { // the second and third are read by a new reader
+	for i := range int32(3) { // a new reader reads the second and third
 		c.send(10*i+1, search, compare)
 		c.expect(10*i+2, op.Success)
 		c.send(10*i+3, compare)
@@ -78,7 +80,7 @@ func TestLongSearch(t *testing.T) {
 	c.expect(99, op.Success)
 }
 
-// Entries reach the client while their search goes on.
+// TestSlowStream checks that entries reach the client while their search still runs.
 func TestSlowStream(t *testing.T) {
 	release := make(chan bool)
 	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
@@ -100,7 +102,8 @@ func TestSlowStream(t *testing.T) {
 	c.expect(1, op.Success)
 }
 
-// Abandon ends the context, for every way to look at it, and the sink sends nothing more.
+// TestAbandon checks that an Abandon ends the context, for every way to read the context,
+// and that the sink sends nothing more.
 func TestAbandon(t *testing.T) {
 	result := make(chan error)
 	running := make(chan bool)
@@ -133,7 +136,8 @@ func TestAbandon(t *testing.T) {
 	c.expect(4, op.Success)
 }
 
-// An operation that is abandoned before it looks at its context finds it ended.
+// TestAbandonedBeforeLooking checks that the context has ended if an operation was
+// abandoned before it first used its context.
 func TestAbandonedBeforeLooking(t *testing.T) {
 	result, look := make(chan error), make(chan bool)
 	c := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
@@ -152,8 +156,8 @@ func TestAbandonedBeforeLooking(t *testing.T) {
 	}
 }
 
-// A bind abandons searches, waits for other operations, and runs alone on the connection
-// (RFC 4511, 4.2.1).
+// TestBindAlone checks that a bind abandons searches, waits for other operations, and
+// runs alone on the connection (RFC 4511, 4.2.1).
 func TestBindAlone(t *testing.T) {
 	var running, searches atomic.Int32
 	release := make(chan bool)
@@ -179,13 +183,14 @@ func TestBindAlone(t *testing.T) {
 	release <- true
 	release <- true
 	got := []int32{c.read().ID, c.read().ID, c.expect(4, op.Success).ID}
-	if got[0]+got[1] != 5 { // 2 and 3, and nothing for 1
+	if got[0]+got[1] != 5 { // answers to 2 and 3, and none to 1
 		t.Errorf("answered %v", got)
 	}
 }
 
-// An endless search fills what its connection may hold, and no more. The client that does
-// not read is dropped in the end. Other clients are not affected.
+// TestBackPressure checks that an endless search fills the buffers of its connection, and
+// no more. A client that does not read is disconnected in the end. Other clients are not
+// affected.
 func TestBackPressure(t *testing.T) {
 	var entries atomic.Int64
 	ended := make(chan error, 1)
@@ -223,7 +228,8 @@ func TestBackPressure(t *testing.T) {
 	eventually(t, "the log", func() bool { return strings.Count(r.log.String(), "does not take its answers") == 1 })
 }
 
-// A large result arrives complete and in order at a client that reads slowly.
+// TestLargeResult checks that a large result arrives complete and in order at a client
+// that reads slowly.
 func TestLargeResult(t *testing.T) {
 	const n = 20000
 	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
@@ -246,7 +252,7 @@ func TestLargeResult(t *testing.T) {
 	c.expect(1, op.Success)
 }
 
-// So does a large request, and the one after it.
+// TestLargeRequest checks that a large request and the request after it arrive complete.
 func TestLargeRequest(t *testing.T) {
 	got := make(chan int, 1)
 	c := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -263,7 +269,7 @@ func TestLargeRequest(t *testing.T) {
 	c.expect(2, op.Success)
 }
 
-// A message may arrive octet by octet.
+// TestTrickle checks that a message may arrive octet by octet.
 func TestTrickle(t *testing.T) {
 	c := start(t, succeed, server.Options{}).dial()
 	b := wiretest.AppendRequest(nil, &op.Message{ID: 5, Request: &op.Compare{Name: strings.Repeat("x", 300)}})
@@ -275,7 +281,8 @@ func TestTrickle(t *testing.T) {
 	c.expect(5, op.Success)
 }
 
-// No more than MaxOutstanding operations run at once, and all are answered.
+// TestMaxOutstanding checks that no more than MaxOutstanding operations run at once, and
+// that all operations are answered.
 func TestMaxOutstanding(t *testing.T) {
 	var running, most atomic.Int32
 	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
@@ -299,7 +306,8 @@ func TestMaxOutstanding(t *testing.T) {
 	}
 }
 
-// A panic is answered and ends its own connection only. The log has the stack.
+// TestPanic checks that a request that panics is answered, that the panic ends only its
+// own connection, and that the log contains the stack.
 func TestPanic(t *testing.T) {
 	r := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
 		if _, ok := m.Request.(*op.Search); ok {
@@ -318,7 +326,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// The same holds for a panic in any other method of a session, and in its creation.
+// TestPanicAnywhere checks the same for a panic in any other method of a session, and in
+// the creation of a session.
 func TestPanicAnywhere(t *testing.T) {
 	config := &tls.Config{Certificates: []tls.Certificate{certstest.New(t).Server()}}
 	for method, requests := range map[string][]op.Request{
@@ -348,7 +357,8 @@ func TestPanicAnywhere(t *testing.T) {
 	}
 }
 
-// An operation without an answer is detected, and the client gets one.
+// TestUnanswered checks that an operation without an answer is detected, and that the
+// client receives an answer.
 func TestUnanswered(t *testing.T) {
 	r := start(t, func(context.Context, *op.Message, op.Sink) {}, server.Options{})
 	c := r.dial()
@@ -359,7 +369,7 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
-// An operation is answered only once.
+// TestAnsweredTwice checks that an operation is answered only once.
 func TestAnsweredTwice(t *testing.T) {
 	second := make(chan error, 1)
 	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
@@ -390,7 +400,7 @@ func TestUnbind(t *testing.T) {
 	}
 }
 
-// When a client goes away, its operations end.
+// TestDisconnect checks that a client's operations end when the client disconnects.
 func TestDisconnect(t *testing.T) {
 	ended, running := make(chan error, 1), make(chan bool)
 	r := start(t, func(ctx context.Context, _ *op.Message, _ op.Sink) {
@@ -406,7 +416,8 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// Pending updates are made even if the client does not wait for the answers.
+// TestUnbindFinishesUpdates checks that pending updates finish even if the client does
+// not wait for the answers.
 func TestUnbindFinishesUpdates(t *testing.T) {
 	release, result := make(chan bool), make(chan error, 2)
 	c := start(t, func(ctx context.Context, _ *op.Message, sink op.Sink) {
@@ -427,7 +438,8 @@ func TestUnbindFinishesUpdates(t *testing.T) {
 	c.end()
 }
 
-// While many clients take their answers slowly, each has less time for that.
+// TestManySlowReaders checks that each slow client has less time to read its answers
+// while there are many slow clients.
 func TestManySlowReaders(t *testing.T) {
 	value := make([]byte, 1000)
 	r := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {

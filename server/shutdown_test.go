@@ -11,7 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// Shutdown lets running operations finish, accepts no new ones, and sends notices.
+// TestShutdown checks that Shutdown lets running operations finish, accepts no new
+// operations, and sends notices.
 func TestShutdown(t *testing.T) {
 	running, release := make(chan bool, 2), make(chan bool)
 	r := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -61,7 +62,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// Operations that do not end in time are cancelled.
+// TestShutdownCancels checks that operations that do not end in time are canceled.
 func TestShutdownCancels(t *testing.T) {
 	running, ended := make(chan bool), make(chan error, 1)
 	r := start(t, func(ctx context.Context, _ *op.Message, _ op.Sink) {
@@ -81,7 +82,8 @@ func TestShutdownCancels(t *testing.T) {
 	}
 }
 
-// A client that never reads does not delay Shutdown for ever.
+// TestShutdownStuck checks that a client that never reads does not delay Shutdown for
+// ever.
 func TestShutdownStuck(t *testing.T) {
 	r := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
 		for sink.Entry(person("cn=1", make([]byte, 1000))) == nil {
@@ -98,7 +100,7 @@ func TestShutdownStuck(t *testing.T) {
 	}
 }
 
-// Shutdown does not wait for the rest of a request.
+// TestShutdownMidMessage checks that Shutdown does not wait for the rest of a request.
 func TestShutdownMidMessage(t *testing.T) {
 	r := start(t, succeed, server.Options{})
 	c := r.dial()

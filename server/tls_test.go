@@ -23,7 +23,7 @@ const startTLSOID = "1.3.6.1.4.1.1466.20037"
 
 var startTLS = &op.Extended{OID: startTLSOID}
 
-// A tlsRig is a server with TLS, with an ldaps port too.
+// A tlsRig is a server with TLS, which also listens on an ldaps port.
 type tlsRig struct {
 	*rig
 	ca     *certstest.Authority
@@ -47,7 +47,7 @@ func startSecure(t testing.TB, serve func(context.Context, *op.Message, op.Sink)
 	return r
 }
 
-// trusting returns a client's configuration.
+// trusting returns the configuration of a client that trusts the server.
 func (r *tlsRig) trusting() *tls.Config {
 	return &tls.Config{RootCAs: r.ca.Pool(), ServerName: "localhost"}
 }
@@ -77,7 +77,7 @@ func (r *tlsRig) over(nc net.Conn) net.Conn {
 	return c
 }
 
-// secured sends StartTLS and returns the client over TLS.
+// secured sends StartTLS and returns the client over TLS, which uses the same connection.
 func (r *tlsRig) secured(c *client, id int32) *client {
 	r.t.Helper()
 	c.send(id, startTLS)
@@ -99,7 +99,7 @@ func TestLDAPS(t *testing.T) {
 	c.expect(1, op.Success)
 	c.expect(2, op.OperationsError) // TLS is on
 	c.send(3, &op.Unbind{})
-	c.end() // by close_notify: otherwise it is an unexpected EOF
+	c.end() // the end is a close_notify: otherwise it would be an unexpected EOF
 	if want := "ldaps://127.0.0.1:"; !strings.HasPrefix(r.secure.URL(), want) {
 		t.Errorf("URL %s", r.secure.URL())
 	}
@@ -127,7 +127,8 @@ func TestStartTLS(t *testing.T) {
 	c.notice(op.ProtocolError)
 }
 
-// Misuse by the client is answered, and the connection goes on in clear.
+// TestStartTLSRefused checks that a wrong use of StartTLS is answered, and that the
+// connection continues in clear.
 func TestStartTLSRefused(t *testing.T) {
 	r := startSecure(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
 		if _, ok := m.Request.(*op.Search); ok {
@@ -188,8 +189,9 @@ func TestStartTLSRefused(t *testing.T) {
 	})
 }
 
-// What arrives in clear after the request is answered in clear or not at all, and never
-// taken for TLS data: the injection of CVE-2011-0411 and similar ones.
+// TestStartTLSInjection checks that octets that arrive in clear after the request are
+// answered in clear or not at all, and never read as TLS data. Reading them as TLS data
+// is the injection of CVE-2011-0411 and of similar vulnerabilities.
 func TestStartTLSInjection(t *testing.T) {
 	served := make(chan *op.Message, 8)
 	r := startSecure(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -231,7 +233,8 @@ func TestStartTLSInjection(t *testing.T) {
 	})
 }
 
-// A failed handshake ends the connection, with nothing in clear except alerts.
+// TestHandshakeFails checks that a failed handshake ends the connection, with nothing in
+// clear except alerts.
 func TestHandshakeFails(t *testing.T) {
 	r := startSecure(t, succeed, server.Options{HandshakeTimeout: 200 * time.Millisecond},
 		func(c *tls.Config, _ *certstest.Authority) { c.MinVersion = tls.VersionTLS13 })
@@ -269,16 +272,17 @@ func TestHandshakeFails(t *testing.T) {
 			})
 		}
 	}
-	// A mere check whether the port is open is not logged.
+	// A connection that only checks whether the port is open is not logged.
 	before := r.log.String()
 	r.dialSecure().Close()
-	r.Shutdown(t.Context()) // waits for it
+	r.Shutdown(t.Context()) // waits for the connection's end
 	if after := strings.TrimPrefix(r.log.String(), before); strings.Contains(after, "EOF") {
 		t.Errorf("log: %s", after)
 	}
 }
 
-// A client certificate is requested, verified, and passed to the session.
+// TestClientCertificate checks that a client certificate is requested, verified, and
+// passed to the session.
 func TestClientCertificate(t *testing.T) {
 	r := startSecure(t, succeed, server.Options{}, func(c *tls.Config, ca *certstest.Authority) {
 		c.ClientAuth = tls.RequireAnyClientCert
@@ -316,7 +320,7 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// go-ldap uses StartTLS as clients do.
+// TestGoLDAPStartTLS begins TLS with go-ldap, as clients do.
 func TestGoLDAPStartTLS(t *testing.T) {
 	rec := &recorder{messages: make(chan *op.Message, 1)}
 	r := startSecure(t, rec.serve, server.Options{})
@@ -338,8 +342,8 @@ func TestGoLDAPStartTLS(t *testing.T) {
 	}
 }
 
-// A large result and a large request work over TLS as they do without, and a client that
-// does not read stops the search.
+// TestTLSStream checks that a large result and a large request arrive complete over TLS,
+// as they do without TLS. A client that does not read stops its search.
 func TestTLSStream(t *testing.T) {
 	const n = 5000
 	r := startSecure(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -365,7 +369,7 @@ func TestTLSStream(t *testing.T) {
 	eventually(t, "the log", func() bool { return strings.Contains(r.log.String(), "does not take its answers") })
 }
 
-// Shutdown sends notices over TLS, and ends handshakes.
+// TestShutdownTLS checks that Shutdown sends notices over TLS, and ends handshakes.
 func TestShutdownTLS(t *testing.T) {
 	r := startSecure(t, succeed, server.Options{})
 	idle := r.dialTLS()

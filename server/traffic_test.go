@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// Traffic is counted, and the current load can be read.
+// TestTraffic checks that traffic is counted, and that the current load can be read.
 func TestTraffic(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	hold := make(chan bool)
