@@ -212,8 +212,8 @@ func (c *trial) askEntry(p *acl.Program, o *oracle, n *node, r *result) {
 	r.same(visible, want, want, "%s visible", n.name)
 }
 
-// question returns an attribute type and a right. Both usually occur in a rule of the
-// trial.
+// question returns an attribute type and a right. The type and the right usually occur in
+// a rule of the trial.
 func (c *trial) question(g generator) (*schema.AttributeType, acl.Rights) {
 	t, rights := core.Attribute(pick(g, allTypes)), acl.AttributeRights
 	if len(c.rules) > 0 && !g.oneIn(3) {

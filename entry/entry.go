@@ -1,6 +1,7 @@
 // Package entry defines the entries of the directory as values in memory: an [ID], and
 // [Attribute]s in the order in which the client sent them. An [Entry] does not contain
-// the name of the entry, so a move renames entries without changing them.
+// the name of the entry, so a move changes the names of entries without changing any
+// Entry.
 //
 // Readers share the entries that a partition returns: callers must not change these
 // entries, their attributes or their values.

@@ -43,7 +43,8 @@ func Decode(b []byte) (Filter, error) {
 }
 
 // DecodeItems decodes the BER encoding of a ValuesReturnFilter (RFC 3876, 2): a list of
-// filters without And, Or and Not that do not test names of entries.
+// filters. Such a filter must not contain And, Or or Not, and must not test the names of
+// entries.
 func DecodeItems(b []byte) ([]Filter, error) {
 	d := decoder{Reader: ber.NewReader(b)}
 	var items []Filter

@@ -8,9 +8,9 @@ import (
 )
 
 // Place returns a Test that calls holds with the name of an entry and its attributes of
-// the given types. It is used for subtrees with refinements (RFC 3672). No index can
-// evaluate the Test, and NeedsValues returns true for it. A source without a name does
-// not match.
+// the given types. Such a Test evaluates subtrees with refinements (RFC 3672). No index
+// can evaluate the Test, and NeedsValues returns true for it. A source without a name
+// does not match.
 func Place(types []*schema.AttributeType, holds func(name dn.DN, e Source) bool) *Test {
 	t := &Test{Op: TestExtensible, Types: types, DNAttrs: true}
 	t.place = func(e Source) bool {

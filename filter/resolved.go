@@ -104,7 +104,7 @@ type Source interface {
 }
 
 // A KeySource is a Source that can evaluate the most frequent tests without an iterator,
-// which costs two allocations. It may do so without reading all values.
+// which costs two allocations. It may evaluate these tests without reading all values.
 type KeySource interface {
 	Source
 	// HasKey reports whether Keys(t, options) yields key.

@@ -7,9 +7,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// metaElements maps the object classes of ApacheDS's schema entries to the attributes of
-// RFC 4512 for the same elements. The classes metaSyntaxChecker, metaComparator and
-// metaNormalizer are not included, because their entries contain Java code.
+// metaElements maps the object classes of ApacheDS's schema entries to the subschema
+// attributes whose values define the same elements (RFC 4512, 4.2). The classes
+// metaSyntaxChecker, metaComparator and metaNormalizer are not included, because their
+// entries contain Java code.
 var metaElements = map[string]string{
 	"metaattributetype":    "attributeTypes",
 	"metaobjectclass":      "objectClasses",
