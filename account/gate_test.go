@@ -193,7 +193,7 @@ func (a *attempt) make() {
 			m, err := verifyOnly(ctx)
 			answer()
 			if m == Mismatch && w.rand.IntN(2) == 0 {
-				panic(crashed{}) // the server crashes before the failure is published
+				panic(crashed{}) // the attempt crashes before the failure is published
 			}
 			return m, err
 		}
@@ -214,8 +214,8 @@ func (a *attempt) make() {
 	answer()
 }
 
-// always reports whether at least MaxFailure failures, besides one, existed at all times
-// since there were since records.
+// always reports whether at least MaxFailure failures, not counting the failure besides,
+// have existed at all times after the first since records were published.
 func (w *world) always(since int, besides time.Time) bool {
 	for n := since; n <= len(w.published); n++ {
 		if len(slices.DeleteFunc(w.live(n), besides.Equal)) < w.policy.MaxFailure {
@@ -225,8 +225,8 @@ func (w *world) always(since int, besides time.Time) bool {
 	return true
 }
 
-// stoodLocked reports whether at least MaxFailure failures, besides one, existed at some
-// time since there were since records.
+// stoodLocked reports whether at least MaxFailure failures, not counting the failure
+// besides, have existed at some time after the first since records were published.
 func (w *world) stoodLocked(since int, besides time.Time) bool {
 	for n := since; n <= len(w.published); n++ {
 		if len(slices.DeleteFunc(w.live(n), besides.Equal)) >= w.policy.MaxFailure {

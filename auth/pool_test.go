@@ -57,7 +57,8 @@ func TestTheOtherIsNext(t *testing.T) {
 }
 
 // TestWaitingEndsWithItsContext checks that a client that stops waiting leaves no gap,
-// and that the next client gets a slot that comes too late for this client.
+// and that a slot passes to the next client if the client that it was for has stopped
+// waiting.
 func TestWaitingEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pool{}

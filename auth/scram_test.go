@@ -240,7 +240,8 @@ func TestChannelBinding(t *testing.T) {
 			if !works {
 				continue
 			}
-			// The client is connected to a man in the middle, who has another connection.
+			// The client is connected to a man in the middle, who has another connection
+			// to the server.
 			b = clientBinding(t, kind, elsewhere)
 			if err := scramRun(t, "SCRAM-SHA-256-PLUS", server, user.NewConversationWithChannelBinding(b)); !errors.Is(err, ErrProof) {
 				t.Errorf("%s, TLS %x, of another connection: %v", kind, v.version, err)
