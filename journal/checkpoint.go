@@ -26,7 +26,7 @@ const checkpointVersion = 1
 // cannot create it again.
 const dropped = 0
 
-// dropsKept is the time for which the value of a deleted checkpoint is kept at least. No
+// dropsKept is the minimum time for which the value of a deleted checkpoint is kept. No
 // write can reach the store as late as that.
 const dropsKept = 24 * time.Hour
 

@@ -172,8 +172,8 @@ func (l *Log) Collected(ctx context.Context) (*Collected, error) {
 }
 
 // NoteCollected writes c. If another server has written its own value since c was read,
-// that value stays. Garbage that c covers and that value does not cover is collected a
-// second time.
+// the value of the other server stays. Garbage that only c records as collected is then
+// collected a second time.
 func (l *Log) NoteCollected(ctx context.Context, c *Collected) error {
 	value := c.value()
 	done, _, err := swap(ctx, l.cluster, collectedRow, clusterFamily, collectedColumn, c.raw,

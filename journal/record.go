@@ -47,7 +47,7 @@ type Record struct {
 	Message []byte // who did what
 	// Rows is the write list. For a pending commit these are the rows that may contain
 	// its cells. For a commit that was one batch these are the rows that the batch wrote
-	// over. The write list of a large commit is stored in rows of its own, see Log.Chunk.
+	// over. The write list of a large commit is stored in additional rows, see Log.Chunk.
 	Rows []Rows
 
 	chunks []uint32
@@ -74,7 +74,7 @@ const (
 	recordVersion = 1
 )
 
-// Columns of a journal row.
+// These are the columns of a journal row.
 var (
 	stateColumn   = []byte{'s'}
 	rowsColumn    = []byte{'w'}

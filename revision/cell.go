@@ -30,9 +30,9 @@ const (
 	Recovering
 	// Closed: all commits are decided forever, but cells of void revisions may remain.
 	Closed
-	// Merging: a branch is being merged as revision Merge.
+	// Merging: a branch is being merged. The revision of the merge is Cell.Merge.
 	Merging
-	// Merged: a branch was merged as revision Merge.
+	// Merged: a branch was merged. The revision of the merge is Cell.Merge.
 	Merged
 )
 

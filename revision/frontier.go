@@ -72,8 +72,8 @@ func (f Frontier) Max() table.Revision {
 	return slices.Max(f)
 }
 
-// Frontier returns, for each slot, the revision up to which all revisions that will ever
-// be visible are visible. The commit that merges a branch covers the branch.
+// Frontier returns, for each slot, the revision up to which every revision that will ever
+// be visible is already visible. The commit that merges a branch covers the branch.
 func (v *Vector) Frontier() Frontier {
 	var f Frontier
 	for i := range v.slots {

@@ -51,8 +51,9 @@ type Keep struct {
 	// Pinned lists states before Horizon that are kept.
 	Pinned []Revision
 	// Visible and Void report whether a revision up to Horizon was committed or was
-	// aborted. Collection leaves a revision alone if it was neither, as a branch's
-	// revisions. If Visible and Void are nil, all revisions were committed.
+	// aborted. Collection does not remove a revision that was neither committed nor
+	// aborted, like the revisions of a branch. If Visible and Void are nil, all revisions
+	// were committed.
 	Visible, Void func(Revision) bool
 	// Families contains the families that have a rule of their own instead of Horizon and
 	// Pinned.

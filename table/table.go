@@ -265,11 +265,11 @@ type Batch struct {
 // A Batcher is a Store that commits changes to many rows of many tables atomically, in
 // the order of the calls: the commits that survive a crash are a prefix of the calls.
 type Batcher interface {
-	// Commit makes the batch readable and returns wait. The batch is durable when wait
-	// has returned nil. Concurrent calls of several waits share one fsync. Calls of
-	// Commit must not overlap, but calls of waits may. If wait returns ErrPending, it can
-	// be called again. After another error the batch may be lost, and later batches may
-	// be lost too.
+	// Commit makes the batch readable and returns the function wait. The batch is durable
+	// when wait has returned nil. Concurrent calls of the wait functions of several
+	// batches share one fsync. Calls of Commit must not overlap, but calls of wait may.
+	// If wait returns ErrPending, it can be called again. After another error the batch
+	// may be lost, and later batches may be lost too.
 	Commit(ctx context.Context, b Batch) (wait func() error, err error)
 }
 

@@ -53,7 +53,7 @@ func (f *Fill) Snapshot() *Snapshot { return f.tx.snapshot }
 // Stamp returns an id as Tx.Stamp does.
 func (f *Fill) Stamp() table.Revision { return f.tx.Stamp() }
 
-// Write writes mutations. They must write cells and delete no rows.
+// Write writes mutations. A mutation must write cells and must not delete its row.
 func (f *Fill) Write(ctx context.Context, t table.Table, ms ...table.Mutation) error {
 	if f.tx.refused != nil {
 		return f.tx.refused

@@ -19,7 +19,7 @@ type Bulk struct {
 	once   sync.Once
 }
 
-// A loader is the bulk loading of one engine.
+// A loader loads in bulk on one kind of store.
 type loader interface {
 	stamp() table.Revision
 	write(ctx context.Context, t string, ms []table.Mutation) error

@@ -14,7 +14,7 @@ import (
 // A Checkpoint is a revision that stays readable beyond the retention of history.
 type Checkpoint = journal.Checkpoint
 
-// Errors of checkpoints.
+// These are the errors of checkpoints.
 var (
 	// ErrCheckpoint: there is no checkpoint of that name.
 	ErrCheckpoint = errors.New("no such checkpoint")

@@ -15,7 +15,7 @@ import (
 
 // cluster is the engine for stores that are atomic only per row, as HBase is. Many
 // servers can open such a store, and each has a slot of its own. One goroutine, run,
-// changes this server's cell in the heads row and the state shown. It claims a slot and
+// changes this server's cell in the heads row and the state shown. run claims a slot and
 // then calls writer.run. While the server has no slot, or only reads, run polls the
 // heads.
 type cluster struct {

@@ -17,7 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// eventually waits for a condition.
+// eventually waits until a condition holds. It fails the test if the condition does not
+// hold in time.
 func eventually(t *testing.T, what string, within time.Duration, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(within); !ok(); time.Sleep(time.Millisecond) {
@@ -350,7 +351,7 @@ func TestRecoverTwice(t *testing.T) {
 	if cells, _ := s.Cells("data", []byte("pending")); len(cells) > 0 {
 		t.Error("cells of an aborted commit remain")
 	}
-	// A write of the dead server lands after the recovery.
+	// A write of the dead server reaches the store after the recovery.
 	if err := s.Table("data").Apply(ctx, pending, []table.Mutation{put("pending", "p", "late")}); err != nil {
 		t.Fatal(err)
 	}
@@ -395,7 +396,7 @@ func TestNoStamp(t *testing.T) {
 }
 
 // TestIdsAbovePredecessor checks that the next holder of a slot begins above all ids that
-// the previous holder announced, even if its wall clock is behind.
+// the previous holder announced, even if the wall clock of the next holder is behind.
 func TestIdsAbovePredecessor(t *testing.T) {
 	t.Parallel()
 	s := tabletest.NewMem()

@@ -141,7 +141,7 @@ func (w *writer) step(ctx context.Context, do func(context.Context) error) error
 
 // unanswered wraps the error of a step that exceeded its own deadline in
 // table.ErrUnavailable, because the store did not answer. It returns all other errors as
-// they are, including those of the caller's deadline.
+// they are, including errors of the caller's deadline.
 func unanswered(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return fmt.Errorf("%w: %w", table.ErrUnavailable, err)

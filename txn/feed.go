@@ -18,8 +18,8 @@ import (
 // snapshot if there are none. There may be any number of followers, and a follower may be
 // as slow as it likes. A follower needs only its frontier to continue, on any server.
 
-// Next returns a channel that is closed when a newer state can be read than the current
-// state, or when there may never be a newer state. Call Next before Snapshot.
+// Next returns a channel that is closed when a state newer than the current state can be
+// read, or when there may never be a newer state. Call Next before Snapshot.
 func (db *DB) Next() <-chan struct{} { return db.shown.Next() }
 
 // Frontier returns one revision for each slot: the last commit up to which the snapshot
@@ -147,10 +147,9 @@ func merged(streams []iter.Seq2[*journal.Record, error]) iter.Seq2[*journal.Reco
 }
 
 // AtFrontier returns the state at a frontier, which shows each slot's commits up to the
-// frontier. If this server has not reached the frontier, because the frontier is from
-// another server, AtFrontier waits for a limited time and then returns ErrRevision. If
-// commits after the frontier are already below the horizon, AtFrontier returns a
-// HorizonError.
+// frontier. A frontier of another server may be ahead of this server. In that case
+// AtFrontier waits for a limited time and then returns ErrRevision. If commits after the
+// frontier are already below the horizon, AtFrontier returns a HorizonError.
 func (db *DB) AtFrontier(ctx context.Context, f revision.Frontier) (*Snapshot, error) {
 	timeout := time.NewTimer(pastPatience)
 	defer timeout.Stop()
@@ -170,9 +169,9 @@ func (db *DB) AtFrontier(ctx context.Context, f revision.Frontier) (*Snapshot, e
 }
 
 // Follows returns nil if the journal still contains all commits after a frontier. It
-// looks in the journal for the commits of the frontier. If they are older than all
-// commits kept, Follows returns ErrForgotten. If they never existed, it returns
-// ErrForeign.
+// looks in the journal for the commits that the frontier names. If such a commit is older
+// than all commits kept, Follows returns ErrForgotten. If such a commit never existed,
+// Follows returns ErrForeign.
 func (db *DB) Follows(ctx context.Context, f revision.Frontier) error {
 	for _, r := range f {
 		rec, err := db.log.State(ctx, r)

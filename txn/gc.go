@@ -154,8 +154,9 @@ func (g *collector) stop() {
 	}
 }
 
-// Secrets are collected secretLooks times within SecretAge. History is collected looks
-// times within its retention, so that it does not outlive the retention by much.
+// secretLooks is the number of collections within SecretAge. looks is the number of
+// collections within the retention of history, so that history does not outlive its
+// retention by much.
 const (
 	mostOften   = 100 * time.Millisecond
 	mostSeldom  = time.Hour

@@ -261,8 +261,8 @@ func TestCollectBesideReaders(t *testing.T) {
 	}
 }
 
-// TestCollectYoung checks that secrets keep no history although other families keep
-// theirs, and that marks are removed.
+// TestCollectYoung checks that secrets keep no history although other families keep their
+// history, and that marks are removed.
 func TestCollectYoung(t *testing.T) {
 	for _, kind := range stores {
 		t.Run(kind.name, func(t *testing.T) {

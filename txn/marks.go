@@ -124,8 +124,9 @@ type stamp struct {
 //
 // The marks are kept in two generations. When the younger generation is full, the older
 // generation is dropped, except marks that a running transaction may still conflict with.
-// If there are too many of these, some are dropped too: knownSince is the ordinal from
-// which on all marks are still recorded. The user of recent must hold a lock.
+// If there are too many such marks, some of them are dropped too: knownSince is the
+// ordinal from which on all marks are still recorded. Callers of the methods of recent
+// must hold a lock.
 type recent struct {
 	young, old map[markKey]stamp
 	full       int

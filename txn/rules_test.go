@@ -13,8 +13,8 @@ import (
 
 var dropped = flag.String("rules", "", "drop each rule of the protocol that matches, in turn, and see the simulation fail")
 
-// A rule is a rule of transactions.md together with the edits that drop it: they replace
-// lines of the source.
+// A rule is a rule of transactions.md together with the edits that drop it. The edits
+// replace lines of the source.
 type rule struct {
 	name  string
 	edits []edit

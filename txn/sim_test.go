@@ -219,7 +219,7 @@ func (w *world) life(seed uint64, rate float64, crashAt, workers, each int) (cal
 }
 
 // finish opens the store without faults and checks it, twice, because a second recovery
-// must change nothing. After that there must be no cells without a commit.
+// must change nothing. After that every cell must belong to a commit.
 func (w *world) finish() {
 	w.t.Helper()
 	db := w.open(w.store, never)

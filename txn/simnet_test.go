@@ -302,8 +302,8 @@ func (n *net) reply(c *call, err error) {
 	close(c.answer)
 }
 
-// crash ends a process. The net executes the calls that the process sent now or later, or
-// drops them, and the process receives no answers.
+// crash ends a process. Of the calls that the process has sent, the net executes some now
+// or later, and drops the others. The process receives no answers.
 func (n *net) crash(d *node) {
 	d.crashed = true
 	for _, c := range slices.Clone(d.flying) {

@@ -291,7 +291,7 @@ func (l *simLife) transact(ctx context.Context, db *DB, tx *simTx) {
 }
 
 // finish opens the store once more, without faults, and checks the content. When all
-// slots of dead servers are free, there must be no cells without a commit.
+// slots of dead servers are free, every cell must belong to a commit.
 func (w *simWorld) finish(ctx context.Context) error {
 	d := &node{net: w.net, name: "z"}
 	w.net.regions = map[string]time.Duration{}

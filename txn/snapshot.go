@@ -42,9 +42,11 @@ type view interface {
 var _ table.Reader = (*Snapshot)(nil)
 var _ table.View = (*Snapshot)(nil)
 
-// Snapshot returns the newest published state. It does not wait or allocate, because all
-// callers between two commits share one Snapshot. If the server has lost touch with its
-// store, Snapshot first waits briefly and may return a snapshot whose reads fail.
+// Snapshot returns the newest published state. It normally neither waits nor allocates,
+// because all callers between two commits share one Snapshot. After an idle time,
+// Snapshot first waits for a reading of the heads, for Options.Poll at most. If the heads
+// could not be read for the time of a lease, Snapshot returns a snapshot whose reads
+// fail.
 func (db *DB) Snapshot() *Snapshot {
 	if err := db.views.fresh(); err != nil {
 		return db.tooOld(err)
@@ -150,8 +152,8 @@ func (s *Snapshot) Visible(r table.Revision) bool {
 	return r <= s.max && (s.view == nil || s.view.Visible(r))
 }
 
-// Swept reports whether cells of r exist by mistake if the snapshot does not show r: r is
-// neither pending nor waiting to be removed.
+// Swept reports whether r is neither pending nor waiting to be removed. If r is swept and
+// the snapshot does not show r, cells of r exist only by mistake.
 func (s *Snapshot) Swept(r table.Revision) bool {
 	return s.view == nil || s.view.Swept(r)
 }

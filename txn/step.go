@@ -10,13 +10,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Some things must be the same on all servers of a store, such as the schema. They change
-// in steps. Each step is a commit like any other. A server publishes the step that it
-// works by in its heads cell (revision.Cell.Config). A server that wants to make the next
-// step first waits until every server with a slot has published the previous step.
-// Servers without a slot do not count, because the commits that they left undecided
-// cannot be committed any more. A new server reads its first snapshot after its claim,
-// and therefore after the step, and commits no transaction that began before.
+// Settings that must be the same on all servers of a store, such as the schema, change in
+// steps. Each step is a commit like any other. A server publishes the step that it works
+// by in its heads cell (revision.Cell.Config). A server that wants to make the next step
+// first waits until every server with a slot has published the previous step. Servers
+// without a slot do not count, because the commits that they left undecided cannot be
+// committed any more. A new server reads its first snapshot after its claim, and
+// therefore after the step, and commits no transaction that began before its claim.
 //
 // The marks of steps conflict with each other, which orders the steps: a state that shows
 // a step shows all steps with smaller revisions.

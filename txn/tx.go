@@ -43,8 +43,8 @@ type overlay struct {
 	late []string // a few more keys of written rows, not sorted yet
 }
 
-// mostLate is the number of keys in an overlay that may wait to be sorted. It is so large
-// that a transaction of many operations that read in between sorts its keys seldom.
+// mostLate is the number of keys in an overlay that may wait to be sorted. It is large
+// enough that a transaction with many operations that also read seldom sorts its keys.
 const mostLate = 256
 
 // A rowWrite is what a transaction wrote into one row: the merge of the mutations of that
@@ -188,8 +188,8 @@ func (tx *Tx) Touched(id entry.ID) bool { return tx.named.ids.has(tx.ids, id) }
 // TouchedKey reports whether key was passed to TouchKeys in this transaction.
 func (tx *Tx) TouchedKey(key uint64) bool { return tx.named.keys.has(tx.keys, key) }
 
-// named answers whether a transaction has touched an id or a key. It builds its sets only
-// when it is first used.
+// named contains the set of ids and the set of keys that a transaction has touched. Each
+// set is built when it is first used.
 type named struct {
 	ids  members[entry.ID]
 	keys members[uint64]

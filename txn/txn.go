@@ -4,10 +4,10 @@
 //
 // A [DB] is a store opened by one server. [DB.Snapshot] returns the newest state that the
 // server may show. [DB.Update] runs a function on a [Tx] and commits what the function
-// wrote. If a conflicting commit came between, DB.Update runs the function again on a
-// newer snapshot. Both [Snapshot] and [Tx] implement [table.Reader]. Two transactions
-// conflict if they put incompatible [Mark]s on one row, even if they read or wrote
-// different cells.
+// wrote. If a conflicting commit was made in the meantime, DB.Update runs the function
+// again on a newer snapshot. Both [Snapshot] and [Tx] implement [table.Reader]. Two
+// transactions conflict if they put incompatible [Mark]s on one row, even if they read or
+// wrote different cells.
 //
 // On a store that commits atomic batches (table.Batcher), the cells and the journal row
 // of a commit are one synced batch. On other stores, such as HBase, a commit writes its
@@ -134,7 +134,7 @@ var (
 	ErrFuture = errors.New("a moment in the future")
 	// ErrForgotten: the journal no longer has all commits after a frontier.
 	ErrForgotten = errors.New("the changes since then are no longer kept")
-	// ErrForeign: a frontier names commits that this store never made, or lost.
+	// ErrForeign: a frontier names commits that this store never made or has lost.
 	ErrForeign = errors.New("not a state of this store")
 )
 
@@ -206,8 +206,8 @@ type keeper interface {
 }
 
 // A stepper commits on a store that other servers also write. It finds conflicts with
-// their commits by marks in the store. What all servers must agree on, it changes in
-// steps.
+// commits of other servers by marks in the store. It also changes, in steps, the settings
+// that must be the same on all servers.
 type stepper interface {
 	// reserve places the marks of a transaction before the next attempt. It returns nil
 	// if the transaction has no marks.
@@ -231,8 +231,9 @@ type stepper interface {
 }
 
 // A conflict describes a commit that excludes a transaction. The transaction waits for
-// this commit before its next attempt. The commit is of this server if revision is zero,
-// and otherwise of another server.
+// this commit before its next attempt. If revision is zero, the commit is one of this
+// server, otherwise it is one of another server. After a zero conflict the transaction
+// waits only for a short time.
 type conflict struct {
 	// ordinal is the ordinal of the first state that shows this server's commit. It is
 	// zero if the commit is undecided.

@@ -99,8 +99,9 @@ func parseKeyValue(b []byte) (row []byte, v version, n int, err error) {
 	return row, v, n, nil
 }
 
-// A readView caches the view's answer for the last revision, because the cells of a row
-// have few different revisions, and neighbouring cells often have the same one.
+// A readView caches whether its view shows the last tested revision, because the cells of
+// a row have few different revisions, and neighbouring cells often have the same
+// revision.
 type readView struct {
 	view  table.View
 	last  table.Revision

@@ -307,8 +307,8 @@ func (c *collection) wideFamily(ctx context.Context, key []byte, f table.Family,
 	return ms, nil
 }
 
-// A marker is a delete of a row's columns or of whole families. It deletes the versions
-// up to a timestamp or, if exact is set, only the versions at the timestamp.
+// A marker is a delete marker for a row's columns or for whole families. It deletes the
+// versions up to a timestamp or, if exact is set, only the versions at the timestamp.
 type marker struct {
 	row      []byte
 	at       table.Revision

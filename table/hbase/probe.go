@@ -17,9 +17,10 @@ import (
 )
 
 // probe looks the cluster up as a client does, but without gohbase. It returns nil if
-// ZooKeeper answers, ZooKeeper has the address of hbase:meta, and the region server at
-// that address accepts connections. Otherwise its error states which of these steps
-// failed. gohbase itself would retry in the background without giving a reason.
+// three conditions are met: ZooKeeper answers, ZooKeeper has the address of hbase:meta,
+// and the region server at that address accepts connections. Otherwise the error states
+// which condition is not met. gohbase itself would retry in the background without giving
+// a reason.
 func probe(ctx context.Context, t Target) error {
 	node := path.Join(t.Root, "meta-region-server")
 	data, err := readNode(ctx, t.Quorum, node)

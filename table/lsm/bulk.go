@@ -229,7 +229,8 @@ func (b *bulk) spill() error {
 }
 
 // each calls work for every shard, in parallel on all processors and with large shards
-// first. It returns the errors of all calls.
+// first. A processor stops after its first error. each returns the joined errors of all
+// processors.
 func each(shards []*shard, work func(*shard) error) error {
 	order := slices.Clone(shards)
 	slices.SortStableFunc(order, func(a, b *shard) int { return len(b.refs) - len(a.refs) })

@@ -18,9 +18,9 @@ import (
 var _ table.Collector = handle{}
 
 const (
-	// collectRows is the number of rows examined at once; other writers can commit
-	// between two such parts. collectColumns is the same for the column versions of a
-	// wide row.
+	// collectRows is the number of rows examined at once, and collectColumns is the
+	// number of column versions of a wide row examined at once. Other writers can commit
+	// between two such parts.
 	collectRows    = 64
 	collectColumns = 4096
 )

@@ -20,8 +20,9 @@ type Copy struct {
 	s      *Store
 }
 
-// Copy makes a copy of the store. Everything in the copy is also durable in the store.
-// Copy calls at when it knows the copy's position, while no other goroutine can write.
+// Copy makes a copy of the store. Everything in the copy is also durable in the store. As
+// soon as Copy knows the copy's position, it calls the function at with this position,
+// while no other goroutine can write.
 func (s *Store) Copy(ctx context.Context, at func(Position) error) (c *Copy, err error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err

@@ -15,11 +15,11 @@ import (
 )
 
 // disk is the file system that Pebble uses. If Pebble cannot write its log or manifest,
-// it stops for good. If it cannot write a sorted table, it retries at once and without
-// end. So a full disk is not reported to Pebble at once. First the reserve is given up
-// (see space). If that is not enough, writes of the log wait in disk until there is
-// space, and failures of sorted tables are reported after growing pauses. In the meantime
-// the store refuses other writes, and reads continue.
+// it stops for good. If Pebble cannot write a sorted table, it retries at once and
+// without end. So a full disk is not reported to Pebble at once. First the reserve is
+// given up (see space). If that is not enough, writes of the log wait in disk until there
+// is space, and failures of sorted tables are reported to Pebble after growing pauses. In
+// the meantime the store refuses other writes, and reads continue.
 //
 // After any other failure of the log or the manifest it is unknown which writes reached
 // the disk (a second fsync may succeed without having written). The store then refuses
@@ -47,8 +47,8 @@ func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// isVital reports whether vital is true for a file that Pebble uses. The files of copies
-// are not vital.
+// isVital reports whether a file is vital and belongs to the open database. The files of
+// copies do not belong to it.
 func (d *disk) isVital(name string) bool {
 	return vital(name) && !strings.HasPrefix(d.FS.PathBase(d.FS.PathDir(name)), copyPrefix)
 }

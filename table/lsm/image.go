@@ -169,7 +169,8 @@ func (m *image) appendSection(dst []table.Cell, s section, f *famSel, max int) (
 	return dst, nil
 }
 
-// behind reports whether q is at or above to, the end of a range.
+// behind reports whether q is at or above to, the end of a range. An empty to means no
+// end.
 func behind(q, to []byte) bool { return len(to) > 0 && string(q) >= string(to) }
 
 // An encoder encodes images. It can be used repeatedly.

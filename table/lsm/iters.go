@@ -17,7 +17,7 @@ const maxIdle = 16
 // read. An iterator shows the store at the time of its opening. So it can be reused if
 // nothing was written since, or if the view sees only revisions that were complete at
 // that time. This is correct as long as revisions are written in ascending order. If a
-// revision is not, changed begins a new epoch.
+// revision is written out of order, changed begins a new epoch.
 type iterPool struct {
 	db *pebble.DB
 	m  *counters

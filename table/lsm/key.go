@@ -47,8 +47,8 @@ func split(k []byte) int {
 	return len(k)
 }
 
-// separator returns a key between a and b for an index block. The key is shorter than a
-// if the prefixes differ early.
+// separator returns a key from a up to but not including b for an index block. If
+// possible, the key is shorter than a.
 func separator(dst, a, b []byte) []byte {
 	n := min(split(a), len(b))
 	for i := range n {

@@ -24,8 +24,8 @@ type loader struct {
 	seen  int64
 }
 
-// streamFrom is the number of bytes from which on a row is written while its records are
-// read, and not gathered in memory.
+// streamFrom is a size in bytes. A row with more bytes is written while its records are
+// read, and is not gathered in memory.
 const streamFrom = 1 << 20
 
 func (x *loader) run(ctx context.Context) error {

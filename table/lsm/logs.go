@@ -199,8 +199,8 @@ func (s *Store) ReleaseLogs(upTo Position) error {
 	})
 }
 
-// LimitLogs removes the oldest kept logs until the total size of the remaining ones is at
-// most most bytes. It reports whether it removed any log.
+// LimitLogs removes the oldest kept logs until the total size of the remaining logs does
+// not exceed most bytes. It reports whether it removed any log.
 func (s *Store) LimitLogs(most int64) (removed bool, err error) {
 	logs, err := s.asideLogs()
 	if err != nil {

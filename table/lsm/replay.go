@@ -14,7 +14,7 @@ import (
 )
 
 // A Replayer creates a store from the files of a copy and the batches of the log behind
-// the copy. Until Finish the folder cannot be opened as a store.
+// the copy. Until Finish is called, the folder cannot be opened as a store.
 type Replayer struct {
 	s    *Store
 	next Position

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A readView contains the bounds of a view. With these bounds most revisions can be
-// tested without a call of the view.
+// A readView contains a view and its bounds. With these bounds most revisions can be
+// tested without a call to the view.
 type readView struct {
 	view table.View
 	max  table.Revision // maxRevision if there is no view

@@ -13,7 +13,7 @@ import (
 // A space records whether the disk has free space, and determines what may be written if
 // it has not:
 //
-//   - If there is space, everything may be written. A file is a reserve of space.
+//   - If there is space, everything may be written. A file reserves some space.
 //   - If a write finds the disk full, the reserve is removed. Its space serves this
 //     write, deletes, garbage collection and the shutdown. All other writes are refused
 //     until there is enough space for the reserve again.
@@ -72,9 +72,9 @@ func (x *space) writable(urgent bool) error {
 }
 
 // lost records that earlier writes may not be on disk. If the file is vital, the store
-// stops all writing, because a second attempt may succeed without having written. In that
-// case lost does not return, because Pebble would end the process if it received the
-// error.
+// stops all writing, because a second attempt to write may succeed without having
+// written. In that case lost does not return, because Pebble would end the process if it
+// received the error.
 func (x *space) lost(vital bool, err error) {
 	if isFull(err) {
 		x.met()
@@ -86,8 +86,8 @@ func (x *space) lost(vital bool, err error) {
 	}
 }
 
-// exhaust ends the opening of Pebble if it needs more space than there is, because Pebble
-// would retry forever. In that case exhaust does not return.
+// exhaust ends the opening of Pebble if Pebble needs more space than there is, because
+// Pebble would retry forever. In that case exhaust does not return.
 func (x *space) exhaust() {
 	x.mu.Lock()
 	opening := x.opening

@@ -240,8 +240,9 @@ func (w *writer) reset(r table.Revision) {
 	w.rev, w.deltas, w.mem, w.arena = r, w.deltas[:0], w.mem[:0], w.arena[:0]
 }
 
-// clear drops references to the callers' bytes, and drops the memory of a large commit:
-// clearing that memory again after each small commit was a third of the cost of a modify.
+// clear drops references to the callers' bytes. It also drops the memory of a large
+// commit, because clearing that memory again after each small commit was a third of the
+// cost of a modify.
 func (w *writer) clear() {
 	w.arena = wiped(w.arena)
 	w.deltas = wiped(w.deltas)

@@ -62,9 +62,9 @@ func (f *Faults) SetDelay(d time.Duration) {
 	f.delay = d
 }
 
-// CrashAt makes the n-th call from now the last one. This call has its effect completely,
-// partly or not at all, and it and all later calls return errors. Zero means that there
-// is no crash.
+// CrashAt makes the n-th call from now the last one. The n-th call has its effect
+// completely, partly or not at all. The n-th call and all later calls return errors. Zero
+// means that there is no crash.
 func (f *Faults) CrashAt(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -60,7 +60,7 @@ func (d *FullDisk) fill(room int64) {
 	}
 }
 
-// Heal makes the disk have space again.
+// Heal frees space on the disk, so that writes succeed again.
 func (d *FullDisk) Heal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
