@@ -34,8 +34,9 @@ func (c *client) must(cmd string, input ...string) {
 	}
 }
 
-// Of an entry with very many values, filters read only the types that they test.
-// Decisions must get the types that they need too.
+// TestWideEntryIsHidden checks decisions about an entry with very many values. Filters
+// read only the types that they test from such an entry. Decisions must also get the
+// types that they need.
 func TestWideEntryIsHidden(t *testing.T) {
 	c := newClient(t)
 	c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")
@@ -65,8 +66,9 @@ func TestWideEntryIsHidden(t *testing.T) {
 	}
 }
 
-// A user who may not bind gets the answer to a wrong password. This holds for SCRAM too,
-// whose last message would show that the password was right.
+// TestScramRefusedByRules checks that the answer to a user who may not bind is the answer
+// to a wrong password. This is also required of SCRAM, whose last message would otherwise
+// reveal that the password was right.
 func TestScramRefusedByRules(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	c := &client{t: t, p: directory.PartitionOf(d), d: d}
@@ -78,9 +80,9 @@ func TestScramRefusedByRules(t *testing.T) {
 	}
 }
 
-// The identity of a name does not depend on what the requester may search. What counts is
-// the right to proxy at the entry. A requester without it gets the same answer for all
-// names.
+// TestProxiedByName checks that the identity of a name does not depend on what the
+// requester may search. Only the right to proxy at the entry counts. A requester without
+// this right receives the same answer for all names.
 func TestProxiedByName(t *testing.T) {
 	d := newUsers(t, directory.Options{Identities: auth.DefaultRules()})
 	c := &client{t: t, p: directory.PartitionOf(d), d: d, s: d.NewSession(nil)}
@@ -104,8 +106,9 @@ func TestProxiedByName(t *testing.T) {
 	}
 }
 
-// The authorization identity of a SASL bind needs the right to proxy too, and the
-// authenticated one needs the right to bind.
+// TestAuthzIDByRules checks the rights for a SASL bind with an authorization identity.
+// The client needs the right to proxy at the entry of the authorization identity, and the
+// right to bind.
 func TestAuthzIDByRules(t *testing.T) {
 	d := newUsers(t, directory.Options{Identities: auth.DefaultRules()})
 	c := &client{t: t, p: directory.PartitionOf(d), d: d}
@@ -129,7 +132,8 @@ func TestAuthzIDByRules(t *testing.T) {
 	}
 }
 
-// A later page shows the state of the first one, by the rules at the time of its request.
+// TestPageByNewRules checks that a later page shows the state of the first page, by the
+// rules at the time of the later page's request.
 func TestPageByNewRules(t *testing.T) {
 	c := newClient(t)
 	c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")
@@ -151,8 +155,9 @@ func TestPageByNewRules(t *testing.T) {
 	}
 }
 
-// A change is refused if nobody would manage the directory after it and no administrator
-// is configured. Rules beyond the limits are refused too.
+// TestRefusedRules checks that a change of rules is refused if nobody would manage the
+// directory afterwards and no administrator is configured. Rules beyond the limits are
+// also refused.
 func TestRefusedRules(t *testing.T) {
 	c := newClient(t)
 	c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")

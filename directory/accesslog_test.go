@@ -26,8 +26,8 @@ func (discard) Reference([]string, []op.Control) error          { return nil }
 func (discard) Intermediate(string, []byte, []op.Control) error { return nil }
 func (discard) Done(*op.Response) error                         { return nil }
 
-// The access log has a line for every operation, without values of filters, assertions or
-// attributes. A slow search also logs its plan.
+// TestAccessLog checks that the access log has a line for every operation, without values
+// of filters, assertions or attributes. A slow search must also log its plan.
 func TestAccessLog(t *testing.T) {
 	var access, log bytes.Buffer
 	d := newDirectory(t, newPartition(t), directory.Options{
@@ -81,7 +81,7 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// steady returns a line without the fields that differ from run to run.
+// steady returns a line without the fields that differ between runs.
 func steady(t *testing.T, line string) string {
 	var m map[string]any
 	if err := json.Unmarshal([]byte(line), &m); err != nil {
@@ -98,7 +98,8 @@ func steady(t *testing.T, line string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// What a persistent search sends under a newer schema than its own is counted too.
+// TestAccessLogOfWatches checks that entries that a persistent search sends under a newer
+// schema than that of its begin are also counted.
 func TestAccessLogOfWatches(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	var access bytes.Buffer
@@ -119,8 +120,9 @@ func TestAccessLogOfWatches(t *testing.T) {
 	t.Errorf("no line of a search with two entries:\n%s", access.String())
 }
 
-// If the access rules refused an operation, its line names the denying rules, or says
-// that no rule allows it. It also has the revision of the rules.
+// TestAccessLogDenied checks the line of an operation that the access rules refused. The
+// line names the rules that denied the operation, or contains that no rule allows it. It
+// also contains the revision of the rules.
 func TestAccessLogDenied(t *testing.T) {
 	var log bytes.Buffer
 	p := newPartition(t)

@@ -47,7 +47,8 @@ func (c *client) addPerson(uid string) {
 	c.must("add", "dn: uid="+uid+",dc=example,dc=com", "objectClass: inetOrgPerson", "uid: "+uid, "cn: "+uid, "sn: "+uid, "userPassword: p")
 }
 
-// A change of rules is acknowledged once all servers apply it, whichever server makes it.
+// TestRulesReachServers checks that a change of rules is acknowledged once all servers
+// apply the change, whichever server makes it.
 func TestRulesReachServers(t *testing.T) {
 	cs := newServers(t)
 	cs[0].addPerson("ann")
@@ -67,8 +68,9 @@ func TestRulesReachServers(t *testing.T) {
 	}
 }
 
-// While one server writes rules that name an entry, the other one deletes that entry and
-// adds another one of the same name. A rule must never apply to the new entry.
+// TestNamesInRulesRace writes rules that name an entry on one server. Meanwhile the other
+// server deletes this entry and adds another entry of the same name. A rule must never
+// apply to the new entry.
 func TestNamesInRulesRace(t *testing.T) {
 	cs := newServers(t)
 	for i := range 12 {
@@ -98,7 +100,8 @@ func TestNamesInRulesRace(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// A rule that names the new entry must have been written when that existed.
+		// A rule that names the new entry must have been written when the new entry
+		// existed.
 		var rule string
 		for _, l := range strings.Split(cs[1].do("search", "base: dc=example,dc=com", "attrs: accessRule"), "\n") {
 			if strings.Contains(l, fmt.Sprintf("r%d:", i)) {
@@ -139,8 +142,9 @@ func namedBy(t *testing.T, p *partition.Partition, i int) string {
 	return ""
 }
 
-// Names in rules follow renames in the same commit. During many renames the named entry
-// keeps its right in every state of both servers, and no other entry has it.
+// TestNamesInRulesFollow checks that names in rules follow renames in the same commit.
+// During many renames, the named entry must keep its right in every state of both
+// servers, and no other entry may have the right.
 func TestNamesInRulesFollow(t *testing.T) {
 	cs := newServers(t)
 	cs[0].addPerson("a0")

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// newTokens returns a verifier of an issuer's tokens, and a token with a name.
+// newTokens returns a verifier of an issuer's tokens, and a token that contains a name.
 func newTokens(t *testing.T, name string) (*auth.Bearer, string) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -49,11 +49,12 @@ func newTokens(t *testing.T, name string) (*auth.Bearer, string) {
 	return b, token
 }
 
-// A way is a way to become Ann.
+// A way is a way to become Ann by a bind.
 type way struct {
 	name     string
-	password bool // it needs her password
-	// try returns the answer with the right credentials, and wrong the answer without.
+	password bool // it needs Ann's password
+	// try returns the answer to the right credentials, and wrong returns the answer to
+	// wrong credentials.
 	try   func() *op.Response
 	wrong func() *op.Response
 }
@@ -87,7 +88,7 @@ func waysOfAnn(t *testing.T) (*directory.Directory, []way) {
 		return func() *op.Response {
 			r, _ := scramBind(t, d.NewSession(nil), "SCRAM-SHA-256", "ann", password, "")
 			if r.Code == op.Success {
-				r = &op.Response{} // its credentials contain the server's proof
+				r = &op.Response{} // the credentials of the response contain the server's proof
 			}
 			return r
 		}
@@ -132,8 +133,9 @@ func set(t *testing.T, d *directory.Directory, attribute string, values ...strin
 	serve(t, s, &op.Modify{Name: annDN, Changes: []op.Modification{m}})
 }
 
-// A disabled account cannot be used in any way, and one with an expired password in no
-// way that uses it. The answer is that to wrong credentials.
+// TestDisabledAccounts checks that a disabled account cannot be used in any way, and that
+// an account with an expired password cannot be used in any way that needs the password.
+// The answer must be the answer to wrong credentials.
 func TestDisabledAccounts(t *testing.T) {
 	const past, future = "20200101000000Z", "29990101000000Z"
 	d, ways := waysOfAnn(t)
@@ -174,8 +176,9 @@ func TestDisabledAccounts(t *testing.T) {
 	}
 }
 
-// A user whose password was reset may only change it, however they bound with it. After
-// that they may do everything.
+// TestPasswordsThatMustBeChanged checks that a user whose password was reset may only
+// change the password, however the user bound with it. After the change, the user may do
+// everything.
 func TestPasswordsThatMustBeChanged(t *testing.T) {
 	d, _ := waysOfAnn(t)
 	bind := map[string]func(s *directory.Session, password string) *op.Response{
@@ -230,8 +233,9 @@ func TestPasswordsThatMustBeChanged(t *testing.T) {
 	}
 }
 
-// A new password set by the administrator removes the expiry of the old one, but not that
-// it must be changed.
+// TestAdministratorsNewPassword checks that a new password set by the administrator
+// removes the expiry of the old password. The user must still change the password if this
+// was required before.
 func TestAdministratorsNewPassword(t *testing.T) {
 	d, _ := waysOfAnn(t)
 	set(t, d, "passwordExpirationTime", "20200101000000Z")
@@ -261,8 +265,8 @@ func (c counter) Verify(scheme string, stored, password []byte) (bool, error) {
 	return c.Hasher.Verify(scheme, stored, password)
 }
 
-// The password of a disabled account is not verified, but the same amount of work is
-// done.
+// TestDisabledAccountsCostAHash checks that the password of a disabled account is not
+// verified, but that the same amount of work is done.
 func TestDisabledAccountsCostAHash(t *testing.T) {
 	n := 0
 	d := newUsers(t, directory.Options{Passwords: auth.New(1, counter{auth.Here, &n})})

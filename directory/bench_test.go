@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// nowhere is a sink that counts.
+// nowhere is a sink that counts the entries that it receives.
 type nowhere struct {
 	entries int
 	code    op.Code
@@ -23,7 +23,8 @@ func (n *nowhere) Reference([]string, []op.Control) error          { return nil 
 func (n *nowhere) Intermediate(string, []byte, []op.Control) error { return nil }
 func (n *nowhere) Done(r *op.Response) error                       { n.code = r.Code; return nil }
 
-// people fit in the caches, so that the benchmarks measure the layers above the store.
+// people is small enough that all entries fit in the caches, so that the benchmarks
+// measure the layers above the store.
 const people = 1000
 
 func crowd(b *testing.B) *directory.Session {

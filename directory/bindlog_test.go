@@ -12,8 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A failed bind has a line in the log. The fail2ban filter of docs/operating.md finds the
-// client's address in it, and never an address that the client sends.
+// TestFailedBindsAreLogged checks that a failed bind has a line in the log. The fail2ban
+// filter of docs/operating.md must find the client's address in this line, and never an
+// address that the client sends.
 func TestFailedBindsAreLogged(t *testing.T) {
 	manual, err := os.ReadFile("../docs/operating.md")
 	if err != nil {

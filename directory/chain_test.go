@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// chained returns a directory with a chain of groups: n has the member n-1, and so on
-// down to 0, which has itself as a member.
+// chained returns a directory with a chain of groups: group n has the member n-1, and so
+// on down to group 0, which has itself as a member.
 func chained(t *testing.T, n int, o directory.Options) (root, anyone *directory.Session) {
 	t.Helper()
 	d := newDirectory(t, newPartition(t), o)
@@ -26,7 +26,7 @@ func chained(t *testing.T, n int, o directory.Options) (root, anyone *directory.
 
 func group(n int) string { return fmt.Sprintf("cn=%d,dc=example,dc=com", n) }
 
-// searchChain searches for the chain that leads to group 0.
+// searchChain searches for the groups on the chain that leads to group 0.
 func searchChain(t *testing.T, s *directory.Session) *answers {
 	t.Helper()
 	var out answers
@@ -35,7 +35,7 @@ func searchChain(t *testing.T, s *directory.Session) *answers {
 	return &out
 }
 
-// The length of a chain is bounded for everyone.
+// TestChainLength checks that the length of a chain is limited for everyone.
 func TestChainLength(t *testing.T) {
 	root, _ := chained(t, 8, directory.Options{})
 	directory.SetMaxChain(t, 9)
@@ -49,7 +49,8 @@ func TestChainLength(t *testing.T) {
 	}
 }
 
-// Entries that following a chain reads count against the limit on candidates.
+// TestChainCandidates checks that entries that are read to follow a chain count against
+// the limit on candidates.
 func TestChainCandidates(t *testing.T) {
 	for _, c := range []struct {
 		limit int

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// changesOf searches the changelog. It returns the entries without what differs from run
-// to run.
+// changesOf searches the changelog. It returns the entries without the values that differ
+// between runs.
 func changesOf(t *testing.T, s *directory.Session, base string, scope op.Scope, f, attrs string, controls ...op.Control) ([]string, *op.Response) {
 	t.Helper()
 	var out answers
@@ -55,7 +55,8 @@ func TestChangelog(t *testing.T) {
 			}
 		}
 	}
-	// By number: from one on, a single one, and by its name.
+	// Search by number: from a number on, a single number, and the name of a single
+	// entry.
 	third, _, _ := strings.Cut(strings.TrimPrefix(all[2], "dn: "), "\n")
 	number, _, _ := strings.Cut(strings.TrimPrefix(third, "changeNumber="), ",")
 	for f, n := range map[string]int{
@@ -75,7 +76,7 @@ func TestChangelog(t *testing.T) {
 	if got, _ := changesOf(t, s, "cn=changelog", op.WholeSubtree, "(objectClass=*)", "1.1"); len(got) != 6 {
 		t.Errorf("with the top: %q", got)
 	}
-	// Others may not read it, and nobody may write it.
+	// Other users may not read the changelog, and nobody may write it.
 	if _, done := changesOf(t, d.NewSession(nil), "cn=changelog", op.WholeSubtree, "(objectClass=*)", ""); done.Code != op.InsufficientAccessRights {
 		t.Errorf("anonymous: %v", &done.Result)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// namedControls are the controls with names in transcripts, and the syntax of their
-// values. Any control may also be written by its OID, with its value as "x" and
+// namedControls are the controls that have a name in transcripts, and the syntax of their
+// values. A transcript may also contain any control by its OID, with its value as "x" and
 // hexadecimal octets.
 var namedControls = map[string]struct {
 	oid   string
@@ -32,7 +32,7 @@ var namedControls = map[string]struct {
 	"noOp":        {"1.3.6.1.4.1.4203.666.5.2", nil},
 	"proxied":     {"2.16.840.1.113730.3.4.18", textValue},
 	"authzID":     {"2.16.840.1.113730.3.4.16", nil},
-	"session":     {"1.3.6.1.4.1.21008.108.63.1", selectionValue}, // four strings too
+	"session":     {"1.3.6.1.4.1.21008.108.63.1", selectionValue}, // the value consists of four strings too
 	"subentries":  {"1.3.6.1.4.1.4203.1.10.1", booleanValue},
 	"permissive":  {"1.2.840.113556.1.4.1413", nil},
 	"relax":       {"1.3.6.1.4.1.4203.666.5.12", nil},
@@ -43,7 +43,8 @@ var namedControls = map[string]struct {
 	"at":          {"2.25.195980779315780798893398147915016512515", textValue},
 }
 
-// The access log contains the identity that an operation ran as, and its sessions.
+// TestAccessLogOfControls checks that the access log contains the identity that an
+// operation ran as, and the operation's sessions.
 func TestAccessLogOfControls(t *testing.T) {
 	var access bytes.Buffer
 	d := newDirectory(t, newPartition(t), directory.Options{Access: slog.New(slog.NewJSONHandler(&access, nil))})
@@ -129,8 +130,8 @@ func printEntryControl(b *strings.Builder, name string, value []byte) {
 	}
 }
 
-// The entryCSN in a post-read control is the entry's final one, though the revision of a
-// commit is known only after the entry was read.
+// TestPostReadOfCSN checks that the entryCSN in a post-read control is the final entryCSN
+// of the entry, although the revision of a commit is known only after the entry was read.
 func TestPostReadOfCSN(t *testing.T) {
 	d := newDirectory(t, newPartition(t), directory.Options{})
 	s := d.NewSession(nil)

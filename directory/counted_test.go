@@ -10,7 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// counting returns the administrator's session in a directory with metrics, and these.
+// counting returns the administrator's session in a directory with metrics, and the
+// metrics.
 func counting(t *testing.T, o directory.Options) (*directory.Session, *monitor.Metrics) {
 	m := monitor.New("test")
 	m.SetLoad(func() *monitor.Load {
@@ -22,8 +23,8 @@ func counting(t *testing.T, o directory.Options) (*directory.Session, *monitor.M
 	return s, m
 }
 
-// Telegraf's and netdata's collectors find what they ask slapd for, with their own
-// filters.
+// TestMonitorAsExportersOfOpenLDAPAsk checks that the collectors of Telegraf and netdata
+// find the entries that they request from slapd, with their own filters.
 func TestMonitorAsExportersOfOpenLDAPAsk(t *testing.T) {
 	s, _ := counting(t, directory.Options{})
 	all, done := changesOf(t, s, "cn=Monitor", op.WholeSubtree,
@@ -53,7 +54,8 @@ func TestMonitorAsExportersOfOpenLDAPAsk(t *testing.T) {
 	}
 }
 
-// Exporters find what they ask 389-ds for.
+// TestMonitorAsExportersOf389Ask checks that exporters find the attributes that they
+// request from 389-ds.
 func TestMonitorAsExportersOf389Ask(t *testing.T) {
 	s, _ := counting(t, directory.Options{})
 	for range 2 {
@@ -79,7 +81,8 @@ type health struct{ live, ready bool }
 func (h health) IsLive() bool      { return h.live }
 func (h health) IsReady(bool) bool { return h.ready }
 
-// The root DSE contains the server's health, if requested by name.
+// TestHealthInRootDSE checks that the root DSE contains the server's health if a client
+// requests it by name.
 func TestHealthInRootDSE(t *testing.T) {
 	for _, c := range []struct {
 		h    health

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
-// A tree larger than one commit takes several. Assertion and pre-read are about the tree
-// as it was before.
+// TestDeleteLargeTree checks that a tree that is too large for one commit is deleted in
+// several. The assertion and the pre-read must apply to the tree before the first commit.
 func TestDeleteLargeTree(t *testing.T) {
 	const n = 5200
 	d, s := newPeople(t, 0)

@@ -17,8 +17,9 @@ import (
 // diagnosing are the packages whose diagnostics clients see.
 var diagnosing = []string{"../directory", "../control", "../server", "../partition/internal", "../access", "../acl"}
 
-// testdata/diagnostics.txt lists all diagnostics, so that they can be read one after
-// another and every change shows. REWRITE=1 writes the file again.
+// TestDiagnostics compares all diagnostics with testdata/diagnostics.txt. The file lists
+// them so that somebody can read them one after another, and so that every change is
+// visible. REWRITE=1 writes the file again.
 func TestDiagnostics(t *testing.T) {
 	var lines []string
 	for _, dir := range diagnosing {
@@ -98,7 +99,7 @@ func last(e ast.Expr) string {
 	return "?"
 }
 
-// literal returns the text of a string literal, or of the first one of a sum.
+// literal returns the text of a string literal, or of the first string literal in a sum.
 func literal(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -80,9 +80,10 @@ func newDirectory(t testing.TB, p *partition.Partition, o directory.Options) *di
 //	session    a new connection
 //	checkpoint of this moment: its name
 //
-// A line "control" has controls separated by "; ". Each is a name of namedControls or an
-// OID, then its value, and optionally "critical". "paged N" is the paged results control
-// with the last cookie, "paged N new" the one without.
+// A line "control" contains controls separated by "; ". Each control is a name of
+// namedControls or an OID, followed by its value, and optionally "critical". "paged N" is
+// the paged results control with the last cookie, and "paged N new" is the control
+// without a cookie.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") || strings.Contains(path, "tripwires") || strings.Contains(path, "diagnostics") {
@@ -105,10 +106,10 @@ type client struct {
 	d      *directory.Directory
 	s      *directory.Session
 	cookie []byte
-	token  string // the last one
+	token  string // the last token
 
-	id      int32    // of the last message
-	notices []string // since the last answer
+	id      int32    // ID of the last message
+	notices []string // notices since the last answer
 	ends    bool     // the last request was an End Transaction
 }
 
@@ -324,7 +325,8 @@ func extended(input string) *op.Extended {
 	return r
 }
 
-// answers is a sink that keeps text, because its arguments are reused.
+// answers is a sink that keeps answers as text, because the arguments of its methods are
+// reused.
 type answers struct {
 	entries, references []string
 	done                *op.Response
@@ -358,7 +360,7 @@ func (a *answers) Entry(e *op.SearchEntry) error {
 	return nil
 }
 
-// show hides values that differ from run to run.
+// show replaces values that differ between runs.
 func show(name string, v []byte) string {
 	switch {
 	case slices.Contains([]string{"entryUUID", "entryCSN", "contextCSN", "createTimestamp", "modifyTimestamp"}, name):
@@ -386,7 +388,8 @@ func (a *answers) Done(r *op.Response) error {
 	return nil
 }
 
-// print sorts entries, because the directory promises no order unless one is requested.
+// print sorts entries, because the directory does not promise an order unless the client
+// requests one.
 func (c *client) print(a *answers) string {
 	if !inOrder(a.done) {
 		slices.Sort(a.entries)

@@ -8,7 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// everyRequest has a request of each kind, and its result without controls.
+// everyRequest contains a request of each kind, and the request's result without
+// controls.
 var everyRequest = []struct {
 	request op.Request
 	code    op.Code
@@ -24,9 +25,9 @@ var everyRequest = []struct {
 	{&op.Extended{OID: "1.3.6.1.4.1.4203.1.11.1"}, op.UnwillingToPerform},
 }
 
-// TestEveryControl checks the rules for all controls that are served. One that does not
-// apply to an operation counts as unknown (RFC 4511, 4.1.11), a malformed one is a
-// protocolError, and none may occur twice.
+// TestEveryControl checks the rules for all controls that are served. A control that does
+// not apply to an operation counts as unknown (RFC 4511, 4.1.11). A malformed control is
+// a protocolError. No control may occur twice.
 func TestEveryControl(t *testing.T) {
 	d := newDirectory(t, newPartition(t), directory.Options{})
 	s := d.NewSession(nil)
@@ -51,11 +52,11 @@ func TestEveryControl(t *testing.T) {
 				if got != e.code || gotCritical != op.UnavailableCriticalExtension {
 					t.Errorf("%s on %T: %d, and critical %d", oid, e.request, got, gotCritical)
 				}
-			case oid == "2.16.840.1.113730.3.4.18": // whose value is a name
+			case oid == "2.16.840.1.113730.3.4.18": // the value is a name
 				if got != op.ProtocolError || gotCritical != op.AuthorizationDenied {
 					t.Errorf("%s on %T, malformed: %d, and critical %d", oid, e.request, got, gotCritical)
 				}
-			case oid == "1.3.6.1.1.21.2": // whose value is an identifier, and which must be critical
+			case oid == "1.3.6.1.1.21.2": // the value is an identifier, and the control must be critical
 				if got != op.ProtocolError || gotCritical == e.code || gotTwice != op.ProtocolError {
 					t.Errorf("%s on %T: %d, critical and of no transaction %d, twice %d", oid, e.request, got, gotCritical, gotTwice)
 				}
@@ -63,7 +64,7 @@ func TestEveryControl(t *testing.T) {
 				t.Errorf("%s on %T, malformed: %d, critical %d, twice %d", oid, e.request, got, gotCritical, gotTwice)
 			}
 			if e.request == everyRequest[0].request {
-				run(e.request) // a failed bind has made it anonymous
+				run(e.request) // a failed bind has made the session anonymous
 			}
 		}
 	}

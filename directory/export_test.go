@@ -32,7 +32,7 @@ func SetListCheap(t testing.TB, n int) {
 // AwaitUpgrade waits for the upgrade of a password, if one is running.
 func AwaitUpgrade(d *Directory) { d.server.Beside.Wait() }
 
-// SetMaxChain bounds member chains until the test ends.
+// SetMaxChain sets the largest length of member chains until the test ends.
 func SetMaxChain(t testing.TB, n int) {
 	old := filters.MaxChain
 	filters.MaxChain = n

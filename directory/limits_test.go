@@ -9,7 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// The first matching rule counts, then the administrator's, then everyone's.
+// TestLimitRules checks that the first matching rule sets the limits. If none matches,
+// the administrator has no limits, and everyone else has the limits of the options.
 func TestLimitRules(t *testing.T) {
 	d, s := newPeople(t, 5)
 	serve(t, s, &op.Add{Name: "cn=app,cn=d00,dc=example,dc=com", Attributes: attributes([]line{
@@ -44,7 +45,8 @@ func TestLimitRules(t *testing.T) {
 	}
 }
 
-// Each limit ends a search with a diagnostic that names the limit.
+// TestAdminLimits checks that each limit ends a search with a diagnostic that names the
+// limit.
 func TestAdminLimits(t *testing.T) {
 	d, _ := newPeople(t, 9)
 	for _, c := range []struct {
@@ -63,7 +65,7 @@ func TestAdminLimits(t *testing.T) {
 	} {
 		s := newDirectory(t, directory.PartitionOf(d), directory.Options{Limits: c.limits}).NewSession(nil)
 		_, _, result := page(t, s, devices(c.filter), 3, nil)
-		if c.limits.Candidates > 0 { // a limit of the whole search, not of a page
+		if c.limits.Candidates > 0 { // this is a limit of the whole search, not of a page
 			var out answers
 			s.Serve(t.Context(), &op.Message{Request: devices(c.filter)}, &out)
 			result = out.done.Result

@@ -16,8 +16,8 @@ var benchMembers = flag.Int("members", 20_000, "`N` members of the group of Benc
 // nestedGroups is the number of groups between the person and the last group.
 const nestedGroups = 1000
 
-// members returns a directory with a person in a large group, and in the first of a chain
-// of groups.
+// members returns a directory with a person in a large group. The person is also in the
+// first group of a chain of groups.
 func members(b *testing.B) *directory.Session {
 	s := newDirectory(b, newPartition(b), directory.Options{}).NewSession(nil)
 	ctx := context.Background()
@@ -48,8 +48,8 @@ func members(b *testing.B) *directory.Session {
 	return s
 }
 
-// The cost of a membership grows with the groups that an entry is in, not with their
-// sizes.
+// BenchmarkMemberOf measures a membership. The cost of a membership grows with the number
+// of groups that an entry is in, and not with the sizes of the groups.
 func BenchmarkMemberOf(b *testing.B) {
 	s := members(b)
 	for _, c := range []struct {

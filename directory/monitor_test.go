@@ -17,8 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// newPair opens two servers on one store, and returns the first one with a session of its
-// administrator.
+// newPair opens two servers on one store. It returns the first server with a session of
+// the first server's administrator.
 func newPair(t *testing.T) (*directory.Directory, *directory.Session) {
 	ctx := context.Background()
 	store := tabletest.NewMem()
@@ -134,7 +134,8 @@ func TestMonitorPaged(t *testing.T) {
 	}
 }
 
-// As long as the server refuses writes, one attribute states the reason.
+// TestMonitorShowsWhyWritesAreRefused checks that an attribute states the reason for as
+// long as the server refuses writes.
 func TestMonitorShowsWhyWritesAreRefused(t *testing.T) {
 	ctx := context.Background()
 	var doubt error

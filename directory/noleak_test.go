@@ -19,12 +19,13 @@ var (
 	leakSeed     = flag.Uint64("noleak-seed", 1, "the seed of the first pair of directories")
 )
 
-// requestsPerPair is how many requests are made of a pair before there is another one.
+// requestsPerPair is how many requests are sent to a pair of directories before a new
+// pair is made.
 const requestsPerPair = 100
 
-// TestNoLeak makes pairs of directories that differ in what somebody may not see, and
-// requires the same answers to the same random requests: codes, matched names, texts,
-// entries, values, counts, orders and controls.
+// TestNoLeak makes pairs of directories that differ in what a user may not see. It
+// requires that both directories answer the same random requests with the same codes,
+// matched names, texts, entries, values, counts, orders and controls.
 func TestNoLeak(t *testing.T) {
 	served := map[string]int{}
 	for done := 0; done < *leakRequests; done += requestsPerPair {
@@ -42,7 +43,7 @@ func TestNoLeak(t *testing.T) {
 	t.Log(served)
 }
 
-// leakRules let users see a part of what there is: entries, attributes and values.
+// leakRules let users see a part of the entries, attributes and values.
 const leakRules = `
 bind: allow everyone to bind
 use: allow everyone to use *
@@ -59,7 +60,7 @@ adders: allow group "cn=adders,ou=groups,dc=example,dc=com" to read, edit in bel
 shut: deny everyone to read l in (carLicense=secret)
 `
 
-// leakDenials are rules by which the same is not seen, of everything that is.
+// leakDenials grant everything, and then deny what leakRules do not grant.
 const leakDenials = `
 bind: allow everyone to bind
 use: allow everyone to use *
@@ -112,7 +113,7 @@ func newTwins(t *testing.T, seed uint64) *twins {
 	return p
 }
 
-// bindAs begins new sessions. A user may have changed their own name: then they stay
+// bindAs begins new sessions. If a user has changed their own name, the sessions stay
 // anonymous on both sides.
 func (p *twins) bindAs(name string) {
 	var codes [2]op.Code
@@ -127,7 +128,8 @@ func (p *twins) bindAs(name string) {
 	}
 }
 
-// fill makes a directory: what users see by one source of chance, the rest by the other.
+// fill fills a directory. The random source seen determines what users see, and the
+// random source hidden determines the rest.
 func (p *twins) fill(c *client, seen, hidden *rand.Rand) {
 	f := filler{p, c, seen, hidden}
 	f.add(leakBase, "objectClass: domain")
@@ -142,7 +144,7 @@ func (p *twins) fill(c *client, seen, hidden *rand.Rand) {
 	for i := range 3 {
 		f.add(fmt.Sprintf("cn=d%d,ou=drop,%s", i, leakBase), "objectClass: device")
 	}
-	// An entry that is hidden on both sides, with one below it that is seen.
+	// An entry that is hidden on both sides, and above an entry that is seen.
 	f.add("ou=veiled,"+leakBase, "objectClass: organizationalUnit", "businessCategory: hidden", "description: "+pickOf(hidden, leakWords))
 	f.person("uid=inner,ou=veiled,"+leakBase, false)
 	f.concealed()
@@ -155,8 +157,8 @@ type filler struct {
 	seen, hidden *rand.Rand
 }
 
-// add adds an entry, with the same entryUUID on both sides: it is what orders entries
-// whose keys are equal.
+// add adds an entry, with the same entryUUID on both sides, because the entryUUID orders
+// entries whose keys are equal.
 func (f *filler) add(name string, more ...string) {
 	f.names = append(f.names, name)
 	id := sha256.Sum256([]byte(name))
@@ -190,7 +192,7 @@ func (f *filler) person(name string, hide bool) {
 	switch {
 	case hide:
 		more = append(more, "employeeType: hidden", "seeAlso: uid=me,ou=people,"+leakBase)
-	case uid == "me": // who reads all of their own entry
+	case uid == "me": // this user reads all of their own entry
 		f.add(name, append(more, "userPassword: me")...)
 		return
 	}
@@ -212,7 +214,7 @@ func leakMembers(r *rand.Rand, n int) (lines []string) {
 	return lines
 }
 
-// groups adds groups that are seen, whole or in part, and what leads elsewhere.
+// groups adds groups that are seen as a whole or in part, and adds referrals and aliases.
 func (f *filler) groups() {
 	const me, reference = "member: uid=me,ou=people," + leakBase, "objectClass: extensibleObject"
 	f.add("cn=plain,ou=groups,"+leakBase, append(leakMembers(f.seen, 3), leakGroup)...)
@@ -259,7 +261,7 @@ var leakAttributes = []string{"objectClass", "ou", "cn", "uid", "sn", "name", "g
 
 func (p *twins) attribute() string { return pickOf(p.Rand, leakAttributes) }
 
-// name is of an entry on a side, or of none.
+// name returns the name of an entry on one side, or of no entry.
 func (p *twins) name() string {
 	switch p.IntN(12) {
 	case 0:
@@ -378,7 +380,7 @@ func (p *twins) control() string {
 	return pickOf(p.Rand, []string{"2.16.840.1.113730.3.4.3 x30090201070101ff0101ff", "1.3.6.1.4.1.42.2.27.8.5.1", "1.3.6.1.4.1.42.2.27.9.5.8"}) + critical
 }
 
-// text is a random request in the words of transcripts.
+// text returns a random request in the language of transcripts.
 func (p *twins) text() (cmd, input string) {
 	name := p.name()
 	switch p.IntN(20) {
@@ -428,7 +430,7 @@ func (p *twins) text() (cmd, input string) {
 	return "search", input
 }
 
-// ask makes a random request of both sides and compares the answers.
+// ask sends a random request to both sides and compares the answers.
 func (p *twins) ask() (op.Code, bool) {
 	if p.IntN(40) == 0 {
 		p.bindAs(pickOf(p.Rand, []string{"", "uid=me,ou=people," + leakBase, "uid=me,ou=people," + leakBase}))
@@ -444,7 +446,7 @@ func (p *twins) ask() (op.Code, bool) {
 		p.request = m.Request
 		var out answers
 		c.s.Serve(p.t.Context(), m, &out)
-		if r, ok := m.Request.(*op.Add); ok && out.done.Code == op.Success { // its id is another one on each side
+		if r, ok := m.Request.(*op.Add); ok && out.done.Code == op.Success { // the new entry has another id on each side
 			serve(p.t, p.admins[i], &op.Delete{Name: r.Name})
 		}
 		answered[i], code = c.whole(&out, strings.Contains(controls, "paged")), out.done.Code
@@ -456,8 +458,8 @@ func (p *twins) ask() (op.Code, bool) {
 	return code, true
 }
 
-// whole is an answer without what may differ: which entries come first where nothing says
-// so.
+// whole returns an answer without the part that may differ, which is the order of entries
+// where nothing defines an order.
 func (c *client) whole(a *answers, paged bool) string {
 	if !inOrder(a.done) && (paged || a.done.Code == op.SizeLimitExceeded) {
 		for i := range a.entries {
@@ -467,8 +469,8 @@ func (c *client) whole(a *answers, paged bool) string {
 	return c.print(a)
 }
 
-// TestSubordinatesInFilters: a filter, an assertion and a matching rule count the children
-// that the requester sees, as hasSubordinates and numSubordinates show them.
+// TestSubordinatesInFilters checks that a filter, an assertion and a matching rule count
+// only the children that the requester sees, as hasSubordinates and numSubordinates do.
 func TestSubordinatesInFilters(t *testing.T) {
 	part := newPartition(t)
 	d := newDirectory(t, part, directory.Options{})

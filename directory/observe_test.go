@@ -14,7 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Every operation is observed once, with what it did, and counted accordingly.
+// TestObserved checks that every operation is observed once, with its effects, and is
+// counted accordingly.
 func TestObserved(t *testing.T) {
 	var seen []directory.Observation
 	m := monitor.New("test")
@@ -71,7 +72,7 @@ func attributes2(pairs ...string) (as []op.PartialAttribute) {
 	return as
 }
 
-// Without observers nothing is measured.
+// TestUnobserved checks that nothing is measured without observers.
 func TestUnobserved(t *testing.T) {
 	d := newDirectory(t, newPartition(t), directory.Options{})
 	s := d.NewSession(nil)

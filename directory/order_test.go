@@ -15,7 +15,7 @@ const (
 	viewResponse = "2.16.840.1.113730.3.4.10"
 )
 
-// sortValue parses keys: "sn", "-sn" in reverse, "sn:caseExactOrderingMatch".
+// sortValue parses keys: "sn", "-sn" for the reverse order, "sn:caseExactOrderingMatch".
 func sortValue(words []string) []byte {
 	b := ber.Open(nil, ber.Sequence)
 	for _, w := range words {
@@ -38,8 +38,8 @@ func sortValue(words []string) []byte {
 // lastView is the contextID of the last view.
 var lastView []byte
 
-// viewValue parses "BEFORE AFTER OFFSET/COUNT" or "BEFORE AFTER >=VALUE", and "again" for
-// the contextID of the last answer.
+// viewValue parses "BEFORE AFTER OFFSET/COUNT" or "BEFORE AFTER >=VALUE". The word
+// "again" stands for the contextID of the last answer.
 func viewValue(words []string) []byte {
 	number := func(s string) int64 { n, _ := strconv.ParseInt(s, 10, 64); return n }
 	b := ber.Open(nil, ber.Sequence)

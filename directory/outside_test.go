@@ -19,8 +19,9 @@ func answerTo(t *testing.T, s *directory.Session, r op.Request, controls ...op.C
 	return out.done.Result
 }
 
-// Every operation on a name outside all naming contexts is referred to the configured
-// servers, for every requester, with ManageDsaIT or without.
+// TestReferralOutside checks that every operation on a name outside all naming contexts
+// is referred to the configured servers, for every requester, with ManageDsaIT or without
+// it.
 func TestReferralOutside(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	d = newDirectory(t, directory.PartitionOf(d), directory.Options{Referral: []string{"ldap://up.example", "ldaps://up2.example:1636"}})
@@ -35,7 +36,7 @@ func TestReferralOutside(t *testing.T) {
 		name    string
 		request op.Request
 		code    op.Code
-		url     string // of the first server
+		url     string // URL of the first server
 	}{
 		{"search", search(out, op.WholeSubtree), op.Referral, "ldap://up.example/cn=a%20b,o=Other??sub"},
 		{"base search", search(out, op.BaseObject), op.Referral, "ldap://up.example/cn=a%20b,o=Other??base"},
@@ -78,7 +79,8 @@ func TestReferralOutside(t *testing.T) {
 	}
 }
 
-// The root DSE contains the servers that clients are referred to.
+// TestReferralInRootDSE checks that the root DSE contains the servers that clients are
+// referred to.
 func TestReferralInRootDSE(t *testing.T) {
 	d := newDirectory(t, newPartition(t), directory.Options{Referral: []string{"ldap://up.example"}})
 	var out answers

@@ -76,7 +76,8 @@ func devices(f string) *op.Search {
 	return &op.Search{Base: "dc=example,dc=com", Scope: op.WholeSubtree, Filter: filter.MustParse(f), Attributes: []string{"1.1"}}
 }
 
-// Every entry comes once, for every page size and plan, in the state of the first page.
+// TestPagesShowOneState checks that every entry is returned once, for every page size and
+// plan, in the state of the first page.
 func TestPagesShowOneState(t *testing.T) {
 	const n = 25
 	for _, f := range []string{"(objectClass=device)", "(cn=d*)", "(serialNumber=*)", "(!(serialNumber=x))", "(|(cn=d0*)(cn=d1*)(cn=d2*))"} {
@@ -112,7 +113,8 @@ func newOther(t *testing.T, d *directory.Directory, secret string) *directory.Di
 	return newDirectory(t, directory.PartitionOf(d), directory.Options{Secret: []byte(secret)})
 }
 
-// With aliases one search becomes several, and pages continue by counting.
+// TestPagesOverAliases checks that pages continue by counting results if the search
+// follows aliases, because one search then consists of several.
 func TestPagesOverAliases(t *testing.T) {
 	_, s := newPeople(t, 7)
 	for _, a := range []string{"d01", "d05"} {
@@ -181,7 +183,7 @@ func TestCookies(t *testing.T) {
 	}
 }
 
-// The size limit applies to all pages together.
+// TestSizeLimitOverPages checks that the size limit applies to all pages together.
 func TestSizeLimitOverPages(t *testing.T) {
 	_, s := newPeople(t, 9)
 	r := devices("(objectClass=device)")

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A value of userPassword that no password can match is stored as it is, by add and by
-// modify. It is not a password itself.
+// TestForeignPasswordsAreKept checks that add and modify store a value of userPassword
+// unchanged if no password can match it. The value itself must not work as a password.
 func TestForeignPasswordsAreKept(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(nil)
@@ -44,7 +44,7 @@ func bindCode(t *testing.T, d *directory.Directory, name, password string) op.Co
 	return out.done.Code
 }
 
-// rawValues collects the values of an attribute in the entries found.
+// rawValues collects the values of an attribute in the found entries.
 type rawValues struct {
 	discard
 	description string
@@ -72,7 +72,7 @@ func valuesOf(t *testing.T, s *directory.Session, name, attribute string) []stri
 	return out.values
 }
 
-// countingHasher counts what it hashes.
+// countingHasher counts the passwords that it hashes.
 type countingHasher struct {
 	auth.Hasher
 	hashed atomic.Int64
@@ -83,7 +83,8 @@ func (h *countingHasher) Hash(scheme string, password []byte) ([]byte, error) {
 	return h.Hasher.Hash(scheme, password)
 }
 
-// A password is hashed once if the requester may set it, and otherwise never.
+// TestPasswordsAreHashedForThoseWhoMay checks that a password is hashed once if the
+// requester may set the password, and otherwise never.
 func TestPasswordsAreHashedForThoseWhoMay(t *testing.T) {
 	h := &countingHasher{Hasher: auth.Here}
 	d := newUsers(t, directory.Options{Passwords: auth.New(0, h), Mechanisms: []string{}})

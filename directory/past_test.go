@@ -12,7 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// readAt reads one value in the past. It returns the value, or the result.
+// readAt reads one value in the past. It returns the value, or the result if there is no
+// value.
 func readAt(t *testing.T, s *directory.Session, moment string) string {
 	t.Helper()
 	var out answers
@@ -28,7 +29,7 @@ func readAt(t *testing.T, s *directory.Session, moment string) string {
 }
 
 // TestPastByTime reads by times and revisions, in all their spellings. A time that was
-// read once never shows anything else, even if a change follows at once.
+// read once must always show the same state, even if a change follows at once.
 func TestPastByTime(t *testing.T) {
 	p := newPartition(t)
 	s := newDirectory(t, p, directory.Options{}).NewSession(nil)

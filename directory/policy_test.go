@@ -21,7 +21,7 @@ import (
 
 const policyDN = "cn=policy,dc=example,dc=com"
 
-// withPolicy is newUsers with a policy for all. It also returns an administrator's
+// withPolicy is newUsers with a policy for all users. It also returns an administrator's
 // session.
 func withPolicy(t testing.TB, says ...line) (*directory.Directory, *partition.Partition, *directory.Session) {
 	t.Helper()
@@ -130,7 +130,8 @@ func TestLockout(t *testing.T) {
 	}
 }
 
-// Every operation that verifies a password counts failures.
+// TestEveryGateCounts checks that every operation that verifies a password counts
+// failures.
 func TestEveryGateCounts(t *testing.T) {
 	wrongOld := func(name string) []op.Modification {
 		return changes([]line{{"delete userPassword", "wrong"}, {"add userPassword", "new"}})
@@ -172,7 +173,7 @@ func TestEveryGateCounts(t *testing.T) {
 	}
 }
 
-// The right password deletes earlier failures.
+// TestSuccessDeletesFailures checks that the right password deletes earlier failures.
 func TestSuccessDeletesFailures(t *testing.T) {
 	d, _, s := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "3"})
 	for range 4 {
@@ -197,8 +198,9 @@ func eventually(t *testing.T, is func() bool) {
 	t.Fatal("it does not come about")
 }
 
-// A login without failures writes nothing, one with last success writes once a day, and a
-// guess writes once. Consumers of changes see none of these writes.
+// TestWritesCounted checks how often logins write. A login without failures writes
+// nothing, a login with last success writes once a day, and a guess writes once.
+// Consumers of changes must see none of these writes.
 func TestWritesCounted(t *testing.T) {
 	d, p, _ := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "10"})
 	count := func(do func()) int {
@@ -336,7 +338,8 @@ func TestNewPasswords(t *testing.T) {
 	}
 }
 
-// Concurrent guesses record exactly as many failures as the policy allows.
+// TestGuessesSideBySide checks that concurrent guesses record exactly as many failures as
+// the policy allows.
 func TestGuessesSideBySide(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		d, _, s := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "5"}, line{"pwdLockoutStrict", strings.ToUpper(fmt.Sprint(strict))})
@@ -389,7 +392,7 @@ func TestWhichPolicy(t *testing.T) {
 	}
 }
 
-// ending is a sink that can be asked to end its connection.
+// ending is a sink that records the notice with which its connection must end.
 type ending struct {
 	answers
 	notice *op.Result
@@ -397,7 +400,8 @@ type ending struct {
 
 func (e *ending) End(notice *op.Result) { e.notice = notice }
 
-// A session ends when its account is disabled, or when somebody else resets its password.
+// TestSessionsAreJudgedAgain checks that a session ends when its account is disabled, or
+// when somebody else resets the account's password.
 func TestSessionsAreJudgedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -422,7 +426,7 @@ func TestSessionsAreJudgedAgain(t *testing.T) {
 	}
 }
 
-// stamps returns what every change of Ann's entry sets.
+// stamps returns the values that every change of Ann's entry sets.
 func stamps(t *testing.T, s *directory.Session) []string {
 	return slices.Concat(valuesOf(t, s, annDN, "entryCSN"), valuesOf(t, s, annDN, "modifyTimestamp"))
 }
@@ -475,8 +479,9 @@ func passwordModify(identity, old, new string) []byte {
 	return ber.Close(b, 0)
 }
 
-// A certificate is a second factor if the policy says so. The identity of a local
-// process, as the system reports it, never is.
+// TestSecondFactorOfExternal checks that a certificate is a second factor if the policy
+// allows this. The identity of a local process, as the system reports it, must never be a
+// second factor.
 func TestSecondFactorOfExternal(t *testing.T) {
 	d, p, root := withPolicy(t, line{"pwdSecondFactor", "code"})
 	rule := rules(t, `dn:gidNumber=100\+uidNumber=1000,cn=peercred,cn=external,cn=auth -> `+annDN)

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A group that is stored value by value is read range by range. No value comes twice, and
-// the last range ends in "*".
+// TestRangesOfManyValues reads a group that is stored value by value in ranges. No value
+// may occur twice, and the last range must end in "*".
 func TestRangesOfManyValues(t *testing.T) {
 	_, s := newPeople(t, 0)
 	ls := []line{{"objectClass", "groupOfNames"}, {"cn", "g"}}

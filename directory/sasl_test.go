@@ -123,9 +123,10 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// A connection is offered the mechanisms that work on it.
+// TestWhereMechanismsWork checks that the server offers a connection the mechanisms that
+// work on the connection.
 func TestWhereMechanismsWork(t *testing.T) {
-	state := inTLS.state // without channel binding: server's tests have the -PLUS mechanisms
+	state := inTLS.state // without channel binding: the tests of package server have the -PLUS mechanisms
 	all := []string{"EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"}
 	inClear := []string{"SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1"}
 	for _, c := range []struct {
@@ -255,7 +256,8 @@ func TestScram(t *testing.T) {
 	}
 }
 
-// The administrator has the keys in the configuration.
+// TestScramOfAdministrator checks that the administrator's keys are those of the
+// configuration.
 func TestScramOfAdministrator(t *testing.T) {
 	keys, err := auth.New(1, nil).ScramKeys(t.Context(), auth.NoChannel{}, []string{"SCRAM-SHA-256"}, []byte("another secret"))
 	if err != nil {
@@ -269,7 +271,7 @@ func TestScramOfAdministrator(t *testing.T) {
 	}{
 		{"SCRAM-SHA-256", "another secret", op.Success, admin},
 		{"SCRAM-SHA-256", "secret", op.InvalidCredentials, ""},
-		{"SCRAM-SHA-512", "another secret", op.InvalidCredentials, ""}, // it has no key for this mechanism
+		{"SCRAM-SHA-512", "another secret", op.InvalidCredentials, ""}, // the administrator has no key for this mechanism
 	} {
 		s := d.NewSession(nil)
 		if r, _ := scramBind(t, s, c.mechanism, "dn:"+admin, c.password, ""); r.Code != c.code || s.Name() != c.who {
@@ -282,8 +284,8 @@ func TestScramOfAdministrator(t *testing.T) {
 	}
 }
 
-// Servers of one store use the same salts for unknown names, whatever their
-// administrators' passwords are.
+// TestFakeSaltsOfServersAgree checks that servers of one store use the same salts for
+// unknown names, whatever the passwords of the servers' administrators are.
 func TestFakeSaltsOfServersAgree(t *testing.T) {
 	p := newPartition(t)
 	secret, err := configure.Secret(t.Context(), p)
@@ -304,8 +306,9 @@ func TestFakeSaltsOfServersAgree(t *testing.T) {
 	}
 }
 
-// An unknown name, or one without keys, gets a challenge like any other: the salt stays
-// the same, in every spelling of the name.
+// TestScramOfNobody checks that an unknown name, or a name without keys, receives a
+// challenge as any other name does. The salt must stay the same, in every spelling of the
+// name.
 func TestScramOfNobody(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(nil)
@@ -357,8 +360,8 @@ func TestScramOfNobody(t *testing.T) {
 	}
 }
 
-// An exchange can only continue with the same mechanism, and without other requests
-// between.
+// TestExchangesAreAbandoned checks that an exchange can only continue with the same
+// mechanism, and without other requests in between.
 func TestExchangesAreAbandoned(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	client, err := scram.SHA256.NewClient("ann", "ann", "")
@@ -400,7 +403,8 @@ func TestExchangesAreAbandoned(t *testing.T) {
 		if r := send(t, s, "SCRAM-SHA-256", []byte(final)); (r.Code == op.Success) != goesOn {
 			t.Errorf("%s: %v", name, &r.Result)
 		}
-		// A finished exchange is over. The same proof proves nothing the second time.
+		// A finished exchange cannot continue. The same proof proves nothing the second
+		// time.
 		if r := send(t, s, "SCRAM-SHA-256", []byte(final)); r.Code != op.ProtocolError || s.Name() != "" {
 			t.Errorf("%s, once more: %v as %q", name, &r.Result, s.Name())
 		}
@@ -410,7 +414,8 @@ func TestExchangesAreAbandoned(t *testing.T) {
 	}
 }
 
-// Mechanisms in which the client begins ask for a missing initial message.
+// TestEmptyInitialResponse checks that the server requests the initial message if it is
+// missing in a mechanism in which the client begins.
 func TestEmptyInitialResponse(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(inTLS)
@@ -426,8 +431,8 @@ func TestEmptyInitialResponse(t *testing.T) {
 	}
 }
 
-// Keys belong to the last password that was set in clear. Any other change of passwords
-// deletes them.
+// TestScramKeysFollowPasswords checks that keys belong to the last password that was set
+// in clear. Any other change of passwords must delete the keys.
 func TestScramKeysFollowPasswords(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	root, user := d.NewSession(nil), d.NewSession(nil)
@@ -448,8 +453,8 @@ func TestScramKeysFollowPasswords(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		do     func()
-		now    string // the password that SCRAM accepts, "" for none
-		simple string // and the one of a simple bind
+		now    string // the password that SCRAM accepts; "" for none
+		simple string // the password that a simple bind accepts
 	}{
 		{"added", func() {}, "ann", "ann"},
 		{"replaced", modify(line{"replace userPassword", "two"}), "two", "two"},
@@ -488,7 +493,8 @@ func TestScramKeysFollowPasswords(t *testing.T) {
 			t.Errorf("%s: simple bind: %v", c.name, &out.done.Result)
 		}
 	}
-	// The administrator sees them if requested by name. Nobody else does.
+	// The administrator sees the keys if they are requested by name. Nobody else sees
+	// them.
 	for _, c := range []struct {
 		s    *directory.Session
 		want bool
@@ -502,7 +508,8 @@ func TestScramKeysFollowPasswords(t *testing.T) {
 	}
 }
 
-// RFC 5803 stores keys in authPassword. Keys imported from there work.
+// TestAuthPassword checks that keys in authPassword, where RFC 5803 stores them, work
+// after an import.
 func TestAuthPassword(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(nil)
@@ -521,7 +528,8 @@ func TestAuthPassword(t *testing.T) {
 	}
 }
 
-// Changing the password in the middle of an exchange ends it.
+// TestPasswordChangesDuringExchange checks that a change of the password ends an exchange
+// in progress.
 func TestPasswordChangesDuringExchange(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	root, s := d.NewSession(nil), d.NewSession(nil)
@@ -568,8 +576,8 @@ func rules(t testing.TB, texts ...string) (rs []*auth.Rule) {
 	return rs
 }
 
-// withCertificate returns a connection whose client has shown a certificate with this
-// subject. Each argument is an AVA, the last one the most general.
+// withCertificate returns a connection whose client has sent a certificate with this
+// subject. Each argument is an AVA, and the last argument is the most general.
 func withCertificate(t testing.TB, mail string, subject ...pkix.AttributeTypeAndValue) wire {
 	t.Helper()
 	slices.Reverse(subject)
@@ -658,8 +666,8 @@ func TestExternal(t *testing.T) {
 	}
 }
 
-// readsOnly binds as an identity without an entry, which may read like anyone and write
-// nothing.
+// readsOnly binds as an identity without an entry, which may read as anyone may, and may
+// write nothing.
 func readsOnly(t *testing.T, s *directory.Session, name string) {
 	t.Helper()
 	send(t, s, "EXTERNAL", nil)
@@ -678,7 +686,8 @@ func readsOnly(t *testing.T, s *directory.Session, name string) {
 	}
 }
 
-// A name without an entry has no password, so PLAIN and SCRAM refuse it.
+// TestNameWithoutEntryHasNoPassword checks that PLAIN and SCRAM refuse a name without an
+// entry, because such a name has no password.
 func TestNameWithoutEntryHasNoPassword(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	d = newDirectory(t, directory.PartitionOf(d), directory.Options{Identities: rules(t, "u:(.+) -> dn:uid=$1,o=out"), Mechanisms: auth.Mechanisms})

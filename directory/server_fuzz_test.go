@@ -122,7 +122,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// take returns and empties the buffer.
+// take empties the buffer and returns its contents.
 func (b *lockedBuffer) take() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -163,7 +163,7 @@ func (s endingSession) Close() {
 	s.ended <- true
 }
 
-// ask sends a message and an Unbind on a connection of its own.
+// ask sends a message and an Unbind on a new connection.
 func (s *loggedServer) ask(t *testing.T, admin bool, message []byte) {
 	near, far := net.Pipe()
 	go s.ServeConn(far)

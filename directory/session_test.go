@@ -24,7 +24,7 @@ func (g *gone) Entry(e *op.SearchEntry) error {
 	return g.answers.Entry(e)
 }
 
-// A search stops when its client is gone.
+// TestSearchStopsWithItsClient checks that a search stops when its client is gone.
 func TestSearchStopsWithItsClient(t *testing.T) {
 	_, s := newPeople(t, 9)
 	sink := &gone{after: 3}
@@ -34,7 +34,8 @@ func TestSearchStopsWithItsClient(t *testing.T) {
 	}
 }
 
-// A search ends at the time limit, or when its operation is cancelled.
+// TestTimeLimit checks that a search ends at the time limit, or when its operation is
+// canceled.
 func TestTimeLimit(t *testing.T) {
 	d, _ := newPeople(t, 3)
 	for _, o := range []struct {
@@ -61,7 +62,8 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
-// The server's size limit applies to everyone except the administrator.
+// TestServerSizeLimit checks that the server's size limit applies to everyone except the
+// administrator.
 func TestServerSizeLimit(t *testing.T) {
 	d, _ := newPeople(t, 5)
 	s := newDirectory(t, directory.PartitionOf(d), directory.Options{Limits: directory.Limits{Size: 2}}).NewSession(nil)
@@ -85,7 +87,8 @@ func TestServerSizeLimit(t *testing.T) {
 	}
 }
 
-// One session serves many operations at once, which share no buffers.
+// TestConcurrentOperations checks that one session can serve many operations at once, and
+// that these operations share no buffers.
 func TestConcurrentOperations(t *testing.T) {
 	_, s := newPeople(t, 9)
 	var wg sync.WaitGroup
@@ -113,7 +116,8 @@ func TestConcurrentOperations(t *testing.T) {
 	wg.Wait()
 }
 
-// TLS does not begin in the middle of a SASL bind (RFC 4513, 3.1.1).
+// TestStartTLSWithinSASL checks that TLS does not begin during a SASL bind of several
+// steps (RFC 4513, 3.1.1).
 func TestStartTLSWithinSASL(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(nil)

@@ -16,7 +16,8 @@ func codeOf(t *testing.T, s *directory.Session, r op.Request) op.Code {
 	return out.done.Code
 }
 
-// Passwords in clear are accepted from the clients that the options allow.
+// TestClearPasswords checks that passwords in clear are accepted only from the clients
+// that the options allow.
 func TestClearPasswords(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	for _, c := range []struct {
@@ -40,8 +41,9 @@ func TestClearPasswords(t *testing.T) {
 	}
 }
 
-// Options can be replaced while sessions go on: the administrator's password, and the
-// limits of bound identities. Invalid ones change nothing.
+// TestReconfigure checks that options can be replaced while sessions continue: the
+// administrator's password, and the limits of bound identities. Invalid options must
+// change nothing.
 func TestReconfigure(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	served := newDirectory(t, directory.PartitionOf(d), directory.Options{})
@@ -71,7 +73,7 @@ func TestReconfigure(t *testing.T) {
 	}
 }
 
-// An empty password is refused in every form.
+// TestEmptyPassword checks that an empty password is refused in every form.
 func TestEmptyPassword(t *testing.T) {
 	s := newUsers(t, directory.Options{}).NewSession(nil)
 	serve(t, s, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})

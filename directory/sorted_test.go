@@ -16,7 +16,7 @@ import (
 // device is an entry of the sorting tests, with the attributes to sort by.
 type device struct {
 	cn     string
-	l, ser []string // indexed by rows; not indexed
+	l, ser []string // an index of rows has l; no index has ser
 }
 
 func (d *device) least(attribute string) string {
@@ -31,8 +31,8 @@ func (d *device) least(attribute string) string {
 	return slices.Min(lower)
 }
 
-// newDevices returns 40 devices whose values are in no order, some with several values,
-// some without.
+// newDevices returns 40 devices whose values are in no order. Some devices have several
+// values, and some have none.
 func newDevices(t *testing.T) (*directory.Directory, []device) {
 	d, s := newPeople(t, 0)
 	var all []device
@@ -52,8 +52,8 @@ func newDevices(t *testing.T) (*directory.Directory, []device) {
 	return d, all
 }
 
-// sorted runs a sorted search in pages (0: without) and returns the names in the order
-// received.
+// sorted runs a sorted search in pages, or without pages if size is 0. It returns the
+// names in the order in which they were received.
 func sorted(t *testing.T, s *directory.Session, filter, key string, size int) (names []string) {
 	t.Helper()
 	var cookie []byte
@@ -82,7 +82,8 @@ func sorted(t *testing.T, s *directory.Session, filter, key string, size int) (n
 	return names
 }
 
-// Each entry comes once and in order, sorted by a list or by an index, in pages or not.
+// TestSortedSearches checks that each entry is returned once and in order. It sorts by a
+// list or by an index, in pages or not.
 func TestSortedSearches(t *testing.T) {
 	d, all := newDevices(t)
 	for _, cheap := range []int{2048, 3} {
@@ -128,7 +129,8 @@ func checkSorted(t *testing.T, what string, all []device, got []string, filter, 
 	}
 }
 
-// Pages show the state of the first one, by an index too, and other servers can continue.
+// TestSortedPagesShowOneState checks that pages show the state of the first page, also by
+// an index, and that other servers can continue.
 func TestSortedPagesShowOneState(t *testing.T) {
 	for _, cheap := range []int{2048, 3} {
 		directory.SetListCheap(t, cheap)
@@ -159,8 +161,8 @@ func TestSortedPagesShowOneState(t *testing.T) {
 	}
 }
 
-// If the sort memory is too small an index is used. If there is none, the result of the
-// sort is adminLimitExceeded.
+// TestSortMemory checks that an index is used if the sort memory is too small. If there
+// is no index, the result of the sort must be adminLimitExceeded.
 func TestSortMemory(t *testing.T) {
 	d, _ := newDevices(t)
 	d = newDirectory(t, directory.PartitionOf(d), directory.Options{Limits: directory.Limits{SortMemory: 1000}})

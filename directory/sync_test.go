@@ -43,7 +43,7 @@ func (w *tape) Done(r *op.Response) error {
 	return nil
 }
 
-// told returns the controls that report changes, as text.
+// told returns the text of the controls that report changes.
 func told(controls []op.Control) string {
 	var b strings.Builder
 	for _, c := range controls {
@@ -65,7 +65,7 @@ func told(controls []op.Control) string {
 	return b.String()
 }
 
-// watching is a search in a directory that waits for changes.
+// watching is a search that waits for changes in a directory.
 type watching struct {
 	t      *testing.T
 	s      *directory.Session
@@ -158,7 +158,8 @@ func TestSyncPersist(t *testing.T) {
 	w.wants("done 4096 ") // the base is gone (RFC 4533, 3.5.1)
 }
 
-// TestSyncOfOthers: entries come and go because of changes of other entries.
+// TestSyncOfOthers checks that entries enter and leave the content because of changes of
+// other entries.
 func TestSyncOfOthers(t *testing.T) {
 	const one, two = "cn=1,ou=a,dc=example,dc=com", "cn=2,cn=1,ou=a,dc=example,dc=com"
 	for _, f := range []string{"(&(objectClass=device)(hasSubordinates=TRUE))", "(&(cn=1)(numSubordinates>=1))"} {
@@ -182,8 +183,9 @@ func TestSyncOfOthers(t *testing.T) {
 	w.wants(bob+" delete", "newCookie")
 }
 
-// TestSyncFilter: entries leave the content because of a change. Renaming an entry
-// outside the content reports the new names of entries below it.
+// TestSyncFilter checks that entries leave the content because of a change. After the
+// rename of an entry outside the content, the new names of entries below it must be
+// reported.
 func TestSyncFilter(t *testing.T) {
 	w := watch(t, "(objectClass=device)", syncControl(3))
 	w.wants("cn=1,ou=a,dc=example,dc=com add", "refreshPresent")

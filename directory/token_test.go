@@ -12,8 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// A client that writes at one server and reads at another with the token sees what it
-// wrote. At the same server it does so without a token.
+// TestTokenLeadsToAnotherServer checks that a client that writes at one server, and reads
+// at another with the token, sees what it wrote. At the same server, the client must see
+// this without a token.
 func TestTokenLeadsToAnotherServer(t *testing.T) {
 	ctx := context.Background()
 	store := tabletest.NewMem() // like HBase: several servers at once

@@ -38,7 +38,7 @@ func (c *client) start(input ...string) string {
 	return strings.TrimSpace(id)
 }
 
-// within adds the control that makes an update one of a transaction.
+// within adds the control of a transaction to an update.
 func within(id string, input ...string) []string {
 	return append(input, "control: transaction "+id+" critical")
 }
@@ -55,7 +55,8 @@ func newTransactions(t *testing.T, o directory.Options) *client {
 	return c
 }
 
-// More than a transaction may have aborts it, with a notice.
+// TestTransactionLimits checks that a transaction that exceeds a limit is aborted, with a
+// notice.
 func TestTransactionLimits(t *testing.T) {
 	c := newTransactions(t, directory.Options{})
 	id := c.start()
@@ -83,7 +84,8 @@ func TestTransactionLimits(t *testing.T) {
 	}
 }
 
-// A transaction that is idle is aborted, with a notice; one that is used is not.
+// TestTransactionIdle checks that an idle transaction is aborted, with a notice, and that
+// a transaction in use is not aborted.
 func TestTransactionIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTransactions(t, directory.Options{Transactions: directory.TransactionLimits{Idle: time.Minute}})
@@ -106,7 +108,8 @@ func TestTransactionIdle(t *testing.T) {
 	})
 }
 
-// A transaction is one commit, whatever it has: one token, one change number.
+// TestTransactionIsOneCommit checks that a transaction is one commit, whatever it
+// contains: it has one token and one change number.
 func TestTransactionIsOneCommit(t *testing.T) {
 	c := newTransactions(t, directory.Options{Secret: []byte("k")})
 	id := c.start()
@@ -129,7 +132,8 @@ func TestTransactionIsOneCommit(t *testing.T) {
 	}
 }
 
-// Access rules, entries and names are those that the transaction itself has made.
+// TestTransactionIsJudgedByItsOwnState checks that each update is judged by the access
+// rules, entries and names that the transaction itself has made.
 func TestTransactionIsJudgedByItsOwnState(t *testing.T) {
 	c := newTransactions(t, directory.Options{})
 	c.addPerson("ann")
@@ -143,13 +147,13 @@ ann: allow "uid=ann,dc=example,dc=com" to write member`})
 	ann.must("bind", "dn: uid=ann,dc=example,dc=com", "password: p")
 	add := []string{"dn: cn=x,ou=a,dc=example,dc=com", "objectClass: device"}
 
-	// Not yet a member, she may not.
+	// Ann is not a member yet, so she may not make the update.
 	id := ann.start()
 	ann.must("add", within(id, add...)...)
 	if out := ann.do("end", "id: "+id); !strings.HasPrefix(out, "50 ") || !strings.Contains(out, "failed: message "+strconv.Itoa(int(ann.id)-1)) {
 		t.Errorf("who may not add: %s", out)
 	}
-	// She becomes one, and may, in one transaction.
+	// In one transaction, Ann becomes a member and then may make the update.
 	id = ann.start()
 	ann.must("modify", within(id, "dn: cn=admins,dc=example,dc=com", "add member: uid=ann,dc=example,dc=com")...)
 	ann.must("add", within(id, add...)...)
@@ -171,8 +175,8 @@ ann: allow "uid=ann,dc=example,dc=com" to write member`})
 	}
 }
 
-// Passwords of entries that the transaction makes, renames and changes are hashed, and
-// verified, by its own state.
+// TestTransactionPasswords checks that passwords of entries that the transaction makes,
+// renames and changes are hashed, and verified by the state of the transaction.
 func TestTransactionPasswords(t *testing.T) {
 	c := newTransactions(t, directory.Options{})
 	id := c.start()
@@ -196,7 +200,7 @@ func TestTransactionPasswords(t *testing.T) {
 			t.Errorf("bind as %s by %q: %s", uid, password, out)
 		}
 	}
-	// A wrong old password fails the whole.
+	// A wrong old password fails the whole transaction.
 	id = c.start()
 	c.must("modify", within(id, "dn: uid=c,dc=example,dc=com", "replace sn: changed")...)
 	c.must("extended", within(id, "passwd: uid=b,dc=example,dc=com | wrong | four")...)
@@ -208,7 +212,8 @@ func TestTransactionPasswords(t *testing.T) {
 	}
 }
 
-// A transaction runs as whom its start asks for, and no longer than they may be used.
+// TestTransactionProxied checks that a transaction runs as the identity that its start
+// requests, and only as long as the identity may be used.
 func TestTransactionProxied(t *testing.T) {
 	c := newTransactions(t, directory.Options{})
 	c.addPerson("ann")
@@ -227,8 +232,9 @@ func TestTransactionProxied(t *testing.T) {
 	}
 }
 
-// TestTransactionIsItsOperations holds a transaction to its operations one after the other:
-// it comes to the same entries, or fails at the first that fails.
+// TestTransactionIsItsOperations compares a transaction with its operations one after the
+// other. The transaction must result in the same entries, or fail at the first operation
+// that fails.
 func TestTransactionIsItsOperations(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -261,7 +267,7 @@ func TestTransactionIsItsOperations(t *testing.T) {
 					if now := dump(together); now != undo {
 						t.Fatalf("a transaction that failed has changed\n%s\nto\n%s", undo, now)
 					}
-					alone = newOf(t, store()) // what was done before the failure
+					alone = newOf(t, store()) // the state before the failure
 					restore(alone, together)
 					continue
 				}
@@ -292,7 +298,7 @@ func newOf(t *testing.T, s table.Store) *client {
 	return c
 }
 
-// dump returns all entries, their attributes and values in no order.
+// dump returns all entries, with their attributes and values, in a fixed order.
 func dump(c *client) string {
 	entries := strings.Split(c.do("search", "base: dc=example,dc=com", "scope: children", "attrs: * structuralObjectClass hasSubordinates memberOf"), "dn: ")
 	for i, e := range entries {
@@ -304,7 +310,7 @@ func dump(c *client) string {
 	return strings.Join(entries, "dn: ")
 }
 
-// restore makes the entries of one directory in another one.
+// restore makes the entries of one directory in another directory.
 func restore(to, from *client) {
 	var entries []string
 	for _, e := range strings.Split(from.do("search", "base: dc=example,dc=com", "scope: children"), "dn: ") {
@@ -322,7 +328,8 @@ func restore(to, from *client) {
 	}
 }
 
-// randomUpdates are a few updates of a few names, so that they meet.
+// randomUpdates returns a few updates of a few names, so that several updates have the
+// same name.
 func randomUpdates(r *rand.Rand) (updates [][]string) {
 	names := []string{"cn=a,dc=example,dc=com", "cn=b,dc=example,dc=com", "cn=c,cn=a,dc=example,dc=com", "cn=d,cn=c,cn=a,dc=example,dc=com", "cn=c,cn=b,dc=example,dc=com"}
 	name := func() string { return names[r.IntN(len(names))] }
@@ -350,8 +357,9 @@ func randomUpdates(r *rand.Rand) (updates [][]string) {
 	return updates
 }
 
-// TestBank moves money between accounts at three servers of one store, four operations a
-// transaction. The sum is the same in every state, of now and of the past.
+// TestBank moves money between accounts at three servers of one store, with four
+// operations in each transaction. The sum must be the same in every state, now and in the
+// past.
 func TestBank(t *testing.T) {
 	const accounts, each, transfers = 4, 100, 25
 	store := tabletest.NewMem()
@@ -427,7 +435,7 @@ func TestBank(t *testing.T) {
 	}
 }
 
-// sum adds what all accounts have.
+// sum returns the sum of all accounts.
 func sum(c *client, control ...string) (n int) {
 	out := ""
 	for range 300 { // until no server can commit below the moment any more
@@ -448,7 +456,8 @@ func sum(c *client, control ...string) (n int) {
 	return n
 }
 
-// The access log has each operation of a transaction, and at the end what it changed.
+// TestAccessLogOfTransactions checks that the access log contains each operation of a
+// transaction, and at its end the changes that it made.
 func TestAccessLogOfTransactions(t *testing.T) {
 	var log bytes.Buffer
 	c := newTransactions(t, directory.Options{Access: slog.New(slog.NewJSONHandler(&log, nil))})

@@ -20,8 +20,9 @@ func (h plainSessions) NewSession(c *server.ConnInfo) server.Session {
 	return h.Directory.NewSession(c)
 }
 
-// Updates that a client sends without waiting for answers belong to the transaction in the
-// order in which they were sent, up to its end, however few operations may run at once.
+// TestTransactionKeepsOrder checks updates that a client sends without waiting for
+// answers. They belong to the transaction in the order in which they were sent, up to the
+// end of the transaction, however few operations may run at once.
 func TestTransactionKeepsOrder(t *testing.T) {
 	c := newTransactions(t, directory.Options{Transactions: directory.TransactionLimits{Operations: 500}})
 	s := server.New(plainSessions{c.d}, server.Options{MaxOutstanding: 2})
@@ -44,7 +45,7 @@ func TestTransactionKeepsOrder(t *testing.T) {
 		in := []op.Control{{OID: control.OIDTransaction, Critical: true, Value: id}}
 		const n = 150
 		var b []byte
-		for i := range n { // each works only behind the one before it
+		for i := range n { // each update works only after the update before it
 			name := fmt.Sprintf("cn=%d,dc=example,dc=com", i)
 			if i%2 == 0 {
 				b = wiretest.AppendRequest(b, &op.Message{ID: int32(10 + i), Request: &op.Add{Name: name, Attributes: attributes(lines("objectClass: device"))}, Controls: in})
@@ -68,13 +69,13 @@ func TestTransactionKeepsOrder(t *testing.T) {
 			c.must("delete", fmt.Sprintf("dn: cn=%d,dc=example,dc=com", i))
 		}
 	}
-	// A Bind ends what is open, and says nothing of it.
+	// A Bind ends open transactions without a notice.
 	id := ask(&op.Message{ID: 2, Request: &op.Extended{OID: control.OIDStartTransaction}}).Response.Value
 	ask(&op.Message{ID: 3, Request: everyRequest[0].request})
 	if a := ask(&op.Message{ID: 4, Request: endTransaction(string(id), true)}); a.ID != 4 || a.Response.Code != op.OperationsError {
 		t.Errorf("the end behind a bind: message %d, %v", a.ID, &a.Response.Result)
 	}
-	// A notice comes as such.
+	// A notice is an unsolicited notification.
 	id = ask(&op.Message{ID: 2, Request: &op.Extended{OID: control.OIDStartTransaction}}).Response.Value
 	in := []op.Control{{OID: control.OIDTransaction, Critical: true, Value: id}}
 	for i := range 500 {

@@ -16,9 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// TestTripwires runs testdata/tripwires, in the language of TestTranscripts. Each file is
-// named after the number of a trip-wire in docs/design/tripwires.md. It begins with the
-// sample directory, bound as the administrator.
+// TestTripwires runs testdata/tripwires, in the language of TestTranscripts. The name of
+// each file is the number of a trip-wire in docs/design/tripwires.md. Each file begins
+// with the sample directory, bound as the administrator.
 func TestTripwires(t *testing.T) {
 	datadriven.Walk(t, "testdata/tripwires", func(t *testing.T, path string) {
 		d := newDirectory(t, newPartition(t), directory.Options{Version: "test"})
@@ -53,7 +53,8 @@ func (c *client) addSample() {
 	}
 }
 
-// Every trip-wire in the list has a transcript or a test with its number.
+// TestTripwiresAreAllThere checks that every trip-wire in the list has a transcript or a
+// test with its number.
 func TestTripwiresAreAllThere(t *testing.T) {
 	list, err := os.ReadFile("../docs/design/tripwires.md")
 	if err != nil {

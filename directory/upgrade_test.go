@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// secretsOf returns what the administrator sees of an entry's secrets.
+// secretsOf returns the secrets of an entry that the administrator sees.
 func secretsOf(t *testing.T, d *directory.Directory, name string) string {
 	t.Helper()
 	s := d.NewSession(nil)
@@ -21,7 +21,8 @@ func secretsOf(t *testing.T, d *directory.Directory, name string) string {
 	return out.entries[0]
 }
 
-// After a bind, and not before, passwords are stored like new ones.
+// TestUpgrade checks that an old password is stored in the form of new passwords after a
+// bind with the password, and not before.
 func TestUpgrade(t *testing.T) {
 	argon, err := auth.New(1, nil).Hash(t.Context(), auth.NoChannel{}, "", []byte("secret"))
 	if err != nil {
@@ -32,7 +33,7 @@ func TestUpgrade(t *testing.T) {
 		upgrades bool
 		stored   []line
 		password string
-		becomes  string // what userPassword then begins with
+		becomes  string // the beginning of userPassword after the bind
 		keys     int
 	}{
 		{"a fast scheme", true, []line{{"userPassword", adminPassword}}, "secret", "{ARGON2}", 3},
@@ -66,8 +67,9 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// If no SCRAM mechanism is configured, no password gets keys, however it is set. Existing
-// keys are deleted at the next bind that may upgrade.
+// TestNoKeysUnlessConfigured checks that no password gets keys if no SCRAM mechanism is
+// configured, however the password is set. The next bind that may upgrade must delete
+// existing keys.
 func TestNoKeysUnlessConfigured(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	if got := secretsOf(t, d, annDN); strings.Count(got, "scramKey: ") != 3 {
@@ -110,7 +112,8 @@ func TestNoKeysUnlessConfigured(t *testing.T) {
 	}
 }
 
-// Secrets are returned only by name, and not among all operational attributes.
+// TestSecretsAreNotAmongAllOperational checks that secrets are returned only by name, and
+// not by a request for all operational attributes.
 func TestSecretsAreNotAmongAllOperational(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(nil)

@@ -11,9 +11,9 @@ func psearchControl() op.Control {
 	return op.Control{OID: "2.16.840.1.113730.3.4.3", Critical: true, Value: []byte{0x30, 9, 2, 1, 15, 1, 1, 0, 1, 1, 0xff}}
 }
 
-// TestSyncCollective: the filter tests an attribute that entries share through a
-// subentry. When that is added, changed or deleted, the entries come and go, though
-// untouched themselves.
+// TestSyncCollective uses a filter that tests an attribute that entries share through a
+// subentry. When the subentry is added, changed or deleted, the entries must enter or
+// leave the content, although no commit touches the entries.
 func TestSyncCollective(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	w := watch(t, "(&(objectClass=device)(c-l=Oslo))", syncControl(3))
@@ -32,8 +32,8 @@ func TestSyncCollective(t *testing.T) {
 	w.wants(one+" delete", "newCookie")
 }
 
-// TestPersistentCollective: a change is reported with the collective attributes of that
-// time.
+// TestPersistentCollective checks that a change is reported with the collective
+// attributes of the time of the change.
 func TestPersistentCollective(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	w := watch(t, "(c-l=Oslo)", psearchControl())
@@ -50,7 +50,8 @@ func TestPersistentCollective(t *testing.T) {
 	w.wants(one + " change 2")
 }
 
-// TestWatchSchema: the filter tests an attribute that is added to the schema only later.
+// TestWatchSchema uses a filter that tests an attribute that is added to the schema only
+// later.
 func TestWatchSchema(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	for name, c := range map[string]struct {
@@ -79,15 +80,15 @@ func TestWatchSchema(t *testing.T) {
 	}
 }
 
-// TestSyncSlowClient: writers do not wait for a client that does not read. It gets what
-// it missed as one difference.
+// TestSyncSlowClient checks that writers do not wait for a client that does not read. The
+// client receives the missed changes as one difference.
 func TestSyncSlowClient(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	w := watch(t, "(objectClass=device)", syncControl(3))
 	w.wants(one+" add", "refreshPresent")
 	w.changeOften(one, 300)
 	w.add("cn=last,ou=a,dc=example,dc=com", "device", "cn: last")
-	most := cap(w.tape.messages) + 4 // those that fit, one that waits, and the difference
+	most := cap(w.tape.messages) + 4 // the messages that fit, one message that waits, and the difference
 	for n := 1; <-w.tape.messages != "cn=last,ou=a,dc=example,dc=com add"; n++ {
 		if n > most {
 			t.Fatalf("more than %d messages", most)
@@ -95,8 +96,8 @@ func TestSyncSlowClient(t *testing.T) {
 	}
 }
 
-// TestPersistentSlowClient: writers do not wait for a persistent search either. It
-// reports every change.
+// TestPersistentSlowClient checks that writers do not wait for a persistent search
+// either. The search must report every change.
 func TestPersistentSlowClient(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	w := watch(t, "(objectClass=device)", psearchControl())

@@ -31,7 +31,7 @@ func TestToResult(t *testing.T) {
 		{table.ErrCorrupt, op.Other},
 		{context.DeadlineExceeded, op.TimeLimitExceeded},
 		{context.Canceled, op.Canceled},
-		// The store's own deadline is not the client's limit.
+		// A deadline of the store is not the client's time limit.
 		{fmt.Errorf("%w: %w", table.ErrUnavailable, context.DeadlineExceeded), op.Unavailable},
 		{errors.New("disk on fire at /secret/path"), op.Other},
 	} {
@@ -44,7 +44,8 @@ func TestToResult(t *testing.T) {
 	}
 }
 
-// Every problem has a code, and the error for a missing entry names its nearest superior.
+// TestEveryProblemHasACode checks that every problem has a code, and that the error for a
+// missing entry contains the name of the entry's nearest superior.
 func TestEveryProblemHasACode(t *testing.T) {
 	for p := partition.NoSuchEntry; p <= partition.Unwilling; p++ {
 		if _, ok := problemCodes[p]; !ok {

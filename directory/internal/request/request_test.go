@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Requests are reused. A reused one must keep nothing of the last, which may be somebody
-// else's.
+// TestEndKeepsNothing checks that a reused Request keeps nothing of the last request,
+// which may be that of another client.
 func TestEndKeepsNothing(t *testing.T) {
 	req := New(&Server{Log: slog.New(slog.DiscardHandler)})
 	kept := map[string]bool{"Server": true, "Response": true, "Seen": true}

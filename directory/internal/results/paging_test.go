@@ -2,7 +2,8 @@ package results
 
 import "testing"
 
-// A cookie that was not made here is refused, whatever it contains.
+// FuzzCookie checks that a cookie that this server did not make is refused, whatever it
+// contains.
 func FuzzCookie(f *testing.F) {
 	p := &Page{key: testKey}
 	good := p.write(1<<40, 7, 0, []byte("position"))
