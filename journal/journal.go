@@ -6,8 +6,8 @@
 //	row "heads"               family c, one column per slot (2 bytes): a revision.Cell;
 //	                          slot 0 belongs to no server: its cell announces a horizon
 //	row "archive" slot n      family c, column a: a revision.Archive, kept forever
-//	row "checkpoints"         family c, one column per name: version, revision, creation time;
-//	                          of a deleted checkpoint: 0, revision, time of deletion
+//	row "checkpoints"         family c, one column per name: version, revision, creation
+//	                          time; of a deleted checkpoint: 0, revision, time of deletion
 //	row "collected"           family c, column a: how far garbage was collected
 //
 // One Get of the row heads is one atomic snapshot of the whole cluster.
@@ -73,8 +73,9 @@ type Log struct {
 	cluster table.Table
 	journal table.Table
 
-	mu       sync.Mutex
-	archives map[revision.Slot][]revision.Archive // never dropped, because archives never change
+	mu sync.Mutex
+	// Archives are never dropped from the map, because they never change.
+	archives map[revision.Slot][]revision.Archive
 }
 
 // New returns the Log of a store in which the tables exist.
@@ -283,7 +284,8 @@ func (l *Log) Chunk(ctx context.Context, r table.Revision, number uint32, rows [
 // Committed. After an error the state is unknown.
 func (l *Log) Decide(ctx context.Context, rec *Record, to State) (State, error) {
 	cells := []table.Cell{{Family: family, Qualifier: stateColumn, Value: rec.state(to)}}
-	if rec.Kind == Bulk && to == Committed && len(rec.Message) > 0 { // the message was not known when the load began
+	// The message was not known when the load began.
+	if rec.Kind == Bulk && to == Committed && len(rec.Message) > 0 {
 		cells = append(cells, table.Cell{Family: family, Qualifier: messageColumn, Value: rec.Message})
 	}
 	_, now, err := swap(ctx, l.journal, Key(rec.Revision), family, stateColumn, rec.state(Pending), cells)

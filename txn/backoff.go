@@ -12,7 +12,9 @@ import (
 type backoff struct {
 	busy, idle time.Duration
 
-	asked  atomic.Int64  // when a caller last asked: the heads are due if the last reading began earlier
+	// asked is the latest time passed to ask. The heads are due if the last reading began
+	// earlier.
+	asked  atomic.Int64
 	bell   chan struct{} // signals a change of asked
 	wanted atomic.Bool   // a snapshot was requested since the last reading
 	dozing atomic.Bool   // the heads are read less often than when busy

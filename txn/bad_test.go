@@ -65,7 +65,8 @@ func TestGarbageInHeads(t *testing.T) {
 		garbage []byte
 		want    error
 	}{
-		"garbage": {[]byte("not a cell"), table.ErrNewer}, // its first byte makes the version newer
+		// The first byte makes the version a newer one.
+		"garbage": {[]byte("not a cell"), table.ErrNewer},
 		"cut":     {(&revision.Cell{State: revision.Open, Incarnation: 1}).Append(nil)[:5], table.ErrCorrupt},
 		"newer":   {append([]byte{250}, (&revision.Cell{}).Append(nil)[1:]...), table.ErrNewer},
 	} {

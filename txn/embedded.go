@@ -374,7 +374,8 @@ func (e *embedded) close(ctx context.Context) error {
 	c.State, c.Head, c.Sequence = revision.Closed, e.db.current.Load().max, c.Sequence+1
 	_, _, err = e.db.log.SwapHead(ctx, onlySlot, h.Raw(onlySlot), c.Append(nil))
 	if errors.Is(err, table.ErrRefused) {
-		e.db.o.Log.Warn("the end of this server was not written down", "error", err) // the next process that opens the store recovers
+		// The next process that opens the store recovers.
+		e.db.o.Log.Warn("the end of this server was not written down", "error", err)
 		return nil
 	}
 	return err

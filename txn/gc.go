@@ -56,9 +56,10 @@ type bounds struct {
 	honoured  table.Revision // every server reads only states at or above it
 	stable    table.Revision // up to this revision all commits are decided and none is void
 	now       table.Revision // the current time, from which ages are measured
-	young     table.Revision // every snapshot in use, except snapshots of the past, is at or above this revision
-	slots     []revision.Slot
-	leader    bool // this server collects for all servers
+	// Every snapshot in use, except snapshots of the past, is at or above young.
+	young  table.Revision
+	slots  []revision.Slot
+	leader bool // this server collects for all servers
 
 	visible, void func(table.Revision) bool // nil if every commit is shown
 }

@@ -324,7 +324,8 @@ func TestCollectWithoutSlot(t *testing.T) {
 	s := tabletest.NewMem()
 	db := open(t, s, fast)
 	o := fast
-	o.ReadOnly, o.Poll = true, time.Hour // a long Poll, so that the server learns of the horizon too late
+	// Poll is long, so that the server learns of the horizon too late.
+	o.ReadOnly, o.Poll = true, time.Hour
 	reader := open(t, s, o)
 	then := write(t, db, "x", "p", "then")
 	if err := reader.CatchUp(ctx); err != nil {

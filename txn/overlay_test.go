@@ -123,7 +123,8 @@ func TestOverlay(t *testing.T) {
 		if _, err := db.Update(ctx, func(tx *Tx) error {
 			for _, m := range writes {
 				tx.Write(tab, m)
-				if _, err := tx.Get(ctx, tab, m.Row, sel); err != nil { // this read must have no effect
+				// This read must have no effect.
+				if _, err := tx.Get(ctx, tab, m.Row, sel); err != nil {
 					return err
 				}
 			}

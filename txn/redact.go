@@ -50,7 +50,8 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	}
 	db.garbage.mu.Lock()
 	defer db.garbage.mu.Unlock()
-	at, err := db.At(ctx, end) // the state at end also shows commits that were undecided when Redact began
+	// The state at end also shows commits that were undecided when Redact began.
+	at, err := db.At(ctx, end)
 	if err != nil {
 		return err
 	}

@@ -40,8 +40,10 @@ type net struct {
 	start   time.Time
 	events  []event // ordered by time
 	seq     int
-	written map[string]int64         // write times of cluster cells, in milliseconds since 1970
-	regions map[string]time.Duration // tables that do not answer, and the time until when they do not
+	written map[string]int64 // write times of cluster cells, in milliseconds since 1970
+	// regions contains the tables that do not answer, and the time from which on they
+	// answer.
+	regions map[string]time.Duration
 	nodes   []*node
 	calls   int
 	hash    uint64

@@ -38,7 +38,8 @@ func (h *historian) run(random *splitmix) {
 		if h.l.node.yield(h.ctx, "history") != nil {
 			return
 		}
-		_ = deeds[random.next()%uint64(len(deeds))](h, random.next()) // faults can make the operation fail
+		// Faults can make the operation fail.
+		_ = deeds[random.next()%uint64(len(deeds))](h, random.next())
 		if pause.For(h.ctx, time.Duration(random.next()%uint64(150*time.Millisecond))) != nil {
 			return
 		}
@@ -154,7 +155,8 @@ func (o *oracle) collected(name string, k *table.Keep) {
 		for _, s := range d.using {
 			switch {
 			case s.refs.Load() <= 0: // closed in the meantime
-			case s.low < horizon && !s.pinned: // reads of a pinned snapshot report the loss themselves
+			// Reads of a pinned snapshot report the loss themselves.
+			case s.low < horizon && !s.pinned:
 				o.breaks("I8: history goes up to %s and %s reads the state at %s", horizon, d.name, s.max)
 			case s.low < marks && s.ordinal != 0:
 				o.breaks("I8: marks go up to %s and %s uses the state at %s", marks, d.name, s.low)

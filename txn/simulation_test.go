@@ -28,10 +28,12 @@ var (
 // A simWorld is one simulated history. It has several servers, each with several lives in
 // sequence, that share a store behind a net.
 type simWorld struct {
-	net   *net
-	txs   []*simTx
-	skew  time.Duration // largest offset of a server's clock
-	think time.Duration // longest pause: before each transaction of the first two servers, and before each life
+	net  *net
+	txs  []*simTx
+	skew time.Duration // largest offset of a server's clock
+	// think is the longest pause. There is a pause before each life and, on the first two
+	// servers, before each transaction.
+	think time.Duration
 }
 
 // A history is the result of simulating a seed.

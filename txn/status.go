@@ -99,7 +99,9 @@ func (db *DB) observe(tx *Tx, begun time.Time, met *conflict, err error) {
 // A tally counts what garbage collection has removed since the store was opened.
 type tally struct {
 	removed atomic.Int64
-	last    atomic.Int64 // end of the last collection, in nanoseconds since 1970; 0 if there was none
+	// last is the end of the last collection, in nanoseconds since 1970, or 0 if there
+	// was none.
+	last atomic.Int64
 }
 
 // Collected returns how many versions the collections of this server have removed, and

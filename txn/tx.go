@@ -51,8 +51,10 @@ const mostLate = 256
 // row.
 type rowWrite struct {
 	deleted bool
-	cells   []table.Cell // one per column in column order; if dirty, all in the order of writing
-	dirty   bool
+	// If dirty is set, cells contains all cells in the order of writing. Otherwise it
+	// contains one cell per column, in column order.
+	cells []table.Cell
+	dirty bool
 }
 
 // A markRow is a mark with the row that it will be stored in.

@@ -33,7 +33,9 @@ type writer struct {
 	kick        chan struct{} // signals run to publish
 	lost        chan struct{} // closed when the slot is lost
 
-	renewed atomic.Int64 // when the last acknowledged change of the cell was sent, as time since e.start
+	// renewed is when the last acknowledged change of the cell was sent, as time since
+	// e.start.
+	renewed atomic.Int64
 	fenced  atomic.Bool
 
 	// cell is the content that the store acknowledged, and raw is its encoding. Only run

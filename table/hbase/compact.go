@@ -40,7 +40,9 @@ func (g *garbage) add(name string) {
 		g.in, g.last = map[string]bool{}, map[string]time.Time{}
 	}
 	if g.in[name] = true; g.last[name].IsZero() {
-		g.last[name] = time.Now() // a new server must not repeat a compaction that another server has just requested
+		// A new server must not repeat a compaction that another server has just
+		// requested.
+		g.last[name] = time.Now()
 	}
 }
 

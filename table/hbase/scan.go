@@ -148,7 +148,8 @@ func (sc *scanner) rows(ctx context.Context, raw []rawRow) ([]table.Row, error) 
 		}
 		rows = append(rows, table.Row{Key: raw[i].key, Cells: found})
 		if !whole || sc.first != sc.plain {
-			again = append(again, &rows[len(rows)-1]) // rows never grows beyond its capacity, so the pointer stays valid
+			// The pointer stays valid, because rows never grows beyond its capacity.
+			again = append(again, &rows[len(rows)-1])
 		}
 	}
 	return rows, sc.reread(ctx, again, raw)

@@ -147,7 +147,8 @@ func TestPowerLossInLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := 1; n <= before; n++ {
-			if _, err := s.Commit(ctx, step(n)); err != nil { // the test does not wait for the commit
+			// The test does not wait for this commit.
+			if _, err := s.Commit(ctx, step(n)); err != nil {
 				t.Fatal(err)
 			}
 		}

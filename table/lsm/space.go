@@ -229,7 +229,9 @@ func (x *space) untilFits(err error, write func() error) error {
 	for pause := fullRetry; isFull(err); pause = min(2*pause, fullSlow) {
 		select {
 		case <-x.closed:
-			select {} // Close does not wait for this write, and Pebble would end the process on an error
+			// Close does not wait for this write. If the write returned an error, Pebble
+			// would end the process.
+			select {}
 		case <-time.After(pause):
 			err = x.once(write)
 		}

@@ -43,9 +43,11 @@ type Options struct {
 	// LimitLogs removes them.
 	KeepLogs bool
 
-	copied   bool                      // the folder contains a copy's files and no header yet
-	format   pebble.FormatMajorVersion // format of a new store; zero means the newest
-	patience time.Duration             // how long to wait for a Pebble database that cannot write; zero means closePatience
+	copied bool                      // the folder contains a copy's files and no header yet
+	format pebble.FormatMajorVersion // format of a new store; zero means the newest
+	// patience is how long to wait for a Pebble database that cannot write; zero means
+	// closePatience.
+	patience time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -77,12 +79,13 @@ type Store struct {
 	made   bool                      // the header is written
 	format pebble.FormatMajorVersion // format of the files when the store was opened
 	disk   *disk
-	shut   error         // the reason why a store that was not opened read-only accepts no writes
-	ended  chan struct{} // closed when watch has returned
-	sync   *pebble.WriteOptions
-	cat    atomic.Pointer[catalog]
-	iters  iterPool
-	m      counters
+	// shut is the reason why a store that was not opened read-only accepts no writes.
+	shut  error
+	ended chan struct{} // closed when watch has returned
+	sync  *pebble.WriteOptions
+	cat   atomic.Pointer[catalog]
+	iters iterPool
+	m     counters
 
 	// writing is held while a writer reads rows and writes their new state. It is a
 	// channel with room for one token, so that a waiting goroutine can give up.

@@ -31,7 +31,8 @@ func testCommit(f *fixture) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.wantRow("one", table.Select{Families: []table.Family{'a'}}, fmt.Sprintf("a:n=%d@%d", r, r)) // readable before wait is called
+		// The batch is readable before wait is called.
+		f.wantRow("one", table.Select{Families: []table.Family{'a'}}, fmt.Sprintf("a:n=%d@%d", r, r))
 		if err := wait(); err != nil {
 			f.Fatal(err)
 		}

@@ -152,7 +152,8 @@ func testCollectModel(f *fixture) {
 				r++
 			}
 			old := horizon
-			horizon = table.Revision(rapid.IntRange(int(old), int(r-1)).Draw(t, "horizon")) // later writes have revisions above the horizon
+			// Later writes have revisions above the horizon.
+			horizon = table.Revision(rapid.IntRange(int(old), int(r-1)).Draw(t, "horizon"))
 			pinned = slices.DeleteFunc(pinned, func(table.Revision) bool { return rapid.IntRange(0, 3).Draw(t, "gone") == 0 })
 			if rapid.Bool().Draw(t, "moment") {
 				pinned = append(pinned, table.Revision(rapid.IntRange(int(old), int(horizon)).Draw(t, "at")))

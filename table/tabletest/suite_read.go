@@ -75,7 +75,8 @@ func testViews(f *fixture) {
 			want += fmt.Sprintf(" c:r%d=%d%020d@%d", c, c, 0, c)
 		}
 		f.wantRow("row", table.Select{View: at(r)}, want)
-		f.wantRow("row", table.Select{View: view{max: r}}, want) // the low-water mark is far behind
+		// In this view the low-water mark is far behind.
+		f.wantRow("row", table.Select{View: view{max: r}}, want)
 	}
 }
 
