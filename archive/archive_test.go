@@ -139,8 +139,8 @@ func (f *fixture) restore(until table.Revision) (n int, done *Restored, err erro
 	return n, done, nil
 }
 
-// wantRestored restores up to commit until (0: all) and wants the result to have want
-// commits.
+// wantRestored restores up to commit until, or up to the newest commit if until is 0.
+// It checks that the restored store has want commits.
 func (f *fixture) wantRestored(until, want int) {
 	f.Helper()
 	r := table.Revision(0)

@@ -21,8 +21,8 @@
 // The archiver sends only what the store can no longer lose in a crash, so a restored
 // store contains nothing that the original store has lost.
 //
-// The object owner is the only one that changes. A writer replaces owner only if its
-// content is still what the writer read (see [Place.Swap]).
+// Only the object owner ever changes. A writer replaces owner only if its content is
+// still what the writer read (see [Place.Swap]).
 package archive
 
 import (
@@ -41,8 +41,7 @@ var (
 	ErrDamaged = fmt.Errorf("the archive is damaged: %w", table.ErrCorrupt)
 	// ErrNoState means that the archive contains no state that could be restored.
 	ErrNoState = errors.New("the archive has no such state")
-	// ErrSealed means that an object cannot be read without an identity, or with this
-	// one.
+	// ErrSealed means that an object cannot be read with the given identities.
 	ErrSealed = errors.New("the archive is sealed")
 )
 

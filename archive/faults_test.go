@@ -189,7 +189,7 @@ func TestFolderSetBack(t *testing.T) {
 	f.wantRestored(0, 12)
 }
 
-// full is a place that has no free space while is is set.
+// full is a place that can be made to fail as if its disk were full.
 type full struct {
 	Place
 	is bool
@@ -377,8 +377,8 @@ func TestForget(t *testing.T) {
 }
 
 // TestRun archives a store while commits are made. Bases must be taken at their times,
-// objects that they no longer need must be removed, and in the end everything that was
-// committed must be archived.
+// objects that the remaining bases do not need must be removed, and in the end
+// everything that was committed must be archived.
 func TestRun(t *testing.T) {
 	f := newFixture(t)
 	f.o.Every, f.o.Keep = time.Minute, time.Hour

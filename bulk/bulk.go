@@ -100,7 +100,8 @@ type Result struct {
 	Revision table.Revision
 }
 
-// ErrBad is the error of an import with bad records, each of which Report has received.
+// ErrBad is the error of an import with bad records. Report has received each bad
+// record.
 var ErrBad = errors.New("bad records")
 
 // A refusal is an ErrBad with another text.

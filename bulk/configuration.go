@@ -218,7 +218,7 @@ type configured struct {
 	indexes []configure.Index // the indexes before the import; nil: unchanged
 	unique  []configure.Unique
 	refers  []configure.Reference
-	scopes  map[entry.ID]dn.DN // of unique attributes
+	scopes  map[entry.ID]dn.DN // names of the bases of unique attributes
 	access  bool               // access rules were set
 }
 

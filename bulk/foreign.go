@@ -129,7 +129,7 @@ func (s *cleaner) count(passwords [][]byte) {
 }
 
 // dropTwins drops every value that equals an earlier value of its attribute type, even
-// if the attribute has another name there.
+// if the earlier value is under another name of that type.
 func (s *cleaner) dropTwins(attributes []op.PartialAttribute) []op.PartialAttribute {
 	seen := map[string]bool{}
 	attributes = slices.Clone(attributes)

@@ -340,7 +340,8 @@ func (im *importer) noteForeign(attribute string) {
 // linkWaiting links the entries that wait for their parents. It repeats this as long as
 // it finds parents.
 func (im *importer) linkWaiting(ctx context.Context) error {
-	s := newCleaner(im.p.Schema(), im.noteForeign, newTally(), im.o.DropDuplicates) // these were counted before
+	// The new tally is not reported, because prepare has counted these entries before.
+	s := newCleaner(im.p.Schema(), im.noteForeign, newTally(), im.o.DropDuplicates)
 	for last := false; im.wait.n > 0; {
 		before := im.wait
 		im.wait = spool{}

@@ -127,8 +127,8 @@ func (p *Progress) bar() {
 			bars.Wait()
 			return
 		case <-t.C:
-			// The bar disappears at the end of reading, so it stops short until the last
-			// stage is done.
+			// A full bar disappears, so it must not become full before the last stage
+			// ends.
 			b.SetCurrent(min(p.done(), max(p.total, 1)-1))
 		}
 	}

@@ -60,11 +60,11 @@ func (r *Record) newName(c *op.ModifyDN) string {
 	return c.NewRDN + "," + superior
 }
 
-// Changes streams the changes of the commits after a revision that a snapshot shows, in
-// the order of their revisions. The snapshot must be of one revision, like the
-// snapshots that Partition.Settled and Partition.At return. Changes finds the changes
-// by comparing the states before and after each commit. To record changes instead would
-// make every commit more expensive, although few readers need them.
+// Changes streams the changes of the commits that s shows and that are later than
+// after, in the order of their revisions. s must be of one revision, like the snapshots
+// that Partition.Settled and Partition.At return. Changes compares the states before
+// and after each commit. To record the changes instead would make every commit more
+// expensive, although few readers need them.
 func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, after table.Revision) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for c, err := range changes.ShownAfter(ctx, s, after) {

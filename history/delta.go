@@ -51,7 +51,8 @@ func modification(kind op.ModKind, a *entry.Attribute, values [][]byte) op.Modif
 }
 
 // values returns the modifications that turn the values of one attribute into others.
-// If the type allows changes of single values, it returns the smaller modifications.
+// If the type allows changes of single values, and there are not more changes than new
+// values, values returns a delete and an add. Otherwise it returns a replace.
 func values(before, after *entry.Attribute) []op.Modification {
 	gone, come := without(before.Values, after.Values), without(after.Values, before.Values)
 	switch {

@@ -24,14 +24,14 @@ import (
 // The records of a Difference can be applied one by one, in their order. First, trees
 // that are deleted as a whole are deleted, the deepest entries first. Then every entry
 // that is added, moved or changed follows, from the top of the new tree down. So the
-// new superior of an entry is already in place, and no entry moves below itself. If
-// another entry still has the name of such an entry, and comes later, that other entry
+// new superior of an entry is already in place, and no entry moves below itself. If the
+// name that an entry needs still belongs to an entry that comes later, the later entry
 // is first renamed temporarily. The remaining deletions come last.
 type Difference struct {
 	From, To *partition.Snapshot
 	// IDs are the entries that may differ. An entry may be listed twice.
 	IDs []entry.ID
-	// Touched adds an empty modify for each entry in which only attributes differ that
+	// Touched adds an empty modify for each entry that differs only in attributes that
 	// the server itself writes.
 	Touched bool
 	// Below has, for some entries, a parent that overrides the parent in To.
@@ -68,12 +68,12 @@ type walk struct {
 
 	yield func(*Record, error) bool
 	mine  map[entry.ID]bool // the entries that may be changed
-	// moved has the new places of entries, nil for deleted entries. taken has the names
-	// whose entry has changed, with the entry that has the name now, or entry.Root if
-	// none has it.
+	// moved maps entries to their new places, and deleted entries to nil. taken maps
+	// names that an entry has received or lost to the entry that has the name now, or to
+	// entry.Root if no entry has it.
 	moved map[entry.ID]*spot
 	taken map[slot]entry.ID
-	// come has, for each parent, the number of moved entries below it.
+	// come counts, for each parent, the moved entries below the parent.
 	come map[entry.ID]int
 	// attributes has the attributes of renamed entries.
 	attributes map[entry.ID][]entry.Attribute

@@ -30,9 +30,9 @@ type RestoreOptions struct {
 type Restored struct {
 	Revision table.Revision // of the commit; 0 if nothing was committed
 	Records  []*Record
-	// Kept counts the added entries whose secret attributes, such as a password, were
-	// restored too, and Lost those whose secret attributes were not. Entries that still
-	// existed keep their present secrets.
+	// Kept counts the added entries that were restored with secret attributes, such as a
+	// password, and Lost the added entries without any. Entries that still existed keep
+	// their present secrets.
 	Kept, Lost int
 	// Erased counts the deleted entries that cannot be restored because their names were
 	// erased.
@@ -127,7 +127,7 @@ func (b *bringing) plan(ctx context.Context) (*Restored, error) {
 }
 
 // withoutErased returns ids without the entries that were deleted and whose names were
-// erased, and the number of these.
+// erased. It also returns the number of the entries that it leaves out.
 func (b *bringing) withoutErased(ctx context.Context, ids []entry.ID) (rest []entry.ID, erased int, err error) {
 	for _, id := range ids {
 		was, err := past.Node(ctx, b.then, id)

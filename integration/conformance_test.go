@@ -150,7 +150,7 @@ func printResult(r *op.Response) string {
 	return s
 }
 
-// Short forms of requests.
+// The functions below return requests from short arguments.
 
 var administrator = &op.Bind{Version: 3, Name: adminDN, Password: []byte(adminPassword)}
 

@@ -61,7 +61,7 @@ func TestMultitude(t *testing.T) {
 }
 
 // besideMultitude compares the latency of clients at server p, which has the idle
-// connections, with the latency at a server that has none. It measures the two
+// connections, with the latency at a server that has none. It measures the two servers
 // alternately.
 func besideMultitude(t *testing.T, p *process) {
 	store := filepath.Join(t.TempDir(), "store")

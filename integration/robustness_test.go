@@ -110,7 +110,7 @@ func slowHash(t *testing.T) string {
 }
 
 // compareLatency returns the 99th percentile of the latency of well-behaved clients,
-// first without other clients, and then with clients that call misbehave.
+// first without other clients, and then beside clients that run misbehave.
 func compareLatency(t *testing.T, p *process, misbehave func(*testing.T, net.Conn, <-chan bool)) (without, with time.Duration) {
 	var good []net.Conn
 	for range wellBehaved {

@@ -175,8 +175,9 @@ func search(base string, scope, deref, limit int, filter string, attributes []st
 		}
 		a.Referrals = r.Referrals
 		if a.Code == ldap.LDAPResultSizeLimitExceeded {
-			a.Entries = []string{fmt.Sprint(len(r.Entries))} // they may be any entries,
-			a.Referrals = nil                                // and so may the references before the limit
+			// A server may return any entries, and any references before the limit.
+			a.Entries = []string{fmt.Sprint(len(r.Entries))}
+			a.Referrals = nil
 			return a
 		}
 		for _, e := range r.Entries {

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// startTLS is the OID of StartTLS. This file tests the trip-wires of
-// docs/design/tripwires.md that need a connection. The tests of package server test the
-// same trip-wires with operations that block where a test wants.
+// startTLS is the OID of StartTLS. The tests in this file are about the trip-wires of
+// docs/design/tripwires.md that need a connection. The tests of package server are
+// about the same trip-wires, with operations that block where a test wants.
 
 const startTLS = "1.3.6.1.4.1.1466.20037"
 
@@ -24,10 +24,10 @@ func cancel(id int32) *op.Extended {
 	return &op.Extended{OID: "1.3.6.1.1.8", Value: ber.Close(b, 0)}
 }
 
-// TestTripwire39: Abandon has no response and ignores unknown IDs. Cancel of an
-// operation that is not running returns noSuchOperation (119). After a malformed
-// message the server sends a Notice of Disconnection (ID 0, code 2) and closes the
-// connection.
+// TestTripwire39 checks trip-wire 39. Abandon has no response and ignores unknown IDs.
+// Cancel of an operation that is not running returns noSuchOperation (119). After a
+// malformed message the server sends a Notice of Disconnection (ID 0, code 2) and
+// closes the connection.
 func TestTripwire39(t *testing.T) {
 	p := serveExample(t)
 	c := dialRaw(t, p)
@@ -73,8 +73,8 @@ func wantNotice(t *testing.T, p *process, message string) {
 	}
 }
 
-// TestTripwire40: StartTLS returns operationsError (1) if the connection has TLS
-// already, and protocolError (2) if the server has no certificate.
+// TestTripwire40 checks trip-wire 40. StartTLS returns operationsError (1) if the
+// connection has TLS already, and protocolError (2) if the server has no certificate.
 func TestTripwire40(t *testing.T) {
 	p := serveSecured(t)
 	for _, url := range p.urls {

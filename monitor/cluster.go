@@ -1,6 +1,6 @@
 // Package monitor describes the state of a directory and its servers. [Read] reads what
-// the servers of a store publish about themselves. They publish it in one row, so all
-// of it is of the same moment.
+// the servers of a store publish about themselves. They publish it in one row, so that
+// Read reads the state of one moment.
 package monitor
 
 import (

@@ -164,7 +164,8 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// bulkMemory is the memory limit of a command that reads a whole store.
+// bulkMemory is the memory limit of a command that reads a whole store. It does not
+// include the store's own memory.
 const bulkMemory = 640 << 20
 
 // lowMemory limits the memory of the process and makes the cache small. A large cache

@@ -68,7 +68,7 @@ func printLog(ctx context.Context, w *work, a logArgs) error {
 		if err != nil {
 			return err
 		}
-		defer s.Close() // the open snapshot keeps what follows it from being collected
+		defer s.Close() // until then, what follows the snapshot is not collected
 		o.Since = s.Revision()
 	}
 	_, err = history.Log(ctx, w.Partition, w.Stdout, o)

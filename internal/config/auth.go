@@ -21,7 +21,7 @@ type SASL struct {
 	Mechanisms   []string
 	PlainInClear bool
 	Identities   []*auth.Rule
-	Issuer       *auth.Issuer // of tokens; nil: none
+	Issuer       *auth.Issuer // the issuer of tokens; nil: none
 }
 
 func (r *reader) passwords() Passwords {

@@ -16,7 +16,7 @@ import (
 // A Key is one configuration setting.
 type Key struct {
 	Name    string
-	Default string // items of lists separated by commas
+	Default string // the items of a list are separated by semicolons
 	Help    string
 	List    bool
 	Secret  bool // must not be printed

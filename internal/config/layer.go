@@ -53,7 +53,8 @@ func defaults() layer {
 }
 
 // split splits a list that is written in one string. Its items are separated by
-// semicolons, because DNs contain commas.
+// semicolons, because DNs contain commas. The URLs of the key listen may also be
+// separated by spaces.
 func split(k Key, s string) []string {
 	if !k.List {
 		return []string{s}

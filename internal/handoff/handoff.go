@@ -51,7 +51,7 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Text }
 
-// A Request is work that a tool asks for.
+// A Request is the work that a tool wants a server to do.
 type Request struct {
 	Work           string
 	Args           any // sent as JSON

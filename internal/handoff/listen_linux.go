@@ -38,7 +38,7 @@ func Listen(folder string, log *slog.Logger) (*Listener, error) {
 	return &Listener{f, l, log}, nil
 }
 
-// Serve does the work that tools request until ctx ends. Then Serve cancels the work in
+// Serve does the work that tools request. When ctx ends, Serve cancels the work in
 // progress, waits for its end, and removes the socket. If do returns a *Failure, the
 // tool receives it unchanged; any other error is sent as a new Failure.
 func (l *Listener) Serve(ctx context.Context, do func(context.Context, *Call) error) {

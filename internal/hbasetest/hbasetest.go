@@ -81,8 +81,8 @@ var machine struct {
 	held *os.File
 }
 
-// exclusive takes the machine's test lock for the life of the process, and returns the
-// folder that it protects.
+// exclusive acquires the machine's test lock, which this process holds until it ends.
+// It returns the folder that the lock protects.
 func exclusive(ctx context.Context) (cache string, err error) {
 	machine.Lock()
 	defer machine.Unlock()

@@ -147,9 +147,9 @@ type settings struct {
 // connections on the loopback interface, and shortens waits that only make sense on a
 // cluster. The memstores allocate memory as needed: with chunks of 2 MB for every
 // family of every region (MSLAB), the tables of a few tests would exhaust the heap.
-// HBase deletes files that compactions replaced within seconds. With several JVMs,
-// HBase notices after three seconds that a JVM has died; with a shorter time, a busy
-// machine would lose running JVMs.
+// Within seconds HBase deletes the files that a compaction has replaced. With several
+// JVMs, HBase notices after three seconds that a JVM has died; with a shorter time, a
+// busy machine would lose running JVMs.
 var site = template.Must(template.New("hbase-site.xml").Parse(`<configuration>
 <property><name>hbase.cluster.distributed</name><value>{{gt .Servers 1}}</value></property>
 <property><name>hbase.rootdir</name><value>file://{{.Dir}}/data</value></property>

@@ -21,7 +21,7 @@ import (
 // A Txn is a transaction as its client saw it. A transaction first reads, from a single
 // state, and then appends.
 type Txn struct {
-	Name              string // for people
+	Name              string // for messages
 	Session           int    // a session runs its transactions one after another
 	Invoked, Returned time.Duration
 	Outcome           Outcome

@@ -1,5 +1,5 @@
 // Package layers checks the order of packages: a package imports only packages that
-// stand before it in the order.
+// precede it in order.
 package layers
 
 import (

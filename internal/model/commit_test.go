@@ -20,7 +20,7 @@ type commitT struct {
 type commitState struct {
 	t       [commits]commitT
 	cells   [2]uint8 // for each row, the commits with a cell and mark in it
-	late    [2]uint8 // Puts under way
+	late    [2]uint8 // Puts that were sent and have not landed
 	journal [commits]uint8
 	head    [3]int8
 	a, u, c uint8    // sets of commits

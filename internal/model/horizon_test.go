@@ -4,7 +4,7 @@ import "fmt"
 
 // In the model horizon, the history below a horizon is collected, with its journal
 // rows, while two servers read the past. Times are numbers. What a reader at time T
-// needs is there as long as nothing above T has been collected.
+// needs exists as long as nothing above T has been collected.
 //
 // A leader announces a horizon. Every server honours the lesser of the announced
 // horizon and the time of its oldest open snapshot: it opens no snapshot before that

@@ -111,8 +111,8 @@ func (s *kindsState) visible() (v uint8) {
 	return v
 }
 
-// read returns what a reader sees to whom the commits v are visible: the newest of each
-// cell.
+// read returns the entry as a reader sees it if the commits v are visible: the newest
+// value of each cell.
 func (m *kindsModel) read(s *kindsState, v uint8) uint8 {
 	e := m.start
 	for _, i := range m.order() {

@@ -42,7 +42,8 @@ var models = []struct {
 }
 
 // Limits of the number of states that are visited: someStates for a configuration that
-// must hold, manyStates for one that must break, allStates for long tests.
+// must hold, manyStates for one that must break, is a witness or is small, and
+// allStates in long tests.
 const (
 	someStates = 60_000
 	manyStates = 3_000_000

@@ -42,7 +42,8 @@ type Options struct {
 	// Uptime returns the id of the system's boot and the time since then, including
 	// sleep. The id is empty on a system that does not report it.
 	Uptime func() (boot string, up time.Duration)
-	// Synchronized reports whether a time server keeps the system's clock.
+	// Synchronized reports whether the system's clock is synchronized with a time
+	// server.
 	Synchronized func() bool
 }
 

@@ -122,7 +122,7 @@ func readState(dir string) (s state, err error) {
 }
 
 // alive reports whether the process exists and is HBase's JVM. It checks the command
-// line, because the system uses process ids again.
+// line, because another process may have the same id by now.
 func (s state) alive() bool {
 	cmd, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.pid))
 	if err != nil {
