@@ -73,7 +73,8 @@ func (a *Archiver) last(ctx context.Context) {
 	}
 }
 
-// due reports whether it is time for a base. After a failure it waits for longestPause.
+// due reports whether it is time for a base. Between two attempts it waits for
+// longestPause.
 func (a *Archiver) due(ctx context.Context) bool {
 	if now := a.o.Now(); now.Sub(a.tried) < longestPause {
 		return false

@@ -47,7 +47,7 @@ type reindexArgs struct{ Indexes, Drop []string }
 
 var reindexJob = job[reindexArgs]{"reindex", reindex}
 
-// reindex sets the configured indexes and fills those that the arguments name.
+// reindex drops and builds the indexes that the arguments name.
 func reindex(ctx context.Context, w *work, a reindexArgs) error {
 	indexes, again, err := chosen(w.Partition, a.Indexes, a.Drop)
 	if err != nil {
@@ -106,8 +106,8 @@ func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 	return errors.Join(err, s.Close())
 }
 
-// chosen returns the indexes that the directory should have, and the names of those to
-// fill again.
+// chosen returns the indexes that the directory should have, and the names of those
+// that have to be built.
 func chosen(p *partition.Partition, args, drop []string) (indexes []configure.Index, again []string, err error) {
 	indexes = p.Config().Indexes
 	find := func(name string) int {

@@ -76,7 +76,8 @@ func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Pa
 	}
 }
 
-// stop makes /ready report that the server is stopping.
+// stop makes /ready report that the server is stopping, and removes the server from the
+// list of the store's servers.
 func (w *watch) stop(ctx context.Context) {
 	w.health.Stop()
 	if w.server != nil && w.part != nil {

@@ -69,8 +69,8 @@ func (i *Instance) Restart(ctx context.Context) (err error) {
 	return i.c.ready(ctx, i.jvm)
 }
 
-// ready waits until a table can be created and accepts a Put, or until one of the JVMs
-// ends.
+// ready waits until a table can be created and accepts a Put. If the JVM first ends
+// before, ready returns an error.
 func (c *Config) ready(ctx context.Context, first *jvm) error {
 	for {
 		err := Probe(ctx, c.quorum())
