@@ -44,7 +44,7 @@ type Record struct {
 	AllChanged bool
 	// Keys are the hashes of other things that the commit changed: values in indexes.
 	Keys    []uint64
-	Message []byte // who did what
+	Message []byte // says who did what
 	// Rows is the write list. For a pending commit these are the rows that may contain
 	// its cells. For a commit that was one batch these are the rows that the batch wrote
 	// over. The write list of a large commit is stored in additional rows, see Log.Chunk.

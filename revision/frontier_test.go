@@ -37,14 +37,14 @@ func TestCSN(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", "x", want[1:], want + "0",
-		"20260102030405.678001Z#000307#003#000000", // between two milliseconds
-		"20260102030405.678000Z#000007#003#000000", // no slot
-		"20260102030405.678000Z#000307#004#000000", // another server id
+		"20260102030405.678001Z#000307#003#000000", // the time is between two milliseconds
+		"20260102030405.678000Z#000007#003#000000", // the count contains no slot
+		"20260102030405.678000Z#000307#004#000000", // the server id differs from the slot
 		"20260102030405.678000Z#000307#003#000001",
 		"20260102030405.678000Z#00030G#003#000000",
 		"20260102030405.678000Z#800307#003#000000",
 		"20260132030405.678000Z#000307#003#000000",
-		"20120102030405.678000Z#000307#003#000000", // before the first possible revision
+		"20120102030405.678000Z#000307#003#000000", // the time is before the first possible revision
 		"20990102030405.678000Z#000307#003#000000",
 	} {
 		if got, err := ParseCSN(bad); err == nil {

@@ -10,7 +10,7 @@ import (
 // holders. It does not change. Vectors read from one row form a chain: a later vector
 // shows everything that an earlier vector shows.
 type Vector struct {
-	slots    []slot // sorted
+	slots    []slot // sorted by id
 	max, low table.Revision
 	stable   table.Revision
 	decided  table.Revision

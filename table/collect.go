@@ -97,8 +97,8 @@ func (k *Keep) States(f Family) []Revision {
 type standing uint8
 
 const (
-	counts standing = iota // committed, up to the horizon
-	stays                  // after the horizon, or neither visible nor void
+	counts standing = iota // committed, and not above the horizon
+	stays                  // above the horizon, or neither visible nor void
 	void                   // aborted
 )
 

@@ -89,7 +89,7 @@ func behind(scan Scanner, r Range, s Select) (key []byte, ended bool) {
 }
 
 const (
-	keyGrain  = 8 // bytes added to keys in each round
+	keyGrain  = 8 // number of bytes added to keys in each round
 	keyRounds = 6
 )
 

@@ -23,7 +23,7 @@ type backoff struct {
 	// Only run uses the following fields.
 	interval time.Duration
 	next     time.Time
-	begun    time.Duration // when the last reading began, on the engine's clock
+	begun    time.Duration // time at which the last reading began, on the engine's clock
 }
 
 // idlePoll bounds the time between two readings of the heads on an idle server.

@@ -140,7 +140,7 @@ func TestNewerJournal(t *testing.T) {
 // nevertheless.
 type swapTimeout struct {
 	table.Store
-	in   atomic.Int64 // swaps left before the failing one
+	in   atomic.Int64 // number of swaps up to and including the failing one
 	done bool
 }
 
@@ -254,7 +254,7 @@ func TestClockAhead(t *testing.T) {
 			t.Errorf("the other's commit leads by %v: %v", lead, err)
 		}
 		ahead.Store(int64(-time.Hour)) // a clock that goes back is allowed
-		time.Sleep(time.Millisecond)   // otherwise the last reading may be just as young
+		time.Sleep(time.Millisecond)   // without the pause the last reading could be recent enough
 		if err := db.CatchUp(context.Background()); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 type claimer struct {
 	e      *cluster
 	retry  time.Time      // no attempt to claim before this time
-	failed int            // failed claims in a row
+	failed int            // number of consecutive failed claims
 	issued table.Revision // larger than all ids that this engine's former writers issued
 }
 

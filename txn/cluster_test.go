@@ -404,7 +404,7 @@ func TestIdsAbovePredecessor(t *testing.T) {
 	ahead.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	a := open(t, s, ahead)
 	write(t, a, "x", "p", "1")
-	last, err := a.commits.stamp() // an id above the head
+	last, err := a.commits.stamp() // this id is above the head
 	if err != nil {
 		t.Fatal(err)
 	}

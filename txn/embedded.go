@@ -31,8 +31,8 @@ type embedded struct {
 	batcher table.Batcher
 	clock   *revision.Clock
 
-	mu      sync.Mutex // orders commits
-	ordinal uint64     // of the last commit
+	mu      sync.Mutex // held while a commit gets its revision and its place in the log
+	ordinal uint64     // ordinal of the last commit
 	recent  *recent
 
 	showing sync.Mutex // held while a state is shown

@@ -46,7 +46,7 @@ func TestFeed(t *testing.T) {
 		for i := range 5 {
 			next := db.Next()
 			wrote = append(wrote, write(t, db, "x", "p", fmt.Sprint(i)))
-			<-next // otherwise the test hangs
+			<-next // if the channel is not closed, the test hangs
 		}
 		if got := commits(t, db, nil); !slices.Equal(got, wrote) {
 			t.Errorf("all commits are %v, want %v", got, wrote)

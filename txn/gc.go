@@ -72,7 +72,7 @@ func (b *bounds) before(age time.Duration) table.Revision {
 // A collector runs the garbage collections of a DB, one at a time.
 type collector struct {
 	mu     sync.Mutex
-	done   map[revision.Slot]table.Revision // last commits whose rows were collected
+	done   map[revision.Slot]table.Revision // last commit of each slot whose rows were collected
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 	tally  tally
@@ -86,7 +86,7 @@ func (db *DB) Collect(ctx context.Context, o CollectOptions) (Collection, error)
 	if err != nil {
 		return Collection{}, err
 	}
-	horizon := max(b.before(o.Retention), b.announced) // the horizon never goes back
+	horizon := max(b.before(o.Retention), b.announced) // the horizon must not fall
 	if o.Dry {
 		return db.collect(ctx, b, horizon, o)
 	}

@@ -230,7 +230,7 @@ func (p *pass) everything(ctx context.Context) error {
 type walk struct {
 	p       *pass
 	horizon table.Revision
-	rows    map[string]map[string]bool // by table
+	rows    map[string]map[string]bool // gathered row keys by table
 	n       int
 	commits int
 	gone    []journal.Record // commits to remove from the journal after their rows are collected

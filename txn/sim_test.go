@@ -22,7 +22,7 @@ import (
 // transactions that clients sent.
 type world struct {
 	t     *testing.T
-	store table.Store // without faults
+	store table.Store // the store without injected faults
 	mem   *tabletest.Mem
 	batch *tabletest.BatchMem // nil if the store commits no batches
 	rnd   *rand.Rand
@@ -342,7 +342,7 @@ func TestBulkCrash(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			time.Sleep(2 * grace) // so that the head passes the load
+			time.Sleep(2 * grace) // the head passes the load in this time
 			kill(db)
 			w.finish()
 			if cells, _ := w.mem.Cells("data", []byte("bulk 7")); len(cells) > 0 {

@@ -27,7 +27,7 @@ type net struct {
 	mem    *tabletest.Mem
 	oracle *oracle
 	faults *coverage
-	rate   float64 // share of calls with a fault
+	rate   float64 // fraction of calls that have a fault
 	// unsettled makes the net execute calls of a process that has ended at any time, even
 	// after the time within which calls must have settled. The effects of such late calls
 	// must not be visible.
@@ -85,7 +85,7 @@ type call struct {
 	n      int    // number of rows that can be executed separately
 	effect func(part int) (result string)
 	sent   time.Duration
-	drop   bool          // never executed
+	drop   bool          // the call is never executed
 	lands  time.Duration // earliest time of execution, for calls of a process that has ended
 
 	answer chan struct{}
@@ -360,7 +360,7 @@ const (
 	retried  // sent twice at once; the answer is that of the second copy
 	partial  // only some rows are executed
 	lostPage // a scan ends with an error after some rows
-	slow     // executed long after it was sent
+	slow     // executed long after the call was sent
 	outage   // a table's region does not answer for a while
 	crash    // the process ends; the call is executed or not
 	pauseBefore

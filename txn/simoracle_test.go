@@ -16,7 +16,7 @@ import (
 // to I8 of transactions.md after every step. The first violation ends the history.
 type oracle struct {
 	net *net
-	log *journal.Log // of the store, without the net
+	log *journal.Log // reads the store directly, without the net
 
 	commits map[table.Revision]*commitSeen
 	order   []table.Revision // the keys of commits, in the order in which the commits began
@@ -26,7 +26,7 @@ type oracle struct {
 	marks   map[string][]*commitSeen
 	broken  string
 
-	cells      map[revision.Slot]revision.Cell // the cells of heads
+	cells      map[revision.Slot]revision.Cell // the cells from which heads was made
 	archives   map[revision.Slot][]revision.Archive
 	recovering map[revision.Slot]*node // the server that fenced the slot's holder
 }
@@ -35,8 +35,8 @@ type oracle struct {
 type commitSeen struct {
 	r       table.Revision
 	state   journal.State
-	owner   *node           // the server that began it
-	rows    int             // number of rows in its write list
+	owner   *node           // the server that began the commit
+	rows    int             // number of rows in the write list
 	cells   map[string]bool // rows that contain cells of the commit
 	attempt *try            // the client's attempt, or nil if unknown
 	shown   int             // number of the first state of the heads that showed the commit, or 0

@@ -20,36 +20,36 @@ type step int
 
 const (
 	clientStep  step = iota // not a call: a client begins a transaction
-	readHeads               // for a snapshot
-	readCell                // after a swap without a clear answer, and for the clock
-	readArchive             // of former holders of a slot
+	readHeads               // reads the heads for a snapshot
+	readCell                // reads a cell after a swap without a clear answer, or the clock
+	readArchive             // reads the archives of a slot's former holders
 	claiming
 	publishingHead
 	renewingLease
-	fencing  // R0
-	closing  // R3, or a release
-	freeing  // R4
-	archival // R4
+	fencing  // step R0
+	closing  // step R3, or the release of a slot
+	freeing  // step R4
+	archival // step R4
 	askingTime
 	beginning
 	committing
 	aborting
 	forbidding
-	readState   // of another commit, or of this one after a swap without a clear answer
-	scanJournal // for the changes of other servers
-	scanLists   // for R1, R4 and collections
+	readState   // reads the state of a commit
+	scanJournal // reads records without write lists, for the changes of other servers
+	scanLists   // reads records with write lists, for R1, R4 and collections
 	readData
 	scanData
 	readMarks
 	writeCells
 	eraseCells
 	raisingFloor
-	readKept // checkpoints, and the record of what was collected
+	readKept // reads the checkpoints or the record of what was collected
 	keepingMoment
 	notingCollected
 	collecting
 	listingRows
-	forgetting // of commits
+	forgetting // removes commits from the journal
 	stepCount
 )
 

@@ -353,7 +353,7 @@ func TestSimulation(t *testing.T) {
 	next.Store(int64(*first))
 	end := int64(*first + *seeds)
 	begun := time.Now()
-	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a history lives in a few megabytes
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a history needs only a few megabytes
 	t.Run("seeds", func(t *testing.T) {
 		for i := range runtime.GOMAXPROCS(0) {
 			t.Run(strconv.Itoa(i), func(t *testing.T) {

@@ -16,7 +16,7 @@ type Status struct {
 	Refusal error         // the reason why nothing can be committed, or nil
 	Shared  bool          // other servers may write the store
 	HeadAge time.Duration // time since the heads shown were read; zero if not shared
-	Lease   time.Duration // time left of the lease; zero without a slot
+	Lease   time.Duration // remaining time of the lease; zero if the server has no slot
 	Ahead   time.Duration // how far this server's clock leads the store's
 }
 

@@ -171,7 +171,7 @@ func TestStepWaits(t *testing.T) {
 	a, b := open(t, store, o), open(t, store, o)
 	tab := b.Table("data")
 	held, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once // fn may run again
+	var once sync.Once // the function may run more than once
 	var g errgroup.Group
 	g.Go(func() error {
 		_, err := b.Update(ctx, func(tx *Tx) error {

@@ -31,7 +31,7 @@ type Tx struct {
 	message  []byte
 	atCommit []func(table.Revision)
 	urgent   bool
-	prepared time.Time // when the commit was in the log, or decided
+	prepared time.Time // time at which the commit was in the log or decided
 }
 
 var _ table.Reader = (*Tx)(nil)

@@ -157,7 +157,7 @@ type DB struct {
 	current atomic.Pointer[Snapshot]
 	live    registry
 	garbage collector
-	shown   broadcast // signals a new current state, or the end of the engine
+	shown   broadcast // signals a new current state, or that the engine has stopped
 }
 
 // A committer makes commits on one kind of store.

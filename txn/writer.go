@@ -59,7 +59,7 @@ type pendingCommit struct {
 	marks   []placed
 	began   uint64 // ordinal of the state at which the transaction began
 	started time.Time
-	dirty   bool // cells may have been sent
+	dirty   bool // cells of the commit may have been sent
 	state   journal.State
 	shown   chan struct{}
 }

@@ -80,7 +80,7 @@ const (
 	fieldIncludeStart = 21 // Scan.include_start_row
 	fieldIncludeStop  = 22 // Scan.include_stop_row
 	fieldNeedCursor   = 24 // Scan.need_cursor_result
-	fieldCursor       = 12 // ScanResponse.cursor, its row is field 1
+	fieldCursor       = 12 // ScanResponse.cursor, in which the row is field 1
 )
 
 // Key returns the key by which gohbase chooses the region. In a reverse scan the start

@@ -300,7 +300,7 @@ func (a *admin) compact(ctx context.Context, r hrpc.RegionInfo) error {
 
 const (
 	compactionLook  = 100 * time.Millisecond
-	compactionQuiet = 5 // consecutive checks that must find no compaction
+	compactionQuiet = 5 // number of consecutive checks that must find no compaction
 )
 
 // compacted waits until no compaction of a region is running.

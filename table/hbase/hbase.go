@@ -88,7 +88,7 @@ type Store struct {
 	garbage garbage
 
 	mu     sync.Mutex
-	tables map[string]*shape // tables created or looked up so far
+	tables map[string]*shape // shapes of the tables created or looked up so far
 }
 
 var _ table.Store = (*Store)(nil)

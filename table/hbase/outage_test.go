@@ -102,7 +102,7 @@ func TestOutage(t *testing.T) {
 	t.Run("killed", func(t *testing.T) {
 		i.Kill()
 		mustFail(t, ops, timeout)
-		time.Sleep(2 * timeout) // let the client's pauses grow
+		time.Sleep(2 * timeout) // the client's pauses grow in this time
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		if err := i.Restart(ctx); err != nil {

@@ -58,7 +58,7 @@ func readNode(ctx context.Context, quorum []string, node string) ([]byte, error)
 		data, _, err := c.Get(node)
 		got <- answer{data, err}
 	}()
-	defer c.Close() // this also ends the Get
+	defer c.Close() // closing the connection also ends the Get
 	select {
 	case a := <-got:
 		return a.data, a.err

@@ -47,9 +47,9 @@ func pushdown(h *shape, sel *selection, s *table.Select) (p push, err error) {
 type pushKind int
 
 const (
-	pushNone   pushKind = iota // cannot be sent
-	pushFilter                 // can be sent, but may pass more rows than the filter
-	pushNever                  // matches no row
+	pushNone   pushKind = iota // the filter cannot be sent
+	pushFilter                 // a filter can be sent that may pass more rows
+	pushNever                  // the filter matches no row
 )
 
 // rowPush translates filters into filters of whole rows.

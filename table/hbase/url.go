@@ -16,8 +16,8 @@ const defaultPort = "2181"
 
 // A Target identifies a store by a cluster and a prefix of table names.
 type Target struct {
-	Quorum []string // ZooKeeper servers, host:port
-	Prefix string   // of table names
+	Quorum []string // ZooKeeper servers in the form host:port
+	Prefix string   // prefix of table names
 	Root   string   // HBase's folder in ZooKeeper
 	User   string   // user name sent to HBase
 }

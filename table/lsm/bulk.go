@@ -23,8 +23,8 @@ import (
 
 const (
 	defaultBulkMemory = 256 << 20
-	tableSize         = 64 << 20 // of a sorted table written by a load
-	bulkPrefix        = "bulk-"  // of the folders of loads
+	tableSize         = 64 << 20 // size of a sorted table that a load writes
+	bulkPrefix        = "bulk-"  // prefix of the names of folders of loads
 )
 
 // A bulk is a load. It gathers cells in memory, in a shard for each group of each table.
@@ -36,8 +36,8 @@ type bulk struct {
 	o     table.BulkOptions
 	dir   string
 	size  atomic.Int64 // bytes in the shards
-	total atomic.Int64 // records added
-	done  atomic.Int64 // records written by Finish
+	total atomic.Int64 // number of records added
+	done  atomic.Int64 // number of records that Finish has written
 
 	// Add holds mu for reading, and a method that empties the shards holds it for
 	// writing.

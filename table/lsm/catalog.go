@@ -15,7 +15,7 @@ import (
 )
 
 // These are keys of table 0, which describes the other tables.
-var keyNextID = []byte{0, 0, 'n', 0, 0} // uvarint: the next table's id
+var keyNextID = []byte{0, 0, 'n', 0, 0} // the value is the next table's id, as a uvarint
 
 func keyTable(name string) []byte {
 	return append(appendEscaped([]byte{0, 0, 't'}, []byte(name)), 0, 0)

@@ -14,7 +14,7 @@ const copyPrefix = "copy-"
 // within the store's folder, and its tables are hard links.
 type Copy struct {
 	Folder string
-	Files  []string // names within Folder
+	Files  []string // names of the files in Folder
 	Next   Position // position in the log up to which the copy contains all writes
 	Format int      // format of the files
 	s      *Store

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	headLen   = 3 // table id and group letter
-	suffixLen = 9 // inverted revision and suffixMark
+	headLen   = 3 // length of the table id and the group letter
+	suffixLen = 9 // length of the inverted revision and suffixMark
 	// suffixMark ends every key that has a revision. Prefixes end in termImage, and
 	// bounds end in other bytes, so the last byte shows whether a key has a revision.
 	suffixMark = 0x09

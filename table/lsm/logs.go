@@ -33,7 +33,7 @@ type Position uint64
 // is read.
 type LogBatch struct {
 	First, Next Position
-	Repr        []byte // in Pebble's encoding of batches
+	Repr        []byte // the batch in Pebble's encoding
 }
 
 // keptLogs records the positions at which the finished logs end.

@@ -20,7 +20,7 @@ type Metrics struct {
 	CacheMisses int64
 	CacheBytes  int64
 
-	LogBytes            uint64 // of the write-ahead log
+	LogBytes            uint64 // size of the write-ahead log
 	CompactionDebt      uint64 // bytes that compactions still have to write
 	ReadAmplification   int    // number of tables that a read may have to examine
 	Stalls              int64  // number of times that writes waited for compactions

@@ -15,11 +15,11 @@ const (
 	reserveFile = "ldapd.reserve"
 	reservePart = 16 // a reserve uses at most one part in reservePart of the disk
 
-	watchGrain = 10 * time.Second       // between two checks of the free space
-	watchFull  = 250 * time.Millisecond // between two checks while the disk is full
+	watchGrain = 10 * time.Second       // time between two checks of the free space
+	watchFull  = 250 * time.Millisecond // time between two checks while the disk is full
 
-	lowShare = 10 // warn below this percentage of free space
-	lowOver  = 12 // the warning ends at this percentage
+	lowShare = 10 // below this percentage of free space a warning is logged
+	lowOver  = 12 // at this percentage of free space the warning ends
 )
 
 // A reminder makes a message repeat after growing pauses.
@@ -80,7 +80,7 @@ func (x *space) keep() bool {
 		size = x.wanted(u)
 	}
 	if err := x.fill(size); err != nil {
-		x.fs.Remove(x.reserveName()) // it may not exist
+		x.fs.Remove(x.reserveName()) // the file may not exist
 		return !isFull(err)
 	}
 	x.held = true

@@ -45,23 +45,23 @@ func (e *readView) sees(r table.Revision) bool {
 // image at the mark.
 type state struct {
 	image          // the newest visible image or, if pieced, the image at the low-water mark
-	exists  bool   // image is set
+	exists  bool   // image is set, or the table is unversioned
 	prefix  []byte // prefix of the row's image keys
 	pieced  bool
 	deltas  []table.Cell   // if pieced: the changes of visible revisions above the mark
 	del     table.Revision // if pieced: the newest visible revision that deleted the row
-	columns bool           // cells have keys of their own
+	columns bool           // the cells have keys of their own
 }
 
 // A rowReader finds rows and their cells with one iterator. It can be used repeatedly.
 type rowReader struct {
 	readView
 	it   *iterator
-	key  []byte // scratch for keys
-	qual []byte // scratch for qualifiers
+	key  []byte // scratch memory for keys
+	qual []byte // scratch memory for qualifiers
 	mem  []byte // bytes of cells with keys of their own, valid as long as the row
-	n    int64  // keys read
-	sk   int64  // seeks
+	n    int64  // number of keys read
+	sk   int64  // number of seeks
 }
 
 // locate finds the state of a row in a versioned group. prefix is the row's image prefix.

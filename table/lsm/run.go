@@ -26,7 +26,7 @@ import (
 // A record whose key consists only of the row part deletes the row.
 type record struct {
 	key    []byte
-	prefix int // length of the row part of key
+	prefix int // length of the row's part of key
 	cells  []byte
 }
 

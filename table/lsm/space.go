@@ -26,7 +26,7 @@ type space struct {
 	logf    func(string, ...any)
 	closed  chan struct{}
 	gone    chan struct{} // closed when nothing may be written any more
-	changed chan struct{} // wakes watch
+	changed chan struct{} // a message wakes watch
 
 	mu        sync.Mutex
 	waiting   int           // number of writes that wait for space
@@ -36,7 +36,7 @@ type space struct {
 	full      bool // ordinary writes are refused
 	held      bool // the reserve exists
 	lastFull  time.Time
-	failures  int           // consecutive failures to write tables
+	failures  int           // number of consecutive failures to write sorted tables
 	opening   bool          // Pebble is being opened
 	exhausted chan struct{} // closed when opening Pebble needs more space than there is
 	reminder  reminder

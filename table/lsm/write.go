@@ -41,7 +41,7 @@ type writer struct {
 	val   []byte
 	old   []table.Cell
 	cells []table.Cell
-	n     int64 // keys written
+	n     int64 // number of keys written
 	seeks int64
 
 	deltas []delta

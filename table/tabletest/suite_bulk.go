@@ -55,7 +55,7 @@ func testBulk(f *fixture) {
 	b := f.bulk(5, table.BulkOptions{Progress: func(d, of float64) { done = d / of }})
 	f.add(b, mutation("2", "c:z=1 a:y=2"), mutation("1", "a:x=1"))
 	f.add(b, mutation("2", "a:x=1"), mutation("\x00", "b:\x00=1"))
-	f.wantScan(table.Range{}, table.Select{}) // nothing is visible before Finish
+	f.wantScan(table.Range{}, table.Select{}) // no row is visible before Finish
 	f.finish(b,
 		table.Write{Table: un, Mutations: []table.Mutation{mutation("head", "h:n=5 h:gone- i:m=1")}},
 		table.Write{Table: f.tn, Mutations: []table.Mutation{mutation("3", "a:x=last")}})
