@@ -5,9 +5,6 @@ import "slices"
 // This file compares targets without looking at entries. It assumes that the "*" and {t}
 // in a pattern can match any value.
 
-// reachesBelow reports whether the scope includes entries below the base.
-func (s Scope) reachesBelow() bool { return s == Subtree || s == Children || s == Under }
-
 // hasBase reports whether the scope includes the base.
 func (s Scope) hasBase() bool { return s == Subtree || s == This || s == Only }
 
