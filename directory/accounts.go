@@ -50,7 +50,7 @@ type AccountReport struct {
 	Lock   account.Lock
 
 	HasPassword bool
-	Scheme      string // of the password
+	Scheme      string // scheme of the stored password
 	Expires     time.Time
 	Old         int // number of old passwords kept
 	NeedsCode   bool
@@ -103,16 +103,17 @@ func (a *Accounts) Enable(ctx context.Context, name dn.DN) error {
 		change(op.ModReplace, "nsAccountLock"), change(op.ModReplace, "ds-pwp-account-disabled"))
 }
 
-// Reset sets a new password and returns it. The user must change it at the next bind.
+// Reset sets a new password and returns it. The user must change the new password at the
+// next bind.
 func (a *Accounts) Reset(ctx context.Context, name dn.DN) (string, error) {
 	generated := password.Generate()
 	err := a.modify(ctx, name, false, change(op.ModReplace, "userPassword", string(generated)), change(op.ModReplace, "pwdReset", "TRUE"))
 	return string(generated), err
 }
 
-// StartTOTP creates a secret for time-based codes and returns its URI, which
-// authenticator applications read. From then on a code must follow the account's
-// password.
+// StartTOTP creates a secret for time-based codes and returns the secret's URI, which
+// authenticator applications read. From then on, a code must follow the account's
+// password in a bind.
 func (a *Accounts) StartTOTP(ctx context.Context, name dn.DN, issuer string) (string, error) {
 	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: name.String(), SecretSize: 20})
 	if err != nil {

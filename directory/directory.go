@@ -12,7 +12,7 @@
 //  4. runs on one snapshot, or in one transaction,
 //  5. turns an error into a result code by one function, ToResult.
 //
-// The packages below directory make the root DSE, the subschema entry and the computed
+// The packages below directory build the root DSE, the subschema entry and the computed
 // attributes, such as entryDN, subschemaSubentry, hasSubordinates and numSubordinates.
 //
 // Package judge applies the access rules. The rules do not restrict the administrator,
@@ -35,7 +35,7 @@ import (
 // open.
 type Directory struct {
 	server *request.Server
-	lists  *search.Lists // orders of sorted searches, for their next pages
+	lists  *search.Lists // sorted results of paged searches, for the next pages
 	pool   sync.Pool     // *request.Request
 }
 
@@ -86,7 +86,7 @@ func (s *Session) Close() {
 
 // StartTLS returns an error if TLS may not begin on the connection now. Otherwise it
 // returns nil and makes the session anonymous again, because an identity that was bound
-// in clear is not certain (RFC 4513, 4). No operation may run meanwhile.
+// in clear is not certain (RFC 4513, 4). No operation may run at the same time.
 func (s *Session) StartTLS() *op.Result {
 	if s.s.Exchange != nil { // RFC 4513, 3.1.1
 		return op.Errorf(op.OperationsError, "a SASL bind of several steps is under way")
@@ -99,11 +99,11 @@ func (s *Session) StartTLS() *op.Result {
 func (s *Session) Name() string { return s.s.Name() }
 
 // Outstanding returns how many operations the session's client may have running at once.
-// Zero means that the configured limits set no number for this client.
+// Zero means that the options do not limit this number for the client.
 func (s *Session) Outstanding() int { return s.d.server.LimitsOf(s.s.Who.Load()).Outstanding }
 
-// Answered records a request that the connection itself has answered: Cancel, StartTLS,
-// or one that it refused.
+// Answered records a request that the connection itself has answered: a Cancel, a
+// StartTLS, or a request that the connection refused.
 func (s *Session) Answered(m *op.Message, r *op.Response) { s.d.server.Answered(s.s, m, &r.Result) }
 
 // Serve runs one operation and sends its answers. Serve returns after it has called the

@@ -24,9 +24,9 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 	b, isBind := m.Request.(*op.Bind)
 	var x *request.Exchange
 	if isBind {
-		x = req.Session.Forget() // anonymous from receipt on (RFC 4513, 4)
+		x = req.Session.Forget() // a bind makes the session anonymous on receipt (RFC 4513, 4)
 	}
-	req.Judge.Unrestrict() // no requester yet: a bind reads on behalf of the server
+	req.Judge.Unrestrict() // no requester yet: for a bind, the server itself reads
 	if !isBind {
 		if err := admit(ctx, req); err != nil {
 			return d.end(req, sink, err)

@@ -23,7 +23,7 @@ type received struct {
 	kept     bool
 	response op.Response
 	controls request.Controls
-	aborted  *transaction.Transaction // because of the update; its client must be notified
+	aborted  *transaction.Transaction // the transaction, if the update aborted it; its client must be notified
 
 	// Of an End Transaction:
 	commit bool
@@ -81,8 +81,8 @@ func (s *Session) receiveEnd(m *op.Message) *received {
 	return r
 }
 
-// answerKept answers an update of a transaction. The update reads nothing and is not
-// judged before the transaction commits.
+// answerKept answers an update of a transaction. The server neither makes nor judges the
+// update before the transaction commits.
 func (s *Session) answerKept(req *request.Request, r *received) error {
 	req.Controls, *req.Response = r.controls, r.response
 	req.Seen.Transaction = r.id

@@ -18,7 +18,7 @@ type (
 	// ClearPasswords states which clients may send passwords in clear, which means
 	// neither in TLS nor over ldapi.
 	ClearPasswords = settings.ClearPasswords
-	// Observation is what is known of an operation when it ends.
+	// Observation describes an operation that has ended.
 	Observation = monitor.Observation
 )
 

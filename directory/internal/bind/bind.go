@@ -95,7 +95,7 @@ func judgeOf(ctx context.Context, req *request.Request, who *settings.Identity) 
 }
 
 // sendAuthzID adds the identity that is now bound to the response, if the bind succeeded
-// and the client asked for it.
+// and the client requested the identity.
 func sendAuthzID(req *request.Request) {
 	if req.Controls.AuthzID && req.Response.Code == op.Success {
 		req.Respond(control.OIDAuthzIDResponse, req.Session.Who.Load().AuthzID())
@@ -108,7 +108,8 @@ func simple(ctx context.Context, req *request.Request, r *op.Bind) (*settings.Id
 	case len(r.Password) == 0 && r.Name == "":
 		return nil, nil
 	case len(r.Password) == 0:
-		// RFC 4513, 5.1.2: programs took an unauthenticated bind as a proof of the name.
+		// RFC 4513, 5.1.2: some programs accepted an unauthenticated bind as a proof of
+		// the name.
 		return nil, op.Errorf(op.UnwillingToPerform, "a bind with a name needs a password")
 	case password.InClear(req):
 		return nil, password.ErrClear

@@ -100,7 +100,8 @@ func UsableMechanisms(req *request.Request) (names []string) {
 	return names
 }
 
-// proceed sends a challenge to the client. Next will handle the client's next message.
+// proceed adds a challenge to the response and returns the result saslBindInProgress.
+// Next will handle the client's next message.
 func proceed(req *request.Request, mechanism string, challenge []byte, next func(context.Context, *request.Request, []byte) (*settings.Identity, error)) error {
 	req.Session.Exchange = &request.Exchange{Mechanism: mechanism, Next: next}
 	req.Response.SASLCredentials = challenge
@@ -226,8 +227,8 @@ func bindExternal(ctx context.Context, req *request.Request, message []byte) (*s
 }
 
 // suffices returns an error if the account needs two factors and the bind proves only
-// one. If strong is set, the bind proves two factors, provided that the account's policy
-// counts way as the second.
+// one. A bind with strong set proves two factors if the account's policy counts way as a
+// second factor.
 func suffices(ctx context.Context, req *request.Request, who *settings.Identity, way string, strong bool) error {
 	if !who.HasEntry() {
 		return nil
@@ -270,8 +271,8 @@ func usableBearer(req *request.Request) error {
 }
 
 // bindBearer performs a bind with the mechanism OAUTHBEARER (RFC 7628). A failed bind has
-// two steps: the server first sends the address where clients get tokens, and refuses the
-// bind after the client's next message.
+// two steps. The server first sends the address at which clients get tokens. After the
+// client's next message, the server refuses the bind.
 func bindBearer(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error) {
 	authzID, token, err := auth.ParseBearer(message)
 	if err != nil {

@@ -28,7 +28,7 @@ func usablePlus(req *request.Request) error {
 type scramming struct {
 	mechanism string
 	conv      *auth.Scram
-	who       *settings.Identity // nil: unknown, but the exchange continues
+	who       *settings.Identity // nil: the name is unknown, but the exchange continues
 	// base is the mechanism's base name. The exchange began with name and key.
 	base, name string
 	key        auth.ScramKey

@@ -81,7 +81,7 @@ func restore(ctx context.Context, req *request.Request, who *settings.Identity, 
 		return err
 	}
 	if auth.Slow(stored) {
-		changes = changes[1:] // only the keys
+		changes = changes[1:] // keep only the changes of the keys
 		if len(changes) == 0 || len(changes[0].Values) == 0 && !spare {
 			return nil // SCRAM cannot use this password
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The OIDs of roles of administrative points (X.501, 14.3). The collections of outer
-// areas have no effect in a specific area. In an inner area, they do.
+// The OIDs of the roles of administrative points (X.501, 14.3). In a specific area, the
+// collections of the areas around it have no effect. In an inner area, they have.
 var (
 	specificAreas = []string{"2.5.23.1", "2.5.23.5"} // autonomousArea, collectiveAttributeSpecificArea
 	areaNames     = map[string]string{
@@ -93,7 +93,7 @@ func (c *Set) add(ctx context.Context, found *partition.Result) error {
 	for _, v := range found.Entry.Values(c.known.SubtreeSpecification) {
 		sub, err := c.known.Schema.ParseSubtree(v)
 		if err != nil {
-			continue // it names types that the schema no longer has
+			continue // the specification names types that the schema no longer has
 		}
 		c.all = append(c.all, &collection{found.Name.String(), point, sub, shared})
 	}
@@ -105,7 +105,7 @@ func (c *Set) add(ctx context.Context, found *partition.Result) error {
 func (c *Set) roles(ctx context.Context, name dn.DN) ([]string, error) {
 	at, err := c.at.Find(ctx, name)
 	if request.IsMissing(err) {
-		return nil, nil // above the naming context
+		return nil, nil // the name is above the naming context
 	}
 	if err != nil {
 		return nil, err
@@ -217,8 +217,8 @@ func (c *Set) Attributes(ctx context.Context, found *partition.Result) ([]entry.
 	return append(all, entry.Attribute{Type: c.known.CollectiveSubentries, Values: distinct(names)}), nil
 }
 
-// combine adds an attribute to all. If an attribute of the same type exists at index from
-// or later, combine merges the values.
+// combine adds an attribute to all. If an attribute of the same type and options is at
+// the index from or later, combine merges the values.
 func combine(all []entry.Attribute, from int, a entry.Attribute) []entry.Attribute {
 	for i := from; i < len(all); i++ {
 		if all[i].Type == a.Type && all[i].Options == a.Options {
@@ -230,7 +230,7 @@ func combine(all []entry.Attribute, from int, a entry.Attribute) []entry.Attribu
 	return append(all, a)
 }
 
-// distinct removes duplicate values, comparing bytes.
+// distinct removes duplicate values. It compares bytes.
 func distinct(values [][]byte) [][]byte {
 	var out [][]byte
 	for _, v := range values {

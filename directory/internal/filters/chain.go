@@ -25,8 +25,8 @@ func IsChain(f filter.Filter) bool {
 }
 
 // chainTest replaces a member-in-chain test ([MS-ADTS], 3.1.1.3.1.3.1) by an Or of
-// equality tests. There is a test for DN itself and for the name of every entry on a
-// chain to DN. Names that no entry has as a value are left out.
+// equality tests. One test compares with DN, and one test with the name of each entry on
+// a chain to DN. There are no tests for names that no entry has as a value.
 func chainTest(ctx context.Context, req *request.Request, f *filter.Extensible) (filter.Filter, error) {
 	t := req.Schema.Attribute(f.Attribute)
 	if of, _ := membership.Is(req, t); of && req.Known.IsMemberOf != nil && !f.DNAttrs {
@@ -64,7 +64,7 @@ func holdsNames(req *request.Request, description string) bool {
 type chain struct {
 	req       *request.Request
 	attribute string
-	seen      map[string]bool // keys of names, because chains may be circular
+	seen      map[string]bool // keys of the names so far, because chains may be circular
 	next      [][]byte
 	cost      partition.Cost
 }
@@ -96,7 +96,7 @@ func (c *chain) follow(ctx context.Context, name []byte) (led bool, err error) {
 		Base:   entry.Root, // all naming contexts
 		Scope:  op.WholeSubtree,
 		Filter: j.OnlySeen(ctx, j.Guard(ctx, resolveFilter(c.req, c.test(name)))),
-		Only:   append([]*schema.AttributeType{}, j.LooksAt()...), // names, and what rules need
+		Only:   append([]*schema.AttributeType{}, j.LooksAt()...), // only the types that access rules need
 		Cost:   &c.cost,
 	}
 	if most := c.req.Limits.Candidates; most > 0 {

@@ -102,7 +102,7 @@ func (a *Account) old(oid string, value []byte) {
 	}
 }
 
-// tell adds the password policy response control if the client asked for it.
+// tell adds the password policy response control if the client requested the control.
 func tell(req *request.Request, p control.PasswordPolicy) {
 	if req.Controls.PasswordPolicy {
 		req.Respond(control.OIDPasswordPolicy, p.Encode())

@@ -23,11 +23,11 @@ import (
 )
 
 // An Account is the account whose credentials an attempt presents, in the state that the
-// request reads. An attempt on an unknown identity also has an Account, and does the same
-// work.
+// request reads. An attempt on an unknown identity also has an Account, so that the
+// attempt does the same work.
 type Account struct {
 	Who     *settings.Identity // nil: no such identity
-	Policy  *account.Policy    // nil: there is none
+	Policy  *account.Policy    // nil: no policy applies
 	State   account.State
 	Secrets []entry.Attribute
 
@@ -37,7 +37,7 @@ type Account struct {
 	ledger *ledger.Ledger
 	set    *policies.Set
 	stored [][]byte // passwords
-	second *token   // nil: none is needed
+	second *token   // nil: no second factor is needed
 	factor error    // why the second factor cannot be verified
 }
 
@@ -146,8 +146,8 @@ func (a *Account) Verify(ctx context.Context, password []byte) (v account.Verdic
 	return v, stored, err
 }
 
-// Attempt verifies credentials by t. If any policy counts failures, a server verifies one
-// attempt on an account at a time.
+// Attempt verifies the credentials of a trial. If any policy counts failures, a server
+// verifies one attempt on an account at a time.
 func (a *Account) Attempt(ctx context.Context, t account.Trial) (account.Verdict, error) {
 	if a.set.Counts() {
 		leave, err := a.req.Server.Ledgers.Turns.Enter(ctx, a.req.Session.Channel, a.key())
@@ -190,7 +190,7 @@ func (a *Account) key() string {
 	return a.asked
 }
 
-// trial returns the trial of a password, without its Verify.
+// trial returns the trial of a password. The caller must set its Verify.
 func (a *Account) trial(password []byte) account.Trial {
 	return account.Trial{
 		Pretend: func(ctx context.Context) error {
@@ -202,8 +202,8 @@ func (a *Account) trial(password []byte) account.Trial {
 }
 
 // Proof returns the trial of credentials other than a password. Verify must be quick.
-// Verify also runs for an unusable account, so that an unreadable message has the same
-// result for every account.
+// Verify also runs for an account that cannot be used, so that an unreadable message has
+// the same result for every account.
 func (a *Account) Proof(verify func() (account.Match, error)) account.Trial {
 	return account.Trial{
 		Verify: func(context.Context) (account.Match, error) { return verify() },
@@ -215,7 +215,8 @@ func (a *Account) Proof(verify func() (account.Match, error)) account.Trial {
 	}
 }
 
-// wait waits as long as the recording of a failure takes, if any policy records failures.
+// wait waits as long as the server needs to record a failure, if any policy records
+// failures.
 func (a *Account) wait(ctx context.Context) error {
 	if !a.set.Counts() {
 		return nil
@@ -281,8 +282,8 @@ func (a *Account) Pasts() []account.Past {
 	return nil
 }
 
-// fail does the work that is left of a failed attempt. The attempt has already hashed as
-// many old passwords as tried says.
+// fail does the rest of the work of a failed attempt. Tried is the number of old
+// passwords that the attempt has already hashed.
 func (a *Account) fail(ctx context.Context, attempt *auth.Attempt, tried int) error {
 	if err := attempt.Fail(ctx); err != nil {
 		return err

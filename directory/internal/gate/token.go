@@ -13,21 +13,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// A token generates the codes of an account. Its entries have the classes of OpenLDAP's
-// slapo-otp: an oathTOTPUser names an oathTOTPToken, which names oathTOTPParams.
+// A token generates the codes of an account. The entries that define a token have the
+// classes of OpenLDAP's slapo-otp: an oathTOTPUser names an oathTOTPToken, which names
+// oathTOTPParams.
 type token struct {
 	account.Generator
 	id   entry.ID
 	used int64 // the last step whose code was accepted
 }
 
-// algorithmOIDs are the OIDs of RFC 4231, 3.
+// algorithmOIDs maps the OIDs of RFC 4231, 3 to algorithms.
 var algorithmOIDs = map[string]string{
 	"1.2.840.113549.2.7": "SHA1", "1.2.840.113549.2.9": "SHA256", "1.2.840.113549.2.11": "SHA512",
 }
 
-// readToken reads from the account's entry whether it needs a code, and how to compute
-// it.
+// readToken reads from the account's entry whether the account needs a code, and how to
+// compute the code.
 func (a *Account) readToken(ctx context.Context, e *entry.Entry) error {
 	if k := &a.req.Known.Account; k.TOTPToken != nil {
 		if e == nil {

@@ -61,7 +61,8 @@ func isTrue(e *entry.Entry, t *schema.AttributeType) bool {
 	return false
 }
 
-// times returns the values of a type. It returns a time long ago for an unreadable value.
+// times returns the values of a type. For an unreadable value, it returns a time long
+// ago.
 func times(e *entry.Entry, t *schema.AttributeType) (ts []time.Time) {
 	if t == nil {
 		return nil
@@ -96,7 +97,7 @@ func earliest(ts []time.Time) (first time.Time) {
 }
 
 // MustChange reports whether the requester must first change their own password and r
-// cannot do so. Modify and Password Modify check for themselves which password they
+// cannot change it. Modify and Password Modify check for themselves whose password they
 // change. R may be nil.
 func MustChange(req *request.Request, r op.Request) bool {
 	if req.Who == nil || !req.Who.Reset.Load() {

@@ -1,5 +1,5 @@
 // Package identify finds the identity for a name or an authorization identity, and checks
-// whether its account may be used.
+// whether the identity's account may be used.
 package identify
 
 import (

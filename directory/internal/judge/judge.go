@@ -85,7 +85,7 @@ func (j *Judge) Always() *acl.Decision {
 func (j *Judge) Manages() bool { return j.Always().Manages() }
 
 // MayRead returns ErrAccess unless the requester reads everything. It guards operations
-// that show entries in other ways than a search of the newest state.
+// that show entries by other means than a search of the newest state.
 func (j *Judge) MayRead() error {
 	if !j.ReadsAll() {
 		return j.Refuse(j.Always(), acl.Question{Right: acl.Read})
@@ -263,9 +263,9 @@ func (j *Judge) OnlySeen(ctx context.Context, f filter.Resolved) filter.Resolved
 	return filter.MakeAnd(f, acl.Visible(j.LooksAt(), j.Decider(ctx)))
 }
 
-// Children returns a filter for the children that a client's filter counts. Only the
-// children that the requester sees count. Children returns nil if the requester sees
-// every entry.
+// Children returns a filter for the children that count when a client's filter tests the
+// children of an entry. Only the children that the requester sees count. Children returns
+// nil if the requester sees every entry.
 func (j *Judge) Children(ctx context.Context) filter.Resolved {
 	if j.SeesAll() {
 		return nil
@@ -357,7 +357,7 @@ func (j *Judge) ShowsAll(ctx context.Context, found *partition.Result, t *schema
 	return d != nil && d.Description(t, options, acl.Show), err
 }
 
-// decideNamed is Decide for an entry with a name in the form of search results.
+// decideNamed is Decide for an entry whose name is a *dn.Name.
 func (j *Judge) decideNamed(ctx context.Context, found *dn.Name, e *entry.Entry) (*acl.Decision, error) {
 	if j.last == e {
 		return j.decision, nil

@@ -33,8 +33,8 @@ func (j *Judge) RefuseUse(oid string) error {
 	return ErrAccess
 }
 
-// String returns the rules that denied the request, or a text that no rule allows the
-// request. It returns "" if nothing was refused.
+// String returns the rules that denied the request. If there are none, it returns a text
+// that no rule allows the request, or "" if nothing was refused.
 func (r *Refusal) String() string {
 	var denials []string
 	what := ""

@@ -8,7 +8,8 @@ type AccountTypes struct {
 	LockedTime, Reset, Start, End, Lock, Expiration, DsDisabled, DsEnd *schema.AttributeType
 	Changed, Policy                                                    *schema.AttributeType
 	TOTPToken                                                          *schema.AttributeType
-	// All are the types above that the schema has. Their values are stored in the entry.
+	// All are the types of the fields above that the schema has. Their values are stored
+	// in the entry.
 	All []*schema.AttributeType
 
 	// History is stored with the secrets.
@@ -37,8 +38,8 @@ func newAccountTypes(s *schema.Schema) (a AccountTypes) {
 		"pwdFailureTime": &a.Failure, "pwdGraceUseTime": &a.GraceUse, "pwdResetUseTime": &a.ResetUse,
 		"pwdLastSuccess": &a.Success, "oathTOTPUsedTimeStep": &a.UsedStep,
 	} {
-		// If a type is not a secret, its definition is not the server's, and its values
-		// may not be stored with the secrets.
+		// If a type is not a secret, the schema does not have the server's definition,
+		// and values may not be stored with the secrets.
 		if *t = s.Attribute(name); *t != nil && !(*t).Secret() {
 			*t = nil
 		}

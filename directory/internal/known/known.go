@@ -92,8 +92,8 @@ func New(s *schema.Schema) *Elements {
 	return k
 }
 
-// Is reports whether an entry is of a class. Entries also store the superclasses of their
-// classes, so a comparison with this one class is enough.
+// Is reports whether an entry is of a class. It compares only the class itself, because
+// entries also store the superclasses of their classes.
 func (k *Elements) Is(e *entry.Entry, c *schema.ObjectClass) bool {
 	for _, v := range e.Values(k.ObjectClass) {
 		if string(v) == c.OID {
@@ -113,7 +113,7 @@ func (k *Elements) HasClass(e *entry.Entry, class string) bool {
 	return slices.ContainsFunc(e.Values(k.ObjectClass), func(v []byte) bool { return k.IsNamed(string(v), class) })
 }
 
-// IsNamed reports whether two names are of the same class.
+// IsNamed reports whether two names belong to the same class.
 func (k *Elements) IsNamed(a, b string) bool {
 	if strings.EqualFold(a, b) {
 		return true

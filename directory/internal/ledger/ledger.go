@@ -1,5 +1,5 @@
-// Package ledger records what happens to accounts: failures, uses of expired passwords
-// and successes. The records are hot attributes of the account's entry.
+// Package ledger records the events of accounts: failures, uses of expired passwords and
+// successes. The records are hot attributes of the account's entry.
 package ledger
 
 import (
@@ -41,7 +41,7 @@ func (b *Book) Close() { b.beside.close() }
 // Settle waits for background jobs. Only tests call it.
 func (b *Book) Settle() { b.beside.wait() }
 
-// A Ledger records what happens to one account. It implements account.Ledger.
+// A Ledger records the events of one account. It implements account.Ledger.
 type Ledger struct {
 	book  *Book
 	known *known.Elements
@@ -159,8 +159,8 @@ func (l *Ledger) Forget(failures []time.Time) {
 	})
 }
 
-// Succeed records a success in the background, unless another server has just recorded
-// one.
+// Succeed records a success in the background. It does nothing if the policy does not
+// record a success so soon after the last recorded one.
 func (l *Ledger) Succeed(p *account.Policy) {
 	t := l.known.Account.Success
 	if t == nil {

@@ -120,8 +120,8 @@ func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string,
 }
 
 // arrive finds a name that has no aliases or referrals above it. If the target of the
-// last alias does not exist, the error is an aliasProblem. If only an entry below the
-// target does not exist, the error is the usual one (RFC 4511, A.2).
+// last alias does not exist, the error is aliasProblem. If the target exists, but the
+// entry below the target does not, the error is noSuchObject (RFC 4511, A.2).
 func arrive(ctx context.Context, req *request.Request, name dn.DN, below int, last *redirect) (partition.Located, error) {
 	at, err := req.Judge.Find(ctx, name)
 	if last == nil || !request.IsMissing(err) {

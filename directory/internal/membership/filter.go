@@ -105,7 +105,7 @@ func (w *walk) members(ctx context.Context, group partition.Located, nested bool
 // pageOfMembers is the number of a group's values that one read returns.
 const pageOfMembers = 1000
 
-// direct streams the entries that a group names as members and that exist.
+// direct streams the existing entries that a group names as members.
 func (w *walk) direct(ctx context.Context, g partition.Located) iter.Seq2[partition.Located, error] {
 	return func(yield func(partition.Located, error) bool) {
 		may, err := w.req.Judge.Values(ctx, g, w.right)

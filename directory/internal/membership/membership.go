@@ -1,9 +1,9 @@
 // Package membership finds the groups that entries are in, and the members of groups. The
 // values of memberOf are the groups that name an entry as a member. The values of
-// isMemberOf are these groups, the groups that name one of these groups, and so on. Both
-// attributes are computed from the groups of the state that is read; their values are not
-// stored. The requester must see each group on the way, and must have the right in
-// question on the value that names the member.
+// isMemberOf are these groups, the groups that name one of these groups, and so on. The
+// values of both attributes are computed from the groups of the state that is read, and
+// are not stored. The requester must see each group that leads to a value, and must have
+// the right in question on the value that names the member.
 package membership
 
 import (

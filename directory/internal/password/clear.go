@@ -10,7 +10,8 @@ import (
 // ErrClear refuses a password that others on the network could read.
 var ErrClear = op.Errorf(op.ConfidentialityRequired, "passwords are not taken in clear: use TLS")
 
-// InClear reports whether the session must not carry passwords, because it is in clear.
+// InClear reports whether the session must not carry passwords because the connection is
+// in clear.
 func InClear(req *request.Request) bool {
 	c := req.Session.Channel
 	switch req.Server.Settings().ClearPasswords {

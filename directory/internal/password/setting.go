@@ -111,9 +111,10 @@ func (s *Setting) verifyOld(ctx context.Context, old []byte) ([]byte, error) {
 	return stored, nil
 }
 
-// namedOld replaces the clear passwords that changes delete by the stored values that
-// they fit, so that a user can name the old password. Only the administrator may name a
-// stored value itself: if others could, a stored value would be as good as the password.
+// namedOld replaces the clear passwords that changes delete by the stored values that the
+// passwords fit, so that a user can name the old password. Only the administrator may
+// name a stored value itself. If other users could, a stored value would be as good as
+// the password.
 func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []op.Modification) ([]op.Modification, error) {
 	changes = slices.Clone(changes)
 	for i := range changes {
@@ -219,9 +220,9 @@ func (s *Setting) Current(ctx context.Context, req *request.Request, id entry.ID
 	return slices.EqualFunc(storedIn(req, secrets, "userPassword"), s.was, bytes.Equal), err
 }
 
-// Touch returns the modifications of the account that a change of passwords needs in
-// addition. They set the time of the change and the history, and delete records about the
-// old passwords.
+// Touch returns the other modifications that a change of passwords makes to the account.
+// They set the time of the change and the history, and delete records about the old
+// passwords.
 func (s *Setting) Touch(req *request.Request, e *entry.Entry) (more []op.Modification) {
 	k := &req.Known.Account
 	set := func(t *schema.AttributeType, values ...[]byte) {

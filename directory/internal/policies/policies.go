@@ -248,7 +248,8 @@ func (f *finding) find(ctx context.Context, s *partition.Snapshot, k *known.Elem
 	return nil
 }
 
-// named uses the policy that the entry itself names, and reports whether there is one.
+// named sets the finding to the policy that the entry itself names, and reports whether
+// the entry names a policy.
 func (f *finding) named(ctx context.Context, s *partition.Snapshot, k *known.Elements, e *entry.Entry) (bool, error) {
 	values := e.Values(k.Account.Policy)
 	if k.Account.Policy == nil || len(values) == 0 {

@@ -68,7 +68,7 @@ type servedControl struct {
 }
 
 // supported are the controls that the server supports. The server serves exactly these
-// controls and publishes them.
+// controls and lists them in supportedControl.
 var supported = []servedControl{
 	{control.OIDManageDsaIT, all &^ extended, flag("ManageDsaIT", func(c *Controls) *bool { return &c.ManageDsaIT })},
 	{control.OIDPagedResults, withSearch, takePaged},

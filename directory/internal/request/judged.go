@@ -52,8 +52,8 @@ func (req *Request) StillReads(ctx context.Context) error {
 	return req.Judge.MayRead()
 }
 
-// connection describes the connection for the access rules. The description may change,
-// because TLS may begin.
+// connection returns the properties of the connection that access rules test. The
+// properties may change, because TLS may begin.
 func (s *Session) connection() acl.Connection {
 	_, _, local := s.Channel.Peer()
 	c := acl.Connection{Secure: s.Channel.TLS() != nil || local, Local: local, Time: time.Now()}

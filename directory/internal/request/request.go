@@ -73,9 +73,9 @@ func (req *Request) Read(s *partition.Snapshot) *partition.Snapshot {
 	return s
 }
 
-// adopt sets the state and the schema of the request. The types of an entry are those of
-// the schema of the state that the entry was read from. They do not equal types of any
-// other schema.
+// adopt sets the state and the schema of the request. An entry has types of the schema of
+// the state that the entry was read from. These types do not equal types of any other
+// schema.
 func (req *Request) adopt(s *partition.Snapshot, sch *schema.Schema) {
 	req.Snapshot = s
 	req.Judge.Read(s, sch)
@@ -93,7 +93,8 @@ func (req *Request) On(s *partition.Snapshot) *Request {
 	return &x
 }
 
-// Apart returns a copy of the request for work that goes on after the request has ended.
+// Apart returns a copy of the request for work that continues after the request has
+// ended.
 func (req *Request) Apart() *Request {
 	x := *req
 	x.Response, x.Seen = &op.Response{}, &monitor.Observation{}

@@ -18,7 +18,7 @@ type Session struct {
 	Channel auth.Channel
 	Number  uint64 // of the connection, for the log
 	Who     atomic.Pointer[settings.Identity]
-	// Exchange is the SASL exchange in progress. Only binds use it, and a bind runs
+	// Exchange is the SASL exchange in progress. Only binds use Exchange, and a bind runs
 	// alone.
 	Exchange *Exchange
 	// Transactions are the open transactions (RFC 5805).

@@ -211,7 +211,7 @@ func takeAt(req *Request, _ *op.Message, c *op.Control) error {
 
 // takeToken reads a token control. In an update, the control requests the token of the
 // update's commit. In a read, the value is a token. The read then reads a state that
-// shows the token's commit, and thus everything that the commit could know of.
+// shows the token's commit, and thus everything that the commit itself could read.
 func takeToken(req *Request, m *op.Message, c *op.Control) (err error) {
 	if operationsOf(m.Request)&(withSearch|withCompare) == 0 {
 		req.Controls.Token = true

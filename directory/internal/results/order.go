@@ -121,7 +121,7 @@ func ViewError(req *request.Request, code op.Code, format string, args ...any) e
 	return op.Errorf(op.VirtualListViewError, "virtual list view control: "+format, args...)
 }
 
-// ViewResponse adds the control that describes the view shown.
+// ViewResponse adds the response control of a view.
 func ViewResponse(req *request.Request, v control.ViewResponse) {
 	req.Respond(control.OIDViewResponse, v.Encode())
 }

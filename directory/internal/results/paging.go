@@ -34,9 +34,9 @@ func PagedResponse(req *request.Request, cookie []byte) {
 //	position     of the partition's stream, behind the last result
 //	tag      16
 //
-// A search that follows aliases consists of several streams, and its next page continues
-// by leaving out results. The position of a sorted search begins with the search's way:
-// see sorted.go.
+// A search that follows aliases consists of several streams. The next page of such a
+// search leaves out the results of earlier pages. The position of a sorted search begins
+// with the search's way: see sorted.go.
 const (
 	cookieHead = 8 + 4 + 4
 	CookieMAC  = 16 // length of the MAC in the context of a view
@@ -95,8 +95,8 @@ func OpenPage(req *request.Request, r *op.Search) (p *Page, done bool, err error
 	return p, false, nil
 }
 
-// CookieKey returns a key derived from everything that must stay the same between pages.
-// A cookie is thus useless for another search or another user.
+// CookieKey returns a key that is derived from everything that must stay the same between
+// pages. A cookie is thus useless for another search or another user.
 func CookieKey(req *request.Request, r *op.Search) []byte {
 	mac := hmac.New(sha256.New, req.Server.Settings().Secret)
 	flags := []byte{byte(r.Scope), byte(r.Deref), byte(req.Controls.Visible) << 1}

@@ -17,9 +17,9 @@ import (
 // maxBases is the largest number of entries that the aliases of one search may lead to.
 const maxBases = 1000
 
-// isAlias reports whether a found entry is an alias to follow. An alias below the base is
-// followed, but not an alias that is the base. For a requester who may not learn its
-// target, an alias is an ordinary entry.
+// isAlias reports whether a found entry is an alias to follow. A search follows the
+// aliases below the base, but not an alias at the base. If the requester may not learn
+// the target of an alias, the alias is an ordinary entry.
 func (st *Stream) isAlias(ctx context.Context, found *partition.Result) (bool, error) {
 	if !st.aliases || found.ID == st.base || !st.Req.Known.Is(found.Entry, st.Req.Known.Alias) {
 		return false, nil
@@ -27,8 +27,8 @@ func (st *Stream) isAlias(ctx context.Context, found *partition.Result) (bool, e
 	return st.Req.Judge.Leads(ctx, found, st.Req.Known.AliasedObjectName)
 }
 
-// isReferral reports whether a found entry is a referral to send. For a requester who may
-// not learn its target, a referral is an ordinary entry.
+// isReferral reports whether a found entry is a referral to send. If the requester may
+// not learn the target of a referral, the referral is an ordinary entry.
 func (st *Stream) isReferral(ctx context.Context, found *partition.Result) (bool, error) {
 	if !st.Referrals || !st.Req.Known.Is(found.Entry, st.Req.Known.Referral) {
 		return false, nil

@@ -52,8 +52,9 @@ func Run(ctx context.Context, req *request.Request, l *Lists, name dn.DN, r *op.
 	return st.send(ctx, at.ID)
 }
 
-// openState returns the state that a search reads: the state of the earlier pages or
-// views, or else the state that the request names, or else the newest state.
+// openState returns the state that a search reads. This is the state of the earlier pages
+// or views, if there are any. Otherwise it is the state that the request names, or the
+// newest state.
 func openState(ctx context.Context, req *request.Request, r *op.Search, p *results.Page) (*partition.Snapshot, error) {
 	revision, err := viewRevision(req, r)
 	if err != nil {
@@ -134,8 +135,8 @@ func (st *Stream) send(ctx context.Context, base entry.ID) error {
 	return err
 }
 
-// Prepare builds the query. The query finds the entries that the filter matches, and all
-// referrals and aliases in scope (RFC 3296, 5.2; RFC 4511, 4.5.1.3).
+// Prepare builds the query. The query finds the entries that the filter matches. It also
+// finds all referrals and aliases in scope (RFC 3296, 5.2; RFC 4511, 4.5.1.3).
 func (st *Stream) Prepare(ctx context.Context) (err error) {
 	req := st.Req
 	if err := st.classes(ctx); err != nil {
@@ -182,7 +183,7 @@ func (st *Stream) classes(ctx context.Context) (err error) {
 	visible := st.Req.Controls.Visible
 	st.Subentries = visible == request.EntriesOnly
 	if st.R.Scope == op.BaseObject {
-		return nil // locate.Base has followed these; a base search shows subentries (RFC 3672, 3)
+		return nil // locate.Base has handled referrals and aliases; a base search shows subentries (RFC 3672, 3)
 	}
 	known := st.Req.Known
 	st.Subentries = visible != request.SubentriesOnly

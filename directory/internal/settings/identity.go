@@ -17,8 +17,8 @@ type Identity struct {
 	Bound  string // mechanism of the bind, in lower case
 	limits atomic.Pointer[foundLimits]
 	asker  atomic.Pointer[access.Who]
-	Reset  atomic.Bool // the password must be changed before anything else
-	// Judged is the ordinal of a state in which the account could be used.
+	Reset  atomic.Bool // the password must be changed before any other operation
+	// Judged is the ordinal of the last state in which the account was found usable.
 	Judged atomic.Uint64
 }
 

@@ -20,14 +20,15 @@ type Options struct {
 	// The administrator cannot bind with a SCRAM mechanism that has no key.
 	AdminKeys [][]byte
 	// Limits apply to identities that no rule of LimitRules matches, except the
-	// administrator. If several rules match, the first sets the limits.
+	// administrator. If several rules match an identity, the first of them sets the
+	// limits.
 	Limits     Limits
 	LimitRules []LimitRule
 	// Transactions are the limits of LDAP transactions (RFC 5805). A limit that is zero
 	// has a default.
 	Transactions transaction.Limits
 	// Secret protects the cookies of paged results, and generates the salts that SCRAM
-	// sends for unknown names. Servers of one store share it: see
+	// sends for unknown names. Servers of one store share Secret: see
 	// partition.Partition.Secret. If Secret is empty, a random secret is used.
 	Secret []byte
 	// Version is the server's version, which is the value of vendorVersion.

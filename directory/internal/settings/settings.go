@@ -20,8 +20,8 @@ type Settings struct {
 	anonymous *Limits
 	AdminName dn.DN
 	AdminKey  string // "": there is no administrator
-	// Watchers are all observers: those of the options, and those that options such as
-	// Metrics and Access require.
+	// Watchers are all observers: the Observers of the options, and the observers that
+	// options such as Metrics and Access require.
 	Watchers []monitor.Observer
 }
 

@@ -94,8 +94,8 @@ func (v *View) dereferenced(ctx context.Context, found *partition.Result) ([]op.
 	return []op.Control{{OID: control.OIDDereference, Value: d.Encode()}}, nil
 }
 
-// of returns the requested attributes for which the entry has values, or nil if named is
-// nil.
+// of returns the requested attributes for which the entry has values. It returns nil if
+// named is nil.
 func (spec *derefSpec) of(named *entry.Entry) (attributes []op.PartialAttribute) {
 	if named == nil {
 		return nil

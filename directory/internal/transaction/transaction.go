@@ -44,8 +44,8 @@ func (l *Limits) EnsureDefaults() {
 	}
 }
 
-// mostKept limits the memory of all transactions of a server together. They may have
-// mostKept times the octets of one transaction.
+// mostKept limits the memory of all transactions of a server together, to mostKept times
+// the limit of octets of one transaction.
 const mostKept = 16
 
 // Memory counts the octets of all transactions of a server.
@@ -78,7 +78,7 @@ type Table struct {
 	last int // number of the last transaction
 }
 
-// errNone is the answer to an identifier that is of no transaction of the connection: the
+// errNone is the answer to an identifier of no open transaction of the connection. Such a
 // request is not properly sequenced (RFC 4511, A.2).
 var errNone = op.Errorf(op.OperationsError, "no transaction of this identifier is open on this connection")
 

@@ -22,8 +22,8 @@ type listing struct {
 	filter filter.Resolved
 }
 
-// list runs a search of a listing. What names the listing in diagnostics. State opens the
-// state that the pages of the search show. Run offers the entries.
+// list runs a search of a listing. What is the name of the listing in diagnostics. State
+// opens the state that the pages of the search show. Run offers the entries.
 func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, what string,
 	state func(context.Context, *results.Page) (*partition.Snapshot, error), run func(context.Context, *listing) error) error {
 	switch {

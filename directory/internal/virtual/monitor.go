@@ -16,7 +16,8 @@ import (
 )
 
 // The entries below cn=monitor show what the servers of the store publish about
-// themselves, as `ldapd cluster` does. Every search reads this again, from one row.
+// themselves, as `ldapd cluster` does. Every search reads the published data again, from
+// one row.
 const (
 	monitorName = "cn=monitor"
 	clusterName = "cn=cluster," + monitorName
@@ -46,7 +47,7 @@ func (theMonitor) Search(ctx context.Context, req *request.Request, name dn.DN, 
 	})
 }
 
-// monitored returns the entries for what the servers publish.
+// monitored returns the entries that show the published data.
 func monitored(req *request.Request, c *monitor.Cluster) []*Entry {
 	cluster := newEntry(req, clusterName, "monitorCluster", "cn", "cluster",
 		"clusterNewest", c.Newest, "clusterSettled", c.Low, "clusterFloor", generalized(c.Floor), "clusterConfig", c.Config)

@@ -82,8 +82,8 @@ func RootDSE(req *request.Request, attributes []string) *Entry {
 	return v
 }
 
-// asksHealth reports whether the server's health is requested by name. Requests for other
-// attributes do not wait for it.
+// asksHealth reports whether a request names an attribute of the server's health.
+// Requests for other attributes do not wait for the checks of health.
 func asksHealth(attributes []string) bool {
 	return slices.ContainsFunc(attributes, func(a string) bool {
 		return strings.EqualFold(a, "alive") || strings.EqualFold(a, "healthy")

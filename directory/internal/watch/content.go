@@ -17,8 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// A content is the set of entries that a search finds in one state (RFC 4533, 3.2).
-// Comparing two contents shows what has changed.
+// A content is the set of entries that a search finds in one state (RFC 4533, 3.2). The
+// comparison of two contents shows the changes.
 type content struct{ search.Stream }
 
 // Run runs a search that waits for changes.

@@ -22,10 +22,9 @@ type commits struct {
 }
 
 // gather collects the entries that were touched by the commits that a state shows beyond
-// a frontier. It stops before there are very many entries. If a commit renames entries,
-// gather returns it without other commits. In combination with other commits, an entry
-// could get a name that another entry still has at the client, or a parent that is sent
-// later.
+// a frontier. It stops before there are very many entries. A commit that renames entries
+// is not combined with other commits. Otherwise an entry could get a name that another
+// entry still has at the client, or a parent that is sent later.
 func gather(ctx context.Context, s *partition.Snapshot, after revision.Frontier) (*commits, error) {
 	g := &commits{frontier: after}
 	seen := map[entry.ID]bool{}
@@ -86,12 +85,12 @@ func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits
 	return nil
 }
 
-// comparesAll reports whether the whole contents must be compared. This is so if too many
-// entries were touched, or if entries that the commits did not touch may have come or
-// gone. The filter may match other entries under another schema. A filter that tests
-// collective attributes may match other entries when subentries or administrative points
-// change. A filter that depends on other entries may match differently whenever those
-// entries change.
+// comparesAll reports whether the whole contents must be compared. They must be compared
+// if too many entries were touched, or if entries that the commits did not touch may have
+// come or gone. The filter may match other entries under another schema. A filter that
+// tests collective attributes may match other entries when subentries or administrative
+// points change. A filter that depends on other entries may match differently whenever
+// those entries change.
 func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, error) {
 	if g.all || from.Req.Schema != to.Req.Schema || filters.AsksOthers(from.Req, from.R.Filter) {
 		return true, nil

@@ -84,8 +84,8 @@ func (y *synchronizer) inform(value []byte) error {
 }
 
 // refresh sends what the client needs to reach the newest state. If deletes is set,
-// refresh has reported the deleted entries. Otherwise the entries that refresh did not
-// send no longer exist.
+// refresh has reported the deleted entries. Otherwise the client must delete the entries
+// that refresh did not send.
 func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	how, err := y.begin(ctx)
 	if err != nil {

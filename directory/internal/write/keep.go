@@ -34,8 +34,8 @@ func Keep(req *request.Request, m *op.Message) (transaction.Operation, error) {
 	return o, keepable(m.Request)
 }
 
-// keepable returns an error if an update has an invalid name, or changes an entry that no
-// transaction can change.
+// keepable returns an error if an update has an invalid name, or if it changes an entry
+// that updates in a transaction cannot change.
 func keepable(r op.Request) error {
 	var err error
 	switch r := r.(type) {

@@ -8,12 +8,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A preparation is the result of the work that an update does outside transactions
-// because the work takes long: hashing. The preparation outlives the attempts of the
-// update.
+// A preparation is the result of the slow work that an update does outside transactions,
+// which is hashing. The preparation outlives the attempts of the update.
 type preparation struct {
 	done       bool
-	attributes []op.PartialAttribute // of a new entry, passwords hashed
+	attributes []op.PartialAttribute // attributes of a new entry, with hashed passwords
 	set        *password.Setting     // change of an entry's passwords
 
 	// Of an operation of a transaction:
@@ -36,8 +35,8 @@ func hashes(req *request.Request, attributes []op.PartialAttribute) bool {
 }
 
 // checkNew returns the attributes that the transaction stores for a new entry with
-// passwords. Before the passwords are hashed, it returns the client's values. The
-// transaction then does not commit.
+// passwords. Before the passwords are hashed, checkNew returns the client's values,
+// because the transaction then does not commit.
 func (p *preparation) checkNew(ctx context.Context, req *request.Request, u *update, plain []op.PartialAttribute) ([]op.PartialAttribute, error) {
 	hashed := plain
 	if p.done {

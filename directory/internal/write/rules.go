@@ -21,7 +21,7 @@ func isRule(req *request.Request, description string) bool {
 	return req.Known.IsOf(description, req.Known.AccessRule)
 }
 
-// ruleChanges splits changes into those of access rules and the rest.
+// ruleChanges splits changes into the changes of access rules and all other changes.
 func ruleChanges(req *request.Request, changes []op.Modification) (rules, rest []op.Modification) {
 	for _, c := range changes {
 		if isRule(req, c.Description) {
@@ -33,8 +33,8 @@ func ruleChanges(req *request.Request, changes []op.Modification) (rules, rest [
 	return rules, rest
 }
 
-// givenRules splits the attributes of a new entry into its access rules, as changes, and
-// the rest.
+// givenRules splits the attributes of a new entry into access rules, which it returns as
+// changes, and all other attributes.
 func givenRules(req *request.Request, attributes []op.PartialAttribute) (rules []op.Modification, rest []op.PartialAttribute) {
 	for _, a := range attributes {
 		if isRule(req, a.Description) {
@@ -93,8 +93,8 @@ func changeRules(ctx context.Context, req *request.Request, tx *partition.Tx, pl
 	return tx.SetAccess(rules)
 }
 
-// staysManaged returns an error if nobody manages the whole directory under the new rules
-// and no administrator is configured.
+// staysManaged returns an error if nobody would manage the whole directory any more under
+// the new rules, and no administrator is configured.
 func staysManaged(ctx context.Context, req *request.Request, tx *partition.Tx, rules []partition.AccessRule) error {
 	if req.Server.Settings().AdminKey != "" {
 		return nil

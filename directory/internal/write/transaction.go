@@ -159,7 +159,7 @@ func (b *batch) apply(ctx context.Context, tx *partition.Tx, m *member) error {
 		return err
 	}
 	if u.prepare != nil && !m.prepared.done {
-		if u.open != nil { // without it the entry's passwords stay as they are for now
+		if u.open != nil { // while it is not prepared, the entry keeps its passwords
 			b.waiting = append(b.waiting, m)
 			return u.open()
 		}
@@ -273,16 +273,16 @@ func controlsOf(members []*member) (all []control.UpdateControls) {
 	return all
 }
 
-// isResult reports whether an error is the result of an update. Errors of the store and
-// of the transaction as a whole are not.
+// isResult reports whether an error is the result of an update. Errors of the store, and
+// errors of the transaction as a whole, are not.
 func isResult(err error) bool {
 	var result *op.Result
 	var problem *partition.Error
 	return errors.As(err, &result) || errors.As(err, &problem)
 }
 
-// elsewhere returns the result of an update that another server would have to make. A
-// client cannot follow a referral with one update of a transaction (RFC 5805, 5).
+// elsewhere turns the referral of an update into an error. A client cannot follow a
+// referral with one update of a transaction (RFC 5805, 5).
 func elsewhere(req *request.Request, err error) error {
 	r := req.Server.ToResult(err)
 	if r.Code != op.Referral {

@@ -25,7 +25,7 @@ import (
 // An update is a change of one entry, together with the reads and checks that the
 // request's controls add to the same transaction.
 type update struct {
-	name dn.DN // of the entry before the change; of a new entry after it
+	name dn.DN // name of the entry before the change; of a new entry, the name after it
 	adds bool  // the entry is new
 	// rules means that the update changes access rules.
 	rules bool
@@ -144,8 +144,8 @@ func (u *update) refused(ctx context.Context, req *request.Request) error {
 	return u.may(ctx, req)
 }
 
-// maxSession is the largest length of the session information that clients add to a
-// commit.
+// maxSession is the largest length, in octets, of the session information that clients
+// add to a commit.
 const maxSession = 256
 
 // by returns who makes a change, for the journal.
@@ -195,17 +195,18 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 			return err
 		}
 	}
-	if reads && u.adds { // the assertion of an add is about the new entry
+	if reads && u.adds { // the assertion of an add applies to the new entry
 		if id, err = asserted(ctx, req, u.name); err != nil {
 			return err
 		}
 	}
-	req.Read(&tx.Snapshot) // the change may be of the schema
+	req.Read(&tx.Snapshot) // the change may have changed the schema
 	before := len(req.Response.Controls)
 	if err := readEntry(ctx, req, u.name, id, control.OIDPostRead, c.PostRead); err != nil {
 		return err
 	}
-	// There is no control if the requester does not see the entry as it is now.
+	// The response has no control if the requester does not see the entry after the
+	// change.
 	for i := range req.Response.Controls[before:] {
 		tx.ReplaceCSN(req.Response.Controls[before+i].Value)
 	}
