@@ -98,8 +98,8 @@ func steady(t *testing.T, line string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// TestAccessLogOfWatches checks that entries that a persistent search sends under a newer
-// schema than that of its begin are also counted.
+// TestAccessLogOfWatches checks that entries are also counted if a persistent search
+// sends them under a newer schema than the schema at the search's begin.
 func TestAccessLogOfWatches(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	var access bytes.Buffer
@@ -121,8 +121,8 @@ func TestAccessLogOfWatches(t *testing.T) {
 }
 
 // TestAccessLogDenied checks the line of an operation that the access rules refused. The
-// line names the rules that denied the operation, or contains that no rule allows it. It
-// also contains the revision of the rules.
+// line names the rules that denied the operation, or reports that no rule allows it. The
+// line also contains the revision of the rules.
 func TestAccessLogDenied(t *testing.T) {
 	var log bytes.Buffer
 	p := newPartition(t)

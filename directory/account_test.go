@@ -49,10 +49,10 @@ func newTokens(t *testing.T, name string) (*auth.Bearer, string) {
 	return b, token
 }
 
-// A way is a way to become Ann by a bind.
+// A way is a method to bind as Ann.
 type way struct {
 	name     string
-	password bool // it needs Ann's password
+	password bool // the method needs Ann's password
 	// try returns the answer to the right credentials, and wrong returns the answer to
 	// wrong credentials.
 	try   func() *op.Response
@@ -177,8 +177,8 @@ func TestDisabledAccounts(t *testing.T) {
 }
 
 // TestPasswordsThatMustBeChanged checks that a user whose password was reset may only
-// change the password, however the user bound with it. After the change, the user may do
-// everything.
+// change the password, by whatever mechanism the user bound with the password. After the
+// change, the user may do everything.
 func TestPasswordsThatMustBeChanged(t *testing.T) {
 	d, _ := waysOfAnn(t)
 	bind := map[string]func(s *directory.Session, password string) *op.Response{

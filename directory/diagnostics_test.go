@@ -18,8 +18,8 @@ import (
 var diagnosing = []string{"../directory", "../control", "../server", "../partition/internal", "../access", "../acl"}
 
 // TestDiagnostics compares all diagnostics with testdata/diagnostics.txt. The file lists
-// them so that somebody can read them one after another, and so that every change is
-// visible. REWRITE=1 writes the file again.
+// all diagnostics so that a reader can read one after another, and so that every change
+// is visible. REWRITE=1 writes the file again.
 func TestDiagnostics(t *testing.T) {
 	var lines []string
 	for _, dir := range diagnosing {

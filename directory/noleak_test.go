@@ -23,9 +23,9 @@ var (
 // pair is made.
 const requestsPerPair = 100
 
-// TestNoLeak makes pairs of directories that differ in what a user may not see. It
-// requires that both directories answer the same random requests with the same codes,
-// matched names, texts, entries, values, counts, orders and controls.
+// TestNoLeak makes pairs of directories that differ in what a user may not see. Both
+// directories of a pair must answer the same random requests with the same codes, matched
+// names, texts, entries, values, counts, orders and controls.
 func TestNoLeak(t *testing.T) {
 	served := map[string]int{}
 	for done := 0; done < *leakRequests; done += requestsPerPair {

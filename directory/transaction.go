@@ -23,7 +23,7 @@ type received struct {
 	kept     bool
 	response op.Response
 	controls request.Controls
-	aborted  *transaction.Transaction // the transaction, if the update aborted it; its client must be notified
+	aborted  *transaction.Transaction // aborted by the update; its client must be notified
 
 	// Of an End Transaction:
 	commit bool
@@ -122,7 +122,7 @@ func (d *Directory) endTransaction(ctx context.Context, req *request.Request, r 
 		return nil
 	}
 	req.Controls.Proxied = t.As
-	if err := identify.Assume(ctx, req); err != nil { // the requester may have lost the right to assume it
+	if err := identify.Assume(ctx, req); err != nil { // the requester may have lost the right since the start
 		return err
 	}
 	if req.Watched {

@@ -72,7 +72,7 @@ func (o *operation) isCancel() bool {
 }
 
 // answerCanceler answers the Cancel of an operation that has ended. If the operation had
-// its result before it noticed the Cancel, it keeps this result.
+// its result before it noticed the Cancel, the operation keeps this result.
 func (c *conn) answerCanceler(o *operation) {
 	response := &op.Response{}
 	switch {

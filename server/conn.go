@@ -175,7 +175,7 @@ func (c *conn) handle(m *op.Message) (reader bool, err error) {
 	return c.finish(o), nil
 }
 
-// how states how to run an operation.
+// A how is a way to run an operation.
 type how int
 
 const (
@@ -251,7 +251,7 @@ func waits(r op.Request) bool {
 }
 
 // unused returns an error if an outstanding operation has the id (RFC 4511, 4.1.1.1). An
-// answered operation may still be listed for a moment. Its client may already have the
+// answered operation may still be listed for a moment. The client may already have the
 // answer and use the id again, so unused ignores answered operations. The caller must
 // hold c.mu.
 func (c *conn) unused(id int32) error {

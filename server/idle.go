@@ -38,8 +38,8 @@ func (s *Server) reap() {
 }
 
 // maxPatient is the largest number of slow clients for which the whole WriteTimeout
-// applies. If there are more, the timeout is shorter, because each slow client has a
-// buffer and a running search.
+// applies. If there are more slow clients, the timeout is shorter, because each slow
+// client has a buffer and a running search.
 const maxPatient = 256
 
 func (s *Server) reapIdle(now time.Time) {

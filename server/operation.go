@@ -36,9 +36,9 @@ type operation struct {
 	conn    *conn
 	message *op.Message
 	octets  int          // octets of the message
-	left    bool         // the reader does not run it, or does not run it any more; guarded by conn.mu
+	left    bool         // another goroutine than the reader runs it; guarded by conn.mu
 	done    bool         // answered; guarded by conn.out.mu
-	sent    atomic.Bool  // like done, but readable without a lock: the client may have its answer
+	sent    atomic.Bool  // like done, but needs no lock: the client may have its answer
 	gaveUp  bool         // answered with canceled; guarded by conn.out.mu
 	stays   bool         // may last as long as the connection; guarded by conn.mu
 	state   atomic.Int32 // wanted, canceled, abandoned or stopped

@@ -13,7 +13,7 @@ const (
 	flushAt  = 32 << 10 // number of octets in the buffer that are worth a write
 	poolSize = 40 << 10 // size of a new buffer, enough for flushAt and most messages
 	keepSize = 64 << 10 // size above which a buffer is not kept
-	maxWrite = 64 << 10 // size of the largest single write, so that a slow client's progress is visible
+	maxWrite = 64 << 10 // largest single write, so that a slow client's progress is visible
 )
 
 // buffers are shared by all connections. A connection without output has no buffer.

@@ -58,7 +58,7 @@ func (c *conn) refuseTLS(m *op.Message) *op.Result {
 	case c.anyWanted():
 		return op.Errorf(op.OperationsError, "other operations are outstanding")
 	// Octets in clear after the request may come from anybody. They must not be read as
-	// what the client sends over TLS.
+	// octets that the client sent over TLS, so they are read as clear text, before TLS.
 	case c.unread() > 0:
 		return op.Errorf(op.OperationsError, "more was sent before StartTLS was answered")
 	}

@@ -22,7 +22,7 @@ type Request struct {
 	Server   *Server
 	Session  *Session
 	ID       int32              // of the message
-	Who      *settings.Identity // the identity that the request runs as: the session's, unless a control names another
+	Who      *settings.Identity // the session's identity, unless a control names another
 	Controls Controls
 	Limits   *settings.Limits // of the requester
 	Judge    judge.Judge      // decides what the requester may see and do

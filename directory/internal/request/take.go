@@ -156,7 +156,7 @@ func takeTracking(req *Request, _ *op.Message, c *op.Control) error {
 type visibility uint8
 
 const (
-	byScope        visibility = iota // no control: a base search shows any entry, other searches show no subentries
+	byScope        visibility = iota // no control: only base searches show subentries
 	EntriesOnly                      // the control's value is FALSE
 	SubentriesOnly                   // the control's value is TRUE
 )

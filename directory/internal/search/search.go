@@ -183,7 +183,7 @@ func (st *Stream) classes(ctx context.Context) (err error) {
 	visible := st.Req.Controls.Visible
 	st.Subentries = visible == request.EntriesOnly
 	if st.R.Scope == op.BaseObject {
-		return nil // locate.Base has handled referrals and aliases; a base search shows subentries (RFC 3672, 3)
+		return nil // locate.Base has handled these; a base search shows subentries (RFC 3672, 3)
 	}
 	known := st.Req.Known
 	st.Subentries = visible != request.SubentriesOnly
