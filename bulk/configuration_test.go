@@ -142,7 +142,7 @@ func TestBadConfigurations(t *testing.T) {
 		"no name":                  {"namingContexts: x\n", "namingContexts: x:"},
 		"unique without index":     {"index: cn column\nunique: uid\n", "uid has no index"},
 		"unique below nothing":     {"unique: uid x\n", "unique: uid x:"},
-		"a reference that is none": {"index: mail row\nreference: mail\n", "are no names of entries"},
+		"a reference that is none": {"index: mail row\nreference: mail\n", "are not names of entries"},
 		"a reference of what":      {"index: member row\nreference: member always\n", "expected an attribute, and perhaps mustExist"},
 		"another attribute":        {"olcThreads: 8\n", "olcThreads: 8: not an attribute of cn=config"},
 		"two mistakes":             {"index: uid\nindex: cn\n", "index: cn: expected"},

@@ -21,6 +21,10 @@ func TestEndKeepsNothing(t *testing.T) {
 	req.Session, req.ID, req.Who, req.Limits = &Session{}, 1, &settings.Identity{}, &settings.Limits{}
 	req.Controls.ManageDsaIT = true
 	req.Judge.By(&acl.Program{})
+	req.Judge.NoteIn(&req.refusal)
+	if err := req.Judge.RefuseUse("1.1"); err == nil {
+		t.Error("nothing is refused")
+	}
 	req.Snapshot, req.Schema, req.Known = &partition.Snapshot{}, &schema.Schema{}, &known.Elements{}
 	req.Response.Code, req.Seen.Entries, req.Watched = op.Busy, 1, true
 	for i, v := 0, reflect.ValueOf(req).Elem(); i < v.NumField(); i++ {

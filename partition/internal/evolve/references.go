@@ -86,7 +86,7 @@ func withReference(c *catalog.Catalog, r catalog.Reference, on bool) (*catalog.H
 	x := c.Indexes[t]
 	switch {
 	case !t.NamesEntries():
-		return nil, catalog.Errorf(catalog.Unwilling, "the values of %s are no names of entries, which their syntax must be", t.Name())
+		return nil, catalog.Errorf(catalog.Unwilling, "the values of %s are not names of entries", t.Name())
 	case t.NoUserModification:
 		return nil, catalog.Errorf(catalog.Unwilling, "%s is the server's and does not follow entries", t.Name())
 	case on && (x == nil || !x.Ready):

@@ -89,5 +89,5 @@ func (l *Loader) arrived() error {
 	if n == 0 {
 		return nil
 	}
-	return catalog.Errorf(catalog.Constraint, "%d values name no entry and must:\n  %s", n, strings.Join(named, "\n  "))
+	return catalog.Errorf(catalog.Constraint, "%d values must name entries and do not:\n  %s", n, strings.Join(named, "\n  "))
 }
