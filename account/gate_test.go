@@ -247,7 +247,7 @@ func (w *world) verified() (n int) {
 	return n
 }
 
-// simulate runs the history of a seed and describes the first violation of a requirement.
+// simulate runs the random history that a seed determines and describes the first violation of a requirement.
 // It returns "" if there is none.
 func simulate(seed uint64, broken variant) string {
 	r := rand.New(rand.NewPCG(seed, 1))

@@ -276,8 +276,9 @@ func (d *configured) index(ctx context.Context, c *configuration, o *Options) er
 	return configure.SetIndexes(ctx, d.p, want)
 }
 
-// lacking returns the indexes in there, followed by those of more whose attribute has
-// no index in there.
+// lacking returns the present indexes and, after them, the additional indexes of
+// attributes that no present index has. It notes an additional index whose layout differs
+// from the present one.
 func (d *configured) lacking(there, more []configure.Index, o *Options) []configure.Index {
 	s := d.p.Schema()
 	want := slices.Clone(there)

@@ -60,8 +60,8 @@ func (r *Record) newName(c *op.ModifyDN) string {
 	return c.NewRDN + "," + superior
 }
 
-// Changes streams the changes of the commits that s shows and that are later than
-// after, in the order of their revisions. s must be of one revision, like the snapshots
+// Changes streams the changes of the commits that s shows after a revision, in the order
+// of their revisions. s must be of one revision, like the snapshots
 // that Partition.Settled and Partition.At return. Changes compares the states before
 // and after each commit. To record the changes instead would make every commit more
 // expensive, although few readers need them.

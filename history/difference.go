@@ -291,7 +291,7 @@ func (w *walk) free(ctx context.Context, id entry.ID, at *spot) error {
 	return w.renameAside(ctx, holder)
 }
 
-// renameAside gives an entry a temporary name.
+// renameAside renames an entry temporarily.
 func (w *walk) renameAside(ctx context.Context, id entry.ID) error {
 	now, err := w.spot(ctx, id)
 	if err != nil {

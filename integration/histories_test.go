@@ -151,7 +151,8 @@ func (r *run) run(disturb func(n int)) {
 	r.finish()
 }
 
-// finish reads all objects, the generations at different servers. Then it judges the
+// finish reads all objects: each generation of objects at one server, different
+// generations at different servers. Then it judges the
 // run and checks the store.
 func (r *run) finish() {
 	for i := range r.seats {

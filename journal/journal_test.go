@@ -166,7 +166,7 @@ func TestSwapLies(t *testing.T) {
 			raw = next
 		}
 		f.SetRate(0)
-		f.Land() // a swap that reaches the store now must find other bytes
+		f.Land() // delayed swaps arrive now and must fail: the cell has other bytes than they expect
 		h, err := l.Heads(ctx)
 		if err != nil || !bytes.Equal(h.Raw(1), raw) {
 			t.Errorf("seed %d: the cell holds %x, want %x (%v)", seed, h.Raw(1), raw, err)

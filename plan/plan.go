@@ -76,8 +76,8 @@ func (empty) rank() rank     { return rankOne }
 func (empty) distinct() bool { return true }
 
 // byID is the access for an equality assertion on entryUUID. Its only candidate is the
-// asserted id. The candidate's Parent is zero because the parent is unknown. An entry
-// with the id may not exist.
+// asserted id. The candidate's Parent is zero because the parent is unknown. There
+// may be no entry with the id.
 type byID struct{ id entry.ID }
 
 func (a byID) Run(_ context.Context, _ table.Reader, after []byte) index.Candidates {

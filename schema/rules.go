@@ -20,7 +20,7 @@ type Form struct {
 	// with prohibited code points.
 	assertion func(s *Schema, a []byte) ([]byte, error)
 	piece     func(k Piece, b []byte) ([]byte, error)
-	// takes are the syntaxes whose values the form supports.
+	// takes lists the syntaxes whose values the form supports.
 	takes []string
 	// lenient means that key accepts values that break the syntax of assertions, so the
 	// syntax of an assertion must be validated separately.

@@ -8,8 +8,9 @@ import (
 
 // Snapshot isolation forbids the cycles in which no two rw dependencies follow each
 // other (Cerone and Gotsman, 2016). To find these cycles, the method cycles uses a
-// graph with two nodes for every node n. A path may leave node 2n by any dependency. An
-// rw dependency leads to node 2n+1, which a path may leave by any dependency except rw.
+// graph with two nodes for every node n. An rw dependency on
+// n leads to node 2n+1, and any other dependency on n leads to node 2n. A path may leave
+// node 2n by any dependency, and node 2n+1 by any dependency except rw.
 
 // cycles reports a shortest forbidden cycle of every knot. It first looks for cycles
 // without rw, which are worse anomalies. If no cycle is forbidden, it returns the

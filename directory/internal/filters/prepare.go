@@ -43,7 +43,7 @@ func relate(ctx context.Context, req *request.Request, f filter.Resolved) (_ fil
 }
 
 // AsksOthers reports whether a filter depends on entries other than the tested entry:
-// through a chain, a group membership, or the existence or number of subordinates.
+// through a member-in-chain test, a group membership, or the existence or number of subordinates.
 func AsksOthers(req *request.Request, f filter.Filter) bool {
 	return AnyPart(f, func(f filter.Filter) bool {
 		if IsChain(f) {

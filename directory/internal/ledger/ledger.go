@@ -1,5 +1,5 @@
 // Package ledger records the events of accounts: failures, uses of expired passwords and
-// successes. The records are hot attributes of the account's entry.
+// successes. The records are hot attributes (see partition/usage) of the account's entry.
 package ledger
 
 import (

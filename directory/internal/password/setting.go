@@ -23,7 +23,7 @@ import (
 // is done before the transaction, with the passwords that are stored at that time.
 type Setting struct {
 	account *gate.Account
-	own     func(attribute string) []string // of the account's entry
+	own     func(attribute string) []string // returns the values of an attribute of the account's entry
 	change  account.Change
 	was     [][]byte // passwords stored when the change was prepared
 	// Changes are the modifications that the transaction makes.

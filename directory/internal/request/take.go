@@ -161,7 +161,7 @@ const (
 	SubentriesOnly                   // the control's value is TRUE
 )
 
-// Hides reports whether the control hides an entry from a base search.
+// Hides reports whether the subentries control hides an entry from a base search.
 func (v visibility) Hides(k *known.Elements, e *entry.Entry) bool {
 	return v != byScope && (v == SubentriesOnly) != k.Is(e, k.Subentry)
 }

@@ -40,8 +40,8 @@ type update struct {
 	// check, if not nil, returns an error if the change is impossible for reasons other
 	// than the requester's rights.
 	check func() error
-	// prepare, if not nil, does the work that takes so long that no transaction waits for
-	// it. Before that, open reads the state that the work depends on, in a transaction.
+	// prepare, if not nil, does slow work. It runs outside the transaction, so that the
+	// transaction does not wait for it. Before that, open reads the state that the work depends on, in a transaction.
 	// Open is nil if the work depends on no state.
 	prepare  func() error
 	open     func() error

@@ -273,8 +273,8 @@ func (e *StandingError) add(name string) {
 	}
 }
 
-// stands reports whether the present state contains data of an entry that must be
-// removed.
+// stands reports whether the present state still contains some of the data that must be
+// erased from an entry.
 func (e *erasure) stands(ctx context.Context, f *finding) (bool, error) {
 	if f.all {
 		return false, nil

@@ -42,8 +42,8 @@ func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 	return s.At.Unchanged(id, since) && (!ok || !tx.Touched(id))
 }
 
-// UnchangedKey is Unchanged for things other than entries. A hash identifies such a
-// thing.
+// UnchangedKey is like Unchanged, for a key of [txn.Tx.TouchKeys]: the hash of something
+// that is not an entry, such as a posting.
 func (s *Snapshot) UnchangedKey(key, since uint64) bool {
 	tx, ok := s.Reader.(*txn.Tx)
 	return s.At.UnchangedKey(key, since) && (!ok || !tx.TouchedKey(key))
