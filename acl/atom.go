@@ -264,10 +264,7 @@ func (s *subject) excludes(o *subject) bool {
 	case s.Kind == Named && o.Kind == Named:
 		return !s.name.equal(o.name)
 	case (s.Kind == Named || s.Kind == Below) && o.Kind == Below:
-		place := func(s *subject) *target {
-			return &target{scope: map[SubjectKind]Scope{Named: Only, Below: Under}[s.Kind], base: s.name}
-		}
-		return place(s).apart(place(o))
+		return s.place().apart(o.place())
 	}
 	return false
 }

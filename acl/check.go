@@ -102,14 +102,15 @@ func (s *subject) within(o *subject) bool {
 	case o.Kind == Users:
 		return s.Kind != Everyone && s.Kind != Anonymous
 	case o.Kind == Below && o.filter == nil && (s.Kind == Named || s.Kind == Below):
-		below := len(s.name) - len(o.name)
-		least := 1
-		if s.Kind == Below {
-			least = 0
-		}
-		return below >= least && s.name[below:].equal(o.name)
+		return s.place().within(o.place())
 	}
 	return false
+}
+
+// place returns the target that includes exactly the entries that a Named or Below subject
+// names. It ignores the filter of the subject.
+func (s *subject) place() *target {
+	return &target{scope: map[SubjectKind]Scope{Named: Only, Below: Under}[s.Kind], base: s.name}
 }
 
 // covered reports whether target o includes every entry that t includes.
@@ -185,14 +186,7 @@ func (c *compiled) coversParts(o *compiled) bool {
 // coversRight reports whether part p contains the right for all values for which part o
 // contains the right.
 func (p *part) coversRight(o *part, right Rights, deny bool) bool {
-	rights := p.rights
-	switch {
-	case !deny && rights&onAttributes != 0:
-		rights |= See
-	case deny && p.named:
-		rights &^= See
-	}
-	if rights&right == 0 {
+	if p.withSee(deny)&right == 0 {
 		return false
 	}
 	if right == Use {

@@ -55,21 +55,28 @@ func (d *Decision) decide() {
 func (d *Decision) onEntry() (allow, deny Rights) {
 	for _, r := range d.rules {
 		for i := range r.parts {
-			rights := r.parts[i].rights
-			switch {
-			case !r.Rule.Deny:
-				if rights&onAttributes != 0 {
-					rights |= See
-				}
-				allow |= rights & onEntries
-			case r.parts[i].named:
-				deny |= rights & onEntries &^ See
-			default:
-				deny |= rights & onEntries
+			rights := r.parts[i].withSee(r.Rule.Deny) & onEntries
+			if r.Rule.Deny {
+				deny |= rights
+			} else {
+				allow |= rights
 			}
 		}
 	}
 	return allow, deny
+}
+
+// withSee returns the rights of the part, with the right to see the entry as the part
+// grants or denies it: whoever has a right on attributes sees the entry, and the denial of
+// rights on named attributes does not hide the entry.
+func (p *part) withSee(deny bool) Rights {
+	switch {
+	case !deny && p.rights&onAttributes != 0:
+		return p.rights | See
+	case deny && p.named:
+		return p.rights &^ See
+	}
+	return p.rights
 }
 
 // onType returns the rights on values of the type t.
@@ -262,13 +269,18 @@ func (p *Program) uses(deny bool, names []string) bool {
 			continue
 		}
 		for j := range c.rule.parts {
-			part := &c.rule.parts[j]
-			if listsUse(part.uses, names) && !listsUse(part.usesNot, names) {
+			if c.rule.parts[j].use(names) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// use reports whether the part contains the right to use any of the names, and excepts
+// none of them.
+func (p *part) use(names []string) bool {
+	return listsUse(p.uses, names) && !listsUse(p.usesNot, names)
 }
 
 func listsUse(uses, names []string) bool {

@@ -126,14 +126,7 @@ func (c *comparison) balance(set int, gives func(p *part, deny bool) node) (allo
 // itself.
 func (c *comparison) onEntry(set int, right Rights) node {
 	allow, deny := c.balance(set, func(p *part, deny bool) node {
-		rights := p.rights
-		switch {
-		case !deny && rights&onAttributes != 0:
-			rights |= See
-		case deny && p.named:
-			rights &^= See
-		}
-		return boolNode(rights&right != 0)
+		return boolNode(p.withSee(deny)&right != 0)
 	})
 	f := c.butNot(allow, deny)
 	if right != Manage {
@@ -200,7 +193,7 @@ func (c *comparison) uses() {
 	for _, name := range slices.Compact(names) {
 		c.compare(Use, strings.Replace(name, "*", "all that no rule names", 1), func(set int) node {
 			allow, deny := c.balance(set, func(p *part, _ bool) node {
-				return boolNode(listsUse(p.uses, []string{name}) && !listsUse(p.usesNot, []string{name}))
+				return boolNode(p.use([]string{name}))
 			})
 			return c.butNot(allow, deny)
 		})

@@ -70,14 +70,7 @@ func (d *Decision) answers(q Question) bool {
 // answers reports whether the part affects the answer to the question.
 func (p *part) answers(q Question, deny bool, program *Program) bool {
 	if q.Type == nil {
-		rights := p.rights
-		switch {
-		case !deny && rights&onAttributes != 0:
-			rights |= See
-		case deny && p.named:
-			rights &^= See
-		}
-		return rights&q.Right != 0
+		return p.withSee(deny)&q.Right != 0
 	}
 	v := &subjectValue{typ: q.Type, options: q.Options, value: q.Value, program: program}
 	return p.rights&q.Right != 0 && (deny && p.mayCover(v) || !deny && p.covers(v))
@@ -172,7 +165,7 @@ func (p *Program) DenyUse(name string) (all []string) {
 	for i := range p.clauses {
 		r := p.clauses[i].rule
 		for j := range r.parts {
-			if part := &r.parts[j]; r.Rule.Deny && listsUse(part.uses, []string{name}) && !listsUse(part.usesNot, []string{name}) {
+			if r.Rule.Deny && r.parts[j].use([]string{name}) {
 				all = addLabel(all, r)
 			}
 		}
