@@ -227,6 +227,38 @@ func TestReferencesMustExist(t *testing.T) {
 	})
 }
 
+// TestRepairReferences removes more values than one commit does, under several
+// descriptions, and values whose keys the index has cut at the same place.
+func TestRepairReferences(t *testing.T) {
+	for _, layout := range []configure.Layout{configure.RowLayout, configure.ColumnLayout} {
+		eachProtocol(t, func(t *testing.T, p *partition.Partition) {
+			ctx := context.Background()
+			must(t, configure.SetIndexes(ctx, p, append(p.Config().Indexes, configure.Index{Attribute: "seeAlso", Layout: layout})))
+			units(t, p)
+			lines := []string{"objectClass: organizationalUnit", "seeAlso;x-old: " + inside, "seeAlso;x-old: cn=gone," + inside, "seeAlso;x-new: cn=gone," + inside}
+			for i := range 510 {
+				lines = append(lines, fmt.Sprintf("seeAlso: cn=%d,%s", i, outside))
+			}
+			long := strings.Repeat("long ", 60)
+			for i := range 3 {
+				lines = append(lines, fmt.Sprintf("seeAlso: cn=%s%d,%s", long, i, outside))
+			}
+			must(t, addPerson(t, p, "cn="+long+"1,"+outside))
+			must(t, add(t, p, "ou=names,"+domain, lines...))
+			follow(t, p, false, "seeAlso")
+			n, err := configure.RepairReferences(ctx, p, "seeAlso", partition.By{})
+			must(t, err)
+			if n != 514 {
+				t.Errorf("%d values were removed, want 514", n)
+			}
+			wantValues(t, p, "ou=names,"+domain, "seeAlso", "cn="+strings.TrimSpace(long)+" 1,"+outside)
+			wantValues(t, p, "ou=names,"+domain, "seeAlso;x-old", inside)
+			follow(t, p, true, "seeAlso")
+			wantSound(t, p)
+		})
+	}
+}
+
 func TestReferencesAreRefused(t *testing.T) {
 	ctx := context.Background()
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {

@@ -93,13 +93,16 @@ func setReference(ctx context.Context, w *work, name string, a referencesArgs) e
 // values do not follow entries.
 func following(w *work, name string) (*configure.Reference, error) {
 	all, err := configure.References(w.Partition)
+	if err != nil {
+		return nil, err
+	}
 	s := w.Schema()
 	for _, r := range all {
 		if t := s.Attribute(name); t != nil && s.Attribute(r.Attribute) == t {
-			return &r, err
+			return &r, nil
 		}
 	}
-	return nil, err
+	return nil, nil
 }
 
 func listReferences(w *work) error {

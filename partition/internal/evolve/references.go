@@ -1,6 +1,7 @@
 package evolve
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/verify"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
-	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // References returns the attributes whose values follow the entries that they name.
@@ -36,36 +36,21 @@ func SetReference(ctx context.Context, p *catalog.Keeper, r catalog.Reference, o
 	if err != nil {
 		return err
 	}
-	if err := putReference(ctx, p, before, r, on); err != nil {
-		return err
-	}
-	if !on || !r.MustExist {
-		return nil
-	}
-	if err = findDangling(ctx, p, r); err == nil {
-		return nil
-	}
-	if e := takeBackReference(context.WithoutCancel(ctx), p, before, r); e != nil {
-		return fmt.Errorf("%w (and the values of %s must name entries from here on: %w)", err, r.Attribute, e)
-	}
-	return err
-}
-
-// putReference writes the setting. If on is set, it waits until all servers apply it.
-func putReference(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, r catalog.Reference, on bool) error {
-	h, err := withReference(from, r, on)
+	h, err := withReference(before, r, on)
 	if err != nil {
 		return err
 	}
-	at, err := install(ctx, p, from, h)
-	if err != nil || !on {
+	if !on {
+		_, err := install(ctx, p, before, h)
 		return err
 	}
-	return awaitStep(ctx, p, at)
+	return installUnless(ctx, p, before, h,
+		func() error { return findDangling(ctx, p, r) },
+		func(ctx context.Context) error { return restoreReferences(ctx, p, before) }, "the setting of "+r.Attribute+" stays")
 }
 
-// takeBackReference restores the settings of references that are in before.
-func takeBackReference(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog, r catalog.Reference) error {
+// restoreReferences restores the settings of references that are in before.
+func restoreReferences(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog) error {
 	now, err := p.Latest()
 	if err != nil {
 		return err
@@ -111,17 +96,21 @@ func withReference(c *catalog.Catalog, r catalog.Reference, on bool) (*catalog.H
 	return &h, nil
 }
 
-// findDangling returns an error if values of the attribute name no entry.
+// findDangling returns an error if values of the attribute must name entries and name
+// none.
 func findDangling(ctx context.Context, p *catalog.Keeper, r catalog.Reference) error {
+	if !r.MustExist {
+		return nil
+	}
 	s := state.Newest(p)
 	defer s.Close()
 	var named []string
 	n := 0
-	for d, err := range verify.Dangling(ctx, s, s.Catalog.Indexes[s.Catalog.Schema.Attribute(r.Attribute)]) {
+	for d, err := range verify.Dangling(ctx, s, s.Catalog.Indexes[s.Catalog.Schema.Attribute(r.Attribute)], nil) {
 		if err != nil {
 			return err
 		}
-		if n++; n <= verify.MaxDuplicates {
+		if n++; n <= verify.MaxNamed {
 			name, err := s.Name(ctx, d.ID)
 			if err != nil {
 				return err
@@ -141,38 +130,39 @@ const repairBatch = 500
 // RepairReferences removes the values of an attribute that name no entry. It returns the
 // number of removed values.
 func RepairReferences(ctx context.Context, p *catalog.Keeper, attribute string, by write.By) (n int, err error) {
-	for {
-		gone, _, err := repairSome(ctx, p, attribute, by)
-		n += gone
-		if err != nil || gone < repairBatch {
+	for after := []byte(nil); ; {
+		some, err := repairSome(ctx, p, attribute, by, after)
+		if n += len(some); err != nil || len(some) < repairBatch {
 			return n, err
 		}
+		after = some[len(some)-1].Position
 	}
 }
 
-func repairSome(ctx context.Context, p *catalog.Keeper, attribute string, by write.By) (n int, r table.Revision, err error) {
-	r, err = write.Update(ctx, p, by, func(tx *write.Tx) error {
-		n = 0
+// repairSome removes the dangling values behind a position of the index, in one commit, and
+// returns them. There are more if it returns repairBatch values or more.
+func repairSome(ctx context.Context, p *catalog.Keeper, attribute string, by write.By, after []byte) (gone []verify.DanglingValue, err error) {
+	_, err = write.Update(ctx, p, by, func(tx *write.Tx) error {
+		gone = gone[:0]
 		x := tx.Catalog.Indexes[tx.Catalog.Schema.Attribute(attribute)]
 		if x == nil || x.Reference == nil {
 			return catalog.Errorf(catalog.Unwilling, "the values of %s do not follow the entries that they name", attribute)
 		}
-		var all []verify.DanglingValue
-		for d, err := range verify.Dangling(ctx, &tx.Snapshot, x) {
+		for d, err := range verify.Dangling(ctx, &tx.Snapshot, x, after) {
 			if err != nil {
 				return err
 			}
-			if all = append(all, *d); len(all) == repairBatch {
+			if n := len(gone); n >= repairBatch && !bytes.Equal(gone[n-1].Position, d.Position) {
 				break
 			}
+			gone = append(gone, *d)
 		}
-		for _, d := range all {
+		for _, d := range gone {
 			if err := tx.TakeAway(ctx, d.ID, x.Typ, d.Options, d.Value); err != nil {
 				return err
 			}
-			n++
 		}
 		return nil
 	})
-	return n, r, err
+	return gone, err
 }

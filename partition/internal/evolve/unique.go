@@ -53,18 +53,27 @@ func SetUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique, on bool
 	if err := p.Store.Create(ctx, write.UniqueSpec); err != nil {
 		return err
 	}
-	r, err := install(ctx, p, old, h)
+	return installUnless(ctx, p, old, h,
+		func() error { return findDuplicates(ctx, p, u) },
+		func(ctx context.Context) error { return endUnique(ctx, p, u) }, u.Attribute+" stays unique")
+}
+
+// installUnless installs h, waits until all servers apply it, and calls wrong. If this
+// returns an error, or the wait fails, installUnless calls takeBack. The text stays says in
+// the error what remains if takeBack fails too.
+func installUnless(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, h *catalog.Header, wrong func() error, takeBack func(context.Context) error, stays string) error {
+	r, err := install(ctx, p, from, h)
 	if err != nil {
 		return err
 	}
 	if err = awaitStep(ctx, p, r); err == nil {
-		err = findDuplicates(ctx, p, u)
+		err = wrong()
 	}
 	if err == nil {
 		return nil
 	}
-	if e := endUnique(context.WithoutCancel(ctx), p, u); e != nil {
-		return fmt.Errorf("%w (and %s stays unique from here on: %w)", err, u.Attribute, e)
+	if e := takeBack(context.WithoutCancel(ctx)); e != nil {
+		return fmt.Errorf("%w (and %s from here on: %w)", err, stays, e)
 	}
 	return err
 }
@@ -129,7 +138,7 @@ func findDuplicates(ctx context.Context, p *catalog.Keeper, u catalog.Unique) er
 	defer s.Close()
 	var named []string
 	n, err := verify.Duplicates(ctx, s, s.Catalog.Indexes[s.Catalog.Schema.Attribute(u.Attribute)], u.Base, func(a, b entry.ID) error {
-		if len(named) == verify.MaxDuplicates {
+		if len(named) == verify.MaxNamed {
 			return nil
 		}
 		first, err := s.Name(ctx, a)

@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/master"
@@ -116,50 +117,64 @@ func (tv *TypeValues) Present() bool {
 
 // Find returns the value with a key, or nil if there is no such value.
 func (d *DescribedValues) Find(ctx context.Context, s *Snapshot, key []byte) (*Keyed, error) {
-	q := tree.Qualifier(d.Typ, d.Options, key)
-	for i := range d.List {
-		if d.List[i].Is(key, q) {
-			return &d.List[i], nil
-		}
-	}
-	if !d.Many {
-		return nil, nil
-	}
-	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(d.ID), table.Select{
-		Families: []table.Family{master.NormAttributes}, Columns: []table.ColumnRange{table.Column(master.NormAttributes, q)}})
-	if err != nil || len(row.Cells) == 0 {
+	found, err := d.FindAll(ctx, s, [][]byte{key})
+	if err != nil {
 		return nil, err
 	}
-	return &Keyed{Qualifier: q, Key: key, Position: bytes.Clone(row.Cells[0].Value)}, nil
+	return found[0], nil
 }
 
 // FindAll returns the value for each key, in the order of keys. The element is nil if
 // there is no such value. FindAll reads the store at most once.
 func (d *DescribedValues) FindAll(ctx context.Context, s *Snapshot, keys [][]byte) ([]*Keyed, error) {
 	found := make([]*Keyed, len(keys))
-	columns := make([]table.ColumnRange, len(keys))
+	columns := make([]table.ColumnRange, 0, len(keys))
+	var elsewhere []int // indexes of the keys that are looked for in the columns
 	for i, key := range keys {
 		q := tree.Qualifier(d.Typ, d.Options, key)
-		columns[i] = table.Column(master.NormAttributes, q)
-		for k := range d.List {
-			if d.List[k].Is(key, q) {
-				found[i] = &d.List[k]
-			}
+		if k := slices.IndexFunc(d.List, func(k Keyed) bool { return k.Is(key, q) }); k >= 0 {
+			found[i] = &d.List[k]
+			continue
 		}
+		columns, elsewhere = append(columns, table.Column(master.NormAttributes, q)), append(elsewhere, i)
 	}
-	if !d.Many || len(keys) == 0 {
+	if !d.Many || len(columns) == 0 {
 		return found, nil
 	}
 	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(d.ID), table.Select{Families: []table.Family{master.NormAttributes}, Columns: columns})
 	if err != nil {
 		return nil, err
 	}
-	for i, key := range keys {
-		if cell := row.Find(master.NormAttributes, columns[i].From); cell != nil {
-			found[i] = &Keyed{Qualifier: columns[i].From, Key: key, Position: bytes.Clone(cell.Value)}
+	for k, i := range elsewhere {
+		if cell := row.Find(master.NormAttributes, columns[k].From); cell != nil {
+			found[i] = &Keyed{Qualifier: columns[k].From, Key: keys[i], Position: bytes.Clone(cell.Value)}
 		}
 	}
 	return found, nil
+}
+
+// Spelled reads values in their stored spelling.
+func (d *DescribedValues) Spelled(ctx context.Context, s *Snapshot, list []*Keyed) ([][]byte, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	columns := make([]table.ColumnRange, len(list))
+	for i, k := range list {
+		columns[i] = table.Column(master.UpAttributes, master.Qualifier(d.Typ, d.Options, k.Position))
+	}
+	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(d.ID), table.Select{Families: []table.Family{master.UpAttributes}, Columns: columns})
+	if err != nil {
+		return nil, err
+	}
+	values := make([][]byte, len(list))
+	for i := range list {
+		cell := row.Find(master.UpAttributes, columns[i].From)
+		if cell == nil {
+			return nil, table.ErrCorrupt
+		}
+		values[i] = bytes.Clone(cell.Value)
+	}
+	return values, nil
 }
 
 // ManyColumns returns the ranges of a description's columns in the table master: the

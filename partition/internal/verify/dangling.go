@@ -4,28 +4,31 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
-	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
 // A DanglingValue is a value that names no entry.
 type DanglingValue struct {
-	ID      entry.ID // the entry that has the value
-	Options string
-	Value   []byte
+	ID       entry.ID // the entry that has the value
+	Options  string
+	Value    []byte
+	Position []byte // in the index; values of one entry that are equal share it
 }
 
-// Dangling returns the values of an indexed attribute that name no entry. It omits the
-// empty name and names with a unique identifier.
-func Dangling(ctx context.Context, s *state.Snapshot, x *catalog.Indexed) iter.Seq2[*DanglingValue, error] {
+// Dangling returns the values of an indexed attribute that name no entry, behind a
+// position of the index. It omits the empty name and names with a unique identifier.
+func Dangling(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, after []byte) iter.Seq2[*DanglingValue, error] {
 	return func(yield func(*DanglingValue, error) bool) {
 		f := danglingFinder{s: s, x: x, known: map[string]bool{}}
-		for c, err := range x.InOrder(ctx, s.Reader, false, nil) {
+		for c, err := range x.InOrder(ctx, s.Reader, false, after) {
 			if err == nil {
 				err = f.test(ctx, &c)
 			}
@@ -45,7 +48,7 @@ func Dangling(ctx context.Context, s *state.Snapshot, x *catalog.Indexed) iter.S
 type danglingFinder struct {
 	s     *state.Snapshot
 	x     *catalog.Indexed
-	row   []byte // the last index row that test examined
+	row   []byte // the last index row with a whole key
 	names bool   // the value of row names an entry
 	found []DanglingValue
 	known map[string]bool // keys of the names of existing entries
@@ -62,18 +65,16 @@ func (f *danglingFinder) test(ctx context.Context, c *index.Candidate) error {
 		return err
 	}
 	row := c.Position[:len(c.Position)-len(c.ID)]
-	if !cut {
-		if f.row == nil || !bytes.Equal(row, f.row) {
-			f.row = append(f.row[:0], row...)
-			if f.names, err = f.there(ctx, f.x.Typ.KeyOfName(key)); err != nil {
-				return err
-			}
-		}
-		if f.names {
-			return nil
+	if !cut && !bytes.Equal(row, f.row) {
+		f.row = append(f.row[:0], row...)
+		if f.names, err = f.there(ctx, f.x.Typ.KeyOfName(key)); err != nil {
+			return err
 		}
 	}
-	return f.read(ctx, c.ID, key, cut)
+	if !cut && f.names {
+		return nil
+	}
+	return f.read(ctx, c, key, row, cut)
 }
 
 // there reports whether an entry has the name with this key.
@@ -92,30 +93,69 @@ func (f *danglingFinder) there(ctx context.Context, key []byte) (bool, error) {
 	return found, err
 }
 
-// read adds to found those values of an entry that have the key and name no entry. If the
-// key is cut, read considers all values whose key begins with it.
-func (f *danglingFinder) read(ctx context.Context, id entry.ID, key []byte, cut bool) error {
-	e, err := f.s.Some(ctx, id, []*schema.AttributeType{f.x.Typ})
-	if err != nil || e == nil {
+// read adds to found those values of a candidate's entry that are in the row and name no
+// entry. Several descriptions may have such a value. If the key is whole, read does not
+// read the other values of the entry, of which there may be very many.
+func (f *danglingFinder) read(ctx context.Context, c *index.Candidate, key, row []byte, cut bool) error {
+	all, err := f.descriptions(ctx, c.ID)
+	if err != nil {
 		return err
 	}
-	for _, a := range e.Attributes {
-		if a.Type != f.x.Typ {
-			continue
+	for _, d := range all {
+		list, err := d.FindAll(ctx, f.s, [][]byte{key})
+		if cut {
+			list, err = f.cutIn(ctx, d, row)
 		}
-		for _, v := range a.Values {
-			k, err := catalog.KeyOf(f.x.Typ, v)
-			if err != nil || !cut && !bytes.Equal(k, key) || cut && !bytes.HasPrefix(k, key) {
-				continue
-			}
-			names, err := f.there(ctx, f.x.Typ.KeyOfName(k))
-			if err != nil {
-				return err
-			}
-			if !names {
-				f.found = append(f.found, DanglingValue{id, a.Options, bytes.Clone(v)})
-			}
+		if err != nil {
+			return err
+		}
+		list = slices.DeleteFunc(list, func(k *state.Keyed) bool { return k == nil })
+		values, err := d.Spelled(ctx, f.s, list)
+		if err != nil {
+			return err
+		}
+		for _, v := range values {
+			f.found = append(f.found, DanglingValue{c.ID, d.Options, v, bytes.Clone(c.Position)})
 		}
 	}
 	return nil
+}
+
+// descriptions returns the descriptions under which an entry has values.
+func (f *danglingFinder) descriptions(ctx context.Context, id entry.ID) ([]*state.DescribedValues, error) {
+	node, err := f.s.Node(ctx, id)
+	if err != nil || node == nil {
+		return nil, err
+	}
+	row, err := f.s.Reader.Get(ctx, f.s.Keeper.Tree, tree.Key(node.Parent, node.NormRDN), table.Select{
+		Families: []table.Family{tree.NormAttributes}, Columns: []table.ColumnRange{tree.Columns(f.x.Typ)}})
+	return state.ValuesOf(id, f.x.Typ, row.Clone()).Described, err
+}
+
+// cutIn returns the values under a description that are in an index row with a cut key and
+// name no entry.
+func (f *danglingFinder) cutIn(ctx context.Context, d *state.DescribedValues, row []byte) (in []*state.Keyed, err error) {
+	all, err := d.All(ctx, f.s)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]*state.Keyed, len(all))
+	for i := range all {
+		list[i] = &all[i]
+	}
+	values, err := d.Spelled(ctx, f.s, list)
+	for i, v := range values {
+		k, err := catalog.KeyOf(f.x.Typ, v)
+		if err != nil || !bytes.Equal(index.AppendKey(nil, k), row) {
+			continue
+		}
+		names, err := f.there(ctx, f.x.Typ.KeyOfName(k))
+		if err != nil {
+			return nil, err
+		}
+		if !names {
+			in = append(in, list[i])
+		}
+	}
+	return in, err
 }

@@ -40,5 +40,5 @@ func Duplicates(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, base
 	return n, nil
 }
 
-// MaxDuplicates is the largest number of duplicates that an error names.
-const MaxDuplicates = 10
+// MaxNamed is the largest number of entries or values that an error names.
+const MaxNamed = 10

@@ -123,7 +123,7 @@ func (v *verifier) references(ctx context.Context) error {
 			continue
 		}
 		err := func() error {
-			for d, err := range Dangling(ctx, v.s, x) {
+			for d, err := range Dangling(ctx, v.s, x, nil) {
 				if err != nil {
 					return err
 				}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
-	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -138,14 +137,9 @@ func (tx *Tx) keyAt(ctx context.Context, d *state.DescribedValues, k *state.Keye
 	if k.Key != nil {
 		return k.Key, nil
 	}
-	q := master.Qualifier(d.Typ, d.Options, k.Position)
-	row, err := tx.Reader.Get(ctx, tx.Keeper.Master, master.Row(d.ID), table.Select{
-		Families: []table.Family{master.UpAttributes}, Columns: []table.ColumnRange{table.Column(master.UpAttributes, q)}})
+	values, err := d.Spelled(ctx, &tx.Snapshot, []*state.Keyed{k})
 	if err != nil {
 		return nil, err
 	}
-	if len(row.Cells) == 0 {
-		return nil, table.ErrCorrupt
-	}
-	return d.Typ.Equality.Key(row.Cells[0].Value)
+	return d.Typ.Equality.Key(values[0])
 }

@@ -299,7 +299,7 @@ func (w *rewriting) description(ctx context.Context, m *modification, e *edited,
 	if err != nil {
 		return err
 	}
-	texts, err := w.tx.valuesAt(ctx, d, list)
+	texts, err := d.Spelled(ctx, &w.tx.Snapshot, list)
 	if err != nil {
 		return err
 	}
@@ -378,28 +378,6 @@ func (w *rewriting) candidates(ctx context.Context, d *state.DescribedValues, r 
 	}
 	found, err := d.FindAll(ctx, &w.tx.Snapshot, r.keys)
 	return slices.DeleteFunc(found, func(k *state.Keyed) bool { return k == nil }), err
-}
-
-// valuesAt reads values in their stored spelling.
-func (tx *Tx) valuesAt(ctx context.Context, d *state.DescribedValues, list []*state.Keyed) ([][]byte, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	columns := make([]table.ColumnRange, len(list))
-	for i, k := range list {
-		columns[i] = table.Column(master.UpAttributes, master.Qualifier(d.Typ, d.Options, k.Position))
-	}
-	row, err := tx.Reader.Get(ctx, tx.Keeper.Master, master.Row(d.ID), table.Select{Families: []table.Family{master.UpAttributes}, Columns: columns})
-	if err != nil {
-		return nil, err
-	}
-	values := make([][]byte, len(list))
-	for i := range list {
-		if cell := row.Find(master.UpAttributes, columns[i].From); cell != nil {
-			values[i] = bytes.Clone(cell.Value)
-		}
-	}
-	return values, nil
 }
 
 // leaveOne adds the empty name if the attribute has no values left and a class requires
