@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -137,7 +138,10 @@ func (a *Archiver) mayWrite(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	last := (&Index{Pieces: x}).lastPosition(a.st.Epoch)
+	var last lsm.Position // where the pieces of the epoch end
+	for _, p := range x {
+		last = max(last, p.To)
+	}
 	switch {
 	case last == a.st.Sending && last != 0:
 		a.st.Next = last
@@ -180,14 +184,22 @@ func (a *Archiver) take(ctx context.Context, d *draft, b lsm.LogBatch) error {
 	if d.size >= pieceSize {
 		return errEnough
 	}
-	if err := a.o.Store.SetRows(ctx, b.Repr, journal.Table, func(row []byte) {
-		if r, ok := journal.RevisionOf(row); ok {
-			d.newest = max(d.newest, r)
-		}
-	}); err != nil {
+	newest, err := newestIn(ctx, a.o.Store, b.Repr)
+	if err != nil {
 		return err
 	}
+	d.newest = max(d.newest, newest)
 	return d.add(b)
+}
+
+// newestIn returns the revision of the newest commit in a batch of the log, or 0.
+func newestIn(ctx context.Context, s *lsm.Store, repr []byte) (newest table.Revision, err error) {
+	err = s.SetRows(ctx, repr, journal.Table, func(row []byte) {
+		if r, ok := journal.RevisionOf(row); ok {
+			newest = max(newest, r)
+		}
+	})
+	return newest, err
 }
 
 func (a *Archiver) send(ctx context.Context, d *draft, began time.Time, more bool) error {
@@ -200,7 +212,7 @@ func (a *Archiver) send(ctx context.Context, d *draft, began time.Time, more boo
 	if err := a.save(&next); err != nil {
 		return err
 	}
-	if err := a.o.Place.Put(ctx, name, newReader(content)); err != nil {
+	if err := a.o.Place.Put(ctx, name, bytes.NewReader(content)); err != nil {
 		return fmt.Errorf("write a piece of the log to %s: %w", a.o.Place, err)
 	}
 	next = *a.st
@@ -324,13 +336,10 @@ func (a *Archiver) upload(ctx context.Context, m *Manifest, c *lsm.Copy) error {
 
 // newestCommit returns the revision of the newest commit in a store.
 func newestCommit(ctx context.Context, s *lsm.Store) (table.Revision, error) {
-	for rec, err := range journal.New(s).Backward(ctx, embeddedSlot, 0, revision.Last-1) {
+	for rec, err := range journal.New(s).Backward(ctx, revision.OnlySlot, 0, revision.Last-1) {
 		if err != nil || rec.State == journal.Committed {
 			return rec.Revision, err
 		}
 	}
 	return 0, nil
 }
-
-// embeddedSlot is the slot of an embedded store's only writer.
-const embeddedSlot revision.Slot = 1

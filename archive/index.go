@@ -104,14 +104,3 @@ func newest(m *Manifest, chain []Piece) table.Revision {
 	}
 	return r
 }
-
-// lastPosition returns the position at which the pieces of an epoch end. It returns 0
-// if the epoch has no pieces.
-func (x *Index) lastPosition(e Epoch) (last lsm.Position) {
-	for _, p := range x.Pieces {
-		if p.Epoch == e {
-			last = max(last, p.To)
-		}
-	}
-	return last
-}

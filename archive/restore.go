@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
@@ -176,12 +175,8 @@ func (d *Restored) replay(ctx context.Context, p Place, o RestoreOptions, chain 
 }
 
 func (d *Restored) apply(ctx context.Context, r *lsm.Replayer, until table.Revision, repr []byte) error {
-	var commit table.Revision
-	if err := r.Store().SetRows(ctx, repr, journal.Table, func(row []byte) {
-		if x, ok := journal.RevisionOf(row); ok {
-			commit = max(commit, x)
-		}
-	}); err != nil {
+	commit, err := newestIn(ctx, r.Store(), repr)
+	if err != nil {
 		return err
 	}
 	if commit > until {

@@ -1,6 +1,8 @@
 package archive
 
 import (
+	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -60,17 +62,5 @@ func (st *state) save(path string) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(path, stateFile+".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(append(b, '\n'))
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), filepath.Join(path, stateFile))
-	}
-	if err != nil {
-		return errors.Join(err, ignoreMissing(os.Remove(tmp.Name())))
-	}
-	return syncFolder(path)
+	return folder(path).Put(context.Background(), stateFile, bytes.NewReader(append(b, '\n')))
 }

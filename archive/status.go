@@ -1,15 +1,11 @@
 package archive
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"sync"
 	"time"
 )
-
-func newReader(b []byte) io.Reader { return bytes.NewReader(b) }
 
 // A Status describes how far a store has been archived.
 type Status struct {

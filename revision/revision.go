@@ -41,6 +41,9 @@ const (
 // no server.
 type Slot uint16
 
+// OnlySlot is the slot of an embedded store's only writer.
+const OnlySlot Slot = 1
+
 // Make composes an id. A time or a slot that is too large is replaced by the largest one
 // that fits.
 func Make(ms int64, s Slot, counter uint8) table.Revision {

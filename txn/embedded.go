@@ -14,9 +14,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// onlySlot is the slot of the server when only one process opens the store.
-const onlySlot revision.Slot = 1
-
 // embedded commits atomic batches on a store that only this process has open.
 //
 // A commit allocates its revision and passes its batch to the store under one lock, so
@@ -48,7 +45,7 @@ type embedded struct {
 func openEmbedded(ctx context.Context, db *DB) error {
 	e := &embedded{
 		db: db, batcher: db.store.(table.Batcher), recent: newRecent(),
-		clock: revision.NewClock(onlySlot, db.o.Now), ordinal: 1,
+		clock: revision.NewClock(revision.OnlySlot, db.o.Now), ordinal: 1,
 	}
 	e.background, e.stop = context.WithCancel(context.Background())
 	if err := e.unlessRefused(e.claim(ctx)); err != nil {
@@ -81,13 +78,13 @@ func (e *embedded) claim(ctx context.Context) error {
 		return err
 	}
 	e.clock.Observe(h.Max())
-	c := h.Cell(onlySlot)
+	c := h.Cell(revision.OnlySlot)
 	e.clock.Observe(c.Limit)
 	c = revision.Cell{
 		State: revision.Open, Incarnation: 1, Sequence: c.Sequence + 1,
 		First: c.First, Head: c.Head, Token: e.db.o.random(), Owner: e.db.o.Owner,
 	}
-	done, _, err := e.db.log.SwapHead(ctx, onlySlot, h.Raw(onlySlot), c.Append(nil))
+	done, _, err := e.db.log.SwapHead(ctx, revision.OnlySlot, h.Raw(revision.OnlySlot), c.Append(nil))
 	if err == nil && !done {
 		err = fmt.Errorf("%w by another server", table.ErrLocked)
 	}
@@ -109,7 +106,7 @@ func (e *embedded) unlessRefused(err error) error {
 // newest returns the revision of the newest commit, and the revisions of uncommitted
 // loads that a crash left after that commit.
 func (e *embedded) newest(ctx context.Context) (head table.Revision, left []table.Revision, err error) {
-	for rec, err := range e.db.log.Backward(ctx, onlySlot, 0, revision.Last-1) {
+	for rec, err := range e.db.log.Backward(ctx, revision.OnlySlot, 0, revision.Last-1) {
 		if err != nil {
 			return 0, nil, err
 		}
@@ -341,7 +338,7 @@ func (e *embedded) until(ctx context.Context, r table.Revision) (*Snapshot, erro
 }
 
 func (e *embedded) atFrontier(f revision.Frontier) *Snapshot {
-	if len(f) > 1 || f.Max() != f.Of(onlySlot) || f.Max() > e.db.current.Load().max {
+	if len(f) > 1 || f.Max() != f.Of(revision.OnlySlot) || f.Max() > e.db.current.Load().max {
 		return nil
 	}
 	return &Snapshot{db: e.db, max: f.Max(), low: f.Max()}
@@ -357,7 +354,7 @@ func (e *embedded) bounds(ctx context.Context) (*bounds, error) {
 	s := e.db.current.Load()
 	return &bounds{
 		announced: h.Horizon, honoured: e.db.live.honour(h.Horizon, s), stable: s.low, now: revision.At(e.wall()),
-		young: e.db.Oldest(), slots: []revision.Slot{onlySlot}, leader: !e.db.o.ReadOnly,
+		young: e.db.Oldest(), slots: []revision.Slot{revision.OnlySlot}, leader: !e.db.o.ReadOnly,
 	}, nil
 }
 
@@ -370,9 +367,9 @@ func (e *embedded) close(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := h.Cell(onlySlot)
+	c := h.Cell(revision.OnlySlot)
 	c.State, c.Head, c.Sequence = revision.Closed, e.db.current.Load().max, c.Sequence+1
-	_, _, err = e.db.log.SwapHead(ctx, onlySlot, h.Raw(onlySlot), c.Append(nil))
+	_, _, err = e.db.log.SwapHead(ctx, revision.OnlySlot, h.Raw(revision.OnlySlot), c.Append(nil))
 	if errors.Is(err, table.ErrRefused) {
 		// The next process that opens the store recovers.
 		e.db.o.Log.Warn("the end of this server was not written down", "error", err)

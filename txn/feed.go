@@ -51,7 +51,7 @@ func (s *Snapshot) ends() revision.Frontier {
 	if s.view != nil {
 		return s.view.Frontier().Until(s.max)
 	}
-	return revision.FrontierOf(onlySlot, s.max)
+	return revision.FrontierOf(revision.OnlySlot, s.max)
 }
 
 // Commits streams the records of the commits that the snapshot shows and that the

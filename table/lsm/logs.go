@@ -132,10 +132,7 @@ func (s *Store) allLogs() (wal.Logs, error) {
 	if err != nil {
 		return nil, err
 	}
-	aside, err := wal.Scan(wal.Dir{FS: s.o.FS, Dirname: s.aside()})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
+	aside, err := s.asideLogs()
 	for _, l := range inUse {
 		if _, moved := aside.Get(l.Num); !moved {
 			aside = append(aside, l)
@@ -223,6 +220,7 @@ func (s *Store) LimitLogs(most int64) (removed bool, err error) {
 	return removed, nil
 }
 
+// asideLogs returns the kept logs.
 func (s *Store) asideLogs() (wal.Logs, error) {
 	logs, err := wal.Scan(wal.Dir{FS: s.o.FS, Dirname: s.aside()})
 	if errors.Is(err, fs.ErrNotExist) {
