@@ -20,7 +20,12 @@ import (
 // leaves out a rule if the entry at its place no longer exists, because then no entry
 // below the place exists either.
 func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
-	rules := s.Access().Rules
+	return readOrOpen(ctx, s, s.Access().Rules)
+}
+
+// readOrOpen is Read, except that it returns the rules of the profile "open" if the
+// directory has never had rules, which nil means.
+func readOrOpen(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) ([]acl.Placed, error) {
 	if rules == nil {
 		return open(s.Schema())
 	}
@@ -35,10 +40,7 @@ func PlacedAt(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) 
 	if err != nil {
 		return nil, err
 	}
-	if rules == nil {
-		return open(s.Schema())
-	}
-	return Read(ctx, s, rules)
+	return readOrOpen(ctx, s, rules)
 }
 
 // Read returns the given rules, with the names that entries have in the state s. Like

@@ -10,13 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/access"
-	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
 type discard struct{}
@@ -133,16 +129,7 @@ func TestAccessLogDenied(t *testing.T) {
 	}
 	serve(&op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
 	serve(&op.Add{Name: "dc=example,dc=com", Attributes: attributes(lines("objectClass: domain\ndc: example"))})
-	rules, err := acl.ReadFile(strings.NewReader("read: allow everyone to read, to write l\nnotitle: deny everyone to write description\nnouse: deny everyone to use 1.2.3"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = configure.SetAccess(t.Context(), p, partition.By{}, func(s *partition.Snapshot, _ []partition.AccessRule) ([]partition.AccessRule, error) {
-		return access.Store(t.Context(), s, rules)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	setRules(t, p, "read: allow everyone to read, to write l\nnotitle: deny everyone to write description\nnouse: deny everyone to use 1.2.3")
 	serve(&op.Bind{Version: 3})
 	const name = "dc=example,dc=com"
 	modify := func(line string) { serve(&op.Modify{Name: name, Changes: changes(lines(line))}) }

@@ -14,9 +14,28 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
+
+// newServer returns a client, bound as the administrator, of a server of a store.
+func newServer(t *testing.T, s table.Store) *client {
+	t.Helper()
+	p, err := partition.Open(t.Context(), s, partition.Options{Create: true, Schema: schema.Core(),
+		Txn: txn.Options{Lease: 10 * time.Second, Poll: 5 * time.Millisecond, InFlight: 50 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close(context.Background()) })
+	if err := configure.SetSuffixes(t.Context(), p, []string{"dc=example,dc=com"}); err != nil {
+		t.Fatal(err)
+	}
+	c := &client{t: t, p: p, d: newDirectory(t, p, directory.Options{})}
+	c.s = c.d.NewSession(nil)
+	c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")
+	return c
+}
 
 // newServers returns clients of two servers of one store, both bound as the
 // administrator.
@@ -24,19 +43,7 @@ func newServers(t *testing.T) (cs [2]*client) {
 	t.Helper()
 	s := tabletest.NewMem()
 	for i := range cs {
-		p, err := partition.Open(t.Context(), s, partition.Options{Create: true, Schema: schema.Core(),
-			Txn: txn.Options{Lease: 10 * time.Second, Poll: 5 * time.Millisecond, InFlight: 50 * time.Millisecond}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { p.Close(context.Background()) })
-		if err := configure.SetSuffixes(t.Context(), p, []string{"dc=example,dc=com"}); err != nil {
-			t.Fatal(err)
-		}
-		c := &client{t: t, p: p, d: newDirectory(t, p, directory.Options{})}
-		c.s = c.d.NewSession(nil)
-		c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")
-		cs[i] = c
+		cs[i] = newServer(t, s)
 	}
 	cs[0].must("add", "dn: dc=example,dc=com", "objectClass: domain", "dc: example")
 	return cs

@@ -279,21 +279,10 @@ func TestTransactionIsItsOperations(t *testing.T) {
 	}
 }
 
-// newOf returns a client of a directory on a store.
+// newOf returns a client of a directory on a store, with its naming context's entry.
 func newOf(t *testing.T, s table.Store) *client {
 	t.Helper()
-	p, err := partition.Open(t.Context(), s, partition.Options{Create: true, Schema: schema.Core(),
-		Txn: txn.Options{Lease: 10 * time.Second, Poll: 5 * time.Millisecond, InFlight: 50 * time.Millisecond}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close(context.Background()) })
-	if err := configure.SetSuffixes(t.Context(), p, []string{"dc=example,dc=com"}); err != nil {
-		t.Fatal(err)
-	}
-	c := &client{t: t, p: p, d: newDirectory(t, p, directory.Options{})}
-	c.s = c.d.NewSession(nil)
-	c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")
+	c := newServer(t, s)
 	c.must("add", "dn: dc=example,dc=com", "objectClass: domain", "dc: example")
 	return c
 }

@@ -57,10 +57,10 @@ func (m *Main) ruleSource(name string) (ruleSource, error) {
 	if err != nil {
 		return ruleSource{}, err
 	}
-	if _, err := acl.ReadFile(strings.NewReader(string(text))); err != nil {
+	s := string(text)
+	if _, err := acl.ReadFile(strings.NewReader(s)); err != nil {
 		return ruleSource{}, &config.Error{Where: name, Text: err.Error()}
 	}
-	s := string(text)
 	return ruleSource{Text: &s}, nil
 }
 

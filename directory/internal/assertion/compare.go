@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/acl"
@@ -47,7 +46,7 @@ func Compare(ctx context.Context, req *request.Request, r *op.Compare) error {
 
 func compareEntry(ctx context.Context, req *request.Request, t *schema.AttributeType, options string, r *op.Compare) (bool, error) {
 	if at, ok := locate.Recall(ctx, req, r.Name); ok && req.Judge.ReadsAll() {
-		return compareAt(ctx, req, at, t, r)
+		return compareAt(ctx, req, at, t, options, r)
 	}
 	name, err := dn.Parse(r.Name)
 	if err != nil {
@@ -68,18 +67,16 @@ func compareEntry(ctx context.Context, req *request.Request, t *schema.Attribute
 		return false, err
 	}
 	req.Snapshot.Remember(r.Name, at)
-	return compareAt(ctx, req, at, t, r)
+	return compareAt(ctx, req, at, t, options, r)
 }
 
-func compareAt(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, r *op.Compare) (bool, error) {
+func compareAt(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, r *op.Compare) (bool, error) {
 	if err := Check(ctx, req, at.ID); err != nil {
 		return false, err
 	}
-	if err := mayCompare(ctx, req, at, t, r); err != nil {
+	if err := mayCompare(ctx, req, at, t, options, r.Value); err != nil {
 		return false, err
 	}
-	_, options, _ := strings.Cut(r.Description, ";")
-	options = entry.SortOptions(options)
 	switch {
 	case t.Secret() && req.Who.IsAdmin() && !req.IsPast():
 		return compareSecret(ctx, req, at.ID, t, options, r.Value)
@@ -215,7 +212,7 @@ func compareShared(ctx context.Context, req *request.Request, at partition.Locat
 
 // mayCompare returns an error if the requester may not compare with the asserted value.
 // The error does not depend on whether the entry has the value.
-func mayCompare(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, r *op.Compare) error {
+func mayCompare(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) error {
 	if req.Judge.ReadsAll() {
 		return nil
 	}
@@ -223,13 +220,12 @@ func mayCompare(ctx context.Context, req *request.Request, at partition.Located,
 	if err != nil {
 		return err
 	}
-	_, options := req.Schema.Describe(r.Description)
 	for _, sub := range req.Schema.Subtypes(t) {
 		switch {
 		case d == nil:
 			return request.ErrAccess
-		case !d.Assertion(sub, entry.SortOptions(options), r.Value, acl.Compare):
-			return req.Judge.Refuse(d, acl.Question{Right: acl.Compare, Type: sub, Options: entry.SortOptions(options), Value: r.Value})
+		case !d.Assertion(sub, options, assertion, acl.Compare):
+			return req.Judge.Refuse(d, acl.Question{Right: acl.Compare, Type: sub, Options: options, Value: assertion})
 		}
 	}
 	return nil
