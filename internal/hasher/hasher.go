@@ -3,9 +3,9 @@
 // collector does not have to scan the memory of hashes (docs/decisions/0019).
 //
 // [Process] is the server's side and implements auth.Hasher. [Serve] is the side of the
-// separate process. They use net/rpc over the process's standard input and output. The
-// process is started for the first password that needs a slow hash. The process ends
-// when its input is closed, and therefore also when the server dies.
+// separate process. They talk over the process's standard input and output. The process
+// is started for the first password that needs a slow hash. The process ends when its
+// input is closed, and therefore also when the server dies.
 package hasher
 
 import (
@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/rpc"
 	"os/exec"
 	"sync"
 
@@ -34,7 +33,7 @@ type Process struct {
 }
 
 type helper struct {
-	*rpc.Client
+	*caller
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
 }
@@ -63,10 +62,10 @@ func (p *Process) do(j Job) (out Outcome, err error) {
 		var h *helper
 		if h, err = p.helper(); err != nil {
 			p.missing(err)
-			Service{}.Do(j, &out)
+			out = do(j)
 			return out, out.err()
 		}
-		if err = h.Call(serviceName+".Do", j, &out); err == nil {
+		if out, err = h.call(j); err == nil {
 			return out, out.err()
 		}
 		p.drop(h)
@@ -116,7 +115,7 @@ func start(cmd *exec.Cmd) (*helper, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	h := &helper{rpc.NewClient(pipes{out, in}), cmd, make(chan struct{})}
+	h := &helper{newCaller(out, in), cmd, make(chan struct{})}
 	go func() {
 		defer close(h.done)
 		cmd.Wait() // error ignored: the operating system reports why the process died
@@ -135,7 +134,7 @@ func (p *Process) drop(h *helper) {
 }
 
 func (h *helper) end() {
-	h.Close()
+	h.to.Close()
 	h.cmd.Process.Kill()
 	<-h.done
 }
@@ -150,14 +149,6 @@ func (p *Process) Close() {
 		p.running = nil
 	}
 }
-
-// pipes are the two ends of a connection over pipes: one to read from, one to write to.
-type pipes struct {
-	io.Reader
-	io.WriteCloser
-}
-
-const serviceName = "Hashing"
 
 // A Job is one hash to compute or to verify.
 type Job struct {
@@ -184,11 +175,8 @@ func (o *Outcome) err() error {
 	return nil
 }
 
-// A Service does jobs.
-type Service struct{}
-
-// Do has the signature that net/rpc requires. It reports errors in the Outcome.
-func (Service) Do(j Job, o *Outcome) error {
+// do does a job in this process.
+func do(j Job) (o Outcome) {
 	var err error
 	if j.Make {
 		o.Hash, err = auth.Here.Hash(j.Scheme, j.Password)
@@ -201,18 +189,13 @@ func (Service) Do(j Job, o *Outcome) error {
 	case err != nil:
 		o.Failed = err.Error()
 	}
-	return nil
+	return o
 }
 
 // Serve does the jobs that arrive on in, at low CPU priority, until in ends.
-func Serve(in io.Reader, out io.WriteCloser) error {
+func Serve(in io.Reader, out io.Writer) error {
 	if err := yield(); err != nil {
 		return err
 	}
-	s := rpc.NewServer()
-	if err := s.RegisterName(serviceName, Service{}); err != nil {
-		return err
-	}
-	s.ServeConn(pipes{in, out})
-	return nil
+	return serve(in, out)
 }
