@@ -99,17 +99,7 @@ func (m *Main) root() *cobra.Command {
 // command completes a command that runs fn. It adds flags for those keys of the
 // configuration that the command uses, and passes the configuration in force to fn.
 func (m *Main) command(c *cobra.Command, keys []string, fn func(context.Context, *config.Config, []string) error) *cobra.Command {
-	for _, k := range config.Keys {
-		if !uses(keys, k.Name) {
-			continue
-		}
-		if k.List {
-			c.Flags().StringArray(k.Flag(), nil, k.Help)
-		} else {
-			c.Flags().String(k.Flag(), "", k.Help)
-		}
-		c.Flags().Lookup(k.Flag()).Hidden = k.Test
-	}
+	addKeys(c, keys)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		m.working = true
 		m.again = func() (*config.Config, error) { return m.load(c) }
@@ -121,6 +111,21 @@ func (m *Main) command(c *cobra.Command, keys []string, fn func(context.Context,
 		return fn(c.Context(), cfg, args)
 	}
 	return c
+}
+
+// addKeys adds a flag for each of the keys.
+func addKeys(c *cobra.Command, keys []string) {
+	for _, k := range config.Keys {
+		if !uses(keys, k.Name) {
+			continue
+		}
+		if k.List {
+			c.Flags().StringArray(k.Flag(), nil, k.Help)
+		} else {
+			c.Flags().String(k.Flag(), "", k.Help)
+		}
+		c.Flags().Lookup(k.Flag()).Hidden = k.Test
+	}
 }
 
 // allKeys are the keys of commands that use the whole configuration.
@@ -139,7 +144,10 @@ func uses(keys []string, name string) bool {
 }
 
 // load reads the configuration from the file, the environment and the flags.
-func (m *Main) load(c *cobra.Command) (*config.Config, error) {
+func (m *Main) load(c *cobra.Command) (*config.Config, error) { return config.Load(m.sources(c)) }
+
+// sources returns the places of a command's configuration.
+func (m *Main) sources(c *cobra.Command) config.Sources {
 	given := map[string][]string{}
 	for _, k := range config.Keys {
 		f := c.Flags().Lookup(k.Flag())
@@ -153,5 +161,5 @@ func (m *Main) load(c *cobra.Command) (*config.Config, error) {
 		}
 	}
 	file, _ := c.Flags().GetString("config")
-	return config.Load(config.Sources{File: file, Env: m.Env, Flags: given})
+	return config.Sources{File: file, Env: m.Env, Flags: given}
 }

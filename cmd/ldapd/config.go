@@ -9,7 +9,7 @@ import (
 )
 
 func (m *Main) configCommand() *cobra.Command {
-	return m.command(&cobra.Command{
+	c := m.command(&cobra.Command{
 		Use:   "config",
 		Short: "Print the configuration in force and where each value came from",
 		Long: `Print the configuration that serve would run with, as YAML that can be a
@@ -19,4 +19,6 @@ a variable of the environment, or a flag. Later ones of these win.`,
 	}, allKeys, func(_ context.Context, c *config.Config, _ []string) error {
 		return c.Print(m.Stdout)
 	})
+	c.AddCommand(m.configCheckCommand())
+	return c
 }

@@ -74,20 +74,30 @@ func (f *listeners) urls() []string {
 	return urls
 }
 
-func openCertificates(c *config.Config, log *slog.Logger) (*certs.Store, error) {
-	store, err := certs.Open(certs.Files{
+// certificateFiles returns the files and settings of TLS.
+func certificateFiles(c *config.Config) certs.Files {
+	return certs.Files{
 		Certificate: c.TLS.Certificate,
 		Key:         c.TLS.Key,
 		ClientCA:    c.TLS.ClientCA,
 		Clients:     map[string]certs.Clients{"none": certs.None, "request": certs.Request, "require": certs.Require}[c.TLS.Clients],
 		MinVersion:  map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13}[c.TLS.MinVersion],
-	}, log)
+	}
+}
+
+func openCertificates(c *config.Config, log *slog.Logger) (*certs.Store, error) {
+	store, err := certs.Open(certificateFiles(c), log)
 	var wrong *certs.Error
 	if errors.As(err, &wrong) {
-		key := map[string]string{"Certificate": "tls.certificate", "Key": "tls.key", "ClientCA": "tls.client-ca"}[wrong.Field]
-		return nil, &config.Error{Where: c.Origin(key), Text: key + ": " + err.Error()}
+		return nil, certificateError(c, wrong)
 	}
 	return store, err
+}
+
+// certificateError returns the error with the key that names its file.
+func certificateError(c *config.Config, err *certs.Error) *config.Error {
+	key := map[string]string{"Certificate": "tls.certificate", "Key": "tls.key", "ClientCA": "tls.client-ca"}[err.Field]
+	return &config.Error{Where: c.Origin(key), Text: key + ": " + err.Error()}
 }
 
 func serverOptions(c *config.Config, log *slog.Logger) server.Options {

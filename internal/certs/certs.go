@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -118,21 +119,52 @@ func (s *Store) Reload() {
 	}
 }
 
-// read reads the files. It returns empty contents for a file that is not named or
+// read reads the files. Its error is that of the first that cannot be read.
+func (f *Files) read() (contents, error) {
+	c, mistakes := f.readAll()
+	if len(mistakes) > 0 {
+		return c, mistakes[0]
+	}
+	return c, nil
+}
+
+// readAll reads the files. It returns empty contents for a file that is not named or
 // cannot be read.
-func (f *Files) read() (c contents, err error) {
+func (f *Files) readAll() (c contents, mistakes []*Error) {
 	for i, e := range []Error{{Field: "Certificate", File: f.Certificate}, {Field: "Key", File: f.Key}, {Field: "ClientCA", File: f.ClientCA}} {
 		if e.File == "" {
 			continue
 		}
-		b, failure := os.ReadFile(e.File)
-		if failure != nil && err == nil {
-			e.Err = errors.Unwrap(failure)
-			err = &e
+		b, err := os.ReadFile(e.File)
+		if err != nil {
+			e.Err = errors.Unwrap(err)
+			mistakes = append(mistakes, &e)
 		}
 		c[i] = b
 	}
-	return c, err
+	return c, mistakes
+}
+
+// Check returns the certificate of the files, and everything that keeps a Store from
+// using them. The certificate is nil if it cannot be read.
+func (f Files) Check() (*x509.Certificate, []*Error) {
+	c, mistakes := f.readAll()
+	if len(mistakes) == 0 {
+		config, err := f.config(c)
+		if err == nil {
+			return config.Certificates[0].Leaf, nil
+		}
+		var mistake *Error
+		if errors.As(err, &mistake) {
+			mistakes = append(mistakes, mistake)
+		}
+	}
+	block, _ := pem.Decode(c[0])
+	if block == nil {
+		return nil, mistakes
+	}
+	leaf, _ := x509.ParseCertificate(block.Bytes) // error ignored: it is among the mistakes
+	return leaf, mistakes
 }
 
 // use builds the configuration from c and puts it into force.

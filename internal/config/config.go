@@ -140,50 +140,46 @@ type Sources struct {
 	Flags map[string][]string // the flags given, by key
 }
 
-// Load reads all layers and checks every value.
+// Load reads all layers and checks every value. Its error is the first mistake.
 func Load(s Sources) (*Config, error) {
+	c, mistakes := Check(s)
+	if len(mistakes) > 0 {
+		return c, mistakes[0]
+	}
+	return c, nil
+}
+
+// Check is like Load, but returns all mistakes. The Config has what could be read.
+func Check(s Sources) (*Config, []*Error) {
 	r := &reader{ko: koanf.New("."), origins: map[string]string{}}
-	if err := r.add(defaults()); err != nil {
-		return nil, err
-	}
+	r.add(defaults(), nil)
 	if s.File != "" {
-		l, err := readFile(s.File)
-		if err != nil {
-			return nil, err
-		}
-		if err := r.add(l); err != nil {
-			return nil, err
-		}
+		r.add(readFile(s.File))
 	}
-	env, err := readEnv(s.Env)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.add(env); err != nil {
-		return nil, err
-	}
-	if err := r.add(flags(s.Flags)); err != nil {
-		return nil, err
-	}
-	return r.config()
+	r.add(readEnv(s.Env))
+	r.add(flags(s.Flags), nil)
+	return r.config(), r.mistakes
 }
 
 // A reader holds the merged layers and the origin of each key's value. The reader's
-// methods keep the first error in err.
+// methods collect what is wrong in mistakes.
 type reader struct {
-	ko      *koanf.Koanf
-	origins map[string]string
-	err     error
+	ko       *koanf.Koanf
+	origins  map[string]string
+	mistakes []*Error
 }
 
-func (r *reader) add(l layer) error {
+func (r *reader) add(l layer, mistakes []*Error) {
+	r.mistakes = append(r.mistakes, mistakes...)
 	for _, v := range l {
 		r.origins[v.key] = v.origin
 	}
-	return r.ko.Load(l, nil)
+	if err := r.ko.Load(l, nil); err != nil {
+		r.mistakes = append(r.mistakes, &Error{Text: err.Error()})
+	}
 }
 
-func (r *reader) config() (*Config, error) {
+func (r *reader) config() *Config {
 	c := &Config{
 		Store:            r.text("store"),
 		Listen:           r.list("listen", checkURL),
@@ -239,7 +235,7 @@ func (r *reader) config() (*Config, error) {
 		}
 		c.settings = append(c.settings, Setting{k, r.values(k), r.origins[k.Name]})
 	}
-	return c, r.err
+	return c
 }
 
 // admin reads the administrator's password from the hash or the file that is
@@ -313,8 +309,10 @@ func (r *reader) tls() TLS {
 }
 
 func (r *reader) fail(key, format string, args ...any) {
-	if r.err == nil {
-		r.err = &Error{r.origins[key], key + ": " + fmt.Sprintf(format, args...)}
+	mistake := Error{r.origins[key], key + ": " + fmt.Sprintf(format, args...)}
+	// A value may be read several times.
+	if !slices.ContainsFunc(r.mistakes, func(e *Error) bool { return *e == mistake }) {
+		r.mistakes = append(r.mistakes, &mistake)
 	}
 }
 

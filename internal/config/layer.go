@@ -64,8 +64,7 @@ func split(k Key, s string) []string {
 
 // readEnv reads the variables LDAPD_*. An unknown one is an error, because it is
 // probably a typing mistake.
-func readEnv(env []string) (layer, error) {
-	var l layer
+func readEnv(env []string) (l layer, mistakes []*Error) {
 	for _, e := range env {
 		name, s, _ := strings.Cut(e, "=")
 		if !strings.HasPrefix(name, "LDAPD_") {
@@ -73,11 +72,12 @@ func readEnv(env []string) (layer, error) {
 		}
 		k := keyOfEnv(name)
 		if k == nil {
-			return nil, &Error{name, "unknown configuration variable: `ldapd config` lists the keys"}
+			mistakes = append(mistakes, &Error{name, "unknown configuration variable: `ldapd config` lists the keys"})
+			continue
 		}
 		l = append(l, value{k.Name, split(*k, s), name})
 	}
-	return l, nil
+	return l, mistakes
 }
 
 func keyOfEnv(name string) *Key {
@@ -102,10 +102,10 @@ func flags(given map[string][]string) layer {
 	return l
 }
 
-func readFile(path string) (layer, error) {
+func readFile(path string) (layer, []*Error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, &Error{"--config", err.Error()}
+		return nil, []*Error{{"--config", err.Error()}}
 	}
 	return readYAML(path, b)
 }
@@ -113,13 +113,13 @@ func readFile(path string) (layer, error) {
 // yamlPlace matches the position at the beginning of the parser's messages.
 var yamlPlace = regexp.MustCompile(`^\[(\d+):\d+\] (.*)`)
 
-func readYAML(path string, b []byte) (layer, error) {
+func readYAML(path string, b []byte) (layer, []*Error) {
 	file, err := parser.ParseBytes(b, 0)
 	if err != nil {
 		if m := yamlPlace.FindStringSubmatch(err.Error()); m != nil {
-			return nil, &Error{path + ":" + m[1], m[2]}
+			return nil, []*Error{{path + ":" + m[1], m[2]}}
 		}
-		return nil, &Error{path, err.Error()}
+		return nil, []*Error{{path, err.Error()}}
 	}
 	y := yamlReader{path: path}
 	for _, doc := range file.Docs {
@@ -127,24 +127,18 @@ func readYAML(path string, b []byte) (layer, error) {
 			y.mapping("", doc.Body)
 		}
 	}
-	if y.err != nil {
-		return nil, y.err
-	}
-	return y.layer, nil
+	return y.layer, y.mistakes
 }
 
-// A yamlReader walks the syntax tree, because its nodes have line numbers. It keeps the
-// first error.
+// A yamlReader walks the syntax tree, because its nodes have line numbers.
 type yamlReader struct {
-	path  string
-	layer layer
-	err   error
+	path     string
+	layer    layer
+	mistakes []*Error
 }
 
 func (y *yamlReader) fail(n ast.Node, format string, args ...any) {
-	if y.err == nil {
-		y.err = &Error{y.origin(n), fmt.Sprintf(format, args...)}
-	}
+	y.mistakes = append(y.mistakes, &Error{y.origin(n), fmt.Sprintf(format, args...)})
 }
 
 func (y *yamlReader) origin(n ast.Node) string {

@@ -1,0 +1,353 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/archive"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/server"
+	"github.com/seed-4dac0d86/ldapd/table/hbase"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+)
+
+func (m *Main) configCheckCommand() *cobra.Command {
+	var show bool
+	c := &cobra.Command{
+		Use:   "check [--show]",
+		Short: "Check whether serve can run with a configuration",
+		Long: `Read the configuration as serve does, and try what it names: certificates and keys,
+the folders of the store, the archive and the access log, the addresses to listen on.
+Nothing is made and nothing is changed. All problems are printed, one a line, each with its
+option and where the option was set:
+
+  error     serve would not start, or clients could not use it
+  warning   to be seen to, such as a certificate that ends within 30 days
+  note      for information
+
+Run it as the user of the server, who may not be allowed what you are. With --show
+the configuration in force is printed too, without secrets. Exit status 1 if there is an
+error.`,
+		Example: `  sudo -u ldapd ldapd config check --config /etc/ldapd/ldapd.yaml`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			m.working = true
+			cfg, mistakes := config.Check(m.sources(c))
+			k := checkConfig(cfg, mistakes)
+			if show {
+				if err := cfg.Print(m.Stdout); err != nil {
+					return err
+				}
+			}
+			return k.report(m.Stdout)
+		},
+	}
+	addKeys(c, allKeys)
+	c.Flags().BoolVar(&show, "show", false, "print the configuration in force")
+	return c
+}
+
+// A checker collects what it finds in a configuration.
+type checker struct {
+	*config.Config
+	wrong    map[string]bool // keys with a mistake, whose values are not tried
+	findings map[level][]string
+	held     int // the id of the process that has the store open; 0: none
+}
+
+// level is the level of a finding.
+type level string
+
+const (
+	isError   level = "error"
+	isWarning level = "warning"
+	isNote    level = "note"
+)
+
+func checkConfig(c *config.Config, mistakes []*config.Error) *checker {
+	k := &checker{Config: c, wrong: map[string]bool{}, findings: map[level][]string{}}
+	for _, e := range mistakes {
+		k.findings[isError] = append(k.findings[isError], e.Error())
+		key, _, _ := strings.Cut(e.Text, ": ")
+		k.wrong[key] = true
+	}
+	k.store()
+	k.certificates(time.Now())
+	k.listeners()
+	k.archive()
+	k.accessLog()
+	if _, err := bearer(c, slog.New(slog.DiscardHandler)); err != nil {
+		k.findings[isError] = append(k.findings[isError], err.Error())
+	}
+	if !k.wrong["admin.password-file"] && !k.wrong["admin.password-hash"] {
+		warn(c, slog.New(warnings{k}))
+	}
+	return k
+}
+
+// say adds a finding about a key.
+func (k *checker) say(l level, key, format string, args ...any) {
+	text := key + ": " + fmt.Sprintf(format, args...)
+	if where := k.Origin(key); where != "default" {
+		text = where + ": " + text
+	}
+	k.findings[l] = append(k.findings[l], text)
+}
+
+// fine reports whether none of the keys has a mistake.
+func (k *checker) fine(keys ...string) bool {
+	for _, key := range keys {
+		if k.wrong[key] {
+			return false
+		}
+	}
+	return true
+}
+
+// report prints the findings. It returns an error if there are errors.
+func (k *checker) report(w io.Writer) error {
+	for _, l := range []level{isError, isWarning, isNote} {
+		for _, text := range k.findings[l] {
+			if _, err := fmt.Fprintf(w, "%s: %s\n", l, text); err != nil {
+				return err
+			}
+		}
+	}
+	switch n := len(k.findings[isError]); n {
+	case 0:
+		_, err := fmt.Fprintln(w, "the configuration can be used")
+		return err
+	case 1:
+		return errors.New("the configuration has an error")
+	default:
+		return fmt.Errorf("the configuration has %d errors", n)
+	}
+}
+
+// warnings makes warnings of what is logged.
+type warnings struct{ *checker }
+
+func (warnings) Enabled(context.Context, slog.Level) bool { return true }
+func (w warnings) WithAttrs([]slog.Attr) slog.Handler     { return w }
+func (w warnings) WithGroup(string) slog.Handler          { return w }
+
+func (w warnings) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		text += fmt.Sprintf(" (%s %s)", a.Key, a.Value)
+		return true
+	})
+	w.findings[isWarning] = append(w.findings[isWarning], text)
+	return nil
+}
+
+// store checks the folder of the store, or the URL of the HBase cluster.
+func (k *checker) store() {
+	switch {
+	case k.Store == "":
+		k.say(isError, "store", "no store given: say --store FOLDER or --store hbase://ZK1,ZK2:2181/PREFIX")
+		return
+	case strings.HasPrefix(k.Store, "hbase:"):
+		if _, err := hbase.Parse(k.Store); err != nil {
+			k.say(isError, "store", "%v", err)
+		} else {
+			k.say(isNote, "store", "HBase has not been asked")
+		}
+		return
+	}
+	is, err := lsm.Exists(k.Store)
+	switch {
+	case err != nil:
+		k.say(isError, "store", "%v", err)
+	case is:
+		k.storeFolder()
+	default:
+		if err := makeable(k.Store); err != nil {
+			k.say(isError, "store", "there is no store, and none can be made: %v", err)
+		} else {
+			k.say(isNote, "store", "%s has no store yet: 'ldapd init' and 'ldapd serve --create' make one", k.Store)
+		}
+	}
+}
+
+// storeFolder checks a folder that has a store.
+func (k *checker) storeFolder() {
+	if err := writable(k.Store, true); err != nil {
+		k.say(isError, "store", "%s cannot be written by this user: %v", k.Store, err)
+		return
+	}
+	info, err := os.Stat(k.Store)
+	if err != nil {
+		k.say(isError, "store", "%v", err)
+		return
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		k.say(isWarning, "store", "others can look into %s, which has password hashes: chmod 700", k.Store)
+	}
+	if owner, _, ok := ownerOf(info); ok && owner != os.Geteuid() {
+		k.say(isNote, "store", "%s belongs to the user with the id %d, and this is user %d: try the same as that user", k.Store, owner, os.Geteuid())
+	}
+	if k.held, err = lsm.Holder(k.Store); err != nil {
+		k.say(isError, "store", "%v", err)
+	} else if k.held != 0 {
+		k.say(isNote, "store", "process %d has %s open now", k.held, k.Store)
+	}
+}
+
+// makeable returns an error if a folder cannot be made, or, if it exists, not be
+// written.
+func makeable(folder string) error {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return err
+	}
+	for {
+		info, err := os.Stat(folder)
+		switch {
+		case err == nil && !info.IsDir():
+			return fmt.Errorf("%s is no folder", folder)
+		case err == nil:
+			if err := writable(folder, true); err != nil {
+				return fmt.Errorf("%s cannot be written by this user: %w", folder, err)
+			}
+			return nil
+		case !errors.Is(err, os.ErrNotExist) || folder == filepath.Dir(folder):
+			return err
+		}
+		folder = filepath.Dir(folder)
+	}
+}
+
+// renewBefore is the time before the end of a certificate from which it is warned of.
+const renewBefore = 30 * 24 * time.Hour
+
+// certificates checks the files of TLS.
+func (k *checker) certificates(now time.Time) {
+	if k.TLS.Certificate == "" || !k.fine("tls.certificate", "tls.key", "tls.client-certificates", "tls.client-ca", "tls.min-version") {
+		return
+	}
+	leaf, mistakes := certificateFiles(k.Config).Check()
+	for _, e := range mistakes {
+		k.findings[isError] = append(k.findings[isError], certificateError(k.Config, e).Error())
+	}
+	if info, err := os.Stat(k.TLS.Key); err == nil && readableByOthers(info) {
+		k.say(isWarning, "tls.key", "others can read %s: chmod 600", k.TLS.Key)
+	}
+	if leaf == nil {
+		return
+	}
+	ends := leaf.NotAfter.UTC().Format(time.DateOnly)
+	switch file := k.TLS.Certificate; {
+	case now.After(leaf.NotAfter):
+		k.say(isError, "tls.certificate", "%s has ended on %s", file, ends)
+	case now.Before(leaf.NotBefore):
+		k.say(isError, "tls.certificate", "%s begins on %s", file, leaf.NotBefore.UTC().Format(time.DateOnly))
+	case now.Add(renewBefore).After(leaf.NotAfter):
+		k.say(isWarning, "tls.certificate", "%s ends on %s, in %d days", file, ends, int(leaf.NotAfter.Sub(now).Hours()/24))
+	}
+	if len(leaf.DNSNames)+len(leaf.IPAddresses) == 0 {
+		k.say(isWarning, "tls.certificate", "%s names no host as a subject alternative name, so most clients refuse it", k.TLS.Certificate)
+	}
+}
+
+// listeners tries to listen on all addresses at once.
+func (k *checker) listeners() {
+	if !k.fine("listen") {
+		return
+	}
+	if len(k.Listen) == 0 {
+		k.say(isError, "listen", "nothing to listen on")
+	}
+	for _, url := range k.Listen {
+		l, err := server.Listen(url)
+		if err == nil {
+			defer l.Close()
+			continue
+		}
+		k.taken("listen", err)
+	}
+	if k.Status == "" || !k.fine("status.listen") {
+		return
+	}
+	l, err := server.Listen("ldap" + strings.TrimPrefix(k.Status, "http"))
+	if err != nil {
+		k.taken("status.listen", err)
+		return
+	}
+	l.Close()
+}
+
+// taken adds what keeps serve from listening on an address.
+func (k *checker) taken(key string, err error) {
+	l := isError
+	switch {
+	case k.held != 0 && errors.Is(err, syscall.EADDRINUSE):
+		k.say(isNote, key, "%v", errors.Unwrap(err))
+		return
+	case errors.Is(err, syscall.EACCES):
+		l = isWarning // the unit of systemd gives the right
+	}
+	k.say(l, key, "%v", err)
+}
+
+// archive checks where the archive is, if it is a folder, and the file of its identity.
+func (k *checker) archive() {
+	if _, err := readKeys(k.Archive.Identity, os.Open); err != nil {
+		k.say(isError, "archive.identity", "%v", err)
+	}
+	p := k.Archive.Place
+	switch {
+	case p == nil || !k.fine("archive.to"):
+	case !archive.IsFolder(p):
+		k.say(isNote, "archive.to", "%s has not been asked", p)
+	case within(p.String(), k.Store):
+		k.say(isError, "archive.to", "%s is in the store's folder, and would be lost with it", p)
+	default:
+		if err := makeable(p.String()); err != nil {
+			k.say(isError, "archive.to", "%v", err)
+		}
+	}
+}
+
+// within reports whether a path lies in a folder.
+func within(path, folder string) bool {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return false
+	}
+	if folder, err = filepath.Abs(folder); err != nil {
+		return false
+	}
+	return strings.HasPrefix(path+"/", folder+"/")
+}
+
+// accessLog checks whether the access log can be written.
+func (k *checker) accessLog() {
+	file := k.Access.File
+	if file == "" || file == "-" {
+		return
+	}
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		file = filepath.Dir(file)
+		err = writable(file, true)
+	case err == nil && info.IsDir():
+		err = errors.New("this is a folder")
+	case err == nil:
+		err = writable(file, false)
+	}
+	if err != nil {
+		k.say(isError, "log.access", "%s: %v", file, err)
+	}
+}
