@@ -76,8 +76,8 @@ func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification)
 // Delete deletes an entry that has no entries below it (RFC 4511, section 4.8).
 func (tx *Tx) Delete(ctx context.Context, name dn.DN) error { return tx.ruled().Delete(ctx, name) }
 
-// DeleteTree deletes an entry and the entries below it, but no more than most entries. It
-// returns the number of deleted entries, and whether the whole tree was deleted.
+// DeleteTree deletes an entry and the entries below it, but at most limit entries in all.
+// It returns the number of deleted entries, and whether the whole tree was deleted.
 func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whole bool, err error) {
 	return tx.ruled().DeleteTree(ctx, name, most)
 }

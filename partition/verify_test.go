@@ -80,7 +80,7 @@ func TestVerifySound(t *testing.T) {
 type breakage struct {
 	name  string
 	table string
-	// row and cell select the cells to remove or to replace by with.
+	// row and cell select the cells that are removed or get the value with.
 	row  func(t *testing.T, p *partition.Partition, key []byte) bool
 	cell func(c *table.Cell) bool
 	with []byte // nil: write a tombstone
@@ -180,7 +180,8 @@ func wantFindings(t *testing.T, found, want []string) {
 	}
 }
 
-// put writes a row that should not exist. It writes at the newest revision plus later.
+// put writes a row that should not exist. Its revision is the newest revision plus
+// offset.
 func put(t *testing.T, p *partition.Partition, s table.Store, tbl string, later table.Revision, m table.Mutation) {
 	t.Helper()
 	snapshot := p.Snapshot()

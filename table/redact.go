@@ -57,8 +57,9 @@ type Redaction struct {
 	// Columns lists columns that are removed with all their versions, including
 	// tombstones. Only the family and the qualifier of these cells matter.
 	Columns []Cell
-	// Cells lists new versions for a column and revision: with another value, or as
-	// tombstones. Cells for which no version exists are ignored.
+	// Cells lists new versions of cells. Each replaces the existing version of the same
+	// column and revision, either with another value or with a tombstone. Cells for which
+	// no version exists are ignored.
 	Cells []Cell
 }
 

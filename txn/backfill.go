@@ -24,8 +24,8 @@ type backfiller interface {
 	applyPart(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation) error
 }
 
-// Fill begins a Fill that writes at the revision of the commit at. All writers must have
-// maintained the table since that commit; AwaitStep waits until they do.
+// Fill begins a Fill whose cells carry the revision of an earlier commit. All writers
+// must have maintained the table since that commit; AwaitStep waits until they do.
 func (db *DB) Fill(at table.Revision) (*Fill, error) {
 	if db.peers == nil {
 		return nil, errNotShared

@@ -169,8 +169,9 @@ func (t swapTimeoutTable) Swap(ctx context.Context, row []byte, f table.Family, 
 	return false, fmt.Errorf("%w: timeout", table.ErrUnavailable)
 }
 
-// TestTimeouts checks that a commit ends correctly if one of its swaps gets no answer,
-// for each swap, and whether the swap was executed or not: the cell is read again.
+// TestTimeouts makes one swap of a commit get no answer, and tries this with each of the
+// swaps. The commit must end correctly whether or not the swap was executed, because the
+// server then reads the cell again.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	for _, done := range []bool{true, false} {

@@ -8,14 +8,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
-// changes records when each entry, and each other thing with a key, was last changed. The
-// time of a change is the ordinal of the first state that shows it. Several entries and
-// keys share a stripe, so the recorded ordinal can be too new but never too old.
+// changes records when each entry, and every other object that has a key, was last
+// changed. The time of a change is the ordinal of the first state that shows it. Several
+// entries and keys share a stripe, so the recorded ordinal can be too new but never too
+// old.
 //
 // A commit raises its stripes to n before DB.Snapshot can return the state of ordinal n,
 // which is the first state that shows the commit. A reader with a snapshot of ordinal o
-// >= n therefore sees the raised stripes. If a stripe is at most since, the state of
-// ordinal since already showed every commit that touched the entries of the stripe.
+// >= n therefore sees the raised stripes. If a stripe is at most s, the state of ordinal
+// s already showed every commit that touched the entries of the stripe.
 type changes struct {
 	all     atomic.Uint64
 	stripes []atomic.Uint64 // the length is a power of two

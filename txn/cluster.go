@@ -99,7 +99,7 @@ func (e *cluster) fresh() error {
 		if age > 2*e.db.o.Poll && e.poll.dozing.Load() {
 			ctx, cancel := context.WithTimeout(e.background, e.db.o.Poll)
 			defer cancel()
-			e.awaitRead(ctx) // a timeout is no failure: stale decides
+			e.awaitRead(ctx) // ignore a timeout: stale then checks the age
 		}
 	}
 	return e.stale()
@@ -368,10 +368,11 @@ func (e *cluster) atFrontier(f revision.Frontier) *Snapshot {
 	return &Snapshot{db: e.db, view: past, heads: v, max: past.Max(), low: past.Low()}
 }
 
-// bounds returns the limits of collection according to one reading of the heads. The
-// limits use the store's time, so that a server whose clock is ahead removes nothing too
-// early. The open server with the lowest slot collects for all servers. Two collectors at
-// the same time, for a moment, do no harm.
+// bounds returns the limits of collection according to one reading of the heads. It
+// measures ages from a time at or below the low-water mark of all servers, so that a
+// server whose clock is ahead removes nothing too early. The open server with the lowest
+// slot collects for all servers. It does no harm if two servers collect at the same time
+// for a moment.
 func (e *cluster) bounds(ctx context.Context) (*bounds, error) {
 	ctx, cancel := e.deadline(ctx)
 	defer cancel()

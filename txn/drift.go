@@ -14,8 +14,9 @@ import (
 // Options.Drift. So a fast clock stops only the server that has it. A slow clock needs no
 // rule, because ids never go back.
 
-// measure records that the store's clock showed at when the engine's clock showed asked
-// or later. If at is the zero Time, the store has no clock.
+// measure records a reading of the store's clock. The store's clock showed the time at
+// when the engine's clock showed the time asked, or later. If at is the zero Time, the
+// store has no clock.
 func (e *cluster) measure(at time.Time, asked time.Duration) {
 	if !at.IsZero() {
 		e.storeTime.Store(at.Add(-asked).UnixNano())

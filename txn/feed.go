@@ -54,8 +54,8 @@ func (s *Snapshot) ends() revision.Frontier {
 	return revision.FrontierOf(revision.OnlySlot, s.max)
 }
 
-// Commits streams the records of the commits that the snapshot shows and that the
-// frontier after does not cover, in causal order. In each slot the stream ends before the
+// Commits streams the records of the commits that the snapshot shows, except those that
+// the given frontier covers. The order is causal. In each slot the stream ends before the
 // first undecided commit.
 func (s *Snapshot) Commits(ctx context.Context, after revision.Frontier) iter.Seq2[*journal.Record, error] {
 	if err := s.unreadable(); err != nil {
@@ -86,7 +86,8 @@ func (s *Snapshot) CommitsAfter(ctx context.Context, r table.Revision) iter.Seq2
 	return s.Commits(ctx, after)
 }
 
-// commitsOf streams the commits of one slot that are above after and at most upTo.
+// commitsOf streams the commits of one slot whose revisions are larger than after and at
+// most upTo.
 func (s *Snapshot) commitsOf(ctx context.Context, after, upTo table.Revision) iter.Seq2[*journal.Record, error] {
 	return func(yield func(*journal.Record, error) bool) {
 		for rec, err := range s.db.log.Scan(ctx, revision.SlotOf(upTo), after, upTo) {
@@ -237,8 +238,8 @@ type frontiers struct {
 
 type lastCommit struct{ end, commit table.Revision }
 
-// last returns the last commit of a slot, up to end, that a snapshot shows. It returns 0
-// if the journal contains no such commit.
+// last returns the last commit that a snapshot shows in the slot of end, up to the
+// revision end. It returns 0 if the journal contains no such commit.
 func (f *frontiers) last(ctx context.Context, s *Snapshot, end table.Revision) (table.Revision, error) {
 	slot := revision.SlotOf(end)
 	f.mu.Lock()

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// commits returns the commits that the newest state shows and that the frontier after
-// does not cover.
+// commits returns the commits that the newest state shows, except those that the given
+// frontier covers.
 func commits(t testing.TB, db *DB, after revision.Frontier) (rs []table.Revision) {
 	t.Helper()
 	s := db.Snapshot()

@@ -54,7 +54,7 @@ type Collection struct {
 type bounds struct {
 	announced table.Revision // the horizon announced to all servers
 	honoured  table.Revision // every server reads only states at or above it
-	stable    table.Revision // up to this revision all commits are decided and none is void
+	stable    table.Revision // up to this revision all commits are decided and aborted commits have left no cells
 	now       table.Revision // the current time, from which ages are measured
 	// Every snapshot in use, except snapshots of the past, is at or above young.
 	young  table.Revision
@@ -64,7 +64,7 @@ type bounds struct {
 	visible, void func(table.Revision) bool // nil if every commit is shown
 }
 
-// before returns the revision of the time age before now, but at most stable.
+// before returns the revision of the time that precedes now by age, but at most stable.
 func (b *bounds) before(age time.Duration) table.Revision {
 	return min(b.stable, revision.At(b.now.Time().Add(-age)))
 }

@@ -133,7 +133,7 @@ func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 
 // asked reports whether collections on all servers wait for this snapshot. They wait for
 // snapshots at or above the horizon that this server honours. They do not wait for
-// snapshots of checkpoints, nor for snapshots of a server that only reads.
+// snapshots of checkpoints or for snapshots of a server that only reads.
 func (s *Snapshot) asked() bool {
 	return s.ordinal != 0 || !s.db.Shared() || !s.pinned && !s.db.o.ReadOnly
 }

@@ -124,9 +124,9 @@ type stamp struct {
 //
 // The marks are kept in two generations. When the younger generation is full, the older
 // generation is dropped, except marks that a running transaction may still conflict with.
-// If there are too many such marks, some of them are dropped too: knownSince is the
-// ordinal from which on all marks are still recorded. Callers of the methods of recent
-// must hold a lock.
+// If there are too many such marks, some of them are dropped too. knownSince is the
+// ordinal since which all marks are still recorded. Callers of the methods of recent must
+// hold a lock.
 type recent struct {
 	young, old map[markKey]stamp
 	full       int
@@ -143,8 +143,8 @@ func newRecent() *recent {
 }
 
 // conflict looks for marks that conflict with the marks of a transaction that began at
-// the state of ordinal since. It returns the ordinal of the state to wait for. It returns
-// pending if a conflicting commit is undecided.
+// the state of ordinal since. It returns the ordinal of the state to wait for. The result
+// pending is true if a conflicting commit is undecided.
 func (t *recent) conflict(marks []placed, since uint64) (ordinal uint64, pending, found bool) {
 	if len(marks) > 0 && since < t.knownSince {
 		return t.knownSince, false, true

@@ -21,8 +21,8 @@ type Redaction struct {
 // Redact calls fn to change the past, up to the commits that any server had made when
 // Redact was called. Redact first waits until these commits are below the low-water mark,
 // where nothing can be added, and until no snapshot of the present is older than they
-// are. From then on no transaction looks for marks in that past, and no cache keeps what
-// it reads there.
+// are. From then on no transaction looks for marks in that past, and no cache keeps
+// values that were read from it.
 func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	if err := db.commits.writable(); err != nil {
 		return err

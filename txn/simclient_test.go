@@ -108,8 +108,8 @@ func (s *simState) apply(n int, o simOp) bool {
 	return true
 }
 
-// same reports whether two states are equal as far as s was read: the children and the
-// secret of s count only if they were read.
+// same reports whether two states are equal in the parts of s that were read. The
+// children and the secret of s are compared only if they were read.
 func (s *simState) same(o *simState) bool {
 	return slices.Equal(s.list, o.list) && maps.Equal(s.group, o.group) && s.parent == o.parent &&
 		(s.children == nil || maps.Equal(s.children, o.children)) && (s.secret == unread || s.secret == o.secret)

@@ -41,8 +41,8 @@ type net struct {
 	events  []event // ordered by time
 	seq     int
 	written map[string]int64 // write times of cluster cells, in milliseconds since 1970
-	// regions contains the tables that do not answer, and the time from which on they
-	// answer.
+	// regions contains the tables that do not answer, with the time when each table
+	// answers again.
 	regions map[string]time.Duration
 	nodes   []*node
 	calls   int

@@ -41,10 +41,10 @@ type Options struct {
 	ReadOnly bool
 	// Lease is how long a silent server keeps its slot; 10 s by default.
 	Lease time.Duration
-	// Poll is how often the heads are read while snapshots are requested, and therefore
-	// bounds the age of a snapshot; 50 ms by default. An idle server reads the heads less
-	// often, but at once when a snapshot is requested. A store of one process has no
-	// polling.
+	// Poll is the interval at which the heads are read while snapshots are requested. It
+	// therefore bounds the age of a snapshot; 50 ms by default. An idle server reads the
+	// heads less often, but at once when a snapshot is requested. A store of one process
+	// has no polling.
 	Poll time.Duration
 	// InFlight is the longest time from sending a write until the store has applied it or
 	// has lost it for good; 30 s by default.
@@ -61,7 +61,7 @@ type Options struct {
 	Collect   bool
 	Retention time.Duration
 	// Secrets lists, for each table, the families whose history is kept only for
-	// SecretAge; 2 minutes by default.
+	// SecretAge. SecretAge is 2 minutes by default.
 	Secrets   map[string][]table.Family
 	SecretAge time.Duration
 	// CollectRate bounds the rows per second examined in the background; 5,000 by
@@ -168,9 +168,10 @@ type committer interface {
 	// stamp issues an id that no commit will use.
 	stamp() (table.Revision, error)
 	// commit makes a transaction durable and shows it. If a conflict prevents that,
-	// commit returns the conflict, for which the caller waits before the next attempt.
+	// commit returns the conflict. Before the next attempt the caller passes the conflict
+	// to wait.
 	commit(ctx context.Context, tx *Tx) (r table.Revision, met *conflict, err error)
-	// wait returns when the state in which the conflict c is resolved is shown.
+	// wait returns when a state is shown in which the conflict c is resolved.
 	wait(ctx context.Context, c *conflict) error
 	// bulk begins a load. Until the load ends, there is no other commit.
 	bulk(ctx context.Context, o table.BulkOptions) (loader, error)

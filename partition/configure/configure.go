@@ -19,7 +19,8 @@ type (
 	Index = catalog.Index
 	// A Layout specifies how an index is stored.
 	Layout = catalog.Layout
-	// Unique is an attribute of which no two entries in a scope may have the same value.
+	// Unique names an attribute and a scope. No two entries in the scope may have the
+	// same value of the attribute.
 	Unique = catalog.Unique
 	// A Reference is an attribute whose values follow the entries that they name.
 	Reference = catalog.Reference

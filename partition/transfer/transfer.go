@@ -38,9 +38,10 @@ func Walk(ctx context.Context, s *partition.Snapshot, q partition.Query) iter.Se
 }
 
 // Salvage streams all readable entries of a damaged store, each entry before the entries
-// below it. It passes everything unreadable to lost: either an entry, by as much of its
-// name as is known, or a range of rows. Salvage streams entries whose parent is lost
-// last, below the parent's entryUUID. It keeps the names of all entries in memory.
+// below it. It calls lost for everything that it cannot read. The argument what describes
+// a range of rows, or an entry by as much of its name as is known. Entries whose parent
+// is lost come last, with the parent's entryUUID in place of the parent's name. It keeps
+// the names of all entries in memory.
 func Salvage(ctx context.Context, s *partition.Snapshot, lost func(what string, err error) error) iter.Seq2[*partition.Result, error] {
 	return verify.Salvage(ctx, s.State(), lost)
 }
@@ -70,8 +71,8 @@ func OwnDefinitions(s *partition.Snapshot) (added, removed []schema.Definition) 
 	return evolve.OwnDefinitions(s.State())
 }
 
-// Lacking returns the change of the schema that is needed so that a state has the
-// definitions added and does not have the definitions removed.
+// Lacking returns the schema change that adds every definition in added to a state and
+// removes every definition in removed.
 func Lacking(s *partition.Snapshot, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	return evolve.Lacking(s.State(), added, removed)
 }

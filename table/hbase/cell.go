@@ -122,9 +122,9 @@ func (s *readView) shows(r table.Revision) bool {
 // resolve appends to dst the cells that a view shows of one row's versions. The versions
 // must be sorted by family, qualifier and descending revision, with at most depth
 // versions of each column. A depth of zero means that vs contains all versions. since is
-// the revision of a row tombstone that is not in vs, or zero. If a column has no visible
-// cell among its newest depth versions, resolve returns deeper, and the caller must read
-// more versions.
+// the revision of a row tombstone that is not in vs, or zero. The result deeper is true
+// if a column has no visible cell among its newest depth versions; the caller must then
+// read more versions.
 func resolve(dst []table.Cell, vs []version, see *readView, since table.Revision, depth int) (cells []table.Cell, deeper bool, err error) {
 	for i := 0; i < len(vs); {
 		j, k := column(vs, i, see)

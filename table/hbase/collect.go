@@ -21,8 +21,8 @@ import (
 
 var _ table.Collector = (*Table)(nil)
 
-// wideFamily is the number of versions in a family of a row from which on the family is
-// read in pieces.
+// wideFamily is a number of versions. If a family of a row has at least that many
+// versions, it is read in pieces.
 const wideFamily = 4096
 
 // upTo is a view of all revisions up to and including its own value.
@@ -201,9 +201,9 @@ func (c *collection) count(key []byte, vs []version, stays []bool) {
 	}
 }
 
-// A cut is a removal from one column. If exact is set, it removes the single version at
-// revision at. Otherwise it removes all versions up to a timestamp, which can be any
-// timestamp from at to to.
+// A cut is a removal from one column. If exact is set, it removes only the version whose
+// revision is at. Otherwise it removes all versions up to a timestamp, which may lie
+// anywhere between at and to.
 type cut struct {
 	family    table.Family
 	qualifier []byte

@@ -177,8 +177,8 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// compareHint returns a difference unless got contains, in order, only rows of whole, and
-// every row of must.
+// compareHint returns a difference unless got is in order, contains only rows of whole,
+// and contains every row of must.
 func compareHint(must, got, whole []string) string {
 	have := map[string]bool{}
 	for _, r := range got {

@@ -178,7 +178,7 @@ func (t *Table) Redact(ctx context.Context, upTo table.Revision, rs []table.Reda
 	return nil
 }
 
-// rewrite writes the new versions of cells for those versions that exist.
+// rewrite writes the new version of each cell whose old version exists.
 func (t *Table) rewrite(ctx context.Context, x *table.Redaction, upTo table.Revision) error {
 	if x.All || len(x.Cells) == 0 {
 		return nil

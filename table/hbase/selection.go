@@ -268,7 +268,8 @@ func (sel *selection) limit() int {
 }
 
 // trim cuts a row's cells to MaxCells. It returns false if limit may have cut off cells
-// of a family and there are fewer than MaxCells cells up to the end of that family.
+// that belong to the first MaxCells cells. That is the case if a family has at least
+// limit versions, and there are fewer than MaxCells cells up to the end of that family.
 func (sel *selection) trim(cells []table.Cell, vs []version, limit int) ([]table.Cell, bool) {
 	if sel.max == 0 {
 		return cells, true

@@ -57,8 +57,8 @@ func pageTable(t *testing.T, rows int) (*Store, *Table) {
 	return s, d
 }
 
-// scanKeys scans the rows from lo up to but not including hi, and calls at for each row.
-// Each of these rows must be returned exactly once.
+// scanKeys scans the rows from lo up to but not including hi, and calls a function for
+// each row. Each of these rows must be returned exactly once.
 func scanKeys(t *testing.T, d *Table, lo, hi int, s table.Select, at func(n int)) {
 	t.Helper()
 	n := 0
@@ -121,8 +121,8 @@ func (s settled) Max() table.Revision           { return table.Revision(s) }
 func (s settled) Low() table.Revision           { return table.Revision(s) }
 func (s settled) Visible(r table.Revision) bool { return r <= table.Revision(s) }
 
-// split makes the master split the region that contains the key at, and waits until the
-// split is done.
+// split makes the master split the region that contains a key, and waits until the split
+// is done.
 func split(t *testing.T, s *Store, d *Table, at []byte) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)

@@ -54,9 +54,9 @@ func BenchmarkStore(b *testing.B) {
 	})
 }
 
-// BenchmarkBulkBehindALargeRow checks that small rows do not become expensive after a row
-// of a million cells, as of a large group, because of the memory that the large row left
-// behind.
+// BenchmarkBulkBehindALargeRow loads small rows after a row of a million cells, such as a
+// large group. The memory that the large row leaves behind must not make the small rows
+// expensive.
 func BenchmarkBulkBehindALargeRow(b *testing.B) {
 	ctx := b.Context()
 	s := openTest(b, Options{})

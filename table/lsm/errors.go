@@ -18,8 +18,8 @@ var (
 	errColumn = fmt.Errorf("%w: bad column value", table.ErrCorrupt)
 )
 
-// wrap adds the failed operation to an error, and the corresponding error of package
-// table.
+// wrap adds two things to an error: the operation that failed, and the corresponding
+// error of package table.
 func (s *Store) wrap(doing string, err error) error {
 	if err == nil {
 		return nil

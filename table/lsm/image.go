@@ -77,8 +77,8 @@ func (m *image) section() (section, bool, error) {
 
 // cell decodes the first cell of b and returns the rest of b. A cell consists of the
 // qualifier length and tombstone bit, the index of its revision, the value length, the
-// qualifier and the value. Nearly all of the numbers are below 128, and cell decodes
-// these faster.
+// qualifier and the value. Nearly all of the numbers are below 128, so cell has a faster
+// path for such numbers.
 func (m *image) cell(c *table.Cell, b []byte) ([]byte, bool) {
 	var ql, ri, vl uint64
 	if len(b) >= 3 && b[0]|b[1]|b[2] < 0x80 {

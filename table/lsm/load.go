@@ -100,9 +100,9 @@ func (x *loader) write(d *delta) error {
 	return x.w.update(d)
 }
 
-// late writes a row if the row has a revision newer than the load's, and reports whether
-// it has. Such a row changes many keys in no particular order, so they are gathered and
-// sorted.
+// late writes a row and returns true if the store has a revision of the row that is newer
+// than the load's. Otherwise it returns false. Writing such a row changes many keys in no
+// particular order, so late gathers and sorts them.
 func (x *loader) late(d *delta) (bool, error) {
 	if !x.w.it.SeekPrefixGE(d.prefix) {
 		return false, x.w.it.Error()

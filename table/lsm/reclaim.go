@@ -29,8 +29,7 @@ func (g *garbage) add(id uint16, n int64) {
 	g.bytes[id] += n
 }
 
-// take returns the tables in which at least one part-th of the size is garbage, and
-// resets their counts.
+// take returns the tables of which at least 1/part is garbage, and resets their counts.
 func (g *garbage) take(part int64, size func(id uint16) (uint64, error)) (ids []uint16, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

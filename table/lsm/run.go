@@ -30,8 +30,8 @@ type record struct {
 	cells  []byte
 }
 
-// maxRecord is the size in bytes from which on the cells of a row continue in another
-// record. It bounds the memory for merging.
+// maxRecord is a size in bytes. When the cells of a record reach it, the next cells of
+// the row begin another record. This bounds the memory for merging.
 const maxRecord = 64 << 10
 
 func appendRecord(dst []byte, r record) []byte {
@@ -166,8 +166,8 @@ func (s *shard) order(refs []ref, depth int) {
 	}
 }
 
-// fewTied is the number of refs with equal bytes up to which their whole keys are
-// compared at once.
+// fewTied is the largest number of refs with equal bytes that are sorted by comparing
+// their whole keys.
 const fewTied = 4
 
 func (s *shard) tie(refs []ref, depth int) {

@@ -11,7 +11,7 @@ import (
 )
 
 // A space records whether the disk has free space, and determines what may be written if
-// it has not:
+// the disk is full:
 //
 //   - If there is space, everything may be written. A file reserves some space.
 //   - If a write finds the disk full, the reserve is removed. Its space serves this

@@ -323,8 +323,8 @@ func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Head
 		}
 		c.Contexts = append(c.Contexts, NamingContext{name, norms, dn.Norm(dn.Key(norms))})
 	}
-	// The longest name is first, so that ContextOf finds a context below another context
-	// first.
+	// Sort the longest name first, so that ContextOf finds the lower one of two nested
+	// contexts.
 	slices.SortStableFunc(c.Contexts, func(a, b NamingContext) int { return len(b.Norms) - len(a.Norms) })
 	return c, nil
 }

@@ -20,10 +20,11 @@ import (
 //
 // An erasure searches for the target in all versions of all entries, including the
 // versions that no state shows. If the present state contains the target, the erasure
-// changes nothing. Otherwise it commits the notice. Then it removes the target in an
-// order in which each part can still be found until it is removed: indexes, names,
-// journal, then the entries, by which all other parts are found, and finally the name, by
-// which the entries are found. An interrupted erasure can be repeated.
+// changes nothing. Otherwise it commits the notice. Then it removes the target from the
+// indexes, the names, the journal and the entries, in this order, and finally removes the
+// name itself. All other parts are found through the entries, and the entries are found
+// through the name. So each part can still be found until it is removed. An interrupted
+// erasure can be repeated.
 
 // EraseOptions specify the data to erase.
 type EraseOptions struct {

@@ -102,8 +102,8 @@ func (e *erasure) ownIndex(ctx context.Context, rows rowSet, x *catalog.Indexed)
 	return nil
 }
 
-// alone sets r.All if all columns of the row are to be removed, so that the row is
-// removed with its key.
+// alone sets r.All if r.Columns contains all columns that the row has. Then the row's key
+// is removed too.
 func (e *erasure) alone(ctx context.Context, x *catalog.Indexed, r *table.Redaction) error {
 	r.All = true
 	return e.history(ctx, x.Table(), oneRow(r.Row), func(p *table.Past) error {
@@ -157,9 +157,9 @@ func (e *erasure) lostKeys(x *catalog.Indexed) (keys [][]byte) {
 	return keys
 }
 
-// treeRows returns all rows of the tree that the entries with findings ever had, and for
-// each row these entries. lost reports for each row whether its key contains a name to be
-// removed.
+// treeRows returns all rows of the tree that entries with findings ever had. rows maps
+// the key of each row to these entries. lost reports for each row whether its key
+// contains a name to be removed.
 func (e *erasure) treeRows() (rows map[string][]*finding, lost map[string]bool) {
 	rows, lost = map[string][]*finding{}, map[string]bool{}
 	for _, f := range e.findings {

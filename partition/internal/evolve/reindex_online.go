@@ -80,7 +80,7 @@ func newTables(ctx context.Context, p *catalog.Keeper, stale []string, fill []*s
 	return p.Store.Create(ctx, specs...)
 }
 
-// fillBeside fills indexes whose cells all servers write since r, and puts the indexes
+// fillBeside fills indexes that all servers have maintained since r, and puts the indexes
 // into service.
 func fillBeside(ctx context.Context, p *catalog.Keeper, types []*schema.AttributeType, r table.Revision, o verify.ReindexOptions) error {
 	f, err := p.DB.Fill(r)

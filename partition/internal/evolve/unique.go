@@ -58,9 +58,9 @@ func SetUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique, on bool
 		func(ctx context.Context) error { return endUnique(ctx, p, u) }, u.Attribute+" stays unique")
 }
 
-// installUnless installs h, waits until all servers apply it, and calls wrong. If this
-// returns an error, or the wait fails, installUnless calls takeBack. The text stays says in
-// the error what remains if takeBack fails too.
+// installUnless installs h, waits until all servers apply it, and calls wrong. If wrong
+// returns an error, or the wait fails, installUnless calls takeBack. If takeBack fails
+// too, the error includes the text stays, which describes what remains.
 func installUnless(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, h *catalog.Header, wrong func() error, takeBack func(context.Context) error, stays string) error {
 	r, err := install(ctx, p, from, h)
 	if err != nil {

@@ -108,7 +108,7 @@ const (
 )
 
 // Effects streams the differences of entries between two states, in the order of ids. It
-// omits ids of which neither state has an entry.
+// omits ids that belong to no entry in either state.
 func Effects(ctx context.Context, from, to *state.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
 	return func(yield func(Effect, error) bool) {
 		for _, id := range ids {
@@ -171,7 +171,7 @@ func Lookup(ctx context.Context, s *state.Snapshot, q search.Query, id entry.ID)
 	return found, ok, err
 }
 
-// Within reports whether an entry is the entry above or is below it.
+// Within reports whether an entry is base or is below base.
 func Within(ctx context.Context, s *state.Snapshot, id, above entry.ID) (bool, error) {
 	for id != above {
 		if id == catalog.Root {

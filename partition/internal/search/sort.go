@@ -46,9 +46,9 @@ func (k *SortKey) Least(e *entry.Entry) (least []byte) {
 // values.
 const noValue = 0xff
 
-// Append appends the bytes by which an entry is ordered. It writes a value in the
-// form of an index's row keys, so that a sort in memory and an index return the same order. Only the first
-// index.MaxKey bytes of a value's key determine the order.
+// Append appends the bytes that determine the order of an entry. It writes a value in the
+// form of an index's row keys, so that a sort in memory and an index return the same
+// order. Only the first index.MaxKey bytes of a value's key determine the order.
 func (k *SortKey) Append(b []byte, e *entry.Entry) []byte {
 	return k.appendKey(b, k.Least(e))
 }

@@ -77,7 +77,8 @@ func At(ctx context.Context, p *catalog.Keeper, r table.Revision) (*Snapshot, er
 	return Of(ctx, p, s)
 }
 
-// Of returns the state of a snapshot of the past, however recent.
+// Of returns the state that a snapshot shows. It treats the snapshot as one of the past,
+// even if it is very recent.
 func Of(ctx context.Context, p *catalog.Keeper, s *txn.Snapshot) (*Snapshot, error) {
 	c, err := p.Past(ctx, s)
 	if err != nil {

@@ -21,7 +21,7 @@ type TypeValues struct {
 }
 
 // DescribedValues are the values of one description. If there are many values, they are
-// in columns of the table master, and Find and All read them there.
+// in columns of the table master, and Find and All read them from that table.
 type DescribedValues struct {
 	ID      entry.ID
 	Typ     *schema.AttributeType
@@ -75,8 +75,8 @@ func ValuesOf(id entry.ID, t *schema.AttributeType, row table.Row) *TypeValues {
 	return tv
 }
 
-// Is reports whether k is the value with a key. q is the qualifier of the column that
-// such a value has if it has a position.
+// Is reports whether k is the value with a key. If that value has a position, q is the
+// qualifier of its column.
 func (k *Keyed) Is(key, q []byte) bool {
 	if k.Key != nil {
 		return bytes.Equal(k.Key, key)

@@ -20,7 +20,7 @@ type DanglingValue struct {
 	ID       entry.ID // the entry that has the value
 	Options  string
 	Value    []byte
-	Position []byte // in the index; values of one entry that are equal share it
+	Position []byte // position in the index; equal values of one entry have the same position
 }
 
 // Dangling returns the values of an indexed attribute that name no entry, behind a
@@ -57,7 +57,7 @@ type danglingFinder struct {
 // maxKnown is the largest number of names in known.
 const maxKnown = 100_000
 
-// test sets found to the dangling values of a candidate.
+// test sets f.found to the dangling values of a candidate.
 func (f *danglingFinder) test(ctx context.Context, c *index.Candidate) error {
 	f.found = f.found[:0]
 	key, cut, _, err := index.CutKey(c.Position)
@@ -77,7 +77,7 @@ func (f *danglingFinder) test(ctx context.Context, c *index.Candidate) error {
 	return f.read(ctx, c, key, row, cut)
 }
 
-// there reports whether an entry has the name with this key.
+// exists reports whether an entry has the name with this key.
 func (f *danglingFinder) there(ctx context.Context, key []byte) (bool, error) {
 	if len(key) == 0 || f.known[string(key)] {
 		return true, nil
@@ -93,9 +93,9 @@ func (f *danglingFinder) there(ctx context.Context, key []byte) (bool, error) {
 	return found, err
 }
 
-// read adds to found those values of a candidate's entry that are in the row and name no
-// entry. Several descriptions may have such a value. If the key is whole, read does not
-// read the other values of the entry, of which there may be very many.
+// read adds values of a candidate's entry to f.found: the values that are in the row and
+// name no entry. Several descriptions may have such a value. If the key is whole, read
+// does not read the entry's other values, because there may be very many.
 func (f *danglingFinder) read(ctx context.Context, c *index.Candidate, key, row []byte, cut bool) error {
 	all, err := f.descriptions(ctx, c.ID)
 	if err != nil {

@@ -18,9 +18,10 @@ import (
 )
 
 // Salvage streams all readable entries of a damaged store, each entry before the entries
-// below it. It passes everything unreadable to lost: either an entry, by as much of its
-// name as is known, or a range of rows. Salvage streams entries whose parent is lost
-// last, below the parent's entryUUID. It keeps the names of all entries in memory.
+// below it. It calls lost for everything that it cannot read. The argument what describes
+// a range of rows, or an entry by as much of its name as is known. Entries whose parent
+// is lost come last, with the parent's entryUUID in place of the parent's name. It keeps
+// the names of all entries in memory.
 func Salvage(ctx context.Context, s *state.Snapshot, lost func(what string, err error) error) iter.Seq2[*search.Result, error] {
 	return func(yield func(*search.Result, error) bool) {
 		w := &salvage{s: s, lost: lost, yield: yield, below: map[entry.ID][]*wreck{}, known: map[entry.ID]bool{catalog.Root: true}}
@@ -104,7 +105,7 @@ func (w *salvage) names(ctx context.Context) error {
 	return nil
 }
 
-// nameless reports the entries of which only the row in the tree is left.
+// nameless reports the entries that have lost everything except their row in the tree.
 func (w *salvage) nameless(ctx context.Context) error {
 	for row, err := range w.scan(ctx, w.s.Keeper.Tree, table.Select{Families: []table.Family{tree.TreeInfo}}) {
 		if err != nil {

@@ -295,7 +295,8 @@ func (v *verifier) treeRows(ctx context.Context, batch []*subject) error {
 const maxAbove = 1 << 20
 
 // reaches checks that an entry's ancestors lead to the root. It remembers the ancestors
-// of good paths. For a path that ends it reports only the entry whose parent is missing.
+// of good paths. If a path ends before it reaches the root, reaches reports only the
+// entry whose parent is missing.
 func (v *verifier) reaches(ctx context.Context, id entry.ID, parent entry.ID) error {
 	if len(v.above) > maxAbove {
 		clear(v.above)

@@ -399,8 +399,8 @@ func computed(k *catalog.Types, t *schema.AttributeType) bool {
 		t == k.GoverningStructureRule || t == k.AccessRule
 }
 
-// StampsOf returns the operational attributes of an entry that by creates at the time
-// now.
+// StampsOf returns the operational attributes of an entry that the user by creates at the
+// time now.
 func StampsOf(t *catalog.Types, by string, now, csn []byte) []NewAttribute {
 	name := []byte(by)
 	as := make([]NewAttribute, 0, 5)

@@ -113,7 +113,8 @@ const maxClaims = 5000
 
 // claimBelow claims the values of all entries below an entry that moves into a scope from
 // outside. A transaction that adds a unique value outside the scope marks the scope's
-// border. So it cannot add an entry that the move does not see.
+// border, and claimBelow marks the border too. So a concurrent transaction that adds such
+// a value to the moving subtree conflicts with the move.
 func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
 	var entered []*catalog.Indexed
 	for _, x := range tx.Catalog.Ordered {

@@ -12,11 +12,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// DeleteTree deletes an entry and the entries below it, but no more than most entries. It
-// deletes an entry only after the entries below that entry, so the remaining entries
+// DeleteTree deletes an entry and the entries below it, but at most limit entries in all.
+// It deletes an entry only after the entries below that entry, so the remaining entries
 // always form a tree. It returns the number of deleted entries. whole reports whether the
-// entry itself was deleted. Of each entry DeleteTree reads only the row in the tree, with
-// the columns of indexed types.
+// entry itself was deleted. DeleteTree reads only each entry's row in the tree, with the
+// columns of indexed types.
 func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whole bool, err error) {
 	pl, err := tx.existing(ctx, name)
 	if err != nil {

@@ -51,7 +51,7 @@ type modification struct {
 	change  *change
 	row     table.Row // the columns of the entry's tree row that were read
 	types   []*edited
-	given   []*schema.AttributeType // types of the server that a relaxed change sets
+	given   []*schema.AttributeType // types normally set by the server that a relaxed change sets
 	renames bool                    // values of the RDN may be removed
 	rdn     map[rdnValue]bool
 }
@@ -66,11 +66,11 @@ type edited struct {
 // editedValues is a description that the modification changes.
 type editedValues struct {
 	before  *state.DescribedValues
-	now     []newValue     // values after the change; with many, only new or changed ones
+	now     []newValue     // values after the change; if before.Many is set, only the new or changed values
 	removed []*state.Keyed // values of before to be removed
 	whole   bool           // all values of before that are not in now are removed
-	stays   bool           // only with many: some values that are not in now remain
-	plenty  bool           // only with many: plenty of these remain, see enough
+	stays   bool           // only if before.Many is set: some values that are not in now remain
+	plenty  bool           // only if before.Many is set: at least enough of these values remain
 }
 
 // newValue is a value after the change. If old is not nil, the entry had the value before
@@ -547,9 +547,10 @@ func (m *modification) mark() {
 
 // commutes reports whether the change of a description is independent of changes to its
 // other values. It is independent if it adds values to a multi-valued attribute, or
-// removes values from an attribute that keeps plenty. A change of an attribute that might
-// lose its last value does not commute, because the attribute may be required. A change
-// of objectClass does not commute, because the other attributes depend on it.
+// removes values from an attribute that keeps plenty of values (see enough). A change of
+// an attribute that might lose its last value does not commute, because the attribute may
+// be required. A change of objectClass does not commute, because the other attributes
+// depend on it.
 func (m *modification) commutes(t *edited, v *editedValues) bool {
 	if v.whole || t.typ.SingleValue || t.typ.Equality == nil || t.typ.Secret() || t.typ == m.tx.Catalog.ObjectClass {
 		return false

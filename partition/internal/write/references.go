@@ -257,8 +257,9 @@ func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
 	return nil
 }
 
-// explain adds to an error that it was caused by an entry that the client did not ask to
-// change. It does not name that entry, because the client may not be allowed to see it.
+// explain adds to an error's text that the cause is an entry that the client did not ask
+// to change. It does not name that entry, because the client may not be allowed to see
+// it.
 func explain(err error) error {
 	var e *catalog.Error
 	if !errors.As(err, &e) {

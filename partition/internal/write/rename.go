@@ -209,8 +209,8 @@ func (m *modification) has(ctx context.Context, c *op.Modification) (bool, error
 	return i >= 0 || old != nil, err
 }
 
-// among reports whether others contain a value in the same spelling. If they contain the
-// value in another spelling, that spelling must replace the old one.
+// among reports whether others contains the value of c in the same spelling. If others
+// contains the value in another spelling, that spelling must replace the old one.
 func (m *modification) among(c *op.Modification, others []op.Modification) bool {
 	t, key, err := m.valueOf(c)
 	if err != nil {

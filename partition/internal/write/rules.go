@@ -13,7 +13,7 @@ import (
 // RFC 4511 and 4512.
 type Rules struct {
 	// Permissive lets a Modify add values that exist and delete values that do not exist.
-	// Neither has an effect.
+	// Such an addition or deletion has no effect.
 	Permissive bool
 	// Relaxed accepts values of creatorsName, createTimestamp, modifiersName and
 	// modifyTimestamp from the client. An Add then also accepts entryUUID. Obsolete types
@@ -89,7 +89,7 @@ func (e *NewEntry) key(t *schema.AttributeType) []byte {
 	return nil
 }
 
-// gives reports whether the change itself sets a type that stamp would otherwise set.
+// setsStamp reports whether the request sets a type that stamp would otherwise set.
 func (m *modification) gives(t *schema.AttributeType) bool {
 	return slices.Contains(m.given, t) && m.Edit(t).presentAfter()
 }

@@ -27,7 +27,7 @@ type Tx struct {
 	Txn     *txn.Tx
 	by      string
 	given   time.Time // time of the change; zero: use the store's clock
-	ordinal int       // count within the newest position
+	ordinal int       // number of positions that Position has returned
 	Message []byte
 	Alone   bool              // no other transaction can commit
 	claims  []Claim           // claims of the current operation
