@@ -61,10 +61,10 @@ func (r *Record) newName(c *op.ModifyDN) string {
 }
 
 // Changes streams the changes of the commits that s shows after a revision, in the order
-// of their revisions. s must be of one revision, like the snapshots
-// that Partition.Settled and Partition.At return. Changes compares the states before
-// and after each commit. To record the changes instead would make every commit more
-// expensive, although few readers need them.
+// of their revisions. s must show the state at one revision, like the snapshots that
+// changes.Settled and Partition.At return. Changes compares the states before and after
+// each commit. To record the changes instead would make every commit more expensive,
+// although few readers need them.
 func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, after table.Revision) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for c, err := range changes.ShownAfter(ctx, s, after) {

@@ -35,12 +35,12 @@ func delta(before, after []entry.Attribute) (changes []op.Modification) {
 // isUsers reports whether an attribute is not secret and users may change it.
 func isUsers(t *schema.AttributeType) bool { return !t.NoUserModification && !t.Secret() }
 
-// find returns the attribute of as that has the description of a. It compares types by
-// their OIDs, because two states may have different schemas.
-func find(as []entry.Attribute, a *entry.Attribute) *entry.Attribute {
-	for i := range as {
-		if as[i].Options == a.Options && (as[i].Type == a.Type || as[i].Type.OID == a.Type.OID) {
-			return &as[i]
+// find returns the attribute in list that has the same description as a. It compares
+// types by their OIDs, because two states may have different schemas.
+func find(list []entry.Attribute, a *entry.Attribute) *entry.Attribute {
+	for i := range list {
+		if list[i].Options == a.Options && (list[i].Type == a.Type || list[i].Type.OID == a.Type.OID) {
+			return &list[i]
 		}
 	}
 	return nil
@@ -50,9 +50,9 @@ func modification(kind op.ModKind, a *entry.Attribute, values [][]byte) op.Modif
 	return op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: a.Description(), Values: values}}
 }
 
-// values returns the modifications that turn the values of one attribute into others.
-// If the type allows changes of single values, and there are not more changes than new
-// values, values returns a delete and an add. Otherwise it returns a replace.
+// values returns the modifications that turn the values of before into the values of
+// after. It returns a delete and an add if the type allows changes of single values, and
+// if there are at most as many changes as new values. Otherwise it returns a replace.
 func values(before, after *entry.Attribute) []op.Modification {
 	gone, come := without(before.Values, after.Values), without(after.Values, before.Values)
 	switch {
@@ -71,7 +71,7 @@ func values(before, after *entry.Attribute) []op.Modification {
 	return changes
 }
 
-// without returns those of values that are not in others.
+// without returns the values that are not in others.
 func without(values, others [][]byte) (rest [][]byte) {
 	if slices.EqualFunc(values, others, bytes.Equal) {
 		return nil
@@ -88,7 +88,7 @@ func without(values, others [][]byte) (rest [][]byte) {
 	return rest
 }
 
-// userAttributes returns those attributes of an entry that an add of the entry
+// userAttributes returns the attributes of an entry that a request to add the entry
 // contains.
 func userAttributes(as []entry.Attribute) (list []op.PartialAttribute) {
 	for i := range as {

@@ -25,7 +25,7 @@ func Diff(ctx context.Context, from, to *partition.Snapshot, base dn.DN, w io.Wr
 		return 0, err
 	}
 	if len(base) > 0 {
-		if ids, err = within(ctx, from, to, base, ids); err != nil {
+		if ids, err = idsBelow(ctx, from, to, base, ids); err != nil {
 			return 0, err
 		}
 	}
@@ -59,24 +59,24 @@ func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.I
 		early, late = late, early
 	}
 	if !changes.Known(late, early.Revision()) {
-		return all(ctx, from, to, entry.Root, entry.Root)
+		return entriesOf(ctx, from, to, entry.Root, entry.Root)
 	}
 	for c, err := range changes.ShownAfter(ctx, late, early.Revision()) {
 		if err != nil {
 			return nil, err
 		}
 		if c.All {
-			return all(ctx, from, to, entry.Root, entry.Root)
+			return entriesOf(ctx, from, to, entry.Root, entry.Root)
 		}
 		ids = append(ids, c.IDs...)
 	}
 	return ids, nil
 }
 
-// all returns the entries of two trees: that of a in the state from, and that of b in
-// the state to. The tree of entry.Root is the whole state. A tree whose base does not
-// exist has no entries.
-func all(ctx context.Context, from, to *partition.Snapshot, a, b entry.ID) ([]entry.ID, error) {
+// entriesOf returns the entries of two trees: the tree with the base a in the state from,
+// and the tree with the base b in the state to. The tree of entry.Root is the whole
+// state. A tree whose base does not exist has no entries.
+func entriesOf(ctx context.Context, from, to *partition.Snapshot, a, b entry.ID) ([]entry.ID, error) {
 	ids := []entry.ID{subschema.ID}
 	for _, tree := range []struct {
 		s    *partition.Snapshot
@@ -93,8 +93,8 @@ func all(ctx context.Context, from, to *partition.Snapshot, a, b entry.ID) ([]en
 	return ids, nil
 }
 
-// within returns those of ids that are below base in at least one of the states.
-func within(ctx context.Context, from, to *partition.Snapshot, base dn.DN, ids []entry.ID) (in []entry.ID, err error) {
+// idsBelow returns the ids that are base or below base in at least one of the states.
+func idsBelow(ctx context.Context, from, to *partition.Snapshot, base dn.DN, ids []entry.ID) (in []entry.ID, err error) {
 	type tree struct {
 		s    *partition.Snapshot
 		base entry.ID

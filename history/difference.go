@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
-// A Difference is the sequence of changes that turns some entries of the state From
-// into what they are in the state To.
+// A Difference is the sequence of changes that turns some entries as they are in the
+// state From into the same entries as they are in the state To.
 //
 // The records of a Difference can be applied one by one, in their order. First, trees
 // that are deleted as a whole are deleted, the deepest entries first. Then every entry
@@ -230,10 +230,10 @@ func (w *walk) update(ctx context.Context, t task) error {
 		if err != nil {
 			return err
 		}
-		if err := w.above(ctx, t.id, at); err != nil {
+		if err := w.checkParent(ctx, t.id, at); err != nil {
 			return err
 		}
-		if err := w.free(ctx, t.id, at); err != nil {
+		if err := w.freeName(ctx, t.id, at); err != nil {
 			return err
 		}
 		if t.kind == changes.Added {
@@ -264,23 +264,23 @@ func (w *walk) goal(ctx context.Context, id entry.ID) (*spot, error) {
 	return at, nil
 }
 
-// above returns an error if the superior of the place at does not exist.
-func (w *walk) above(ctx context.Context, id entry.ID, at *spot) error {
-	if at.parent == entry.Root {
+// checkParent returns an error if the superior of a place does not exist.
+func (w *walk) checkParent(ctx context.Context, id entry.ID, place *spot) error {
+	if place.parent == entry.Root {
 		return nil
 	}
-	if above, err := w.spot(ctx, at.parent); above != nil || err != nil {
+	if above, err := w.spot(ctx, place.parent); above != nil || err != nil {
 		return err
 	}
 	name, err := w.To.Name(ctx, id)
 	return errors.Join(err, fmt.Errorf("%w: what was above %s is gone", ErrParent, name))
 }
 
-// free makes the name of the place at available to the entry id. If another entry has
-// the name, free renames that entry aside, or returns ErrTaken if the walk may not
-// change it.
-func (w *walk) free(ctx context.Context, id entry.ID, at *spot) error {
-	holder, taken, err := w.holder(ctx, at.slot)
+// freeName makes the name of a place available to the entry id. If another entry has the
+// name, freeName renames that entry aside, or returns ErrTaken if the walk may not change
+// it.
+func (w *walk) freeName(ctx context.Context, id entry.ID, place *spot) error {
+	holder, taken, err := w.holder(ctx, place.slot)
 	if err != nil || !taken || holder == id {
 		return err
 	}
@@ -333,21 +333,21 @@ func (w *walk) add(ctx context.Context, id entry.ID, at *spot, after *entry.Entr
 	return w.emit(id, name, &op.Add{Name: name, Attributes: userAttributes(after.Attributes)})
 }
 
-// move moves or renames an entry to the place at.
-func (w *walk) move(ctx context.Context, id entry.ID, at *spot, after *entry.Entry) error {
+// move moves or renames an entry to a place.
+func (w *walk) move(ctx context.Context, id entry.ID, place *spot, after *entry.Entry) error {
 	now, err := w.spot(ctx, id)
-	if err != nil || *now == *at {
+	if err != nil || *now == *place {
 		return err
 	}
 	old, err := dn.Parse(now.rdn)
 	if err != nil {
 		return err
 	}
-	rdn, err := dn.Parse(at.rdn)
+	rdn, err := dn.Parse(place.rdn)
 	if err != nil {
 		return err
 	}
-	return w.rename(ctx, id, now, at, keepsNone(after.Attributes, w.To.Schema(), old[0], rdn[0]))
+	return w.rename(ctx, id, now, place, keepsNone(after.Attributes, w.To.Schema(), old[0], rdn[0]))
 }
 
 func (w *walk) rename(ctx context.Context, id entry.ID, now, at *spot, deleteOld bool) error {
@@ -411,7 +411,7 @@ func (w *walk) modify(ctx context.Context, t task, after *entry.Entry) error {
 	return w.emit(t.id, name, &op.Modify{Name: name, Changes: delta})
 }
 
-// subschema emits the changes of those definitions that are not built in.
+// subschema emits the changes of the definitions that are not built in.
 func (w *walk) subschema(ctx context.Context, after *entry.Entry) error {
 	before, err := w.From.Entry(ctx, subschema.ID, false)
 	if err != nil {

@@ -41,8 +41,8 @@ func open(t testing.TB, s table.Store) *partition.Partition {
 	return p
 }
 
-// stores are the kinds of stores. The shared store guarantees no more than a store
-// must.
+// stores are the kinds of stores. The shared store guarantees only what package table
+// requires of every store.
 var stores = map[string]func() table.Store{
 	"embedded": func() table.Store { return tabletest.NewBatchMem() },
 	"shared":   func() table.Store { return tabletest.NewMem() },

@@ -68,7 +68,7 @@ func (w *walk) name(ctx context.Context, id entry.ID) (string, error) {
 	return at.rdn + "," + above, err
 }
 
-// definitions returns those attributes of a subschema that contain definitions.
+// definitions returns the attributes of a subschema that contain definitions.
 func definitions(e *entry.Entry) (as []entry.Attribute) {
 	for _, a := range e.Attributes {
 		if a.Type.Operational() && isUsers(a.Type) && a.Type.Name() != "subtreeSpecification" {

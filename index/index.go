@@ -57,8 +57,8 @@ type Candidate struct {
 // matching values occurs several times.
 type Candidates = iter.Seq2[Candidate, error]
 
-// An Index finds entries by the values of one attribute type. A cursor begins behind the
-// position after, or at its start if after is empty.
+// An Index finds entries by the values of one attribute type. Every stream begins behind
+// the position after, or at its start if after is empty.
 type Index interface {
 	// Table returns the table of the index. The table contains nothing else.
 	Table() table.Table
@@ -77,9 +77,9 @@ type Index interface {
 	Among(ctx context.Context, r table.Reader, key []byte, ids []entry.ID) ([]Change, error)
 	// Present streams the entries that have any value, each entry once.
 	Present(ctx context.Context, r table.Reader, after []byte) Candidates
-	// Warm streams the values that are worth loading into memory in advance: those that
-	// have no more than most entries.
-	Warm(ctx context.Context, r table.Reader, most int) iter.Seq2[Value, error]
+	// Warm streams the values that are worth loading into memory in advance: the values
+	// that have at most limit entries.
+	Warm(ctx context.Context, r table.Reader, limit int) iter.Seq2[Value, error]
 	// Mutation returns the mutation that adds one value or, if gone is set, removes it.
 	Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation
 	// Presence returns the mutation that records that an entry has any value or, if gone

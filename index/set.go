@@ -129,8 +129,8 @@ func (s *Set) With(changes []Change) *Set {
 	return n
 }
 
-// extend appends the entries of s from the index from up to, but not including, the index
-// to. The parents of n must begin with the parents of s.
+// extend appends the entries s[from:to]. The parents of n must begin with the parents of
+// s.
 func (n *Set) extend(s *Set, from, to int) {
 	n.ids = append(n.ids, s.ids[from:to]...)
 	switch {

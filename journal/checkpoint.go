@@ -27,7 +27,7 @@ const checkpointVersion = 1
 const dropped = 0
 
 // dropsKept is the minimum time for which the value of a deleted checkpoint is kept. No
-// write can reach the store as late as that.
+// write can reach the store with a longer delay.
 const dropsKept = 24 * time.Hour
 
 func (c *Checkpoint) value() []byte {

@@ -183,11 +183,11 @@ func archiveKey(s revision.Slot, incarnation uint64) []byte {
 
 func slotColumn(s revision.Slot) []byte { return binary.BigEndian.AppendUint16(nil, uint16(s)) }
 
-// SwapHead changes a slot's cell from the bytes old to the bytes new; a nil old means
-// that the cell is absent. It reports whether the cell contains new now. If not, the
-// result now is the cell's content. SwapHead retries until it knows the outcome or ctx
-// ends. After an error the outcome is unknown, and the caller may only try the same new
-// bytes again from the same old bytes.
+// SwapHead replaces the content old of a slot's cell with the content new. A nil old
+// means that the cell must be absent. The result done reports whether the cell contains
+// new afterwards. If it does not, the result now is the cell's content. SwapHead retries
+// until it knows the outcome or ctx ends. After an error the outcome is unknown, and the
+// caller may only try the same new bytes again from the same old bytes.
 func (l *Log) SwapHead(ctx context.Context, s revision.Slot, old, new []byte) (done bool, now []byte, err error) {
 	return swap(ctx, l.cluster, headsRow, clusterFamily, slotColumn(s), old,
 		[]table.Cell{{Family: clusterFamily, Qualifier: slotColumn(s), Value: new}})

@@ -53,8 +53,8 @@ func isClosed(raw []byte) bool {
 }
 
 // resolve aborts the pending commits above the head and the pending commits in Undecided
-// (R1), and removes their cells (R2). It returns the revisions of those that are
-// committed.
+// (R1), and removes their cells (R2). It returns the revisions of the commits among them
+// that are already committed.
 func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (late []table.Revision, err error) {
 	after := c.Head
 	if len(c.Undecided) > 0 {

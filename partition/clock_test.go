@@ -31,7 +31,8 @@ func TestTimestampsAreInTheOrderOfCommits(t *testing.T) {
 			now = now.Add(time.Hour)
 			must(t, add(t, p, "ou=people,"+domain, "objectClass: organizationalUnit"))
 			wantTimes(t, p, "ou=people,"+domain, "20310102040405Z", "20310102040405Z")
-			now = now.Add(-30 * time.Minute) // the store's time must stay at the time of the newest commit
+			// The store's time must stay at.
+			now = now.Add(-30 * time.Minute)
 			must(t, update(t, p, func(tx *partition.Tx) error {
 				return tx.Modify(ctx, name(domain), []op.Modification{{Kind: op.ModReplace, PartialAttribute: attrs("description: x")[0]}})
 			}))

@@ -203,7 +203,7 @@ func TestFindingGroupsCostsNoMembers(t *testing.T) {
 		})
 	}
 	few, many := find("uid=f1,dc=example,dc=com"), find("uid=m1,dc=example,dc=com")
-	c.within("finding a group", few+520, many) // reading 512 cells shows that the group is wide
+	c.within("finding a group", few+520, many) // 512 cells show that the group is wide
 }
 
 // TestRangesCostTheirValues reads the values of a group range by range. It checks that
@@ -239,7 +239,7 @@ func TestRangesCostTheirValues(t *testing.T) {
 	if len(seen) != n {
 		t.Errorf("%d values, want %d", len(seen), n)
 	}
-	c.within("a range of values", first+1000, last) // the server counts values from the nearest step
+	c.within("a range of values", first+1000, last) // values are counted from the nearest step
 	// Ranges can be read from any position, in any order. A range behind the last value
 	// is empty.
 	for _, from := range []int{29999, 12345, 0, 30000, 99999} {

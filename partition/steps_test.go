@@ -349,7 +349,7 @@ func newKilled(t *testing.T, n int) *killed {
 	ended := make(chan error, 1)
 	go func() { ended <- requireIn(ctx, dying, withFloors) }()
 	eventually(t, "the crash, or the end", func() bool { return faults.Crashed() || len(ended) > 0 })
-	die() // no other server has to be waited for
+	die() // the change must not go on waiting for other servers
 	k.err, k.calls = <-ended, faults.Calls()-before
 	return k
 }

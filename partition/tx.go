@@ -78,8 +78,8 @@ func (tx *Tx) Delete(ctx context.Context, name dn.DN) error { return tx.ruled().
 
 // DeleteTree deletes an entry and the entries below it, but at most limit entries in all.
 // It returns the number of deleted entries, and whether the whole tree was deleted.
-func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whole bool, err error) {
-	return tx.ruled().DeleteTree(ctx, name, most)
+func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, limit int) (n int, whole bool, err error) {
+	return tx.ruled().DeleteTree(ctx, name, limit)
 }
 
 // Rename changes an entry's name (RFC 4511, section 4.9). If newParent is not nil, Rename

@@ -182,11 +182,11 @@ func wantFindings(t *testing.T, found, want []string) {
 
 // put writes a row that should not exist. Its revision is the newest revision plus
 // offset.
-func put(t *testing.T, p *partition.Partition, s table.Store, tbl string, later table.Revision, m table.Mutation) {
+func put(t *testing.T, p *partition.Partition, s table.Store, tbl string, offset table.Revision, m table.Mutation) {
 	t.Helper()
 	snapshot := p.Snapshot()
 	defer snapshot.Close()
-	must(t, s.Table(tbl).Apply(context.Background(), snapshot.Revision()+later, []table.Mutation{m}))
+	must(t, s.Table(tbl).Apply(context.Background(), snapshot.Revision()+offset, []table.Mutation{m}))
 }
 
 func TestVerifyFindsMore(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 
 // common is an intersection that is a whole plan. If one of its parts looks up a single
 // value, common yields each candidate once, in the order of ids, and the positions are
-// ids. So a search can continue after a position on any server, whatever is in memory
-// there. If no part looks up a single value, common does the same only if a part is
+// ids. So a search can continue behind a position on any server, whatever that server has
+// in memory. If no part looks up a single value, common does the same only if a part is
 // short. Otherwise the stream has no order, and its positions are those of [once].
 type common struct{ *intersection }
 
@@ -127,8 +127,8 @@ func (a *intersection) fromMemory(ctx context.Context, r table.Reader) (m inMemo
 	return m, len(m.sets) > 0
 }
 
-// known returns the parts that are in memory. It returns as unknown the parts that look
-// up one value and are not in memory.
+// known returns the parts that are in memory. The result unknown contains the parts that
+// look up one value and are not in memory.
 func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, unknown []*lookup) {
 	m.maybe = !a.whole
 	upTo := math.MaxInt

@@ -16,7 +16,7 @@ const (
 	pageGrows = 4     // factor by which pages grow
 	lastPage  = 16384 // largest page; if no part ends in it, the first part is streamed
 	alikeUpTo = 4     // parts up to this many times as long as the shortest are read too
-	staleUpTo = 64    // stale sets up to this many times the shortest are updated
+	staleUpTo = 64    // a stale set is updated up to this many times the shortest length
 )
 
 // longestValue is the largest page that is read of a part that looks up one value. The

@@ -32,8 +32,8 @@ type Catalog interface {
 
 // An Access is a way to find candidates.
 type Access interface {
-	// Run streams the candidates behind the position after. The positions of one Access
-	// at one revision are stable.
+	// Run streams the candidates behind a position. The positions of one Access at one
+	// revision are stable.
 	Run(ctx context.Context, r table.Reader, after []byte) index.Candidates
 	// Describe prints the access and its parts, one line for each. If counted is set,
 	// each line includes the number of candidates that the part has yielded so far.

@@ -51,9 +51,9 @@ type Keep struct {
 	// Pinned lists states before Horizon that are kept.
 	Pinned []Revision
 	// Visible and Void report whether a revision up to Horizon was committed or was
-	// aborted. Collection does not remove a revision that was neither committed nor
-	// aborted, like the revisions of a branch. If Visible and Void are nil, all revisions
-	// were committed.
+	// aborted. Collection does not remove the cells of a revision that was neither
+	// committed nor aborted, such as a revision of a branch. If Visible and Void are nil,
+	// all revisions were committed.
 	Visible, Void func(Revision) bool
 	// Families contains the families that have a rule of their own instead of Horizon and
 	// Pinned.
@@ -119,7 +119,9 @@ type Version struct {
 	Revision  Revision
 	Tombstone bool
 	Kept      bool // set by a Folder
-	shown     bool // a state shows the version, even if it is a tombstone or under a deletion
+	// shown is set if this is the newest version up to a kept state, even if it is a
+	// tombstone or hidden by a deletion.
+	shown bool
 }
 
 // A Folder decides which versions of one family of a row are kept. Callers call Column
@@ -167,7 +169,7 @@ func (x *Folder) Column(vs []Version) {
 	}
 }
 
-// show finds the versions of a column that the kept states show.
+// show finds, for each kept state, the newest version of a column up to that state.
 func (x *Folder) show(vs []Version) {
 	at := 0
 	for i := len(x.states) - 1; i >= 0; i-- {

@@ -5,10 +5,10 @@ import (
 	"iter"
 )
 
-// MarkFamily is the family of transactions' marks for conflicts in the rows of the master
-// and tree tables and of table unique. The creator of these tables must include this
-// family, and readers must not read it: selections on these tables list their families.
-// An engine that finds conflicts in memory leaves the family empty.
+// MarkFamily is the family of the marks by which transactions find conflicts. The tables
+// master, tree and unique have it. The creator of these tables must include this family,
+// and readers must not read it: selections on these tables list their families. An engine
+// that finds conflicts in memory leaves the family empty.
 const MarkFamily Family = 'm'
 
 // A Reader reads rows at one state. It is a snapshot, or a transaction, which also sees

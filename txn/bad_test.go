@@ -254,8 +254,8 @@ func TestClockAhead(t *testing.T) {
 		if lead := r.Time().Sub(virtualTime()); err != nil || lead > 2*time.Minute {
 			t.Errorf("the other's commit leads by %v: %v", lead, err)
 		}
-		ahead.Store(int64(-time.Hour)) // a clock that goes back is allowed
-		time.Sleep(time.Millisecond)   // without the pause the last reading could be recent enough
+		ahead.Store(int64(-time.Hour)) // a clock may be set back
+		time.Sleep(time.Millisecond)   // so that CatchUp reads the heads again
 		if err := db.CatchUp(context.Background()); err != nil {
 			t.Fatal(err)
 		}

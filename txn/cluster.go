@@ -83,7 +83,7 @@ func (e *cluster) run() {
 	}
 }
 
-// deadline bounds the time of one step at the store.
+// deadline returns a context that limits one step at the store to the time of a lease.
 func (e *cluster) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, e.db.o.Lease)
 }

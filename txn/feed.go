@@ -30,7 +30,7 @@ func (s *Snapshot) Frontier(ctx context.Context) (revision.Frontier, error) {
 	}
 	ends := s.ends()
 	if s.view == nil && s.ordinal != 0 {
-		return ends, nil // a store of one server: its head is a commit
+		return ends, nil // on a store of one server the head is the revision of a commit
 	}
 	var f revision.Frontier
 	for _, end := range ends {
@@ -229,8 +229,9 @@ func (db *DB) followsOthers(ctx context.Context, f revision.Frontier) error {
 	return nil
 }
 
-// frontiers caches, for each slot, the last commit up to an end. Leases advance the ends
-// without commits, and searching the journal costs a round trip.
+// frontiers caches, for each slot, the last commit up to the slot's end (see
+// Snapshot.ends). Leases advance the ends without commits, and searching the journal
+// costs a round trip.
 type frontiers struct {
 	mu    sync.Mutex
 	known map[revision.Slot]lastCommit

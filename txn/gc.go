@@ -54,8 +54,9 @@ type Collection struct {
 type bounds struct {
 	announced table.Revision // the horizon announced to all servers
 	honoured  table.Revision // every server reads only states at or above it
-	stable    table.Revision // up to this revision all commits are decided and aborted commits have left no cells
-	now       table.Revision // the current time, from which ages are measured
+	// All commits up to stable are decided, and aborted ones have left no cells.
+	stable table.Revision
+	now    table.Revision // the current time, from which ages are measured
 	// Every snapshot in use, except snapshots of the past, is at or above young.
 	young  table.Revision
 	slots  []revision.Slot

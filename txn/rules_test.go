@@ -22,7 +22,8 @@ type rule struct {
 
 type edit struct{ file, old, new string }
 
-// drop returns an edit, and the edits of other rules that hide the absence of this rule.
+// drop returns the edit that drops a rule, and the edits that drop other rules because
+// they would hide the absence of this rule.
 func drop(file, old, new string, too ...edit) []edit {
 	return append([]edit{{file, old, new}}, too...)
 }

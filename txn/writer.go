@@ -279,8 +279,8 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 }
 
 // nowShown removes commits from w.pending if the newer heads h show them or if they were
-// aborted. It records the changes of the commits shown for the state of ordinal n, and
-// returns these commits.
+// aborted. It records that the state of ordinal n is the first to show the changes of
+// these commits, and returns the commits that are shown.
 func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*pendingCommit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

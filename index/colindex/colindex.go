@@ -44,7 +44,7 @@ func (x Index) Span(ctx context.Context, r table.Reader, s index.Span, after []b
 	return func(yield func(index.Candidate, error) bool) {
 		rows := s.Rows()
 		if n := len(after) - len(entry.ID{}); n > 0 {
-			// The position after may be inside a row. Read the rest of that row first.
+			// The position may be inside a row. Read the rest of that row first.
 			_, cut, _, err := index.CutKey(after[:n])
 			if err != nil {
 				yield(index.Candidate{}, err)
@@ -84,7 +84,7 @@ func (x Index) InOrder(ctx context.Context, r table.Reader, reverse bool, after 
 func (x Index) backwards(ctx context.Context, r table.Reader, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		if n := len(after) - len(entry.ID{}); n > 0 {
-			if !x.whole(ctx, r, after[:n], after[n:], yield) {
+			if !x.wholeRow(ctx, r, after[:n], after[n:], yield) {
 				return
 			}
 			after = after[:n]
@@ -96,7 +96,7 @@ func (x Index) backwards(ctx context.Context, r table.Reader, after []byte) inde
 				yield(index.Candidate{}, err)
 				return
 			case len(row.Cells) == page:
-				if !x.whole(ctx, r, row.Key, nil, yield) {
+				if !x.wholeRow(ctx, r, row.Key, nil, yield) {
 					return
 				}
 			case !rowBackwards(row, yield):
@@ -106,11 +106,11 @@ func (x Index) backwards(ctx context.Context, r table.Reader, after []byte) inde
 	}
 }
 
-// whole reads all ids of a row that are less than before (nil: all ids) and yields them
-// in reverse order. It reads these ids at once because a row cannot be read in reverse
-// order.
-func (x Index) whole(ctx context.Context, r table.Reader, row, before []byte, yield func(index.Candidate, error) bool) bool {
-	within := table.ColumnRange{Family: index.Info, To: before}
+// wholeRow reads the ids of a row that are less than limit, or all ids if limit is nil.
+// It yields them in reverse order. It reads all of them in one call, because a row cannot
+// be read in reverse order.
+func (x Index) wholeRow(ctx context.Context, r table.Reader, row, limit []byte, yield func(index.Candidate, error) bool) bool {
+	within := table.ColumnRange{Family: index.Info, To: limit}
 	got, err := r.Get(ctx, x.In, row, table.Select{Columns: []table.ColumnRange{within}})
 	if err != nil {
 		return yield(index.Candidate{}, err) && false
@@ -198,11 +198,11 @@ func (x Index) Among(ctx context.Context, r table.Reader, key []byte, ids []entr
 	return changes, nil
 }
 
-// Warm streams the rows that have no more than most columns.
-func (x Index) Warm(ctx context.Context, r table.Reader, most int) iter.Seq2[index.Value, error] {
+// Warm streams the rows that have at most limit columns.
+func (x Index) Warm(ctx context.Context, r table.Reader, limit int) iter.Seq2[index.Value, error] {
 	return func(yield func(index.Value, error) bool) {
-		for row, err := range r.Scan(ctx, x.In, index.Values(false, nil), table.Select{MaxCells: most + 1}) {
-			if err == nil && len(row.Cells) > most {
+		for row, err := range r.Scan(ctx, x.In, index.Values(false, nil), table.Select{MaxCells: limit + 1}) {
+			if err == nil && len(row.Cells) > limit {
 				continue
 			}
 			v, cut, err := value(row, err)

@@ -362,8 +362,8 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// Changed returns the names of the keys whose values differ. It separates the keys that
-// a running server reads again from those that need a restart.
+// Changed returns the names of the keys whose values differ. reload contains the keys
+// that a running server reads again, and restart the keys that need a restart.
 func Changed(from, to *Config) (reload, restart []string) {
 	for i, s := range to.settings {
 		switch {

@@ -24,15 +24,15 @@ func openPath(path string) (openFolder, error) {
 
 func (f openFolder) socket() string { return fmt.Sprintf("/proc/self/fd/%d/%s", f.Fd(), Name) }
 
-// listen creates the socket, which only the server's own user may use. It replaces a
-// socket that exists: only the server that holds the store listens, so an existing
-// socket is one that a killed server left.
+// listen creates the socket, which only the server's own user may use. It replaces an
+// existing socket. Only the server that holds the store listens, so a killed server left
+// the existing socket behind.
 func (f openFolder) listen() (*net.UnixListener, error) {
 	if err := f.remove(); err != nil {
 		return nil, err
 	}
-	// The permissions are set before the socket has a name, so that it never has other
-	// ones.
+	// The permissions are set before the socket has a name, so that no process can open
+	// it with other permissions.
 	private := func(_, _ string, c syscall.RawConn) (err error) {
 		return errors.Join(c.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) }), err)
 	}
@@ -91,8 +91,8 @@ func (f openFolder) dial() (*net.UnixConn, error) {
 // system without opening the file. Package syscall does not define the flag.
 const oPath = 0x200000
 
-// trusts reports whether a server that this user runs may get work. Root and the
-// store's owner are trusted, because both can read the store anyway.
+// trusts reports whether a tool may send work to a server that the user uid runs. Root
+// and the store's owner are trusted, because both can read the store anyway.
 func (f openFolder) trusts(uid int) bool {
 	st, err := f.Stat()
 	if err != nil {

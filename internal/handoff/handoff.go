@@ -23,8 +23,8 @@
 //
 // If the tool ends, or shuts down its side of the connection, the server cancels the
 // work. The tool makes pipes for standard output and error, and for files that are not
-// regular. So the server can stop waiting for a pipe, and what it does to a pipe does
-// not affect the user's terminal.
+// regular. So the server can stop waiting for a pipe, and nothing that it does to a pipe
+// affects the user's terminal.
 package handoff
 
 import (

@@ -193,8 +193,8 @@ func TestStopBesideSilentTool(t *testing.T) {
 	}
 }
 
-// TestGarbage checks that the server ignores what is not a request, and serves the
-// request that follows.
+// TestGarbage checks that the server ignores a message that is not a request, and serves
+// the request that follows.
 func TestGarbage(t *testing.T) {
 	folder, _ := serve(t, func(context.Context, *Call) error { return nil })
 	for _, garbage := range []string{"", "\x00\x00", "\x00\x00\x00\x04nope", "\xff\xff\xff\xffx", "\x00\x00\x00\x02{}"} {

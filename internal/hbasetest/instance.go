@@ -69,9 +69,9 @@ func (i *Instance) Restart(ctx context.Context) (err error) {
 	return i.c.ready(ctx, i.jvm)
 }
 
-// ready waits until a table can be created and accepts a Put. If the JVM first ends
-// before, ready returns an error.
-func (c *Config) ready(ctx context.Context, first *jvm) error {
+// ready waits until a table can be created and accepts a Put. If the process j ends
+// first, ready returns an error.
+func (c *Config) ready(ctx context.Context, j *jvm) error {
 	for {
 		err := Probe(ctx, c.quorum())
 		if err == nil {
@@ -79,9 +79,9 @@ func (c *Config) ready(ctx context.Context, first *jvm) error {
 		}
 		select {
 		case <-ctx.Done():
-			first.Kill()
+			j.Kill()
 			return fmt.Errorf("HBase did not get ready: %w\n%s", err, c.tail())
-		case <-first.done:
+		case <-j.done:
 			return fmt.Errorf("HBase ended at once:\n%s", c.tail())
 		case <-time.After(200 * time.Millisecond):
 		}

@@ -68,13 +68,15 @@ type step struct {
 	edge
 }
 
-// reportCycle reports a cycle of a graph that has times nodes for every transaction.
-func (c *checker) reportCycle(g graph, cycle []step, times int) {
+// reportCycle reports a cycle of a graph. copies is the number of nodes that the graph
+// has for every transaction.
+func (c *checker) reportCycle(g graph, cycle []step, copies int) {
 	var b strings.Builder
 	for i := 0; i < len(cycle); i++ {
-		from, e := cycle[i].from/times, cycle[i].edge
+		from, e := cycle[i].from/copies, cycle[i].edge
 		if from >= len(c.txns) {
-			continue // a moment: the transaction before it had returned before the one after it
+			// Skip a moment: the line before it already says realTime.
+			continue
 		}
 		fmt.Fprintf(&b, "%s\n  %s", c.txns[from].describe(), dependencies[e.why])
 		if e.key != "" {
@@ -124,15 +126,15 @@ func shortest(g graph, knot []int) []step {
 	}
 	var best []step
 	for _, n := range knot[:min(len(knot), 64)] {
-		if c := around(g, in, n); best == nil || len(c) < len(best) {
+		if c := cycleFrom(g, in, n); best == nil || len(c) < len(best) {
 			best = c
 		}
 	}
 	return best
 }
 
-// around returns a shortest path from start back to start through nodes of in.
-func around(g graph, in map[int]bool, start int) []step {
+// cycleFrom returns a shortest path from start back to start through nodes of in.
+func cycleFrom(g graph, in map[int]bool, start int) []step {
 	reached := map[int]step{}
 	queue := []int{start}
 	for len(queue) > 0 {

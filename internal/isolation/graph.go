@@ -13,7 +13,7 @@ const (
 	wr                         // the later one read what the earlier one wrote
 	session                    // the session ran the later one after the earlier one
 	realTime                   // the later one began fresh after the earlier returned
-	rw                         // the later one wrote the version after the one read
+	rw                         // the later one wrote the version after the one that was read
 )
 
 var dependencies = [...]string{"its version was followed by that of", "was read by", "came in its session before", "had returned before", "did not see"}

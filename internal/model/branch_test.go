@@ -31,7 +31,7 @@ type branchState struct {
 	a, u, c         uint8
 	slot, step      uint8 // of slot 0
 	dead            bool
-	cell, by        uint8 // the branch's cell: its state, and the merge
+	cell, by        uint8 // of the branch's cell: its state, and the merge that it names
 	branchHead      int8
 	sequence        uint8
 	b1              uint8
@@ -259,7 +259,7 @@ func (m *branchModel) commitB1(s branchState, emit Emit[branchState]) {
 	}
 }
 
-// help ends the state merging of the branch's cell. Any server may do this, and may
+// help moves the branch's cell out of the state merging. Any server may do this, and may
 // abort the merge.
 func (m *branchModel) help(s branchState, emit Emit[branchState]) {
 	by := int(s.by)
@@ -330,7 +330,9 @@ func (m *branchModel) commit(s branchState, p int, emit Emit[branchState]) {
 		k := int(t.at - bReads0)
 		if rows>>k&1 == 1 {
 			met := s.marks[k] &^ b
-			if !merger || m.readNew { // its base does not show them
+			// Ignore marks of commits that the snapshot shows. A merger does not see
+			// other commits, because its base shows none.
+			if !merger || m.readNew {
 				met &^= t.snap
 			}
 			t.conf |= met

@@ -2,8 +2,8 @@ package model
 
 import "fmt"
 
-// In the model commit, commits T0, T1 and T2 write up to two rows, are published, and
-// may be aborted. Slot 0 (in some variants also slot 1) is recovered at any time,
+// In the model "commit", the commits T0, T1 and T2 write up to two rows, are published,
+// and may be aborted. Slot 0 (in some variants also slot 1) is recovered at any time,
 // beside a server that continues as if it had not been recovered. Puts may land late or
 // twice.
 //
@@ -273,7 +273,7 @@ func (m *commitModel) commit(s commitState, i int, emit Emit[commitState]) {
 		if m.rows[i]>>k&1 == 1 {
 			t.conf |= s.cells[k] &^ t.snap &^ b
 		}
-		t.at = m.after(i, t.at, resolves)
+		t.at = m.stepAfter(i, t.at, resolves)
 		emit(s, "T%d reads back, it meets %03b", i, int(t.conf))
 	case resolves:
 		m.resolve(s, i, emit)
@@ -298,7 +298,7 @@ func (m *commitModel) commit(s commitState, i int, emit Emit[commitState]) {
 	case erases0, erases1:
 		k := int(t.at - erases0)
 		s.cells[k] &^= b
-		if t.at = m.after(i, t.at, void); t.at == void && !t.unclear {
+		if t.at = m.stepAfter(i, t.at, void); t.at == void && !t.unclear {
 			t.at = clean
 		}
 		emit(s, "T%d erases row %d", i, k)
@@ -312,13 +312,14 @@ func (m *commitModel) commit(s commitState, i int, emit Emit[commitState]) {
 	}
 }
 
-// after returns the step that follows step at. Each kind of step exists for row 0 and
-// for row 1; after leaves row 1 out if the commit does not write row 1.
-func (m *commitModel) after(i int, at, next uint8) uint8 {
-	if at++; at+1 == next && m.rows[i]&2 == 0 {
-		at++
+// stepAfter returns the step of commit i that follows the given step. Steps on rows exist
+// for row 0 and for row 1; stepAfter leaves row 1 out if the commit does not write row 1.
+// next is the first step behind the steps of this kind.
+func (m *commitModel) stepAfter(i int, step, next uint8) uint8 {
+	if step++; step+1 == next && m.rows[i]&2 == 0 {
+		step++
 	}
-	return at
+	return step
 }
 
 func (m *commitModel) write(s commitState, i, k int, emit Emit[commitState]) {
@@ -336,7 +337,7 @@ func (m *commitModel) write(s commitState, i, k int, emit Emit[commitState]) {
 		}
 		s.cells[k] |= b
 	}
-	t.at = m.after(i, t.at, reads0)
+	t.at = m.stepAfter(i, t.at, reads0)
 	emit(s, "T%d writes row %d", i, k)
 }
 
@@ -525,8 +526,8 @@ func commitVariants() (vs []variant) {
 	add("two recoverers", holds, two)
 	add("two slots recovered together", holds, both)
 	add("journal rows up to the low-water mark are purged", holds, func(m *commitModel) { m.purges = true })
-	// R1 ends the waiting of others and preserves what a client may know. R3 is the step
-	// that makes recovery correct.
+	// R1 lets other servers stop waiting, and preserves outcomes that a client may know.
+	// R3 is the step that makes recovery correct.
 	add("R1 leaves pending what is pending", holds, func(m *commitModel) { m.leavePending = true })
 	add("R1 does not look at what is undecided", holds, func(m *commitModel) { m.leaveU = true })
 	add("two recoverers that leave pending what is pending", holds, func(m *commitModel) { two(m); m.leavePending = true })

@@ -2,9 +2,9 @@ package model
 
 import "fmt"
 
-// In the model horizon, the history below a horizon is collected, with its journal
-// rows, while two servers read the past. Times are numbers. What a reader at time T
-// needs exists as long as nothing above T has been collected.
+// In the model "horizon", the history below a horizon is collected, with its journal
+// rows, while two servers read the past. Times are numbers. A reader at time T finds
+// everything that it needs as long as nothing above T has been collected.
 //
 // A leader announces a horizon. Every server honours the lesser of the announced
 // horizon and the time of its oldest open snapshot: it opens no snapshot before that

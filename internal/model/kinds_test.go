@@ -2,10 +2,10 @@ package model
 
 import "fmt"
 
-// In the model kinds, each of three slots makes one commit on the same entry. The entry
-// has one attribute with the values a and b, each in its own cell. A reader must see
-// what a replay of the visible commits produces, in the order of their ids and with
-// their preconditions.
+// In the model "kinds", each of three slots makes one commit on the same entry. The entry
+// has one attribute with the values a and b, each in its own cell. A reader must see what
+// a replay of the visible commits produces, in the order of their ids and with their
+// preconditions.
 
 const (
 	addA uint8 = iota + 1
@@ -65,14 +65,14 @@ func (m *kindsModel) incompatible(p, q uint8) bool {
 	return true
 }
 
-// there is the bit that is set while the entry exists. The bits of an entry are a, b,
-// child and there.
-const there = 8
+// exists is the bit that is set while the entry exists. The bits of an entry are a, b,
+// child and exists.
+const exists = 8
 
 // apply applies an operation to an entry. It returns false if the entry does not allow
 // it.
 func (m *kindsModel) apply(e, op uint8) (uint8, bool) {
-	if e&there == 0 {
+	if e&exists == 0 {
 		return e, false
 	}
 	n := e
@@ -258,7 +258,7 @@ func kindsVariants() (vs []variant) {
 
 func exploreKinds(m kindsModel, change func(*kindsModel), limit int) (sum Report) {
 	for _, rank := range [][3]int8{{1, 2, 3}, {1, 3, 2}, {2, 3, 1}, {2, 1, 3}, {3, 1, 2}, {3, 2, 1}} {
-		for start := uint8(there); start < 2*there; start++ {
+		for start := uint8(exists); start < 2*exists; start++ {
 			if m.keep && start&3 == 0 {
 				continue
 			}

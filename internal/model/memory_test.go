@@ -1,11 +1,11 @@
 package model
 
-// A memory is what a state remembers of earlier states. What was visible once, or was
-// below the low-water mark, must remain so.
+// A memory is what a state remembers of earlier states. A commit that was visible once
+// must stay visible. The set of visible commits up to a low-water mark must never change.
 type memory struct {
 	shown   uint8 // commits that were committed and visible at some time
 	stable  int8  // the largest low-water mark
-	below   uint8 // what was visible up to stable
+	below   uint8 // the visible commits up to stable
 	failure failure
 }
 

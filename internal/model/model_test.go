@@ -10,8 +10,8 @@ import (
 
 var long = flag.Bool("long", false, "explore every model to its end")
 
-// A variant of a model must hold, or must break because it drops a rule, or is a
-// witness, which shows that an interesting state can be reached.
+// A variant of a model is of one of three kinds. It must hold, or it drops a rule and
+// must break, or it is a witness, which shows that an interesting state can be reached.
 type variant struct {
 	name  string // "holding", the dropped rule, or the state that a witness reaches
 	kind  kind
@@ -41,9 +41,9 @@ var models = []struct {
 	{"branch", branchVariants},
 }
 
-// Limits of the number of states that are visited: someStates for a configuration that
-// must hold, manyStates for one that must break, is a witness or is small, and
-// allStates in long tests.
+// These constants limit the number of states that are visited. someStates is for a
+// configuration that must hold. manyStates is for a configuration that must break, is a
+// witness, or is small. allStates is for long tests.
 const (
 	someStates = 60_000
 	manyStates = 3_000_000

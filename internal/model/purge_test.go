@@ -2,10 +2,10 @@ package model
 
 import "fmt"
 
-// In the model purge, marks are deleted up to a bound. T0 is a slow commit of slot 0,
-// or the merge of a branch whose base is T0's snapshot. T1 and T2 are commits of slot
-// 1. All three commits mark the same row. A transaction begins at the state that its
-// server has polled last. Slot 0 may be recovered.
+// In the model "purge", marks are deleted up to a bound. T0 is a slow commit of slot 0,
+// or the merge of a branch whose base is T0's snapshot. T1 and T2 are commits of slot 1.
+// All three commits mark the same row. A transaction begins at the state that its server
+// has polled last. Slot 0 may be recovered.
 
 type purgeT struct {
 	at, snap, conf uint8

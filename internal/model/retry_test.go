@@ -2,14 +2,15 @@ package model
 
 import "fmt"
 
-// In the model retry, transactions of different servers write one row. They abort each
-// other, give way, wait, and try again on newer snapshots. Every attempt has its own
-// id. The priority of an attempt is the id of its transaction's first attempt. One
+// In the model "retry", transactions of different servers write one row. They abort each
+// other, give way, wait, and try again on newer snapshots. Every attempt has its own id.
+// The priority of an attempt is the id of its transaction's first attempt. One
 // transaction may die.
 //
-// An attempt of an older transaction can cost a younger transaction two attempts: one
-// that is aborted and one that gives way. The oldest transaction loses only to commits.
-// So no transaction gives up within the number of tries below.
+// An attempt of an older transaction can make a younger transaction lose two attempts:
+// one is aborted, and one gives way. The oldest transaction loses only to committed
+// transactions. These losses are bounded. The constant tries is large enough that no
+// transaction runs out of attempts.
 
 const (
 	players = 3

@@ -2,14 +2,14 @@ package model
 
 import "fmt"
 
-// In the model slots, slot 0 has a first holder, which makes commit T0. The slot may be
-// recovered at any time, is then archived, and is claimed again by a second holder,
-// which makes commit T1. Two servers may claim it at once. T2 is a commit of slot 1.
-// All commits write one row. T0's server continues as if its slot had not been
-// recovered: its Put may land at any time. A swap of that server may succeed although
-// the answer is false, and may fail with an error.
+// In the model "slots", slot 0 has a first holder, which makes commit T0. The slot may be
+// recovered at any time, is then archived, and is claimed again by a second holder, which
+// makes commit T1. Two servers may claim it at once. T2 is a commit of slot 1. All
+// commits write one row. T0's server continues as if its slot had not been recovered: its
+// Put may land at any time. A swap of that server may succeed although the answer is
+// false, and may fail with an error.
 //
-// The ids of the first holder are at most announced.
+// No id of the first holder is larger than the constant announced.
 
 const announced = 2
 
@@ -308,7 +308,7 @@ func (m *slotsModel) commit(s slotsState, i int, emit Emit[slotsState]) {
 	case sErases:
 		s.cells &^= b
 		t.at = sDone
-		if i == 0 && s.journal[0] == committed && !fenced { // it was treated as aborted
+		if i == 0 && s.journal[0] == committed && !fenced { // the committed T0 was treated as aborted
 			s.head[0] = max(s.head[0], m.rank[0])
 		}
 		emit(s, "T%d is rolled back", i, 0)

@@ -56,8 +56,9 @@ type shard struct {
 	n     int
 }
 
-// New returns a map that uses about memory bytes. What does not fit is written below
-// the folder dir, or below the system's folder for temporary files if dir is "".
+// New returns a map that uses about memory bytes. Items that do not fit in memory are
+// written below the folder dir, or below the system's folder for temporary files if dir
+// is "".
 func New(dir string, memory int64) *Map {
 	// Tables are between 3/8 and 3/4 full, so an item needs two slots on average.
 	return &Map{dir: dir, limit: max(firstSize/2, int(memory/shards/slotBytes/2))}

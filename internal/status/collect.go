@@ -17,7 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Sources are what the metrics are read from at each scrape.
+// Sources are the objects from which each scrape reads the metrics.
 type Sources struct {
 	Partition    *partition.Partition
 	Store        table.Store
@@ -42,7 +42,7 @@ type read struct {
 	from func(s *state, yield func(v float64, labels ...string))
 }
 
-// A state is what one scrape reads once, for all metrics.
+// A state contains the data that a scrape reads once and uses for all metrics.
 type state struct {
 	*Sources
 	status  txn.Status

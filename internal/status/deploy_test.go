@@ -39,8 +39,8 @@ func names() map[string]bool {
 	return all
 }
 
-// TestDeployedNamesExist checks that the metrics exist that the alert rules and the
-// dashboard use.
+// TestDeployedNamesExist checks that every metric that the alert rules or the dashboard
+// use exists.
 func TestDeployedNamesExist(t *testing.T) {
 	known := names()
 	used := regexp.MustCompile(`\b(ldapd|go|process)_[a-z_]+`)

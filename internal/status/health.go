@@ -85,8 +85,8 @@ func (h *Health) IsLive() bool { return len(h.Live()) == 0 }
 // IsReady reports whether Ready returns no reason.
 func (h *Health) IsReady(writes bool) bool { return len(h.Ready(writes)) == 0 }
 
-// look returns the phase, and the status of the store if there is one. If the store
-// does not report its status in time, look returns a status that says that it does not
+// look returns the phase, and the status of the store if there is one. If the store does
+// not report its status in time, look returns a status which says that the store does not
 // answer.
 func (h *Health) look() (Phase, txn.Status) {
 	h.mu.Lock()
@@ -114,13 +114,13 @@ type text struct {
 	err      error // nil: not a reason
 }
 
-// reasons returns those of all that have an error, each with the time when it was first
-// seen.
-func (h *Health) reasons(all ...text) []Reason {
+// reasons returns a Reason for each text that has an error, with the time when the reason
+// was first seen.
+func (h *Health) reasons(texts ...text) []Reason {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	rs := []Reason{}
-	for _, x := range all {
+	for _, x := range texts {
 		key := x.of + " " + x.what
 		if x.err == nil {
 			delete(h.since, key)

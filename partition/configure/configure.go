@@ -22,7 +22,8 @@ type (
 	// Unique names an attribute and a scope. No two entries in the scope may have the
 	// same value of the attribute.
 	Unique = catalog.Unique
-	// A Reference is an attribute whose values follow the entries that they name.
+	// A Reference is an attribute whose values follow the entries that they name:
+	// renaming an entry changes the values, and deleting an entry removes them.
 	Reference = catalog.Reference
 )
 

@@ -66,6 +66,6 @@ func Child(ctx context.Context, s *partition.Snapshot, parent entry.ID, rdn dn.N
 }
 
 // Within reports whether an entry is base or is below base.
-func Within(ctx context.Context, s *partition.Snapshot, id, above entry.ID) (bool, error) {
-	return feed.Within(ctx, s.State(), id, above)
+func Within(ctx context.Context, s *partition.Snapshot, id, base entry.ID) (bool, error) {
+	return feed.Within(ctx, s.State(), id, base)
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// allVersions is Java's largest int. It is the VERSIONS of versioned tables and the depth
-// of a read of every version.
+// allVersions is Java's largest int. It is the VERSIONS setting of versioned tables, and
+// the number of versions that a read of all versions requests.
 const allVersions = 1<<31 - 1
 
 // adminPatience is the factor by which the creation of a table may take longer than other

@@ -120,8 +120,8 @@ var metaTable = []byte("hbase:meta")
 // places lists the regions of a table.
 func (s *Store) places(ctx context.Context, name string) ([]place, error) {
 	full := s.target.table(name)
-	// The row keys of hbase:meta are table,first key,id, sorted by these parts. A row key
-	// without a comma is only a table name.
+	// The row keys of hbase:meta are table,first key,id, sorted by these parts. A table's
+	// name alone sorts before the row keys of all its regions.
 	all, err := s.placesIn(ctx, full, full+".")
 	return slices.DeleteFunc(all, func(p place) bool { return string(p.region.Table()) != full }), err
 }

@@ -274,7 +274,8 @@ func (t *Table) readSpan(ctx context.Context, key []byte, v table.View, f table.
 		plan:     []familyPlan{{family: f}},
 		view:     v,
 		families: map[string][]string{familyName(f): nil},
-		// The filter of span.seek would also pass the row tombstone.
+		// Do not use the filter of span.seek, because it would also pass the row
+		// tombstone.
 		columns: filter.NewColumnRangeFilter(s.from, s.to, true, false),
 	}
 	calls, err := t.read(ctx, []*table.Row{{Key: key}}, one, depth, limit)

@@ -183,16 +183,16 @@ func (t *Table) rewrite(ctx context.Context, x *table.Redaction, upTo table.Revi
 	if x.All || len(x.Cells) == 0 {
 		return nil
 	}
-	there, err := t.stored(ctx, x.Row, x.Cells, upTo)
-	if err != nil || len(there) == 0 {
+	versions, err := t.stored(ctx, x.Row, x.Cells, upTo)
+	if err != nil || len(versions) == 0 {
 		return err
 	}
-	at := make([]table.Revision, 0, len(there))
-	for r := range there {
+	at := make([]table.Revision, 0, len(versions))
+	for r := range versions {
 		at = append(at, r)
 	}
 	return t.write(ctx, "redact", len(at), func(ctx context.Context, i int) (hrpc.Call, error) {
-		return hrpc.NewPut(ctx, t.full, x.Row, there[at[i]], hrpc.TimestampUint64(uint64(at[i])))
+		return hrpc.NewPut(ctx, t.full, x.Row, versions[at[i]], hrpc.TimestampUint64(uint64(at[i])))
 	})
 }
 
@@ -200,7 +200,7 @@ func (t *Table) rewrite(ctx context.Context, x *table.Redaction, upTo table.Revi
 // version that does not exist may be masked by a delete marker. In that case the new
 // version must not be written, because it would be masked too, or would reappear later.
 func (t *Table) stored(ctx context.Context, row []byte, cells []table.Cell, upTo table.Revision) (map[table.Revision]columns, error) {
-	there := map[table.Revision]columns{}
+	existing := map[table.Revision]columns{}
 	x := table.Redaction{Cells: cells}
 	done := map[table.Family]bool{}
 	for _, c := range cells {
@@ -221,12 +221,12 @@ func (t *Table) stored(ctx context.Context, row []byte, cells []table.Cell, upTo
 				if to.Tombstone == now[i].Tombstone && bytes.Equal(to.Value, now[i].Value) {
 					continue
 				}
-				if there[to.Revision] == nil {
-					there[to.Revision] = columns{}
+				if existing[to.Revision] == nil {
+					existing[to.Revision] = columns{}
 				}
-				there[to.Revision].set(to.Family, storeQualifier(to.Qualifier), storeValue(&to))
+				existing[to.Revision].set(to.Family, storeQualifier(to.Qualifier), storeValue(&to))
 			}
 		}
 	}
-	return there, nil
+	return existing, nil
 }

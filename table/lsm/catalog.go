@@ -23,8 +23,8 @@ func keyTable(name string) []byte {
 
 const defaultImageLimit = 8 << 10
 
-// A group is a family and all families declared With it. The families of a group share an
-// image.
+// A group is a family together with all families whose FamilySpec.With names it. The
+// families of a group share an image.
 type group struct {
 	name     table.Family // the name of the first family
 	families []table.Family

@@ -154,14 +154,14 @@ func (f *diskFile) Write(p []byte) (int, error) {
 }
 
 // Sync implements vfs.File.
-func (f *diskFile) Sync() error { return f.report(f.d.once(f.File.Sync)) }
+func (f *diskFile) Sync() error { return f.report(f.d.attempt(f.File.Sync)) }
 
 // SyncData implements vfs.File.
-func (f *diskFile) SyncData() error { return f.report(f.d.once(f.File.SyncData)) }
+func (f *diskFile) SyncData() error { return f.report(f.d.attempt(f.File.SyncData)) }
 
 // SyncTo implements vfs.File.
 func (f *diskFile) SyncTo(n int64) (whole bool, err error) {
-	err = f.d.once(func() (err error) { whole, err = f.File.SyncTo(n); return err })
+	err = f.d.attempt(func() (err error) { whole, err = f.File.SyncTo(n); return err })
 	return whole, f.report(err)
 }
 

@@ -6,8 +6,8 @@
 // # Layout
 //
 // Tables have numbers, which are stored with the descriptions of the tables in table 0. A
-// group is a family and all families declared With it. Numbers are big-endian. In rows
-// and qualifiers a zero byte is written 00 FF.
+// group is a family together with all families whose FamilySpec.With names it. Numbers
+// are big-endian. In rows and qualifiers a zero byte is written 00 FF.
 //
 //	image   table:2 group:1 row 00 01                          ^revision:8 09
 //	column  table:2 group:1 row 00 02 family:1 qualifier 00 01 ^revision:8 09

@@ -25,7 +25,7 @@ const (
 
 // comparer orders keys as bytes. This works because no prefix is the beginning of another
 // prefix. Split cuts off the revision, so that a bloom filter has one entry per row or
-// column and NextPrefix skips versions.
+// column, and Pebble's NextPrefix skips the other versions of a row or column.
 var comparer = &pebble.Comparer{
 	Name:                 "ldapd.row.1",
 	Compare:              bytes.Compare,

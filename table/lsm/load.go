@@ -92,7 +92,7 @@ func (x *loader) write(d *delta) error {
 		return x.replace(d)
 	}
 	if x.w.it != nil {
-		late, err := x.late(d)
+		late, err := x.writeLate(d)
 		if err != nil || late {
 			return err
 		}
@@ -100,10 +100,10 @@ func (x *loader) write(d *delta) error {
 	return x.w.update(d)
 }
 
-// late writes a row and returns true if the store has a revision of the row that is newer
-// than the load's. Otherwise it returns false. Writing such a row changes many keys in no
-// particular order, so late gathers and sorts them.
-func (x *loader) late(d *delta) (bool, error) {
+// writeLate writes a row and returns true if the store has a revision of the row that is
+// newer than the load's. Otherwise it returns false. Writing such a row changes many keys
+// in no particular order, so writeLate gathers and sorts them.
+func (x *loader) writeLate(d *delta) (bool, error) {
 	if !x.w.it.SeekPrefixGE(d.prefix) {
 		return false, x.w.it.Error()
 	}
@@ -172,7 +172,7 @@ func (x *loader) flush(d *delta, col []byte) error {
 		return err
 	}
 	rest := slices.Clone(x.cells[n:])
-	mem := own(rest, nil)
+	mem := detach(rest, nil)
 	x.cells, x.mem = append(x.cells[:0], rest...), mem
 	return nil
 }

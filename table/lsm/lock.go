@@ -29,7 +29,8 @@ func (s *Store) acquire() error {
 	case err == nil:
 		s.lock = lock
 	case errors.Is(err, syscall.EROFS) && s.o.ReadOnly:
-		s.lock = unlocked{} // no process can write there
+		// No lock is needed, because no process can write to a read-only file system.
+		s.lock = unlocked{}
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("the file system is mounted read-only: %w", err)
 	case errors.Is(err, os.ErrPermission):

@@ -196,9 +196,9 @@ func (s *Store) ReleaseLogs(upTo Position) error {
 	})
 }
 
-// LimitLogs removes the oldest kept logs until the total size of the remaining logs does
-// not exceed most bytes. It reports whether it removed any log.
-func (s *Store) LimitLogs(most int64) (removed bool, err error) {
+// LimitLogs removes the oldest kept logs until the total size of the remaining logs is at
+// most maxSize bytes. It reports whether it removed any log.
+func (s *Store) LimitLogs(maxSize int64) (removed bool, err error) {
 	logs, err := s.asideLogs()
 	if err != nil {
 		return false, s.wrap("limit the logs", err)
@@ -209,7 +209,7 @@ func (s *Store) LimitLogs(most int64) (removed bool, err error) {
 		if err != nil {
 			return removed, s.wrap("limit the logs", err)
 		}
-		if size += int64(n); size <= most {
+		if size += int64(n); size <= maxSize {
 			continue
 		}
 		removed = true

@@ -141,13 +141,13 @@ func (g *getter) group(t *tableInfo, sel *groupSel, key []byte, max int) (err er
 		return err
 	}
 	if inImage && !all {
-		g.mem = own(g.cells[n:], g.mem)
+		g.mem = detach(g.cells[n:], g.mem)
 	}
 	return nil
 }
 
-// own copies the bytes of cells to mem and makes the cells refer to the copies.
-func own(cells []table.Cell, mem []byte) []byte {
+// detach copies the bytes of cells to mem and makes the cells refer to the copies.
+func detach(cells []table.Cell, mem []byte) []byte {
 	n := 0
 	for i := range cells {
 		n += len(cells[i].Qualifier) + len(cells[i].Value)

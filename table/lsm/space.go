@@ -193,8 +193,8 @@ func (x *space) abandon() {
 	set(&x.gone, true)
 }
 
-// once calls write. If the store was abandoned, once never returns.
-func (x *space) once(write func() error) error {
+// attempt calls write. If the store was abandoned, attempt never returns.
+func (x *space) attempt(write func() error) error {
 	select {
 	case <-x.gone:
 		select {}
@@ -205,9 +205,9 @@ func (x *space) once(write func() error) error {
 
 // fit calls write. If the write is vital, fit repeats it while the disk is full.
 func (x *space) fit(vital bool, write func() error) error {
-	err := x.once(write)
+	err := x.attempt(write)
 	for isFull(err) && x.met() {
-		err = x.once(write)
+		err = x.attempt(write)
 	}
 	switch {
 	case !isFull(err):
@@ -233,7 +233,7 @@ func (x *space) untilFits(err error, write func() error) error {
 			// would end the process.
 			select {}
 		case <-time.After(pause):
-			err = x.once(write)
+			err = x.attempt(write)
 		}
 	}
 	return err

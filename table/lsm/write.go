@@ -119,10 +119,10 @@ func (w *writer) newest(prefix []byte) (m image, v []byte, exists bool, err erro
 
 // putRow writes a row as one image, or as columns if it is too large. It writes nothing
 // if the same image is stored already.
-func (w *writer) putRow(d *delta, r table.Revision, del bool, cells []table.Cell, there []byte) error {
+func (w *writer) putRow(d *delta, r table.Revision, del bool, cells []table.Cell, stored []byte) error {
 	if sizeOf(cells) <= d.g.limit {
 		v := w.enc.image(r, del, cells)
-		if there != nil && bytes.Equal(v, there) && sameRevision(w.it.Key(), r) {
+		if stored != nil && bytes.Equal(v, stored) && sameRevision(w.it.Key(), r) {
 			return nil
 		}
 		return w.putImage(d, r, v)
@@ -317,7 +317,7 @@ func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 	if b.Last == nil {
 		return nil
 	}
-	last := b.Last(over(w.deltas))
+	last := b.Last(overwritten(w.deltas))
 	t, err := s.table(last.Table)
 	if err != nil {
 		return err
@@ -325,8 +325,8 @@ func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 	return w.replace(t, last.Mutations)
 }
 
-// over returns the rows of sorted deltas that existed before the change.
-func over(ds []delta) (rows []table.Rows) {
+// overwritten returns the rows of sorted deltas that existed before the change.
+func overwritten(ds []delta) (rows []table.Rows) {
 	for i := range ds {
 		d := &ds[i]
 		if !d.over {

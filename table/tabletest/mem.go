@@ -527,7 +527,7 @@ func (m *BatchMem) Commit(ctx context.Context, b table.Batch) (func() error, err
 	u := undo{seq: m.seq}
 	writes := b.Writes
 	if b.Last != nil {
-		writes = append(slices.Clip(writes), b.Last(m.over(writes)))
+		writes = append(slices.Clip(writes), b.Last(m.overwritten(writes)))
 	}
 	for _, w := range writes {
 		u.fn = append(u.fn, m.tables[w.Table].commit(b.Revision, w.Mutations)...)
@@ -537,8 +537,8 @@ func (m *BatchMem) Commit(ctx context.Context, b table.Batch) (func() error, err
 	return func() error { return m.sync(seq, crashes) }, nil
 }
 
-// over returns the rows of versioned tables that exist before the writes.
-func (m *BatchMem) over(writes []table.Write) (rows []table.Rows) {
+// overwritten returns the rows of versioned tables that exist before the writes.
+func (m *BatchMem) overwritten(writes []table.Write) (rows []table.Rows) {
 	for _, w := range writes {
 		t := m.tables[w.Table]
 		over := table.Rows{Table: w.Table}

@@ -23,8 +23,8 @@ import (
 // to one schema, so each schema has its own cache.
 type Cache struct {
 	Entries *otter.Cache[entry.ID, *Item]
-	// Children is only a hint. A reader compares the node of the entry that Children
-	// returns, so the values need no ordinal.
+	// Children is only a hint. A reader checks it against the parent and the RDN in the
+	// entry's node, so the values need no ordinal.
 	Children *otter.Cache[ChildKey, entry.ID]
 	Postings *otter.Cache[PostingKey, *Posting]
 	// Names is only a hint too: see state.Snapshot.Recall.

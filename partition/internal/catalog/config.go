@@ -307,7 +307,7 @@ func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Head
 		return nil, err
 	}
 	for _, r := range h.References {
-		// This schema may not define the type.
+		// The schema of this state need not define the type.
 		if x := c.Indexes[c.Schema.Attribute(r.Attribute)]; x != nil {
 			x.Reference = &r
 		}
@@ -448,7 +448,7 @@ func (c *Catalog) uniques(h *Header) error {
 		if err != nil {
 			return fmt.Errorf("unique %s: %w", u.Attribute, err)
 		}
-		// This schema may not define the type.
+		// The schema of this state need not define the type.
 		if x := c.Indexes[c.Schema.Attribute(u.Attribute)]; x != nil {
 			x.Unique = append(x.Unique, base)
 		}
@@ -465,8 +465,9 @@ type Reference struct {
 	MustExist bool `json:"mustExist,omitempty"`
 }
 
-// Needs returns an error if equal values or references of the type t are found with the
-// index of t, so that this index cannot be removed.
+// Needs returns an error if the index of the type t cannot be removed. It cannot be
+// removed if t is a unique attribute or a reference, whose values are found with the
+// index.
 func (c *Catalog) Needs(t *schema.AttributeType) error {
 	switch x := c.Indexes[t]; {
 	case x == nil:

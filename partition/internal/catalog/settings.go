@@ -75,7 +75,7 @@ func (p *Keeper) Reshape(ctx context.Context) (end func(), err error) {
 		p.Changing.RUnlock()
 		p.reshaping.Unlock()
 	}
-	if err := p.DB.CatchUp(ctx); err != nil { // others may just have changed it
+	if err := p.DB.CatchUp(ctx); err != nil { // another server may have changed it
 		end()
 		return nil, err
 	}

@@ -59,7 +59,7 @@ type Erased struct {
 // A StandingError reports that entries of the present state, naming contexts or
 // checkpoints contain the data to be erased.
 type StandingError struct {
-	Names []string // names of the first of these
+	Names []string // names of the first of these entries, contexts or checkpoints
 	Count int
 }
 
@@ -130,7 +130,7 @@ func (e *erasure) run(ctx context.Context, by write.By) error {
 	if err := e.find(ctx); err != nil {
 		return err
 	}
-	if err := e.standing(ctx); err != nil {
+	if err := e.checkStanding(ctx); err != nil {
 		return err
 	}
 	told, err := e.journal(ctx, true)

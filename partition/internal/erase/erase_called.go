@@ -33,7 +33,7 @@ func (e *erasure) called(ctx context.Context) (map[entry.ID]bool, error) {
 			rdn = norms[i]
 		}
 		if err == nil {
-			err = e.last(ctx, at, rdn, ids)
+			err = e.addLast(ctx, at, rdn, ids)
 		}
 		if err != nil {
 			return nil, err
@@ -69,8 +69,8 @@ func (e *erasure) children(ctx context.Context, above []tenure, rdn dn.Norm) (fo
 	return found, nil
 }
 
-// last adds the entries with the last RDN of the name to ids, and their rows to e.rows.
-func (e *erasure) last(ctx context.Context, above []tenure, rdn dn.Norm, ids map[entry.ID]bool) error {
+// addLast adds the entries with the last RDN of the name to ids, and their rows to e.rows.
+func (e *erasure) addLast(ctx context.Context, above []tenure, rdn dn.Norm, ids map[entry.ID]bool) error {
 	for _, a := range above {
 		found, err := e.children(ctx, []tenure{a}, rdn)
 		if err != nil {

@@ -229,9 +229,9 @@ func (f *finding) goes(c *table.Cell) bool {
 	return false
 }
 
-// standing returns an error if entries of the present state, naming contexts or
+// checkStanding returns an error if entries of the present state, naming contexts or
 // checkpoints contain the target.
-func (e *erasure) standing(ctx context.Context) error {
+func (e *erasure) checkStanding(ctx context.Context) error {
 	refused := &StandingError{}
 	checkpoints, err := e.p.DB.Checkpoints(ctx)
 	if err != nil {

@@ -94,7 +94,7 @@ func (e *erasure) ownIndex(ctx context.Context, rows rowSet, x *catalog.Indexed)
 	}
 	for _, r := range rows {
 		if len(r.Columns) > 0 {
-			if err := e.alone(ctx, x, r); err != nil {
+			if err := e.setAll(ctx, x, r); err != nil {
 				return err
 			}
 		}
@@ -102,9 +102,9 @@ func (e *erasure) ownIndex(ctx context.Context, rows rowSet, x *catalog.Indexed)
 	return nil
 }
 
-// alone sets r.All if r.Columns contains all columns that the row has. Then the row's key
+// setAll sets r.All if r.Columns contains all columns that the row has. Then the row's key
 // is removed too.
-func (e *erasure) alone(ctx context.Context, x *catalog.Indexed, r *table.Redaction) error {
+func (e *erasure) setAll(ctx context.Context, x *catalog.Indexed, r *table.Redaction) error {
 	r.All = true
 	return e.history(ctx, x.Table(), oneRow(r.Row), func(p *table.Past) error {
 		for _, c := range p.Cells {

@@ -172,8 +172,8 @@ func Lookup(ctx context.Context, s *state.Snapshot, q search.Query, id entry.ID)
 }
 
 // Within reports whether an entry is base or is below base.
-func Within(ctx context.Context, s *state.Snapshot, id, above entry.ID) (bool, error) {
-	for id != above {
+func Within(ctx context.Context, s *state.Snapshot, id, base entry.ID) (bool, error) {
+	for id != base {
 		if id == catalog.Root {
 			return false, nil
 		}

@@ -32,8 +32,8 @@ type LoadOptions struct {
 	// FirstSuffix makes the name of the first entry a naming context if the directory has
 	// no naming context.
 	FirstSuffix bool
-	// Scopes contains the names of the base entries of unique attributes, for the base
-	// entries that are part of the load.
+	// Scopes maps the ids of base entries of unique attributes to their names. It
+	// contains the base entries that are part of the load.
 	Scopes map[entry.ID]dn.DN
 	// Memory bounds the memory for names, in bytes. It also bounds the memory that the
 	// store uses for sorting. Zero means 288 MiB for each. Names that do not fit in
@@ -298,7 +298,7 @@ func (l *Loader) Claim(ctx context.Context, x *Loading) error {
 	}
 	given := x.e.ID != catalog.Root
 	if given {
-		if err := l.unused(ctx, x.e.ID); err != nil {
+		if err := l.checkUnused(ctx, x.e.ID); err != nil {
 			return err
 		}
 	} else {
@@ -335,8 +335,8 @@ func taken(by spill.Value) error {
 	return catalog.Errorf(catalog.EntryExists, "an earlier record has this name already: leave one of them out")
 }
 
-// unused returns an error if an entry with the id exists.
-func (l *Loader) unused(ctx context.Context, id entry.ID) error {
+// checkUnused returns an error if an entry with the id exists.
+func (l *Loader) checkUnused(ctx context.Context, id entry.ID) error {
 	_, taken, err := l.ids.Get(hashID(id))
 	if err != nil {
 		return err
@@ -373,7 +373,7 @@ func (l *Loader) Write(ctx context.Context, xs ...*Loading) error {
 	defer l.writers.Put(w)
 	c := l.catalog.Load()
 	for _, x := range xs {
-		w.ordinal = 0 // positions must differ only within one entry
+		w.ordinal = 0 // positions need to differ only within one entry
 		x.e.Write(l.p, c, w, x.parent, x.rdn)
 	}
 	if err := w.Flush(ctx, l.bulk); err != nil {
@@ -458,7 +458,7 @@ func (l *Loader) Commit(ctx context.Context) (r table.Revision, err error) {
 
 func (l *Loader) commit(ctx context.Context) (table.Revision, error) {
 	last := context.WithoutCancel(ctx)
-	if err := l.arrived(); err != nil {
+	if err := l.checkArrived(); err != nil {
 		return 0, errors.Join(err, l.bulk.Abort(last))
 	}
 	if after := l.catalog.Load(); after != l.before { // the load adds naming contexts

@@ -69,9 +69,9 @@ func (l *Loader) referTo(ctx context.Context, x *Loading, ix *catalog.Indexed, k
 // maxMissing is the largest number of reported values that name no entry.
 const maxMissing = 10
 
-// arrived returns an error if a value of the load must name an entry and still names
+// checkArrived returns an error if a value of the load must name an entry and still names
 // none.
-func (l *Loader) arrived() error {
+func (l *Loader) checkArrived() error {
 	var named []string
 	n := 0
 	for _, a := range l.awaited.all {

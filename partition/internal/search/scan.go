@@ -120,7 +120,7 @@ func (f *finder) walk(ctx context.Context) {
 			return
 		}
 	}
-	if w.resume(ctx) && w.below(ctx, f.q.Base) {
+	if w.resume(ctx) && w.walkChildren(ctx, f.q.Base) {
 		f.Flush(ctx)
 	}
 }
@@ -136,11 +136,12 @@ type walker struct {
 	path [][]byte
 }
 
-// resume sets path for the position After. It returns false after an error.
+// resume sets path so that it leads to the position Query.After. It returns false after
+// an error.
 func (w *walker) resume(ctx context.Context) bool {
 	after := w.f.q.After
 	if len(after) <= len(entry.ID{}) {
-		return true // there is no position, or it is the base itself
+		return true // there is no position, or the position is that of the base itself
 	}
 	w.path = [][]byte{after}
 	for p := tree.Parent(after); p != w.f.q.Base; {
@@ -163,8 +164,8 @@ func (w *walker) resume(ctx context.Context) bool {
 // another scan runs.
 const ChildrenPage = 256
 
-// below walks the children of an entry. It returns false if the walk must stop.
-func (w *walker) below(ctx context.Context, parent entry.ID) bool {
+// walkChildren walks the children of an entry. It returns false if the walk must stop.
+func (w *walker) walkChildren(ctx context.Context, parent entry.ID) bool {
 	rows := tree.Children(parent)
 	if len(w.path) > 0 { // first walk down to the position
 		at := w.path[0]
@@ -174,7 +175,7 @@ func (w *walker) below(ctx context.Context, parent entry.ID) bool {
 			w.f.fail(err)
 			return false
 		}
-		if ok && !w.below(ctx, id) {
+		if ok && !w.walkChildren(ctx, id) {
 			return false
 		}
 		rows = index.Continue(rows, at)
@@ -195,7 +196,7 @@ func (w *walker) below(ctx context.Context, parent entry.ID) bool {
 			if c.match && !w.f.Offer(ctx, c.Candidate) {
 				return false
 			}
-			if !w.f.leaf(c.ID) && !w.below(ctx, c.ID) {
+			if !w.f.leaf(c.ID) && !w.walkChildren(ctx, c.ID) {
 				return false
 			}
 		}

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A SortKey orders entries by the least value that they have of an attribute, with its
-// subtypes and options. Entries without a value are last, or first if Reverse is set (RFC
-// 2891, 2.2).
+// A SortKey orders entries by their least value of an attribute. Values of subtypes and
+// values with options count too. Entries without a value are last, or first if Reverse is
+// set (RFC 2891, 2.2).
 type SortKey struct {
 	Type    *schema.AttributeType
 	Options string
@@ -85,7 +85,7 @@ func (k *SortKey) Before(e *entry.Entry, bound []byte) bool {
 // A Sorter sorts entries in bounded memory.
 type Sorter struct {
 	keys   []SortKey
-	memory int64 // left; negative: too much was added
+	memory int64 // memory left; negative if too much was added
 	sorted []sortable
 }
 

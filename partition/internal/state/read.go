@@ -429,7 +429,8 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 	if i == nil {
 		return false, catalog.Errorf(catalog.NoSuchEntry, "no such entry")
 	}
-	if i.Entry == nil && t == s.Catalog.EntryUUID && options == "" { // it is in no column
+	// No column contains entryUUID.
+	if i.Entry == nil && t == s.Catalog.EntryUUID && options == "" {
 		held, err := t.Equality.Key([]byte(id.String()))
 		return bytes.Equal(held, key), err
 	}

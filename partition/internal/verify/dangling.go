@@ -17,10 +17,12 @@ import (
 
 // A DanglingValue is a value that names no entry.
 type DanglingValue struct {
-	ID       entry.ID // the entry that has the value
-	Options  string
-	Value    []byte
-	Position []byte // position in the index; equal values of one entry have the same position
+	ID      entry.ID // the entry that has the value
+	Options string
+	Value   []byte
+	// Position is a position in the index. Equal values of one entry have the same
+	// position.
+	Position []byte
 }
 
 // Dangling returns the values of an indexed attribute that name no entry, behind a
@@ -67,7 +69,7 @@ func (f *danglingFinder) test(ctx context.Context, c *index.Candidate) error {
 	row := c.Position[:len(c.Position)-len(c.ID)]
 	if !cut && !bytes.Equal(row, f.row) {
 		f.row = append(f.row[:0], row...)
-		if f.names, err = f.there(ctx, f.x.Typ.KeyOfName(key)); err != nil {
+		if f.names, err = f.exists(ctx, f.x.Typ.KeyOfName(key)); err != nil {
 			return err
 		}
 	}
@@ -78,7 +80,7 @@ func (f *danglingFinder) test(ctx context.Context, c *index.Candidate) error {
 }
 
 // exists reports whether an entry has the name with this key.
-func (f *danglingFinder) there(ctx context.Context, key []byte) (bool, error) {
+func (f *danglingFinder) exists(ctx context.Context, key []byte) (bool, error) {
 	if len(key) == 0 || f.known[string(key)] {
 		return true, nil
 	}
@@ -149,7 +151,7 @@ func (f *danglingFinder) cutIn(ctx context.Context, d *state.DescribedValues, ro
 		if err != nil || !bytes.Equal(index.AppendKey(nil, k), row) {
 			continue
 		}
-		names, err := f.there(ctx, f.x.Typ.KeyOfName(k))
+		names, err := f.exists(ctx, f.x.Typ.KeyOfName(k))
 		if err != nil {
 			return nil, err
 		}

@@ -88,7 +88,7 @@ func (f *filler) row(ctx context.Context, row table.Row, sel table.Select) error
 	var ok bool
 	if x.node, ok = master.DecodeNode(x.row); !ok {
 		if len(row.Cells) < state.MaxColumns {
-			return nil // it is not an entry; Verify reports it
+			return nil // the row is not an entry; Verify reports it
 		}
 		return f.wide(ctx, x, sel)
 	}
@@ -127,7 +127,7 @@ func (f *filler) wide(ctx context.Context, x *subject, sel table.Select) error {
 func (f *filler) enter(ctx context.Context, x *subject, cells []table.Cell) error {
 	v := &verifier{p: f.s.Keeper, s: f.s}
 	x.values = x.values[:0]
-	if err := v.quietly(ctx, x, cells); err != nil {
+	if err := v.deriveQuietly(ctx, x, cells); err != nil {
 		return err
 	}
 	for _, c := range f.indexes {

@@ -256,11 +256,11 @@ func (v *verifier) master(ctx context.Context) error {
 
 // compareAll looks up the rows and cells that must exist for a batch of entries.
 func (v *verifier) compareAll(ctx context.Context, batch []*subject) error {
-	if err := v.singly(ctx, tree.Name, batch, v.treeRows); err != nil {
+	if err := v.lookUpBatch(ctx, tree.Name, batch, v.treeRows); err != nil {
 		return err
 	}
 	for _, x := range v.indexes {
-		if err := v.singly(ctx, x.Table().Name(), batch, func(ctx context.Context, b []*subject) error { return v.indexCells(ctx, x, b) }); err != nil {
+		if err := v.lookUpBatch(ctx, x.Table().Name(), batch, func(ctx context.Context, b []*subject) error { return v.indexCells(ctx, x, b) }); err != nil {
 			return err
 		}
 	}
@@ -314,7 +314,7 @@ func (v *verifier) reaches(ctx context.Context, id entry.ID, parent entry.ID) er
 		}
 		if path[at] {
 			if at != id {
-				return nil // it is below a circle, which is reported separately
+				return nil // the entry is below a circle, which is reported separately
 			}
 			return v.found(ctx, FaultCircle, master.Name, id, "the entry is below itself: nothing reaches it")
 		}
@@ -331,7 +331,7 @@ func (v *verifier) reaches(ctx context.Context, id entry.ID, parent entry.ID) er
 		}
 		at = node.Parent
 	}
-	delete(path, id) // it is probably a leaf
+	delete(path, id) // do not remember the entry itself, which is probably a leaf
 	for at := range path {
 		v.above[at] = true
 	}

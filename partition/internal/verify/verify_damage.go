@@ -29,9 +29,9 @@ func (v *verifier) unlessDamaged(ctx context.Context, tbl string, err error) err
 	return v.found(ctx, FaultDamage, tbl, catalog.Root, "its check is not complete: %v", err)
 }
 
-// singly calls look for a batch of entries. If the batch meets damage, singly calls look
-// again for each entry alone.
-func (v *verifier) singly(ctx context.Context, tbl string, batch []*subject, look func(context.Context, []*subject) error) error {
+// lookUpBatch calls look with a batch of entries. If look meets damage, lookUpBatch calls
+// it again with each single entry.
+func (v *verifier) lookUpBatch(ctx context.Context, tbl string, batch []*subject, look func(context.Context, []*subject) error) error {
 	err := look(ctx, batch)
 	if !errors.Is(err, table.ErrCorrupt) {
 		return err

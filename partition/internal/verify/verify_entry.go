@@ -341,7 +341,7 @@ func (v *verifier) stray(ctx context.Context, c *indexCheck, at located, last *s
 		}
 		last = &subject{id: id, row: row}
 		last.node, _ = master.DecodeNode(row)
-		if err := v.quietly(ctx, last, row.Family(master.UpAttributes)); err != nil {
+		if err := v.deriveQuietly(ctx, last, row.Family(master.UpAttributes)); err != nil {
 			return last, err
 		}
 	}
@@ -353,9 +353,9 @@ func (v *verifier) stray(ctx context.Context, c *indexCheck, at located, last *s
 	return last, v.found(ctx, FaultIndex, c.Table().Name(), id, "the row %q has the entry, which has no such value", at.row)
 }
 
-// quietly derives values without reporting their faults, because these have already been
-// reported.
-func (v *verifier) quietly(ctx context.Context, x *subject, cells []table.Cell) error {
+// deriveQuietly derives values without reporting their faults, because these have already
+// been reported.
+func (v *verifier) deriveQuietly(ctx context.Context, x *subject, cells []table.Cell) error {
 	q := *v
 	q.o.Found = func(*Finding) error { return nil }
 	for i := range cells {

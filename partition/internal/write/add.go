@@ -52,7 +52,7 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 		return entry.ID{}, err
 	}
 	if e.ID != catalog.Root {
-		if err := tx.unused(ctx, e.ID); err != nil {
+		if err := tx.checkUnused(ctx, e.ID); err != nil {
 			return entry.ID{}, err
 		}
 	}
@@ -91,8 +91,8 @@ func NotAlias(ctx context.Context, s *state.Snapshot, parent entry.ID) error {
 
 var ErrBelowAlias = catalog.Errorf(catalog.BelowAlias, "the entry above is an alias: nothing can stand below it")
 
-// unused returns an error if an entry with the id exists.
-func (tx *Tx) unused(ctx context.Context, id entry.ID) error {
+// checkUnused returns an error if an entry with the id exists.
+func (tx *Tx) checkUnused(ctx context.Context, id entry.ID) error {
 	n, err := tx.Node(ctx, id)
 	if err == nil && n != nil {
 		err = catalog.Errorf(catalog.EntryExists, "another entry has the entryUUID %s", id)

@@ -24,8 +24,9 @@ type writer interface {
 	Refer(x *catalog.Indexed, key, value []byte)
 }
 
-// A change collects the mutations of one entry by one operation. It writes the entry's
-// rows in master and tree as one mutation each. It writes index rows at once.
+// A change collects the mutations that one operation makes to one entry. It writes the
+// entry's rows in master and tree as one mutation each, when the operation ends. It
+// writes index rows immediately.
 type change struct {
 	p       *catalog.Keeper
 	catalog *catalog.Catalog

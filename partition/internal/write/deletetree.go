@@ -17,12 +17,12 @@ import (
 // always form a tree. It returns the number of deleted entries. whole reports whether the
 // entry itself was deleted. DeleteTree reads only each entry's row in the tree, with the
 // columns of indexed types.
-func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whole bool, err error) {
+func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, limit int) (n int, whole bool, err error) {
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
 		return 0, false, err
 	}
-	f := treeDeletion{tx: tx, sel: selectDoomed(tx.Catalog), most: most}
+	f := treeDeletion{tx: tx, sel: selectDoomed(tx.Catalog), most: limit}
 	if whole, err = f.entry(ctx, pl); err != nil {
 		return 0, false, err
 	}

@@ -46,13 +46,15 @@ func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification)
 
 // A modification is a change of one entry.
 type modification struct {
-	tx      *Tx
-	pl      state.Place
-	change  *change
-	row     table.Row // the columns of the entry's tree row that were read
-	types   []*edited
-	given   []*schema.AttributeType // types normally set by the server that a relaxed change sets
-	renames bool                    // values of the RDN may be removed
+	tx     *Tx
+	pl     state.Place
+	change *change
+	row    table.Row // the columns of the entry's tree row that were read
+	types  []*edited
+	// given contains the types that normally only the server sets, and that this relaxed
+	// change sets.
+	given   []*schema.AttributeType
+	renames bool // values of the RDN may be removed
 	rdn     map[rdnValue]bool
 }
 
@@ -65,12 +67,14 @@ type edited struct {
 
 // editedValues is a description that the modification changes.
 type editedValues struct {
-	before  *state.DescribedValues
-	now     []newValue     // values after the change; if before.Many is set, only the new or changed values
+	before *state.DescribedValues
+	// now contains the values after the change. If before.Many is set, it contains only
+	// the new or changed values.
+	now     []newValue
 	removed []*state.Keyed // values of before to be removed
 	whole   bool           // all values of before that are not in now are removed
-	stays   bool           // only if before.Many is set: some values that are not in now remain
-	plenty  bool           // only if before.Many is set: at least enough of these values remain
+	stays   bool           // only if before.Many: some values not in now remain
+	plenty  bool           // only if before.Many: at least enough of these remain
 }
 
 // newValue is a value after the change. If old is not nil, the entry had the value before

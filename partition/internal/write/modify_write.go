@@ -283,7 +283,7 @@ func (m *modification) holds(ctx context.Context, e *edited, key []byte) (bool, 
 // stamp replaces modifiersName, modifyTimestamp and entryCSN.
 func (m *modification) stamp() error {
 	for _, s := range m.tx.stamps() {
-		if m.gives(s.typ) {
+		if m.setsStamp(s.typ) {
 			continue
 		}
 		key, err := catalog.KeyOf(s.typ, s.value)

@@ -90,7 +90,7 @@ func (e *NewEntry) key(t *schema.AttributeType) []byte {
 }
 
 // setsStamp reports whether the request sets a type that stamp would otherwise set.
-func (m *modification) gives(t *schema.AttributeType) bool {
+func (m *modification) setsStamp(t *schema.AttributeType) bool {
 	return slices.Contains(m.given, t) && m.Edit(t).presentAfter()
 }
 
@@ -106,7 +106,7 @@ func (m *modification) checkGiven() error {
 		}
 	}
 	var modified []byte // nil: the time of this change
-	if m.gives(t.ModifyTimestamp) {
+	if m.setsStamp(t.ModifyTimestamp) {
 		modified = m.Edit(t.ModifyTimestamp).key()
 	}
 	return m.tx.checkTimes(m.Edit(t.CreateTimestamp).key(), modified)
