@@ -142,7 +142,8 @@ func (s *Snapshot) Search(ctx context.Context, q Query) iter.Seq2[*Result, error
 	return search.Search(ctx, s.s, q)
 }
 
-// Results streams the entries among ids that match a query, in the order of ids.
+// Results streams the entries with the given ids, in the order of ids. A Search for q in
+// the same state must have found these ids.
 func (s *Snapshot) Results(ctx context.Context, ids []entry.ID, q Query) iter.Seq2[*Result, error] {
 	return search.Results(ctx, s.s, ids, q)
 }

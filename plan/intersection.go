@@ -14,7 +14,7 @@ import (
 const (
 	firstPage = 64    // candidates of each part in the first page
 	pageGrows = 4     // factor by which pages grow
-	lastPage  = 16384 // largest page; if no part ends in it, the first part is streamed
+	lastPage  = 16384 // largest page of a part that does not look up one value
 	alikeUpTo = 4     // parts up to this many times as long as the shortest are read too
 	staleUpTo = 64    // a stale set is updated up to this many times the shortest length
 )

@@ -63,9 +63,9 @@ func (x KeptIndex) Equal(ctx context.Context, r table.Reader, key, after []byte)
 	return x.keep(ctx, s, key)
 }
 
-// keep streams the candidates of a value. If the caller reads the stream to its end, keep
-// caches the candidates. Otherwise it caches only the number of candidates that were
-// read.
+// keep streams the candidates of a value. If the caller reads the stream to its end and
+// the candidates are not too many, keep caches the candidates. Otherwise it caches only
+// that the value has more than a certain number of candidates.
 func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.Candidates {
 	most := int(x.kept.GetMaximum() / postingShare)
 	return func(yield func(index.Candidate, error) bool) {

@@ -51,8 +51,9 @@ func reindexBeside(ctx context.Context, p *catalog.Keeper, old *catalog.Catalog,
 	return fillBeside(ctx, p, fill, r, o)
 }
 
-// newTables drops unused tables and creates the tables to be filled. It first drops
-// tables of these names that an interrupted attempt has left.
+// newTables drops the stale tables and creates the tables to be filled. If an interrupted
+// attempt has left tables with the names of the new tables, newTables first drops these
+// too.
 func newTables(ctx context.Context, p *catalog.Keeper, stale []string, fill []*schema.AttributeType) error {
 	names, err := p.Store.Names(ctx)
 	if err != nil {

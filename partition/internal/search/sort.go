@@ -129,8 +129,8 @@ func (x *Sorter) IDs() []entry.ID {
 	return ids
 }
 
-// Results streams the entries with the given ids. A Search in the same state must have
-// found these ids.
+// Results streams the entries with the given ids, in the order of ids. A Search for q in
+// the same state must have found these ids.
 func Results(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
 		f := NewFinder(s, q, yield)

@@ -312,9 +312,9 @@ func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.Attrib
 	return s.EntryOf(ctx, id, i, false, types)
 }
 
-// EntryOf completes an item. It reads the attributes of a wide entry; if only is not nil,
-// it reads only the attributes of these types. If secrets is set, it also reads the
-// secret attributes.
+// EntryOf returns the entry of an item. If the entry is wide, EntryOf reads its
+// attributes; if only is not nil, it reads only the attributes of the types in only. If
+// secrets is set, EntryOf also reads the secret attributes.
 func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secrets bool, only []*schema.AttributeType) (*entry.Entry, error) {
 	e := i.Entry
 	if e == nil {
@@ -337,8 +337,8 @@ func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secr
 }
 
 // Wide reads an entry with very many values. The attributes are sorted by name. If only
-// is not nil, Wide reads only the attributes of these types, and no attributes if only is
-// empty.
+// is not nil, Wide reads only the attributes of the types in only. If only is empty but
+// not nil, it reads no attributes.
 func (s *Snapshot) Wide(ctx context.Context, id entry.ID, only []*schema.AttributeType) (*entry.Entry, error) {
 	sel := table.Select{Families: []table.Family{master.UpAttributes}}
 	for _, t := range only {
@@ -408,8 +408,8 @@ func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (n int, err e
 }
 
 // Compare evaluates one assertion on an entry. It reads no more of the entry than it
-// needs. The error is an *Error (undefined type, no equality rule, bad syntax, no such
-// attribute).
+// needs. It returns an *Error if the type is undefined or has no equality rule, if the
+// value has bad syntax, or if there is no such entry or attribute.
 func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string, value []byte) (bool, error) {
 	t, options, err := s.Catalog.Describe(description)
 	if err != nil {

@@ -382,7 +382,7 @@ func (v *verifier) strayRow(ctx context.Context, row table.Row) error {
 	return nil
 }
 
-// void looks for cells whose revisions are not commits.
+// void looks for cells that no commit wrote.
 func (v *verifier) void(ctx context.Context) error {
 	tables := []table.Table{v.p.Master, v.p.Tree}
 	families := [][]table.Family{
