@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
-// A Difference is the sequence of changes that turns some entries as they are in the
-// state From into the same entries as they are in the state To.
+// A Difference is the sequence of changes that leads from the state From to the state To,
+// for some of the entries.
 //
 // The records of a Difference can be applied one by one, in their order. First, trees
 // that are deleted as a whole are deleted, the deepest entries first. Then every entry
@@ -68,9 +68,9 @@ type walk struct {
 
 	yield func(*Record, error) bool
 	mine  map[entry.ID]bool // the entries that may be changed
-	// moved maps entries to their new places, and deleted entries to nil. taken maps
-	// names that an entry has received or lost to the entry that has the name now, or to
-	// entry.Root if no entry has it.
+	// moved maps entries to their new places, and deleted entries to nil. taken contains
+	// the names that entries have received or lost. It maps each of them to the entry
+	// that has the name now, or to entry.Root if no entry has it.
 	moved map[entry.ID]*spot
 	taken map[slot]entry.ID
 	// come counts, for each parent, the moved entries below the parent.

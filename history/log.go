@@ -19,9 +19,10 @@ import (
 
 // LogOptions select the changes that a log contains.
 type LogOptions struct {
-	// Name selects the changes of the entry that has this name, under all names that the
-	// entry has had, and the changes of other entries at the time when they had this
-	// name. An empty Name selects all changes.
+	// Name selects two kinds of changes. It selects all changes of the entry that has
+	// this name now, under all names that the entry has had. It also selects the changes
+	// that were made to other entries while they had this name. An empty Name selects all
+	// changes.
 	Name dn.DN
 	// By selects the changes that an identity made. An empty By selects all changes.
 	By dn.DN

@@ -454,7 +454,7 @@ func TestEraseCrash(t *testing.T) {
 			o := maintain.EraseOptions{Name: name(john), By: partition.By{Name: "cn=admin"}}
 			p := openErase(t, faulty)
 			faults.CrashAt(at)
-			_, _ = maintain.Erase(context.Background(), p, o) // it fails sooner or later
+			_, _ = maintain.Erase(context.Background(), p, o) // Erase fails when the crash occurs
 			l.p = openErase(t, mem)
 			l.erase(o)
 			for _, found := range l.bytesOf("jdoe", "Doe", "192.0.2.7") {

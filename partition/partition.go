@@ -1,6 +1,6 @@
-// Package partition is a directory tree in a table store: entries by id (package
-// master), names (package tree), indexes and search plans, changed in transactions and
-// readable at any revision. It is a library that needs no server.
+// Package partition stores a directory tree in a table store. The tree consists of
+// entries by id (package master), names (package tree) and indexes. It is changed in
+// transactions and can be read at any revision. It is a library that needs no server.
 //
 // A [Partition] is an open store. [Partition.Snapshot] reads the newest state,
 // [Partition.At] reads a past state, and [Partition.Update] changes the directory. The

@@ -125,7 +125,7 @@ func TestUniqueBeside(t *testing.T) {
 }
 
 // TestSuffixesThatAre checks that a server that may not write accepts naming contexts
-// that exist, and refuses others.
+// that exist, and refuses new ones.
 func TestSuffixesThatAre(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()

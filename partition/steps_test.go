@@ -218,8 +218,8 @@ func checkHistory(t *testing.T, p *partition.Partition) {
 	t.Logf("%d commits under the strict schema", strict)
 }
 
-// TestSchemaStepsWait checks that the steps wait for a transaction of another server that
-// began before, and that this transaction cannot commit a violation.
+// TestSchemaStepsWait checks that the steps wait for an earlier transaction of another
+// server, and that this transaction cannot commit a violation.
 func TestSchemaStepsWait(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)

@@ -154,7 +154,7 @@ func drawEntry(t *rapid.T) *entry.Entry {
 	return e
 }
 
-// rowOf returns an entry's row. If a description has more than many values, the row has
+// rowOf returns an entry's row. If a description has more values than many, the row has
 // only the column that records this. bare means that the first value of each description
 // has no position, as if its type had been SINGLE-VALUE.
 func rowOf(e *entry.Entry, many int, bare bool) table.Row {
@@ -162,7 +162,7 @@ func rowOf(e *entry.Entry, many int, bare bool) table.Row {
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
 		if a.Type.Name() == "entryUUID" {
-			continue // it is the row's id
+			continue // entryUUID is the row's id
 		}
 		if len(a.Values) > many && a.Type.Equality != nil {
 			r.Cells = append(r.Cells, table.Cell{Family: tree.NormAttributes, Qualifier: tree.Plain(a.Type, a.Options, tree.Many), Value: []byte{1}})

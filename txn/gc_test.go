@@ -436,7 +436,7 @@ func TestCollectCrash(t *testing.T) {
 					r = write(t, db, fmt.Sprint("row", i%3), "p", fmt.Sprint(i))
 				}
 				faults.CrashAt(at)
-				_, _ = db.Collect(ctx, CollectOptions{}) // it fails at the crash
+				_, _ = db.Collect(ctx, CollectOptions{}) // Collect fails at the crash
 				again := open(t, mem, fast)
 				collectPast(t, again, r)
 				s := again.Snapshot()
@@ -527,8 +527,8 @@ func checkpointNowAndThen(t *testing.T, db *DB, rnd *rand.Rand) {
 	time.Sleep(time.Millisecond)
 }
 
-// readTwice reads a state, waits while others write and collect, and reads the state
-// again.
+// readTwice reads a state, waits while other goroutines write and collect, and reads the
+// state again.
 func readTwice(t *testing.T, db *DB, rnd *rand.Rand) {
 	ctx := context.Background()
 	now := db.Snapshot()

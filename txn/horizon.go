@@ -139,8 +139,8 @@ func (s *Snapshot) asked() bool {
 }
 
 // stillKept returns an error if the rows just read may have been collected. It is called
-// after reads that collections do not wait for: another server may have deleted the
-// checkpoint or raised the horizon, and a third server may have collected.
+// after reads for which collections do not wait. In the meantime another server may have
+// deleted the checkpoint or raised the horizon, and a third server may have collected.
 func (s *Snapshot) stillKept(ctx context.Context) error {
 	if s.asked() {
 		return nil

@@ -159,9 +159,9 @@ func (s *Snapshot) Swept(r table.Revision) bool {
 }
 
 // Ordinal returns the number of the state, in the order in which this server has shown
-// its states. Of two snapshots of the present, the one with the larger ordinal shows
-// everything that the other one shows. The ordinal of a snapshot of the past is zero, and
-// what was read from such a snapshot must not be cached.
+// its states. Of two snapshots of the present, the snapshot with the larger ordinal shows
+// everything that the other snapshot shows. The ordinal of a snapshot of the past is
+// zero, and what was read from such a snapshot must not be cached.
 func (s *Snapshot) Ordinal() uint64 { return s.ordinal }
 
 // Unchanged reports whether no commit that s shows has touched id since the state of

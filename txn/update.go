@@ -116,7 +116,7 @@ func jitter(ctx context.Context, try int, random uint64) error {
 type gate struct {
 	mu      sync.Mutex
 	inside  int
-	alone   bool // the holder inside excludes all others
+	alone   bool // the holder inside excludes all other callers
 	waiting int  // number of callers that wait to enter alone; other callers wait for them
 	bulk    bool // the holder inside is a bulk load; other callers fail at once
 	closed  bool

@@ -106,9 +106,9 @@ func startExclusive(ctx context.Context) (*Instance, error) {
 	return startAnew(ctx, filepath.Join(cache, "test"), jars)
 }
 
-// startAnew starts an instance on an empty folder. If the instance is not ready in
-// time, startAnew starts another one, because on a busy machine a table whose creation
-// timed out may stay half made.
+// startAnew starts an instance on an empty folder. If the instance is not ready in time,
+// startAnew starts another one, because on a busy machine a table may remain incomplete
+// after its creation has timed out.
 func startAnew(ctx context.Context, dir, jars string) (i *Instance, err error) {
 	for try := 0; try < 5 && ctx.Err() == nil; try++ {
 		// This process has the lock, so a process that has ended left the contents of

@@ -143,10 +143,10 @@ type settings struct {
 	Servers int
 }
 
-// site is the configuration of HBase. It keeps all data in one folder and all
-// connections on the loopback interface, and shortens waits that only make sense on a
-// cluster. The memstores allocate memory as needed: with chunks of 2 MB for every
-// family of every region (MSLAB), the tables of a few tests would exhaust the heap.
+// site is the configuration of HBase. It keeps all data in one folder and all connections
+// on the loopback interface, and shortens waits that only make sense on a cluster. The
+// memstores allocate memory as needed. With MSLAB they would allocate a chunk of 2 MB for
+// every family of every region, and the tables of a few tests would exhaust the heap.
 // Within seconds HBase deletes the files that a compaction has replaced. With several
 // JVMs, HBase notices after three seconds that a JVM has died; with a shorter time, a
 // busy machine would lose running JVMs.

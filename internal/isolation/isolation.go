@@ -55,9 +55,9 @@ type Append struct {
 	Values []string
 }
 
-// Set returns the reads that represent a read of a set. all are the possible values of
-// the set, and has reports whether the set contained a value. Each value is added to
-// the set at most once.
+// Set returns the reads that represent a read of a set. all contains the possible values
+// of the set. has reports whether the set contained a value. Each value is added to the
+// set at most once.
 func Set(key string, all []string, has func(string) bool) []Read {
 	reads := make([]Read, 0, len(all))
 	for _, v := range all {

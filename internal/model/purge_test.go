@@ -96,7 +96,7 @@ func (m *purgeModel) check(s *purgeState) string {
 
 // inUse returns what the server of slot n publishes as its oldest snapshot in use.
 func (m *purgeModel) inUse(s *purgeState, n int) int8 {
-	oldest := s.polledLow[n] // the next transaction would begin there
+	oldest := s.polledLow[n] // the next transaction would begin at this mark
 	if m.onlyRunning {
 		oldest = noBase
 	}

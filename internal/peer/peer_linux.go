@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// IDs returns the user and group of the process at the other end of a Unix socket, as
-// the kernel reports them. For the listening side that is the process that connected,
-// for the connecting side the process that listens. If nc is no Unix socket, IDs
-// returns nil.
+// IDs returns the user and group of the process at the other end of a Unix socket, as the
+// kernel reports them. On the listening side this is the process that connected. On the
+// connecting side it is the process that listens. If nc is no Unix socket, IDs returns
+// nil.
 func IDs(nc net.Conn) (uid, gid *int) {
 	uc, ok := nc.(*net.UnixConn)
 	if !ok {

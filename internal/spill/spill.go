@@ -1,5 +1,5 @@
 // Package spill has a map of fixed-size keys and values for loads of any size. The map
-// is in memory as long as it fits there, and then on disk.
+// keeps items in memory as long as they fit, and then writes them to disk.
 //
 // In memory a [Map] uses 32 bytes per slot, in open-addressed tables without pointers,
 // which the garbage collector does not scan. When a table is full, the map sorts the

@@ -31,7 +31,7 @@ type Server struct {
 	done chan struct{}
 }
 
-// Listen listens at a URL of the form http://HOST:PORT, and serves there.
+// Listen listens at a URL of the form http://HOST:PORT and serves requests.
 func Listen(rawURL string, o Options) (*Server, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {

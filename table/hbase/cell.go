@@ -32,8 +32,9 @@ func storePlain(v []byte) []byte {
 }
 
 // rowTombstone is the qualifier of row tombstones. It is not the empty qualifier, because
-// HBase stores its own delete markers of a family there. A filter that seeks from a cell
-// with the empty qualifier to a later column would skip these markers.
+// HBase stores its own delete markers of a family under the empty qualifier. A filter
+// that seeks from a cell with the empty qualifier to a later column would skip these
+// markers.
 var rowTombstone = []byte{0}
 
 // storeQualifier returns the stored form of a qualifier. If the qualifier is empty or

@@ -12,9 +12,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The past is changed by delete markers up to a timestamp, and by writing versions again:
-// of two cells with the same timestamp, HBase uses the one written later. The next major
-// compaction removes the masked cells.
+// The past is changed in two ways. Delete markers remove versions up to a timestamp. A
+// new version replaces an old version if it is written with the same timestamp, because
+// HBase uses the cell that was written later. The next major compaction removes the
+// masked cells.
 
 var _ table.Redactor = (*Table)(nil)
 

@@ -295,9 +295,9 @@ func (m *modification) add(ctx context.Context, v *editedValues, values [][]byte
 	return nil
 }
 
-// find looks for a value in now and returns the value's index there, or -1. If the
-// description has many values, find also looks in the table master and returns the value
-// that it finds there.
+// find looks for a value in v.now and returns the value's index, or -1. If the
+// description has many values, find also looks for the value in the table master and
+// returns what it finds.
 func (m *modification) find(ctx context.Context, v *editedValues, value, key []byte) (int, *state.Keyed, error) {
 	t := v.before.Typ
 	same := key

@@ -25,7 +25,7 @@ type Governor struct {
 
 // Govern returns the rule for an entry with the given classes and RDN below a parent, or
 // nil if the entry needs no rule. It returns a NamingViolation if no rule allows the
-// entry there.
+// entry at this place.
 func (g Governor) Govern(ctx context.Context, cs *catalog.Classes, rdn dn.RDN, parent entry.ID) (*schema.StructureRule, error) {
 	if len(g.Types.Schema.NameForms()) == 0 {
 		return nil, nil
