@@ -88,8 +88,8 @@ func without(values, others [][]byte) (rest [][]byte) {
 	return rest
 }
 
-// userAttributes returns the attributes of an entry that a request to add the entry
-// contains.
+// userAttributes returns the attributes that users may change, without secret attributes.
+// A request to add the entry contains these attributes.
 func userAttributes(as []entry.Attribute) (list []op.PartialAttribute) {
 	for i := range as {
 		if isUsers(as[i].Type) {

@@ -96,8 +96,8 @@ type Heads struct {
 	written map[revision.Slot]time.Time
 }
 
-// Raw returns the bytes of a slot's cell, as the old bytes for SwapHead, or nil if the
-// slot has no cell.
+// Raw returns the bytes of a slot's cell, which SwapHead takes as the old content. It
+// returns nil if the slot has no cell.
 func (h *Heads) Raw(s revision.Slot) []byte { return h.raw[s] }
 
 // Heads reads the heads of all slots.

@@ -35,7 +35,7 @@ func eachProtocol(t *testing.T, f func(t *testing.T, p *partition.Partition)) {
 	}
 }
 
-// together runs f in n goroutines.
+// together calls f in n goroutines.
 func together(n int, f func(i int, r *rand.Rand)) {
 	var all sync.WaitGroup
 	for i := range n {

@@ -62,7 +62,7 @@ func wantOrder(t testing.TB, p *partition.Partition, dn, want string) {
 }
 
 // TestOrderIsKept checks that attributes are returned in the order in which they were
-// added, whatever changes the entry.
+// added, even after any kind of change of the entry.
 func TestOrderIsKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, p *partition.Partition, _ table.Store) {
 		ctx := context.Background()

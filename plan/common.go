@@ -11,11 +11,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// common is an intersection that is a whole plan. If one of its parts looks up a single
-// value, common yields each candidate once, in the order of ids, and the positions are
-// ids. So a search can continue behind a position on any server, whatever that server has
-// in memory. If no part looks up a single value, common does the same only if a part is
-// short. Otherwise the stream has no order, and its positions are those of [once].
+// common is an intersection that is the root of a plan. If one of its parts looks up a
+// single value, common yields each candidate once, in the order of ids, and the positions
+// are ids. So a search can continue behind a position on any server, whatever that server
+// has in memory. If no part looks up a single value, common does the same only if a part
+// is short. Otherwise the stream has no order, and its positions are those of [once].
 type common struct{ *intersection }
 
 func (a *common) distinct() bool { return true }

@@ -29,7 +29,7 @@ type loader interface {
 }
 
 // Bulk begins a load. If the store is neither a Batcher nor a Bulker, Write writes the
-// rows at once, at a revision that stays invisible until Commit.
+// rows immediately, at a revision that stays invisible until Commit.
 func (db *DB) Bulk(ctx context.Context, o table.BulkOptions) (*Bulk, error) {
 	if err := db.commits.writable(); err != nil {
 		return nil, err

@@ -14,9 +14,9 @@ import (
 // Options.Drift. So a fast clock stops only the server that has it. A slow clock needs no
 // rule, because ids never go back.
 
-// measure records a reading of the store's clock. The store's clock showed the time at
-// when the engine's clock showed the time asked, or later. If at is the zero Time, the
-// store has no clock.
+// measure records a reading of the store's clock. at is the time that the store's clock
+// showed. asked is the time of the engine's clock when the reading was requested. If at
+// is the zero Time, the store has no clock.
 func (e *cluster) measure(at time.Time, asked time.Duration) {
 	if !at.IsZero() {
 		e.storeTime.Store(at.Add(-asked).UnixNano())

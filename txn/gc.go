@@ -36,7 +36,7 @@ type CollectOptions struct {
 	// dry collection ends with the counts so far; a zero Budget means no bound.
 	Dry    bool
 	Budget time.Duration
-	// Now makes the store release the space at once.
+	// Now makes the store release the space immediately.
 	Now bool
 }
 

@@ -12,8 +12,8 @@
 //
 // # Protocol
 //
-// Messages are JSON preceded by four octets of length, most significant first. Open
-// files are sent with the length, as SCM_RIGHTS.
+// Messages are JSON preceded by four octets of length, most significant first. Open files
+// are attached to the octets of the length, as SCM_RIGHTS.
 //
 //	tool                              server
 //	request, stdout and stderr   ->

@@ -12,7 +12,7 @@ const (
 	ww       dependency = iota // the later one wrote the next version of a list
 	wr                         // the later one read what the earlier one wrote
 	session                    // the session ran the later one after the earlier one
-	realTime                   // the later one began fresh after the earlier returned
+	realTime                   // the later one is Fresh and began after the earlier returned
 	rw                         // the later one wrote the version after the one that was read
 )
 

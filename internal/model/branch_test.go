@@ -27,7 +27,7 @@ type branchState struct {
 	p               [3]mergeT // T, m0, m1
 	marks           [2]uint8
 	journal         [revisions]uint8
-	head            [3]int8 // of slots 0 (m0), 1 (T), 2 (m1)
+	head            [3]int8 // heads of the slots 0 (m0), 1 (T) and 2 (m1)
 	a, u, c         uint8
 	slot, step      uint8 // of slot 0
 	dead            bool
@@ -330,8 +330,8 @@ func (m *branchModel) commit(s branchState, p int, emit Emit[branchState]) {
 		k := int(t.at - bReads0)
 		if rows>>k&1 == 1 {
 			met := s.marks[k] &^ b
-			// Ignore marks of commits that the snapshot shows. A merger does not see
-			// other commits, because its base shows none.
+			// Ignore marks of commits that the snapshot shows. For a merger there is
+			// none, because its base shows no commit of other servers.
 			if !merger || m.readNew {
 				met &^= t.snap
 			}

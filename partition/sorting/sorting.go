@@ -9,7 +9,7 @@ import (
 // A Sorter sorts entries in bounded memory.
 type Sorter = search.Sorter
 
-// NewSorter returns a Sorter that sorts by keys and uses at most memory bytes.
+// NewSorter returns a Sorter that sorts by keys and uses about the given number of bytes.
 func NewSorter(keys []partition.SortKey, memory int64) *Sorter { return search.NewSorter(keys, memory) }
 
 // Ordered reports whether an index contains the entries in the order of a key.

@@ -18,8 +18,8 @@ type getCall struct {
 	versions []version
 }
 
-// DeserializeCellBlocks replaces g.versions, because gohbase calls it again when it
-// repeats the call.
+// DeserializeCellBlocks replaces g.versions instead of appending to it, because gohbase
+// deserializes again when it repeats a call.
 func (g *getCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, error) {
 	resp, ok := m.(*pb.GetResponse)
 	if !ok {
@@ -114,8 +114,8 @@ func appendBool(b []byte, field protowire.Number, v bool) []byte {
 	return protowire.AppendVarint(b, protowire.EncodeBool(v))
 }
 
-// DeserializeCellBlocks replaces s.rows, because gohbase calls it again when it repeats
-// the call.
+// DeserializeCellBlocks replaces s.rows instead of appending to it, because gohbase
+// deserializes again when it repeats a call.
 func (s *scanCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, error) {
 	resp, ok := m.(*pb.ScanResponse)
 	if !ok {

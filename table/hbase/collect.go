@@ -212,8 +212,8 @@ type cut struct {
 }
 
 // markers returns the delete markers for the versions of a row that are not kept. If
-// deletions is set, these are the markers for the row's deletions, otherwise for its
-// columns. Where possible, columns share a marker and its timestamp.
+// deletions is set, it returns the markers for the row's deletions. Otherwise it returns
+// the markers for its columns. Where possible, columns share a marker and its timestamp.
 func (c *collection) markers(key []byte, vs []version, stays []bool, deletions bool) []marker {
 	var cuts []cut
 	for i := 0; i < len(vs); {

@@ -30,7 +30,7 @@ func (s *Store) Commit(ctx context.Context, b table.Batch) (func() error, error)
 	if s.await(a.done) {
 		return a.wait, s.wrap("commit", a.err)
 	}
-	return a.later, nil
+	return a.waitDurable, nil
 }
 
 // commit applies a batch. The caller must hold the right to write.
@@ -50,9 +50,9 @@ type applying struct {
 	err  error
 }
 
-// later waits until the batch is durable. If Pebble is still applying the batch, later
-// returns ErrPending.
-func (a *applying) later() error {
+// waitDurable waits until the batch is durable. If Pebble is still applying the batch,
+// waitDurable returns ErrPending.
+func (a *applying) waitDurable() error {
 	select {
 	case <-a.done:
 	default:

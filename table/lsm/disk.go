@@ -185,8 +185,8 @@ func (f *diskFile) report(err error) error {
 // events returns the listeners for Pebble's background work.
 func (s *Store) events() *pebble.EventListener {
 	return &pebble.EventListener{
-		BackgroundError: s.background,
-		DataCorruption:  s.corrupt,
+		BackgroundError: s.logBackground,
+		DataCorruption:  s.logDamage,
 		DiskSlow:        func(i pebble.DiskSlowInfo) { s.o.Logf("%s", i) },
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
 			s.m.stalls.Add(1)
@@ -197,17 +197,17 @@ func (s *Store) events() *pebble.EventListener {
 	}
 }
 
-// corrupt logs that a file is damaged. It logs each file once, because many reads may
+// logDamage logs that a file is damaged. It logs each file once, because many reads may
 // find the same damage.
-func (s *Store) corrupt(i pebble.DataCorruptionInfo) {
+func (s *Store) logDamage(i pebble.DataCorruptionInfo) {
 	if _, again := s.damaged.LoadOrStore(i.Path, true); !again {
 		s.o.Logf("the file %s is damaged: %v", i.Path, i.Details)
 	}
 }
 
-// background logs errors of work that Pebble retries. It does not log a full disk, which
-// has a message of its own.
-func (s *Store) background(err error) {
+// logBackground logs errors of work that Pebble retries. It does not log a full disk,
+// which has a message of its own.
+func (s *Store) logBackground(err error) {
 	if !isFull(err) {
 		s.o.Logf("background: %v", err)
 	}

@@ -75,7 +75,8 @@ func immediateSuccessor(dst, a []byte) []byte {
 	return append(dst, 0)
 }
 
-// appendEscaped appends b in a form that sorts like b and that a terminator can end.
+// appendEscaped appends b with escaped zero bytes. The result sorts like b, and a
+// terminator can mark its end.
 func appendEscaped(dst, b []byte) []byte {
 	for {
 		i := bytes.IndexByte(b, escape)

@@ -219,9 +219,9 @@ func (w *writer) take(t *tableInfo, ms []table.Mutation) error {
 	return nil
 }
 
-// joined sorts the deltas by row and merges deltas of the same row. Later deltas override
-// earlier ones.
-func joined(ds []delta) []delta {
+// mergeDeltas sorts the deltas by row and merges deltas of the same row. Later deltas
+// override earlier ones.
+func mergeDeltas(ds []delta) []delta {
 	slices.SortStableFunc(ds, func(a, b delta) int { return bytes.Compare(a.prefix, b.prefix) })
 	out := ds[:0]
 	for _, d := range ds {
@@ -308,7 +308,7 @@ func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 			return err
 		}
 	}
-	w.deltas = joined(w.deltas)
+	w.deltas = mergeDeltas(w.deltas)
 	for i := range w.deltas {
 		if err := w.update(&w.deltas[i]); err != nil {
 			return err

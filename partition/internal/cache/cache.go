@@ -67,7 +67,7 @@ type CachedName struct {
 // these entries.
 var Moves = entry.ID{'m', 'o', 'v', 'e', 's'}
 
-// LargeEntry is the size in bytes from which an entry is not cached.
+// LargeEntry is a size in bytes. Entries of this size and larger entries are not cached.
 const LargeEntry = 1 << 20
 
 // NewCache divides the size in proportions that were measured in a directory of people.
@@ -133,8 +133,8 @@ func DefaultCache() int64 {
 // RangeSteps contains the columns of every thousandth value of an attribute with very
 // many values, as far as readers have read the attribute. Columns have no numbers, so a
 // reader finds the value with a given number by counting columns from the nearest step
-// below that number. The steps are valid as long as the entry does not change. A client
-// that reads the values range by range makes the server count no value twice.
+// below that number. The steps are valid as long as the entry does not change. If a
+// client reads the values range by range, the server counts no value twice.
 type RangeSteps struct {
 	AsOf   uint64
 	Starts [][]byte // qualifiers, beginning with that of value number stepEvery

@@ -69,7 +69,8 @@ func (e *erasure) children(ctx context.Context, above []tenure, rdn dn.Norm) (fo
 	return found, nil
 }
 
-// addLast adds the entries with the last RDN of the name to ids, and their rows to e.rows.
+// addLast adds the entries with the last RDN of the name to ids, and their rows to
+// e.rows.
 func (e *erasure) addLast(ctx context.Context, above []tenure, rdn dn.Norm, ids map[entry.ID]bool) error {
 	for _, a := range above {
 		found, err := e.children(ctx, []tenure{a}, rdn)

@@ -65,7 +65,7 @@ func (e *erasure) find(ctx context.Context) error {
 			return fmt.Errorf("row %x of %s: %w", p.Key, master.Name, table.ErrCorrupt)
 		}
 		if copy(id[:], p.Key); f == nil || f.id != id {
-			e.found(f)
+			e.addFinding(f)
 			f = e.newFinding(id, called[id])
 		}
 		for i := range p.Cells {
@@ -74,7 +74,7 @@ func (e *erasure) find(ctx context.Context) error {
 		return nil
 	})
 	if err == nil {
-		e.found(f)
+		e.addFinding(f)
 	}
 	return err
 }
@@ -102,8 +102,8 @@ func (e *erasure) look(f *finding, c *table.Cell) {
 	}
 }
 
-// found adds a finding to e.findings unless the finding is empty.
-func (e *erasure) found(f *finding) {
+// addFinding adds a finding to e.findings unless the finding is empty.
+func (e *erasure) addFinding(f *finding) {
 	if f == nil {
 		return
 	}

@@ -102,8 +102,8 @@ func (e *erasure) ownIndex(ctx context.Context, rows rowSet, x *catalog.Indexed)
 	return nil
 }
 
-// setAll sets r.All if r.Columns contains all columns that the row has. Then the row's key
-// is removed too.
+// setAll sets r.All if r.Columns contains all columns that the row has. Then the row's
+// key is removed too.
 func (e *erasure) setAll(ctx context.Context, x *catalog.Indexed, r *table.Redaction) error {
 	r.All = true
 	return e.history(ctx, x.Table(), oneRow(r.Row), func(p *table.Past) error {

@@ -139,8 +139,8 @@ func RepairReferences(ctx context.Context, p *catalog.Keeper, attribute string, 
 	}
 }
 
-// repairSome removes the dangling values behind a position of the index, in one commit, and
-// returns them. There are more if it returns repairBatch values or more.
+// repairSome removes the dangling values behind a position of the index, in one commit,
+// and returns them. If it returns fewer than repairBatch values, there are no more.
 func repairSome(ctx context.Context, p *catalog.Keeper, attribute string, by write.By, after []byte) (gone []verify.DanglingValue, err error) {
 	_, err = write.Update(ctx, p, by, func(tx *write.Tx) error {
 		gone = gone[:0]

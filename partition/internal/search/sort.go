@@ -94,7 +94,7 @@ type sortable struct {
 	id  entry.ID
 }
 
-// NewSorter returns a Sorter that uses about memory bytes.
+// NewSorter returns a Sorter that uses about the given number of bytes.
 func NewSorter(keys []SortKey, memory int64) *Sorter {
 	return &Sorter{keys: keys, memory: memory}
 }

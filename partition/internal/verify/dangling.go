@@ -134,8 +134,8 @@ func (f *danglingFinder) descriptions(ctx context.Context, id entry.ID) ([]*stat
 	return state.ValuesOf(id, f.x.Typ, row.Clone()).Described, err
 }
 
-// cutIn returns the values under a description that are in an index row with a cut key and
-// name no entry.
+// cutIn returns the values under a description that are in an index row with a cut key
+// and name no entry.
 func (f *danglingFinder) cutIn(ctx context.Context, d *state.DescribedValues, row []byte) (in []*state.Keyed, err error) {
 	all, err := d.All(ctx, f.s)
 	if err != nil {

@@ -57,7 +57,7 @@ func selectDoomed(c *catalog.Catalog) table.Select {
 // tree.
 func (tx *Tx) remove(ctx context.Context, id entry.ID, row table.Row) error {
 	c := newChange(tx.Keeper, tx.Catalog, tx, id, tree.Parent(row.Key), "")
-	c.tree.Row = row.Key // the row contains a long RDN in its cut form only
+	c.tree.Row = row.Key // the row's key may contain only the cut form of a long RDN
 	if err := tx.unindex(ctx, c, row); err != nil {
 		return err
 	}
