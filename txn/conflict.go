@@ -157,8 +157,8 @@ func (w *writer) conflictingIn(ctx context.Context, name string, marks map[strin
 
 // resolveConflict decides whether this commit, own, or another commit, r, wins. Neither
 // commit sees the other. The heads were read after the mark of r was found.
-// resolveConflict returns a conflict if r is committed or has priority. Otherwise r is
-// aborted when resolveConflict returns nil.
+// resolveConflict returns a conflict if r is committed or has priority. If it returns no
+// conflict and no error, r is aborted.
 func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
 	for {
 		switch {

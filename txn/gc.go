@@ -156,9 +156,9 @@ func (g *collector) stop() {
 	}
 }
 
-// secretLooks is the number of collections within SecretAge. looks is the number of
-// collections within the retention of history, so that history does not outlive its
-// retention by much.
+// secretLooks is the number of collections that run during SecretAge. looks is the number
+// of collections that run during the retention of history, so that history does not
+// outlive its retention by much.
 const (
 	mostOften   = 100 * time.Millisecond
 	mostSeldom  = time.Hour

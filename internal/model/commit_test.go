@@ -24,7 +24,7 @@ type commitState struct {
 	journal [commits]uint8
 	head    [3]int8
 	a, u, c uint8    // sets of commits
-	slot    [2]uint8 // of slots 0 and 1
+	slot    [2]uint8 // states of slots 0 and 1
 	// For each recoverer: its step, the commits that it rolls back, and those that
 	// committed.
 	step, list, kept [3]uint8

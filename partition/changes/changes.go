@@ -53,7 +53,7 @@ func ShownAfter(ctx context.Context, s *partition.Snapshot, r table.Revision) it
 // that are newer than a revision.
 func Known(s *partition.Snapshot, r table.Revision) bool { return feed.Known(s.State(), r) }
 
-// Effects streams the differences of the entries ids between two states.
+// Effects streams the differences between two states, for the entries with the given ids.
 func Effects(ctx context.Context, from, to *partition.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
 	return feed.Effects(ctx, from.State(), to.State(), ids)
 }

@@ -87,9 +87,10 @@ func (s *Store) Reclaim(ctx context.Context, now bool) error {
 // Purge implements table.Reclaimer. It flushes and compacts all tables completely, and
 // makes the region servers begin new logs. HBase itself removes the replaced files. It
 // removes the files of tables some minutes later (hbase.master.hfilecleaner.ttl). It
-// removes a log hbase.master.logcleaner.ttl after the next log has begun and all tables
-// with entries in the old log have been flushed. Some of these tables may belong to other
-// users of the cluster (hbase.regionserver.optionalcacheflushinterval).
+// removes a log when the next log has begun, all tables with entries in the old log have
+// been flushed, and the time hbase.master.logcleaner.ttl has passed since then. Some of
+// these tables may belong to other users of the cluster
+// (hbase.regionserver.optionalcacheflushinterval).
 func (s *Store) Purge(ctx context.Context) error {
 	names, err := s.Names(ctx)
 	if err != nil {

@@ -174,7 +174,7 @@ func (f *diskFile) Preallocate(off, n int64) error {
 	return nil
 }
 
-// report passes errors that Pebble does not survive to lost.
+// report calls lost with an error that Pebble does not survive.
 func (f *diskFile) report(err error) error {
 	if isFull(err) && !f.vital || err != nil && f.vital {
 		f.d.lost(f.vital, err)

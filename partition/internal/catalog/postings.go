@@ -123,8 +123,8 @@ func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo 
 // updated. If more entries changed, the posting is read again.
 func mostChanges(entries int) int { return 8 + entries/8 }
 
-// upToDate returns a copy of a posting that includes the changes of the commits that
-// touched the entries ids.
+// upToDate returns a copy of a posting that includes the changes to the entries with the
+// given ids.
 func (x KeptIndex) upToDate(ctx context.Context, s *txn.Snapshot, key []byte, p *cache.Posting, ids []entry.ID) *cache.Posting {
 	if len(ids) == 0 {
 		return &cache.Posting{AsOf: s.Ordinal(), Set: p.Set}

@@ -39,7 +39,7 @@ type EraseOptions struct {
 	// names.
 	Attribute string
 	Value     []byte
-	// Dry counts the data that would be erased and changes nothing.
+	// Dry makes Erase count the data that would be erased, and change nothing.
 	Dry bool
 	By  write.By
 }

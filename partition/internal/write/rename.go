@@ -93,8 +93,8 @@ func (tx *Tx) destination(ctx context.Context, name dn.DN, newRDN dn.RDN, newPar
 		return to, tx.Missing(ctx, parent, &to.Place)
 	}
 	if to.Found {
-		// It is the entry's present name, perhaps in another spelling, so its row stays
-		// the same.
+		// The new name is the entry's present name, perhaps in another spelling, so the
+		// row stays the same.
 		node, err := tx.Node(ctx, to.ID)
 		if err != nil {
 			return to, err
