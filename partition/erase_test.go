@@ -341,7 +341,7 @@ func TestEraseValue(t *testing.T) {
 		l.modify("cn=thing,"+latter, op.ModReplace, "owner: "+latter, "description: of Kim's")
 		l.keep("latter")
 		must(t, add(t, l.p, former, somebody("former", "Another One")...))
-		l.delete(former) // now another entry has this name
+		l.delete(former) // this deletes the new entry of that name
 		latest := l.at("latter")
 		done := l.erase(maintain.EraseOptions{Value: []byte("Former")})
 		if done.Names != 2 || done.Gone != 0 || done.Commits == 0 {

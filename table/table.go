@@ -212,8 +212,8 @@ type Table interface {
 // read the marks of other commits, so the tables of every engine that is not a [Batcher]
 // must be Versioners.
 type Versioner interface {
-	// Versions reads all cells of a family in some rows that were written by revisions
-	// above after. It returns cells of visible and of invisible revisions, including
+	// Versions reads cells of a family in some rows: all cells with revisions larger than
+	// after. It returns cells of visible and of invisible revisions, including
 	// tombstones, but no deletions by DeleteRow. The rows are in the order of the
 	// argument, and the cells of a row are sorted by qualifier, newest first.
 	Versions(ctx context.Context, rows [][]byte, f Family, after Revision) ([]Row, error)

@@ -95,8 +95,8 @@ func (g *registry) expire(horizon table.Revision) {
 	}
 }
 
-// unreadable returns the error that reads of the snapshot return, or nil if it can be
-// read.
+// unreadable returns the error that reads of the snapshot return, or nil if the snapshot
+// can be read.
 func (s *Snapshot) unreadable() error {
 	if s.err != nil {
 		return s.err

@@ -15,8 +15,8 @@ import (
 // follows on the same line, and the stack trace on the next lines.
 const javaPrefix = "HBase Java exception "
 
-// lasting lists the exceptions after which a repetition of the call would fail again. All
-// other exceptions are assumed to be temporary.
+// lasting lists the exceptions after which a repeated call would fail again. All other
+// exceptions are assumed to be temporary.
 var lasting = []string{
 	"TableNotFoundException", "TableExistsException", "TableNotEnabledException",
 	"TableNotDisabledException", "NoSuchColumnFamilyException", "NamespaceNotFoundException",

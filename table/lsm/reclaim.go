@@ -46,9 +46,8 @@ func (g *garbage) take(part int64, size func(id uint16) (uint64, error)) (ids []
 	return ids, nil
 }
 
-// garbageShare is the divisor of a table's size that determines when Reclaim compacts the
-// table: at least one part in garbageShare must be garbage. Pebble also drops deleted
-// keys gradually in its own compactions.
+// garbageShare determines when Reclaim compacts a table: at least 1/garbageShare of the
+// table must be garbage. Pebble also drops deleted keys gradually in its own compactions.
 const garbageShare = 8
 
 // Reclaim implements table.Reclaimer. It rewrites the files of tables with much garbage.

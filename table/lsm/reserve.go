@@ -13,7 +13,7 @@ const DefaultReserve = 8 << 20
 
 const (
 	reserveFile = "ldapd.reserve"
-	reservePart = 16 // a reserve uses at most one part in reservePart of the disk
+	reservePart = 16 // a reserve uses at most 1/reservePart of the disk
 
 	watchGrain = 10 * time.Second       // time between two checks of the free space
 	watchFull  = 250 * time.Millisecond // time between two checks while the disk is full

@@ -20,8 +20,8 @@ import (
 // search has read it.
 const warmPosting = 64
 
-// postingShare bounds the size of one posting. A posting may occupy at most one part in
-// postingShare of the memory for postings.
+// postingShare bounds the size of one posting. A posting may occupy at most
+// 1/postingShare of the memory for postings.
 const postingShare = 8
 
 // PostingHash returns the key that a commit touches when it changes which entries have a
