@@ -61,8 +61,8 @@ func (d *Difference) Records(ctx context.Context) iter.Seq2[*Record, error] {
 // errStopped ends a walk when the consumer of its records has stopped.
 var errStopped = errors.New("stopped")
 
-// A walk produces the changes from the state From to the state To. It records what the
-// changes produced so far have done to From.
+// A walk produces the changes from the state From to the state To. It keeps track of how
+// the changes produced so far affect From.
 type walk struct {
 	*Difference
 

@@ -110,9 +110,9 @@ func (l *latest) forget(n uint64) {
 	l.commits, l.weight, l.since = nil, 0, max(l.since, n)
 }
 
-// with returns the ids that commits after ordinal since touched together with a key,
-// sorted and without duplicates. It returns false if l no longer contains all commits
-// after since.
+// with returns the ids that were touched together with a key by commits after the ordinal
+// since. The ids are sorted and without duplicates. It returns false if l no longer
+// contains all commits after since.
 func (l *latest) with(key, since uint64) (ids []entry.ID, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -177,10 +177,10 @@ func (s *Snapshot) UnchangedKey(key, since uint64) bool {
 	return since != 0 && since <= s.ordinal && s.db.changes.last(key) <= since
 }
 
-// TouchedWith returns the sorted ids that commits after the state of ordinal since
-// touched together with a key of [Tx.TouchKeys]. Some of these commits may be visible
-// only in later snapshots than s. TouchedWith returns false if not all of the commits are
-// recorded any more.
+// TouchedWith returns the sorted ids that were touched together with a key of
+// [Tx.TouchKeys] by commits after the state of ordinal since. Some of these commits may
+// be visible only in later snapshots than s. TouchedWith returns false if not all of the
+// commits are recorded any more.
 func (s *Snapshot) TouchedWith(key, since uint64) ([]entry.ID, bool) {
 	if since == 0 || since > s.ordinal {
 		return nil, false

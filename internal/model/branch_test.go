@@ -29,7 +29,7 @@ type branchState struct {
 	journal         [revisions]uint8
 	head            [3]int8 // heads of the slots 0 (m0), 1 (T) and 2 (m1)
 	a, u, c         uint8
-	slot, step      uint8 // of slot 0
+	slot, step      uint8 // state of slot 0, and step of its recovery
 	dead            bool
 	cell, by        uint8 // of the branch's cell: its state, and the merge that it names
 	branchHead      int8
@@ -69,7 +69,7 @@ const (
 type branchModel struct {
 	rank                [revisions]int8
 	rows                uint8 // written by T
-	second, two, renews bool  // B1 runs, m1 runs, idle slots renew
+	second, two, renews bool  // whether B1 runs, m1 runs, idle slots renew
 	purges              bool
 	// The rules that a variant drops.
 	passEarly, bytesRepeat, readNew, noMarks, oldList, byJournal, reopenEarly, ownIDs, lowID, ignoreBase bool

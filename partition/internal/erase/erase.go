@@ -162,7 +162,7 @@ func (e *erasure) run(ctx context.Context, by write.By) error {
 }
 
 // Erasure is the kind of the operation that records an erasure. Its commit touches the
-// entries from whose past data was erased.
+// entries that lost data from their past.
 const Erasure = "erase"
 
 // notice commits the notice of the erasure and touches the entries that it concerns. The
