@@ -15,8 +15,8 @@ import (
 // An Audience is a set of identities, described in the language of access rules.
 type Audience struct{ set *acl.Set }
 
-// belongs is the name that the rule of an audience allows its members to use, so
-// MayUse(belongs) reports whether an identity is a member.
+// belongs is a name that the rule of an audience lets its members use. MayUse(belongs)
+// therefore reports whether an identity is a member.
 const belongs = "audience"
 
 // NewAudience parses a description of identities: groups, names, or "below" an entry. An

@@ -52,8 +52,8 @@ type value struct {
 	key []byte
 }
 
-// same reports whether the groups in the state s are those in the state with the ordinal
-// since.
+// same reports whether the identity is in the same groups in the state s as in the state
+// with the ordinal since.
 func (c *closure) same(s *partition.Snapshot, since uint64) bool {
 	return !slices.ContainsFunc(c.asked, func(v value) bool { return !s.SameEntries(v.typ, v.key, since) })
 }

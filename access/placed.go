@@ -23,8 +23,8 @@ func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	return readOrOpen(ctx, s, s.Access().Rules)
 }
 
-// readOrOpen is Read, except that it returns the rules of the profile "open" if the
-// directory has never had rules, which nil means.
+// readOrOpen does the work of Read if rules is not nil. A nil rules means that the
+// directory has never had rules; readOrOpen then returns the rules of the profile "open".
 func readOrOpen(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) ([]acl.Placed, error) {
 	if rules == nil {
 		return open(s.Schema())
@@ -101,9 +101,9 @@ func named(rule partition.AccessRule) (ids []entry.ID) {
 	return ids
 }
 
-// spelled returns the current name of an entry for a rule: the spelling in the rule if it
-// is still a name of the entry. It returns "" if the entry is gone, or if the entry is a
-// target that is no longer below the place of the rule.
+// spelled returns the current name of an entry for a rule: the name as the rule spells
+// it, if the entry still has that name. It returns "" if the entry is gone, or if the
+// entry is a target that is no longer below the place of the rule.
 func spelled(ctx context.Context, s *partition.Snapshot, at dn.DN, ref acl.Reference, id entry.ID) (string, error) {
 	if id == entry.Root {
 		return "", nil

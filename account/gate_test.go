@@ -214,22 +214,24 @@ func (a *attempt) make() {
 	answer()
 }
 
-// always reports whether at least MaxFailure failures, not counting the failure besides,
-// have existed at all times after the first since records were published.
-func (w *world) always(since int, besides time.Time) bool {
-	for n := since; n <= len(w.published); n++ {
-		if len(slices.DeleteFunc(w.live(n), besides.Equal)) < w.policy.MaxFailure {
+// always reports whether the account has had at least MaxFailure failures at all times
+// since the first start records were published. It does not count the failure with the
+// time own.
+func (w *world) always(start int, own time.Time) bool {
+	for n := start; n <= len(w.published); n++ {
+		if len(slices.DeleteFunc(w.live(n), own.Equal)) < w.policy.MaxFailure {
 			return false
 		}
 	}
 	return true
 }
 
-// stoodLocked reports whether at least MaxFailure failures, not counting the failure
-// besides, have existed at some time after the first since records were published.
-func (w *world) stoodLocked(since int, besides time.Time) bool {
-	for n := since; n <= len(w.published); n++ {
-		if len(slices.DeleteFunc(w.live(n), besides.Equal)) >= w.policy.MaxFailure {
+// stoodLocked reports whether the account has had at least MaxFailure failures at some
+// time since the first start records were published. It does not count the failure with
+// the time own.
+func (w *world) stoodLocked(start int, own time.Time) bool {
+	for n := start; n <= len(w.published); n++ {
+		if len(slices.DeleteFunc(w.live(n), own.Equal)) >= w.policy.MaxFailure {
 			return true
 		}
 	}

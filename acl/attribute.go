@@ -20,8 +20,8 @@ type part struct {
 	usesNot    []string
 }
 
-// An attribute is the set of attributes that one item in a part's list of attributes
-// denotes.
+// An attribute is one item in a part's list of attributes. It denotes a set of
+// attributes.
 type attribute struct {
 	user, operational bool // all user or operational attributes that are not reserved
 	types             map[*schema.AttributeType]bool

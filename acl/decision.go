@@ -135,8 +135,8 @@ func (p *part) extent(t *schema.AttributeType) (all, some bool) {
 	return all, some
 }
 
-// about reports whether a includes descriptions of type t, at least those with some
-// options.
+// about reports whether a includes descriptions of type t, perhaps only descriptions with
+// some of the options.
 func (a *attribute) about(t *schema.AttributeType) bool {
 	if a.types != nil {
 		return a.types[t]
@@ -210,8 +210,8 @@ func (d *Decision) rightsOf(v *subjectValue) Rights {
 }
 
 // decideAlways computes a decision that is valid for every entry. The decision leaves out
-// what rules allow on some entries only. It excludes everything that rules deny, even if
-// they deny it on some entries only.
+// everything that rules allow on some entries only, and everything that rules deny, even
+// if only on some entries.
 func (p *Program) decideAlways() Decision {
 	d := Decision{program: p}
 	for i := range p.clauses {
@@ -257,11 +257,11 @@ func (p *Program) decideReadsAll() bool {
 // secrets and the access rules.
 func (p *Program) ReadsAll() bool { return p.readsAll }
 
-// Always returns a decision whose rights the identity has on every entry.
+// Always returns the decision with the rights that the identity has on every entry.
 func (p *Program) Always() *Decision { return &p.always }
 
-// uses reports whether a rule, which denies if deny is set and otherwise allows, contains
-// the right to use any of the names.
+// uses reports whether a rule contains the right to use any of the names. It considers
+// the rules that deny if deny is set, and otherwise the rules that allow.
 func (p *Program) uses(deny bool, names []string) bool {
 	for i := range p.clauses {
 		c := &p.clauses[i]

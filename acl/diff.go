@@ -200,8 +200,8 @@ func (c *comparison) uses() {
 	}
 }
 
-// compare records where only one of the sets grants a right. f returns the function that
-// is true where a set grants the right.
+// compare records under which conditions only one of the sets grants a right. f must
+// return the function that is true where a set grants the right.
 func (c *comparison) compare(right Rights, what string, f func(set int) node) {
 	before, after := f(0), f(1)
 	if gained := c.butNot(after, before); gained != falseNode {

@@ -23,8 +23,8 @@ func (c Comparer) Joint() bool {
 }
 
 // Found reports whether the comparison finds that the identity of p gains, or loses, a
-// right on what in an entry. It returns found for the functions of the comparison, and
-// printed for the conjunctions that Diff prints.
+// right on what in an entry. The result found is the answer of the comparison's
+// functions, and the result printed is the answer of the conjunctions that Diff prints.
 func (c Comparer) Found(p *Program, e *Entry, right Rights, what string, gained bool) (found, printed bool) {
 	for _, x := range c.found {
 		if x.right != right || x.what != what || x.gained != gained {

@@ -9,11 +9,12 @@ import (
 // A Decider returns the decision about an entry that a filter is tested on.
 type Decider func(name dn.DN, e filter.Source) *Decision
 
-// Guard returns a filter that is True for the entries for which f is True when it is
-// evaluated only on values that the identity may search, and False for all other entries.
-// A test is True if a value that the identity may search matches the test. If no such
-// value matches, the test is False if the identity may search all values of the attribute
-// and its subtypes, under any options, and otherwise Undefined (RFC 4511, 4.5.1.7).
+// Guard returns a filter that evaluates f only on the values that the identity may
+// search. The filter is True for the entries for which f is then True, and False for all
+// other entries. In this evaluation, a test is True if a value that the identity may
+// search matches the test. If no such value matches, the test is False if the identity
+// may search all values of the attribute and its subtypes, under any options, and
+// otherwise Undefined (RFC 4511, 4.5.1.7).
 func (p *Program) Guard(f filter.Resolved, decide Decider) filter.Resolved {
 	return p.guard(filter.Definite(f), decide)
 }
@@ -73,9 +74,9 @@ func (p *Program) guardTest(t *filter.Test, decide Decider) filter.Resolved {
 	return filter.MakeOr(parts...)
 }
 
-// Visible returns a filter that is True for the entries that the identity may see. The
-// caller passes in types the attribute types that decisions depend on. If an entry has
-// very many values, the filter reads only the values of these types.
+// Visible returns a filter that is True for the entries that the identity may see. types
+// are the attribute types that decisions depend on. If an entry has very many values, the
+// filter reads only the values of these types.
 func Visible(types []*schema.AttributeType, decide Decider) filter.Resolved {
 	return filter.Place(types, func(name dn.DN, e filter.Source) bool {
 		d := decide(name, e)

@@ -53,9 +53,9 @@ type lexer struct {
 	at int
 }
 
-// fail returns an Error at the byte offset at of the rule.
-func (l *lexer) fail(at int, format string, args ...any) error {
-	return &Error{Rule: l.s, Column: utf8.RuneCountInString(l.s[:at]) + 1, Text: fmt.Sprintf(format, args...)}
+// fail returns an Error at a byte offset of the rule.
+func (l *lexer) fail(offset int, format string, args ...any) error {
+	return &Error{Rule: l.s, Column: utf8.RuneCountInString(l.s[:offset]) + 1, Text: fmt.Sprintf(format, args...)}
 }
 
 // next returns the token at the lexer's position and advances past it.

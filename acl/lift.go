@@ -34,8 +34,9 @@ func (s *Set) lifts(m members) (found []Finding, err error) {
 	return found, err
 }
 
-// isFor reports whether r lets identities write the lever, unless r also lets them manage
-// all targets of the lever's rule: such identities have all rights there anyway.
+// isFor reports whether r lets identities write the lever. It reports false if r also
+// lets them manage all targets of the lever's rule, because such identities have all
+// rights on the targets anyway.
 func (l *lever) isFor(r *compiled) bool {
 	if l.account && (r == l.rule || r.isOwn() || len(l.at) == 0) {
 		return false

@@ -13,8 +13,8 @@ type outcome struct{ least, most filter.Tri }
 
 func exactly(t filter.Tri) outcome { return outcome{t, t} }
 
-// guarded returns the results that a filter may have for a visible entry if only the
-// values that the identity may search count.
+// guarded returns the results that a filter may have for a visible entry. Only the values
+// that the identity may search count.
 func (j *judge) guarded(f filter.Resolved) outcome {
 	switch f := f.(type) {
 	case *filter.AndNode:

@@ -123,8 +123,8 @@ func (j *judge) mayUse(names []string) bool {
 	return j.some(false, given) && !j.some(true, given)
 }
 
-// some reports whether a rule of the judge, which denies if deny is set and otherwise
-// allows, has a part for which has returns true.
+// some reports whether has returns true for a part of the judge's rules. It considers the
+// rules that deny if deny is set, and otherwise the rules that allow.
 func (j *judge) some(deny bool, has func(*acl.Part) bool) bool {
 	return slices.ContainsFunc(j.rules, func(r *acl.Rule) bool {
 		return r.Deny == deny && slices.ContainsFunc(r.Parts, func(p acl.Part) bool { return has(&p) })

@@ -69,9 +69,8 @@ type target struct {
 	filter filter.Resolved
 }
 
-// NewSet checks rules against a schema. The caller passes in contexts the naming
-// contexts, which are directly below the root. The error is a *Problem about the first
-// invalid rule.
+// NewSet checks rules against a schema. contexts are the naming contexts, which are
+// directly below the root. The error is a *Problem about the first invalid rule.
 func NewSet(sch *schema.Schema, contexts []dn.DN, rules []Placed) (*Set, error) {
 	s := &Set{schema: sch, programs: map[string]*Program{}}
 	for _, r := range rules {
@@ -372,8 +371,8 @@ func (k compiler) target(t Target) (out target, err error) {
 	return out, err
 }
 
-// checkVariables checks that each variable in the targets is in every term, with values
-// that can be compared, and in no exception of the subjects.
+// checkVariables checks the variables in the targets. Each must be in every term, must
+// have values that can be compared, and must not be in an exception of the subjects.
 func (c *compiled) checkVariables() error {
 	for _, t := range c.except {
 		for _, s := range t {

@@ -34,7 +34,7 @@ type zoneTest struct {
 	text string
 }
 
-// reach is the set of entries in a zone that a target includes, apart from its filter.
+// reach is the set of entries in a zone that a target includes if its filter is ignored.
 type reach uint8
 
 const (

@@ -194,8 +194,8 @@ func TestArchive(t *testing.T) {
 	f.verify(0)
 }
 
-// isLoad reports whether a restore cannot end at revision r because r is that of a
-// load. No piece contains a load. Only the next base does, and it also contains later
+// isLoad reports whether a restore cannot end at revision r because r is the revision of
+// a load. No piece contains a load. The next base contains it, but also contains later
 // commits.
 func (f *fixture) isLoad(x *Index, r table.Revision) bool {
 	_, m, err := x.choose(context.Background(), f.place, r)
@@ -226,8 +226,7 @@ func (f *fixture) verify(want int) (faults []string) {
 	return faults
 }
 
-// TestBasesShareFiles checks that only those files of a base are sent that no earlier
-// base has.
+// TestBasesShareFiles checks that a base sends only the files that no earlier base has.
 func TestBasesShareFiles(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()

@@ -73,7 +73,8 @@ func ReadManifest(ctx context.Context, p Place, b Base) (*Manifest, error) {
 	return &m, nil
 }
 
-// An upload writes to a place those files of a copy that the place lacks.
+// An upload writes the files of a copy to a place, except files that the place already
+// has.
 type upload struct {
 	place Place
 	seal  Seal

@@ -175,7 +175,7 @@ func TestFolderSetBack(t *testing.T) {
 	f.must(f.store.Close())
 	names, err := os.ReadDir(f.folder)
 	f.must(err)
-	for _, n := range names { // the folder itself stays, and so its inode number
+	for _, n := range names { // the folder itself and its inode number stay
 		f.must(os.RemoveAll(filepath.Join(f.folder, n.Name())))
 	}
 	f.must(os.CopyFS(f.folder, os.DirFS(before)))

@@ -38,7 +38,8 @@ const (
 	Set         Tag = 0x31
 )
 
-// Constructed is the bit of a tag whose element consists of elements.
+// Constructed is the bit that marks the tag of an element that consists of other
+// elements.
 const Constructed Tag = 0x20
 
 // Application returns the tag [APPLICATION n], primitive; n is at most 30.

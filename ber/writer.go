@@ -1,8 +1,8 @@
 package ber
 
 // Encoded lengths are minimal: Open reserves one octet for the length, and Close moves
-// the contents if one octet is not enough. Moving 500 bytes costs some 10 ns. Lengths of
-// always five octets would cost the network more.
+// the contents if one octet is not enough. Moving 500 bytes costs some 10 ns. Encoding
+// every length in five octets would cost the network more.
 
 // Open begins a constructed element. Pass the length that b has before the call to
 // [Close].

@@ -45,8 +45,9 @@ type Options struct {
 	// By is the creator of entries that do not name their creator.
 	By partition.By
 	// Continue makes an import continue after bad records. It writes each bad record to
-	// the file Rejects, after a comment that says what is wrong. If Rejects is "", the
-	// file is RejectsOf Files. Create creates the file; nil means CreateRejects.
+	// the file Rejects, after a comment that says what is wrong. If Rejects is "",
+	// RejectsOf returns the file's name. Create creates the file; if it is nil,
+	// CreateRejects does.
 	Continue bool
 	Rejects  string
 	Create   func(name string) (*os.File, error)

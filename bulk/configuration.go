@@ -276,20 +276,20 @@ func (d *configured) index(ctx context.Context, c *configuration, o *Options) er
 	return configure.SetIndexes(ctx, d.p, want)
 }
 
-// lacking returns the present indexes and, after them, the additional indexes of
-// attributes that no present index has. It notes an additional index whose layout differs
+// lacking returns the present indexes, followed by the additional indexes whose
+// attributes have no index at present. It notes an additional index whose layout differs
 // from the present one.
-func (d *configured) lacking(there, more []configure.Index, o *Options) []configure.Index {
+func (d *configured) lacking(present, additional []configure.Index, o *Options) []configure.Index {
 	s := d.p.Schema()
-	want := slices.Clone(there)
-	for _, x := range more {
+	want := slices.Clone(present)
+	for _, x := range additional {
 		t := s.Attribute(x.Attribute)
-		i := slices.IndexFunc(there, func(y configure.Index) bool { return t != nil && s.Attribute(y.Attribute) == t })
+		i := slices.IndexFunc(present, func(y configure.Index) bool { return t != nil && s.Attribute(y.Attribute) == t })
 		switch {
 		case i < 0:
 			want = append(want, x)
-		case there[i].Layout != x.Layout:
-			o.Note(fmt.Sprintf("the index of %s keeps its layout %s, which is %s there", x.Attribute, there[i].Layout, x.Layout))
+		case present[i].Layout != x.Layout:
+			o.Note(fmt.Sprintf("the index of %s keeps its layout %s, which is %s there", x.Attribute, present[i].Layout, x.Layout))
 		}
 	}
 	return want

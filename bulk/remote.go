@@ -170,7 +170,7 @@ func (s *sender) above(ctx context.Context, x *item) bool {
 	}
 }
 
-// one sends one record. An error of one ends all sending.
+// one sends one record. If one returns an error, all sending ends.
 func (s *sender) one(c *ldap.Conn, x *item) error {
 	var err error
 	if x.bad != nil {
@@ -269,7 +269,7 @@ func (s *sender) define(c *ldap.Conn, x *item) error {
 }
 
 // subschemaOf reads the definitions of a server's schema.
-func subschemaOf(c *ldap.Conn) (there []op.PartialAttribute, err error) {
+func subschemaOf(c *ldap.Conn) (attributes []op.PartialAttribute, err error) {
 	res, err := c.Search(ldap.NewSearchRequest(subschema.Name, ldap.ScopeBaseObject, ldap.NeverDerefAliases,
 		1, 0, false, "(objectClass=subschema)", []string{"+"}, nil))
 	if err != nil {
@@ -277,10 +277,10 @@ func subschemaOf(c *ldap.Conn) (there []op.PartialAttribute, err error) {
 	}
 	for _, e := range res.Entries {
 		for _, a := range e.Attributes {
-			there = append(there, op.PartialAttribute{Description: a.Name, Values: a.ByteValues})
+			attributes = append(attributes, op.PartialAttribute{Description: a.Name, Values: a.ByteValues})
 		}
 	}
-	return there, nil
+	return attributes, nil
 }
 
 // add adds an entry. It leaves out the attributes that clients may not set.

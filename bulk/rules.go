@@ -32,7 +32,7 @@ type givenRule struct {
 // errRules is the error of a change that changes access rules.
 var errRules = errors.New("access rules are changed by ldapd access apply, or over LDAP: send the file to a server with --url")
 
-// isRules reports whether an attribute description is that of access rules.
+// isRules reports whether an attribute description denotes the attribute of access rules.
 func isRules(sch *schema.Schema, description string) bool {
 	t := sch.Attribute(accessOf)
 	return t != nil && sch.Attribute(description) == t

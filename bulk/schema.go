@@ -66,8 +66,8 @@ func (x *item) ofSubschema() bool {
 	return err == nil && subschema.Is(name)
 }
 
-// takeDefinitions changes the schema as the record first says. It does nothing if first
-// is nil.
+// takeDefinitions makes the changes of the schema that the first record contains. It does
+// nothing if first is nil.
 func takeDefinitions(ctx context.Context, p *partition.Partition, o *Options, first *item) (*definitions, error) {
 	d := &definitions{}
 	if first == nil {

@@ -95,7 +95,7 @@ func steady(t *testing.T, line string) string {
 }
 
 // TestAccessLogOfWatches checks that entries are also counted if a persistent search
-// sends them under a newer schema than the schema at the search's begin.
+// sends them under a newer schema than the schema at the beginning of the search.
 func TestAccessLogOfWatches(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	var access bytes.Buffer

@@ -19,7 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// newServer returns a client, bound as the administrator, of a server of a store.
+// newServer opens a server of a store. It returns a client of the server, which is bound
+// as the administrator.
 func newServer(t *testing.T, s table.Store) *client {
 	t.Helper()
 	p, err := partition.Open(t.Context(), s, partition.Options{Create: true, Schema: schema.Core(),

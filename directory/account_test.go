@@ -177,8 +177,8 @@ func TestDisabledAccounts(t *testing.T) {
 }
 
 // TestPasswordsThatMustBeChanged checks that a user whose password was reset may only
-// change the password, by whatever mechanism the user bound with the password. After the
-// change, the user may do everything.
+// change the password, whatever mechanism the user bound with. After the change, the user
+// may do everything.
 func TestPasswordsThatMustBeChanged(t *testing.T) {
 	d, _ := waysOfAnn(t)
 	bind := map[string]func(s *directory.Session, password string) *op.Response{

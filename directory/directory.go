@@ -123,8 +123,8 @@ func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 	s.d.pool.Put(req)
 }
 
-// run serves a request. An update that was received as part of a transaction only needs
-// its answer.
+// run serves a request. An update of an LDAP transaction was kept when it was received,
+// so run only answers it.
 func (s *Session) run(ctx context.Context, req *request.Request, m *op.Message, sink op.Sink) error {
 	r, ok := m.Received.(*received)
 	switch {

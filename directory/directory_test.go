@@ -64,8 +64,9 @@ func newDirectory(t testing.TB, p *partition.Partition, o directory.Options) *di
 	return d
 }
 
-// TestTranscripts runs testdata/*. Each file has a directory of its own. Its commands are
-// requests, and the expected output is their answers. A command's lines are "key: value":
+// TestTranscripts runs testdata/*. Each file runs on a separate directory. The commands
+// in a file are requests, and the expected output is the answers. A command's lines are
+// "key: value":
 //
 //	bind       dn, password, version, sasl; without lines it is anonymous
 //	search     base, scope, deref, filter, attrs, size, types, control

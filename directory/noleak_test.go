@@ -144,7 +144,7 @@ func (p *twins) fill(c *client, seen, hidden *rand.Rand) {
 	for i := range 3 {
 		f.add(fmt.Sprintf("cn=d%d,ou=drop,%s", i, leakBase), "objectClass: device")
 	}
-	// An entry that is hidden on both sides, and above an entry that is seen.
+	// This entry is hidden on both sides. It is above an entry that is seen.
 	f.add("ou=veiled,"+leakBase, "objectClass: organizationalUnit", "businessCategory: hidden", "description: "+pickOf(hidden, leakWords))
 	f.person("uid=inner,ou=veiled,"+leakBase, false)
 	f.concealed()

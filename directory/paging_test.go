@@ -114,7 +114,7 @@ func newOther(t *testing.T, d *directory.Directory, secret string) *directory.Di
 }
 
 // TestPagesOverAliases checks that pages continue by counting results if the search
-// follows aliases, because one search then consists of several.
+// follows aliases, because such a search consists of several streams.
 func TestPagesOverAliases(t *testing.T) {
 	_, s := newPeople(t, 7)
 	for _, a := range []string{"d01", "d05"} {

@@ -199,8 +199,8 @@ func eventually(t *testing.T, is func() bool) {
 }
 
 // TestWritesCounted checks how often logins write. A login without failures writes
-// nothing. A login under a policy with last success writes once a day. A guess writes
-// once. Consumers of changes must see none of these writes.
+// nothing. A login under a policy that records the last success writes once a day. A
+// guess writes once. Consumers of changes must see none of these writes.
 func TestWritesCounted(t *testing.T) {
 	d, p, _ := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "10"})
 	count := func(do func()) int {

@@ -123,8 +123,8 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestWhereMechanismsWork checks that the server offers a connection the mechanisms that
-// work on the connection.
+// TestWhereMechanismsWork checks that the server offers a client the mechanisms that work
+// on the client's connection.
 func TestWhereMechanismsWork(t *testing.T) {
 	state := inTLS.state // without channel binding: the tests of package server have the -PLUS mechanisms
 	all := []string{"EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"}
@@ -414,8 +414,8 @@ func TestExchangesAreAbandoned(t *testing.T) {
 	}
 }
 
-// TestEmptyInitialResponse checks that the server requests the initial message if it is
-// missing in a mechanism in which the client begins.
+// TestEmptyInitialResponse checks that the server requests the first message of a
+// mechanism in which the client begins, if the client has not sent it.
 func TestEmptyInitialResponse(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(inTLS)
@@ -666,8 +666,8 @@ func TestExternal(t *testing.T) {
 	}
 }
 
-// readsOnly binds as an identity without an entry, which may read as anyone may, and may
-// write nothing.
+// readsOnly binds as an identity without an entry. It checks that this identity may read
+// as anyone may, and may write nothing.
 func readsOnly(t *testing.T, s *directory.Session, name string) {
 	t.Helper()
 	send(t, s, "EXTERNAL", nil)

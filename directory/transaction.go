@@ -19,13 +19,13 @@ type received struct {
 	id  string // of the transaction
 	err error
 
-	// Of an update:
+	// The following fields describe an update.
 	kept     bool
 	response op.Response
 	controls request.Controls
 	aborted  *transaction.Transaction // aborted by the update; its client must be notified
 
-	// Of an End Transaction:
+	// The following fields describe an End Transaction.
 	commit bool
 	ended  *transaction.Transaction
 }

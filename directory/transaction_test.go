@@ -409,7 +409,7 @@ func TestBank(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range cs { // so that what was before is settled
+	for _, c := range cs { // so that all earlier states are settled
 		c.must("modify", "dn: dc=example,dc=com", "replace description: over")
 	}
 	for i, c := range cs {

@@ -150,9 +150,10 @@ func processTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkHeads runs synthetic servers, each of which publishes ten times a second on
-// one row of heads, while one reader polls the row. It measures the latency of the
-// slowest hundredth of the publications, and the size of what a poll transfers.
+// BenchmarkHeads runs synthetic servers and one reader. Each server publishes its head
+// ten times a second in one row of heads, and the reader polls the row. The benchmark
+// measures the latency of the slowest hundredth of the publications, and the size of what
+// a poll transfers.
 func BenchmarkHeads(b *testing.B) {
 	quorum := hbasetest.Start(b)
 	for _, n := range []int{16, 64, 256} {

@@ -60,8 +60,8 @@ type crowd struct {
 	landed int
 }
 
-// write lets clients write concurrently, each client its own people. After acks
-// acknowledgements it kills the server.
+// write lets clients write concurrently. Each client writes its own people. After acks
+// acknowledgements, write kills the server.
 func (c *crowd) write(t *testing.T, p *process, round, acks int) {
 	t.Helper()
 	var count atomic.Int64

@@ -89,7 +89,8 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// TestNoHBase lasts as long as the server waits for HBase.
+// TestNoHBase checks that a server that cannot reach HBase reports the address. The test
+// lasts as long as the server waits for HBase.
 func TestNoHBase(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -13,8 +13,8 @@ const (
 	// settleTime is the rollback horizon of the servers. It is short, so that the tests
 	// can suspend a server for longer.
 	settleTime = 4 * time.Second
-	// drift is how far a server's clock may be ahead, and skew is by how much clocks are
-	// wrong in these tests.
+	// drift is how far a server's clock may be ahead, and skew is the error of the clocks
+	// in these tests.
 	drift = 40 * time.Second
 	skew  = 35 * time.Second
 )

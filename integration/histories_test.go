@@ -19,7 +19,7 @@ const (
 	clients        = 16
 	historiesLease = 3 * time.Second
 	// clientPatience is how long a client waits before it uses another server. It is
-	// longer than any server has to wait for what a dead server left undecided.
+	// longer than any server has to wait for the undecided commits of a dead server.
 	clientPatience = historiesLease + 7*time.Second
 	// generationTime is how long one generation of objects is used. A generation ends
 	// because porcupine cannot check long histories, and because an operation with an
@@ -56,13 +56,13 @@ func (s *seat) process() *process {
 
 func (r *run) url(server int) string { return r.seats[server].process().url() }
 
-// newRun creates the objects and starts the servers. own has the arguments of each
+// newRun creates the objects and starts the servers. arguments has the arguments of each
 // server.
-func newRun(t *testing.T, store string, length time.Duration, own [servers][]string) *run {
+func newRun(t *testing.T, store string, length time.Duration, arguments [servers][]string) *run {
 	r := &run{t: t, store: store, length: length, generations: int(length/generationTime) + 1}
 	load(t, store, example, r.objects())
 	for i := range r.seats {
-		r.seats[i].args = append([]string{"--lease", historiesLease.String()}, own[i]...)
+		r.seats[i].args = append([]string{"--lease", historiesLease.String()}, arguments[i]...)
 		r.sit(i)
 	}
 	for i := range r.seats {
@@ -151,9 +151,9 @@ func (r *run) run(disturb func(n int)) {
 	r.finish()
 }
 
-// finish reads all objects: each generation of objects at one server, different
-// generations at different servers. Then it judges the
-// run and checks the store.
+// finish reads all objects. It reads each generation of objects at one server, and
+// different generations at different servers. Then it judges the run and checks the
+// store.
 func (r *run) finish() {
 	for i := range r.seats {
 		w := r.worker(clients+i, i)

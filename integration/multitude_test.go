@@ -27,9 +27,9 @@ const (
 )
 
 // TestMultitude opens very many connections. Each binds, searches once and then does
-// nothing. The test checks the server's memory when the server has become idle, and
-// sends a request on one of the connections. With these connections open, other clients
-// must be served as by a server that does not have them.
+// nothing. The test checks the server's memory when the server has become idle, and sends
+// a request on one of the connections. While these connections are open, the server must
+// serve other clients as a server without idle connections does.
 func TestMultitude(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens 10,000 connections")

@@ -53,7 +53,7 @@ type history struct {
 	t  *testing.T
 	mu sync.Mutex
 	// acks lists the acknowledgements in order. A person in acks means the next step of
-	// that person. The first nil means the skeleton, the last nil the import.
+	// that person. The first nil means the skeleton, and the last nil means the import.
 	acks             []*person
 	people, imported []*person
 }

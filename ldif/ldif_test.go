@@ -23,7 +23,7 @@ import (
 
 // TestTranscripts reads LDIF and shows the records and errors. In the input, a line "$"
 // represents an empty line. "\r" and "\ufeff" represent these invisible characters, and
-// "\e" represents nothing, behind spaces at the end of a line.
+// "\e" represents nothing and protects spaces at the end of a line.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {

@@ -20,12 +20,12 @@ type family[K comparable] struct {
 	children atomic.Pointer[map[K]prometheus.Counter]
 }
 
-// newFamily returns a family of at most most children, and one more child for all other
-// keys.
-func newFamily[K comparable](r prometheus.Registerer, name, help string, most int, other K, labels func(K) []string, names ...string) *family[K] {
+// newFamily returns a family with at most limit children, and one more child for all
+// other keys.
+func newFamily[K comparable](r prometheus.Registerer, name, help string, limit int, other K, labels func(K) []string, names ...string) *family[K] {
 	f := &family[K]{
 		vec:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, names),
-		labels: labels, most: most, other: other,
+		labels: labels, most: limit, other: other,
 	}
 	f.children.Store(&map[K]prometheus.Counter{})
 	r.MustRegister(f.vec)

@@ -16,8 +16,7 @@ type Server struct {
 	Since   time.Time `json:"since"`
 }
 
-// forgotten is the time after its start for which a server that has no slot is
-// remembered.
+// forgotten is how long after its start a server without a slot is remembered.
 const forgotten = 24 * time.Hour
 
 // Announce publishes the information about this server. It removes the information

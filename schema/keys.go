@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// keyOrProhibited returns the key of the value v. The caller passes the results of
-// preparing v in k and err. If err reports that RFC 4518 prohibits v, the key contains
-// two bytes, both 0xf0 or more, for each byte of v. Different values have different keys.
-// UTF-8 never contains two such bytes in a row, so no assertion and no piece of an
-// assertion matches the key.
+// keyOrProhibited returns the key of the value v. k and err are the results of preparing
+// v. If err reports that RFC 4518 prohibits v, the key contains two bytes, both 0xf0 or
+// more, for each byte of v. Different values have different keys. UTF-8 never contains
+// two such bytes in a row, so no assertion and no piece of an assertion matches the key.
 func keyOrProhibited(k, v []byte, err error) ([]byte, error) {
 	if _, ok := err.(*ProhibitedError); !ok {
 		return k, err

@@ -65,9 +65,9 @@ func (s *Schema) Merge(ds []Definition) (*Merged, error) {
 }
 
 // MergeGood merges definitions as Merge does, but leaves out the definitions that are
-// malformed, that conflict with others, or that refer to missing definitions. It returns
-// in wrong the errors of these definitions, in the order of the definitions. An error
-// that is not about a single definition is returned in err.
+// malformed, that conflict with others, or that refer to missing definitions. The result
+// wrong contains the errors of these definitions, in the order of the definitions. The
+// result err is an error that is not about a single definition.
 func (s *Schema) MergeGood(ds []Definition) (out *Merged, wrong []error, err error) {
 	left := make([]error, len(ds)) // the errors of the definitions that are left out
 	for {

@@ -162,8 +162,8 @@ func (t *AttributeType) NamesEntries() bool {
 }
 
 // KeyPrefix returns a prefix of the keys of the values that name a given entry, or an
-// entry below it. The caller passes the key of the entry's name. Keys of values with a
-// unique identifier do not begin with the prefix.
+// entry below it. name is the key of the entry's name. Keys of values with a unique
+// identifier do not begin with the prefix.
 func (t *AttributeType) KeyPrefix(name []byte) []byte {
 	if t.Equality.Form == nameAndOptionalUID {
 		return append([]byte{0}, name...)

@@ -44,10 +44,10 @@ func (s *Schema) ParseSubtree(v []byte) (*Subtree, error) {
 	return t, nil
 }
 
-// Holds reports whether the subtree contains an entry. The caller passes in below the
-// RDNs of the entry that are below the administrative point, beginning with the RDN of
-// the entry itself; below is empty for the administrative point. The call is(class) must
-// report whether the entry has a class. The schema need not define the class.
+// Holds reports whether the subtree contains an entry. The slice below contains the RDNs
+// of the entry's name below the administrative point, beginning with the RDN of the entry
+// itself. It is empty for the administrative point. The call is(class) must report
+// whether the entry has a class. The schema need not define the class.
 func (t *Subtree) Holds(below []dn.Norm, is func(class string) bool) bool {
 	if !ends(below, t.base) {
 		return false

@@ -61,12 +61,12 @@ func sequence(v []byte) (inner cryptobyte.String, ok bool) {
 }
 
 // signed reports whether v is a value of the type SIGNED{} of X.509: the content, an
-// algorithm and a BIT STRING. The call something(content) must report whether the content
+// algorithm and a BIT STRING. The call isValid(content) must report whether the content
 // is valid.
-func signed(v []byte, something func(cryptobyte.String) bool) bool {
+func signed(v []byte, isValid func(cryptobyte.String) bool) bool {
 	s, ok := sequence(v)
 	var content cryptobyte.String
-	return ok && s.ReadASN1(&content, asn1.SEQUENCE) && something(content) &&
+	return ok && s.ReadASN1(&content, asn1.SEQUENCE) && isValid(content) &&
 		skip(&s, asn1.SEQUENCE, asn1.BIT_STRING) && s.Empty()
 }
 

@@ -27,9 +27,8 @@ func (f *Files) readLDIF(name string, text []byte) error {
 	}
 }
 
-// Record adds the definitions in an LDIF record. The caller passes the text of the
-// record, from which Record determines the lines of the values, and the name of the file,
-// which errors contain.
+// Record adds the definitions in an LDIF record. text is the text of the record. Record
+// needs it to find the lines of the values. name is the name of the file, for errors.
 func (f *Files) Record(name string, rec *ldif.Record, text []byte) error {
 	if f.macros == nil {
 		f.macros = schema.Macros{}
@@ -154,7 +153,8 @@ func isElement(description string) bool {
 }
 
 // valueLines returns, for each attribute, the lines of the file on which the values of
-// the attribute begin. The caller passes the text of the record and the line of its dn.
+// the attribute begin. raw is the text of the record, and dn is the number of the line
+// with its dn.
 func valueLines(raw []byte, dn int) map[string][]int {
 	lines := map[string][]int{}
 	n := 0

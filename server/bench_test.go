@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// BenchmarkRoundTrip measures a compare over loopback, one at a time and many in one
+// BenchmarkRoundTrip measures compares over loopback: one at a time, and many in one
 // packet. The CPU time includes the client's CPU time, which is about half of it.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, n := range []int{1, 16} {

@@ -116,8 +116,8 @@ func listenUnix(rest string) (net.Listener, error) {
 	return l, nil
 }
 
-// removeStale removes a socket that nobody listens on, such as that of a killed server.
-// It removes nothing else.
+// removeStale removes a socket that nobody listens on, such as the socket of a killed
+// server. It removes nothing else.
 func removeStale(path string) error {
 	st, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,7 +19,8 @@ var (
 	errAnswered  = errors.New("the operation was answered already")
 )
 
-// The state of an operation, as the client or the server has requested.
+// The values of an operation's state. The state is what the client or the server has last
+// requested for the operation.
 const (
 	wanted    int32 = iota
 	canceled        // by Cancel: the operation should end soon, with an answer

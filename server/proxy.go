@@ -34,7 +34,8 @@ func (c *conn) proxied() error {
 		}
 		return fmt.Errorf("PROXY header: %w", err)
 	}
-	// LOCAL, which is the proxy's own connection, and UNKNOWN name no client.
+	// The header LOCAL is for the proxy's own connection. The headers LOCAL and UNKNOWN
+	// name no client.
 	if source, target, ok := header.TCPAddrs(); ok && header.Command.IsProxy() {
 		c.info.Addr, c.info.Local = source, target
 	}

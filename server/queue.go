@@ -14,9 +14,9 @@ type queue struct {
 	octets int // of their messages
 }
 
-// enqueue adds an operation to the queue, or returns an error if the queue is full. The
-// queued messages have no more octets than one message may have. The caller must hold
-// c.mu.
+// enqueue adds an operation to the queue, or returns an error if the queue is full.
+// Together, the queued messages may have only as many octets as one message may have. The
+// caller must hold c.mu.
 func (c *conn) enqueue(o *operation) *op.Result {
 	q := &c.waiting
 	if len(q.ops) == maxWaiting || len(q.ops) > 0 && q.octets+o.octets > c.server.options().MaxMessage {

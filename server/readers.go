@@ -7,7 +7,7 @@ import (
 )
 
 // An idle connection waits with a small buffer. Large buffers of ten thousand idle
-// connections, and as much memory again for the garbage collector, were most of the
+// connections, and as much memory again for the garbage collector, took most of the
 // server's memory. A connection that receives more octets at once uses one of busyReaders
 // until it receives few octets again.
 const (

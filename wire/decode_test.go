@@ -245,8 +245,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestDecodeRoundTrip checks that Decode returns everything that a client can send
-// unchanged.
+// TestDecodeRoundTrip checks that Decode returns unchanged everything that a client can
+// send.
 func TestDecodeRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := messages.Draw(t, "message")

@@ -109,9 +109,9 @@ func (e *edit) open(ctx context.Context) error {
 	return nil
 }
 
-// ask asks a question and returns the answer in lower case. It returns otherwise if the
+// ask asks a question and returns the answer in lower case. It returns byDefault if the
 // answer is empty, and "n" at the end of the input.
-func (e *edit) ask(question, otherwise string) (string, error) {
+func (e *edit) ask(question, byDefault string) (string, error) {
 	if _, err := fmt.Fprint(e.Stderr, question); err != nil {
 		return "", err
 	}
@@ -119,5 +119,5 @@ func (e *edit) ask(question, otherwise string) (string, error) {
 	if err != nil && line == "" {
 		return "n", nil
 	}
-	return strings.ToLower(cmp.Or(strings.TrimSpace(line), otherwise)), nil
+	return strings.ToLower(cmp.Or(strings.TrimSpace(line), byDefault)), nil
 }

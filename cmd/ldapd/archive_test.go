@@ -34,20 +34,20 @@ func (h *home) ldapd(args ...string) string {
 
 func (h *home) path(name string) string { return filepath.Join(h.dir, name) }
 
-// change writes a file of random changes of some entries, and returns its path. there
+// change writes a file of random changes of some entries, and returns its path. existing
 // is the set of the entries that exist.
-func (h *home) change(rnd *rand.Rand, there map[int]bool) string {
+func (h *home) change(rnd *rand.Rand, existing map[int]bool) string {
 	var b strings.Builder
 	for range 8 {
 		n := rnd.IntN(30)
 		name := fmt.Sprintf("dn: cn=e%d,dc=example,dc=com\nchangetype: ", n)
 		switch {
-		case !there[n]:
+		case !existing[n]:
 			fmt.Fprintf(&b, "%sadd\nobjectClass: device\ncn: e%d\ndescription: %d\n\n", name, n, rnd.Int())
-			there[n] = true
+			existing[n] = true
 		case rnd.IntN(3) == 0:
 			fmt.Fprintf(&b, "%sdelete\n\n", name)
-			delete(there, n)
+			delete(existing, n)
 		default:
 			fmt.Fprintf(&b, "%smodify\nadd: description\ndescription: %d\n-\n\n", name, rnd.Int())
 		}

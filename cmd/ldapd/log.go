@@ -68,7 +68,7 @@ func printLog(ctx context.Context, w *work, a logArgs) error {
 		if err != nil {
 			return err
 		}
-		defer s.Close() // until then, what follows the snapshot is not collected
+		defer s.Close() // an open snapshot protects later states from collection
 		o.Since = s.Revision()
 	}
 	_, err = history.Log(ctx, w.Partition, w.Stdout, o)

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 )
 
-// tuneMemory lets the heap grow by twice the live memory, because collecting more often
-// was a tenth of the cost of an operation. It limits the heap to a GiB plus the size of
-// a full cache of entries. If GOGC or GOMEMLIMIT is set, it takes precedence.
+// tuneMemory lets the heap grow by twice the live memory, because more frequent
+// collections took a tenth of the time of an operation. It limits the heap to a GiB plus
+// the size of a full cache of entries. If GOGC or GOMEMLIMIT is set, it takes precedence.
 func (m *Main) tuneMemory(c *config.Config) {
 	set := func(name string) bool {
 		return slices.ContainsFunc(m.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
@@ -27,8 +27,9 @@ func (m *Main) tuneMemory(c *config.Config) {
 	}
 }
 
-// Memory is returned to the operating system if, within while, less than calm octets
-// were allocated, and if more than busy octets were allocated since the last return.
+// giveBack returns memory to the operating system if, within the time while, less than
+// calm octets were allocated, and if more than busy octets were allocated since memory
+// was last returned.
 const (
 	while = 5 * time.Second
 	calm  = 8 << 20

@@ -45,8 +45,8 @@ func (s *supervisor) ready(ctx context.Context, urls []string) {
 	}
 }
 
-// look reports that the process is live, if it is, and its status if the status has
-// changed.
+// look sends the status if it has changed, and reports that the process is live, if it
+// is.
 func (s *supervisor) look(serving string) {
 	text := serving
 	if why := s.health.Ready(true); len(why) > 0 {

@@ -19,7 +19,8 @@ import (
 )
 
 // The OIDs of the roles of administrative points (X.501, 14.3). In a specific area, the
-// collections of the areas around it have no effect. In an inner area, they have.
+// collections of the areas around it have no effect. In an inner area, they do have an
+// effect.
 var (
 	specificAreas = []string{"2.5.23.1", "2.5.23.5"} // autonomousArea, collectiveAttributeSpecificArea
 	areaNames     = map[string]string{
@@ -128,10 +129,10 @@ func (c *Set) roles(ctx context.Context, name dn.DN) ([]string, error) {
 }
 
 // of returns the collections that an entry belongs to. The nearest specific area that
-// contains the entry hides the collections of the areas around it. Is reports whether the
-// entry has an object class.
-func (c *Set) of(ctx context.Context, name dn.DN, is func(class string) bool) ([]*collection, error) {
-	if is("subentry") {
+// contains the entry hides the collections of the areas around it. The function hasClass
+// must report whether the entry has an object class.
+func (c *Set) of(ctx context.Context, name dn.DN, hasClass func(class string) bool) ([]*collection, error) {
+	if hasClass("subentry") {
 		return nil, nil
 	}
 	norms, err := name.Normalize(c.known.Schema)
@@ -140,7 +141,7 @@ func (c *Set) of(ctx context.Context, name dn.DN, is func(class string) bool) ([
 	}
 	var in []*collection
 	for _, one := range c.all {
-		if below, ok := cutPoint(norms, one.point); ok && one.subtree.Holds(below, is) {
+		if below, ok := cutPoint(norms, one.point); ok && one.subtree.Holds(below, hasClass) {
 			in = append(in, one)
 		}
 	}
@@ -217,8 +218,8 @@ func (c *Set) Attributes(ctx context.Context, found *partition.Result) ([]entry.
 	return append(all, entry.Attribute{Type: c.known.CollectiveSubentries, Values: distinct(names)}), nil
 }
 
-// combine adds an attribute to all. If an attribute of the same type and options is at
-// the index from or later, combine merges the values.
+// combine adds an attribute to all. If all has an attribute of the same type and options
+// at the index from or a later index, combine merges the values.
 func combine(all []entry.Attribute, from int, a entry.Attribute) []entry.Attribute {
 	for i := from; i < len(all); i++ {
 		if all[i].Type == a.Type && all[i].Options == a.Options {

@@ -129,7 +129,7 @@ func isLookedUp(f filter.Filter) bool {
 	return ok && (strings.EqualFold(e.Attribute, "entryDN") || e.Attribute == "1.3.6.1.1.20") || IsChain(f)
 }
 
-// AnyPart reports whether is returns true for any of the tests in f.
+// AnyPart reports whether any test in f satisfies the function is.
 func AnyPart(f filter.Filter, is func(filter.Filter) bool) bool {
 	switch f := f.(type) {
 	case *filter.Not:

@@ -291,9 +291,9 @@ func (a *Account) fail(ctx context.Context, attempt *auth.Attempt, tried int) er
 	return a.more(ctx, attempt, tried)
 }
 
-// more hashes until the number of tried passwords reaches the largest number of old
-// passwords that any policy ignores. Timing thus does not reveal whether the account's
-// policy ignores old passwords.
+// more computes hashes until the number of tried passwords reaches the largest number of
+// old passwords that any policy ignores. Timing thus does not reveal whether the
+// account's policy ignores old passwords.
 func (a *Account) more(ctx context.Context, attempt *auth.Attempt, tried int) error {
 	for range max(0, a.set.IgnoreOld()-tried) {
 		if err := attempt.Again(ctx); err != nil {

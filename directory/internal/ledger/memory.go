@@ -56,7 +56,7 @@ func (m *memory) drop(id entry.ID, failures []time.Time) {
 	}
 }
 
-// durations are how long recent operations took.
+// durations records how long recent operations took.
 type durations struct {
 	mu     sync.Mutex
 	recent [64]time.Duration

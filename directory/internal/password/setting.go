@@ -111,10 +111,10 @@ func (s *Setting) verifyOld(ctx context.Context, old []byte) ([]byte, error) {
 	return stored, nil
 }
 
-// namedOld replaces the clear passwords that changes delete by the stored values that the
-// passwords fit, so that a user can name the old password. Only the administrator may
-// name a stored value itself. If other users could, a stored value would be as good as
-// the password.
+// namedOld replaces each password in clear that the changes delete. It puts the stored
+// value that the password fits in its place, so that a user can name the old password.
+// Only the administrator may name a stored value itself. If other users could, a stored
+// value would be as good as the password.
 func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []op.Modification) ([]op.Modification, error) {
 	changes = slices.Clone(changes)
 	for i := range changes {
@@ -142,8 +142,8 @@ func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []
 	return changes, nil
 }
 
-// named returns the stored value that equals given, or that given fits as a password. If
-// there is no such value, named returns given.
+// named returns the stored value that equals given, or the stored value of the password
+// given. If there is no such value, named returns given.
 func (s *Setting) named(ctx context.Context, req *request.Request, description string, given []byte) ([]byte, error) {
 	for _, v := range s.stored(req, description) {
 		if bytes.Equal(v, given) {

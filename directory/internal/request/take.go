@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// These functions read the values of controls, in the order of supported.
+// These functions read the values of controls, in the order of the list supported.
 
 func takePaged(req *Request, _ *op.Message, c *op.Control) error {
 	p, err := control.ParsePagedResults(c.Value)

@@ -78,8 +78,8 @@ type Table struct {
 	last int // number of the last transaction
 }
 
-// errNone is the answer to an identifier of no open transaction of the connection. Such a
-// request is not properly sequenced (RFC 4511, A.2).
+// errNone is the answer to an identifier that no open transaction of the connection has.
+// Such a request is not properly sequenced (RFC 4511, A.2).
 var errNone = op.Errorf(op.OperationsError, "no transaction of this identifier is open on this connection")
 
 // Start begins a transaction on the connection with a number. The client is notified if

@@ -22,15 +22,16 @@ type listing struct {
 	filter filter.Resolved
 }
 
-// list runs a search of a listing. What is the name of the listing in diagnostics. State
-// opens the state that the pages of the search show. Run offers the entries.
-func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, what string,
+// list runs a search of a listing. The string title is the name of the listing in
+// diagnostics. The function state opens the state that the pages of the search show, and
+// the function run offers the entries.
+func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, title string,
 	state func(context.Context, *results.Page) (*partition.Snapshot, error), run func(context.Context, *listing) error) error {
 	switch {
 	case !req.Judge.Manages():
 		return req.Judge.Refuse(req.Judge.Always(), acl.Question{Right: acl.Manage})
 	case req.IsPast() || req.Controls.Waits() || req.Controls.Vlv != nil:
-		return op.Errorf(op.UnwillingToPerform, "%s supports paged searches, but neither sorting, views and persistent searches nor past states", what)
+		return op.Errorf(op.UnwillingToPerform, "%s supports paged searches, but neither sorting, views and persistent searches nor past states", title)
 	}
 	p, done, err := results.OpenPage(req, r)
 	if done || err != nil {
@@ -42,7 +43,7 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 	}
 	defer s.Close()
 	req.Read(s)
-	if err := refuseOrder(req, what); err != nil {
+	if err := refuseOrder(req, title); err != nil {
 		return err
 	}
 	ctx, cancel := results.LimitTime(ctx, req, r)
@@ -54,12 +55,12 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 }
 
 // refuseOrder refuses a sort control, because the order of a listing is fixed.
-func refuseOrder(req *request.Request, what string) error {
+func refuseOrder(req *request.Request, title string) error {
 	keys, err := results.ResolveOrder(req)
 	if err != nil || keys == nil {
 		return err
 	}
-	return results.Unsorted(req, &results.SortError{Code: op.UnwillingToPerform, Text: what + " has an order of its own"})
+	return results.Unsorted(req, &results.SortError{Code: op.UnwillingToPerform, Text: title + " has an order of its own"})
 }
 
 // start returns where the previous page ended. Ok is false if there was no previous page.

@@ -62,8 +62,8 @@ func leftHalf(req *request.Request, err error, deleted int) error {
 	return &r
 }
 
-// planDeleteTree returns the deletion of a tree in a transaction. All entries that the
-// transaction deletes from trees are deleted in its one commit.
+// planDeleteTree returns the deletion of a tree in a transaction. The transaction deletes
+// the entries of all its trees in one commit.
 func planDeleteTree(ctx context.Context, name dn.DN, p *preparation) *update {
 	return &update{name: name, allowed: mayDeleteTree, change: func(tx *partition.Tx) error {
 		n, whole, err := tx.DeleteTree(ctx, name, max(*p.left, 1))

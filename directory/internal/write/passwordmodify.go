@@ -85,9 +85,9 @@ func planPasswordModify(ctx context.Context, req *request.Request, value []byte,
 
 // passwordTarget returns the name of the entry whose password is to be set. This is the
 // requester's entry, the entry of a DN with or without "dn:" in front, or the entry to
-// which a name with "u:" in front leads. Such a name is looked up in the state that the
-// request reads if here is set, and otherwise in the newest state.
-func passwordTarget(ctx context.Context, req *request.Request, identity *string, here bool) (dn.DN, error) {
+// which a name with "u:" in front leads. If isKept is set, such a name is looked up in
+// the state that the request reads, and otherwise in the newest state.
+func passwordTarget(ctx context.Context, req *request.Request, identity *string, isKept bool) (dn.DN, error) {
 	s := req.Who.DN()
 	if identity != nil {
 		s = *identity
@@ -97,7 +97,7 @@ func passwordTarget(ctx context.Context, req *request.Request, identity *string,
 		case "dn":
 			s = rest
 		case "u":
-			if !here {
+			if !isKept {
 				defer req.Now().Close()
 			}
 			who, err := userNamed(ctx, req, s)

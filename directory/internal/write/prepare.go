@@ -15,7 +15,7 @@ type preparation struct {
 	attributes []op.PartialAttribute // attributes of a new entry, with hashed passwords
 	set        *password.Setting     // change of an entry's passwords
 
-	// Of an operation of a transaction:
+	// The following fields are only set for an operation of an LDAP transaction.
 	kept      bool
 	generated []byte // the new password that the client has received
 	left      *int   // entries of trees that the transaction may still delete

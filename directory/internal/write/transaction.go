@@ -51,7 +51,7 @@ type batch struct {
 	updates []*member
 	rules   bool // an update may change access rules
 
-	// Of an attempt:
+	// The following fields belong to one attempt.
 	failed  *member   // the current update, or the update with the control no-op; nil: none
 	waiting []*member // updates that wait for their preparations
 	left    int       // how many more entries of trees may be deleted

@@ -25,7 +25,7 @@ import (
 // An update is a change of one entry, together with the reads and checks that the
 // request's controls add to the same transaction.
 type update struct {
-	name dn.DN // name of the entry before the change; of a new entry, the name after it
+	name dn.DN // the entry's name before the change, or the name of a new entry
 	adds bool  // the entry is new
 	// rules means that the update changes access rules.
 	rules bool
@@ -41,8 +41,9 @@ type update struct {
 	// than the requester's rights.
 	check func() error
 	// prepare, if not nil, does slow work. It runs outside the transaction, so that the
-	// transaction does not wait for it. Before that, open reads the state that the work depends on, in a transaction.
-	// Open is nil if the work depends on no state.
+	// transaction does not wait for the work. Before prepare runs, open reads in a
+	// transaction the state that the work depends on. If the work depends on no state,
+	// open is nil.
 	prepare  func() error
 	open     func() error
 	prepared *preparation
@@ -137,8 +138,8 @@ func (u *update) begin() error {
 	return errPrepare
 }
 
-// refused returns the error of an update that the requester may not make. A server that
-// is opened for reading only calls it, because such a server has no transactions.
+// refused returns the error of an update that the requester may not make. It is called on
+// a server that is opened only for reading, because such a server has no transactions.
 func (u *update) refused(ctx context.Context, req *request.Request) error {
 	defer req.Now().Close()
 	return u.may(ctx, req)

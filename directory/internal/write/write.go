@@ -1,5 +1,5 @@
 // Package write runs updates. Each update runs in one transaction, on one state, except
-// that the deletion of a large tree runs in several.
+// that the deletion of a large tree runs in several transactions.
 package write
 
 import (
