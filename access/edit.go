@@ -139,9 +139,9 @@ func (ed *Editor) change(ctx context.Context, c *op.Modification) error {
 	return nil
 }
 
-// add adds a rule. If before contains the rule, the rule keeps referring to the same
+// add adds a rule. If oldRules contains the rule, the rule keeps referring to the same
 // entries, even if the requester cannot find those entries.
-func (ed *Editor) add(ctx context.Context, value []byte, before []own) error {
+func (ed *Editor) add(ctx context.Context, value []byte, oldRules []own) error {
 	if len(value) > acl.MaxRule {
 		return problem(partition.Constraint, "accessRule: %d bytes are more than the %d that a rule may have", len(value), acl.MaxRule)
 	}
@@ -159,8 +159,8 @@ func (ed *Editor) add(ctx context.Context, value []byte, before []own) error {
 		}
 		return problem(partition.ValueExists, "the entry has the accessRule %s already", rule.Name)
 	}
-	if i := slices.IndexFunc(before, named); i >= 0 && before[i].is(rule) {
-		ed.own = append(ed.own, before[i])
+	if i := slices.IndexFunc(oldRules, named); i >= 0 && oldRules[i].is(rule) {
+		ed.own = append(ed.own, oldRules[i])
 		return nil
 	}
 	stored, err := StoreAt(ctx, ed.State, ed.Place, acl.Placed{Place: ed.Name, Rule: rule}, ed.Find)

@@ -71,9 +71,9 @@ func (r *Rules) Somebody(ctx context.Context, s *partition.Snapshot, who dn.DN, 
 	return x, nil
 }
 
-// NewCase looks up the identity with the name who and the entry with the name about.
-func (r *Rules) NewCase(ctx context.Context, s *partition.Snapshot, who, about dn.DN, c acl.Connection) (*Case, error) {
-	at, err := s.Find(ctx, about)
+// NewCase looks up the identity with the name who and the entry with the name target.
+func (r *Rules) NewCase(ctx context.Context, s *partition.Snapshot, who, target dn.DN, c acl.Connection) (*Case, error) {
+	at, err := s.Find(ctx, target)
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +86,9 @@ func (r *Rules) NewCase(ctx context.Context, s *partition.Snapshot, who, about d
 		return nil, err
 	}
 	x := &Case{Somebody: somebody}
-	src := &filter.EntrySource{Schema: s.Schema(), Entry: e, Name: about}
-	x.entry = Entry(ctx, s, about, e, src, func(err error) { x.err = err })
-	x.zone, err = x.Program.Zone(about.Parent())
+	src := &filter.EntrySource{Schema: s.Schema(), Entry: e, Name: target}
+	x.entry = Entry(ctx, s, target, e, src, func(err error) { x.err = err })
+	x.zone, err = x.Program.Zone(target.Parent())
 	return x, err
 }
 

@@ -215,7 +215,7 @@ func (a *attempt) make() {
 }
 
 // always reports whether the account has had at least MaxFailure failures at all times
-// since the first start records were published. It does not count the failure with the
+// since the number of published records was start. It does not count the failure with the
 // time own.
 func (w *world) always(start int, own time.Time) bool {
 	for n := start; n <= len(w.published); n++ {
@@ -227,8 +227,8 @@ func (w *world) always(start int, own time.Time) bool {
 }
 
 // stoodLocked reports whether the account has had at least MaxFailure failures at some
-// time since the first start records were published. It does not count the failure with
-// the time own.
+// time since the number of published records was start. It does not count the failure
+// with the time own.
 func (w *world) stoodLocked(start int, own time.Time) bool {
 	for n := start; n <= len(w.published); n++ {
 		if len(slices.DeleteFunc(w.live(n), own.Equal)) >= w.policy.MaxFailure {

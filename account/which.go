@@ -14,7 +14,7 @@ type Holding struct {
 
 // Pick returns the holding whose policy takes precedence: the policy with the lowest
 // priority, among those the one with the nearest base, and among those the first by name.
-// Pick returns nil if all is empty.
+// Pick returns nil if there are no holdings.
 func Pick(all []Holding) *Holding {
 	if len(all) == 0 {
 		return nil

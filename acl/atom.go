@@ -191,13 +191,13 @@ func (as *atoms) values(p *part, t *typePiece) node {
 }
 
 // possible returns a function that is false for combinations of atoms that cannot occur.
-// It considers only the atoms in the set on, and compares them in pairs by their text.
-// The function is true for all combinations that this comparison does not exclude.
-func (as *atoms) possible(on map[int]bool) node {
+// It considers only the atoms in the set selected, and compares them in pairs by their
+// text. The function is true for all combinations that this comparison does not exclude.
+func (as *atoms) possible(selected map[int]bool) node {
 	f := trueNode
 	for i := range as.all {
 		for j := range as.all {
-			if i != j && on[i] && on[j] {
+			if i != j && selected[i] && selected[j] {
 				f = as.and(f, as.pair(i, j))
 			}
 		}

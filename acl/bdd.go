@@ -131,10 +131,10 @@ type cube map[int]bool
 const maxCubes = 10000
 
 // cubes returns a disjunction of conjunctions without redundant conjunctions. The
-// disjunction is true wherever least is true, and false wherever most is false (Minato
+// disjunction is true wherever lower is true, and false wherever upper is false (Minato
 // and Morreale 1993).
-func (d *diagram) cubes(least, most node) (all []cube) {
-	all, _ = d.cover(least, most)
+func (d *diagram) cubes(lower, upper node) (all []cube) {
+	all, _ = d.cover(lower, upper)
 	return all
 }
 

@@ -87,17 +87,17 @@ func (j *judge) valueRight(r acl.Rights, v value) bool {
 }
 
 // surely reports whether the text of the rules alone grants a right on all values of a
-// description, or on all values of the type if any is set. This is the case if a part
-// that does not select values allows the right, and no part that may touch these values
-// denies the right.
-func (j *judge) surely(r acl.Rights, t *schema.AttributeType, options string, any bool) bool {
+// description, or on all values of the type if anyOptions is set. This is the case if a
+// part that does not select values allows the right, and no part that may touch these
+// values denies the right.
+func (j *judge) surely(r acl.Rights, t *schema.AttributeType, options string, anyOptions bool) bool {
 	whole := func(p *acl.Part) bool {
 		return p.Rights&r != 0 && slices.ContainsFunc(listed(p), func(a acl.Attribute) bool {
-			return !chooses(a) && j.describes(a, t, options) && (!any || !strings.Contains(a.Description, ";"))
-		}) && !slices.ContainsFunc(p.Except, func(a acl.Attribute) bool { return j.touches(a, t, options, any) })
+			return !chooses(a) && j.describes(a, t, options) && (!anyOptions || !strings.Contains(a.Description, ";"))
+		}) && !slices.ContainsFunc(p.Except, func(a acl.Attribute) bool { return j.touches(a, t, options, anyOptions) })
 	}
 	touched := func(p *acl.Part) bool {
-		return p.Rights&r != 0 && slices.ContainsFunc(listed(p), func(a acl.Attribute) bool { return j.touches(a, t, options, any) })
+		return p.Rights&r != 0 && slices.ContainsFunc(listed(p), func(a acl.Attribute) bool { return j.touches(a, t, options, anyOptions) })
 	}
 	if j.manages() {
 		return r&(acl.Show|acl.Search) == 0 || !t.Secret() || j.some(false, whole)
@@ -123,11 +123,11 @@ func (j *judge) mayUse(names []string) bool {
 	return j.some(false, given) && !j.some(true, given)
 }
 
-// some reports whether has returns true for a part of the judge's rules. It considers the
+// some reports whether a part of the judge's rules passes the test. It considers the
 // rules that deny if deny is set, and otherwise the rules that allow.
-func (j *judge) some(deny bool, has func(*acl.Part) bool) bool {
+func (j *judge) some(deny bool, test func(*acl.Part) bool) bool {
 	return slices.ContainsFunc(j.rules, func(r *acl.Rule) bool {
-		return r.Deny == deny && slices.ContainsFunc(r.Parts, func(p acl.Part) bool { return has(&p) })
+		return r.Deny == deny && slices.ContainsFunc(r.Parts, func(p acl.Part) bool { return test(&p) })
 	})
 }
 
@@ -167,9 +167,9 @@ func (o *oracle) covers(p *acl.Part, v value) bool {
 func chooses(a acl.Attribute) bool { return a.Self || a.Value != nil || a.Filter != nil }
 
 // touches reports whether an attribute of a rule may be about values of the description,
-// or, if any is set, about values of any description of the type.
-func (o *oracle) touches(a acl.Attribute, t *schema.AttributeType, options string, any bool) bool {
-	if any {
+// or, if anyOptions is set, about values of any description of the type.
+func (o *oracle) touches(a acl.Attribute, t *schema.AttributeType, options string, anyOptions bool) bool {
+	if anyOptions {
 		a.Description, _, _ = strings.Cut(a.Description, ";")
 	}
 	return o.describes(a, t, options)

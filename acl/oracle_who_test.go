@@ -15,9 +15,10 @@ func sameName(a, b dn.DN) bool {
 	return err1 == nil && err2 == nil && slices.Equal(x, y)
 }
 
-// isBelow reports whether the name d is below the name above. A name is not below itself.
-func isBelow(d, above dn.DN) bool {
-	return len(d) > len(above) && sameName(d[len(d)-len(above):], above)
+// isBelow reports whether the name d is below the name superior. A name is not below
+// itself.
+func isBelow(d, superior dn.DN) bool {
+	return len(d) > len(superior) && sameName(d[len(d)-len(superior):], superior)
 }
 
 func (o *oracle) meets(c acl.Condition) bool {

@@ -233,10 +233,10 @@ func (p *parser) its() (s Subject, err error) {
 	return s, err
 }
 
-// quoted parses a quoted text. In errors, it calls the text what.
-func (p *parser) quoted(what string) (string, error) {
+// quoted parses a quoted text. In errors, it calls the text name.
+func (p *parser) quoted(name string) (string, error) {
 	if p.token.kind != quoted || p.token.text == "" {
-		return "", p.fail("expected %s in quotes, not %s", what, p.token)
+		return "", p.fail("expected %s in quotes, not %s", name, p.token)
 	}
 	text := p.token.text
 	return text, p.advance()

@@ -36,12 +36,13 @@ func (r *Rule) WithNames(names []string) *Rule {
 	})
 }
 
-// rename returns the rule with the name of each reference replaced by the result of to.
-func (r *Rule) rename(to func(Reference) string) *Rule {
+// rename returns the rule with the name of each reference replaced by the result of
+// newName.
+func (r *Rule) rename(newName func(Reference) string) *Rule {
 	out := *r
-	out.Who = Who{Any: renameTerms(r.Who.Any, to), Except: renameTerms(r.Who.Except, to)}
+	out.Who = Who{Any: renameTerms(r.Who.Any, newName), Except: renameTerms(r.Who.Except, newName)}
 	if r.In != nil {
-		out.In = &What{Any: renameTargets(r.In.Any, to), Except: renameTargets(r.In.Except, to)}
+		out.In = &What{Any: renameTargets(r.In.Any, newName), Except: renameTargets(r.In.Except, newName)}
 	}
 	return &out
 }

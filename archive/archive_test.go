@@ -139,16 +139,16 @@ func (f *fixture) restore(until table.Revision) (n int, done *Restored, err erro
 	return n, done, nil
 }
 
-// wantRestored restores up to commit until, or up to the newest commit if until is 0.
-// It checks that the restored store has want commits.
-func (f *fixture) wantRestored(until, want int) {
+// wantRestored restores up to commit last, or up to the newest commit if last is 0. It
+// checks that the restored store has count commits.
+func (f *fixture) wantRestored(last, count int) {
 	f.Helper()
 	r := table.Revision(0)
-	if until > 0 {
-		r = f.revs[until-1]
+	if last > 0 {
+		r = f.revs[last-1]
 	}
-	if n, _, err := f.restore(r); err != nil || n != want {
-		f.Errorf("restored %d commits, want %d: %v", n, want, err)
+	if n, _, err := f.restore(r); err != nil || n != count {
+		f.Errorf("restored %d commits, want %d: %v", n, count, err)
 	}
 }
 
@@ -210,8 +210,8 @@ func (f *fixture) isLoad(x *Index, r table.Revision) bool {
 	return newest(m, chain) < r
 }
 
-// verify calls Verify, which must find want faults, and returns the faults.
-func (f *fixture) verify(want int) (faults []string) {
+// verify calls Verify, which must find count faults, and returns the faults.
+func (f *fixture) verify(count int) (faults []string) {
 	f.Helper()
 	v, err := Verify(context.Background(), f.place, func(err error) {
 		if !errors.Is(err, ErrDamaged) {
@@ -220,8 +220,8 @@ func (f *fixture) verify(want int) (faults []string) {
 		faults = append(faults, err.Error())
 	})
 	f.must(err)
-	if len(faults) != want || v.Objects == 0 {
-		f.Errorf("%d faults in %d objects, want %d: %s", len(faults), v.Objects, want, strings.Join(faults, "\n"))
+	if len(faults) != count || v.Objects == 0 {
+		f.Errorf("%d faults in %d objects, want %d: %s", len(faults), v.Objects, count, strings.Join(faults, "\n"))
 	}
 	return faults
 }

@@ -155,8 +155,8 @@ func (a *Archiver) mayWrite(ctx context.Context) error {
 // errEnough ends the reading of the log when a piece is large enough.
 var errEnough = errors.New("the piece is large enough")
 
-// piece sends one piece, unless nothing was written. It reports whether the log
-// contains more. The caller must hold mu.
+// piece sends one piece, unless nothing was written. It reports whether the log contains
+// more commits to send. The caller must hold mu.
 func (a *Archiver) piece(ctx context.Context) (more bool, err error) {
 	began := a.o.Now()
 	d, err := newDraft(pieceHead{format, a.st.Store, a.st.Epoch, a.st.Next}, a.o.Seal, a.st.Newest)

@@ -76,14 +76,14 @@ func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 	return stays
 }
 
-// remove removes the bases that are not in stays, and then the pieces and files that no
+// remove removes the bases that are not in kept, and then the pieces and files that no
 // other base needs. It removes bases first, so that an interruption leaves no base that
 // lacks files.
-func (a *Archiver) remove(ctx context.Context, x *Index, all []dated, stays map[string]bool) (t Thinned, err error) {
+func (a *Archiver) remove(ctx context.Context, x *Index, all []dated, kept map[string]bool) (t Thinned, err error) {
 	from := map[Epoch]dated{}
 	files := map[string]bool{}
 	for _, b := range all {
-		if !stays[b.Name] {
+		if !kept[b.Name] {
 			t.Bases++
 			err = errors.Join(err, a.delete(ctx, b.Object, &t))
 			continue

@@ -73,8 +73,8 @@ func (a *Archiver) last(ctx context.Context) {
 	}
 }
 
-// due reports whether it is time for a base. Between two attempts it waits for
-// longestPause.
+// due reports whether it is time for a base. Until longestPause after the last attempt,
+// it reports false.
 func (a *Archiver) due(ctx context.Context) bool {
 	if now := a.o.Now(); now.Sub(a.tried) < longestPause {
 		return false

@@ -54,13 +54,13 @@ type Verified struct {
 }
 
 // Verify reads all objects of an archive and compares their hashes. It needs no key.
-// Verify calls found with each fault.
-func Verify(ctx context.Context, p Place, found func(error)) (*Verified, error) {
+// Verify calls report with each fault.
+func Verify(ctx context.Context, p Place, report func(error)) (*Verified, error) {
 	x, err := ReadIndex(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	v := &verifier{p: p, found: found, checked: map[string]bool{}}
+	v := &verifier{p: p, found: report, checked: map[string]bool{}}
 	for _, b := range x.Bases {
 		if err := v.base(ctx, x, b); err != nil {
 			return nil, err
@@ -112,9 +112,9 @@ func (v *verifier) base(ctx context.Context, x *Index, b Base) error {
 	return nil
 }
 
-// object reads an object and calls good to check its content. It calls found if there
-// is a fault, and returns an error only if the place cannot be read.
-func (v *verifier) object(ctx context.Context, name string, h hash.Hash, good func() bool) error {
+// object reads an object and calls isValid to check its content. It calls v.found if
+// there is a fault, and returns an error only if the place cannot be read.
+func (v *verifier) object(ctx context.Context, name string, h hash.Hash, isValid func() bool) error {
 	r, err := get(ctx, v.p, name)
 	if errors.Is(err, ErrDamaged) {
 		v.found(err)
@@ -130,7 +130,7 @@ func (v *verifier) object(ctx context.Context, name string, h hash.Hash, good fu
 	}
 	v.Objects++
 	v.Bytes += n
-	if !good() {
+	if !isValid() {
 		v.found(fmt.Errorf("%w: %s is not what was put there", ErrDamaged, name))
 	}
 	return nil

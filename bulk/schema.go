@@ -66,7 +66,7 @@ func (x *item) ofSubschema() bool {
 	return err == nil && subschema.Is(name)
 }
 
-// takeDefinitions makes the changes of the schema that the first record contains. It does
+// takeDefinitions makes the changes of the schema that the record first contains. It does
 // nothing if first is nil.
 func takeDefinitions(ctx context.Context, p *partition.Partition, o *Options, first *item) (*definitions, error) {
 	d := &definitions{}

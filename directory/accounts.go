@@ -27,8 +27,8 @@ type Accounts struct {
 	s *Session
 }
 
-// NewAccounts returns the accounts of a partition. The author of the changes that the
-// methods make is by.
+// NewAccounts returns the accounts of a partition. The changes that the methods make have
+// the author by.
 func NewAccounts(p *partition.Partition, by string) (*Accounts, error) {
 	d, err := New(p, Options{})
 	if err != nil {

@@ -106,15 +106,15 @@ func SortOptions(options string) string {
 	return ";" + strings.Join(slices.Compact(kept), ";")
 }
 
-// HasOptions reports whether the options have contain all options of want. Both arguments
-// have the form of Attribute.Options. A language range in want ("lang-en-", or "lang-"
-// for any language) matches every language tag that begins with the range (RFC 3866,
-// 2.2).
-func HasOptions(have, want string) bool {
-	for want != "" {
+// HasOptions reports whether options contains all options of required. Both arguments
+// have the form of Attribute.Options. A language range in required ("lang-en-", or
+// "lang-" for any language) matches every language tag that begins with the range (RFC
+// 3866, 2.2).
+func HasOptions(options, required string) bool {
+	for required != "" {
 		var option string
-		option, want = firstOption(want)
-		if !hasOption(have, option) {
+		option, required = firstOption(required)
+		if !hasOption(options, option) {
 			return false
 		}
 	}

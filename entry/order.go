@@ -19,7 +19,7 @@ type Order struct{ given unique.Handle[string] }
 // Attribute.Options.
 type Described = iter.Seq2[*schema.AttributeType, string]
 
-// OrderOf returns the order of the user attributes among as.
+// OrderOf returns the order of the user attributes among the attributes.
 func OrderOf(as Described) Order {
 	if isNatural(as) {
 		return Order{}
@@ -67,7 +67,8 @@ func (o Order) Valid() bool {
 	return true
 }
 
-// isNatural reports whether the user attributes among as are in the natural order.
+// isNatural reports whether the user attributes among the attributes are in the natural
+// order.
 func isNatural(as Described) bool {
 	var last *schema.AttributeType
 	lastOptions := ""
@@ -156,8 +157,8 @@ const (
 	indexMask = 1<<indexBits - 1
 )
 
-// nameFew sets the keys of the attributes that order contains. It searches as once for
-// each description.
+// nameFew sets the keys of the attributes that order contains. It searches the attributes
+// once for each description.
 func nameFew(order string, as []Attribute, keys []int64) {
 	for rank := 0; order != ""; rank++ {
 		var d string

@@ -134,9 +134,9 @@ func (w *worker) value() string {
 }
 
 // fresh returns the control that makes a read begin on the newest state of all servers
-// (RFC 6171). If want is false, it returns none.
-func fresh(want bool) []ldap.Control {
-	if !want {
+// (RFC 6171). If isFresh is false, it returns none.
+func fresh(isFresh bool) []ldap.Control {
+	if !isFresh {
 		return nil
 	}
 	return []ldap.Control{ldap.NewControlString("1.3.6.1.1.22", true, "")}

@@ -54,7 +54,7 @@ type Reader struct {
 	attributes []op.PartialAttribute
 }
 
-// NewReader returns a Reader that reads records from in.
+// NewReader returns a Reader that reads the records of a stream.
 func NewReader(in io.Reader, o Options) *Reader {
 	if o.MaxRecord <= 0 {
 		o.MaxRecord = defaultMaxRecord

@@ -389,19 +389,19 @@ func (m *merger) among(names []string, name string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return m.canonical(n) == oid })
 }
 
-// addNames adds the names of d to the definition to, except the names that to already
-// has.
-func (m *merger) addNames(to, d *definition) error {
-	to.names = slices.Clone(to.names)
+// addNames adds the names of d to the definition target, except the names that target
+// already has.
+func (m *merger) addNames(target, d *definition) error {
+	target.names = slices.Clone(target.names)
 	for _, name := range d.names {
-		if to.called(name) {
+		if target.called(name) {
 			continue
 		}
 		x := m.find(d.element, name)
 		switch {
 		case x == nil:
-			to.names = append(to.names, name)
-		case builtIn(to) || !builtIn(x): // in the remaining case the name is left out, as in add
+			target.names = append(target.names, name)
+		case builtIn(target) || !builtIn(x): // in the remaining case the name is left out, as in add
 			return d.fault(Exists, "the name %q is that of %s already%s", name, x.oid, x.at())
 		}
 	}

@@ -44,15 +44,15 @@ func (s *Schema) ParseSubtree(v []byte) (*Subtree, error) {
 	return t, nil
 }
 
-// Holds reports whether the subtree contains an entry. The slice below contains the RDNs
-// of the entry's name below the administrative point, beginning with the RDN of the entry
-// itself. It is empty for the administrative point. The call is(class) must report
-// whether the entry has a class. The schema need not define the class.
-func (t *Subtree) Holds(below []dn.Norm, is func(class string) bool) bool {
-	if !ends(below, t.base) {
+// Holds reports whether the subtree contains an entry. The argument rdns contains the
+// RDNs of the entry's name below the administrative point, beginning with the RDN of the
+// entry itself. It is empty for the administrative point. The call hasClass(class) must
+// report whether the entry has a class. The schema need not define the class.
+func (t *Subtree) Holds(rdns []dn.Norm, hasClass func(class string) bool) bool {
+	if !ends(rdns, t.base) {
 		return false
 	}
-	local := below[:len(below)-len(t.base)]
+	local := rdns[:len(rdns)-len(t.base)]
 	if len(local) < t.minimum || t.maximum >= 0 && len(local) > t.maximum {
 		return false
 	}
@@ -61,12 +61,12 @@ func (t *Subtree) Holds(below []dn.Norm, is func(class string) bool) bool {
 			return false
 		}
 	}
-	return t.refinement == nil || t.refinement.holds(is)
+	return t.refinement == nil || t.refinement.holds(hasClass)
 }
 
-// ends reports whether name is equal to or below the name above.
-func ends(name, above []dn.Norm) bool {
-	return len(name) >= len(above) && slices.Equal(name[len(name)-len(above):], above)
+// ends reports whether name is equal to the name ancestor or below it.
+func ends(name, ancestor []dn.Norm) bool {
+	return len(name) >= len(ancestor) && slices.Equal(name[len(name)-len(ancestor):], ancestor)
 }
 
 func (r *refinement) holds(is func(class string) bool) bool {

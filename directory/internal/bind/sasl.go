@@ -100,8 +100,8 @@ func UsableMechanisms(req *request.Request) (names []string) {
 	return names
 }
 
-// proceed adds a challenge to the response and returns the result saslBindInProgress.
-// Next will handle the client's next message.
+// proceed adds a challenge to the response and returns the result saslBindInProgress. The
+// function next will handle the client's next message.
 func proceed(req *request.Request, mechanism string, challenge []byte, next func(context.Context, *request.Request, []byte) (*settings.Identity, error)) error {
 	req.Session.Exchange = &request.Exchange{Mechanism: mechanism, Next: next}
 	req.Response.SASLCredentials = challenge
@@ -141,8 +141,9 @@ func wanted(ctx context.Context, req *request.Request, who *settings.Identity, a
 	return other, mayActAs(ctx, req, who, other)
 }
 
-// mayActAs returns an error if who may not bind, or may not act as other. To act as
-// other, who needs the proxy right on the entry of other.
+// mayActAs returns an error if the identity who may not bind, or may not act as the
+// identity other. To act as other, the identity who needs the proxy right on the entry of
+// other.
 func mayActAs(ctx context.Context, req *request.Request, who, other *settings.Identity) error {
 	if err := mayBind(ctx, req, who); err != nil {
 		return err
@@ -154,8 +155,8 @@ func mayActAs(ctx context.Context, req *request.Request, who, other *settings.Id
 	return identify.MayAssume(ctx, j, other, errCredentials)
 }
 
-// isName reports whether an authorization identity is the DN of who. An entry with this
-// DN need not exist.
+// isName reports whether an authorization identity is the DN of the identity who. An
+// entry with this DN need not exist.
 func isName(req *request.Request, who *settings.Identity, authzID string) bool {
 	kind, name, _ := strings.Cut(authzID, ":")
 	if !strings.EqualFold(kind, "dn") {
@@ -227,8 +228,8 @@ func bindExternal(ctx context.Context, req *request.Request, message []byte) (*s
 }
 
 // suffices returns an error if the account needs two factors and the bind proves only
-// one. A bind with strong set proves two factors if the account's policy counts way as a
-// second factor.
+// one. A bind with strong set proves two factors if the account's policy counts the
+// mechanism way as a second factor.
 func suffices(ctx context.Context, req *request.Request, who *settings.Identity, way string, strong bool) error {
 	if !who.HasEntry() {
 		return nil

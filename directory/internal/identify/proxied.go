@@ -51,8 +51,8 @@ func above(req *request.Request) *request.Request {
 	return &x
 }
 
-// MayAssume returns the error refusal unless the requester may act as who. This requires
-// the proxy right on the entry of who.
+// MayAssume returns the error refusal unless the requester may act as the identity who.
+// The requester needs the proxy right on the identity's entry.
 func MayAssume(ctx context.Context, j *judge.Judge, who *settings.Identity, refusal error) error {
 	switch {
 	case j.Free():

@@ -111,8 +111,8 @@ func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error)
 }
 
 // stamp adds the time of the commit as a value of a type, and removes the values for
-// which over returns true.
-func (l *Ledger) stamp(ctx context.Context, t *schema.AttributeType, over func(t time.Time, all []time.Time) bool) (value []byte, err error) {
+// which isOver returns true.
+func (l *Ledger) stamp(ctx context.Context, t *schema.AttributeType, isOver func(t time.Time, all []time.Time) bool) (value []byte, err error) {
 	if t == nil {
 		return nil, errUnknown
 	}
@@ -120,8 +120,8 @@ func (l *Ledger) stamp(ctx context.Context, t *schema.AttributeType, over func(t
 		if err := tx.Begin(ctx, l.id); err != nil {
 			return err
 		}
-		if over != nil {
-			if err := l.prune(ctx, tx, t, over); err != nil {
+		if isOver != nil {
+			if err := l.prune(ctx, tx, t, isOver); err != nil {
 				return err
 			}
 		}

@@ -142,8 +142,8 @@ func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []
 	return changes, nil
 }
 
-// named returns the stored value that equals given, or the stored value of the password
-// given. If there is no such value, named returns given.
+// named returns the stored value that equals given, or the stored value that the password
+// given fits. If there is no such value, named returns given.
 func (s *Setting) named(ctx context.Context, req *request.Request, description string, given []byte) ([]byte, error) {
 	for _, v := range s.stored(req, description) {
 		if bytes.Equal(v, given) {

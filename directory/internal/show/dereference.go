@@ -94,14 +94,14 @@ func (v *View) dereferenced(ctx context.Context, found *partition.Result) ([]op.
 	return []op.Control{{OID: control.OIDDereference, Value: d.Encode()}}, nil
 }
 
-// of returns the requested attributes for which the entry has values. It returns nil if
-// named is nil.
-func (spec *derefSpec) of(named *entry.Entry) (attributes []op.PartialAttribute) {
-	if named == nil {
+// of returns the requested attributes for which the entry has values. It returns nil if e
+// is nil.
+func (spec *derefSpec) of(e *entry.Entry) (attributes []op.PartialAttribute) {
+	if e == nil {
 		return nil
 	}
 	for i := range spec.attributes {
-		if values := spec.attributes[i].values(named); len(values) > 0 {
+		if values := spec.attributes[i].values(e); len(values) > 0 {
 			attributes = append(attributes, op.PartialAttribute{Description: spec.attributes[i].text, Values: values})
 		}
 	}
