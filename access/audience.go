@@ -19,8 +19,8 @@ type Audience struct{ set *acl.Set }
 // therefore reports whether an identity is a member.
 const belongs = "audience"
 
-// NewAudience parses a description of identities: groups, names, or "below" an entry. An
-// identity belongs to the audience on every connection or on none.
+// NewAudience parses a description of identities: groups, names, or "below" an entry.
+// Whether an identity belongs to the audience does not depend on its connection.
 func NewAudience(sch *schema.Schema, contexts []dn.DN, who []string) (*Audience, error) {
 	text := "audience: allow " + strings.Join(who, ", ") + " to use " + belongs
 	rule, err := acl.Parse(text)

@@ -31,7 +31,7 @@ func Check(ctx context.Context, s *partition.Snapshot) ([]acl.Finding, error) {
 	return found, nil
 }
 
-// missingTargets returns a finding for each target of the rule that names no entry.
+// missingTargets returns the targets of the rule that name no entry, as findings.
 func missingTargets(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule) (found []acl.Finding, err error) {
 	p, err := place(ctx, s, rule)
 	if err == errGone {

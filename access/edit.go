@@ -22,7 +22,7 @@ type Editor struct {
 	Place      entry.ID               // entry.Root: the whole directory
 	Name       dn.DN                  // name of the entry Place
 	Find       Finder                 // looks up the names in new rules
-	Permissive bool                   // ignore additions of rules that exist and removals of rules that do not
+	Permissive bool                   // repeated additions and removals are no errors
 
 	own  []own // rules at Place
 	rest []partition.AccessRule

@@ -21,9 +21,9 @@ type Change struct {
 }
 
 // Changes returns, for each rule, the commit that last changed it before or in the state
-// s, which must be of one revision. Changes goes back from one version of the settings to
-// the previous version, so the work grows with the number of changes of settings and not
-// with the number of other commits.
+// s, which must be the state at one revision. Changes goes back from one version of the
+// settings to the previous version, so the work grows with the number of changes of
+// settings and not with the number of other commits.
 func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, rules []partition.AccessRule) ([]Change, error) {
 	all := make([]Change, len(rules))
 	close := func() {}
@@ -92,8 +92,8 @@ type NamedEntry struct {
 }
 
 // Show returns the rules at a place, each with its named entries and its last change. If
-// name is not "", Show returns only the rule with that name. The state must be of one
-// revision.
+// name is not "", Show returns only the rule with that name. The state must be the state
+// at one revision.
 func Show(ctx context.Context, p *partition.Partition, s *partition.Snapshot, at entry.ID, name string) (shown []Shown, err error) {
 	rules, err := configure.AccessAt(ctx, s)
 	if err != nil {

@@ -28,8 +28,9 @@ type answer struct {
 	connection acl.Connection // the properties of the connection that the rules test
 }
 
-// Program returns the rules in force in s, which must be the newest state or a
-// transaction's state, compiled for an identity on a connection.
+// Program returns the program of an identity on a connection: the rules in force in s,
+// compiled for the identity. The state s must be the newest state or a transaction's
+// state.
 func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c acl.Connection) (*acl.Program, error) {
 	set, err := r.Set(ctx, s)
 	if err != nil {

@@ -44,7 +44,8 @@ const (
 	Right
 )
 
-// A Trial contains the functions with which Attempt verifies credentials or pretends to.
+// A Trial contains the functions that Attempt calls to verify credentials, or to pretend
+// to.
 type Trial struct {
 	// Verify verifies all credentials, even if the first one is wrong.
 	Verify func(ctx context.Context) (Match, error)

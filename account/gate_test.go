@@ -306,10 +306,10 @@ func simulate(seed uint64, broken variant) string {
 	return w.wrong
 }
 
-// TestGuessesAreBounded checks that at most MaxFailure - 1 guesses and one for each
-// server are verified, or MaxFailure with LockoutStrict. Attempts interleave at one to
-// eight servers. Some attempts crash, the clocks of the servers differ, and servers show
-// old states.
+// TestGuessesAreBounded checks the number of guesses that are verified. The bound is
+// MaxFailure - 1 plus one for each server, and MaxFailure with LockoutStrict. Attempts
+// interleave at one to eight servers. Some attempts crash, the clocks of the servers
+// differ, and servers show old states.
 func TestGuessesAreBounded(t *testing.T) {
 	n := *histories
 	if n == 0 {

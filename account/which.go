@@ -13,8 +13,8 @@ type Holding struct {
 }
 
 // Pick returns the holding whose policy takes precedence: the policy with the lowest
-// priority, among those the one with the nearest base, and among those the first by name.
-// Pick returns nil if there are no holdings.
+// priority. If several policies have this priority, the nearest base decides, and then
+// the name. Pick returns nil if there are no holdings.
 func Pick(all []Holding) *Holding {
 	if len(all) == 0 {
 		return nil

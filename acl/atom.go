@@ -29,8 +29,8 @@ const (
 	ofJoint // a subject and a target with the same variable {t}
 )
 
-// atoms assigns numbers to atoms in the order in which rules use them. The atoms of one
-// rule thus get neighbouring numbers, which keeps diagrams small.
+// atoms assigns numbers to atoms in the order in which rules use them. So the atoms of
+// one rule get neighbouring numbers, which keeps diagrams small.
 type atoms struct {
 	*diagram
 	all    []atom

@@ -14,7 +14,7 @@ import (
 type part struct {
 	written    Part
 	rights     Rights
-	named      bool // the rule lists attributes, even if the list contains all attributes
+	named      bool // the rule lists attributes; the list may contain all attributes
 	in, except []attribute
 	uses       []string // for the right use: the names and OIDs that may be used, in lower case, or "*"
 	usesNot    []string
@@ -171,8 +171,8 @@ func (k compiler) values(a Attribute, t *schema.AttributeType) (*values, error) 
 	return v, nil
 }
 
-// covers reports whether a includes all or some values of the attribute description that
-// consists of t and options.
+// covers reports whether the attribute includes all or some values of the attribute
+// description that consists of t and options.
 func (a *attribute) covers(t *schema.AttributeType, options string) bool {
 	switch {
 	case a.types != nil:
@@ -185,7 +185,8 @@ func (a *attribute) covers(t *schema.AttributeType, options string) bool {
 	return a.user
 }
 
-// partly reports whether a includes t, but not all descriptions or values of t.
+// partly reports whether the attribute includes t, but not all descriptions or values of
+// t.
 func (a *attribute) partly(t *schema.AttributeType) bool {
 	return a.types[t] && (a.options != "" || a.values != nil)
 }
@@ -213,13 +214,14 @@ func (p *part) mayCover(v *subjectValue) bool {
 	return slices.ContainsFunc(p.in, v.touches) && !slices.ContainsFunc(p.except, v.is)
 }
 
-// is reports whether a includes the value of v, or, if v has no value, all values.
+// is reports whether the attribute a includes the value of v, or, if v has no value, all
+// values.
 func (v *subjectValue) is(a attribute) bool {
 	return a.covers(v.typ, v.options) && (a.values == nil || v.value != nil && a.values.has(v))
 }
 
-// touches reports whether a includes the value of v, or, if v has no value, at least one
-// possible value.
+// touches reports whether the attribute a includes the value of v, or, if v has no value,
+// at least one possible value.
 func (v *subjectValue) touches(a attribute) bool {
 	if !a.covers(v.typ, v.options) && !(v.more && a.about(v.typ)) {
 		return false

@@ -198,7 +198,8 @@ func (p *part) coversRight(o *part, right Rights, deny bool) bool {
 			all(p.except, func(a attribute) bool { return slices.ContainsFunc(o.except, a.within) })
 }
 
-// within reports whether o includes all values that a includes.
+// within reports whether the attribute o includes all values that the attribute a
+// includes.
 func (a attribute) within(o attribute) bool {
 	switch {
 	case o.values != nil && !a.values.equal(o.values):

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Decision contains everything that an identity may do with an entry. All entries of a
-// zone for which the tests have the same results have the same Decision. A Decision is
+// A Decision contains everything that an identity may do with an entry. Two entries of a
+// zone have the same Decision if the tests have the same results for both. A Decision is
 // immutable.
 type Decision struct {
 	program *Program
@@ -51,7 +51,8 @@ func (d *Decision) decide() {
 	d.general[1] = d.onType(&schema.AttributeType{Usage: schema.DirectoryOperation})
 }
 
-// onEntry returns the rights on the entry that rules allow, and those that rules deny.
+// onEntry returns the rights on the entry that rules allow, and the rights on the entry
+// that rules deny.
 func (d *Decision) onEntry() (allow, deny Rights) {
 	for _, r := range d.rules {
 		for i := range r.parts {
@@ -66,9 +67,9 @@ func (d *Decision) onEntry() (allow, deny Rights) {
 	return allow, deny
 }
 
-// withSee returns the rights of the part, with the right to see the entry as the part
-// grants or denies it: whoever has a right on attributes sees the entry, and the denial of
-// rights on named attributes does not hide the entry.
+// withSee returns the rights that the part grants or denies. A part that grants a right
+// on attributes also grants the right to see the entry. A part that denies rights on
+// named attributes does not deny the right to see the entry.
 func (p *part) withSee(deny bool) Rights {
 	switch {
 	case !deny && p.rights&onAttributes != 0:
@@ -135,8 +136,8 @@ func (p *part) extent(t *schema.AttributeType) (all, some bool) {
 	return all, some
 }
 
-// about reports whether a includes descriptions of type t, perhaps only descriptions with
-// some of the options.
+// about reports whether the attribute includes descriptions of type t, perhaps only
+// descriptions with some of the options.
 func (a *attribute) about(t *schema.AttributeType) bool {
 	if a.types != nil {
 		return a.types[t]
@@ -238,8 +239,8 @@ func (c *clause) isAlways() bool {
 	return false
 }
 
-// decideReadsAll computes the result of ReadsAll. All types that are not reserved and
-// that no rule names have the same rights.
+// decideReadsAll computes the result of ReadsAll. The rights are the same on all types
+// that are not reserved and that no rule names.
 func (p *Program) decideReadsAll() bool {
 	const read = Show | Search | Compare
 	for _, general := range p.always.general {

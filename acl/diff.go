@@ -181,7 +181,7 @@ func (c *comparison) attributes(from, to *Set) {
 	}
 }
 
-// uses compares the names for which the sets grant the right to use.
+// uses compares which names the two sets let identities use.
 func (c *comparison) uses() {
 	names := []string{"*"}
 	for _, r := range slices.Concat(c.rules[0], c.rules[1]) {

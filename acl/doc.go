@@ -43,6 +43,6 @@
 // [Parse] parses a rule. [NewSet] checks rules against a schema. [Set.Program] evaluates,
 // for one identity, all conditions that do not depend on an entry. [Program.Zone]
 // evaluates the conditions that depend only on the parent of an entry. [Zone.Decide]
-// evaluates all other conditions by tests of the entry. All entries of a zone for which
-// the tests have equal results share one [Decision].
+// evaluates all other conditions by tests of the entry. Two entries of a zone share one
+// [Decision] if the tests have equal results for both.
 package acl

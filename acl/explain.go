@@ -16,7 +16,7 @@ type Question struct {
 	Value   []byte // nil: the question is about all values
 }
 
-// An Answer reports whether a right is granted, and the rules that decide so.
+// An Answer reports whether a right is granted, and which rules decide this.
 type Answer struct {
 	Allowed bool
 	// Allow and Deny are the labels of the rules that allow the right, and of the rules

@@ -68,8 +68,8 @@ func parsePattern(s string, sch *schema.Schema) (pattern, error) {
 	return p, nil
 }
 
-// markOpen replaces each "*" and each variable that is not escaped by runes of the
-// private use area.
+// markOpen puts runes of the private use area in place of each "*" and of the braces of
+// each variable, unless they are escaped.
 func markOpen(s string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

@@ -50,7 +50,7 @@ const (
 // A Subject is a word or phrase that matches identities.
 type Subject struct {
 	Kind      SubjectKind
-	Group     bool          // group members: see the words after "group"
+	Group     bool          // "group" precedes Its, ItsParent or ItsParents
 	Name      string        // for Named, Below and Group: a name or pattern
 	Filter    filter.Filter // for Below; nil: no filter
 	Attribute string        // for Its, ItsParents and Same

@@ -299,7 +299,8 @@ func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 		}
 		err = a.own(ctx, m.Epoch, owner)
 	}
-	if err == nil && !ours { // otherwise pieces continue, since an earlier base may exist
+	// Otherwise the epoch's pieces continue, because the epoch may have an earlier base.
+	if err == nil && !ours {
 		next := *a.st
 		next.Epoch, next.Based, next.Next, next.Sending, next.Newest, next.TakeOver = m.Epoch, false, m.Next, 0, m.Newest, false
 		err = a.save(&next)

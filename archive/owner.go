@@ -34,16 +34,16 @@ func ReadOwner(ctx context.Context, p Place) (*Owner, error) {
 	return o, nil
 }
 
-// write makes o the owner if the present owner is still was. If there is none, was must
-// be nil.
-func (o *Owner) write(ctx context.Context, p Place, was *Owner) error {
+// write makes o the owner if the owner is still previous. If there is no owner, previous
+// must be nil.
+func (o *Owner) write(ctx context.Context, p Place, previous *Owner) error {
 	b, err := json.MarshalIndent(o, "", "  ")
 	if err != nil {
 		return err
 	}
 	tag := ""
-	if was != nil {
-		tag = was.tag
+	if previous != nil {
+		tag = previous.tag
 	}
 	return p.Swap(ctx, ownerName, tag, append(b, '\n'))
 }

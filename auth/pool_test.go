@@ -56,9 +56,8 @@ func TestTheOtherIsNext(t *testing.T) {
 	<-again
 }
 
-// TestWaitingEndsWithItsContext checks that a client that stops waiting leaves no gap,
-// and that a slot passes to the next client if the client that it was for has stopped
-// waiting.
+// TestWaitingEndsWithItsContext checks that a client that stops waiting leaves no gap. If
+// a slot becomes free for such a client, it must pass to the next client.
 func TestWaitingEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pool{}

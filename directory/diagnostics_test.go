@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// diagnosing are the packages whose diagnostics clients see.
+// diagnosing lists the packages whose diagnostics are sent to clients.
 var diagnosing = []string{"../directory", "../control", "../server", "../partition/internal", "../access", "../acl"}
 
 // TestDiagnostics compares all diagnostics with testdata/diagnostics.txt. The file lists

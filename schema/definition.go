@@ -96,8 +96,8 @@ func (e *DefinitionError) Error() string {
 	return fmt.Sprintf("%sdefinition of %s%s: %s", source, e.Definition, at, e.Problem)
 }
 
-// element is the kind of a definition, identified by the subschema attribute of which the
-// definition is a value.
+// element is the kind of a definition. Each kind is identified by the subschema attribute
+// that has the definitions of the kind as values.
 type element uint8
 
 const (

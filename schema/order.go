@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// SuperiorsFirst sorts definitions for servers that load definitions one after another:
-// by kind, and so that the superiors of a definition come before the definition.
+// SuperiorsFirst sorts definitions for servers that load definitions one after another.
+// It sorts them by kind, and puts the superiors of a definition before the definition.
 // Otherwise it keeps the order.
 func SuperiorsFirst(ds []Definition) []Definition {
 	o := superiors{given: slices.Clone(ds), at: map[elementName]int{}}

@@ -181,7 +181,7 @@ type NameForm struct {
 // Name returns the short name of the form: its first name, or its OID if it has no name.
 func (f *NameForm) Name() string { return f.name }
 
-// A StructureRule defines below which entries the entries of a name form may be (RFC
+// A StructureRule restricts the superiors that the entries of a name form may have (RFC
 // 4512, 4.1.7.1).
 type StructureRule struct {
 	ID         int

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	flushAt  = 32 << 10 // number of octets in the buffer that are worth a write
+	flushAt  = 32 << 10 // number of buffered octets at which the buffer is written
 	poolSize = 40 << 10 // size of a new buffer, enough for flushAt and most messages
 	keepSize = 64 << 10 // size above which a buffer is not kept
 	maxWrite = 64 << 10 // largest single write, so that a slow client's progress is visible

@@ -87,7 +87,8 @@ func (w *work) archiver(meant string) (*archive.Archiver, error) {
 	return a, err
 }
 
-// from selects the archive that a command reads: that of --from, or the configured one.
+// from selects the archive that a command reads: the archive of --from, or the configured
+// archive.
 type from struct{ place, identity string }
 
 func (f *from) flags(c *cobra.Command) {

@@ -24,8 +24,8 @@ func (m *Main) hashCommand() *cobra.Command {
 	}
 }
 
-// hashes returns slow password hashing in another process of this program. The other
-// process does not inherit the environment.
+// hashes returns a hasher that computes slow password hashes in another process of this
+// program. The other process does not inherit the environment.
 func (m *Main) hashes(log *slog.Logger) *hasher.Process {
 	return hasher.New(func() *exec.Cmd {
 		path, err := hasher.Self()

@@ -27,9 +27,9 @@ func (m *Main) tuneMemory(c *config.Config) {
 	}
 }
 
-// giveBack returns memory to the operating system if, within the time while, less than
-// calm octets were allocated, and if more than busy octets were allocated since memory
-// was last returned.
+// The limits of giveBack. Memory is returned if less than calm octets were allocated
+// within the time while, and if more than busy octets were allocated since memory was
+// last returned.
 const (
 	while = 5 * time.Second
 	calm  = 8 << 20

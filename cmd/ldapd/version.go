@@ -24,8 +24,8 @@ func (m *Main) versionCommand() *cobra.Command {
 // a tag.
 var built string
 
-// version returns the version of this binary: that of the Makefile, that of the module,
-// or the commit of the work tree from which the binary was built.
+// version returns the version of this binary: the version that the Makefile set, the
+// module's version, or the commit of the work tree from which the binary was built.
 func version() string {
 	if built != "" {
 		return built

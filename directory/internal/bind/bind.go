@@ -94,8 +94,8 @@ func judgeOf(ctx context.Context, req *request.Request, who *settings.Identity) 
 	return j, err
 }
 
-// sendAuthzID adds the identity that is now bound to the response, if the bind succeeded
-// and the client requested the identity.
+// sendAuthzID adds the session's new identity to the response, if the bind succeeded and
+// the client requested the identity.
 func sendAuthzID(req *request.Request) {
 	if req.Controls.AuthzID && req.Response.Code == op.Success {
 		req.Respond(control.OIDAuthzIDResponse, req.Session.Who.Load().AuthzID())

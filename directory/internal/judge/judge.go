@@ -188,7 +188,7 @@ func (j *Judge) Find(ctx context.Context, name dn.DN) (partition.Located, error)
 }
 
 // missing returns the error for a name without an entry. The matched name in the error is
-// that of the deepest superior that the requester sees.
+// the name of the deepest superior that the requester sees.
 func (j *Judge) missing(ctx context.Context, name dn.DN) error {
 	missing := &partition.Error{Problem: partition.NoSuchEntry, Text: "no entry " + name.String()}
 	for above := name.Parent(); len(above) > 0; above = above.Parent() {
@@ -369,7 +369,7 @@ func (j *Judge) decideNamed(ctx context.Context, found *dn.Name, e *entry.Entry)
 	return j.Decide(ctx, name, e, j.source(name, e))
 }
 
-// allowed returns the values of attributes on which a decision has the rights.
+// allowed returns the values of attributes on which a decision grants the rights r.
 func allowed(d *acl.Decision, attributes []entry.Attribute, r acl.Rights) []entry.Attribute {
 	kept := attributes[:0]
 	for _, a := range attributes {

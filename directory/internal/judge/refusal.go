@@ -34,7 +34,7 @@ func (j *Judge) RefuseUse(oid string) error {
 }
 
 // String returns the rules that denied the request. If there are none, it returns a text
-// that no rule allows the request, or "" if nothing was refused.
+// that says that no rule allows the request. It returns "" if nothing was refused.
 func (r *Refusal) String() string {
 	var denials []string
 	what := ""

@@ -211,8 +211,8 @@ func (l *Ledger) Use(ctx context.Context, t *schema.AttributeType) ([]time.Time,
 	return Times(secrets, t.Name()), err
 }
 
-// aStep is the key that every use of a code claims. The later of two concurrent uses thus
-// sees the earlier, even if the uses are of different steps.
+// aStep is the key that every use of a code claims. So the later of two concurrent uses
+// sees the earlier use, even if the codes are of different steps.
 const aStep = 1
 
 // ErrUsed reports that the code was used already.

@@ -34,8 +34,8 @@ type Request struct {
 	Known    *known.Elements
 
 	Response *op.Response
-	// Seen is what observers receive at the end. Watched reports whether there are
-	// observers.
+	// Seen is the observation that observers receive when the request ends. Watched
+	// reports whether there are observers.
 	Seen    *monitor.Observation
 	Watched bool
 	refusal judge.Refusal

@@ -32,7 +32,7 @@ const (
 	sortedSize = 256
 )
 
-// ListCheap is the largest number of candidates of a paged search that is sorted in a
+// ListCheap is the largest number of candidates with which a paged search is sorted in a
 // list although an index has the order. Tests change it.
 var ListCheap = 2048
 

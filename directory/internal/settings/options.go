@@ -47,9 +47,9 @@ type Options struct {
 	Mechanisms []string
 	// PlainInClear offers PLAIN on connections that others may be able to read.
 	PlainInClear bool
-	// UpgradePasswords means that a successful bind stores a password that is in clear or
-	// in a fast scheme again in the default scheme. The bind then also derives missing
-	// SCRAM keys.
+	// UpgradePasswords means that a successful bind changes how the password is stored: a
+	// password in clear or in a fast scheme is stored again in the default scheme. The
+	// bind then also derives missing SCRAM keys.
 	UpgradePasswords bool
 	// Identities map names to entries; nil: auth.DefaultRules.
 	Identities []*auth.Rule
@@ -58,9 +58,9 @@ type Options struct {
 	// Referral are LDAP URLs without a DN. Operations on names outside all naming
 	// contexts are referred to these servers.
 	Referral []string
-	// Log receives what clients do not learn: the causes of results other (80), and the
-	// operations that take at least as long as Slow. If Slow is zero, Log receives no
-	// slow operations.
+	// Log receives what clients do not learn: the causes of results with the code other
+	// (80), and the operations that take at least as long as Slow. If Slow is zero, Log
+	// receives no slow operations.
 	Log  *slog.Logger
 	Slow time.Duration
 	// Access receives a line for the beginning and the end of every connection and for

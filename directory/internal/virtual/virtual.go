@@ -20,8 +20,8 @@ import (
 // A Source serves entries that are not in the tree. It builds them when they are
 // requested.
 type Source interface {
-	// holds reports whether a name is that of one of the source's entries, or would be
-	// below one of these entries.
+	// holds reports whether a name is the name of one of the source's entries, or is
+	// below such a name.
 	holds(name dn.DN) bool
 	// serves reports whether the source runs searches with this base and scope.
 	serves(base dn.DN, scope op.Scope) bool

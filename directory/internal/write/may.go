@@ -110,7 +110,7 @@ func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 }
 
 // mayTake returns an error if an entry that the requester does not see already has the
-// name. The error is that of a missing right.
+// name. The error is the same as for a missing right.
 func mayTake(ctx context.Context, req *request.Request, name dn.DN, own entry.ID) error {
 	at, err := req.Snapshot.Find(ctx, name)
 	if err != nil || at.ID == own {
