@@ -134,8 +134,8 @@ func TestMonitorPaged(t *testing.T) {
 	}
 }
 
-// TestMonitorShowsWhyWritesAreRefused checks that an attribute states the reason for as
-// long as the server refuses writes.
+// TestMonitorShowsWhyWritesAreRefused checks that, as long as the server refuses writes,
+// an attribute states the reason.
 func TestMonitorShowsWhyWritesAreRefused(t *testing.T) {
 	ctx := context.Background()
 	var doubt error

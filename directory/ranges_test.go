@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// TestRangesOfManyValues reads a group that is stored value by value in ranges. No value
-// may occur twice, and the last range must end in "*".
+// TestRangesOfManyValues reads a group in ranges. Each value of the group is stored
+// separately. No value may occur twice, and the last range must end in "*".
 func TestRangesOfManyValues(t *testing.T) {
 	_, s := newPeople(t, 0)
 	ls := []line{{"objectClass", "groupOfNames"}, {"cn", "g"}}

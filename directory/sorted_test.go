@@ -83,7 +83,7 @@ func sorted(t *testing.T, s *directory.Session, filter, key string, size int) (n
 }
 
 // TestSortedSearches checks that each entry is returned once and in order. It sorts by a
-// list or by an index, in pages or not.
+// list and by an index, with pages and without.
 func TestSortedSearches(t *testing.T) {
 	d, all := newDevices(t)
 	for _, cheap := range []int{2048, 3} {

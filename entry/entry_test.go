@@ -135,7 +135,7 @@ func BenchmarkHasOptions(b *testing.B) {
 	}
 }
 
-// FuzzOptions checks that SortOptions does not change what it has returned, and that the
+// FuzzOptions checks that SortOptions returns its own results unchanged, and that the
 // result contains all options.
 func FuzzOptions(f *testing.F) {
 	for _, s := range []string{"", "binary", "Lang-DE;x;X", ";;a;", "lang-en-;lang-", "\xff;\u0130"} {

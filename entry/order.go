@@ -19,7 +19,8 @@ type Order struct{ given unique.Handle[string] }
 // Attribute.Options.
 type Described = iter.Seq2[*schema.AttributeType, string]
 
-// OrderOf returns the order of the user attributes among the attributes.
+// OrderOf returns the order of the described user attributes. It ignores operational
+// attributes.
 func OrderOf(as Described) Order {
 	if isNatural(as) {
 		return Order{}
@@ -67,8 +68,7 @@ func (o Order) Valid() bool {
 	return true
 }
 
-// isNatural reports whether the user attributes among the attributes are in the natural
-// order.
+// isNatural reports whether the described user attributes are in the natural order.
 func isNatural(as Described) bool {
 	var last *schema.AttributeType
 	lastOptions := ""

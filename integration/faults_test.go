@@ -288,10 +288,10 @@ func fill(t *testing.T, disk string) (file string) {
 }
 
 // TestHBaseGone kills HBase while a server runs and clients write, and starts HBase
-// again. In between, operations must end with unavailable, or with other if their
-// outcome is unknown. Until the server has its slot again, writes may also be refused
-// as on a server that does not write. Afterwards the server must accept operations
-// without help. Nothing acknowledged may be lost.
+// again. In between, operations must end with unavailable, or with other if their outcome
+// is unknown. Until the server has its slot again, writes may also be refused in the way
+// in which a server that does not write refuses them. Afterwards the server must accept
+// operations without help. Nothing acknowledged may be lost.
 func TestHBaseGone(t *testing.T) {
 	if os.Getenv(hbasetest.QuorumEnv) != "" {
 		t.Skip("the HBase that was given is not ours to kill")

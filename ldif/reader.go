@@ -30,8 +30,8 @@ const (
 	maxNames = 4096
 )
 
-// A Reader reads records from a stream. It uses memory of a small multiple of the size
-// of the largest record.
+// A Reader reads records from a stream. Its memory is a small multiple of the size of the
+// largest record.
 type Reader struct {
 	in  io.Reader
 	opt Options

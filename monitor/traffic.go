@@ -77,8 +77,8 @@ type Refusal string
 
 // The reasons for refusals.
 const (
-	RefusedLimit    Refusal = "limit"   // as many connections as allowed exist
-	RefusedAddress  Refusal = "address" // as many from the address as allowed exist
+	RefusedLimit    Refusal = "limit"   // the server has as many connections as allowed
+	RefusedAddress  Refusal = "address" // the address has as many connections as allowed
 	RefusedShutdown Refusal = "shutdown"
 )
 

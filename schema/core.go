@@ -112,9 +112,9 @@ func (s *Schema) oidOf(name string) string {
 	return ""
 }
 
-// NormalizeAVA returns the OID of the type and the key of the value of an attribute value
-// assertion in a name. It implements Matcher of package dn. If a type has no equality
-// rule, the bytes of the value are the key.
+// NormalizeAVA normalises an attribute value assertion of a name. It returns the OID of
+// the type and the key of the value. It implements Matcher of package dn. If a type has
+// no equality rule, the bytes of the value are the key.
 func (s *Schema) NormalizeAVA(attribute string, value []byte) (oid string, key []byte, err error) {
 	t := s.Attribute(attribute)
 	if t == nil {

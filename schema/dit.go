@@ -287,8 +287,8 @@ func (r *StructureRule) at(p Place) bool {
 	return p.Superior != nil && slices.Contains(r.Sup, p.Superior)
 }
 
-// fitting returns those name forms in force for the class of the entry that the RDN fits.
-// If the RDN fits no form, wrong describes the violation of the first form.
+// fitting returns the name forms that are in force for the entry's class and that the RDN
+// fits. If the RDN fits no form, wrong describes the violation of the first form.
 func (s *Schema) fitting(p Place) (fit []*NameForm, wrong string) {
 	for _, f := range s.forms[p.Class] {
 		w := f.Fits(p.RDN)

@@ -37,7 +37,7 @@ type operation struct {
 	conn    *conn
 	message *op.Message
 	octets  int          // octets of the message
-	left    bool         // another goroutine than the reader runs it; guarded by conn.mu
+	left    bool         // a goroutine other than the reader runs it; guarded by conn.mu
 	done    bool         // answered; guarded by conn.out.mu
 	sent    atomic.Bool  // like done, but needs no lock: the client may have its answer
 	gaveUp  bool         // answered with canceled; guarded by conn.out.mu

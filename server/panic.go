@@ -18,7 +18,8 @@ func (c *conn) contain(request op.Request) {
 	}
 }
 
-// endAfterPanic is contain for the reader, which ends the connection itself.
+// endAfterPanic does what contain does, but for the reader, which ends the connection
+// itself.
 func (c *conn) endAfterPanic() {
 	if p := recover(); p != nil {
 		c.panicked(p, nil)

@@ -88,8 +88,8 @@ func (c *content) all(ctx context.Context) iter.Seq2[*partition.Result, error] {
 	return c.find(ctx, c.Query)
 }
 
-// below streams the entries below an entry that the filter matches, even if they are out
-// of the search's scope.
+// below streams the entries that are below an entry and match the filter, even if they
+// are out of the search's scope.
 func (c *content) below(ctx context.Context, id entry.ID) iter.Seq2[*partition.Result, error] {
 	q := c.Query
 	q.Base, q.Scope = id, op.Subordinates

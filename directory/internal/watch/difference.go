@@ -21,10 +21,11 @@ type commits struct {
 	more     bool              // more commits may follow
 }
 
-// gather collects the entries that were touched by the commits that a state shows beyond
-// a frontier. It stops before there are very many entries. A commit that renames entries
-// is not combined with other commits. Otherwise an entry could get a name that another
-// entry still has at the client, or a parent that is sent later.
+// gather collects the entries that some commits touched: the commits that the state s
+// shows and that are beyond the frontier after. It stops before there are very many
+// entries. A commit that renames entries is not combined with other commits. Otherwise an
+// entry could get a name that another entry still has at the client, or a parent that is
+// sent later.
 func gather(ctx context.Context, s *partition.Snapshot, after revision.Frontier) (*commits, error) {
 	g := &commits{frontier: after}
 	seen := map[entry.ID]bool{}

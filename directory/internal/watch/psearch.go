@@ -17,7 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// changeTypes are the change types of a persistent search for the effects of commits.
+// changeTypes maps the effects of commits to the change types of a persistent search.
 var changeTypes = map[changes.EffectKind]int64{
 	changes.Added:    control.ChangeAdd,
 	changes.Deleted:  control.ChangeDelete,
@@ -131,7 +131,7 @@ type notice struct {
 	w        *persister
 	revision table.Revision
 	from, to *partition.Snapshot
-	was, is  *content // is is nil if the base is gone; then only deletions are sent
+	was, is  *content // is == nil: the base is gone, and only deletions are sent
 }
 
 // each sends the changes of the given entries.
