@@ -10,7 +10,7 @@ import (
 // A Status describes how far a store has been archived.
 type Status struct {
 	CaughtUp  time.Time // everything committed before is archived; zero: nothing yet
-	Based     time.Time // when this process took its last base
+	Based     time.Time // when the newest base was taken; zero: unknown
 	Drilled   time.Time // when a drill last succeeded
 	BaseBytes int64     // octets of bases that this process has sent
 	LogBytes  int64

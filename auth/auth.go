@@ -248,8 +248,8 @@ func Clear(stored []byte) []byte {
 }
 
 // Usable reports whether the stored value can match some password, which is the case if
-// it has the form of a known scheme. It also returns the scheme as "{SCHEME}", or "" for
-// a password in clear.
+// it has the form of a known scheme. It also returns the scheme as "{SCHEME}", or "" if
+// the value names no scheme.
 func Usable(stored []byte) (name string, usable bool) {
 	behind := stored
 	if isLocked(stored) {

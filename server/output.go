@@ -45,7 +45,7 @@ func (o *output) begin() {
 }
 
 // added writes the buffer if the buffer is large enough. The last answer of an operation
-// is written when Serve returns. For all other answers, added arms the ticker.
+// is written soon after Serve has returned. For all other answers, added arms the ticker.
 func (o *output) added(last bool) error {
 	switch {
 	case len(o.buf) >= flushAt:

@@ -18,8 +18,8 @@ func (c *conn) contain(request op.Request) {
 	}
 }
 
-// endAfterPanic does what contain does, but for the reader, which ends the connection
-// itself.
+// endAfterPanic does the same as contain, except that it is for the reader, which ends
+// the connection itself.
 func (c *conn) endAfterPanic() {
 	if p := recover(); p != nil {
 		c.panicked(p, nil)

@@ -89,9 +89,9 @@ type state struct {
 	R     *op.Search
 	Query partition.Query
 
-	// Referrals, aliases and Subentries are the classes of entries that the search treats
-	// specially. Referrals and aliases are set only if the directory has such entries.
-	// Subentries means that the search leaves out subentries.
+	// Referrals and aliases mean that the search treats referrals and aliases specially.
+	// They are set only if the directory has such entries. Subentries means that the
+	// search leaves out subentries.
 	Referrals, aliases, Subentries bool
 	// base is the entry at which the search began, and bases are the entries that aliases
 	// led to. If following aliases can find an entry twice, seen contains the entries

@@ -18,8 +18,8 @@ import (
 
 // Commit makes the updates of a transaction (RFC 5805, 3.4) in one commit, in their
 // order. Each update is judged on the state that the updates before it have made, and
-// reads that state. If one update fails, none is made. Commit sets the response value in
-// every case.
+// reads that state. If one update fails, none is made. Commit sets the response value,
+// even after an error. If there are no updates, it does nothing.
 func Commit(ctx context.Context, req *request.Request, t *transaction.Transaction) error {
 	b := newBatch(req, t)
 	if len(b.updates) == 0 {
