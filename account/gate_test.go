@@ -249,8 +249,8 @@ func (w *world) verified() (n int) {
 	return n
 }
 
-// simulate runs the random history that a seed determines and describes the first violation of a requirement.
-// It returns "" if there is none.
+// simulate runs the random history that a seed determines and describes the first
+// violation of a requirement. It returns "" if there is none.
 func simulate(seed uint64, broken variant) string {
 	r := rand.New(rand.NewPCG(seed, 1))
 	servers := 1 + r.IntN(8)

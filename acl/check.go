@@ -107,8 +107,8 @@ func (s *subject) within(o *subject) bool {
 	return false
 }
 
-// place returns the target that includes exactly the entries that a Named or Below subject
-// names. It ignores the filter of the subject.
+// place returns the target that includes exactly the entries that a Named or Below
+// subject names. It ignores the filter of the subject.
 func (s *subject) place() *target {
 	return &target{scope: map[SubjectKind]Scope{Named: Only, Below: Under}[s.Kind], base: s.name}
 }

@@ -57,7 +57,7 @@ type Options struct {
 	// AllowFiles allows values that are read from files (see package ldif).
 	AllowFiles bool
 	// Report is called with every bad record, and Note with every other remark. Only one
-	// goroutine at a time calls them.
+	// goroutine at a time calls each of them.
 	Report func(*ldif.Error)
 	Note   func(string)
 	// Progress, if not nil, shows how far the import is.

@@ -35,15 +35,15 @@ func (m *Merged) Count() (added, replaced, removed int) {
 // has a definition with the same OID, or a built-in definition with the same names, Merge
 // applies these rules:
 //
-//   - a definition with the same meaning, apart from descriptions, lengths and extensions,
-//     stays as it is;
+//   - a definition with the same meaning, apart from descriptions, lengths and
+//     extensions, stays as it is;
 //   - an existing definition gets the names that it lacks;
-//   - a class requires the types that both definitions require, and allows all other types
-//     that either definition requires or allows; a built-in class also gets the kind and
-//     the superclasses of the definition in the file;
+//   - a class requires the types that both definitions require, and allows all other
+//     types that either definition requires or allows; a built-in class also gets the
+//     kind and the superclasses of the definition in the file;
 //   - a type allows several values if either definition allows several values;
-//   - a built-in type stays as it is, with a note, if the syntax, the rules or the usage in
-//     the file differ; for any other type this is a conflict.
+//   - a built-in type stays as it is, with a note, if the syntax, the rules or the usage
+//     in the file differ; for any other type this is a conflict.
 //
 // If a new definition uses a name of a built-in element with another OID, the new element
 // does not get the name, and it is secret if the built-in element is secret.

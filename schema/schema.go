@@ -26,8 +26,8 @@
 //   - integer: a byte 0x80 + n, where n is the number of digits, followed by the digits.
 //     If n is 112 or more, the byte is 0xf0 + the length of n, and n follows. If the
 //     integer is negative, all bits are inverted.
-//   - generalizedTime: YYYYMMDDHHMMSS in UTC, followed by ".digits" if there is a fraction
-//     of a second.
+//   - generalizedTime: YYYYMMDDHHMMSS in UTC, followed by ".digits" if there is a
+//     fraction of a second.
 //   - distinguishedName: the result of dn.Key.
 //   - nameAndOptionalUID: the length of the bit string, the bit string, and the result of
 //     dn.Key.
@@ -36,8 +36,8 @@
 //   - uuid: the 16 bytes of the UUID.
 //   - csn: the text in lower case, with all parts at full length.
 //   - boolean, bitString, octetString: the value.
-//   - approximate: the words, folded, without accents and punctuation, with a space before
-//     and after each word: " muller ludenscheidt ".
+//   - approximate: the words, folded, without accents and punctuation, with a space
+//     before and after each word: " muller ludenscheidt ".
 //
 // A string with code points that RFC 4518, 2.4 prohibits is a valid value that no
 // assertion matches. The key of such a string contains two bytes, both 0xf0 or more, for

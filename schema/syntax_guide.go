@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// validateEnhancedGuide validates an Enhanced Guide (RFC 4517, 3.3.10), which has the form
-// class#criteria#subset.
+// validateEnhancedGuide validates an Enhanced Guide (RFC 4517, 3.3.10), which has the
+// form class#criteria#subset.
 func validateEnhancedGuide(_ *Schema, v []byte) error {
 	parts := strings.Split(string(v), "#")
 	if len(parts) != 3 || !validOIDWord(strings.Trim(parts[0], " ")) {

@@ -17,12 +17,12 @@
 //     separate goroutine if the connection has anything else to do, so that pipelined
 //     writes share one commit.
 //   - At most [Options.MaxOutstanding] operations run at once. Up to 1000 more operations
-//     wait in a queue, with as many octets as one message may have. Further operations are
-//     refused with busy (51). So the reader always reads, and receives an Abandon, a Cancel
-//     or an Unbind however many operations are outstanding.
+//     wait in a queue, with as many octets as one message may have. Further operations
+//     are refused with busy (51). So the reader always reads, and receives an Abandon, a
+//     Cancel or an Unbind however many operations are outstanding.
 //   - The reader leaves an operation that calls Persist ([op.Persister]) at once. Such an
-//     operation does not count as outstanding; [Options.MaxPersistent] limits the number of
-//     such operations.
+//     operation does not count as outstanding; [Options.MaxPersistent] limits the number
+//     of such operations.
 //
 // A Bind is alone on its connection (RFC 4511, 4.2.1). The server abandons running
 // searches, waits for other operations, and reads nothing until the Bind is answered.

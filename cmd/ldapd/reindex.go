@@ -80,7 +80,8 @@ func (a *around) reindexing(ctx context.Context, do func(maintain.ReindexOptions
 	return err
 }
 
-// rebuild rebuilds all indexes. No other process can use the store meanwhile.
+// rebuild rebuilds everything that the store derives from its entries, such as the
+// indexes. No other process can use the store meanwhile.
 func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 	if _, err := storeThere(c, changing); err != nil {
 		return err

@@ -49,8 +49,9 @@ func (r *reloader) serve(ctx context.Context, hangups <-chan os.Signal) {
 	}
 }
 
-// reload reads the configuration again. If it is invalid, reload logs the error and
-// changes nothing.
+// reload reads the configuration again. If it is invalid, reload logs the error, and the
+// current configuration stays in force. In both cases, the file of the access log is
+// opened again, and the TLS files are read again.
 func (r *reloader) reload() {
 	r.access.Close() // the next line of the log opens the file of that name again
 	if r.files != nil {

@@ -20,9 +20,9 @@ type supervisor struct {
 	said   string // the last status that was sent
 }
 
-// ready reports that clients can connect. Then it reports periodically that the process
-// is live, until ctx ends. A service manager restarts a process that sends no report
-// for long.
+// ready reports that clients can connect. If the service manager has a watchdog, ready
+// then reports periodically that the process is live, until ctx ends. The watchdog
+// restarts a process that sends no report for long.
 func (s *supervisor) ready(ctx context.Context, urls []string) {
 	s.said = "serving " + strings.Join(urls, " ")
 	s.tell(daemon.SdNotifyReady, "STATUS="+s.said)

@@ -73,8 +73,8 @@ func hasSpareKeys(req *request.Request, secrets []entry.Attribute) bool {
 }
 
 // restore stores the password again, in the default scheme and with the keys of the
-// offered mechanisms, unless the password has changed since the bind. If the scheme of the
-// stored password is slow already, only the keys change.
+// offered mechanisms, unless the password has changed since the bind. If the scheme of
+// the stored password is slow already, only the keys change.
 func restore(ctx context.Context, req *request.Request, who *settings.Identity, stored, clear []byte, spare bool) error {
 	req.Who = who
 	changes, err := password.New(ctx, req, clear)

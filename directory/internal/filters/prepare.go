@@ -42,8 +42,9 @@ func relate(ctx context.Context, req *request.Request, f filter.Resolved) (_ fil
 	return r, err
 }
 
-// AsksOthers reports whether a filter depends on entries other than the tested entry:
-// through a member-in-chain test, a group membership, or the existence or number of subordinates.
+// AsksOthers reports whether a filter depends on entries other than the tested entry. It
+// does if it tests a member in a chain, a group membership, or the existence or number of
+// subordinates.
 func AsksOthers(req *request.Request, f filter.Filter) bool {
 	return AnyPart(f, func(f filter.Filter) bool {
 		if IsChain(f) {
@@ -85,8 +86,8 @@ func resolveFilter(req *request.Request, f filter.Filter) filter.Resolved {
 
 // lookUp replaces tests that depend on entries other than the tested entry. No stored
 // attribute can answer (entryDN=X), so this test becomes a test of the entryUUID of X. A
-// member-in-chain test becomes tests of all names in the chain. Any other filter is
-// returned unchanged.
+// member-in-chain test becomes tests of all names in the chain. All other tests stay
+// unchanged.
 func lookUp(ctx context.Context, req *request.Request, f filter.Filter) (filter.Filter, error) {
 	if !needsLookUp(f) {
 		return f, nil

@@ -46,7 +46,8 @@ func (a *Account) readToken(ctx context.Context, e *entry.Entry) error {
 	return nil
 }
 
-// openToken reads a token. A token that cannot generate codes makes the account unusable.
+// openToken reads a token. If the token cannot generate codes, every attempt on the
+// account is refused.
 func (a *Account) openToken(ctx context.Context, name string) error {
 	a.second = &token{Generator: account.Generator{Digits: 6, Period: 30 * time.Second, Algorithm: "SHA1"}, used: -1}
 	at, e, err := a.entryNamed(ctx, name)

@@ -185,7 +185,8 @@ func (s *Setting) check(ctx context.Context, req *request.Request, clear [][]byt
 	return s.checkHistory(ctx, req, clear[0])
 }
 
-// checkHistory refuses a password that the account has or had.
+// checkHistory refuses a current password of the account, and one that the history of its
+// policy includes.
 func (s *Setting) checkHistory(ctx context.Context, req *request.Request, clear []byte) error {
 	n := s.account.Policy.InHistory
 	if n == 0 {
