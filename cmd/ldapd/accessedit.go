@@ -64,8 +64,8 @@ func (e *edit) run(ctx context.Context) error {
 	}
 }
 
-// once opens the rules in an editor, and applies them if they are valid. It reports
-// whether the user wants to edit them again.
+// once opens the rules in an editor. If they are valid and the user agrees, it applies
+// them. It reports whether the user wants to edit them again.
 func (e *edit) once(ctx context.Context) (again bool, err error) {
 	if err := e.open(ctx); err != nil {
 		return false, err

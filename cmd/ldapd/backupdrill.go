@@ -76,7 +76,8 @@ type drilled struct {
 	took    time.Duration
 }
 
-// drill restores the newest archived state and compares it with the store.
+// drill archives what was committed to the store, restores the newest archived state and
+// compares it with the store.
 func drill(ctx context.Context, p *partition.Partition, a archives, to *archive.Archiver, keys archive.Keys, folder string) (d drilled, err error) {
 	if err := to.Pieces(ctx); err != nil {
 		return d, err
@@ -101,7 +102,8 @@ func drill(ctx context.Context, p *partition.Partition, a archives, to *archive.
 	return d, err
 }
 
-// equalAt returns an error if the directories p and q differ at a revision.
+// equalAt returns an error if the directories p and q differ at a revision. It does not
+// compare passwords.
 func equalAt(ctx context.Context, p, q *partition.Partition, r table.Revision) error {
 	at, err := past.ParsePointInTime(r.String())
 	if err != nil {

@@ -168,9 +168,9 @@ func isTerminal(w io.Writer) bool {
 // include the store's own memory.
 const bulkMemory = 640 << 20
 
-// lowMemory limits the memory of the process and makes the cache small. A large cache
-// is useless here, because entries are read only once. The returned function restores
-// the limit.
+// lowMemory limits the memory of the process, unless GOMEMLIMIT is set, and makes the
+// cache small, unless its size is configured. A large cache is useless here, because
+// entries are read only once. The returned function restores the limit.
 func lowMemory(c *config.Config) func() {
 	if c.Cache == 0 {
 		c.Cache = 32 << 20

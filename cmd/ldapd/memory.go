@@ -12,8 +12,9 @@ import (
 )
 
 // tuneMemory lets the heap grow by twice the live memory, because more frequent
-// collections took a tenth of the time of an operation. It limits the heap to a GiB plus
-// the size of a full cache of entries. If GOGC or GOMEMLIMIT is set, it takes precedence.
+// collections took a tenth of the time of an operation. It limits the memory of the
+// Go runtime to a GiB plus the size of a full cache of entries. If GOGC or GOMEMLIMIT is
+// set, it takes precedence.
 func (m *Main) tuneMemory(c *config.Config) {
 	set := func(name string) bool {
 		return slices.ContainsFunc(m.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
@@ -27,13 +28,12 @@ func (m *Main) tuneMemory(c *config.Config) {
 	}
 }
 
-// The limits of giveBack. Memory is returned if less than calm octets were allocated
-// within the time while, and if more than busy octets were allocated since memory was
-// last returned.
+// The limits of giveBack. It returns memory after an interval with few allocations, if
+// the process has allocated much memory since memory was last returned.
 const (
-	while = 5 * time.Second
-	calm  = 8 << 20
-	busy  = 64 << 20
+	while = 5 * time.Second // length of an interval
+	calm  = 8 << 20         // fewer octets than this are few
+	busy  = 64 << 20        // more octets than this are much
 )
 
 // giveBack returns memory to the operating system after a time of much work, such as

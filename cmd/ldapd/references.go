@@ -61,7 +61,7 @@ func references(ctx context.Context, w *work, a referencesArgs) error {
 
 // setReference changes the setting of one attribute. If values have to be repaired, it
 // first makes the values follow their entries, then removes values that name no entry,
-// and then requires that values name existing entries.
+// and then, with MustExist, requires that values name existing entries.
 func setReference(ctx context.Context, w *work, name string, a referencesArgs) error {
 	set := func(mustExist bool) error {
 		return configure.SetReference(ctx, w.Partition, configure.Reference{Attribute: name, MustExist: mustExist}, !a.End)
