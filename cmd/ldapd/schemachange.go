@@ -115,7 +115,7 @@ func removeSchema(ctx context.Context, w *work, a schemaRemoveArgs) error {
 // schemaChangeKeys are storeKeys and admin.dn, which is the author of the change.
 var schemaChangeKeys = append([]string{"admin.dn"}, storeKeys...)
 
-// readSchemaFiles reads the named files, and all files in the named folders.
+// readSchemaFiles reads the named files, and the schema files in the named folders.
 func (m *Main) readSchemaFiles(f *schemafile.Files, names []string) error {
 	for _, name := range names {
 		if err := m.readSchemaFile(f, name); err != nil {

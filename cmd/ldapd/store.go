@@ -107,7 +107,8 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 }
 
 // storeThere reports whether a store exists. It returns an error if the store would be
-// created by mistake or among other files.
+// created by mistake or among other files. It does not check whether a store on HBase
+// exists, and returns true.
 func storeThere(c *config.Config, use purpose) (bool, error) {
 	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
 		return true, nil // openStore reports errors of the store
