@@ -39,6 +39,7 @@ var models = []struct {
 	{"purge", purgeVariants},
 	{"horizon", horizonVariants},
 	{"branch", branchVariants},
+	{"lane", laneVariants},
 }
 
 // These constants limit the number of states that are visited. someStates is for a
