@@ -293,11 +293,9 @@ func fill(t *testing.T, disk string) (file string) {
 // in which a server that does not write refuses them. Afterwards the server must accept
 // operations without help. Nothing acknowledged may be lost.
 func TestHBaseGone(t *testing.T) {
-	if os.Getenv(hbasetest.QuorumEnv) != "" {
-		t.Skip("the HBase that was given is not ours to kill")
-	}
-	i := hbasetest.Shared(t)
-	store := storeKinds[1].make(t)
+	t.Parallel()
+	i := hbasetest.Own(t)
+	store := "hbase://" + i.Quorum() + "/" + hbasetest.Prefix(t)
 	load(t, store, example)
 	p := serve(t, store, "--lease", "5s")
 	awaitWriter(t, p)

@@ -101,11 +101,11 @@ func (r *run) peace() (longest time.Duration) {
 // for longer than their lease and for longer than the rollback horizon. The servers'
 // clocks are wrong by nearly as much as is allowed.
 func TestHistoriesFaults(t *testing.T) {
-	own := [servers][]string{}
+	arguments := [servers][]string{}
 	for i, clock := range []time.Duration{skew, 0, -skew} {
-		own[i] = []string{"--drift", drift.String(), "--test-in-flight", settleTime.String(), "--test-clock", clock.String()}
+		arguments[i] = []string{"--drift", drift.String(), "--test-in-flight", settleTime.String(), "--test-clock", clock.String()}
 	}
-	r := newRun(t, storeKinds[1].make(t), *historiesTime, own)
+	r := newRun(t, storeKinds[1].make(t), *historiesTime, arguments)
 	r.run(func(n int) {
 		server := n / 3 % servers
 		switch n % 3 {
@@ -123,6 +123,7 @@ func TestHistoriesFaults(t *testing.T) {
 // TestHistoriesRegionServer is like TestHistories, but HBase's region servers are
 // killed, one after the other.
 func TestHistoriesRegionServer(t *testing.T) {
+	t.Parallel()
 	c := hbasetest.StartCluster(t, 2)
 	r := newRun(t, "hbase://"+c.Quorum()+"/"+hbasetest.Prefix(t), *historiesTime*2/3, [servers][]string{})
 	r.run(func(n int) {

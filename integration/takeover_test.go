@@ -75,7 +75,8 @@ func (m *counting) prepare(one, other *process) {
 }
 
 // increment increments the counter by one. The servers decide the order of concurrent
-// increments.
+// increments. It tries again while the server has no slot to write in, which on a busy
+// machine may be because its lease could not be renewed in time.
 func (m *counting) increment(c *ldap.Conn) error {
 	for {
 		r := ldap.NewModifyRequest(counterDN, nil)
@@ -85,7 +86,7 @@ func (m *counting) increment(c *ldap.Conn) error {
 		case ldap.LDAPResultSuccess:
 			m.count.Add(1)
 			return nil
-		case ldap.LDAPResultBusy:
+		case ldap.LDAPResultBusy, ldap.LDAPResultUnavailable:
 			continue
 		case -1, ldap.LDAPResultOther:
 			m.unknown.Add(1)

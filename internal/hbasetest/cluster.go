@@ -28,7 +28,7 @@ func StartCluster(tb testing.TB, regionServers int) *Cluster {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cache, err := exclusive(ctx)
+	folder, err := exclusive(ctx)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func StartCluster(tb testing.TB, regionServers int) *Cluster {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	dir := filepath.Join(cache, "cluster")
+	dir := filepath.Join(folder, "cluster")
 	c := &Cluster{}
 	tb.Cleanup(func() {
 		c.end()

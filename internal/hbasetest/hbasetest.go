@@ -2,10 +2,9 @@
 // ([Start]). People who want to try things on a store use the command cmd/hbase-dev,
 // which make hbase runs.
 //
-// Maven downloads the jars once and keeps them in the user's cache folder. At most one
-// test process on the machine has an instance, because the JVM is heavy and packages
-// are tested in parallel. The kernel kills the JVM when the test process dies for any
-// reason.
+// Maven downloads the jars once and keeps them in the user's cache folder. At most two
+// test processes on the machine have instances, because a JVM is heavy and packages are
+// tested in parallel. The kernel kills a JVM when its test process dies for any reason.
 //
 // If LDAPD_TEST_HBASE=HOST:PORT is set, the tests use the HBase with that ZooKeeper
 // quorum and start nothing.
@@ -26,8 +25,8 @@ import (
 // for tests.
 const QuorumEnv = "LDAPD_TEST_HBASE"
 
-// patience bounds the wait for an instance: Maven may have to download 117 MB, or
-// another test process may hold the machine's only instance.
+// patience bounds the wait for an instance: Maven may have to download 117 MB, or other
+// test processes may hold all slots.
 const patience = 20 * time.Minute
 
 var shared struct {
@@ -70,32 +69,70 @@ func startShared() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	shared.inst, shared.err = startExclusive(ctx)
+	shared.inst, shared.err = startExclusive(ctx, "shared")
 }
 
-// machine holds the machine's test lock, whose file stays open until the process ends.
-// The garbage collector closes unreferenced files, and closing this file would release
-// the lock.
-var machine struct {
+// Own starts an instance that only the calling test uses, so that the test may kill it
+// while others run. The instance lives until the test ends.
+func Own(tb testing.TB) *Instance {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("HBase is not started by short tests")
+	}
+	if err := Needs(); err != nil {
+		tb.Skipf("no HBase: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	i, err := startExclusive(ctx, filepath.Base(Prefix(tb)))
+	if err != nil {
+		tb.Fatalf("starting HBase: %v", err)
+	}
+	tb.Cleanup(func() {
+		i.Kill()
+		os.RemoveAll(i.c.Dir)
+	})
+	return i
+}
+
+// slots is the number of test processes on the machine that may have an HBase at a time:
+// one whose JVM works while that of the other waits.
+const slots = 2
+
+// place is the folder of this process's instances, and the lock on it. The garbage
+// collector closes unreferenced files, and closing the lock's file would release it.
+var place struct {
 	sync.Mutex
+	dir  string
 	held *os.File
 }
 
-// exclusive acquires the machine's test lock, which this process holds until it ends.
-// It returns the folder that the lock protects.
-func exclusive(ctx context.Context) (cache string, err error) {
-	machine.Lock()
-	defer machine.Unlock()
-	if cache, err = cacheDir(); err != nil || machine.held != nil {
-		return cache, err
+// exclusive returns the folder that this process alone uses until it ends. It waits if as
+// many processes as there are slots have one.
+func exclusive(ctx context.Context) (dir string, err error) {
+	place.Lock()
+	defer place.Unlock()
+	if place.held != nil {
+		return place.dir, nil
 	}
-	machine.held, err = lock(ctx, filepath.Join(cache, "test.lock"))
-	return cache, err
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for n := range slots {
+		names = append(names, filepath.Join(cache, fmt.Sprintf("test%d.lock", n)))
+	}
+	if place.held, err = lock(ctx, names...); err != nil {
+		return "", err
+	}
+	place.dir = strings.TrimSuffix(place.held.Name(), ".lock")
+	return place.dir, os.MkdirAll(place.dir, 0o755)
 }
 
-// startExclusive starts the instance that all tests of the process share.
-func startExclusive(ctx context.Context) (*Instance, error) {
-	cache, err := exclusive(ctx)
+// startExclusive starts an instance in a subfolder of this process's folder.
+func startExclusive(ctx context.Context, name string) (*Instance, error) {
+	dir, err := exclusive(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +140,7 @@ func startExclusive(ctx context.Context) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startAnew(ctx, filepath.Join(cache, "test"), jars)
+	return startAnew(ctx, filepath.Join(dir, name), jars)
 }
 
 // startAnew starts an instance on an empty folder. If the instance is not ready in time,

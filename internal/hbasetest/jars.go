@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -89,21 +90,24 @@ func fetch(ctx context.Context, dir string) (string, error) {
 	return lib, os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644)
 }
 
-// lock acquires a file lock, which lasts until the file is closed or the process ends.
-func lock(ctx context.Context, name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
+// lock acquires a lock on one of the named files, which it makes if they do not exist. It
+// waits while other processes hold all of them. The lock lasts until the file is closed or
+// the process ends.
+func lock(ctx context.Context, names ...string) (*os.File, error) {
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return f, nil
+		for _, name := range names {
+			f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
+			if err != nil {
+				return nil, err
+			}
+			if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+				return f, nil
+			}
+			f.Close()
 		}
 		select {
 		case <-ctx.Done():
-			f.Close()
-			return nil, fmt.Errorf("another process holds %s: %w", name, ctx.Err())
+			return nil, fmt.Errorf("other processes hold %s: %w", strings.Join(names, " and "), ctx.Err())
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
