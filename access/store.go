@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // A Finder looks up the entry with a name, as Snapshot.Find does.
@@ -35,6 +36,20 @@ func Store(ctx context.Context, s *partition.Snapshot, rules []acl.Placed) ([]pa
 		stored = append(stored, rule)
 	}
 	return stored, errors.Join(bad...)
+}
+
+// Profile returns the rules of a profile in the form in which a partition stores rules,
+// for a directory that has no entries yet.
+func Profile(name string, sch *schema.Schema, contexts []string) ([]partition.AccessRule, error) {
+	rules, err := acl.Profile(name, sch, contexts)
+	if err != nil {
+		return nil, err
+	}
+	stored := make([]partition.AccessRule, len(rules))
+	for i, r := range rules {
+		stored[i] = partition.AccessRule{Place: entry.Root, Text: r.String()}
+	}
+	return stored, nil
 }
 
 func store(ctx context.Context, s *partition.Snapshot, r acl.Placed) (rule partition.AccessRule, err error) {

@@ -99,10 +99,31 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 		}
 		value(referenceOf, text)
 	}
+	rules, err := accessValues(ctx, s)
+	for _, text := range rules {
+		value(accessOf, text)
+	}
+	if err != nil {
+		return err
+	}
+	return out.Write(rec)
+}
+
+// accessValues returns the access rules of a state as values of the configuration. For a
+// directory that never had rules it returns those of the profile "open", so that an
+// import leaves everything as open as it was.
+func accessValues(ctx context.Context, s *partition.Snapshot) (values []string, err error) {
+	if s.Access().Rules == nil {
+		rules, err := access.Placed(ctx, s)
+		for _, r := range rules {
+			values = append(values, r.Rule.String())
+		}
+		return values, err
+	}
 	for _, r := range s.Access().Rules {
 		text, err := access.Text(ctx, s, r)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if text == "" {
 			continue
@@ -110,9 +131,9 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 		if r.Place != entry.Root {
 			text = r.Place.String() + " " + text
 		}
-		value(accessOf, text)
+		values = append(values, text)
 	}
-	return out.Write(rec)
+	return values, nil
 }
 
 var errLateConfiguration = errors.New("what servers share must come before all entries: put this in front of them, in the first file")
@@ -218,13 +239,14 @@ type configured struct {
 	indexes []configure.Index // the indexes before the import; nil: unchanged
 	unique  []configure.Unique
 	refers  []configure.Reference
-	scopes  map[entry.ID]dn.DN // names of the bases of unique attributes
-	access  bool               // access rules were set
+	scopes  map[entry.ID]dn.DN     // names of the bases of unique attributes
+	access  bool                   // access rules were set
+	rules   []partition.AccessRule // the access rules before
 }
 
 // takeConfiguration applies the shared configuration in record x. In a directory
 // without entries it replaces the present indexes. It adds all other missing settings,
-// and sets the access rules if there are none. It leaves naming contexts to the Loader,
+// and sets the access rules if there are none, or no entries. It leaves naming contexts to the Loader,
 // which adds them with the entries.
 func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, x *item) (*configured, error) {
 	d := &configured{p: p, scopes: map[entry.ID]dn.DN{}}
@@ -347,16 +369,17 @@ func (d *configured) makeFollow(ctx context.Context, c *configuration) error {
 	return nil
 }
 
-// setAccess sets the access rules if the directory has none.
+// setAccess sets the access rules if the directory has none, or no entries.
 func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 	if c.access == nil {
 		return nil
 	}
-	return configure.SetAccess(ctx, d.p, partition.By{}, func(_ *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
-		if old != nil {
-			return old, nil
+	return configure.SetAccess(ctx, d.p, partition.By{}, func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
+		empty, err := transfer.Empty(ctx, s)
+		if err != nil || old != nil && !empty {
+			return old, err
 		}
-		d.access = true
+		d.access, d.rules = true, old
 		return c.access, nil
 	})
 }
@@ -376,8 +399,8 @@ func (d *configured) takeBack(ctx context.Context) error {
 	}
 	d.refers = nil
 	if d.access {
-		none := func(*partition.Snapshot, []partition.AccessRule) ([]partition.AccessRule, error) { return nil, nil }
-		if err := configure.SetAccess(ctx, d.p, partition.By{}, none); err != nil {
+		old := func(*partition.Snapshot, []partition.AccessRule) ([]partition.AccessRule, error) { return d.rules, nil }
+		if err := configure.SetAccess(ctx, d.p, partition.By{}, old); err != nil {
 			return fmt.Errorf("the access rules of %s stay: %w", configName, err)
 		}
 		d.access = false

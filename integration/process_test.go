@@ -42,7 +42,10 @@ var program = struct {
 	err       error
 }{}
 
+// TestMain has new stores made with the profile "open", because most tests read as the
+// anonymous identity.
 func TestMain(m *testing.M) {
+	os.Setenv("LDAPD_ACCESS", "open")
 	status := m.Run()
 	if program.dir != "" {
 		os.RemoveAll(program.dir)

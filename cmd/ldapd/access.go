@@ -63,7 +63,9 @@ func (m *Main) accessProfileCommand() *cobra.Command {
   public    as staff, for everyone
   services  as staff, for the entries below ou=services
   open      everyone reads everything except secrets: what holds where there never
-            were rules`,
+            were rules
+
+A store that is made begins with staff, or what --access says (serve, import).`,
 		Example: `  ldapd access profile --store ./data staff > rules
   ldapd access apply --store ./data rules`,
 		Args: cobra.ExactArgs(1),

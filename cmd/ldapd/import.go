@@ -37,7 +37,7 @@ var importJob = job[importArgs]{"import", importFiles}
 func (m *Main) importCommand() *cobra.Command {
 	var a importArgs
 	var r importRemote
-	keys := append([]string{"suffix", "admin.dn"}, storeKeys...)
+	keys := append([]string{"suffix", "admin.dn", "access"}, storeKeys...)
 	c := accepts(m.command(&cobra.Command{
 		Use:   "import (--store STORE | --url URL) [--suffix DN]... FILE...",
 		Short: "Load LDIF files into a directory",
@@ -46,7 +46,8 @@ standard input. Entries become visible all at once, or, if one is bad, not at al
 Changes are applied in their order, in one transaction. Exports of slapd (slapcat), 389 Directory Server (db2ldif) and
 ApacheDS load as they are: ids, timestamps and names are kept.
 
-A store that is missing is made, in a folder that is missing or empty.
+A store that is missing is made, in a folder that is missing or empty, with the access
+rules of a profile (--access), or with those of the files if they have any.
 
 With --continue, bad records are written to a file and everything else is
 imported. With --url, the records are sent to a running server, one by one.

@@ -27,6 +27,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("LONG", strings.Repeat("long", 30)) // longer than the path of a Unix socket may be
+			e.Setenv("LDAPD_ACCESS", "open")             // most scripts read as the anonymous identity
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "waitbind": waitBindCommand, "hangup": hangupCommand, "status": statusCommand, "freeport": freePortCommand, "damage": damageCommand},

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/internal/wallclock"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -68,6 +69,11 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 	if err != nil {
 		return nil, err
 	}
+	sch := schema.Core().WithOptions(c.AttributeOptions...)
+	rules, err := firstRules(c, sch, made, use)
+	if err != nil {
+		return nil, err
+	}
 	guard, err := readGuard(c, log, use)
 	if err != nil {
 		return nil, err
@@ -86,9 +92,10 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		f(&transactions)
 	}
 	p, err := partition.Open(ctx, s, partition.Options{
-		Schema: schema.Core().WithOptions(c.AttributeOptions...),
+		Schema: sch,
 		Cache:  entries,
 		Create: use.creates(),
+		Access: rules,
 		Txn:    transactions,
 		Log:    log,
 	})
@@ -100,10 +107,22 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		return nil, err
 	}
 	if !made {
-		log.Info("made a new store", "store", c.Store)
+		log.Info("made a new store", "store", c.Store, "access", c.Profile)
 	}
 	guard.Start(newest(p))
 	return &directoryStore{p, s, guard}, nil
+}
+
+// firstRules returns the access rules of a store that is made now. Stores that exist keep
+// their rules.
+func firstRules(c *config.Config, sch *schema.Schema, made bool, use purpose) ([]partition.AccessRule, error) {
+	if !use.creates() {
+		return nil, nil
+	}
+	if c.Profile == "services" && len(c.Suffix) == 0 && !made {
+		return nil, &config.Error{Where: c.Origin("access"), Text: "the profile services is for accounts below ou=services of naming contexts: give them with --suffix"}
+	}
+	return access.Profile(c.Profile, sch, c.Suffix)
 }
 
 // storeThere reports whether a store exists. It returns an error if the store would be

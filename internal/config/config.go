@@ -18,6 +18,7 @@ import (
 
 	"github.com/knadh/koanf/v2"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/archive"
 	"github.com/seed-4dac0d86/ldapd/auth"
 )
@@ -27,6 +28,8 @@ type Config struct {
 	Store  string
 	Listen []string
 	Suffix []string
+	// Profile is the profile of access rules that a store has when it is made.
+	Profile string
 	// Referral lists the servers that clients are referred to for names outside all
 	// naming contexts.
 	Referral []string
@@ -184,6 +187,7 @@ func (r *reader) config() *Config {
 		Store:            r.text("store"),
 		Listen:           r.list("listen", checkURL),
 		Suffix:           r.list("suffix", checkDN),
+		Profile:          r.oneOf("access", acl.Profiles...),
 		Referral:         r.list("referral", checkServer),
 		AttributeOptions: r.list("attribute-options", checkOption),
 		Admin:            r.admin(),

@@ -123,6 +123,7 @@ func OpenHeader(ctx context.Context, s table.Store, o Options) (*Header, error) 
 		for _, x := range o.Indexes {
 			h.Indexes = append(h.Indexes, HeaderIndex{x.Attribute, x.Layout, 1})
 		}
+		h.Access = o.Access
 		err = createHeader(ctx, s, h)
 	}
 	if err != nil {

@@ -27,8 +27,11 @@ type Options struct {
 	Create bool
 	// Indexes are the indexes of a directory that is created. Nil means DefaultIndexes.
 	Indexes []Index
-	Txn     txn.Options
-	Log     *slog.Logger
+	// Access are the access rules of a directory that is created. Nil means that the
+	// directory has no access rules.
+	Access []AccessRule
+	Txn    txn.Options
+	Log    *slog.Logger
 }
 
 func (o Options) WithDefaults() Options {

@@ -1,0 +1,104 @@
+package integration
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestFirstSession runs the commands of the README's first session on the directory that
+// scripts/run makes. Each command must print the block that follows it.
+func TestFirstSession(t *testing.T) {
+	wantPrograms(t, "/usr/bin/ldapsearch")
+	page, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, session, _ := strings.Cut(string(page), "\n## A first session\n")
+	session, _, _ = strings.Cut(session, "\nA directory of your own")
+	data, url := filepath.Join(t.TempDir(), "data"), sampleServer(t)
+	ran := 0
+	for command, want := range commandsOf(session) {
+		command = strings.NewReplacer("ldap://127.0.0.1:3890", url(data), "bin/ldapd", ldapd(t), "data/store", filepath.Join(data, "store")).Replace(command)
+		out, err := exec.Command("sh", "-c", command).CombinedOutput()
+		if got := paragraphs(string(out)); err != nil || got != paragraphs(want) {
+			t.Errorf("%s: %v\n%s\nwant\n%s", command, err, got, want)
+		}
+		ran++
+	}
+	if ran < 4 {
+		t.Errorf("%d commands", ran)
+	}
+}
+
+// paragraphs returns a text with its paragraphs sorted, because the entries of a search
+// have no order.
+func paragraphs(text string) string {
+	all := strings.Split(strings.TrimSpace(text), "\n\n")
+	slices.Sort(all)
+	return strings.Join(all, "\n\n")
+}
+
+// sampleServer returns a function that runs scripts/run on a folder, once, and returns
+// the URL of the server.
+func sampleServer(t *testing.T) func(data string) string {
+	url := ""
+	return func(data string) string {
+		if url != "" {
+			return url
+		}
+		cmd := exec.Command("scripts/run", ldapd(t), data, "ldap://127.0.0.1:0", "dc=example,dc=com")
+		cmd.Dir = ".."
+		cmd.Env = append(os.Environ(), "LDAPD_ACCESS=staff")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if _, after, ok := strings.Cut(lines.Text(), "ready "); ok {
+				url = strings.Fields(after)[0]
+				return url
+			}
+		}
+		t.Fatal("scripts/run does not get ready")
+		return ""
+	}
+}
+
+// commandsOf returns the indented commands of a section with the indented blocks that
+// follow them.
+func commandsOf(section string) func(yield func(command, output string) bool) {
+	return func(yield func(command, output string) bool) {
+		command, output := "", ""
+		for line := range strings.Lines(section + "\nend\n") {
+			text, indented := strings.CutPrefix(line, "    ")
+			switch {
+			case indented && command == "":
+				command = strings.TrimSpace(text)
+			case indented:
+				output += text
+			case strings.TrimSpace(line) == "":
+				output += "\n"
+			case command != "":
+				if !yield(command, strings.TrimSpace(output)) {
+					return
+				}
+				command, output = "", ""
+			}
+		}
+	}
+}
