@@ -1,6 +1,8 @@
 package txn
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,13 +30,13 @@ func (c *changes) stripe(hash uint64) *atomic.Uint64 {
 }
 
 // hash mixes all bytes of an id. The bytes need not be random, because imported entries
-// may bring ids that this server did not choose.
+// may bring ids that this server did not choose. Every look into a cache computes it, so
+// it multiplies once (FNV's 16 multiplications were 6 % of a base search).
 func hash(id entry.ID) uint64 {
-	h := uint64(14695981039346656037)
-	for _, b := range id {
-		h = (h ^ uint64(b)) * 1099511628211
-	}
-	return h
+	a := binary.LittleEndian.Uint64(id[:8]) ^ 0x9e3779b97f4a7c15
+	b := binary.LittleEndian.Uint64(id[8:]) ^ 0xd1342543de82ef95
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
 }
 
 func (c *changes) last(hash uint64) uint64 {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -77,22 +78,35 @@ func NewCache(size int64) *Cache {
 	share := uint64(max(size/32, 1))
 	return &Cache{
 		Entries: otter.Must(&otter.Options[entry.ID, *Item]{
-			StatsRecorder: stats.NewCounter(),
+			StatsRecorder: newCounter(),
 			MaximumWeight: 19 * share,
 			Weigher:       func(_ entry.ID, i *Item) uint32 { return i.Weight() },
 		}),
 		Children: otter.Must(&otter.Options[ChildKey, entry.ID]{
-			StatsRecorder: stats.NewCounter(),
+			StatsRecorder: newCounter(),
 			MaximumWeight: 3 * share,
 			Weigher:       func(k ChildKey, _ entry.ID) uint32 { return uint32(128 + len(k.RDN)) },
 		}),
 		Postings:   newPostings(8 * share),
 		RangeSteps: newRangeSteps(),
 		Names: otter.Must(&otter.Options[string, entry.ID]{
-			StatsRecorder: stats.NewCounter(),
+			StatsRecorder: newCounter(),
 			MaximumWeight: 2 * share,
 			Weigher:       func(name string, _ entry.ID) uint32 { return uint32(128 + len(name)) },
 		}),
+	}
+}
+
+// A counter counts the lookups of a cache. It adds up every 16th hit only, chosen at
+// random, as 16 hits: to count each of them took 6 % of a base search. Misses are exact.
+type counter struct{ *stats.Counter }
+
+func newCounter() counter { return counter{stats.NewCounter()} }
+
+// RecordHits implements stats.Recorder.
+func (c counter) RecordHits(n int) {
+	if rand.Uint32()%16 == 0 {
+		c.Counter.RecordHits(16 * n)
 	}
 }
 
@@ -155,7 +169,7 @@ func newRangeSteps() *otter.Cache[RangeStepsKey, *RangeSteps] {
 
 func newPostings(size uint64) *otter.Cache[PostingKey, *Posting] {
 	return otter.Must(&otter.Options[PostingKey, *Posting]{
-		StatsRecorder: stats.NewCounter(),
+		StatsRecorder: newCounter(),
 		MaximumWeight: size,
 		Weigher: func(k PostingKey, p *Posting) uint32 {
 			return uint32(160 + len(k.Key) + p.size())
