@@ -69,6 +69,7 @@ func (m *Main) root() *cobra.Command {
 	root.PersistentFlags().String("config", "", "YAML `FILE` to configure from")
 	root.AddCommand(
 		m.serveCommand(),
+		m.initCommand(),
 		m.importCommand(),
 		m.exportCommand(),
 		m.checkCommand(),

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-4dac0d86/ldapd/internal/certs"
+)
+
+// TestQuestions checks what is asked at a terminal, that wrong answers are asked for
+// again, and that nobody is asked what a flag says.
+func TestQuestions(t *testing.T) {
+	dir := t.TempDir()
+	var asked bytes.Buffer
+	typed := "nonsense\no=Example\n\n\n\nldap://127.0.0.1:1389\n\n"
+	passwords := []string{"", "", "one", "two", "secret", "secret"}
+	q := &questions{
+		in: bufio.NewReader(strings.NewReader(typed)), out: &asked,
+		hide: func(prompt string) (string, error) {
+			asked.WriteString(prompt + "\n")
+			p := passwords[0]
+			passwords = passwords[1:]
+			return p, nil
+		},
+		given: func(flag string) bool { return flag == "access" },
+	}
+	s := &setup{file: filepath.Join(dir, "ldapd.yaml"), access: "private", folders: "people,groups"}
+	if err := q.answer(s); err != nil {
+		t.Fatalf("%v\n%s", err, &asked)
+	}
+	want := &setup{file: s.file, suffix: "o=Example", admin: "cn=admin,o=Example", store: filepath.Join(dir, "data"), password: "secret",
+		certificate: selfSigned, listen: "ldap://127.0.0.1:1389", folders: "people,groups", access: "private"}
+	if d := cmp.Diff(want, s, cmp.AllowUnexported(setup{})); d != "" {
+		t.Errorf("%s\n%s", d, &asked)
+	}
+	for _, text := range []string{"Name of the topmost entry (such as dc=example,dc=com)", `the name "nonsense" is malformed`,
+		"Name of the administrator (who needs no entry) [cn=admin,o=Example]: ", "these were two different passwords", "an empty password",
+		"Certificate (a file in PEM, self-signed or none) [self-signed]: ", "Units below o=Example"} {
+		if !strings.Contains(asked.String(), text) {
+			t.Errorf("%q was not said:\n%s", text, &asked)
+		}
+	}
+	if strings.Contains(asked.String(), "Access rules") {
+		t.Errorf("asked what a flag said:\n%s", &asked)
+	}
+}
+
+// TestSelfSigned checks that a client that trusts the certificate believes it, for its
+// hosts only.
+func TestSelfSigned(t *testing.T) {
+	certificate, key, err := certs.SelfSigned([]string{"ldap.example.com", "127.0.0.1"}, time.Now(), time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(certificate)
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"ldap.example.com": true, "127.0.0.1": true, "other.example.com": false} {
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: name}); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestUndo checks that a directory that cannot be set up leaves nothing.
+func TestUndo(t *testing.T) {
+	dir := t.TempDir()
+	var out bytes.Buffer
+	m := &Main{Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &out}
+	pw := filepath.Join(dir, "pw")
+	if err := os.WriteFile(pw, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made := filepath.Join(dir, "made")
+	if err := os.Mkdir(made, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := &setup{file: filepath.Join(made, "ldapd.yaml"), suffix: "dc=x", admin: "cn=admin", store: filepath.Join(made, "data"),
+		password: "secret", certificate: selfSigned, listen: "ldap://127.0.0.1:0", folders: "people", access: "none such"}
+	if err := m.setUp(context.Background(), s); err == nil || !strings.Contains(err.Error(), "none such") {
+		t.Error(err)
+	}
+	left, err := os.ReadDir(made)
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}
