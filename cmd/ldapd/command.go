@@ -92,7 +92,7 @@ func (m *Main) root() *cobra.Command {
 		m.healthCommand(),
 		m.upgradeCommand(),
 		m.backupCommand(),
-		m.versionCommand(),
+		m.versionCommand(), m.manCommand(),
 	)
 	return root
 }

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+)
+
+// TestManPages checks that every command that is shown has a page with its flags, that
+// every key is described, and, where mandoc is installed, that the pages are well formed.
+func TestManPages(t *testing.T) {
+	root := (&Main{Stdin: &bytes.Buffer{}, Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}).root()
+	pages := manPages(root, "2026-01-02")
+	if p := pages["ldapd.8"]; !strings.Contains(p, `.TH LDAPD 8 "2026-01-02"`) || !strings.Contains(p, `\fBldapd\-serve\fR(8)`) {
+		t.Errorf("ldapd.8: %s", p)
+	}
+	if p := pages["ldapd-access-apply.8"]; !strings.Contains(p, `\-\-dry\-run`) || !strings.Contains(p, `\-\-config FILE`) {
+		t.Errorf("ldapd-access-apply.8: %s", p)
+	}
+	for _, hidden := range []string{"ldapd-hash.8", "ldapd-man.8", "ldapd-completion.8", "ldapd-help.8"} {
+		if pages[hidden] != "" {
+			t.Errorf("there is %s", hidden)
+		}
+	}
+	count := 0
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		count++
+		for _, sub := range shown(c) {
+			visit(sub)
+		}
+	}
+	visit(root)
+	if len(pages) != count+1 {
+		t.Errorf("%d pages of %d commands", len(pages), count)
+	}
+	for _, k := range config.Keys {
+		if has := strings.Contains(pages["ldapd.conf.5"], `\fB`+roff(k.Name)+`\fR`); has == k.Test {
+			t.Errorf("%s is described: %v", k.Name, has)
+		}
+	}
+	lint(t, pages)
+}
+
+func lint(t *testing.T, pages map[string]string) {
+	mandoc, err := exec.LookPath("mandoc")
+	if err != nil {
+		t.Log("mandoc is not installed: the pages are not checked")
+		return
+	}
+	dir := t.TempDir()
+	var files []string
+	for name, text := range pages {
+		files = append(files, filepath.Join(dir, name))
+		if err := os.WriteFile(files[len(files)-1], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, _ := exec.Command(mandoc, append([]string{"-T", "lint", "-W", "warning"}, files...)...).CombinedOutput()
+	// The pages refer to each other, and are not installed here.
+	for line := range strings.Lines(string(out)) {
+		if !regexp.MustCompile(`referenced manual not found|outdated`).MatchString(line) {
+			t.Error(line)
+		}
+	}
+}
+
+// TestManCommand checks the files that the command writes, and that two runs of it write
+// the same.
+func TestManCommand(t *testing.T) {
+	var both [2]string
+	for i := range both {
+		dir := t.TempDir()
+		var out bytes.Buffer
+		m := &Main{Stdin: &out, Stdout: &out, Stderr: &out, Env: []string{"SOURCE_DATE_EPOCH=86400"}}
+		if status := m.Run(t.Context(), []string{"man", dir}); status != 0 {
+			t.Fatalf("%d: %s", status, &out)
+		}
+		b, err := os.ReadFile(filepath.Join(dir, "ldapd-serve.8"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		both[i] = string(b)
+	}
+	if both[0] != both[1] || !strings.Contains(both[0], `"1970-01-02"`) {
+		t.Errorf("%.200s\n%.200s", both[0], both[1])
+	}
+}
+
+// TestCompletions checks that every shell gets a script.
+func TestCompletions(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		var out bytes.Buffer
+		m := &Main{Stdin: &out, Stdout: &out, Stderr: &out}
+		if status := m.Run(t.Context(), []string{"completion", shell}); status != 0 || !strings.Contains(out.String(), "ldapd") {
+			t.Errorf("%s: %d: %.200s", shell, status, &out)
+		}
+	}
+}
