@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/bulk"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -93,7 +92,7 @@ func (k *maker) makeStore(ctx context.Context) (err error) {
 	if err := os.MkdirAll(filepath.Dir(k.store), 0o755); err != nil {
 		return err
 	}
-	c, err := config.Load(config.Sources{Flags: map[string][]string{"store": {k.store}, "admin.dn": {k.admin}}})
+	c, err := config.Load(config.Sources{Flags: map[string][]string{"store": {k.store}, "suffix": {k.suffix}, "access": {k.access}, "admin.dn": {k.admin}}})
 	if err != nil {
 		return err
 	}
@@ -106,9 +105,6 @@ func (k *maker) makeStore(ctx context.Context) (err error) {
 	w := &work{Partition: p.Partition, signer: k.admin, around: around{Stdout: io.Discard, Stderr: k.m.Stderr}}
 	if err := k.entries(ctx, w); err != nil {
 		return fmt.Errorf("the first entries: %w", err)
-	}
-	if err := k.rules(ctx, w); err != nil {
-		return fmt.Errorf("the access rules: %w", err)
 	}
 	return nil
 }
@@ -170,19 +166,6 @@ func writeEntry(w io.Writer, name dn.DN) {
 		fmt.Fprintln(w, "objectClass:", c)
 	}
 	line(name[0][0].Type, name[0][0].Value)
-}
-
-// rules puts the rules of the profile in force.
-func (k *maker) rules(ctx context.Context, w *work) error {
-	rules, err := acl.Profile(k.access, w.Schema(), w.Config().Suffixes)
-	if err != nil {
-		return err
-	}
-	var lines []string
-	for _, r := range rules {
-		lines = append(lines, (&acl.Placed{Rule: r}).String())
-	}
-	return applyAccess(ctx, w, accessApplyArgs{Text: strings.Join(lines, "\n") + "\n"})
 }
 
 // configure writes the configuration.
