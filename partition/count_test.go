@@ -100,6 +100,7 @@ func TestVersionsCostReadsNothing(t *testing.T) {
 // group touches as many keys as for the 1,001st member. In -short runs it compares the
 // 100,001st member.
 func TestMembersCostNothing(t *testing.T) {
+	t.Parallel()
 	c := newCounted(t, 1<<20) // caches the fact that an entry is wide, but no values
 	sizes := map[string]int{"small": 1000, "large": 1000000}
 	if testing.Short() {
@@ -149,6 +150,7 @@ func (c counted) group(dn string, n int, member func(int) string) {
 // TestMovesCostNothing checks that moving an entry with 100,000 entries below it touches
 // as many keys as moving an entry with a few entries below it.
 func TestMovesCostNothing(t *testing.T) {
+	t.Parallel()
 	c := newCounted(t, noCache)
 	ctx := context.Background()
 	sizes := map[string]int{"few": 3, "many": 100000}

@@ -36,6 +36,7 @@ func addTree(ctx context.Context, tx *partition.Tx, below string, wide, deep int
 // TestDeleteTree deletes a tree in commits of different sizes. The remaining entries must
 // always be a sound tree.
 func TestDeleteTree(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	for _, most := range []int{1, 2, 3, 7, 40, 41, 42, 1000} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {

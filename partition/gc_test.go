@@ -111,6 +111,7 @@ func sizeOf(t testing.TB, dir string) (n int64) {
 // TestSpaceComesBack checks that entries that were overwritten many times occupy little
 // more disk space than entries that were written once.
 func TestSpaceComesBack(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it writes 20,000 entries")
 	}
@@ -141,6 +142,7 @@ func TestSpaceComesBack(t *testing.T) {
 // TestUniqueMarksGo checks that the marks of unique values are collected like other marks
 // when no transaction can conflict with them any more.
 func TestUniqueMarksGo(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	s := tabletest.NewMem()
 	o := quick

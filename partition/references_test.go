@@ -230,6 +230,7 @@ func TestReferencesMustExist(t *testing.T) {
 // TestRepairReferences removes more values than one commit does, under several
 // descriptions, and values whose keys the index has cut at the same place.
 func TestRepairReferences(t *testing.T) {
+	t.Parallel()
 	for _, layout := range []configure.Layout{configure.RowLayout, configure.ColumnLayout} {
 		eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 			ctx := context.Background()
@@ -294,6 +295,7 @@ func TestReferencesAreRefused(t *testing.T) {
 }
 
 func TestTooManyReferences(t *testing.T) {
+	t.Parallel()
 	p := open(t)
 	must(t, configure.SetSuffixes(context.Background(), p, []string{domain}))
 	must(t, add(t, p, domain, domainLines...))

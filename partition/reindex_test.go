@@ -31,6 +31,7 @@ func plan(t testing.TB, p *partition.Partition, f string) string {
 }
 
 func TestSetIndexes(t *testing.T) {
+	t.Parallel()
 	eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
 		ctx := context.Background()
 		loadSample(t, p, 300)

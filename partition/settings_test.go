@@ -46,6 +46,7 @@ func TestSuffixesReachServers(t *testing.T) {
 // TestReindexBeside adds an index, changes its layout and removes it while three servers
 // write.
 func TestReindexBeside(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	store := tabletest.NewMem()
@@ -85,6 +86,7 @@ func TestReindexBeside(t *testing.T) {
 // TestReindexCutShort ends a reindex between its steps. The index must not be used, and
 // the next attempt must fill it again.
 func TestReindexCutShort(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)
 	must(t, add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building", "floors: 1"))

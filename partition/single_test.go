@@ -225,6 +225,7 @@ func TestIsNoLongerSingle(t *testing.T) {
 // servers add and replace values of the type. No state may show an entry with more values
 // than the schema of the state allows.
 func TestSingleBesideServers(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ps := servers(t, tabletest.NewMem(), 3)

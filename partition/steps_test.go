@@ -131,6 +131,7 @@ func (b *builders) step(p *partition.Partition) error {
 // servers write. At no revision may an entry violate the schema in force. In the end
 // every server must have the same schema.
 func TestSchemaSteps(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ps := servers(t, tabletest.NewMem(), 3)
@@ -309,6 +310,7 @@ func TestSchemaStepsBroken(t *testing.T) {
 // that the change makes. The change must then either be in force or have no effect. No
 // other server may wait for the ended server, and the next change must succeed.
 func TestSchemaStepsKilled(t *testing.T) {
+	t.Parallel()
 	whole := newKilled(t, 0)
 	must(t, whole.err)
 	if whole.calls < 20 {

@@ -71,6 +71,7 @@ func verifyClean(t testing.TB, p *partition.Partition) {
 }
 
 func TestSchemaChanges(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		changes []string

@@ -88,6 +88,7 @@ type breakage struct {
 }
 
 func TestVerifyFinds(t *testing.T) {
+	t.Parallel()
 	const u1 = "uid=u1,ou=people," + domain
 	other := entry.ID{9, 9, 9}
 	ofEntry := func(dn string) func(*testing.T, *partition.Partition, []byte) bool {
@@ -190,6 +191,7 @@ func put(t *testing.T, p *partition.Partition, s table.Store, tbl string, offset
 }
 
 func TestVerifyFindsMore(t *testing.T) {
+	t.Parallel()
 	id := entry.ID{7, 7, 7}
 	cell := func(f table.Family, q, v string) table.Cell {
 		return table.Cell{Family: f, Qualifier: []byte(q), Value: []byte(v)}
