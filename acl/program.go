@@ -129,6 +129,9 @@ func (s *Set) newProgram(id *Identity) (*Program, error) {
 // Types returns the attribute types whose values decisions depend on.
 func (p *Program) Types() []*schema.AttributeType { return p.set.looksAt }
 
+// Name returns the name of the identity, or an empty name for the anonymous identity.
+func (p *Program) Name() dn.DN { return p.who.Name }
+
 // Schema returns the schema of the rules.
 func (p *Program) Schema() *schema.Schema { return p.set.schema }
 

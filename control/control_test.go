@@ -31,6 +31,7 @@ var parsers = map[string]func([]byte) (any, error){
 	"ParseSyncRequest":          untyped(control.ParseSyncRequest),
 	"ParsePersistentSearch":     untyped(control.ParsePersistentSearch),
 	"ParsePasswordModify":       untyped(control.ParsePasswordModify),
+	"ParseEffectiveRights":      untyped(control.ParseEffectiveRights),
 	"ParseCancel":               untyped(control.ParseCancel),
 	"ParseTransaction":          untyped(control.ParseTransaction),
 	"ParseEndTransaction":       untyped(control.ParseEndTransaction),
@@ -75,6 +76,11 @@ var examples = []example{
 
 	{"ParseProxiedAuthorization", "", control.ProxiedAuthorization{}},
 	{"ParseProxiedAuthorization", "dn:cn=Fred", control.ProxiedAuthorization{AuthzID: "dn:cn=Fred"}},
+
+	{"ParseEffectiveRights", "", control.EffectiveRights{}},
+	{"ParseEffectiveRights", "dn:cn=Fred", control.EffectiveRights{AuthzID: text("dn:cn=Fred")}},
+	{"ParseEffectiveRights", "\x30\x05\x04\x03dn:", control.EffectiveRights{AuthzID: text("dn:")}},
+	{"ParseEffectiveRights", "\x30\x0d\x04\x03u:a\x30\x06\x04\x01c\x04\x01d", control.EffectiveRights{AuthzID: text("u:a"), Attributes: []string{"c", "d"}}},
 
 	{"ParseSessionTracking", "\x30\x19\x04\x09192.0.2.1\x04\x03app\x04\x03\x31.2\x04\x02id", control.SessionTracking{
 		SourceIP: "192.0.2.1", SourceName: "app", Format: "1.2", Identifier: "id"}},
@@ -129,6 +135,9 @@ func TestParseRefuses(t *testing.T) {
 		{"ParseAssertion", "\x30\x00", "a filter"},
 		{"ParseDereference", "\x30\x05\x30\x03\x04\x01a", "SEQUENCE"},
 		{"ParseReadEntry", "\x30\x03\x02\x01\x00", "OCTET STRING"},
+		{"ParseEffectiveRights", "cn=Fred", `has to begin with "dn:" or "u:"`},
+		{"ParseEffectiveRights", "\x30\x03\x04\x01x", `has to begin with "dn:" or "u:"`},
+		{"ParseEffectiveRights", "\x30\x07\x04\x03dn:\x04\x00", "SEQUENCE"},
 		{"ParseSessionTracking", "\x30\x08\x04\x00\x04\x00\x04\x00\x04\x00", `formatOID "" is not an OID in numbers`},
 		{"ParseSessionTracking", "\x30\x09\x04\x00\x04\x00\x04\x01x\x04\x00", `formatOID "x" is not an OID in numbers`},
 		{"ParseSessionTracking", "\x30\x0a\x04\x00\x04\x01\xff\x04\x01\x31\x04\x00", "sessionSourceName is not UTF-8"},
@@ -248,7 +257,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		for name, parse := range parsers {
 			got, err := parse(value)
-			if err != nil || len(value) == 0 || name == "ParseProxiedAuthorization" || name == "ParseTransaction" {
+			text := name == "ParseProxiedAuthorization" || name == "ParseTransaction" || name == "ParseEffectiveRights" && len(value) > 0 && value[0] != 0x30
+			if err != nil || len(value) == 0 || text {
 				continue
 			}
 			if _, err := parse(value[:len(value)-1]); err == nil && len(value) > 1 {

@@ -31,6 +31,8 @@ var namedControls = map[string]struct {
 	"postRead":    {"1.3.6.1.1.13.2", selectionValue},
 	"noOp":        {"1.3.6.1.4.1.4203.666.5.2", nil},
 	"proxied":     {"2.16.840.1.113730.3.4.18", textValue},
+	"rights":      {"1.3.6.1.4.1.42.2.27.9.5.2", textValue},
+	"sunRights":   {"1.3.6.1.4.1.42.2.27.9.5.2", rightsValue},
 	"authzID":     {"2.16.840.1.113730.3.4.16", nil},
 	"session":     {"1.3.6.1.4.1.21008.108.63.1", selectionValue}, // selectionValue also encodes the four strings
 	"subentries":  {"1.3.6.1.4.1.4203.1.10.1", booleanValue},
@@ -106,6 +108,16 @@ func selectionValue(words []string) []byte {
 	b := ber.Open(nil, ber.Sequence)
 	for _, w := range words {
 		b = ber.AppendString(b, ber.OctetString, w)
+	}
+	return ber.Close(b, 0)
+}
+
+// rightsValue encodes an identity and attributes.
+func rightsValue(words []string) []byte {
+	b := ber.Open(nil, ber.Sequence)
+	b = ber.AppendString(b, ber.OctetString, words[0])
+	if len(words) > 1 {
+		b = append(b, selectionValue(words[1:])...)
 	}
 	return ber.Close(b, 0)
 }

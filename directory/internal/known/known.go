@@ -19,6 +19,8 @@ type Elements struct {
 	UserPassword, ScramKey, AuthPassword, ContextCSN             *schema.AttributeType
 	EntryDN, SubschemaSubentry, HasSubordinates, NumSubordinates *schema.AttributeType
 	GoverningStructureRule, AccessRule                           *schema.AttributeType
+	// The answers to Get Effective Rights.
+	ACLRights, ACLRightsInfo, EntryLevelRights, AttributeLevelRights *schema.AttributeType
 	// MemberOf and IsMemberOf are computed from Members, the attributes by which groups
 	// name their members.
 	MemberOf, IsMemberOf, UniqueMember *schema.AttributeType
@@ -60,6 +62,10 @@ func New(s *schema.Schema) *Elements {
 
 		GoverningStructureRule: s.Attribute("governingStructureRule"),
 		AccessRule:             s.Attribute("accessRule"),
+		ACLRights:              s.Attribute("aclRights"),
+		ACLRightsInfo:          s.Attribute("aclRightsInfo"),
+		EntryLevelRights:       s.Attribute("entryLevelRights"),
+		AttributeLevelRights:   s.Attribute("attributeLevelRights"),
 
 		MemberOf:     s.Attribute("memberOf"),
 		IsMemberOf:   s.Attribute("isMemberOf"),

@@ -37,8 +37,9 @@ type Controls struct {
 	Persistent        *control.PersistentSearch
 	At                *past.PointInTime // nil: now
 	Token             bool              // the client requests a token
-	Transaction       *string           // the identifier of the transaction that the update belongs to
-	atLeast           table.Revision    // the commit that the read must show
+	Rights            *control.EffectiveRights
+	Transaction       *string        // the identifier of the transaction that the update belongs to
+	atLeast           table.Revision // the commit that the read must show
 }
 
 // Waits reports whether the request is a search that waits for changes.
@@ -52,6 +53,8 @@ func (c *Controls) CheckWait() error {
 		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes cannot be of the past")
 	case c.Sync != nil && c.Persistent != nil:
 		return op.Errorf(op.UnwillingToPerform, "content synchronization and persistent search exclude each other")
+	case c.Rights != nil:
+		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes cannot tell effective rights")
 	case c.Paged != nil || c.Sort != nil:
 		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes can be neither paged nor sorted")
 	}
@@ -84,6 +87,7 @@ var supported = []servedControl{
 	{control.OIDAuthzIDRequest, withBind, flag("authorization identity", func(c *Controls) *bool { return &c.AuthzID })},
 	{control.OIDPasswordPolicy, withBind | withAdd | withModify | withCompare | withPasswordModify, flag("password policy", func(c *Controls) *bool { return &c.PasswordPolicy })},
 	{control.OIDAccountUsable, withSearch, flag("account usable", func(c *Controls) *bool { return &c.AccountUsable })},
+	{control.OIDEffectiveRights, withSearch, takeRights},
 	{control.OIDSessionTracking, all | withBind, takeTracking},
 	{control.OIDSubentries, withSearch, takeSubentries},
 	{control.OIDPermissiveModify, withModify, flag("permissive modify", func(c *Controls) *bool { return &c.Rules.Permissive })},

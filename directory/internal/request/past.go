@@ -17,6 +17,9 @@ func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 	if req.Controls.At == nil {
 		return req.Now(), nil
 	}
+	if req.Controls.Rights != nil {
+		return nil, op.Errorf(op.UnwillingToPerform, "effective rights are those of now, not of the past")
+	}
 	if err := req.Judge.MayReadPast(); err != nil {
 		return nil, err
 	}

@@ -140,6 +140,16 @@ func takeProxied(req *Request, m *op.Message, c *op.Control) error {
 	return nil
 }
 
+// takeRights reads a Get Effective Rights control.
+func takeRights(req *Request, _ *op.Message, c *op.Control) error {
+	r, err := control.ParseEffectiveRights(c.Value)
+	if err != nil {
+		return malformed("effective rights", err)
+	}
+	req.Controls.Rights = &r
+	return nil
+}
+
 // takeTracking reads a session tracking control, which the access log and the journal
 // record. A request may have several of these controls in order, one for each system that
 // the request has passed.

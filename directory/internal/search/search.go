@@ -49,6 +49,9 @@ func Run(ctx context.Context, req *request.Request, l *Lists, name dn.DN, r *op.
 	defer st.release()
 	st.lists, st.keys = l, keys
 	st.Open(req, r, p, sink)
+	if err := st.Out.View.OpenRights(ctx, r.Attributes); err != nil {
+		return err
+	}
 	return st.send(ctx, at.ID)
 }
 

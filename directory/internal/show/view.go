@@ -35,6 +35,7 @@ type asked struct {
 	Shared      *collective.Set // nil if there are none
 	matched     matched
 	dereference []derefSpec
+	rights      *rights // nil: not asked for
 }
 
 // Open resolves what the client requests to see, by the schema of the state that the
@@ -127,7 +128,14 @@ func (v *View) Entry(ctx context.Context, found *partition.Result, controls []op
 	if controls, err = v.appendUsable(ctx, controls, found); err != nil {
 		return nil, err
 	}
-	return v.show(found.Name, attributes, controls), nil
+	e := v.show(found.Name, attributes, controls)
+	if v.rights != nil {
+		if e.Attributes, err = v.appendRights(ctx, e.Attributes, found); err != nil {
+			return nil, err
+		}
+		v.selected = e.Attributes
+	}
+	return e, nil
 }
 
 // Unstored returns what the client sees of an entry that is not stored.

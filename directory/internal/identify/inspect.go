@@ -1,0 +1,81 @@
+package identify
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/judge"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// errInspected is the answer to an identity that does not exist, or whose rights the
+// requester may not ask for. The answer does not reveal which of these is the case.
+var errInspected = op.Errorf(op.InsufficientAccessRights, "the rights of this identity cannot be asked for")
+
+// Inspected returns a judge of the identity that the Get Effective Rights control names,
+// as if that identity were on the requester's connection. Own reports whether the
+// identity is the requester. About other identities the requester needs the right explain
+// on their entries.
+func Inspected(ctx context.Context, req *request.Request, authzID *string) (j judge.Judge, own bool, err error) {
+	j = req.Judge
+	if authzID == nil {
+		return j, true, nil
+	}
+	who, err := AuthzID(ctx, above(req), *authzID)
+	if errors.Is(err, ErrNobody) {
+		return j, false, errInspected
+	}
+	if err != nil || sameIdentity(who, req.Who) {
+		return j, err == nil, err
+	}
+	if err := mayInspect(ctx, &req.Judge, who); err != nil {
+		return j, false, err
+	}
+	if who.IsAdmin() {
+		j.Unrestrict()
+		return j, false, nil
+	}
+	if who != nil {
+		who.Bound = req.Who.Mechanism()
+	}
+	newest := req.Server.Part.Snapshot()
+	defer newest.Close()
+	p, err := req.ProgramOf(ctx, newest, who)
+	if err == nil {
+		j.By(p)
+	}
+	return j, false, err
+}
+
+// sameIdentity reports whether two identities are the same, so that nothing is asked
+// about another one.
+func sameIdentity(a, b *settings.Identity) bool {
+	switch {
+	case a == nil || b == nil:
+		return a == b
+	case a.Admin || b.Admin:
+		return a.Admin && b.Admin
+	}
+	return a.HasEntry() && a.ID == b.ID
+}
+
+// mayInspect returns an error unless the requester may ask for the rights of an identity.
+// What the anonymous identity may do is no secret of an entry, so it is asked for by
+// whoever may ask about the entries that are found.
+func mayInspect(ctx context.Context, j *judge.Judge, who *settings.Identity) error {
+	switch {
+	case j.Free() || who == nil:
+		return nil
+	case !who.HasEntry() || who.IsAdmin():
+		return errInspected
+	}
+	d, err := j.DecideAt(ctx, partition.Located{ID: who.ID, Name: who.Name})
+	if err == nil && (d == nil || !d.Entry(acl.Explain)) {
+		err = errInspected
+	}
+	return err
+}
