@@ -1,0 +1,304 @@
+package integration
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	asn1 "github.com/go-asn1-ber/asn1-ber"
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+)
+
+// startTransaction begins a transaction (RFC 5805) and returns its identifier.
+func startTransaction(c *ldap.Conn) (string, error) {
+	r, err := c.Extended(ldap.NewExtendedRequest(control.OIDStartTransaction, nil))
+	if err != nil {
+		return "", err
+	}
+	return r.Value.Data.String(), nil
+}
+
+// endTransaction commits or aborts a transaction.
+func endTransaction(c *ldap.Conn, id string, commit bool) error {
+	v := asn1.Encode(asn1.ClassUniversal, asn1.TypeConstructed, asn1.TagSequence, nil, "")
+	if !commit {
+		v.AppendChild(asn1.NewBoolean(asn1.ClassUniversal, asn1.TypePrimitive, asn1.TagBoolean, false, ""))
+	}
+	v.AppendChild(asn1.NewString(asn1.ClassUniversal, asn1.TypePrimitive, asn1.TagOctetString, id, ""))
+	value := asn1.NewString(asn1.ClassContext, asn1.TypePrimitive, 1, string(v.Bytes()), "")
+	_, err := c.Extended(ldap.NewExtendedRequest(control.OIDEndTransaction, value))
+	return err
+}
+
+func inTransaction(id string) ldap.Control { return ldap.NewControlString(control.OIDTransaction, true, id) }
+
+// TestGoLDAPTransaction commits and aborts transactions with go-ldap (RFC 5805).
+func TestGoLDAPTransaction(t *testing.T) {
+	p := watchedServer(t)
+	c, reader := p.admin(), p.admin()
+	const twoDN = "cn=2," + watchedDN
+	id, err := startTransaction(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addTo(t, c, twoDN, "device")
+	wantCode(t, "modify", c.Modify(describing(oneDN, "both", inTransaction(id))), ldap.LDAPResultSuccess)
+	wantCode(t, "modify another", c.Modify(describing(twoDN, "both", inTransaction(id))), ldap.LDAPResultSuccess)
+	wantCode(t, "before the end", compare(reader, oneDN, "description", "both"), ldap.LDAPResultNoSuchAttribute)
+	wantCode(t, "end", endTransaction(c, id, true), ldap.LDAPResultSuccess)
+	for _, dn := range []string{oneDN, twoDN} {
+		wantCode(t, "after the end", compare(reader, dn, "description", "both"), ldap.LDAPResultSuccess)
+	}
+	wantCode(t, "end once more", endTransaction(c, id, true), ldap.LDAPResultOperationsError)
+
+	if id, err = startTransaction(c); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, "modify", c.Modify(describing(oneDN, "aborted", inTransaction(id))), ldap.LDAPResultSuccess)
+	wantCode(t, "an entry that does not exist", c.Modify(describing("cn=3,"+watchedDN, "aborted", inTransaction(id))), ldap.LDAPResultSuccess)
+	wantCode(t, "end", endTransaction(c, id, true), ldap.LDAPResultNoSuchObject)
+	wantCode(t, "after a failed end", compare(reader, oneDN, "description", "both"), ldap.LDAPResultSuccess)
+
+	if id, err = startTransaction(c); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, "modify", c.Modify(describing(oneDN, "aborted", inTransaction(id))), ldap.LDAPResultSuccess)
+	wantCode(t, "of another connection", endTransaction(reader, id, true), ldap.LDAPResultOperationsError)
+	wantCode(t, "abort", endTransaction(c, id, false), ldap.LDAPResultSuccess)
+	wantCode(t, "after an abort", compare(reader, oneDN, "description", "both"), ldap.LDAPResultSuccess)
+	p.stop()
+}
+
+// TestTransactionsEndWithConnection checks that a Bind, StartTLS, an Unbind and a lost
+// connection end a transaction, which then changes nothing (RFC 5805, 3.5).
+func TestTransactionsEndWithConnection(t *testing.T) {
+	f := newTLS(t)
+	store := filepath.Join(t.TempDir(), "store")
+	load(t, store, example)
+	p := serve(t, store, f.flags()...)
+	for name, end := range map[string]func(c *ldap.Conn) error{
+		"bind":     func(c *ldap.Conn) error { return c.Bind(adminDN, adminPassword) },
+		"StartTLS": func(c *ldap.Conn) error { return c.StartTLS(f.trusting()) },
+		"unbind":   func(c *ldap.Conn) error { return c.Unbind() },
+		"lost":     func(c *ldap.Conn) error { return c.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := p.admin()
+			id, err := startTransaction(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantCode(t, "modify", c.Modify(describing(asantos, "in a transaction", inTransaction(id))), ldap.LDAPResultSuccess)
+			if err := end(c); err != nil {
+				t.Fatal(err)
+			}
+			if name == "bind" || name == "StartTLS" { // the connection goes on, without the transaction
+				wantCode(t, "update", c.Modify(describing(asantos, "late", inTransaction(id))), ldap.LDAPResultOperationsError)
+				wantCode(t, "end", endTransaction(c, id, true), ldap.LDAPResultOperationsError)
+			}
+			wantCode(t, "nothing was changed", compare(p.admin(), asantos, "description", "in a transaction"), ldap.LDAPResultNoSuchAttribute)
+		})
+	}
+	p.stop()
+}
+
+var bankTime = flag.Duration("bank", 12*time.Second, "how long clients of TestBank make transactions while servers are killed")
+
+// The accounts of the bank, and what each has at first in each of two attributes.
+const (
+	bankDN       = "ou=bank," + suffix
+	bankAccounts = 6
+	bankEach     = 1000
+)
+
+func accountDN(n int) string { return fmt.Sprintf("uid=%d,%s", n, bankDN) }
+
+// A bank is accounts between which clients at three servers move money, with four updates
+// in each transaction.
+type bank struct {
+	t         *testing.T
+	seats     [servers]seat
+	store     string
+	stopped   atomic.Bool
+	committed atomic.Int64
+	unknown   atomic.Int64
+
+	mu    sync.Mutex
+	times []time.Time // of commits
+}
+
+// TestBank moves money between accounts by transactions at three servers on HBase, while
+// servers are killed. The sum of all accounts must be the same whenever it is read, at
+// past moments too.
+func TestBank(t *testing.T) {
+	t.Parallel()
+	b := &bank{t: t, store: storeKinds[1].make(t)}
+	load(t, b.store, example, b.accounts())
+	for i := range b.seats {
+		b.seats[i].p = serve(t, b.store, "--lease", historiesLease.String())
+	}
+	for i := range b.seats {
+		awaitWriter(t, b.seats[i].process())
+	}
+	var g sync.WaitGroup
+	for n := range 2 * servers {
+		g.Go(func() { b.transfer(n) })
+	}
+	g.Go(b.audit)
+	begin := time.Now()
+	for n := 0; time.Since(begin) < *bankTime; n++ {
+		time.Sleep(2 * historiesLease)
+		b.kill(n % servers)
+	}
+	b.stopped.Store(true)
+	g.Wait()
+	b.past()
+	t.Logf("%d transactions were committed; the outcome of %d is unknown", b.committed.Load(), b.unknown.Load())
+	if b.committed.Load() < 20 {
+		t.Error("want at least 20")
+	}
+	for i := range b.seats {
+		b.seats[i].process().stop()
+	}
+	checkStore(t, b.store)
+}
+
+func (b *bank) accounts() (file string) {
+	var s strings.Builder
+	fmt.Fprintf(&s, "dn: %s\nobjectClass: organizationalUnit\n\n", bankDN)
+	for n := range bankAccounts {
+		fmt.Fprintf(&s, "dn: %s\nobjectClass: account\nobjectClass: posixAccount\ncn: x\nhomeDirectory: /\nuidNumber: %d\ngidNumber: %d\n\n", accountDN(n), bankEach, bankEach)
+	}
+	file = filepath.Join(b.t.TempDir(), "bank.ldif")
+	if err := os.WriteFile(file, []byte(s.String()), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return file
+}
+
+// kill kills a server and starts another one in its place.
+func (b *bank) kill(n int) {
+	s := &b.seats[n]
+	s.process().kill()
+	eventually(b.t, "a server starts", func() error {
+		p, err := tryServe(b.t, b.store, "--lease", historiesLease.String())
+		if err == nil {
+			s.mu.Lock()
+			s.p = p
+			s.mu.Unlock()
+		}
+		return err
+	})
+}
+
+// transfer makes transactions at one server, and at its successors after it is killed.
+func (b *bank) transfer(client int) {
+	r := rand.New(rand.NewPCG(uint64(client), 1))
+	var c *ldap.Conn
+	for !b.stopped.Load() {
+		if c == nil || c.IsClosing() {
+			var err error
+			if c, err = dial(b.seats[client%servers].process().url(), adminDN, adminPassword); err != nil {
+				time.Sleep(50 * time.Millisecond)
+				continue
+			}
+		}
+		switch err := b.move(c, r); code(err) {
+		case ldap.LDAPResultSuccess:
+			b.committed.Add(1)
+			b.mu.Lock()
+			b.times = append(b.times, time.Now())
+			b.mu.Unlock()
+		case ldap.LDAPResultBusy, ldap.LDAPResultUnavailable, ldap.LDAPResultUnwillingToPerform:
+		case -1, ldap.LDAPResultOther:
+			b.unknown.Add(1)
+			c.Close()
+		default:
+			b.t.Errorf("client %d: %v", client, err)
+			return
+		}
+	}
+}
+
+// move runs a transaction that moves money twice.
+func (b *bank) move(c *ldap.Conn, r *rand.Rand) error {
+	id, err := startTransaction(c)
+	if err != nil {
+		return err
+	}
+	for _, attribute := range []string{"uidNumber", "gidNumber"} {
+		amount := r.IntN(20)
+		for _, by := range []int{amount, -amount} {
+			m := ldap.NewModifyRequest(accountDN(r.IntN(bankAccounts)), []ldap.Control{inTransaction(id)})
+			m.Increment(attribute, strconv.Itoa(by))
+			if err := c.Modify(m); err != nil {
+				return err
+			}
+		}
+	}
+	return endTransaction(c, id, true)
+}
+
+// audit reads the sum at all servers until the bank is stopped.
+func (b *bank) audit() {
+	for n := 0; !b.stopped.Load(); n++ {
+		c, err := dial(b.seats[n%servers].process().url(), adminDN, adminPassword)
+		if err == nil {
+			err = b.sum(c)
+			c.Close()
+		}
+		if errors.Is(err, errSum) {
+			b.t.Errorf("server %d: %v", n%servers, err)
+			return
+		}
+	}
+}
+
+var errSum = errors.New("the sum differs")
+
+// sum returns errSum if the accounts have more or less than at the beginning.
+func (b *bank) sum(c *ldap.Conn, controls ...ldap.Control) error {
+	res, err := c.Search(ldap.NewSearchRequest(bankDN, ldap.ScopeSingleLevel, 0, 0, 0, false, "(objectClass=account)", []string{"uidNumber", "gidNumber"}, controls))
+	if err != nil {
+		return err
+	}
+	sum := 0
+	for _, e := range res.Entries {
+		for _, attribute := range []string{"uidNumber", "gidNumber"} {
+			n, _ := strconv.Atoi(e.GetAttributeValue(attribute))
+			sum += n
+		}
+	}
+	if sum != 2*bankAccounts*bankEach {
+		return fmt.Errorf("%w: %d", errSum, sum)
+	}
+	return nil
+}
+
+// past reads the sum at each server at all times at which a transaction was committed.
+func (b *bank) past() {
+	for i := range b.seats {
+		c := b.seats[i].process().admin()
+		for _, at := range b.times {
+			eventually(b.t, "the sum of the past", func() error {
+				err := b.sum(c, ldap.NewControlString(control.OIDAt, true, at.UTC().Format("20060102150405.000000Z")))
+				if errors.Is(err, errSum) {
+					b.t.Fatalf("server %d: at %v: %v", i, at, err)
+				}
+				return err
+			})
+		}
+		c.Close()
+	}
+}
