@@ -24,8 +24,9 @@ type backfiller interface {
 	applyPart(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation) error
 }
 
-// Fill begins a Fill whose cells carry the revision of an earlier commit. All writers
-// must have maintained the table since that commit; AwaitStep waits until they do.
+// Fill begins a Fill whose cells carry the given revision, which must be that of an
+// earlier commit. All writers must have maintained the table since that commit; AwaitStep
+// waits until they do.
 func (db *DB) Fill(at table.Revision) (*Fill, error) {
 	if db.peers == nil {
 		return nil, errNotShared
@@ -46,8 +47,8 @@ var errNotShared = errors.New("no other server writes this store: load in bulk")
 
 func (e *cluster) backfiller() (backfiller, error) { return e.holder() }
 
-// Snapshot returns the state to fill from. The Fill counts as a transaction that began at
-// this state.
+// Snapshot returns the state to fill from. As long as the Fill is open, this server
+// treats it as a running transaction that began at this state.
 func (f *Fill) Snapshot() *Snapshot { return f.tx.snapshot }
 
 // Stamp returns an id as Tx.Stamp does.

@@ -107,8 +107,8 @@ func TestGarbageInHeads(t *testing.T) {
 	}
 }
 
-// TestNewerJournal checks that a commit is refused if it conflicts with a record of a
-// newer version, because this version cannot interpret that record.
+// TestNewerJournal checks that a commit is refused if it conflicts with a journal record
+// in a newer format, because this server cannot interpret that record.
 func TestNewerJournal(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -28,7 +28,7 @@ type loader interface {
 	abort(ctx context.Context) error
 }
 
-// Bulk begins a load. If the store is neither a Batcher nor a Bulker, Write writes the
+// Bulk begins a load. Unless the store is both a Batcher and a Bulker, Write writes the
 // rows immediately, at a revision that stays invisible until Commit.
 func (db *DB) Bulk(ctx context.Context, o table.BulkOptions) (*Bulk, error) {
 	if err := db.commits.writable(); err != nil {
@@ -46,7 +46,8 @@ func (db *DB) Bulk(ctx context.Context, o table.BulkOptions) (*Bulk, error) {
 	return &Bulk{db: db, loader: l}, nil
 }
 
-// Stamp returns an id as Tx.Stamp does.
+// Stamp returns the revision of the load. It serves for positions and change numbers,
+// like the id that Tx.Stamp returns.
 func (b *Bulk) Stamp() table.Revision { return b.loader.stamp() }
 
 // Write adds mutations. It may be called concurrently. Several calls may write cells of

@@ -77,9 +77,9 @@ func (e *cluster) alone(ctx context.Context) error {
 }
 
 // awaitAlone returns when no other server writes. A load has no marks that other servers
-// could find, so it must wait until it is alone; see also cluster.loading. A server that
-// has fallen silent may be dead, so awaitAlone waits until its slot is recovered. If
-// another server turns out to be alive, because it changes its cell, awaitAlone returns
+// could find, so it must wait until it is alone; see also claimer.loading. A server that
+// has fallen silent may be dead, so awaitAlone waits until the slot of that server is
+// recovered. If another open server changes its cell, it is alive, and awaitAlone returns
 // ErrConflict.
 func (w *writer) awaitAlone(ctx context.Context) error {
 	first := map[revision.Slot][]byte{}

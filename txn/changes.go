@@ -74,7 +74,7 @@ type latest struct {
 	mu      sync.Mutex
 	commits []touched // in ascending order of ordinals
 	weight  int       // number of ids and keys in commits
-	since   uint64    // commits contains every recorded commit with a larger ordinal
+	since   uint64    // commits contains every commit with keys and with a larger ordinal
 }
 
 type touched struct {
@@ -83,7 +83,8 @@ type touched struct {
 	keys    []uint64
 }
 
-// latestWeight bounds the number of ids and keys in latest. They use about half a MiB.
+// latestWeight bounds the number of ids and keys in latest. That many use about half a
+// MiB.
 const latestWeight = 1 << 15
 
 func (l *latest) add(ids []entry.ID, keys []uint64, n uint64) {

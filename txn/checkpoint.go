@@ -29,8 +29,8 @@ var (
 // the cell.
 const maxCheckpoints = 1000
 
-// checkpointName matches no time. It also matches "now" and some revisions, which
-// IsCheckpointName excludes.
+// checkpointName matches no string that can be read as a time. It matches "now" and some
+// revisions, so IsCheckpointName excludes these.
 var checkpointName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`)
 
 // IsCheckpointName reports whether s is valid as the name of a checkpoint. A name is a
@@ -77,7 +77,7 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 	return c, err
 }
 
-// Checkpoints lists all checkpoints, by name.
+// Checkpoints returns all checkpoints, sorted by name.
 func (db *DB) Checkpoints(ctx context.Context) ([]Checkpoint, error) { return db.log.Checkpoints(ctx) }
 
 // FindCheckpoint returns the checkpoint of that name. It returns ErrCheckpoint if there

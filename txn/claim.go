@@ -17,11 +17,13 @@ type claimer struct {
 	e      *cluster
 	retry  time.Time      // no attempt to claim before this time
 	failed int            // number of consecutive failed claims
-	issued table.Revision // larger than all ids that this engine's former writers issued
+	issued table.Revision // at least every id that former writers of e issued
 }
 
-// claim claims the first free slot. It returns nil without a slot if another server
-// claimed the slot first, or if another server is loading in bulk.
+// claim claims the first free slot. It does nothing if this server only reads, already
+// has a slot, or should not try again yet. It also returns nil without a slot if this
+// server's clock is too far ahead, if another server claimed the slot first, or if
+// another server is loading in bulk.
 func (c *claimer) claim(ctx context.Context) error {
 	e := c.e
 	if e.db.o.ReadOnly || e.writer.Load() != nil || time.Now().Before(c.retry) {
@@ -122,8 +124,8 @@ func (c *claimer) newWriter() (*writer, error) {
 	return w, nil
 }
 
-// may reports whether this server's clock allows it to announce ids. It reads the store's
-// clock to find out.
+// may reads the store's clock and reports whether this server may announce ids, which it
+// may not do if its own clock is too far ahead.
 func (c *claimer) may(ctx context.Context) (bool, error) {
 	e := c.e
 	limited, cancel := e.deadline(ctx)

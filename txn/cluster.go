@@ -14,10 +14,10 @@ import (
 )
 
 // cluster is the engine for stores that are atomic only per row, as HBase is. Many
-// servers can open such a store, and each has a slot of its own. One goroutine, run,
-// changes this server's cell in the heads row and the state shown. run claims a slot and
-// then calls writer.run. While the server has no slot, or only reads, run polls the
-// heads.
+// servers can open such a store, and each has a slot of its own. Only the goroutine that
+// executes run changes this server's cell in the heads row and the state that this server
+// shows. run claims a slot and then calls writer.run. While the server has no slot, or
+// only reads, run polls the heads.
 type cluster struct {
 	db     *DB
 	start  time.Time    // base of the monotonic clock
@@ -26,8 +26,8 @@ type cluster struct {
 	writer atomic.Pointer[writer]
 	turned atomic.Int64 // when a loop last began a turn, as time since start
 
-	// storeTime is the store's clock when this engine began, or 0 if the store has no
-	// clock.
+	// storeTime is the time that the store's clock showed when this engine began, in
+	// nanoseconds since 1970. It is 0 if the store has no clock.
 	storeTime atomic.Int64
 	warned    bool // whether commits were found to lead the store's clock; only run uses it
 
@@ -135,7 +135,7 @@ func (e *cluster) awaitRead(ctx context.Context) error {
 	}
 }
 
-// awaitEvent waits for an event, or for bound at most.
+// awaitEvent waits for an event, but not longer than bound.
 func awaitEvent(ctx context.Context, event <-chan struct{}, bound time.Duration) error {
 	t := time.NewTimer(bound)
 	defer t.Stop()
@@ -148,9 +148,9 @@ func awaitEvent(ctx context.Context, event <-chan struct{}, bound time.Duration)
 	return nil
 }
 
-// refresh reads the heads and shows their state. If w is not nil, refresh marks the
-// commits of w that the state shows for the first time as shown; their changes are in
-// memory. The changes of other servers' commits are read from the journal.
+// refresh reads the heads and shows their state. If w is not nil, refresh also wakes the
+// callers whose commits by w this state is the first to show. What these commits changed
+// is known in memory. What the commits of other servers changed is read from the journal.
 func (e *cluster) refresh(ctx context.Context, w *writer) error {
 	limited, cancel := e.deadline(ctx)
 	defer cancel()
@@ -200,9 +200,9 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 	return changed
 }
 
-// noteChanges raises the stripes of other servers' commits that h shows for the first
-// time, and reports whether there are such commits. If it cannot read what these commits
-// changed, it counts everything as changed.
+// noteChanges records what was changed by the commits of other servers that h is the
+// first to show. It reports whether there are such commits. If it cannot read what these
+// commits changed, it counts everything as changed.
 func (e *cluster) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n uint64) (changed bool) {
 	for _, s := range h.Slots() {
 		if w != nil && w.slot == s || bytes.Equal(h.Raw(s), e.heads.Raw(s)) {
@@ -303,8 +303,9 @@ func (e *cluster) wait(ctx context.Context, c *conflict) error {
 	return awaitEvent(ctx, next, e.db.o.Poll)
 }
 
-// awaitVisible returns when the state shown includes another server's decided commit, or
-// after two leases. Within two leases that server's slot has been recovered.
+// awaitVisible returns when the state shown includes another server's commit or excludes
+// it for good, but after two leases at most. Within two leases the slot of a silent
+// server has been recovered.
 func (e *cluster) awaitVisible(ctx context.Context, r table.Revision) error {
 	end := time.Now().Add(2 * e.db.o.Lease)
 	for try := 0; time.Now().Before(end); try++ {
@@ -348,8 +349,9 @@ func (e *cluster) until(ctx context.Context, r table.Revision) (*Snapshot, error
 	}
 }
 
-// nobodyWrites reports whether no server holds a slot. A server that claims a slot later
-// issues ids of a later time.
+// nobodyWrites reports whether no server holds a slot. If nobody does, no commit of the
+// past can be added, because a server that claims a slot later issues ids of a later
+// time.
 func nobodyWrites(v *revision.Vector) bool {
 	for _, s := range v.Slots() {
 		if holds(v.Cell(s)) {
@@ -370,9 +372,9 @@ func (e *cluster) atFrontier(f revision.Frontier) *Snapshot {
 
 // bounds returns the limits of collection according to one reading of the heads. It
 // measures ages from a time at or below the low-water mark of all servers, so that a
-// server whose clock is ahead removes nothing too early. The open server with the lowest
-// slot collects for all servers. It does no harm if two servers collect at the same time
-// for a moment.
+// server whose clock is ahead removes nothing too early. The leader, which collects for
+// all servers, is the open server with the lowest slot. It does no harm if two servers
+// collect at the same time for a moment.
 func (e *cluster) bounds(ctx context.Context) (*bounds, error) {
 	ctx, cancel := e.deadline(ctx)
 	defer cancel()

@@ -167,8 +167,8 @@ func (w *writer) apply(ctx context.Context, p *pendingCommit, writes []table.Wri
 	return g.Wait()
 }
 
-// applyPart applies mutations. It retries once after table.ErrUnavailable, because an
-// Apply can be repeated safely.
+// applyPart applies mutations. It retries once after table.ErrUnavailable. That is safe
+// because Apply can be repeated.
 func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation) error {
 	do := func(ctx context.Context) error { return t.Apply(ctx, r, ms) }
 	err := w.step(ctx, do)
@@ -203,7 +203,8 @@ func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error
 	return nil, nil
 }
 
-// awaitShown returns when every later snapshot shows the commit.
+// awaitShown returns nil when every later snapshot shows the commit. If the slot is lost
+// before, it returns ErrUnknown.
 func (w *writer) awaitShown(p *pendingCommit) error {
 	select {
 	case <-p.shown:
@@ -218,7 +219,8 @@ func (w *writer) awaitShown(p *pendingCommit) error {
 	}
 }
 
-// finalise records a commit's final state and signals run to publish the commit.
+// finalise records a commit's final state and signals run to publish it in this server's
+// cell.
 func (w *writer) finalise(p *pendingCommit, s journal.State) {
 	w.mu.Lock()
 	p.state = s

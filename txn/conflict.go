@@ -66,9 +66,9 @@ func parseMark(c *table.Cell) (Mark, error) {
 
 // meetOthers reads the marks of other commits on the rows that a commit marked, after the
 // commit's own marks are written. It resolves the conflicts that it finds (steps 4 and 5
-// of "Commit"). A mark conflicts if the transaction's snapshot does not show it: of two
-// commits that do not see each other, the commit that reads later finds the marks of the
-// other commit.
+// of "Commit"). An incompatible mark is a conflict if the transaction's snapshot does not
+// show it. Of two commits that do not see each other, the commit that reads the marks
+// later finds the marks of the other commit.
 func (w *writer) meetOthers(ctx context.Context, tx *Tx, p *pendingCommit) (*conflict, error) {
 	if len(tx.markRows) == 0 {
 		return nil, nil

@@ -36,7 +36,7 @@ type embedded struct {
 	broken  atomic.Pointer[error]
 
 	// late counts the commits whose wait returned ErrPending and that are not durable
-	// yet. While late is not zero, new commits are refused and do not wait.
+	// yet. While late is not zero, new commits are refused at once.
 	late       atomic.Int32
 	background context.Context
 	stop       context.CancelFunc

@@ -15,15 +15,17 @@ import (
 
 // The change feed works without state in the store. A follower of all commits keeps a
 // frontier, reads the commits beyond the frontier from a snapshot, and waits for the next
-// snapshot if there are none. There may be any number of followers, and a follower may be
-// as slow as it likes. A follower needs only its frontier to continue, on any server.
+// snapshot if there are no such commits. There may be any number of followers, and a
+// follower may be as slow as it likes. A follower needs only its frontier to continue, on
+// any server.
 
 // Next returns a channel that is closed when a state newer than the current state can be
-// read, or when there may never be a newer state. Call Next before Snapshot.
+// read. The channel may also be closed without a newer state, for example after a failure
+// of the store. Call Next before Snapshot.
 func (db *DB) Next() <-chan struct{} { return db.shown.Next() }
 
-// Frontier returns one revision for each slot: the last commit up to which the snapshot
-// shows all commits of that slot.
+// Frontier returns one revision for each slot that has commits: the last commit up to
+// which the snapshot shows all commits of that slot.
 func (s *Snapshot) Frontier(ctx context.Context) (revision.Frontier, error) {
 	if err := s.unreadable(); err != nil {
 		return nil, err
@@ -55,8 +57,8 @@ func (s *Snapshot) ends() revision.Frontier {
 }
 
 // Commits streams the records of the commits that the snapshot shows, except those that
-// the given frontier covers. The order is causal. In each slot the stream ends before the
-// first undecided commit.
+// the given frontier covers. Each commit comes after all commits that it could have seen.
+// In each slot the stream ends before the first undecided commit.
 func (s *Snapshot) Commits(ctx context.Context, after revision.Frontier) iter.Seq2[*journal.Record, error] {
 	if err := s.unreadable(); err != nil {
 		return func(yield func(*journal.Record, error) bool) { yield(nil, err) }
@@ -102,8 +104,8 @@ func (s *Snapshot) commitsOf(ctx context.Context, after, upTo table.Revision) it
 	}
 }
 
-// merged merges streams in the order of revisions. This order is causal: a commit has a
-// larger revision than every commit that it could have seen.
+// merged merges streams in the order of revisions. In this order a commit comes after
+// every commit that it could have seen, because its revision is larger.
 func merged(streams []iter.Seq2[*journal.Record, error]) iter.Seq2[*journal.Record, error] {
 	return func(yield func(*journal.Record, error) bool) {
 		type head struct {

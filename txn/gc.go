@@ -54,7 +54,8 @@ type Collection struct {
 type bounds struct {
 	announced table.Revision // the horizon announced to all servers
 	honoured  table.Revision // every server reads only states at or above it
-	// All commits up to stable are decided, and aborted ones have left no cells.
+	// All commits up to stable are decided, and no cells of aborted commits are left up
+	// to stable.
 	stable table.Revision
 	now    table.Revision // the current time, from which ages are measured
 	// Every snapshot in use, except snapshots of the past, is at or above young.
@@ -79,9 +80,9 @@ type collector struct {
 	tally  tally
 }
 
-// Collect runs one garbage collection, together with the other servers, if there are any.
-// It waits at most two leases for servers that read the past below the new horizon. If
-// such servers remain, it collects only up to the horizon that they honour.
+// Collect runs one garbage collection, up to a horizon that all servers honour. It waits
+// at most two leases for servers that read the past below the new horizon. If such
+// servers remain, it collects only up to the horizon that they honour.
 func (db *DB) Collect(ctx context.Context, o CollectOptions) (Collection, error) {
 	b, err := db.horizon.bounds(ctx)
 	if err != nil {
@@ -114,9 +115,9 @@ func (db *DB) raise(ctx context.Context, horizon table.Revision) (*bounds, error
 	}
 }
 
-// collect removes the history below horizon, which every server honours. From families
-// without history it removes everything older than the younger horizon (see
-// youngHorizon).
+// collect removes the history below the given horizon, which every server must honour
+// unless o.Dry is set. In the families without history it removes what no state at or
+// above youngHorizon shows.
 func (db *DB) collect(ctx context.Context, b *bounds, horizon table.Revision, o CollectOptions) (Collection, error) {
 	g := &db.garbage
 	g.mu.Lock()
@@ -156,9 +157,10 @@ func (g *collector) stop() {
 	}
 }
 
-// secretLooks is the number of collections that run during SecretAge. looks is the number
-// of collections that run during the retention of history, so that history does not
-// outlive its retention by much.
+// mostOften and mostSeldom bound the interval between collections. secretLooks is the
+// number of collections that run during SecretAge. looks is the number of collections
+// that run during the retention of history, so that history does not outlive its
+// retention by much.
 const (
 	mostOften   = 100 * time.Millisecond
 	mostSeldom  = time.Hour
@@ -191,8 +193,9 @@ func (db *DB) collectNowAndThen(ctx context.Context) {
 	}
 }
 
-// collectAsLeader collects if this server collects for all servers. It announces the next
-// horizon, and then removes the history below the horizon that all servers honour by now.
+// collectAsLeader collects if this server collects for all servers. If whole is set, it
+// announces the next horizon and then removes the history below the horizon that all
+// servers honour by now. Otherwise it collects only the families without history.
 func (db *DB) collectAsLeader(ctx context.Context, o CollectOptions, whole bool) (Collection, error) {
 	b, err := db.horizon.bounds(ctx)
 	if err != nil || !b.leader {

@@ -65,8 +65,8 @@ func (p *pass) run(ctx context.Context) (err error) {
 
 // readPinned returns the revisions of the checkpoints, and of deleted checkpoints that
 // snapshots on this server still read. It must be called after the horizon is honoured,
-// because the creator of a checkpoint holds a snapshot of it until the checkpoint is
-// recorded.
+// because the creator of a checkpoint holds a snapshot of the same state until the
+// checkpoint is recorded.
 func (p *pass) readPinned(ctx context.Context) ([]table.Revision, error) {
 	all, err := p.db.Checkpoints(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *pass) keep(name string, horizon table.Revision) *table.Keep {
 	return k
 }
 
-// youngHorizon returns the revision at which the history of secrets and marks ends. No
+// youngHorizon returns the revision below which secrets and marks have no history. No
 // running or future transaction on any server looks for marks below this revision.
 func (p *pass) youngHorizon() table.Revision { return min(p.b.young, p.b.before(p.db.o.SecretAge)) }
 
@@ -194,8 +194,8 @@ func (p *pass) oldRows(ctx context.Context, w *walk, rec *journal.Record) error 
 	return w.add(ctx, rec)
 }
 
-// everything examines all rows of all tables, and thereby the rows of all commits below
-// the horizon.
+// everything examines all rows of all tables except the journal's, and thereby the rows
+// of all commits below the horizon.
 func (p *pass) everything(ctx context.Context) error {
 	names, err := p.db.store.Names(ctx)
 	if err != nil {

@@ -29,16 +29,17 @@ func (e *HorizonError) Unwrap() error { return ErrRevision }
 // never falls.
 func (db *DB) Horizon() table.Revision { return db.live.honoured() }
 
-// honoured returns the horizon.
+// honoured returns the horizon that this server honours.
 func (g *registry) honoured() table.Revision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.horizon
 }
 
-// honour raises the horizon to an announced one, as far as the snapshots in use allow,
-// and returns the new horizon. Afterwards no state older than the new horizon can be
-// read.
+// honour raises the horizon to the announced horizon, or to the oldest snapshot in use if
+// that is older, and returns the new horizon. It ignores snapshots of checkpoints.
+// Afterwards no state older than the new horizon can be read, unless a checkpoint keeps
+// it.
 func (g *registry) honour(announced table.Revision, current *Snapshot) table.Revision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -131,16 +132,17 @@ func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	return s, nil
 }
 
-// asked reports whether collections on all servers wait for this snapshot. They wait for
-// snapshots at or above the horizon that this server honours. They do not wait for
-// snapshots of checkpoints or for snapshots of a server that only reads.
+// asked reports whether reads of this snapshot need no check by stillKept. On a shared
+// store, snapshots of checkpoints need the check, and so do snapshots of the past on a
+// server that only reads, because collections on other servers do not wait for them.
 func (s *Snapshot) asked() bool {
 	return s.ordinal != 0 || !s.db.Shared() || !s.pinned && !s.db.o.ReadOnly
 }
 
-// stillKept returns an error if the rows just read may have been collected. It is called
-// after reads for which collections do not wait. In the meantime another server may have
-// deleted the checkpoint or raised the horizon, and a third server may have collected.
+// stillKept returns an error if the rows just read may have been collected. It checks
+// only snapshots for which collections do not wait (see asked). During the read another
+// server may have deleted the checkpoint or raised the horizon, and a third server may
+// have collected.
 func (s *Snapshot) stillKept(ctx context.Context) error {
 	if s.asked() {
 		return nil

@@ -114,7 +114,7 @@ func (p placed) meets(buf *[4]markKey) []markKey {
 
 // A stamp records when a key was last marked.
 type stamp struct {
-	shown   uint64 // ordinal of the newest state with a commit that marked the key
+	shown   uint64 // ordinal of the first state with the last commit that marked the key
 	pending int    // number of pending commits that mark the key
 }
 
@@ -186,7 +186,8 @@ func (t *recent) begin(marks []placed) { t.update(marks, func(s *stamp) { s.pend
 // abort removes the marks that begin recorded.
 func (t *recent) abort(marks []placed) { t.update(marks, func(s *stamp) { s.pending-- }) }
 
-// commit records the marks of a commit for which begin was not called.
+// commit records the marks of a commit that is shown from ordinal n on and for which
+// begin was not called.
 func (t *recent) commit(marks []placed, n uint64) {
 	t.update(marks, func(s *stamp) { s.shown = max(s.shown, n) })
 }

@@ -59,8 +59,8 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	return fn(&Redaction{db, at})
 }
 
-// holdHorizon keeps the horizon from rising above the newest state, as a snapshot of the
-// past does.
+// holdHorizon returns a snapshot of the newest state. Until it is closed, the horizon
+// does not rise above it.
 func (db *DB) holdHorizon() (*Snapshot, error) {
 	now := db.Snapshot()
 	defer now.Close()
@@ -71,7 +71,8 @@ func (db *DB) holdHorizon() (*Snapshot, error) {
 	return held, db.live.admit(held)
 }
 
-// Table returns a table of the store as a Redactor.
+// Table returns a table of the store as a Redactor. It returns an error if the past of
+// the table cannot be changed.
 func (r *Redaction) Table(t table.Table) (table.Redactor, error) {
 	x, ok := t.(table.Redactor)
 	if !ok {

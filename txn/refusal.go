@@ -23,7 +23,8 @@ func (db *DB) Refusal() error {
 	return nil
 }
 
-// noteRefusal logs the reason if commits are refused and the reason is not logged yet.
+// noteRefusal logs the beginning of a refusal, with its reason, if that has not been
+// logged yet.
 func (db *DB) noteRefusal() {
 	if db.o.ReadOnly {
 		return

@@ -9,7 +9,7 @@ import (
 
 // reserveAfter is the number of attempts after which a transaction places its marks
 // before it reads. In earlier attempts the transaction reads first, so a transaction with
-// long reads always loses against shorter ones.
+// long reads always loses against shorter transactions.
 const reserveAfter = 2
 
 // An attempt is the information that one attempt of a transaction passes to the next
@@ -37,8 +37,9 @@ func (h *reservation) revision() table.Revision {
 	return h.p.rec.Revision
 }
 
-// reserve places marks and resolves conflicts with marks of other commits. It returns
-// when the state shown includes the commits that won.
+// reserve places marks and resolves conflicts with marks of other commits. If a committed
+// commit wins, reserve waits until the state shown includes it. If an undecided commit
+// wins, reserve returns the conflict.
 func (e *cluster) reserve(ctx context.Context, a *attempt) (*reservation, *conflict, error) {
 	if len(a.marks) == 0 {
 		return nil, nil, nil

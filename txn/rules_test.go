@@ -22,8 +22,8 @@ type rule struct {
 
 type edit struct{ file, old, new string }
 
-// drop returns the edit that drops a rule, and the edits that drop other rules because
-// they would hide the absence of this rule.
+// drop returns the edit that drops a rule, followed by edits that drop other rules. These
+// other rules would hide the absence of the rule.
 func drop(file, old, new string, too ...edit) []edit {
 	return append([]edit{{file, old, new}}, too...)
 }

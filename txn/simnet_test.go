@@ -28,9 +28,9 @@ type net struct {
 	oracle *oracle
 	faults *coverage
 	rate   float64 // fraction of calls that have a fault
-	// unsettled makes the net execute calls of a process that has ended at any time, even
-	// after the time within which calls must have settled. The effects of such late calls
-	// must not be visible.
+	// If unsettled is set, the net may execute the calls of an ended process even after
+	// the time within which calls must have settled. The effects of such late calls must
+	// not be visible.
 	unsettled bool
 	slowly    bool // recovery is slow: more faults at its scans, and longer pauses
 	past      bool // history is read and garbage is collected
@@ -432,8 +432,8 @@ func init() {
 	}
 }
 
-// lateness returns a random delay beyond after. With this delay the call is still
-// executed within the time in which calls must settle.
+// lateness returns a random delay to add to the delay after. With the sum the call is
+// still executed within the time in which calls must settle.
 func (n *net) lateness(c *call, after time.Duration) time.Duration {
 	left := c.sent + n.o.InFlight - (n.now() + after)
 	return time.Duration(n.rnd.Int64N(int64(max(left, 1))))

@@ -187,7 +187,8 @@ func (o *oracle) archived(s revision.Slot, value []byte) {
 	o.archives[s] = append(slices.Clip(o.archives[s]), a)
 }
 
-// recovers counts the slots whose recovery one server began and another server completed.
+// recovers counts the slots whose recovery was begun by one server and completed by
+// another server although the first server had not crashed.
 func (o *oracle) recovers(by *node, s revision.Slot, after *revision.Cell) {
 	switch {
 	case after.State == revision.Recovering:

@@ -98,7 +98,8 @@ func (w *simWorld) play() error {
 // number before finish.
 const minCalls, minBefore = 200, 120
 
-// round runs lives of several servers, the servers in parallel.
+// round runs lives of several servers. The servers run in parallel, and each runs its
+// lives one after the other.
 func (w *simWorld) round(servers int) {
 	n := w.net
 	var g sync.WaitGroup

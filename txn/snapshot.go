@@ -166,8 +166,8 @@ func (s *Snapshot) Ordinal() uint64 { return s.ordinal }
 
 // Unchanged reports whether no commit that s shows has touched id since the state of
 // ordinal since. It may return false although id is unchanged, but it never returns true
-// if id has changed. It returns false for snapshots of the past and if since >
-// s.Ordinal().
+// if id has changed. It returns false for snapshots of the past, and if since is zero or
+// larger than s.Ordinal().
 func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 	return since != 0 && since <= s.ordinal && s.db.changes.last(hash(id)) <= since
 }

@@ -27,9 +27,9 @@ type taken struct {
 	ordinal  uint64 // ordinal of a state that shows the step
 }
 
-// SetStep records that transactions on states from ordinal on work by the step that was
-// committed at revision r. The step is published when all transactions that began before
-// have ended.
+// SetStep records that transactions that begin at the state of the given ordinal, or at a
+// later state, work by the step that was committed at revision r. The step is published
+// when all transactions that began at earlier states have ended.
 func (db *DB) SetStep(r table.Revision, ordinal uint64) {
 	db.step.Store(&taken{r, ordinal})
 	db.publishStep()
@@ -48,8 +48,8 @@ func (e *cluster) publishStep() {
 }
 
 // stepIn returns the step that the next cell may publish. It is the step of SetStep if no
-// transaction that began before that step is still running or waiting to be shown. The
-// caller holds w.mu.
+// transaction that began before that step is still running or waiting to be shown, and
+// otherwise the step that is already published. The caller holds w.mu.
 func (w *writer) stepIn(next *revision.Cell) table.Revision {
 	s := w.e.db.step.Load()
 	if s == nil || s.revision == next.Config || w.e.db.running.oldest(s.ordinal) < s.ordinal {
@@ -75,8 +75,8 @@ func (db *DB) AwaitStep(ctx context.Context, r table.Revision) error {
 	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Config >= r })
 }
 
-// AwaitReaders returns when no server reads a state that does not show r. It waits no
-// longer than AwaitStep does.
+// AwaitReaders returns when no server that may write reads a state of the present that
+// does not show r. It waits no longer than AwaitStep does.
 func (db *DB) AwaitReaders(ctx context.Context, r table.Revision) error {
 	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Oldest >= r })
 }

@@ -32,8 +32,8 @@ func (t stuckTable) Apply(ctx context.Context, r table.Revision, ms []table.Muta
 	return t.Table.Apply(ctx, r, ms)
 }
 
-// TestStuckStore checks that Update returns ErrUnavailable if the store does not answer:
-// the client's context has no deadline that could be the cause.
+// TestStuckStore checks that Update returns ErrUnavailable if the store does not answer
+// and the client's context has no deadline.
 func TestStuckStore(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -70,7 +70,8 @@ func (tx *Tx) Snapshot() *Snapshot { return tx.snapshot }
 
 // Stamp returns an id that is unique to this attempt and larger than every revision that
 // the snapshot shows. The id serves for positions and change numbers. The revision of the
-// commit is allocated later and is larger.
+// commit is allocated later and is larger. If no id can be issued, Stamp returns
+// revision.Last and the transaction cannot commit.
 func (tx *Tx) Stamp() table.Revision {
 	if tx.stamp == 0 {
 		var err error
@@ -215,8 +216,8 @@ func (m *members[T]) has(list []T, x T) bool {
 	return ok
 }
 
-// SetMessage sets the message that the journal keeps with the commit. It says who did
-// what.
+// SetMessage sets the message that the journal keeps with the commit. The message says
+// who did what.
 func (tx *Tx) SetMessage(m []byte) { tx.message = m }
 
 // AtCommit registers fn to be called when the revision of the commit is known, before

@@ -34,20 +34,21 @@ import (
 
 // Options are the options of a DB. The zero Options are valid.
 type Options struct {
-	// Owner is the name of this server for people to read. The default is host and
-	// process id.
+	// Owner is the name of this server for people to read. The default is the host's name
+	// and the process id.
 	Owner string
 	// ReadOnly makes Open claim no slot; Update then fails with ErrReadOnly.
 	ReadOnly bool
-	// Lease is how long a silent server keeps its slot; 10 s by default.
+	// Lease is how long a silent server keeps its slot; 10 s by default. A server is
+	// silent if it no longer changes its heads cell.
 	Lease time.Duration
 	// Poll is the interval at which the heads are read while snapshots are requested. It
-	// therefore bounds the age of a snapshot; 50 ms by default. An idle server reads the
-	// heads less often, but at once when a snapshot is requested. A store of one process
-	// has no polling.
+	// is therefore roughly the greatest age of a snapshot; 50 ms by default. An idle
+	// server reads the heads less often, but at once when a snapshot is requested. On a
+	// store of one process, Poll has no effect.
 	Poll time.Duration
-	// InFlight is the longest time from sending a write until the store has applied it or
-	// has lost it for good; 30 s by default.
+	// InFlight is the longest time from sending a write until the store has applied the
+	// write or will never apply it; 30 s by default.
 	InFlight time.Duration
 	// Drift is how far this server's clock may lead the store's clock, if the store has
 	// one; a minute by default. While the clock leads by more than Drift, the server does
@@ -55,28 +56,29 @@ type Options struct {
 	Drift time.Duration
 	// Attempts bounds the attempts of an Update; 16 by default.
 	Attempts int
-	// Collect makes the server collect garbage in the background. Of all servers with
-	// Collect set, only one collects at a time. Retention is how long history stays
-	// readable and the journal is kept; zero means forever.
+	// Collect makes the server collect garbage in the background. On a shared store it
+	// does so only while no other open server has a lower slot. Retention is how long
+	// history stays readable and the journal is kept; zero means forever.
 	Collect   bool
 	Retention time.Duration
 	// Secrets lists, for each table, the families whose history is kept only for
 	// SecretAge. SecretAge is 2 minutes by default.
 	Secrets   map[string][]table.Family
 	SecretAge time.Duration
-	// CollectRate bounds the rows per second examined in the background; 5,000 by
-	// default.
+	// CollectRate bounds the number of rows that background collections examine per
+	// second; 5,000 by default.
 	CollectRate int
 	// Consumed, if set, returns the revision up to which all consumers have read the
 	// journal. Garbage collection keeps the records after this revision.
 	Consumed func() table.Revision
-	// Doubt, if set, returns an error if the wall clock cannot be trusted, given the time
-	// of the store's newest commit. While Doubt returns an error, a store of one process
-	// commits nothing and keeps its history. Shared stores use Drift instead.
+	// Doubt, if set, is called with the time of the store's newest commit, and returns an
+	// error if the wall clock cannot be trusted. While Doubt returns an error, a store of
+	// one process commits nothing and keeps its history. Shared stores use Drift instead.
 	Doubt func(newest time.Time) error
 	// Observe, if set, is called with the outcome of every attempt to commit.
 	Observe func(Attempt)
-	// Now returns the wall clock's time; tests set it.
+	// Now returns the time of the wall clock. The default is time.Now; tests set another
+	// function.
 	Now func() time.Time
 	Log *slog.Logger
 	// random is the source of tokens and of the lengths of pauses. The order of calls to
@@ -120,13 +122,13 @@ func def[T ~int | ~int64](p *T, v T) {
 
 // These are the errors of transactions. Errors of package table are returned wrapped.
 var (
-	// ErrConflict: other writers won every attempt, or a bulk load is under way.
-	// Nothing was written.
+	// ErrConflict: other writers won every attempt, a bulk load is under way, or another
+	// server is alive or lags behind. Nothing was written.
 	ErrConflict = errors.New("conflicting writes, retries exhausted")
 	// ErrReadOnly: this server opened the store for reading.
 	ErrReadOnly = errors.New("this server does not write")
-	// ErrUnknown: the store failed between the decision and the publishing of the commit.
-	// The commit may or may not have been made.
+	// ErrUnknown: the store failed while it decided or published the commit. The commit
+	// may or may not have been made.
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrRevision: the requested snapshot is not available.
 	ErrRevision = errors.New("no such revision")
@@ -188,8 +190,8 @@ type viewer interface {
 	catchUp(ctx context.Context) error
 	// at returns a past state.
 	at(ctx context.Context, r table.Revision) (*Snapshot, error)
-	// until returns the state of everything that is or will be committed up to r. r may
-	// be above the newest revision but must not be in the future.
+	// until returns the state at r when no further commit can have a revision of at most
+	// r. r may be above the newest revision but must not be in the future.
 	until(ctx context.Context, r table.Revision) (*Snapshot, error)
 	// atFrontier returns the state at a frontier, or nil if this server has not reached
 	// the frontier.
@@ -201,23 +203,23 @@ type keeper interface {
 	// bounds returns the limits of what may be collected now.
 	bounds(ctx context.Context) (*bounds, error)
 	// mutate runs do, which changes the store in a way that is safe only while other
-	// servers respect this server's snapshots. If they may not respect them now, mutate
-	// returns an error.
+	// servers keep what this server's snapshots show. If other servers may not keep that
+	// now, mutate returns an error.
 	mutate(ctx context.Context, do func(context.Context) error) error
 }
 
 // A stepper commits on a store that other servers also write. It finds conflicts with
-// commits of other servers by marks in the store. It also changes, in steps, the settings
-// that must be the same on all servers.
+// commits of other servers by marks in the store. It also orders, in steps, changes of
+// the settings that must be the same on all servers.
 type stepper interface {
-	// reserve places the marks of a transaction before the next attempt. It returns nil
-	// if the transaction has no marks.
+	// reserve places the marks of a transaction before the next attempt. It returns a nil
+	// reservation if the transaction has no marks.
 	reserve(ctx context.Context, a *attempt) (*reservation, *conflict, error)
 	// alone returns when no other server writes. If another server is alive, alone
-	// returns an error that names this server.
+	// returns an error that names the other server.
 	alone(ctx context.Context) error
-	// awaitCells returns when ready holds for the cells of all servers that may write. If
-	// that takes too long, it returns ErrConflict.
+	// awaitCells returns when ready returns true for the cell of every server that may
+	// write. If that takes too long, it returns ErrConflict.
 	awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error
 	// publishStep publishes the step that this server works by, as soon as the protocol
 	// allows.
@@ -232,9 +234,9 @@ type stepper interface {
 }
 
 // A conflict describes a commit that excludes a transaction. The transaction waits for
-// this commit before its next attempt. If revision is zero, the commit is one of this
-// server, otherwise it is one of another server. After a zero conflict the transaction
-// waits only for a short time.
+// this commit before its next attempt. If revision is zero, this server made the commit;
+// otherwise another server made it. After a conflict whose fields are all zero, the
+// transaction waits for a short time at most.
 type conflict struct {
 	// ordinal is the ordinal of the first state that shows this server's commit. It is
 	// zero if the commit is undecided.
@@ -272,8 +274,8 @@ func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 	return db, nil
 }
 
-// createTables creates the tables that are missing. If the store itself was opened for
-// reading, no table is missing.
+// createTables creates the tables that are missing. If no table is missing, it does not
+// call Create, because a store that was opened for reading cannot create tables.
 func (db *DB) createTables(ctx context.Context) error {
 	names, err := db.store.Names(ctx)
 	if err != nil {
@@ -304,8 +306,8 @@ func (db *DB) CatchUp(ctx context.Context) error { return db.views.catchUp(ctx) 
 
 // Alone returns when no other server writes to the store. If another server is alive,
 // Alone returns ErrConflict with the name of that server. Alone is for changes that other
-// servers would not notice. A silent server may be dead, so Alone waits until its slot is
-// recovered.
+// servers would not notice. Alone waits until the slot of a silent server is recovered,
+// because that server may be dead.
 func (db *DB) Alone(ctx context.Context) error {
 	if db.peers == nil {
 		return nil

@@ -12,17 +12,18 @@ import (
 )
 
 // exclusiveAfter is the number of attempts that a transaction makes while other
-// transactions may commit. In later attempts the transaction keeps others from committing
-// while it runs, so that short transactions do not starve a long one.
+// transactions of this server may commit. In later attempts the transaction keeps them
+// from committing while it runs, so that short transactions do not starve a long one.
 const exclusiveAfter = 4
 
 // Update runs fn on a transaction and commits what fn wrote. If another commit conflicts,
 // Update runs fn again on a newer snapshot. It makes a bounded number of attempts with
 // growing, jittered pauses, and then returns ErrConflict. If fn returns an error, Update
-// returns that error unchanged and writes nothing. If fn writes nothing, Update commits
-// nothing. Update returns when the commit is durable and every later Snapshot shows it.
-// If the outcome of the commit cannot be determined, Update returns ErrUnknown. fn must
-// not call Update, because the inner call may wait forever.
+// returns that error unchanged and writes nothing. If fn writes nothing, touches no ids
+// and sets no message, Update commits nothing and returns the revision of the snapshot.
+// Update returns when the commit is durable and every later Snapshot shows it. If the
+// outcome of the commit cannot be determined, Update returns ErrUnknown. fn must not call
+// Update, because the inner call may wait forever.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
 	var a attempt
 	for try := range db.o.Attempts {

@@ -20,7 +20,7 @@ import (
 const grace = 50 * time.Millisecond
 
 // A writer is one incarnation of a slot. It makes this server's commits from the claim of
-// the slot until the lease is lost or released.
+// the slot until the slot is lost or released.
 //
 // Each commit runs in the goroutine of its caller up to the decision. The goroutine that
 // executes run publishes the commits: it makes one change of the heads cell at a time,
@@ -97,7 +97,7 @@ func (w *writer) limit(from table.Revision) table.Revision {
 func (w *writer) run() {
 	every := max(w.e.db.o.Lease/8, time.Millisecond)
 	renew := time.Now().Add(every)
-	var again time.Time // when nothing holds back the head any more; zero if nothing holds it back
+	var again time.Time // when the head is no longer held back; zero if nothing holds it back
 	for {
 		w.e.turn()
 		var blocked time.Duration
