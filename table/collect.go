@@ -50,10 +50,10 @@ type Keep struct {
 	Horizon Revision
 	// Pinned lists states before Horizon that are kept.
 	Pinned []Revision
-	// Visible and Void report whether a revision up to Horizon was committed or was
-	// aborted. Collection does not remove the cells of a revision that was neither
-	// committed nor aborted, such as a revision of a branch. If Visible and Void are nil,
-	// all revisions were committed.
+	// Visible reports whether a revision up to Horizon was committed, and Void reports
+	// whether it was aborted. Collection does not remove the cells of a revision that was
+	// neither committed nor aborted, such as a revision of a branch. If Visible and Void
+	// are nil, all revisions were committed.
 	Visible, Void func(Revision) bool
 	// Families contains the families that have a rule of their own instead of Horizon and
 	// Pinned.

@@ -169,7 +169,7 @@ func (k *Keep) leftNothingIdle(t *rapid.T, h, left history, voids Revision) {
 	}
 }
 
-// TestCollect tests some named cases.
+// TestCollect checks which cells and deletions Keep.Row keeps in some small rows.
 func TestCollect(t *testing.T) {
 	live := func(rs ...Revision) (cs []Cell) {
 		for _, r := range rs {

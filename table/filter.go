@@ -6,7 +6,7 @@ import (
 )
 
 // A Filter selects rows by their visible cells. It can test only conditions that the
-// stock filters of HBase decide correctly: the presence of columns, but not their
+// stock filters of HBase decide correctly, such as the presence of a column, but not its
 // absence.
 type Filter interface {
 	// Match reports whether a row matches. The row must contain the visible cells of all
@@ -35,8 +35,8 @@ type (
 		Parts  [][]byte
 		AtEnd  bool
 	}
-	// KeyMatch matches if the row's key matches the pattern. The pattern is a regular
-	// expression over bytes, which are read as ISO-8859-1, and "." is any byte.
+	// KeyMatch matches if the row's key matches the pattern. Like Regexp.Match, it reads
+	// the key as UTF-8.
 	KeyMatch struct{ Pattern *regexp.Regexp }
 )
 

@@ -13,8 +13,8 @@ type Scanner func(Range, Select) iter.Seq2[Row, error]
 // ScanPast scans forward and continues after corrupt parts. For each gap it calls lost
 // with the range of keys that cannot be read and with the error. If lost returns an
 // error, the scan ends with that error. ScanPast finds the end of a gap by trying keys,
-// so the gap is as small as the damage in the engine: a block, or one row. It may return
-// fewer than s.MaxRows rows.
+// so a gap covers no more than what the engine cannot read: a block or one row. s.MaxRows
+// applies to each part between two gaps.
 func ScanPast(scan Scanner, r Range, s Select, lost func(Range, error) error) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		from := r.Start
@@ -94,7 +94,8 @@ const (
 	keyRounds = 6
 )
 
-// halve finds the limit between unreadable and readable keys.
+// halve moves bad, the number of an unreadable key, and good, the number of a readable
+// key, towards each other until they are adjacent.
 func (k keySpace) halve(bad, good *big.Int, reads func([]byte) bool) (_, _ *big.Int) {
 	for {
 		half := new(big.Int).Add(bad, good)

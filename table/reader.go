@@ -7,8 +7,9 @@ import (
 
 // MarkFamily is the family of the marks by which transactions find conflicts. The tables
 // master, tree and unique have it. The creator of these tables must include this family,
-// and readers must not read it: selections on these tables list their families. An engine
-// that finds conflicts in memory leaves the family empty.
+// and readers must not read it: every Select on these tables lists the families to read.
+// On a store that only one server writes, the family is empty, because conflicts are
+// found in memory.
 const MarkFamily Family = 'm'
 
 // A Reader reads rows at one state. It is a snapshot, or a transaction, which also sees

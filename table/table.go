@@ -14,9 +14,10 @@
 //     returns nil, all of it is durable.
 //   - Apply is idempotent: repeating the same mutations at the same revision changes
 //     nothing.
-//   - Swap is linearizable on one row of an unversioned table. After an error its
-//     outcome is unknown, and it may return false although the swap happened (clients
-//     send a request again): the caller must read the cell to find out.
+//   - Swap is linearizable on one row of an unversioned table. After an error it is
+//     unknown whether the swap happened. Swap may also return false although the swap
+//     happened, because a client may send the same request twice. In both cases the
+//     caller must read the cell to find out.
 //   - A Scan yields rows in key order and skips none. A Scan without a View is not a
 //     snapshot of the store; a View makes it one.
 //
@@ -58,8 +59,9 @@ type FamilySpec struct {
 	// such family.
 	With Family
 	// ImageLimit is the size in bytes up to which an engine may keep a row's cells of
-	// this family in one piece, which each revision rewrites. Zero means 8 KiB. The limit
-	// should be small for families whose rows grow by small cells.
+	// this family in one piece. Each revision that changes the row rewrites that piece.
+	// Zero means 8 KiB. The limit should be small for families whose rows grow by small
+	// cells.
 	ImageLimit int
 }
 
@@ -94,8 +96,8 @@ type Mutation struct {
 type View interface {
 	// Max returns the largest revision that may be visible.
 	Max() Revision
-	// Low returns the low-water mark. Every revision up to the mark is decided, and it is
-	// visible or has left no cells. Low never exceeds Max.
+	// Low returns the low-water mark. Every revision up to the mark is decided: it is
+	// either visible or has no cells in the store. Low never exceeds Max.
 	Low() Revision
 	// Visible reports whether the view shows the changes of r.
 	Visible(r Revision) bool
@@ -255,10 +257,10 @@ type Batch struct {
 	Writes   []Write
 	// Last, if set, is called within Commit and returns one more write, which must be to
 	// an unversioned table. The argument over lists, sorted, the rows of versioned tables
-	// that existed before and are written over.
+	// that the batch changes and that existed before.
 	Last func(over []Rows) Write
-	// Urgent is set if the commit leads to more free space or to an orderly end. It may
-	// use space that an engine reserves for a full disk.
+	// Urgent is set if the commit leads to more free space or to an orderly end. Such a
+	// commit may use space that an engine reserves for a full disk.
 	Urgent bool
 }
 
@@ -268,7 +270,7 @@ type Batcher interface {
 	// Commit makes the batch readable and returns the function wait. The batch is durable
 	// when wait has returned nil. Concurrent calls of the wait functions of several
 	// batches share one fsync. Calls of Commit must not overlap, but calls of wait may.
-	// If wait returns ErrPending, it can be called again. After another error the batch
+	// If wait returns ErrPending, it can be called again. After any other error the batch
 	// may be lost, and later batches may be lost too.
 	Commit(ctx context.Context, b Batch) (wait func() error, err error)
 }
@@ -280,7 +282,7 @@ type Refuser interface {
 }
 
 // An Upgrader is a Store whose files keep their format until Upgrade is called, so that
-// the previous version can still use them.
+// the previous version of the program can still use them.
 type Upgrader interface {
 	// Formats returns the current format of the files and the newest format.
 	Formats() (now, newest int)

@@ -97,7 +97,7 @@ func (w *writer) limit(from table.Revision) table.Revision {
 func (w *writer) run() {
 	every := max(w.e.db.o.Lease/8, time.Millisecond)
 	renew := time.Now().Add(every)
-	var again time.Time // when the head is no longer held back; zero if nothing holds it back
+	var again time.Time // end of the time for which the head is held back, or zero
 	for {
 		w.e.turn()
 		var blocked time.Duration

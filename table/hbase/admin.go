@@ -22,8 +22,9 @@ import (
 // the number of versions that a read of all versions requests.
 const allVersions = 1<<31 - 1
 
-// adminPatience is the factor by which the creation of a table may take longer than other
-// calls, because the master assigns the regions of the table one by one.
+// adminPatience is how many times as long as other calls a call of the master may take,
+// because the creation of a table takes long: the master assigns the regions of the table
+// one by one.
 const adminPatience = 6
 
 // master calls f with a new client of the master. It does not keep a client, because the
@@ -94,7 +95,7 @@ func checkSpec(spec *table.Spec) error {
 }
 
 // compare returns nil if the shape of an existing table is as wanted. Otherwise it
-// returns an error that states the difference.
+// returns an error that states both shapes.
 func (s *Store) compare(name string, have, want *shape) error {
 	if !have.equal(want) {
 		return fmt.Errorf("hbase: table %s exists with %v, wanted are %v", s.target.table(name), have, want)

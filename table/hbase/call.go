@@ -147,8 +147,8 @@ func (s *scanCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, err
 	return uint32(read), nil
 }
 
-// cursor returns the row that the server reached in a page without finding any row, or
-// nil.
+// cursor returns the position of the server in an answer without rows: the row that the
+// server has reached. It returns nil if the answer has no position.
 func cursor(resp *pb.ScanResponse) []byte {
 	msg := field(resp.ProtoReflect().GetUnknown(), fieldCursor)
 	return field(msg, 1)

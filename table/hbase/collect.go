@@ -87,7 +87,7 @@ func (c *collection) plan() {
 }
 
 // rows collects some rows. It first removes columns of all rows, and then the rows'
-// deletions, because the deletions must hide these columns until they are removed.
+// deletions, because a deletion must hide the columns until the columns are removed.
 func (c *collection) rows(ctx context.Context, keys [][]byte) error {
 	var columns, deletions []marker
 	for _, key := range keys {
@@ -179,7 +179,7 @@ func (c *collection) judge(vs []version) []bool {
 }
 
 // nothingStays reports whether every version of the row up to the horizon can be removed,
-// and there is at least one.
+// and there is at least one such version.
 func (c *collection) nothingStays(vs []version, stays []bool) bool {
 	some := false
 	for i := range vs {

@@ -26,12 +26,12 @@
 //
 // # Reading
 //
-// A read at a view requests one version in [0, Max]. If the view does not show the
-// timestamp of a returned cell, the row is read again with more versions. A scan consists
-// of pages. Each page is one call, which opens and closes its scanner. So no scanner is
-// lost when a region moves, and a repeated call cannot skip rows. Filters are sent to the
-// server only if the view shows everything up to Max (Low == Max), because HBase
-// evaluates filters before it chooses versions.
+// A read at a view requests one version of each column, with a timestamp in [0, Max]. If
+// the view does not show the timestamp of a returned cell, the row is read again with
+// more versions. A scan consists of pages. Each page is one call, which opens and closes
+// its scanner. So no scanner is lost when a region moves, and a repeated call cannot skip
+// rows. Filters are sent to the server only if the view shows everything up to Max (Low
+// == Max), because HBase evaluates filters before it chooses versions.
 //
 // # Failing
 //

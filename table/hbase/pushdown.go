@@ -48,11 +48,11 @@ type pushKind int
 
 const (
 	pushNone   pushKind = iota // the filter cannot be sent
-	pushFilter                 // a filter can be sent that may pass more rows
+	pushFilter                 // a filter can be sent; it may pass other rows too
 	pushNever                  // the filter matches no row
 )
 
-// rowPush translates filters into filters of whole rows.
+// rowPush translates filters of package table into HBase's filters of whole rows.
 type rowPush struct {
 	h       *shape
 	sel     *selection

@@ -228,8 +228,8 @@ func TestJavaPattern(t *testing.T) {
 }
 
 // FuzzJavaPattern checks that a translated expression matches every key that the original
-// expression matches. It runs the translated expression in Go, on strings in which each
-// character is one byte of the key, as the server reads keys.
+// expression matches. It runs the translated expression in Go. In the string that it
+// tests, each byte of the key is one character, because HBase matches keys that way.
 func FuzzJavaPattern(f *testing.F) {
 	for _, s := range []string{`^=a.*b$`, `(?i)straße`, `[^a-c]x{2,}`, `\w+é|ü`, `^$`, `(?m)^a$`, `\xff`, `(a*)*b`} {
 		f.Add(s, []byte("=axxb\n\xff\xc3\xa9"))

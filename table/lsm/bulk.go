@@ -228,9 +228,9 @@ func (b *bulk) spill() error {
 	return nil
 }
 
-// each calls work for every shard, in parallel on all processors and with large shards
-// first. A processor stops after its first error. each returns the joined errors of all
-// processors.
+// each calls work for every shard, large shards first. It uses one goroutine for each
+// processor. A goroutine stops after its first error, and each returns the joined errors
+// of all goroutines.
 func each(shards []*shard, work func(*shard) error) error {
 	order := slices.Clone(shards)
 	slices.SortStableFunc(order, func(a, b *shard) int { return len(b.refs) - len(a.refs) })

@@ -12,8 +12,8 @@ import (
 )
 
 // History is collected image by image. Every image contains the whole row, so an image is
-// removed unless it is the newest image of a state that is kept. In a columnar row this
-// rule applies to the markers, and each column is collected separately.
+// removed unless a kept state shows it. In a columnar row this rule applies to the
+// markers, and each column is collected separately.
 
 var _ table.Collector = handle{}
 
@@ -195,7 +195,7 @@ type imageKey struct {
 	image
 	key  []byte
 	size int
-	top  bool // the image is the newest one of a state that is kept
+	top  bool // a kept state shows the image
 	dead bool // the image has no live cells
 }
 

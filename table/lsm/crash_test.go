@@ -19,8 +19,8 @@ var crashSpecs = []table.Spec{
 	{Name: "heads", Unversioned: true, Families: []table.FamilySpec{{Name: 'h'}}},
 }
 
-// step returns the n-th commit of a load. It writes two rows and the head, whose values
-// must agree.
+// step returns the n-th commit of a load. The commit writes the number n into two rows of
+// the table data and into the row head.
 func step(n int) table.Batch {
 	cell := func(f table.Family, q string) table.Cell {
 		return table.Cell{Family: f, Qualifier: []byte(q), Value: fmt.Appendf(nil, "%08d", n)}

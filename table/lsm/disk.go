@@ -174,7 +174,8 @@ func (f *diskFile) Preallocate(off, n int64) error {
 	return nil
 }
 
-// report calls lost with an error that Pebble does not survive.
+// report calls lost with every error of a vital file and, for other files, with the error
+// of a full disk.
 func (f *diskFile) report(err error) error {
 	if isFull(err) && !f.vital || err != nil && f.vital {
 		f.d.lost(f.vital, err)

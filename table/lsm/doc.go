@@ -35,7 +35,7 @@
 // columnar row reads nothing of the row. The cutoff is the revision that last deleted the
 // row: columns below it are hidden.
 //
-// So a logical delete is never a delete in Pebble. It is an image without the cell, a
+// So a logical delete is never a delete in Pebble. It is a tombstone in an image, a
 // column with the value 00, or a flag for a deleted row. An image contains the tombstones
 // of its own revision, so that the image alone shows what its revision did to the row.
 // This is needed if a view hides revisions above its low-water mark (a branch, an
@@ -71,6 +71,6 @@
 // the folder archive/ of kept logs. The next Open removes the folders that an interrupted
 // load or copy left behind.
 //
-// Options.FS makes everything above testable without a disk. Package lsmtest simulates a
+// With Options.FS the engine can be tested without a disk. Package lsmtest simulates a
 // power loss at every sync of a load, and a full disk at any time.
 package lsm

@@ -12,8 +12,8 @@ import (
 )
 
 // These are the formats of Pebble's files that this version can read: its own format and
-// the previous version's. A store keeps its format, so that the previous version can
-// still open it. Only Upgrade raises the format. When newestFormat is raised,
+// the format of the previous version. A store keeps its format, so that the previous
+// version can still open it. Only Upgrade raises the format. When newestFormat is raised,
 // oldestFormat must be set to the previous newestFormat.
 const (
 	oldestFormat = pebble.FormatTableFormatV6

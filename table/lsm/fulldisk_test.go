@@ -40,7 +40,7 @@ const fullSteps = 60
 
 // fullLoad makes commits until the disk is full or all commits are done, and returns the
 // number of acknowledged commits. If the disk became full, fullLoad closes the store
-// while it is still full.
+// while the disk is still full.
 func fullLoad(t *testing.T, d *lsmtest.FullDisk, reserve int64) (acked int) {
 	t.Helper()
 	s, err := Open(fullOptions(d, reserve))

@@ -14,8 +14,9 @@ const (
 )
 
 // An image is the decoded beginning of an image key's value. For a row in one piece, the
-// image contains all cells after its revision, and the tombstones of that revision. For a
-// columnar row it contains the cutoff, which hides older columns.
+// image contains all cells that the row has after the image's revision, and the
+// tombstones that this revision wrote. For a columnar row it contains the cutoff, which
+// hides older columns.
 type image struct {
 	rev     table.Revision
 	columns bool

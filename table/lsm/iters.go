@@ -123,7 +123,8 @@ func (p *iterPool) put(it *iterator) {
 	it.Close()
 }
 
-// drain closes the idle iterators and makes later calls of put close theirs.
+// drain closes the idle iterators and makes later calls of put close the iterators that
+// they are given.
 func (p *iterPool) drain() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -117,8 +117,8 @@ func appendImage(dst []byte, id uint16, g table.Family, row []byte) []byte {
 	return append(dst, escape, termImage)
 }
 
-// appendRowPart appends the common beginning of a row's keys, with the terminator term.
-// It takes the beginning from the row's image prefix.
+// appendRowPart appends a row's image prefix with its terminator replaced by term. The
+// result is a common beginning of keys of that row.
 func appendRowPart(dst, image []byte, term byte) []byte {
 	dst = append(dst, image...)
 	dst[len(dst)-1] = term

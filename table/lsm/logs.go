@@ -22,7 +22,7 @@ import (
 const asideFolder = "archive"
 
 // ErrGap: the log does not contain all writes from a position on. Some writes were not
-// kept, or were made without the log, as a load does.
+// kept, or were made without the log, like the writes of a load.
 var ErrGap = errors.New("the log has a gap")
 
 // A Position is a position between two batches of the log. Its value is the sequence

@@ -88,8 +88,9 @@ func replayAll(t *testing.T, fs vfs.FS, folder string, next Position, batches []
 	return keys(t, s)
 }
 
-// TestLogsFollow checks that a copy and the batches behind it produce the same store,
-// even after flushes and after the store was opened again.
+// TestLogsFollow checks that a store restored from a copy and the batches behind the copy
+// has the keys of the original store, even after flushes and after the original was
+// opened again.
 func TestLogsFollow(t *testing.T) {
 	fs := vfs.NewMem()
 	o := Options{Path: "store", FS: fs, MemTable: 16 << 10, KeepLogs: true}

@@ -196,7 +196,7 @@ func TestMergeRanges(t *testing.T) {
 	}
 }
 
-// counted returns the metrics that f causes.
+// counted returns the numbers of keys and seeks that f adds to the metrics.
 func counted(s *Store, f func()) Metrics {
 	a := s.Metrics()
 	f()
@@ -313,8 +313,8 @@ func TestWideRowCostsNothing(t *testing.T) {
 	}
 }
 
-// TestPooledIterators checks that reads with a view that was complete before later
-// commits reuse iterators and return the right cells.
+// TestPooledIterators checks that reads with a view of older revisions reuse iterators
+// although there are later commits, and that they return the right cells.
 func TestPooledIterators(t *testing.T) {
 	s := openTest(t, Options{Path: "store", FS: vfs.NewMem(), NoSync: true})
 	ctx := context.Background()

@@ -272,16 +272,16 @@ func (h handle) scan(ctx context.Context, r table.Range, s *table.Select, yield 
 	return nil
 }
 
-// tryRow calls rowCells and converts a panic of Pebble into an error. It does not cover
-// the caller's part of the loop.
+// tryRow calls rowCells and converts a panic of Pebble into an error. A panic in the loop
+// body of the scan's caller stays a panic.
 func (x *scan) tryRow(row []byte) (cells []table.Cell, err error) {
 	defer damaged(&err)
 	return x.rowCells(row)
 }
 
-// start prepares the selection and the filter and positions the cursors. If the filter
-// needs a column, the cursors of the filter's groups lead, and the other groups are read
-// only for rows that match.
+// start prepares the selection and the filter and positions the cursors. In a forward
+// scan whose filter needs a column, the cursors of the filter's groups lead, and the
+// other groups are read only for rows that match.
 func (x *scan) start(s *table.Select, r table.Range) error {
 	if err := x.sel.set(x.t, s); err != nil {
 		return err
@@ -411,7 +411,7 @@ func (x *scan) rowCells(row []byte) ([]table.Cell, error) {
 	return x.cells, err
 }
 
-// gather decodes the cells of a row from the cursors whose current row it is.
+// gather decodes the cells of a row. It uses the cursors that are at this row.
 func (x *scan) gather(row []byte, sel selection, max int) ([]table.Cell, error) {
 	cells := x.cells[:0]
 	for i := range sel {

@@ -46,7 +46,7 @@ type space struct {
 const (
 	fullRetry = 100 * time.Millisecond // first pause between attempts to write
 	fullSlow  = 5 * time.Second        // longest pause between attempts to write
-	fullPause = time.Second            // writes are refused for this long after a write did not fit
+	fullPause = time.Second            // shortest time for which writes are refused
 )
 
 func (x *space) init(fs vfs.FS, folder string, reserve int64, logf func(string, ...any)) {
@@ -71,10 +71,10 @@ func (x *space) writable(urgent bool) error {
 	return nil
 }
 
-// lost records that earlier writes may not be on disk. If the file is vital, the store
-// stops all writing, because a second attempt to write may succeed without having
-// written. In that case lost does not return, because Pebble would end the process if it
-// received the error.
+// lost handles the error of a write after which earlier writes may not be on disk. It
+// records a full disk. If the file is vital, the store stops all writing, because a
+// second attempt to write may succeed without having written. In that case lost does not
+// return, because Pebble would end the process if it received the error.
 func (x *space) lost(vital bool, err error) {
 	if isFull(err) {
 		x.met()
@@ -86,8 +86,9 @@ func (x *space) lost(vital bool, err error) {
 	}
 }
 
-// exhaust ends the opening of Pebble if Pebble needs more space than there is, because
-// Pebble would retry forever. In that case exhaust does not return.
+// exhaust ends the opening of Pebble when the disk is full, because Pebble would retry
+// forever. In that case exhaust does not return. If Pebble is not being opened, exhaust
+// does nothing.
 func (x *space) exhaust() {
 	x.mu.Lock()
 	opening := x.opening

@@ -138,8 +138,8 @@ func (s *Store) pebbleOptions(readOnly bool) *pebble.Options {
 		LBaseMaxBytes:               64 << 20,
 		ReadOnly:                    readOnly,
 		MaxOpenFiles:                2000,
-		// Pebble replaces the manifest when it has more entries than there are tables;
-		// see Purge.
+		// With this size Pebble replaces the manifest as soon as the manifest has more
+		// entries than there are tables; see Purge.
 		MaxManifestFileSize: 1,
 	}
 	if s.o.KeepLogs {

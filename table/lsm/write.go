@@ -23,7 +23,7 @@ type delta struct {
 	cells  []table.Cell // sorted by column, one per column, with their revision
 }
 
-// A sink receives the keys that a change writes. It is a batch or a sorted table.
+// A sink receives the keys that a change writes. Examples are a batch and a sorted table.
 type sink interface {
 	Set(key, value []byte, _ *pebble.WriteOptions) error
 	Delete(key []byte, _ *pebble.WriteOptions) error
@@ -159,7 +159,8 @@ func sizeOf(cells []table.Cell) int {
 }
 
 // mergeCells merges newer cells, which all have revision r, over older cells. It drops
-// older tombstones except those of r itself, which record the change of r.
+// older tombstones except those of r itself, which record the change of r. If del is set,
+// it drops all older cells except those of r.
 func mergeCells(dst, older, newer []table.Cell, del bool, r table.Revision) []table.Cell {
 	for len(older) > 0 || len(newer) > 0 {
 		d := -1

@@ -94,7 +94,8 @@ func (m *Mem) Names(context.Context) ([]string, error) {
 // Table implements table.Store.
 func (m *Mem) Table(name string) table.Table { return memHandle{m, name} }
 
-// Close implements table.Store. The content is kept, and Reopen makes it usable again.
+// Close implements table.Store. The content is kept, and Reopen makes the store usable
+// again.
 func (m *Mem) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -487,7 +488,7 @@ func (t *memTable) replace(key []byte, cells []table.Cell) {
 }
 
 // A BatchMem is a Mem that is a table.Batcher. Crash may lose batches that were committed
-// but whose wait was not called, as if a process ended before its log is synced.
+// but whose wait was not called, as if a process ended before its log was synced.
 type BatchMem struct {
 	*Mem
 	unsynced []undo
