@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Change is what one commit did to one entry, and who made it.
+// A Change is what one commit did to one entry, with the identity that made the commit.
 type Change struct {
 	Revision table.Revision
 	// Number is the position of the change in its commit, from 0.
@@ -28,8 +28,8 @@ type Change struct {
 	// changed too many entries to list, such as an import.
 	Record
 	// Kind is add, delete, modify, modrdn, or erase (a part of the entry's past was
-	// erased). For a commit that changed too many entries to list, Kind is the name in
-	// the journal.
+	// erased). For a commit that changed too many entries to list, Kind is the kind of
+	// operation that the journal's message states.
 	Kind string
 	// Secrets are the secret attributes whose values changed.
 	Secrets []string
@@ -132,8 +132,8 @@ func unnamed(c *changes.Change, note *past.Message, yield func(*Change, error) b
 	}
 }
 
-// erasure streams a change of kind erase for each entry whose past was changed. The
-// name of an entry that no longer exists consists of its entryUUID.
+// erasure streams a change of kind erase for each entry whose past was changed. In a
+// Change of an entry that no longer exists, the name consists of the entry's entryUUID.
 func erasure(ctx context.Context, p *partition.Partition, c *changes.Change, note *past.Message, yield func(*Change, error) bool) {
 	s, err := p.At(ctx, c.Revision)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // Diff writes the changes from one state to another as LDIF, for the entries that are
-// below base in at least one of the states. An empty base means all entries. Diff
+// base or below base in at least one of the states. An empty base means all entries. Diff
 // returns the number of changes.
 func Diff(ctx context.Context, from, to *partition.Snapshot, base dn.DN, w io.Writer) (n int, err error) {
 	ids, err := mayDiffer(ctx, from, to)
@@ -75,7 +75,8 @@ func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.I
 
 // entriesOf returns the entries of two trees: the tree with the base a in the state from,
 // and the tree with the base b in the state to. The tree of entry.Root is the whole
-// state. A tree whose base does not exist has no entries.
+// state. A tree whose base does not exist has no entries. The result always includes the
+// subschema.
 func entriesOf(ctx context.Context, from, to *partition.Snapshot, a, b entry.ID) ([]entry.ID, error) {
 	ids := []entry.ID{subschema.ID}
 	for _, tree := range []struct {

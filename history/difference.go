@@ -34,7 +34,8 @@ type Difference struct {
 	// Touched adds an empty modify for each entry that differs only in attributes that
 	// the server itself writes.
 	Touched bool
-	// Below has, for some entries, a parent that overrides the parent in To.
+	// Below maps some entries to the parent that they receive instead of their parent in
+	// To.
 	Below map[entry.ID]entry.ID
 }
 
@@ -75,7 +76,7 @@ type walk struct {
 	taken map[slot]entry.ID
 	// come counts, for each parent, the moved entries below the parent.
 	come map[entry.ID]int
-	// attributes has the attributes of renamed entries.
+	// attributes contains the attributes of entries that the walk has renamed.
 	attributes map[entry.ID][]entry.Attribute
 }
 
@@ -159,8 +160,9 @@ func (w *walk) tasks(ctx context.Context) (gone, others []task, err error) {
 	return gone, others, nil
 }
 
-// depth returns the number of entries above an entry. The depth of the subschema is -1,
-// so that it comes first, because other entries need its definitions.
+// depth returns the number of entries from the top of the tree down to an entry,
+// including that entry. The depth of the subschema is -1, so that it comes first, because
+// other entries need its definitions.
 func depth(ctx context.Context, s *partition.Snapshot, id entry.ID) (n int, err error) {
 	if id == subschema.ID {
 		return -1, nil
@@ -278,7 +280,7 @@ func (w *walk) checkParent(ctx context.Context, id entry.ID, place *spot) error 
 
 // freeName makes the name of a place available to the entry id. If another entry has the
 // name, freeName renames that entry aside, or returns ErrTaken if the walk may not change
-// it.
+// that entry.
 func (w *walk) freeName(ctx context.Context, id entry.ID, place *spot) error {
 	holder, taken, err := w.holder(ctx, place.slot)
 	if err != nil || !taken || holder == id {

@@ -60,7 +60,7 @@ func WriteLDIF(w io.Writer, records []*Record) error {
 }
 
 // State returns the state at a point in time. The returned snapshot shows the state at
-// one revision that the journal knows. The caller must close it.
+// one revision, even if m is now. The caller must close it.
 func State(ctx context.Context, p *partition.Partition, m past.PointInTime) (*partition.Snapshot, error) {
 	s, err := past.At(ctx, p, m)
 	if err != nil || !m.IsNow() {

@@ -20,14 +20,14 @@ import (
 // LogOptions select the changes that a log contains.
 type LogOptions struct {
 	// Name selects two kinds of changes. It selects all changes of the entry that has
-	// this name now, under all names that the entry has had. It also selects the changes
-	// that were made to other entries while they had this name. An empty Name selects all
-	// changes.
+	// this name in Until, under all names that the entry has had. It also selects the
+	// changes that were made to other entries while they had this name. An empty Name
+	// selects all changes.
 	Name dn.DN
 	// By selects the changes that an identity made. An empty By selects all changes.
 	By dn.DN
 	// Since selects the changes after a revision, and Until the changes that a snapshot
-	// shows. If Until is nil, the log ends with the newest change.
+	// shows. Until must not be nil.
 	Since table.Revision
 	Until *partition.Snapshot
 	// JSON writes each change as an object, with everything that changed.
@@ -63,7 +63,7 @@ func Log(ctx context.Context, p *partition.Partition, w io.Writer, o LogOptions)
 type logging struct {
 	p    *partition.Partition
 	o    LogOptions
-	id   entry.ID // the entry that has the name; entry.Root: none
+	id   entry.ID // the entry that has LogOptions.Name in Until, or entry.Root
 	name string   // the Key of LogOptions.Name
 	by   string   // the Key of LogOptions.By
 }

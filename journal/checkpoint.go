@@ -50,7 +50,7 @@ func decodeCheckpoint(name, b []byte) (Checkpoint, error) {
 	}, nil
 }
 
-// Checkpoints lists all checkpoints, by name.
+// Checkpoints returns all checkpoints, sorted by name.
 func (l *Log) Checkpoints(ctx context.Context) ([]Checkpoint, error) {
 	row, err := l.cluster.Get(ctx, checkpointsRow, table.Select{})
 	if err != nil {

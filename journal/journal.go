@@ -9,6 +9,8 @@
 //	row "checkpoints"         family c, one column per name: version, revision, creation
 //	                          time; of a deleted checkpoint: 0, revision, time of deletion
 //	row "collected"           family c, column a: how far garbage was collected
+//	row "clock"               family c, column a: a cell written to read the store's clock
+//	row "servers"             family c, one column per server: its description of itself
 //
 // One Get of the row heads is one atomic snapshot of the whole cluster.
 //
@@ -16,6 +18,7 @@
 //
 //	s   state P, C or A; kind; token; priority
 //	i   ids of the things that changed, 16 bytes each
+//	k   hashes of other things that changed, 8 bytes each
 //	m   message: who did what
 //	w   write list: tables and row keys with cells of this revision
 //
@@ -25,7 +28,7 @@
 //
 // Integers are big-endian. [Log] reads and writes both tables. A store's Swap may fail
 // with an unknown outcome, or return false although the swap happened. In both cases the
-// methods of Log read the cell again and return the cell's content.
+// methods of Log read the cell again to find out whether the swap happened.
 package journal
 
 import (
@@ -74,7 +77,8 @@ type Log struct {
 	journal table.Table
 
 	mu sync.Mutex
-	// Archives are never dropped from the map, because they never change.
+	// archives caches the archives that were read. An archive never changes, so none is
+	// ever dropped from the cache.
 	archives map[revision.Slot][]revision.Archive
 }
 
@@ -244,7 +248,7 @@ func read(ctx context.Context, t table.Table, row []byte, f table.Family, q []by
 	return nil, nil
 }
 
-// backOff waits before another attempt, for 1 to 100 ms.
+// backOff waits before another attempt, for 2 to 100 ms.
 func backOff(ctx context.Context, try int) error {
 	return pause.For(ctx, min(time.Millisecond<<min(try, 10), 100*time.Millisecond))
 }
@@ -280,8 +284,8 @@ func (l *Log) Chunk(ctx context.Context, r table.Revision, number uint32, rows [
 }
 
 // Decide changes a pending record to Committed or Aborted, and returns the final state,
-// which another server may have decided. Only the owner of a commit may change it to
-// Committed. After an error the state is unknown.
+// which another server may have decided. It returns None if there is no record. Only the
+// owner of a commit may change it to Committed. After an error the state is unknown.
 func (l *Log) Decide(ctx context.Context, rec *Record, to State) (State, error) {
 	cells := []table.Cell{{Family: family, Qualifier: stateColumn, Value: rec.state(to)}}
 	// The message was not known when the load began.

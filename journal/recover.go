@@ -10,11 +10,11 @@ import (
 
 // Recover decides forever the commits that a silent holder of a slot left undecided, and
 // closes the slot (steps R0 to R3 of transactions.md, "Crash recovery"). The caller must
-// have seen the cell unchanged for the lease on its own clock. Every step can be
-// repeated, and several servers may recover the same slot at once. In that case the first
-// server to close the slot wins, and the results of the others are dropped. Recover
-// reports whether the slot is closed. If not, another server has changed the cell in the
-// meantime.
+// have seen that the cell did not change for the time of a lease, measured by the
+// caller's clock. Every step can be repeated, and several servers may recover the same
+// slot at once. In that case the first server to close the slot wins, and the results of
+// the other servers are dropped. Recover reports whether the slot is closed. If it is
+// not, another server has changed the cell in the meantime.
 func (l *Log) Recover(ctx context.Context, s revision.Slot, raw []byte) (bool, error) {
 	c, err := revision.DecodeCell(raw)
 	if err != nil {
@@ -53,8 +53,8 @@ func isClosed(raw []byte) bool {
 }
 
 // resolve aborts the pending commits above the head and the pending commits in Undecided
-// (R1), and removes their cells (R2). It returns the revisions of the commits among them
-// that are already committed.
+// (R1), and removes their cells (R2). It does not abort a commit that is already
+// committed, and returns the revisions of these commits.
 func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (late []table.Revision, err error) {
 	after := c.Head
 	if len(c.Undecided) > 0 {

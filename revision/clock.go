@@ -44,8 +44,7 @@ func (c *Clock) Observe(r table.Revision) {
 }
 
 // SetLimit makes Next issue no id above r. The clock's owner has announced ids up to r
-// and no further. The next holder of the slot begins above r, so a fast clock stops only
-// the server that has it.
+// and no further, and the next holder of the slot begins above r.
 func (c *Clock) SetLimit(r table.Revision) {
 	c.mu.Lock()
 	c.limit = r

@@ -45,7 +45,7 @@ type Slot uint16
 const OnlySlot Slot = 1
 
 // Make composes an id. A time or a slot that is too large is replaced by the largest one
-// that fits.
+// that fits, and a negative time by zero.
 func Make(ms int64, s Slot, counter uint8) table.Revision {
 	ms = min(max(ms, 0), maxTime)
 	s = min(s, MaxSlot)

@@ -237,9 +237,8 @@ func (w *writer) finalise(p *pendingCommit, s journal.State) {
 	w.signal()
 }
 
-// rollBack aborts an undecided commit and removes its cells. From here on only this
-// server, or the server that recovers this server's slot, can end the commit, and only by
-// aborting it.
+// rollBack aborts an undecided commit and removes its cells. From here on the commit can
+// end only by being aborted.
 func (w *writer) rollBack(ctx context.Context, p *pendingCommit) {
 	err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Rollback(ctx, p.rec) })
 	if err != nil {

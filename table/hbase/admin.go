@@ -22,8 +22,8 @@ import (
 // the number of versions that a read of all versions requests.
 const allVersions = 1<<31 - 1
 
-// adminPatience is how many times as long as other calls a call of the master may take,
-// because the creation of a table takes long: the master assigns the regions of the table
+// adminPatience is how many times as long as other calls a call of the master may take.
+// The creation of a table takes long, because the master assigns the regions of the table
 // one by one.
 const adminPatience = 6
 
