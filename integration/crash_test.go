@@ -195,7 +195,7 @@ func awaitAlone(t *testing.T, p *process) {
 		}
 		return nil
 	})
-	awaitWriter(t, p) // when p writes, it has read the heads since then
+	awaitWriter(t, p) // a write shows that p has read the heads since then
 }
 
 // awaitWriter waits until a server accepts writes. On a shared store, a server accepts

@@ -205,9 +205,9 @@ func TestDamagedTable(t *testing.T) {
 	}
 }
 
-// TestFullDisk fills the disk of a server. Writes must be refused with unavailable,
-// reads must continue, and writes must be accepted again, without help, once there is
-// space. Nothing acknowledged may be lost, even if the server is killed.
+// TestFullDisk fills the disk of a server. Writes must be refused with the result
+// unavailable (52), reads must continue, and writes must be accepted again, without help,
+// once there is space. Nothing acknowledged may be lost, even if the server is killed.
 func TestFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=24m"); err != nil {
@@ -288,10 +288,11 @@ func fill(t *testing.T, disk string) (file string) {
 }
 
 // TestHBaseGone kills HBase while a server runs and clients write, and starts HBase
-// again. In between, operations must end with unavailable, or with other if their outcome
-// is unknown. Until the server has its slot again, writes may also be refused in the way
-// in which a server that does not write refuses them. Afterwards the server must accept
-// operations without help. Nothing acknowledged may be lost.
+// again. In between, operations must end with the result unavailable (52), or with the
+// result other (80) if their outcome is unknown. Until the server has its slot again,
+// writes may also be refused in the way in which a server that does not write refuses
+// them. Afterwards the server must accept operations without help. Nothing acknowledged
+// may be lost.
 func TestHBaseGone(t *testing.T) {
 	t.Parallel()
 	i := hbasetest.Own(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ber"
 )
 
-// The controls whose values go-ldap does not encode.
+// These are the OIDs of controls whose values go-ldap does not encode.
 const (
 	assertionOID     = "1.3.6.1.1.12"
 	preReadOID       = "1.3.6.1.1.13.1"

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// settleTime is the rollback horizon of the servers. It is short, so that the tests
-	// can suspend a server for longer.
+	// settleTime is the time after which the servers treat a write as applied or lost
+	// (txn.Options.InFlight). It is short, so that the tests can suspend a server for
+	// longer.
 	settleTime = 4 * time.Second
 	// drift is how far a server's clock may be ahead, and skew is the error of the clocks
 	// in these tests.
@@ -22,7 +23,7 @@ const (
 // A fault is something that a test did to a server or to the store.
 type fault struct {
 	kind   string
-	server int // -1: the store
+	server int // -1 for the store
 	at     time.Duration
 }
 
@@ -98,8 +99,8 @@ func (r *run) peace() (longest time.Duration) {
 }
 
 // TestHistoriesFaults is like TestHistories, but servers are killed, and are suspended
-// for longer than their lease and for longer than the rollback horizon. The servers'
-// clocks are wrong by nearly as much as is allowed.
+// for longer than their lease and for longer than settleTime. The servers' clocks are
+// wrong by nearly as much as is allowed.
 func TestHistoriesFaults(t *testing.T) {
 	arguments := [servers][]string{}
 	for i, clock := range []time.Duration{skew, 0, -skew} {

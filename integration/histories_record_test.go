@@ -19,7 +19,7 @@ type event struct {
 	generation              int
 	call, ret               time.Duration // since the start of the run
 	outcome                 isolation.Outcome
-	code                    int // the LDAP result; -1: none
+	code                    int // the LDAP result code, or -1 if there was no answer
 
 	step   step
 	output string
@@ -35,7 +35,7 @@ func (e *event) String() string {
 }
 
 // outcomeOf returns whether an update with this result code was made. If the code is
-// other, or if there was no answer, the update may have been made. After any other
+// other (80), or if there was no answer, the update may have been made. After any other
 // error the update has certainly changed nothing.
 func outcomeOf(code int) isolation.Outcome {
 	switch code {

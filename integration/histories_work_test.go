@@ -118,7 +118,7 @@ func (w *worker) do(e *event, run func(*ldap.Conn) error) bool {
 	}
 	w.events = append(w.events, e)
 	if e.outcome != isolation.OK {
-		time.Sleep(10 * time.Millisecond) // a server without updates answers at once
+		time.Sleep(10 * time.Millisecond) // pause: a server that refuses updates answers at once
 	}
 	if e.code == -1 {
 		w.close()
@@ -134,7 +134,7 @@ func (w *worker) value() string {
 }
 
 // fresh returns the control that makes a read begin on the newest state of all servers
-// (RFC 6171). If isFresh is false, it returns none.
+// (RFC 6171). If isFresh is false, it returns no control.
 func fresh(isFresh bool) []ldap.Control {
 	if !isFresh {
 		return nil
@@ -400,8 +400,8 @@ func (w *worker) readValue(g int, value string) {
 
 // A server resolves the name of an entry in the state on which an operation begins.
 // Another operation may rename an entry above it in the meantime. So a tree with all
-// kinds of operations is only required to be whole. The operations that must be
-// linearizable use separate trees.
+// kinds of operations is only required to be whole (see treeOf). The operations that must
+// be linearizable use separate trees.
 
 // family adds and deletes entries. It moves no entry.
 func (w *worker) family(g int) {
@@ -544,7 +544,8 @@ func treeOf(entries []*ldap.Entry, top string) (map[string]string, error) {
 	return m, nil
 }
 
-// anywhere returns the path of a random entry of a tree, or that of the tree's top.
+// anywhere returns the path of a random entry of a tree, or "", the path of the tree's
+// top.
 func anywhere(m map[string]string) string {
 	at := rand.IntN(len(m) + 1)
 	for path := range m {

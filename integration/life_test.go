@@ -107,7 +107,7 @@ func live(d changer, next func() *person, acked func(*person)) error {
 	}
 }
 
-// A sight is what a test found in a directory about people.
+// A sight is what a test found about people in a directory.
 type sight struct {
 	entries map[string]map[string][]string // by name
 	members map[string]bool                // names of the members of staffDN

@@ -19,12 +19,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm/lsmtest"
 )
 
-// TestPowerLoss simulates a power loss at every moment at which the store makes
-// something durable, while people are changed concurrently and, afterwards, other
-// people are imported. After a kill -9 the kernel still writes what the process has
-// written; after a power loss that is lost. What was acknowledged must exist
-// completely. Every other change must exist completely or not at all, and so must the
-// import. A check must find nothing.
+// TestPowerLoss simulates a power loss at every moment at which the store makes something
+// durable, while people are changed concurrently and, afterwards, other people are
+// imported. After a kill -9 the kernel still writes the data of the process to the disk.
+// After a power loss, data that was not synced may be lost. What was acknowledged must
+// exist completely. Every other change must exist completely or not at all, and so must
+// the import. A check must find nothing.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	seeds := 3
@@ -52,8 +52,9 @@ const (
 type history struct {
 	t  *testing.T
 	mu sync.Mutex
-	// acks lists the acknowledgements in order. A person in acks means the next step of
-	// that person. The first nil means the skeleton, and the last nil means the import.
+	// acks lists the acknowledgements in order. The n-th occurrence of a person in acks
+	// acknowledges that person's n-th step. The first nil acknowledges the skeleton, and
+	// the last nil acknowledges the import.
 	acks             []*person
 	people, imported []*person
 }

@@ -88,7 +88,7 @@ func TestSASL(t *testing.T) {
 	t.Run("tokens", s.tokens)
 }
 
-// goLDAP binds with EXTERNAL, the only one of these mechanisms that go-ldap implements.
+// goLDAP binds with EXTERNAL, the only mechanism in these tests that go-ldap implements.
 func (s *saslServer) goLDAP(t *testing.T) {
 	certificate, key := s.client(t)
 	pair, err := tls.LoadX509KeyPair(certificate, key)
@@ -227,7 +227,8 @@ func (s *saslServer) channelBinding(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := client.scram(user.NewConversationWithChannelBinding(binding))
-			// Both connections have the same certificate.
+			// Both connections have the same certificate, and so the same
+			// tls-server-end-point.
 			good := state == own || c.kind == "tls-server-end-point"
 			if (a.Response.Code == op.Success) != good || (client.whoAmI() == "dn:"+annDN) != good {
 				t.Errorf("%s, TLS %x, own connection %v: %v", c.kind, c.version, state == own, &a.Response.Result)

@@ -97,8 +97,8 @@ func settledSize(t *testing.T, hb *hbasetest.Instance, prefix string, enough int
 }
 
 // fillUp makes a directory whose people are overwritten several times. It returns the
-// size on disk before and after a collection of all that nobody can read. It expects
-// the second size to be at most enough.
+// size on disk before and after a collection of everything that nobody can read. It
+// expects the second size to be at most enough.
 func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (before, after int64) {
 	t.Helper()
 	ctx := context.Background()

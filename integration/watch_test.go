@@ -151,8 +151,8 @@ func TestGoLDAPSyncrepl(t *testing.T) {
 	}
 }
 
-// TestGoLDAPPersistentSearch uses a raw control, because go-ldap does not implement
-// one.
+// TestGoLDAPPersistentSearch uses a raw control, because go-ldap does not implement this
+// control.
 func TestGoLDAPPersistentSearch(t *testing.T) {
 	p := watchedServer(t)
 	c := p.admin()

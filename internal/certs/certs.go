@@ -18,12 +18,12 @@ import (
 	"time"
 )
 
-// Files names the PEM files of a server, and says which certificates it requires of
-// clients.
+// Files names the PEM files of a server, and says which certificates the server requires
+// of clients.
 type Files struct {
 	Certificate string // the server's certificate and the chain up to its CA
 	Key         string // the private key of the first certificate in Certificate
-	ClientCA    string // the CAs of clients' certificates; for Request and Require
+	ClientCA    string // the CAs of clients' certificates, if Clients is not None
 	Clients     Clients
 	MinVersion  uint16 // tls.VersionTLS12 or tls.VersionTLS13
 }
@@ -119,7 +119,7 @@ func (s *Store) Reload() {
 	}
 }
 
-// read reads the files. Its error is that of the first that cannot be read.
+// read reads the files. It returns the error of the first file that cannot be read.
 func (f *Files) read() (contents, error) {
 	c, mistakes := f.readAll()
 	if len(mistakes) > 0 {
@@ -128,8 +128,8 @@ func (f *Files) read() (contents, error) {
 	return c, nil
 }
 
-// readAll reads the files. It returns empty contents for a file that is not named or
-// cannot be read.
+// readAll reads the files. The contents of a file that has no name or cannot be read are
+// empty.
 func (f *Files) readAll() (c contents, mistakes []*Error) {
 	for i, e := range []Error{{Field: "Certificate", File: f.Certificate}, {Field: "Key", File: f.Key}, {Field: "ClientCA", File: f.ClientCA}} {
 		if e.File == "" {
@@ -212,9 +212,10 @@ func (f *Files) config(in contents) (*tls.Config, error) {
 	return c, nil
 }
 
-// verify checks a client's certificate, if there is one. crypto/tls could check it
-// (ClientAuth), but would name the CAs when it asks for a certificate. If a server
-// names CAs over TLS 1.3, GnuTLS 3.7 sends no RSA certificate at all.
+// verify checks a client's certificate, if there is one. crypto/tls could check the
+// certificate (see tls.Config.ClientAuth), but its request for a certificate would then
+// name the CAs. If a server names CAs over TLS 1.3, GnuTLS 3.7 sends no RSA certificate
+// at all.
 func verify(chain []*x509.Certificate, cas *x509.CertPool) error {
 	if len(chain) == 0 {
 		return nil

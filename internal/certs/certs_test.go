@@ -73,7 +73,7 @@ func TestVerify(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		client tls.Certificate
-		want   string // the error; "": none
+		want   string // part of the error, or "" for no error
 	}{
 		{"none", tls.Certificate{}, ""},
 		{"EC", r.ca.Client(ann, nil), ""},

@@ -12,7 +12,7 @@ import (
 type Passwords struct {
 	RequireTLS string // "true", "false", or "remote": only for clients beyond loopback
 	Upgrade    bool
-	Parallel   int // concurrent slow hashes; 0: one less than the number of CPUs
+	Parallel   int // concurrent slow hashes; 0 means one less than there are CPUs
 }
 
 // SASL has the settings of the offered mechanisms, and the rules that map their
@@ -21,7 +21,7 @@ type SASL struct {
 	Mechanisms   []string
 	PlainInClear bool
 	Identities   []*auth.Rule
-	Issuer       *auth.Issuer // the issuer of tokens; nil: none
+	Issuer       *auth.Issuer // the issuer of tokens, or nil if there is none
 }
 
 func (r *reader) passwords() Passwords {

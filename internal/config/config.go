@@ -3,8 +3,8 @@
 // (--limits-size). A later layer overrides an earlier one.
 //
 // [Keys] lists all settings. [Load] returns a [Config], or an [Error] that names the
-// wrong line of the file, variable or flag. What all servers of a directory share
-// (suffixes beyond the first, indexes, ...) is kept in the store instead.
+// wrong line of the file, variable or flag. Settings that all servers of a directory
+// share (suffixes beyond the first, indexes, ...) are kept in the store instead.
 package config
 
 import (
@@ -41,18 +41,18 @@ type Config struct {
 	Passwords        Passwords
 	SASL             SASL
 	Limits           Limits
-	Cache            int64 // bytes; 0: the partition's default
+	Cache            int64 // in bytes; 0 means the partition's default
 	Lease            time.Duration
 	Drift            time.Duration
-	Retention        time.Duration // zero: for ever
-	Compaction       time.Duration // zero: only on demand
+	Retention        time.Duration // zero means forever
+	Compaction       time.Duration // zero means only on demand
 	Archive          Archive
 	LogLevel         string // debug, info, warn, error
 	LogFormat        string // text, json
 	Access           Access
-	Slow             time.Duration // 0: no operation is slow
+	Slow             time.Duration // zero means that no operation is logged as slow
 	GracePeriod      time.Duration
-	Status           string // URL of the status listener; "": none
+	Status           string // URL of the status listener, or "" for none
 	AcceptClock      bool   // set by a flag, for one run; not a key
 	Test             Test
 
@@ -64,15 +64,15 @@ type Admin struct {
 	DN        string
 	Password  string   // the form in which the password is stored
 	ScramKeys [][]byte // RFC 5803
-	File      string   // the file with Password and ScramKeys; "": none
+	File      string   // the file with Password and ScramKeys, or "" for none
 }
 
 // Access describes where the access log is written. If File is empty, no log is
 // written.
 type Access struct {
-	File string // "-": standard error
+	File string // "-" means standard error
 	Size int64  // the size at which a file is full, in bytes
-	Keep int    // number of older files; 0: all
+	Keep int    // number of older files to keep; 0 means all
 }
 
 // TLS has the settings of TLS. If Certificate is empty, TLS is not offered.
@@ -88,13 +88,13 @@ type Archive struct {
 	Place            archive.Place
 	Seal             archive.Seal
 	Every, Lag, Keep time.Duration
-	Drill            time.Duration // the interval of restore drills; 0: none
+	Drill            time.Duration // the interval of restore drills; 0 means no drills
 	Identity         string        // the file with the identity that opens the archive
 }
 
 // Test has settings that only tests use.
 type Test struct {
-	InFlight time.Duration // 0: the store's default
+	InFlight time.Duration // 0 means the store's default
 	Clock    time.Duration // offset added to the clock
 }
 
@@ -104,10 +104,10 @@ type Limits struct {
 	Rules       []LimitRule
 	MaxPDU      int
 	Connections int
-	PerAddress  int // connections; 0: no limit
+	PerAddress  int // connections from one address; 0 means no limit
 	Outstanding int
 	Persistent  int           // persistent searches
-	Idle        time.Duration // 0: no limit; the same for the durations below
+	Idle        time.Duration // 0 means no limit, also for the durations below
 	Unbound     time.Duration
 	Handshake   time.Duration
 	KeepAlive   time.Duration
@@ -138,7 +138,7 @@ func (e *Error) Error() string {
 
 // Sources are the places from which Load reads a configuration.
 type Sources struct {
-	File  string              // "": none
+	File  string              // "" means no file
 	Env   []string            // in the form of os.Environ
 	Flags map[string][]string // the flags given, by key
 }
@@ -152,7 +152,8 @@ func Load(s Sources) (*Config, error) {
 	return c, nil
 }
 
-// Check is like Load, but returns all mistakes. The Config has what could be read.
+// Check is like Load, but returns all mistakes. The Config contains the values that could
+// be read.
 func Check(s Sources) (*Config, []*Error) {
 	r := &reader{ko: koanf.New("."), origins: map[string]string{}}
 	r.add(defaults(), nil)
@@ -165,7 +166,7 @@ func Check(s Sources) (*Config, []*Error) {
 }
 
 // A reader holds the merged layers and the origin of each key's value. The reader's
-// methods collect what is wrong in mistakes.
+// methods add the errors that they find to mistakes.
 type reader struct {
 	ko       *koanf.Koanf
 	origins  map[string]string

@@ -115,7 +115,7 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// TestMistakes checks that the error of every mistake contains its place.
+// TestMistakes checks that the error of every mistake names the place of the mistake.
 func TestMistakes(t *testing.T) {
 	pw := write(t, "empty", "\n")
 	for _, c := range []struct {

@@ -62,8 +62,8 @@ func split(k Key, s string) []string {
 	return strings.FieldsFunc(s, func(c rune) bool { return c == ';' || c == ' ' && k.Name == "listen" })
 }
 
-// readEnv reads the variables LDAPD_*. An unknown one is an error, because it is
-// probably a typing mistake.
+// readEnv reads the variables LDAPD_*. An unknown variable is an error, because its name
+// is probably misspelled.
 func readEnv(env []string) (l layer, mistakes []*Error) {
 	for _, e := range env {
 		name, s, _ := strings.Cut(e, "=")

@@ -17,10 +17,10 @@ type PerUser struct {
 
 // Transactions has the limits of LDAP transactions (RFC 5805).
 type Transactions struct {
-	Open       int // open transactions of a connection; 0: none
+	Open       int // open transactions of a connection; 0 means none
 	Operations int // operations of a transaction
 	Memory     int64
-	Idle       time.Duration // 0: for ever
+	Idle       time.Duration // 0 means forever
 }
 
 // A LimitRule sets limits for the users that Who describes: "anonymous", "users",

@@ -138,8 +138,8 @@ func (a *asker) file(q question) (*os.File, error) {
 	return a.input(f)
 }
 
-// input returns a pipe to which r is copied. The copying ends with the work. If the
-// copying waits for a terminal at that time, it ends with the process.
+// input returns a pipe to which r is copied until the work ends. If the copying goroutine
+// is waiting for a terminal at that time, it ends only with the process.
 func (a *asker) input(r io.ReadCloser) (*os.File, error) {
 	in, out, err := os.Pipe()
 	if err != nil {

@@ -25,8 +25,8 @@ func openPath(path string) (openFolder, error) {
 func (f openFolder) socket() string { return fmt.Sprintf("/proc/self/fd/%d/%s", f.Fd(), Name) }
 
 // listen creates the socket, which only the server's own user may use. It replaces an
-// existing socket. Only the server that holds the store listens, so a killed server left
-// the existing socket behind.
+// existing socket. An existing socket was left behind by a killed server, because only
+// the server that holds the store listens.
 func (f openFolder) listen() (*net.UnixListener, error) {
 	if err := f.remove(); err != nil {
 		return nil, err

@@ -138,8 +138,8 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
-// TestOutputTaken checks that the work ends if the tool cannot write its output or has
-// ended.
+// TestOutputTaken checks that the work ends if the tool cannot write the output of the
+// work, or if the tool has ended.
 func TestOutputTaken(t *testing.T) {
 	ended := make(chan error, 1)
 	folder, _ := serve(t, endless(func() {}, ended))

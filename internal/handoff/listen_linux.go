@@ -224,7 +224,7 @@ func (c *Call) ask(q question) (*os.File, error) {
 	return a.file, nil
 }
 
-// keep records a file that is closed when the work ends.
+// keep records a file, so that it is closed when the work ends.
 func (c *Call) keep(f *os.File) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // definitions of all schema files of a folder.
 const maxMessage = 64 << 20
 
-// maxFiles is the largest number of files with a message.
+// maxFiles is the largest number of files attached to a message.
 const maxFiles = 2
 
 // send sends a message, with files attached to its first octets.

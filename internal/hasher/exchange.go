@@ -8,9 +8,9 @@ import (
 )
 
 // A question is a Job on its way to the process. Its answer has the same number.
-// Questions and answers are values of JSON, one after the other. net/rpc could carry
-// them, but it finds methods by their names, which keeps the linker from leaving out
-// the methods that nobody calls: seven megabytes of them.
+// Questions and answers are values of JSON, one after the other. net/rpc is not used,
+// because it finds methods by their names. The linker would then keep all methods that
+// nobody calls, which need seven megabytes.
 type question struct {
 	Number uint64
 	Job    Job
@@ -30,7 +30,7 @@ type caller struct {
 
 	mu      sync.Mutex
 	next    uint64
-	waiting map[uint64]chan<- Outcome // nil: the process answers no more
+	waiting map[uint64]chan<- Outcome // nil if the process no longer answers
 }
 
 func newCaller(from io.Reader, to io.WriteCloser) *caller {
@@ -62,7 +62,8 @@ func (c *caller) call(j Job) (Outcome, error) {
 	return o, nil
 }
 
-// expect has the outcome of a new question sent to ch.
+// expect returns the number of a new question. The outcome of that question will be sent
+// to ch. ok is false if the process no longer answers.
 func (c *caller) expect(ch chan<- Outcome) (number uint64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +92,7 @@ func (c *caller) receive(d *json.Decoder) {
 	}
 }
 
-// silence ends all waiting.
+// silence makes all running and later calls return an error.
 func (c *caller) silence() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +102,8 @@ func (c *caller) silence() {
 	c.waiting = nil
 }
 
-// serve does the Jobs of in, all that have arrived at once, until in ends.
+// serve reads Jobs from in until in ends. It does all Jobs that have arrived at the same
+// time.
 func serve(in io.Reader, out io.Writer) error {
 	var sending sync.Mutex
 	var running sync.WaitGroup

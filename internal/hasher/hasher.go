@@ -28,7 +28,7 @@ type Process struct {
 	warn    sync.Once
 
 	mu      sync.Mutex
-	running *helper // nil: none
+	running *helper // nil if none is running
 	closed  bool
 }
 

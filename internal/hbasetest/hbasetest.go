@@ -1,6 +1,6 @@
 // Package hbasetest runs a real HBase of one JVM. Tests share one instance per process
 // ([Start]). People who want to try things on a store use the command cmd/hbase-dev,
-// which make hbase runs.
+// which `make hbase` runs.
 //
 // Maven downloads the jars once and keeps them in the user's cache folder. At most two
 // test processes on the machine have instances, because a JVM is heavy and packages are
@@ -72,8 +72,8 @@ func startShared() {
 	shared.inst, shared.err = startExclusive(ctx, "shared")
 }
 
-// Own starts an instance that only the calling test uses, so that the test may kill it
-// while others run. The instance lives until the test ends.
+// Own starts an instance that only the calling test uses, so that the test may kill the
+// instance while other tests run. The instance lives until the test ends.
 func Own(tb testing.TB) *Instance {
 	tb.Helper()
 	if testing.Short() {
@@ -95,20 +95,22 @@ func Own(tb testing.TB) *Instance {
 	return i
 }
 
-// slots is the number of test processes on the machine that may have an HBase at a time:
-// one whose JVM works while that of the other waits.
+// slots is the number of test processes on the machine that may have an HBase at a time.
+// There are two, because the JVM of one process can work while the JVM of the other
+// process waits.
 const slots = 2
 
 // place is the folder of this process's instances, and the lock on it. The garbage
-// collector closes unreferenced files, and closing the lock's file would release it.
+// collector closes unreferenced files, and closing the lock's file would release the
+// lock.
 var place struct {
 	sync.Mutex
 	dir  string
 	held *os.File
 }
 
-// exclusive returns the folder that this process alone uses until it ends. It waits if as
-// many processes as there are slots have one.
+// exclusive returns the folder that this process alone uses until it ends. It waits while
+// other processes use all slots.
 func exclusive(ctx context.Context) (dir string, err error) {
 	place.Lock()
 	defer place.Unlock()

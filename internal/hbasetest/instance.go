@@ -17,7 +17,7 @@ import (
 type Config struct {
 	Dir  string // data, configuration and log; created if it does not exist
 	Jars string // the folder that Jars returned
-	Port int    // ZooKeeper's port; zero chooses a free one
+	Port int    // ZooKeeper's port; zero means a free port
 	Heap string // heap size of the JVM; 256m by default
 	// Tied makes the kernel kill the JVM when this process ends. If Tied is false, the
 	// JVM continues to run.

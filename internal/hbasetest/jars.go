@@ -90,9 +90,9 @@ func fetch(ctx context.Context, dir string) (string, error) {
 	return lib, os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644)
 }
 
-// lock acquires a lock on one of the named files, which it makes if they do not exist. It
-// waits while other processes hold all of them. The lock lasts until the file is closed or
-// the process ends.
+// lock locks one of the named files and returns it. It creates files that do not exist.
+// It waits while other processes have locked all of the files. The lock lasts until the
+// file is closed or the process ends.
 func lock(ctx context.Context, names ...string) (*os.File, error) {
 	for {
 		for _, name := range names {

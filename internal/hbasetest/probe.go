@@ -16,9 +16,9 @@ import (
 // probeTable is the table that Probe creates and does not delete.
 const probeTable = "hbasetest-probe"
 
-// Probe reports whether the HBase at quorum creates tables and accepts writes. It uses
-// new clients, because a client that was used before HBase was up waits too long before
-// it tries again.
+// Probe returns nil if the HBase at quorum creates tables and accepts writes. It uses new
+// clients, because a client that was used before HBase was up waits too long before it
+// tries again.
 func Probe(ctx context.Context, quorum string) error {
 	quiet := gohbase.Logger(slog.New(slog.DiscardHandler))
 	names := func() error {

@@ -12,9 +12,9 @@ import (
 // n leads to node 2n+1, and any other dependency on n leads to node 2n. A path may leave
 // node 2n by any dependency, and node 2n+1 by any dependency except rw.
 
-// cycles reports a shortest forbidden cycle of every knot. It first looks for cycles
-// without rw, which are worse anomalies. If no cycle is forbidden, it returns the
-// number of knots that are allowed.
+// cycles reports a short forbidden cycle of every knot (see the function knots). It first
+// looks for cycles without rw, which are worse anomalies. If no cycle is forbidden, it
+// returns the number of knots that are allowed.
 func (c *checker) cycles(g graph) (skews int) {
 	plain := g.without(rw)
 	for _, knot := range knots(plain) {

@@ -56,8 +56,8 @@ type Append struct {
 }
 
 // Set returns the reads that represent a read of a set. all contains the possible values
-// of the set. has reports whether the set contained a value. Each value is added to the
-// set at most once.
+// of the set. has reports whether the set contained a value. In a whole history, each
+// value must be added to the set at most once.
 func Set(key string, all []string, has func(string) bool) []Read {
 	reads := make([]Read, 0, len(all))
 	for _, v := range all {
@@ -84,7 +84,7 @@ func (a Anomaly) String() string { return a.Kind + "\n" + a.Text }
 // A Report is the result of a check.
 type Report struct {
 	Anomalies []Anomaly
-	Skews     int // allowed groups of transactions without a serial order
+	Skews     int // groups of transactions without a serial order; they are allowed
 }
 
 // Check looks for anomalies in a whole history.

@@ -6,7 +6,7 @@ import "slices"
 type list struct {
 	key     string
 	order   []string // the longest version that was read
-	reader  int      // the transaction that read it
+	reader  int      // index of the transaction that read that version
 	writers map[string]writer
 }
 

@@ -25,8 +25,8 @@ type commitState struct {
 	head    [3]int8
 	a, u, c uint8    // sets of commits
 	slot    [2]uint8 // states of slots 0 and 1
-	// For each recoverer: its step, the commits that it rolls back, and those that
-	// committed.
+	// For each recoverer: its step, the commits that it rolls back, and the commits that
+	// it found committed.
 	step, list, kept [3]uint8
 	acked            uint8
 	gone             uint8 // journal rows that were purged

@@ -26,7 +26,7 @@ type horizonServer struct {
 type horizonState struct {
 	now, announced   int8
 	server           [2]horizonServer
-	bound, collected int8 // the bound read from the heads; what has been collected
+	bound, collected int8 // what the collector read, and up to when it has collected
 	frontier         int8 // of the follower; none: it has finished
 	scanned          bool
 	missed           bool // rows were missing when the follower read

@@ -8,10 +8,11 @@ import "fmt"
 // n is made at time n.
 //
 // The lane's cell contains W, the end of the last finished step; next, the end of the
-// announced step, or zero; and a sequence number. A step from W to next reads the parts as
-// of W, writes the parts of the records that changed at the revision next, writes that
-// next is finished, and then moves W. Both servers may do this at any time, die at any
-// time, and start again as new servers. A write may land late, twice or never.
+// announced step, or zero; and a sequence number. A part is a stored version of a record.
+// A step from W to next reads the parts as of W, and writes the parts of changed records
+// at the revision next. It then writes that the step to next is finished, and moves W to
+// next. Both servers may do this at any time, die at any time, and start again as new
+// servers. A write may land late, twice or never.
 //
 // A reader at time T takes the newest finished step b <= T, the newest version <= b of a
 // record, and adds the commits in (b, T].
@@ -66,7 +67,7 @@ type laneServer struct {
 }
 
 type laneState struct {
-	settled  int8 // all commits up to it are settled
+	settled  int8 // all commits up to this time are settled
 	w, next  int8 // the lane's cell, with seq
 	seq      uint8
 	parts    [laneRecords][laneCommits + 1]int8 // versions by revision
@@ -256,7 +257,8 @@ func (m *laneModel) read(s laneState, i int, emit Emit[laneState]) {
 	emit(s, "server %d reads record %d", i, record)
 }
 
-// collect removes the history below a horizon that no snapshot in use is below.
+// collect removes the history below a horizon. It chooses a horizon so that no snapshot
+// in use is below it.
 func (m *laneModel) collect(s laneState, emit Emit[laneState]) {
 	to := s.w
 	for i := range s.server {

@@ -23,7 +23,7 @@ type retryT struct {
 	conf    uint64
 	seen    int8
 	prio    int8
-	waits   uint8 // the attempt that this transaction waits for, + 1
+	waits   uint8 // one more than the attempt that this transaction waits for; 0 if none
 	dead    bool
 }
 

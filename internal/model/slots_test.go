@@ -30,7 +30,7 @@ type slotsState struct {
 	oldHead      int8
 	first        [2]int8 // first id of the second holder, as each claimer computes it
 	claim        [2]uint8
-	won          uint8 // the claimer that won, + 1
+	won          uint8 // one more than the claimer that won; 0 if none has won
 	sent         bool  // T0's Put was sent and has not landed
 	acked        uint8
 	memory

@@ -8,8 +8,8 @@ import (
 
 // IDs returns the user and group of the process at the other end of a Unix socket, as the
 // kernel reports them. On the listening side this is the process that connected. On the
-// connecting side it is the process that listens. If nc is no Unix socket, IDs returns
-// nil.
+// connecting side it is the process that listens. If nc is no Unix socket, or if the
+// kernel reports an error, IDs returns nil.
 func IDs(nc net.Conn) (uid, gid *int) {
 	uc, ok := nc.(*net.UnixConn)
 	if !ok {

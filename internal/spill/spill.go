@@ -1,5 +1,5 @@
-// Package spill has a map of fixed-size keys and values for loads of any size. The map
-// keeps items in memory as long as they fit, and then writes them to disk.
+// Package spill provides a map of fixed-size keys and values for loads of any size. The
+// map keeps items in memory as long as they fit, and then writes them to disk.
 //
 // In memory a [Map] uses 32 bytes per slot, in open-addressed tables without pointers,
 // which the garbage collector does not scan. When a table is full, the map sorts the
@@ -225,7 +225,8 @@ func (m *Map) open() error {
 	return nil
 }
 
-// quiet drops Pebble's messages, because Pebble's calls return the errors.
+// quiet drops Pebble's messages, because Pebble's calls return the errors. It panics on a
+// fatal message.
 type quiet struct{}
 
 func (quiet) Infof(string, ...any)           {}

@@ -23,7 +23,7 @@ type Sources struct {
 	Store        table.Store
 	Passwords    *auth.Passwords
 	Certificates func() map[string]time.Time // expiry of the certificates in force, by file; nil: no TLS
-	Archive      func() archive.Status       // nil: the store is not archived
+	Archive      func() archive.Status       // nil if the store is not archived
 }
 
 // readFor bounds how long a scrape waits for a store.
@@ -46,8 +46,8 @@ type read struct {
 type state struct {
 	*Sources
 	status  txn.Status
-	cluster *monitor.Cluster // nil: the store does not answer
-	engine  *lsm.Metrics     // nil: the store is not embedded
+	cluster *monitor.Cluster // nil if the store does not answer
+	engine  *lsm.Metrics     // nil if the store is not embedded
 	now     time.Time
 }
 

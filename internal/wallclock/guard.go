@@ -1,8 +1,8 @@
 // Package wallclock reports whether this machine's clock can be right, based on what a
-// store's folder records of earlier times. Revisions are times. One commit with a clock
-// that is years ahead moves all later revisions to that time, and moves the past out of
-// its retention. docs/decisions/0021-clocks-that-jump.md explains which errors of a
-// clock can be found.
+// store's folder records of earlier times. Because revisions are times, one commit with a
+// clock that is years ahead moves all later revisions to that time, and makes the past
+// look older than the retention. docs/decisions/0021-clocks-that-jump.md explains which
+// errors of a clock can be found.
 package wallclock
 
 import (
@@ -61,8 +61,8 @@ func Read(o Options) (*Guard, error) {
 	return &Guard{o: o, last: last}, err
 }
 
-// Doubt returns the reason why the clock cannot be trusted, or nil. newest is the time
-// of the store's newest commit. A clock that a time server keeps is trusted.
+// Doubt returns the reason why the clock cannot be trusted, or nil. newest is the time of
+// the store's newest commit. A clock that is synchronized with a time server is trusted.
 func (g *Guard) Doubt(newest time.Time) error {
 	if g == nil {
 		return nil

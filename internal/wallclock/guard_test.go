@@ -118,8 +118,8 @@ func TestJump(t *testing.T) {
 	}
 }
 
-// TestNoNote checks that a store without a readable note counts as used when its newest
-// file was written, and that a doubt remains although files are written meanwhile.
+// TestNoNote checks that a store without a readable note is treated as last used when its
+// newest file was written, and that a doubt remains although files are written meanwhile.
 func TestNoNote(t *testing.T) {
 	for _, torn := range []bool{false, true} {
 		folder := t.TempDir()

@@ -27,8 +27,8 @@ var bootID = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(b)), err
 })
 
-// synchronized reports whether the kernel's clock is synchronized. The kernel reports
-// that it is not after somebody has set the clock.
+// synchronized reports whether the kernel's clock is synchronized. After somebody has set
+// the clock, the kernel reports that the clock is not synchronized.
 func synchronized() bool {
 	var t unix.Timex
 	_, err := unix.Adjtimex(&t)
