@@ -25,8 +25,8 @@ type backfiller interface {
 }
 
 // Fill begins a Fill whose cells carry the given revision, which must be that of an
-// earlier commit. All writers must have maintained the table since that commit; AwaitStep
-// waits until they do.
+// earlier commit. All writers must have maintained the table since that commit. A caller
+// can use AwaitStep to make sure of that.
 func (db *DB) Fill(at table.Revision) (*Fill, error) {
 	if db.peers == nil {
 		return nil, errNotShared
@@ -48,7 +48,7 @@ var errNotShared = errors.New("no other server writes this store: load in bulk")
 func (e *cluster) backfiller() (backfiller, error) { return e.holder() }
 
 // Snapshot returns the state to fill from. As long as the Fill is open, this server
-// treats it as a running transaction that began at this state.
+// treats the Fill as a running transaction that began at this state.
 func (f *Fill) Snapshot() *Snapshot { return f.tx.snapshot }
 
 // Stamp returns an id as Tx.Stamp does.

@@ -12,12 +12,12 @@ import (
 type backoff struct {
 	busy, idle time.Duration
 
-	// asked is the latest time passed to ask. The heads are due if the last reading began
-	// earlier.
+	// asked is the latest time passed to ask. It is time to read the heads if the last
+	// reading began before asked.
 	asked  atomic.Int64
 	bell   chan struct{} // signals a change of asked
 	wanted atomic.Bool   // a snapshot was requested since the last reading
-	dozing atomic.Bool   // the heads are read less often than when busy
+	dozing atomic.Bool   // the interval is longer than busy
 	read   broadcast     // signals each reading
 
 	// Only run uses the following fields.

@@ -65,7 +65,7 @@ func TestGarbageInHeads(t *testing.T) {
 		garbage []byte
 		want    error
 	}{
-		// The first byte makes the version a newer one.
+		// The first byte is read as a version, and there is no such version yet.
 		"garbage": {[]byte("not a cell"), table.ErrNewer},
 		"cut":     {(&revision.Cell{State: revision.Open, Incarnation: 1}).Append(nil)[:5], table.ErrCorrupt},
 		"newer":   {append([]byte{250}, (&revision.Cell{}).Append(nil)[1:]...), table.ErrNewer},
@@ -169,9 +169,9 @@ func (t swapTimeoutTable) Swap(ctx context.Context, row []byte, f table.Family, 
 	return false, fmt.Errorf("%w: timeout", table.ErrUnavailable)
 }
 
-// TestTimeouts makes one swap of a commit get no answer, and tries this with each of the
-// swaps. The commit must end correctly whether or not the swap was executed, because the
-// server then reads the cell again.
+// TestTimeouts makes one swap of a commit fail without an answer. It does so for each
+// swap of a commit. The server then reads the cell again, so the commit must end
+// correctly whether or not the swap was executed.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	for _, done := range []bool{true, false} {

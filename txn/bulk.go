@@ -11,8 +11,9 @@ import (
 )
 
 // A Bulk is one huge commit that does not use a Tx. Nothing of it is visible until
-// Commit, which makes all of it visible at once. A Bulk has no marks, so its caller must
-// keep other writers out: an Update during the load fails with ErrConflict.
+// Commit, which makes all of it visible at once. A Bulk has no marks, so there must be no
+// other commits during the load: Updates fail with ErrConflict, and on a shared store a
+// load cannot begin while another server is alive.
 type Bulk struct {
 	db     *DB
 	loader loader
@@ -23,7 +24,7 @@ type Bulk struct {
 type loader interface {
 	stamp() table.Revision
 	write(ctx context.Context, t string, ms []table.Mutation) error
-	// commit ends the load, even if commit fails.
+	// commit ends the load, even if it returns an error.
 	commit(ctx context.Context, message []byte) (table.Revision, error)
 	abort(ctx context.Context) error
 }

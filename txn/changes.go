@@ -53,7 +53,8 @@ func (c *changes) touch(ids []entry.ID, keys []uint64, n uint64) {
 	}
 }
 
-// everything counts all entries and keys as changed in the state of ordinal n.
+// everything records that all entries and keys may have changed in the state of ordinal
+// n.
 func (c *changes) everything(n uint64) {
 	c.latest.forget(n)
 	raise(&c.all, n)
@@ -113,9 +114,9 @@ func (l *latest) forget(n uint64) {
 	l.commits, l.weight, l.since = nil, 0, max(l.since, n)
 }
 
-// with returns the ids that were touched together with a key by commits after the ordinal
-// since. The ids are sorted and without duplicates. It returns false if l no longer
-// contains all commits after since.
+// with returns the ids that were touched together with a key by commits with larger
+// ordinals than since. The ids are sorted and without duplicates. ok is false if l no
+// longer contains all of these commits.
 func (l *latest) with(key, since uint64) (ids []entry.ID, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

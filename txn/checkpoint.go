@@ -80,8 +80,8 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 // Checkpoints returns all checkpoints, sorted by name.
 func (db *DB) Checkpoints(ctx context.Context) ([]Checkpoint, error) { return db.log.Checkpoints(ctx) }
 
-// FindCheckpoint returns the checkpoint of that name. It returns ErrCheckpoint if there
-// is none.
+// FindCheckpoint returns the checkpoint with the given name. It returns ErrCheckpoint if
+// there is none.
 func (db *DB) FindCheckpoint(ctx context.Context, name string) (Checkpoint, error) {
 	all, err := db.Checkpoints(ctx)
 	if err != nil {

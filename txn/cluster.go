@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// cluster is the engine for stores that are atomic only per row, as HBase is. Many
+// cluster is the engine for stores that are atomic only per row, such as HBase. Many
 // servers can open such a store, and each has a slot of its own. Only the goroutine that
 // executes run changes this server's cell in the heads row and the state that this server
 // shows. run claims a slot and then calls writer.run. While the server has no slot, or
@@ -24,7 +24,7 @@ type cluster struct {
 	read   atomic.Int64 // when the heads of the state shown were read, as time since start
 	poll   *backoff
 	writer atomic.Pointer[writer]
-	turned atomic.Int64 // when a loop last began a turn, as time since start
+	turned atomic.Int64 // when run or writer.run last began a turn of its loop, as time since start
 
 	// storeTime is the time that the store's clock showed when this engine began, in
 	// nanoseconds since 1970. It is 0 if the store has no clock.
@@ -60,8 +60,8 @@ func openCluster(ctx context.Context, db *DB) error {
 	return nil
 }
 
-// run polls the heads while this server has no slot, and calls writer.run while it has
-// one. It returns when the engine closes.
+// run polls the heads while this server has no slot, and calls writer.run while it has a
+// slot. It returns when the engine closes.
 func (e *cluster) run() {
 	for e.background.Err() == nil {
 		e.turn()
@@ -149,8 +149,9 @@ func awaitEvent(ctx context.Context, event <-chan struct{}, bound time.Duration)
 }
 
 // refresh reads the heads and shows their state. If w is not nil, refresh also wakes the
-// callers whose commits by w this state is the first to show. What these commits changed
-// is known in memory. What the commits of other servers changed is read from the journal.
+// callers that wait for commits of w, if the new state is the first to show these
+// commits. The changes of these commits are known in memory. The changes of other
+// servers' commits are read from the journal.
 func (e *cluster) refresh(ctx context.Context, w *writer) error {
 	limited, cancel := e.deadline(ctx)
 	defer cancel()
@@ -250,7 +251,7 @@ func (e *cluster) writable() error {
 
 // holder returns the writer of this server's slot, or an error that says why there is
 // none. Another server may recover the slot at any moment, so the result may be out of
-// date at once.
+// date at any time.
 func (e *cluster) holder() (*writer, error) {
 	if w := e.writer.Load(); w != nil {
 		return w, nil
@@ -287,7 +288,7 @@ func (e *cluster) stamp() (table.Revision, error) {
 func (e *cluster) catchUp(ctx context.Context) error { return e.awaitRead(ctx) }
 
 // wait returns when a new state is shown, or after a short time. If c names another
-// server's commit, wait returns when that commit is decided and shown.
+// server's commit, wait instead waits until that commit is decided and shown.
 func (e *cluster) wait(ctx context.Context, c *conflict) error {
 	if c.revision != 0 {
 		w, err := e.holder()

@@ -14,13 +14,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// applySize is the number of rows sent at once. The lease is checked before each part of
-// this size.
+// applySize is the largest number of rows in one call to the store. The lease is checked
+// before each call.
 const applySize = 1024
 
 // commit makes a transaction durable and shows it. It writes the journal row, then the
-// cells with their marks, then it reads the marks of others, writes the decision, and
-// publishes the head. Each of these steps is acknowledged before the next begins
+// cells with their marks, then it reads the marks of other commits, writes the decision,
+// and publishes the head. Each of these steps is acknowledged before the next begins
 // ("Commit" in transactions.md). Conflicts between transactions of this server are found
 // in memory before the first step.
 func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict, error) {
@@ -63,8 +63,8 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 	return p.rec.Revision, nil, w.awaitShown(p)
 }
 
-// allocate checks for conflicts with transactions of this server and allocates the
-// revision.
+// allocate returns a conflict with another transaction of this server, if there is one.
+// Otherwise it allocates the revision.
 func (w *writer) allocate(tx *Tx) (*pendingCommit, *conflict, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -71,7 +71,8 @@ func openEmbedded(ctx context.Context, db *DB) error {
 }
 
 // claim records in the heads row which process has the store open. The store's own lock
-// keeps other processes out. The cell only informs people and preserves the order of ids.
+// keeps other processes out. The cell only informs people and records the head, so that
+// later ids are larger.
 func (e *embedded) claim(ctx context.Context) error {
 	h, err := e.db.log.Heads(ctx)
 	if err != nil || e.db.o.ReadOnly {
@@ -226,7 +227,7 @@ func (e *embedded) showLate(r table.Revision, n uint64, wait func() error) {
 		if err == nil {
 			e.show(r, n)
 		} else {
-			_ = e.fail(err) // only for later commits: this commit's client already has its answer
+			_ = e.fail(err) // for later commits; the client of this commit already has an answer
 		}
 		return
 	}
@@ -371,7 +372,7 @@ func (e *embedded) close(ctx context.Context) error {
 	c.State, c.Head, c.Sequence = revision.Closed, e.db.current.Load().max, c.Sequence+1
 	_, _, err = e.db.log.SwapHead(ctx, revision.OnlySlot, h.Raw(revision.OnlySlot), c.Append(nil))
 	if errors.Is(err, table.ErrRefused) {
-		// The next process that opens the store recovers.
+		// The next process that opens the store finds the head in the journal.
 		e.db.o.Log.Warn("the end of this server was not written down", "error", err)
 		return nil
 	}

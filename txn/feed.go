@@ -24,8 +24,8 @@ import (
 // of the store. Call Next before Snapshot.
 func (db *DB) Next() <-chan struct{} { return db.shown.Next() }
 
-// Frontier returns one revision for each slot that has commits: the last commit up to
-// which the snapshot shows all commits of that slot.
+// Frontier returns one revision for each slot that has commits. The snapshot shows the
+// commit at that revision and all earlier commits of the slot.
 func (s *Snapshot) Frontier(ctx context.Context) (revision.Frontier, error) {
 	if err := s.unreadable(); err != nil {
 		return nil, err
@@ -173,8 +173,8 @@ func (db *DB) AtFrontier(ctx context.Context, f revision.Frontier) (*Snapshot, e
 
 // Follows returns nil if the journal still contains all commits after a frontier. It
 // looks in the journal for the commits that the frontier names. If such a commit is older
-// than all commits kept, Follows returns ErrForgotten. If such a commit never existed,
-// Follows returns ErrForeign.
+// than all commits of its slot that are kept, Follows returns ErrForgotten. If such a
+// commit never existed, Follows returns ErrForeign.
 func (db *DB) Follows(ctx context.Context, f revision.Frontier) error {
 	for _, r := range f {
 		rec, err := db.log.State(ctx, r)

@@ -356,8 +356,8 @@ func TestCollectWithoutSlot(t *testing.T) {
 	}
 }
 
-// TestCollectFrontOfSilent checks a frontier with a slot whose last commit is much older
-// than the horizon.
+// TestCollectFrontOfSilent checks that the state at a frontier can be read although the
+// last commit of one slot is much older than the horizon.
 func TestCollectFrontOfSilent(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

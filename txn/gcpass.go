@@ -20,8 +20,8 @@ const (
 	passCommits = 512
 )
 
-// A pass is one collection. It first collects the families without history, up to a
-// younger horizon, and then all families.
+// A pass is one collection. It first collects the families without history, up to
+// youngHorizon, and then all families.
 type pass struct {
 	db      *DB
 	b       *bounds
@@ -133,8 +133,8 @@ func (p *pass) young(ctx context.Context) error {
 }
 
 // old collects the rows of a slot's commits that have fallen below the horizon. It then
-// removes these commits from the journal, except the last commit, because frontiers name
-// it.
+// removes these commits from the journal, except the last committed one, because
+// frontiers name it.
 func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 	w := p.walk(p.horizon)
 	done := p.db.garbage.done[slot]
@@ -144,7 +144,7 @@ func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 			return err
 		}
 		if rec.State == journal.Pending {
-			break // the commit is undecided, so none of its cells is visible
+			break // collect nothing beyond an undecided commit
 		}
 		if rec.Revision > done {
 			if err := p.oldRows(ctx, w, &rec); err != nil {

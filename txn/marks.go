@@ -71,7 +71,7 @@ type markKey struct {
 	hash  uint64
 }
 
-// These classes exist in addition to the kinds of marks.
+// These are the classes of marks that are not kinds of marks.
 const (
 	deleting = 'd' // x marks that delete
 	oneValue = 'w' // v marks of one value; the class MarkValue contains v marks of all values

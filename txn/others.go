@@ -26,7 +26,7 @@ type observation struct {
 	since time.Time
 }
 
-// look records which cells have changed.
+// look records which cells have changed since the last reading of the heads.
 func (o *others) look(h *journal.Heads) {
 	now := time.Now()
 	for _, s := range h.Slots() {

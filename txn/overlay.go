@@ -69,9 +69,10 @@ func (tx *Tx) Scan(ctx context.Context, t table.Table, r table.Range, sel table.
 	return func(yield func(table.Row, error) bool) { tx.merge(ctx, t, r, sel, keys, yield) }
 }
 
-// merge yields the rows of the snapshot and, in key order between them, the rows of keys
-// as the transaction sees them. It reads the written rows one by one, because the scan at
-// the store applies its filter without the transaction's writes.
+// merge yields the rows of the snapshot together with the written rows, whose keys are in
+// the list keys, in key order. It yields each written row as the transaction sees it. It
+// reads the written rows one by one, because the scan at the store applies its filter
+// without the transaction's writes.
 func (tx *Tx) merge(ctx context.Context, t table.Table, r table.Range, sel table.Select, keys []string, yield func(table.Row, error) bool) {
 	left := sel.MaxRows // rows left to yield; zero at the start means no bound
 	emit := func(row table.Row, err error) bool {

@@ -161,8 +161,8 @@ func numbers(s string) (ns []int) {
 }
 
 // do runs operation n as a transaction. It reads the state, and returns errRefused if the
-// state does not allow the operation. Otherwise it writes and marks. It returns the state
-// that it read.
+// state does not allow the operation. Otherwise it writes and marks rows. It returns the
+// state that it read.
 func (o simOp) do(ctx context.Context, tx *Tx, n int, data, other table.Table) (*simState, error) {
 	read, err := readWhole(ctx, tx, data, other, o.kind >= opMake)
 	if err != nil {
@@ -231,7 +231,7 @@ func (o simOp) doTree(tx *Tx, data, other table.Table) {
 type simTx struct {
 	n       int
 	op      simOp
-	jump    time.Duration // of the server's clock, before the transaction begins
+	jump    time.Duration // change of the server's clock before the transaction begins
 	tries   []table.Revision
 	acked   table.Revision
 	unknown bool

@@ -15,12 +15,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// A net is between simulated servers and their store. Every call to the store waits in
-// the net until the net executes it. One seed decides everything: when each call is
-// executed, in which order, whether and how a call fails, and which process crashes or
-// pauses. Time is virtual (testing/synctest). The net takes a step only when no goroutine
-// can run, so all code that runs between two steps is caused by one answer. A seed
-// therefore determines the history.
+// A net connects simulated servers to their store. Every call to the store waits in the
+// net until the net executes it. One seed decides everything: when each call is executed,
+// in which order, whether and how a call fails, and which process crashes or pauses. Time
+// is virtual (testing/synctest). The net takes a step only when no goroutine can run, so
+// all code that runs between two steps is caused by one answer. A seed therefore
+// determines the history.
 type net struct {
 	rnd    *rand.Rand
 	o      Options // its durations bound the times of events
@@ -258,7 +258,7 @@ func (n *net) fate(c *call) fault {
 	possible := faultsOf[c.step]
 	f := possible[n.rnd.IntN(len(possible))]
 	switch f {
-	case crash, outage, pauseBefore, pauseAfter: // these faults cost much time
+	case crash, outage, pauseBefore, pauseAfter: // these faults take much virtual time
 		if rare := weights[c.step] > 4; !rare && n.rnd.IntN(4) != 0 && !(n.slowly && (c.step == scanLists || c.step == closing)) {
 			return noFault
 		}

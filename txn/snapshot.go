@@ -30,10 +30,11 @@ type Snapshot struct {
 	expired atomic.Pointer[error] // like err, but set after the snapshot was returned
 }
 
-// A view is the view of a store that several servers write.
+// A view determines what a snapshot of a shared store shows.
 type view interface {
 	table.View
-	// Frontier returns, for each slot, the revision up to which the view shows the slot.
+	// Frontier returns, for each slot, the revision up to which the view shows all
+	// commits of the slot.
 	Frontier() revision.Frontier
 	// Swept reports whether r is neither pending nor waiting to be removed.
 	Swept(r table.Revision) bool

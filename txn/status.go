@@ -20,8 +20,9 @@ type Status struct {
 	Ahead   time.Duration // how far this server's clock leads the store's
 }
 
-// stuckAfter is the time after which the loop of a shared store counts as stuck if it has
-// not begun another turn. Each of the loop's calls to the store takes at most a lease.
+// The loop that follows a shared store counts as stuck if it has not begun another turn
+// for stuckAfter, or for four leases if that is longer. Each of the loop's calls to the
+// store takes at most a lease.
 const stuckAfter = 30 * time.Second
 
 // Status returns the state of this server's connection to its store.

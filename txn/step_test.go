@@ -212,7 +212,7 @@ func TestStepWaits(t *testing.T) {
 	}
 }
 
-// stepTo makes a server work by the step that it shows.
+// stepTo makes a server work by the step that the server shows.
 func stepTo(t *testing.T, db *DB) {
 	t.Helper()
 	s := db.Snapshot()

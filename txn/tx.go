@@ -76,7 +76,8 @@ func (tx *Tx) Stamp() table.Revision {
 	if tx.stamp == 0 {
 		var err error
 		if tx.stamp, err = tx.db.commits.stamp(); err != nil {
-			// The server may be able to commit again before the transaction ends.
+			// Refuse the transaction even if the server can commit again before the
+			// transaction ends.
 			tx.stamp, tx.refused = revision.Last, fmt.Errorf("no id for this transaction: %w", err)
 		}
 	}

@@ -188,7 +188,8 @@ type viewer interface {
 	// catchUp returns when the state shown includes every commit that any server had made
 	// when catchUp was called.
 	catchUp(ctx context.Context) error
-	// at returns a past state.
+	// at returns the state at the revision r, which must not be above the newest
+	// revision.
 	at(ctx context.Context, r table.Revision) (*Snapshot, error)
 	// until returns the state at r when no further commit can have a revision of at most
 	// r. r may be above the newest revision but must not be in the future.

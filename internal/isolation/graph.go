@@ -12,8 +12,8 @@ const (
 	ww       dependency = iota // the later one wrote the next version of a list
 	wr                         // the later one read what the earlier one wrote
 	session                    // the session ran the later one after the earlier one
-	realTime                   // the later one is Fresh and began after the earlier one returned
-	rw                         // the later one replaced the version that the earlier one read
+	realTime                   // the later one is Fresh and began after the earlier's end
+	rw                         // the later one replaced what the earlier one read
 )
 
 var dependencies = [...]string{"its version was followed by that of", "was read by", "came in its session before", "had returned before", "did not see"}
