@@ -9,10 +9,10 @@ import (
 // A Collector is a Table that can remove history. The tables of all engines are
 // Collectors.
 type Collector interface {
-	// Collect physically removes from rows the versions that no state kept by k needs,
-	// and returns what it removed. An unversioned table has no history, so Collect
-	// removes nothing from it. Collect may be repeated, and several servers may call it
-	// at once. After an error it may have done any part of its work.
+	// Collect physically removes from the given rows the versions that no state that k
+	// keeps needs, and returns what it removed. An unversioned table has no history, so
+	// Collect removes nothing from it. Collect may be repeated, and several servers may
+	// call it at once. After an error it may have done any part of its work.
 	Collect(ctx context.Context, rows [][]byte, k *Keep) (Collected, error)
 	// Forget physically removes rows from an unversioned table. The rows must never be
 	// written again.
@@ -33,8 +33,8 @@ type Reclaimer interface {
 	Purge(ctx context.Context) error
 }
 
-// Collected counts what was removed. Bytes counts only the bytes that the engine can
-// count.
+// Collected counts what was removed. An engine may not count what it removes without
+// reading it.
 type Collected struct{ Cells, Bytes int64 }
 
 // Add adds o to the counts.

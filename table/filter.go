@@ -5,9 +5,9 @@ import (
 	"regexp"
 )
 
-// A Filter selects rows by their visible cells. It can test only conditions that the
-// stock filters of HBase decide correctly, such as the presence of a column, but not its
-// absence.
+// A Filter selects rows by their keys and visible cells. It can test only conditions that
+// the stock filters of HBase decide correctly, such as the presence of a column, but not
+// its absence.
 type Filter interface {
 	// Match reports whether a row matches. The row must contain the visible cells of all
 	// families that the filter names.
@@ -26,9 +26,9 @@ type (
 	}
 	// HasRange matches if the row has a column in the range.
 	HasRange struct{ ColumnRange }
-	// HasMatch matches if the row has a column of the family with a certain qualifier.
-	// The qualifier must begin with Prefix and must contain Parts after Prefix, one after
-	// another. If AtEnd is set, the last part must end the qualifier.
+	// HasMatch matches if the row has a column of the family whose qualifier begins with
+	// Prefix and, after Prefix, contains Parts in their order and without overlap. If
+	// AtEnd is set, the qualifier must end with the last part.
 	HasMatch struct {
 		Family Family
 		Prefix []byte
@@ -75,8 +75,8 @@ func (f HasMatch) Match(r Row) bool {
 
 func (f KeyMatch) Match(r Row) bool { return f.Pattern.Match(r.Key) }
 
-// Contains reports whether s contains parts one after another. If atEnd is set, s must
-// also end with the last part.
+// Contains reports whether s contains the parts in their order and without overlap. If
+// atEnd is set, s must also end with the last part.
 func Contains(s []byte, parts [][]byte, atEnd bool) bool {
 	if atEnd && len(parts) > 0 {
 		last := parts[len(parts)-1]

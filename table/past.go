@@ -7,7 +7,8 @@ import (
 	"math/big"
 )
 
-// A Scanner is Table.Scan or a reader's Scan, with its other arguments bound.
+// A Scanner scans a range of rows. It is Table.Scan or Reader.Scan with the other
+// arguments bound.
 type Scanner func(Range, Select) iter.Seq2[Row, error]
 
 // ScanPast scans forward and continues after corrupt parts. For each gap it calls lost

@@ -11,9 +11,9 @@ import (
 // of a past state reads something else afterwards. The versioned tables of all engines
 // are Redactors.
 type Redactor interface {
-	// History streams the rows of r with everything stored for them, for all revisions
-	// and whether or not a view shows it. A row with very many cells is streamed in
-	// several pieces, one after another.
+	// History streams, for each row of r, everything that is stored: all versions,
+	// whether or not a view shows them. A row with very many cells is streamed in several
+	// pieces, one after another.
 	History(ctx context.Context, r Range) iter.Seq2[Past, error]
 	// Redact changes what revisions up to upTo wrote into rows. All of these revisions
 	// must be decided, and rs may contain each row only once. Redact may be repeated.

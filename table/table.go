@@ -55,8 +55,8 @@ type Spec struct {
 type FamilySpec struct {
 	Name Family
 	// With is an earlier family of the table that is nearly always read together with
-	// this one. An engine may store the two families as one. Zero means that there is no
-	// such family.
+	// this family. An engine may store the two families as one. Zero means that there is
+	// no such family.
 	With Family
 	// ImageLimit is the size in bytes up to which an engine may keep a row's cells of
 	// this family in one piece. Each revision that changes the row rewrites that piece.
@@ -82,9 +82,9 @@ type Row struct {
 	Cells []Cell
 }
 
-// A Mutation is the change of one revision to one row. DeleteRow hides every older cell
-// of the row in every family. If Cells are given too, they are written after the
-// deletion.
+// A Mutation is the change that one revision makes to one row. DeleteRow hides every
+// older cell of the row in every family. If Cells are given too, they are written after
+// the deletion.
 type Mutation struct {
 	Row       []byte
 	DeleteRow bool
@@ -331,7 +331,7 @@ var (
 	ErrLocked = errors.New("store in use")
 	// ErrCorrupt: the store's bytes differ from the bytes that were written.
 	ErrCorrupt = errors.New("store corrupt")
-	// ErrNewer: the store was written by a newer version.
+	// ErrNewer: the store was written by a newer version of the program.
 	ErrNewer = errors.New("store made by a newer version")
 	// ErrTooLarge: a value exceeds MaxValue.
 	ErrTooLarge = errors.New("value too large")

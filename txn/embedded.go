@@ -227,7 +227,7 @@ func (e *embedded) showLate(r table.Revision, n uint64, wait func() error) {
 		if err == nil {
 			e.show(r, n)
 		} else {
-			_ = e.fail(err) // for later commits; the client of this commit already has an answer
+			_ = e.fail(err) // for later commits; this client already has an answer
 		}
 		return
 	}

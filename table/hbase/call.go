@@ -103,7 +103,7 @@ func (s *scanCall) ToProto() proto.Message {
 	req.Scan.ProtoReflect().SetUnknown(b)
 	if s.reversed {
 		// By default, servers read a family that no filter needs only for rows that
-		// match. In reverse scans they refuse to do so.
+		// match. They refuse a reverse scan with this setting.
 		req.Scan.LoadColumnFamiliesOnDemand = proto.Bool(false)
 	}
 	return req

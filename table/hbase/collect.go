@@ -12,17 +12,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// History is collected with HBase's delete markers. If no version of a column up to a
-// timestamp is kept, one marker covers all these versions. Otherwise each removed version
-// gets a marker of its own. Markers mask the cells at once, for every reader. The next
-// major compaction releases the space and removes the markers. A marker also masks cells
-// with a lower timestamp that arrive after it, but only cells of aborted commits arrive
-// that late.
+// History is collected with HBase's delete markers. If no version of a column up to some
+// timestamp is kept, one marker removes all versions up to that timestamp. Otherwise each
+// removed version gets a marker of its own. Markers mask the cells at once, for every
+// reader. The next major compaction releases the space and removes the markers. A marker
+// also masks cells with a lower timestamp that arrive after it, but only cells of aborted
+// commits arrive that late.
 
 var _ table.Collector = (*Table)(nil)
 
 // wideFamily is a number of versions. If a family of a row has at least that many
-// versions, it is read in pieces.
+// versions, this family of the row is read in pieces.
 const wideFamily = 4096
 
 // upTo is a view of all revisions up to and including its own value.
@@ -202,8 +202,8 @@ func (c *collection) count(key []byte, vs []version, stays []bool) {
 }
 
 // A cut is a removal from one column. If exact is set, it removes only the version whose
-// revision is at. Otherwise it removes all versions up to a timestamp, which may lie
-// anywhere between at and to.
+// revision is the field at. Otherwise it removes all versions up to a timestamp, which
+// may be any revision between the fields at and to.
 type cut struct {
 	family    table.Family
 	qualifier []byte

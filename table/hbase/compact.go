@@ -224,8 +224,8 @@ type admin struct {
 	timeout time.Duration
 }
 
-// flushPatience is the factor by which a call that flushes a region's memory may take
-// longer than other calls.
+// flushPatience is how many times as long as other calls a call that flushes a region's
+// memory may take.
 const flushPatience = 12
 
 func (s *Store) admin(ctx context.Context, server string) (*admin, error) {

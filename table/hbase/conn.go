@@ -79,8 +79,8 @@ func (c *conn) options() []gohbase.Option {
 		gohbase.EffectiveUser(c.target.User),
 		gohbase.RegionLookupTimeout(c.timeout),
 		gohbase.RegionReadTimeout(c.timeout),
-		// gohbase would wait 20 ms in every call to fill batches. Callers with many calls
-		// send these calls as one batch.
+		// By default gohbase waits 20 ms in every call for more calls to send in the same
+		// batch. Callers with many calls send these calls as one batch.
 		gohbase.RpcQueueSize(1),
 		gohbase.Logger(slog.New(debugOnly{c.log.Handler()})),
 	}

@@ -64,7 +64,7 @@ func (a *applying) waitDurable() error {
 	return a.wait()
 }
 
-// prepare creates the Pebble batch for a batch.
+// prepare converts a table.Batch to a Pebble batch.
 func (s *Store) prepare(b *table.Batch) (pb *pebble.Batch, err error) {
 	defer s.caught(&err)
 	pb = s.db.NewBatch()

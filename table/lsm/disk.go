@@ -221,8 +221,8 @@ func (l *logger) Infof(string, ...any)           {}
 func (l *logger) Errorf(format string, a ...any) { l.o.Logf(format, a...) }
 
 // Fatalf must not return. If a function of this package is on the stack, Fatalf panics,
-// so that this function can return an error. Otherwise it ends the goroutine, which
-// belongs to Pebble.
+// so that this function can recover and return an error. Otherwise it ends the goroutine,
+// which belongs to Pebble.
 func (l *logger) Fatalf(format string, a ...any) {
 	err := fmt.Errorf(format, a...)
 	l.disk.fail(err)

@@ -49,7 +49,7 @@
 //
 // # Reading
 //
-// Iterators are pooled. An iterator that was opened when every revision up to r was
+// Iterators are pooled. An iterator that was opened after every revision up to r had been
 // written is correct for every view up to r. A late revision, an Erase or a dropped table
 // begins a new epoch, in which iterators of earlier epochs are not used. Scans read the
 // families that they need side by side. If a filter needs a column, the scan reads that
@@ -57,13 +57,13 @@
 //
 // # Failures
 //
-// A full disk stops writes (table.ErrUnavailable) but not reads. The store then gives up
-// a reserve, whose space urgent writes may use. Writes of the log wait until there is
-// space, and the store then accepts writes again by itself. A store that cannot be opened
-// for writing on a full disk is opened for reading. After any other failure to write the
-// log, reads continue and writes are refused until the store is opened again. A condition
-// in which Pebble would end the process becomes an error in this package, or blocks a
-// goroutine forever. See disk and space.
+// A full disk stops writes (table.ErrUnavailable) but not reads. The store then removes a
+// file that reserves space, and urgent writes may use this space. Writes of the log wait
+// until there is space, and the store then accepts writes again by itself. A store that
+// cannot be opened for writing on a full disk is opened for reading. After any other
+// failure to write the log, reads continue and writes are refused until the store is
+// opened again. A condition in which Pebble would end the process becomes an error in
+// this package, or blocks a goroutine forever. See disk and space.
 //
 // The folder contains Pebble's files and files of this package: ldapd.store with the
 // format version, ldapd.pid with the id of the process that has the store open,

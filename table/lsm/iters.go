@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// maxIdle bounds the number of idle iterators in the pool. Additional readers open new
-// iterators.
+// maxIdle bounds the number of idle iterators in the pool. If the pool is full, an
+// iterator is closed after its use.
 const maxIdle = 16
 
 // An iterPool keeps iterators for reuse, because opening an iterator costs as much as a

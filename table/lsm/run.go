@@ -284,7 +284,7 @@ type merger struct {
 	sources []source
 	heads   []record
 	ok      []bool
-	last    int // index of the source of the returned record, which must be advanced; or -1
+	last    int // index of the source that returned the last record, or -1
 }
 
 func newMerger(sources []source) (*merger, error) {

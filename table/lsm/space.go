@@ -101,7 +101,8 @@ func (x *space) exhaust() {
 	}
 }
 
-// stalled returns a channel that is closed while a write waits for space.
+// stalled returns a channel that is closed while a write waits for space, and after a
+// failure.
 func (x *space) stalled() <-chan struct{} {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -115,7 +116,8 @@ func (x *space) refusing() <-chan struct{} {
 	return x.refuse
 }
 
-// refuses returns a channel that is closed while urgent or ordinary writes are refused.
+// refuses returns a channel that is closed while urgent writes or, if urgent is not set,
+// ordinary writes are refused.
 func (x *space) refuses(urgent bool) <-chan struct{} {
 	if urgent {
 		return x.stalled()
@@ -167,7 +169,8 @@ func set(c *chan struct{}, closed bool) {
 	}
 }
 
-// closing ends all waits for space.
+// closing records that the store is being closed. Pauses and watch then end, and a vital
+// write that waits for space never returns.
 func (x *space) closing() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -76,7 +76,7 @@ type Store struct {
 	db     *pebble.DB
 	popts  *pebble.Options
 	lock   io.Closer
-	made   bool                      // the header is written
+	made   bool                      // the header exists
 	format pebble.FormatMajorVersion // format of the files when the store was opened
 	disk   *disk
 	// shut is the reason why a store that was not opened read-only accepts no writes.

@@ -88,7 +88,7 @@ func testCollect(f *fixture) {
 }
 
 // collectFamily checks that a family can have a later horizon than the other families,
-// and that it can be removed completely.
+// and that a family can be removed completely.
 func (f *fixture) collectFamily() {
 	f.Helper()
 	f.put(11, "young", "a:x=1 c:x=1")
