@@ -185,9 +185,9 @@ func diff(t testing.TB, from, to *partition.Snapshot, base string) string {
 }
 
 // TestDiffLeadsBack makes random changes between two states. The difference from the
-// later state must lead to the earlier one, and the reverse difference back to the
-// later one. The test applies the changes one by one, so a server must accept them in
-// their order.
+// later state must lead to the earlier state, and the reverse difference must lead back
+// to the later state. The test applies the changes one by one, so a server must accept
+// them in their order.
 func TestDiffLeadsBack(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 11))

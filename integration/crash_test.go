@@ -198,8 +198,7 @@ func awaitAlone(t *testing.T, p *process) {
 	awaitWriter(t, p) // a write shows that p has read the heads since then
 }
 
-// awaitWriter waits until a server accepts writes. On a shared store, a server accepts
-// writes after its predecessor's lease has expired.
+// awaitWriter waits until a server accepts writes.
 func awaitWriter(t *testing.T, p *process) {
 	t.Helper()
 	c := p.admin()

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/isolation"
 )
 
-// The number of objects of each kind in a generation.
+// These are the numbers of objects of each kind in a generation.
 const (
 	someCounters  = 2
 	someRegisters = 2

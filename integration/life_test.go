@@ -127,7 +127,7 @@ func (s *sight) see(p *person, first, last int) (step int, ok bool) {
 	return 0, false
 }
 
-// at reports whether the directory has exactly the state after a step of a person.
+// at reports whether the directory has exactly the state in which a step leaves a person.
 func (s *sight) at(p *person, step int) bool {
 	for _, other := range []int{1, 4} {
 		name := p.dn(other)

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// The number of idle connections, and the memory in MiB that a server may use with
-// them.
+// These are the number of idle connections, and the memory in MiB that a server may use
+// with them.
 const (
 	multitude    = 10_000
 	multitudeMiB = 300
@@ -29,7 +29,7 @@ const (
 // TestMultitude opens very many connections. Each binds, searches once and then does
 // nothing. The test checks the server's memory when the server has become idle, and sends
 // a request on one of the connections. While these connections are open, the server must
-// serve other clients as a server without idle connections does.
+// serve other clients about as fast as a server without idle connections does.
 func TestMultitude(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens 10,000 connections")

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
 )
 
-// The name and password of the administrator.
+// These are the name and password of the administrator.
 const (
 	adminDN       = "cn=admin"
 	adminPassword = "secret"
@@ -143,8 +143,8 @@ func tryServe(t testing.TB, store string, args ...string) (*process, error) {
 	}
 }
 
-// start starts a command as a user; nil means the current user. The command ends when
-// the test ends, if not before.
+// start starts a command as a user; nil means the current user. It kills the command when
+// the test ends.
 func start(t testing.TB, as *syscall.Credential, args ...string) (*process, io.Reader) {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(ldapd(t), args...), done: make(chan struct{})}

@@ -25,7 +25,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// The name and password of Ann, who binds in these tests.
+// These are the name and password of Ann, who binds in these tests.
 const (
 	annDN       = "uid=ann," + peopleDN
 	annPassword = "päss,=word"

@@ -11,7 +11,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// The definitions that TestSchemaBesideWriters changes.
+// These are the definitions that TestSchemaBesideWriters changes.
 const (
 	subschemaDN = "cn=Subschema"
 	shelfMany   = "( 1.3.6.1.4.1.55555.9.1 NAME 'shelf' EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )"

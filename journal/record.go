@@ -64,7 +64,7 @@ const (
 	family = 'j'
 
 	// maxIDs and maxKeys bound the ids and keys in a record. A commit with more ids or
-	// keys counts as changing everything.
+	// keys is recorded as one that changed everything.
 	maxIDs  = 4096
 	maxKeys = 32768
 
@@ -228,7 +228,7 @@ func decode(row table.Row) (Record, error) {
 	return rec, nil
 }
 
-// tooMany reports whether the commit counts as changing everything.
+// tooMany reports whether the record states that the commit changed everything.
 func (rec *Record) tooMany() bool {
 	return rec.AllChanged || len(rec.IDs) > maxIDs || len(rec.Keys) > maxKeys
 }
@@ -319,7 +319,8 @@ func cutString(b []byte) (s, rest []byte, ok bool) {
 	return b[k : k+int(n) : k+int(n)], b[k+int(n):], true
 }
 
-// RevisionOf returns the revision of the commit to which a row of the journal belongs.
+// RevisionOf returns the revision of the commit to which a row of the journal belongs. It
+// returns false if key is not the key of such a row.
 func RevisionOf(key []byte) (table.Revision, bool) {
 	r, _, err := parseKey(key)
 	return r, err == nil

@@ -53,8 +53,8 @@ func isClosed(raw []byte) bool {
 }
 
 // resolve aborts the pending commits above the head and the pending commits in Undecided
-// (R1), and removes their cells (R2). It does not abort a commit that is already
-// committed, and returns the revisions of these commits.
+// (R1), and removes their cells (R2). Commits that are already committed stay committed,
+// and resolve returns their revisions.
 func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (late []table.Revision, err error) {
 	after := c.Head
 	if len(c.Undecided) > 0 {

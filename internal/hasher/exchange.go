@@ -102,8 +102,7 @@ func (c *caller) silence() {
 	c.waiting = nil
 }
 
-// serve reads Jobs from in until in ends. It does all Jobs that have arrived at the same
-// time.
+// serve reads Jobs from in until in ends. It does the Jobs concurrently.
 func serve(in io.Reader, out io.Writer) error {
 	var sending sync.Mutex
 	var running sync.WaitGroup

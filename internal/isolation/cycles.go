@@ -178,7 +178,7 @@ func knots(g graph) [][]int {
 
 type tarjan struct {
 	g          graph
-	index, low []int // numbered from 1; 0: not visited
+	index, low []int // numbered from 1; 0 if not visited
 	on         []bool
 	stack      []int
 	next       int

@@ -259,7 +259,7 @@ func TestDatabases(t *testing.T) {
 	cases := []struct {
 		name string
 		d    database
-		most int // Check may find no anomaly in this many histories; -1: in all
+		most int // Check may find no anomaly in this many histories; -1 means in all
 	}{
 		{"right", database{}, -1},
 		{"updates are lost", database{blind: true}, 10},

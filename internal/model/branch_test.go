@@ -31,7 +31,7 @@ type branchState struct {
 	a, u, c         uint8
 	slot, step      uint8 // state of slot 0, and step of its recovery
 	dead            bool
-	cell, by        uint8 // of the branch's cell: its state, and the merge that it names
+	cell, by        uint8 // state of the branch's cell, and the merge that the cell names
 	branchHead      int8
 	sequence        uint8
 	b1              uint8
@@ -68,8 +68,8 @@ const (
 
 type branchModel struct {
 	rank                [revisions]int8
-	rows                uint8 // written by T
-	second, two, renews bool  // whether B1 runs, m1 runs, idle slots renew
+	rows                uint8 // the rows that T writes, as bits
+	second, two, renews bool  // whether B1 runs, m1 runs, and idle slots renew
 	purges              bool
 	// The rules that a variant drops.
 	passEarly, bytesRepeat, readNew, noMarks, oldList, byJournal, reopenEarly, ownIDs, lowID, ignoreBase bool

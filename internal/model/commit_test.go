@@ -66,7 +66,7 @@ const (
 )
 
 type commitModel struct {
-	rows  [commits]uint8 // written by each commit
+	rows  [commits]uint8 // the rows that each commit writes, as bits
 	rank  [commits]int8  // the id of each commit
 	slots [commits]int
 	// What may happen in a variant.

@@ -27,7 +27,7 @@ type horizonState struct {
 	now, announced   int8
 	server           [2]horizonServer
 	bound, collected int8 // what the collector read, and up to when it has collected
-	frontier         int8 // of the follower; none: it has finished
+	frontier         int8 // the follower's frontier, or none if it has finished
 	scanned          bool
 	missed           bool // rows were missing when the follower read
 	checked          bool

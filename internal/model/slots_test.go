@@ -23,8 +23,8 @@ type slotsState struct {
 	cells        uint8
 	journal      [3]uint8
 	head         [2]int8
-	holder, slot uint8 // which holder slot 0 has, and the slot's state; 4 is free
-	step         uint8 // of the recovery
+	holder, slot uint8 // which holder slot 0 has (1 or 2), and the state of slot 0
+	step         uint8 // the next step of the recovery
 	late         bool  // T0 is a late commit of the first holder
 	archived     bool
 	oldHead      int8

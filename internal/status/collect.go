@@ -22,7 +22,7 @@ type Sources struct {
 	Partition    *partition.Partition
 	Store        table.Store
 	Passwords    *auth.Passwords
-	Certificates func() map[string]time.Time // expiry of the certificates in force, by file; nil: no TLS
+	Certificates func() map[string]time.Time // expiry of each certificate, by file; nil without TLS
 	Archive      func() archive.Status       // nil if the store is not archived
 }
 

@@ -111,7 +111,7 @@ func (h *Health) look() (Phase, txn.Status) {
 // A text is a possible reason.
 type text struct {
 	of, what string
-	err      error // nil: not a reason
+	err      error // nil if this is not a reason
 }
 
 // reasons returns a Reason for each text that has an error, with the time when the reason

@@ -27,7 +27,7 @@ func TestFaults(t *testing.T) {
 	fault := errors.New("the fault")
 	for name, c := range map[string]struct {
 		happens             func(*status.Health)
-		live, reads, writes string // what the reasons concern; "": there is no reason
+		live, reads, writes string // what the reasons concern, or "" if there is none
 		text                string
 	}{
 		"it starts":    {func(*status.Health) {}, "", "process", "process", "starts"},

@@ -109,7 +109,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // an error is the client's fault
+	_ = json.NewEncoder(w).Encode(v) // error ignored: the client has gone
 }
 
 // servers writes its answer in the format of Prometheus's HTTP service discovery.

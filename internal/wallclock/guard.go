@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// exact is the largest allowed difference between the clock and the time that the
-	// system has counted since its boot.
+	// exact is how far the clock may be ahead of the time that follows from the newest
+	// note and the system's count of the time since then.
 	exact = time.Hour
 	// pause is how long a store may be unused before its clock is doubted, if the system
 	// was rebooted meanwhile or does not count the time since its boot.
