@@ -17,11 +17,11 @@ import (
 // RestoreOptions select what a restore changes.
 type RestoreOptions struct {
 	Name dn.DN // the name that the entry had in the past state
-	// Subtree also restores the entries below the entry. It adds entries that were
-	// deleted, moves back entries that were moved, and deletes entries that were added
-	// later.
+	// If Subtree is set, Restore also restores the entries below the entry. It adds
+	// entries that were deleted, moves back entries that were moved, and deletes entries
+	// that were added later.
 	Subtree bool
-	// DryRun only determines what a restore would do.
+	// If DryRun is set, Restore only returns what it would change.
 	DryRun bool
 	By     partition.By
 }

@@ -67,7 +67,8 @@ var randomIndexes = []configure.Index{
 	{Attribute: "postalAddress", Layout: configure.ColumnLayout},
 }
 
-// directory is a random directory. bruteForce tests the entries in names.
+// directory is a partition with random entries. names lists the entries that bruteForce
+// tests.
 type directory struct {
 	t     *testing.T
 	p     *partition.Partition
@@ -139,7 +140,7 @@ func (d *directory) populate() {
 			lines = append(lines, a+"="+d.value(a))
 		}
 		if i%20 == 7 {
-			for k := range 130 { // so many values are stored separately
+			for k := range 130 { // so many values that they are stored separately
 				lines = append(lines, fmt.Sprintf("member=cn=m%d,%s", k, suffix))
 			}
 		}

@@ -19,12 +19,13 @@ type attempt struct {
 	marks []markRow      // the marks of the last attempt
 }
 
-// A reservation is the marks of a future attempt, placed by a commit that always ends by
-// being rolled back. The reservation has the priority of its transaction, so younger
-// commits give way to it while the transaction reads and validates. After that the
-// transaction allocates the revision at which it commits, which is above all revisions
-// that it read. The final commit checks for conflicts like any other commit, so a
-// reservation only decides which transaction has priority.
+// A reservation is a commit that only places the marks of a transaction, before the next
+// attempt of that transaction. It always ends by being rolled back. The reservation has
+// the priority of its transaction, so younger commits give way to it while the
+// transaction reads and validates. After that the transaction allocates the revision at
+// which it commits, which is above all revisions that it read. The final commit checks
+// for conflicts like any other commit, so a reservation only decides which transaction
+// has priority.
 type reservation struct {
 	w *writer
 	p *pendingCommit

@@ -15,7 +15,7 @@ type Status struct {
 	Stale   error         // the reason why nothing can be read, or nil
 	Refusal error         // the reason why nothing can be committed, or nil
 	Shared  bool          // other servers may write the store
-	HeadAge time.Duration // time since the heads shown were read; zero if not shared
+	HeadAge time.Duration // time since the heads shown were read; zero unless Shared
 	Lease   time.Duration // remaining time of the lease; zero if the server has no slot
 	Ahead   time.Duration // how far this server's clock leads the store's
 }
@@ -73,7 +73,7 @@ func (e *cluster) turn() { e.turned.Store(int64(time.Since(e.start))) }
 type Attempt struct {
 	Result  string        // committed, conflict, unknown or failed
 	Other   bool          // the conflict is with a commit of another server
-	Prepare time.Duration // time until the writes are in the log or, on a shared store, decided
+	Prepare time.Duration // time until the commit is in the log or, on a shared store, decided
 	Sync    time.Duration // time from Prepare until the commit is durable and shown
 }
 

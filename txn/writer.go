@@ -64,7 +64,7 @@ type pendingCommit struct {
 	shown   chan struct{}
 }
 
-// An abortedCommit is an aborted revision whose cells may still arrive.
+// An abortedCommit is an aborted commit whose cells may still reach the store.
 type abortedCommit struct {
 	rec   *journal.Record
 	since time.Time

@@ -42,7 +42,7 @@ type asker struct {
 	outputs sync.WaitGroup
 	mu      sync.Mutex
 	failed  error      // error of writing the output
-	inputs  []*os.File // write ends of pipes
+	inputs  []*os.File // write ends of the pipes for the work's input
 }
 
 // begin sends the request, and starts to copy the work's output to its destination.

@@ -87,7 +87,7 @@ func (c *checker) reportCycle(g graph, cycle []step, copies int) {
 	c.report(kind(cycle), "%s", strings.TrimSuffix(b.String(), "\n"))
 }
 
-// kind returns the name of the anomaly that a cycle is.
+// kind returns the name of the anomaly that a cycle shows.
 func kind(cycle []step) string {
 	count := map[dependency]int{}
 	keys := map[string]bool{}

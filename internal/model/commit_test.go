@@ -3,8 +3,8 @@ package model
 import "fmt"
 
 // In the model "commit", the commits T0, T1 and T2 write up to two rows, are published,
-// and may be aborted. Slot 0 (in some variants also slot 1) is recovered at any time,
-// beside a server that continues as if it had not been recovered. Puts may land late or
+// and may be aborted. Slot 0 (in some variants also slot 1) may be recovered at any time,
+// while its server continues as if the slot had not been recovered. Puts may land late or
 // twice.
 //
 // One step of a commit is one call of the store. An id is a rank from 1 to 3.
@@ -355,7 +355,7 @@ func (m *commitModel) resolve(s commitState, i int, emit Emit[commitState]) {
 		gone := n < 2 && s.slot[n] >= closed && m.visible(&s)>>o&1 == 0
 		switch {
 		case gone || s.a>>o&1 == 1 || s.journal[o] == aborted:
-		case s.gone>>o&1 == 1 && m.visible(&s)>>o&1 == 0: // without a row, o may not begin
+		case s.gone>>o&1 == 1 && m.visible(&s)>>o&1 == 0: // the row of o was purged, and without a row o cannot commit
 		case s.journal[o] == committed, s.journal[o] == pending && m.rank[o] < m.rank[i]:
 			t.at, t.conf = aborts, 0
 		default:
