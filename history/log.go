@@ -24,7 +24,8 @@ type LogOptions struct {
 	// changes that were made to other entries while they had this name. An empty Name
 	// selects all changes.
 	Name dn.DN
-	// By selects the changes that an identity made. An empty By selects all changes.
+	// By selects the changes that the identity of this name made. An empty By selects all
+	// changes.
 	By dn.DN
 	// Since selects the changes after a revision, and Until the changes that a snapshot
 	// shows. Until must not be nil.
@@ -64,8 +65,8 @@ type logging struct {
 	p    *partition.Partition
 	o    LogOptions
 	id   entry.ID // the entry that has LogOptions.Name in Until, or entry.Root
-	name string   // the Key of LogOptions.Name
-	by   string   // the Key of LogOptions.By
+	name string   // LogOptions.Name as normalized by Key
+	by   string   // LogOptions.By as normalized by Key
 }
 
 func (l *logging) prepare(ctx context.Context) error {

@@ -60,8 +60,8 @@ func (r registerRead) object() string                           { return string(
 func (r registerRead) initial() string                          { return "0" }
 func (r registerRead) next(state, output string) (string, bool) { return state, output == state }
 
-// Values are values of one multi-valued attribute. Each value is an object of its own.
-// Its state tells whether it is present.
+// Each value of one multi-valued attribute is an object. The state of the object tells
+// whether the value is present.
 type (
 	put struct {
 		value string

@@ -34,7 +34,7 @@ func (e *event) String() string {
 	return fmt.Sprintf("client %d, session %d at server %d: %v -> %q, result %d", e.client, e.session, e.server, e.step, e.output, e.code)
 }
 
-// outcomeOf returns whether an update with this result code was made. If the code is
+// outcomeOf returns whether an update with the given result code was made. If the code is
 // other (80), or if there was no answer, the update may have been made. After any other
 // error the update has certainly changed nothing.
 func outcomeOf(code int) isolation.Outcome {

@@ -80,8 +80,8 @@ func (s *shelves) work(change func()) {
 	s.t.Logf("%d entries; no add at another server took longer than %v", s.entries.Load(), time.Duration(s.longest.Load()).Round(time.Millisecond))
 }
 
-// add adds an entry with one shelf or, every third time, with two shelves. It deletes
-// an entry with two shelves again.
+// add adds an entry with one shelf or, every third time, with two shelves. If an entry
+// with two shelves was added, add deletes that entry again.
 func (s *shelves) add(c *ldap.Conn, dn string, n int) {
 	values := []string{"a"}
 	if n%3 == 2 {

@@ -89,7 +89,7 @@ func startSlapd(t *testing.T) (url string) {
 }
 
 // slapdSchemas returns the beginning of a configuration of slapd. It skips the test if
-// slapd is not installed as on Debian.
+// slapd is not installed in the folders that Debian uses.
 func slapdSchemas(t *testing.T) string {
 	t.Helper()
 	const schemas, modules = "/etc/ldap/schema", "/usr/lib/ldap"

@@ -12,8 +12,8 @@ import (
 )
 
 // startTLS is the OID of StartTLS. The tests in this file are about the trip-wires of
-// docs/design/tripwires.md that need a connection. The tests of package server are
-// about the same trip-wires, with operations that block where a test wants.
+// docs/design/tripwires.md that need a connection. The tests of package server are about
+// the same trip-wires, with operations that a test can block at chosen points.
 
 const startTLS = "1.3.6.1.4.1.1466.20037"
 

@@ -26,7 +26,7 @@ func (l *Log) Servers(ctx context.Context) (map[string][]byte, error) {
 }
 
 // SetServer writes a server's description of itself. A nil text removes the description.
-// Only the server itself calls SetServer, or another server after the first is gone.
+// Only the server itself calls SetServer or, after that server is gone, another server.
 func (l *Log) SetServer(ctx context.Context, owner string, text []byte) error {
 	all, err := l.Servers(ctx)
 	if err != nil {

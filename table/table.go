@@ -210,9 +210,9 @@ type Table interface {
 	Swap(ctx context.Context, row []byte, f Family, q, old []byte, cells []Cell) (bool, error)
 }
 
-// A Versioner is a Table that can return versions that a View hides. Commits use it to
-// read the marks of other commits, so the tables of every engine that is not a [Batcher]
-// must be Versioners.
+// A Versioner is a Table that can return versions that a View hides. Commits use Versions
+// to read the marks of other commits, so the tables of every engine that is not a
+// [Batcher] must be Versioners.
 type Versioner interface {
 	// Versions reads cells of a family in some rows: all cells with revisions larger than
 	// after. It returns cells of visible and of invisible revisions, including

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The change feed works without state in the store. A follower of all commits keeps a
+// The change feed stores nothing about its followers. A follower of all commits keeps a
 // frontier, reads the commits beyond the frontier from a snapshot, and waits for the next
 // snapshot if there are no such commits. There may be any number of followers, and a
 // follower may be as slow as it likes. A follower needs only its frontier to continue, on

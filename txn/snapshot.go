@@ -34,9 +34,9 @@ type Snapshot struct {
 type view interface {
 	table.View
 	// Frontier returns, for each slot, the revision up to which the view shows all
-	// commits of the slot.
+	// commits of that slot.
 	Frontier() revision.Frontier
-	// Swept reports whether r is neither pending nor waiting to be removed.
+	// Swept reports whether r is not pending and no cells of r still have to be removed.
 	Swept(r table.Revision) bool
 }
 
@@ -154,7 +154,7 @@ func (s *Snapshot) Visible(r table.Revision) bool {
 }
 
 // Swept reports whether r is neither pending nor waiting to be removed. If r is swept and
-// the snapshot does not show r, cells of r exist only by mistake.
+// the snapshot does not show r, the store contains cells of r only by mistake.
 func (s *Snapshot) Swept(r table.Revision) bool {
 	return s.view == nil || s.view.Swept(r)
 }

@@ -73,7 +73,7 @@ func (e *cluster) turn() { e.turned.Store(int64(time.Since(e.start))) }
 type Attempt struct {
 	Result  string        // committed, conflict, unknown or failed
 	Other   bool          // the conflict is with a commit of another server
-	Prepare time.Duration // time until the commit is in the log or, on a shared store, decided
+	Prepare time.Duration // time until the commit is in the log or, if shared, decided
 	Sync    time.Duration // time from Prepare until the commit is durable and shown
 }
 

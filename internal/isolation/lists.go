@@ -2,7 +2,7 @@ package isolation
 
 import "slices"
 
-// A list is the history of one list.
+// A list is what the history contains about one list of the database.
 type list struct {
 	key     string
 	order   []string // the longest version that was read

@@ -355,7 +355,7 @@ func (m *commitModel) resolve(s commitState, i int, emit Emit[commitState]) {
 		gone := n < 2 && s.slot[n] >= closed && m.visible(&s)>>o&1 == 0
 		switch {
 		case gone || s.a>>o&1 == 1 || s.journal[o] == aborted:
-		case s.gone>>o&1 == 1 && m.visible(&s)>>o&1 == 0: // the row of o was purged, and without a row o cannot commit
+		case s.gone>>o&1 == 1 && m.visible(&s)>>o&1 == 0: // without its row, o cannot commit
 		case s.journal[o] == committed, s.journal[o] == pending && m.rank[o] < m.rank[i]:
 			t.at, t.conf = aborts, 0
 		default:

@@ -75,7 +75,7 @@ func testViews(f *fixture) {
 			want += fmt.Sprintf(" c:r%d=%d%020d@%d", c, c, 0, c)
 		}
 		f.wantRow("row", table.Select{View: at(r)}, want)
-		// In this view the low-water mark is far behind.
+		// The low-water mark of this view is zero.
 		f.wantRow("row", table.Select{View: view{max: r}}, want)
 	}
 }
