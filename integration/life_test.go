@@ -48,7 +48,8 @@ type changer interface {
 	remove(name string) error
 }
 
-// changed has the attributes that the step modify replaces in one operation.
+// changed contains the attributes whose values the step "modify" replaces in one
+// operation.
 var changed = []string{"description", "title", "mail", "telephoneNumber"}
 
 // dn returns the name that the person has after a step.

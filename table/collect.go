@@ -185,7 +185,8 @@ func (x *Folder) show(vs []Version) {
 	}
 }
 
-// Deletes sets Kept in the deletions of the row that hide older kept versions of this
+// Deletes sets Kept in the deletions of the row that are above the horizon or neither
+// visible nor void, and in the visible deletions that hide older kept versions of this
 // family. It does not change other deletions.
 func (x *Folder) Deletes(ds []Version) {
 	for i := range ds {

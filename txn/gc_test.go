@@ -483,7 +483,8 @@ func TestCollectAlways(t *testing.T) {
 	}
 }
 
-// mixed performs one operation of one of four roles.
+// mixed performs one operation of a role: role 0 writes, role 1 collects garbage, role 2
+// sometimes creates or deletes a checkpoint, and role 3 reads a state twice.
 func mixed(t *testing.T, db *DB, rnd *rand.Rand, role, n int) {
 	ctx := context.Background()
 	row := func() string { return fmt.Sprint("row", rnd.IntN(5)) }

@@ -148,7 +148,7 @@ func (n *net) ring() {
 	}
 }
 
-// at schedules an event for a time after now.
+// at schedules do to run when the time after has passed.
 func (n *net) at(after time.Duration, do func()) {
 	n.seq++
 	e := event{n.now() + after, n.seq, do}

@@ -153,8 +153,9 @@ func (s *Snapshot) Visible(r table.Revision) bool {
 	return r <= s.max && (s.view == nil || s.view.Visible(r))
 }
 
-// Swept reports whether r is neither pending nor waiting to be removed. If r is swept and
-// the snapshot does not show r, the store contains cells of r only by mistake.
+// Swept reports whether r is not pending and no cells of r still have to be removed. If r
+// is swept and the snapshot does not show r, the store contains cells of r only by
+// mistake.
 func (s *Snapshot) Swept(r table.Revision) bool {
 	return s.view == nil || s.view.Swept(r)
 }

@@ -212,7 +212,8 @@ func TestStepWaits(t *testing.T) {
 	}
 }
 
-// stepTo makes a server work by the step that the server shows.
+// stepTo makes a server's new transactions work by the step that the server's newest
+// state shows.
 func stepTo(t *testing.T, db *DB) {
 	t.Helper()
 	s := db.Snapshot()

@@ -78,8 +78,8 @@ func Open(f Files, log *slog.Logger) (*Store, error) {
 // certificate, whose Leaf is set.
 func (s *Store) Config() *tls.Config { return s.config.Load() }
 
-// Ends returns the time when the certificate in force expires. The key is the name of the
-// certificate's file.
+// Ends returns the time when the certificate in force expires. The only key of the map is
+// the name of the certificate's file.
 func (s *Store) Ends() map[string]time.Time {
 	return map[string]time.Time{s.files.Certificate: s.Config().Certificates[0].Leaf.NotAfter}
 }

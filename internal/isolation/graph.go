@@ -66,8 +66,8 @@ func (c *checker) graph() (g graph, ok bool) {
 	return c.addRealTime(g), true
 }
 
-// unseen returns, for each list, the transactions that certainly appended to the list
-// but whose values no read of the list showed.
+// unseen returns, for each list, the transactions that certainly appended to the list and
+// whose values no read of the list showed.
 func (c *checker) unseen() map[*list][]int {
 	unseen := map[*list][]int{}
 	for i := range c.txns {

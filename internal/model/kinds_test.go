@@ -167,7 +167,7 @@ func (m *kindsModel) step(s kindsState, i int, emit Emit[kindsState]) {
 		t.snap = s.visible()
 		for o := range m.rank {
 			if t.snap>>o&1 == 1 && m.rank[o] > m.rank[i] {
-				return // the entry does not allow the operation with this id
+				return // an id must be above all ids that the snapshot shows
 			}
 		}
 		if _, ok := m.apply(m.read(&s, t.snap), m.op[i]); !ok {

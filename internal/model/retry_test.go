@@ -7,8 +7,8 @@ import "fmt"
 // The priority of an attempt is the id of its transaction's first attempt. One
 // transaction may die.
 //
-// An attempt of an older transaction can make a younger transaction lose two attempts:
-// one is aborted, and one gives way. The oldest transaction loses only to committed
+// One attempt of an older transaction can cost a younger transaction two attempts: one
+// that is aborted, and one that gives way. The oldest transaction loses only to committed
 // transactions. These losses are bounded. The constant tries is large enough that no
 // transaction runs out of attempts.
 

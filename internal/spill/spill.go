@@ -1,5 +1,6 @@
-// Package spill provides a map of fixed-size keys and values for loads of any size. The
-// map keeps items in memory as long as they fit, and then writes them to disk.
+// Package spill provides a map, with keys and values of fixed sizes, that may become
+// larger than memory. The map keeps items in memory as long as they fit, and then writes
+// them to disk.
 //
 // In memory a [Map] uses 32 bytes per slot, in open-addressed tables without pointers,
 // which the garbage collector does not scan. When a table is full, the map sorts the

@@ -136,8 +136,8 @@ func mustOpen(t *testing.T, o Options) *Store {
 }
 
 // TestPowerLossInLoad checks that after a power loss a load exists completely or not at
-// all. If the load survives, the commits before it must survive too, and nothing else may
-// be left behind.
+// all. If the load survives, the commits before it must survive too. After the store has
+// been opened again, no temporary files of the load may be left.
 func TestPowerLossInLoad(t *testing.T) {
 	const before, rows = 5, 400
 	load := func(fs vfs.FS, acked func(int)) {
