@@ -2,12 +2,12 @@ package model
 
 import "fmt"
 
-// In the model branch, a branch has commits B0 on row 0 and B1 on row 1. The branch is
-// merged either by the server of slot 0, as m0, or by the server of slot 2, as m1. The
-// server of slot 0 may be recovered, and continue as if it had not been. T is a commit
-// of slot 1. The model includes marks, the sets U, A and C, the branch's cell, which
-// names its merge, and the purge of marks. The branch's base contains no commit of
-// other servers.
+// In the model "branch", a branch has commits B0 on row 0 and B1 on row 1. The branch is
+// merged either by the server of slot 0, as m0, or by the server of slot 2, as m1. Slot 0
+// may be recovered, while its server continues as if the slot had not been recovered. T
+// is a commit of slot 1. The model includes marks, the sets U, A and C, the branch's
+// cell, which names its merge, and the purge of marks. The branch's base contains no
+// commit of other servers.
 
 const ( // revisions, as bits
 	revB0 = iota
@@ -330,8 +330,8 @@ func (m *branchModel) commit(s branchState, p int, emit Emit[branchState]) {
 		k := int(t.at - bReads0)
 		if rows>>k&1 == 1 {
 			met := s.marks[k] &^ b
-			// Ignore marks of commits that the snapshot shows. For a merger there is
-			// none, because its base shows no commit of other servers.
+			// Ignore marks of commits that the snapshot shows. A merger ignores none,
+			// because its base shows no commit of other servers.
 			if !merger || m.readNew {
 				met &^= t.snap
 			}

@@ -79,8 +79,9 @@ func (c *conn) options() []gohbase.Option {
 		gohbase.EffectiveUser(c.target.User),
 		gohbase.RegionLookupTimeout(c.timeout),
 		gohbase.RegionReadTimeout(c.timeout),
-		// By default gohbase waits 20 ms in every call for more calls to send in the same
-		// batch. Callers with many calls send these calls as one batch.
+		// A queue of size 1 makes gohbase send each call at once. By default it first
+		// waits 20 ms for more calls to send in the same batch, but callers with many
+		// calls pass them to gohbase as one batch anyway.
 		gohbase.RpcQueueSize(1),
 		gohbase.Logger(slog.New(debugOnly{c.log.Handler()})),
 	}

@@ -12,11 +12,11 @@
 //	image   table:2 group:1 row 00 01                          ^revision:8 09
 //	column  table:2 group:1 row 00 02 family:1 qualifier 00 01 ^revision:8 09
 //
-// The revision is inverted, so that the newest one sorts first. Pebble treats the
-// revision as a suffix and the rest of the key as a prefix. So bloom filters have one
-// entry per row or column, and an iterator that moves to the next prefix skips the older
-// versions. The keys of unversioned tables are column keys without this suffix, and their
-// tombstones are Pebble's tombstones.
+// The revision is inverted, so that the newest version of a row or column sorts first.
+// Pebble treats the revision as a suffix and the rest of the key as a prefix. So bloom
+// filters have one entry per row or column, and an iterator that moves to the next prefix
+// skips the older versions. The keys of unversioned tables are column keys without this
+// suffix, and their tombstones are Pebble's tombstones.
 //
 // An image is the complete content of a row in one group after a revision:
 //
