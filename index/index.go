@@ -11,11 +11,12 @@
 //
 // A row that begins with "=" belongs to a value (packages rowindex and colindex). A row
 // that begins with "*" records that an entry has the attribute (package existence, which
-// rowindex and colindex embed). The key of a value is its key by the type's equality
-// rule. Keys are escaped so that rows sort like keys and no key is a prefix of another
-// key: 00 is written as 00 FF, and the end of a key is 00 01. A key of more than MaxKey
-// bytes is cut after MaxKey bytes and ends with 00 02 and a hash of the whole key. A cut
-// key decides equality exactly; every other test of a cut key is uncertain.
+// rowindex and colindex embed). The key of a value is the key that the type's equality
+// rule computes. A row contains the escaped key, so that rows sort like keys and no
+// escaped key is a prefix of another: 00 is written as 00 FF, and the end of a key is 00
+// 01. A key of more than MaxKey bytes is cut after MaxKey bytes and ends with 00 02 and a
+// hash of the whole key. A cut key decides equality exactly; every other test of a cut
+// key is uncertain.
 package index
 
 import (
@@ -45,8 +46,8 @@ func Spec(t *schema.AttributeType) table.Spec {
 	}
 }
 
-// A Candidate is an entry that may match. Position is the position of the candidate in
-// its cursor. The bytes of Position are valid until the next candidate is read.
+// A Candidate is an entry that may match. Position is the candidate's position in its
+// stream. The bytes of Position are valid until the next candidate is read.
 type Candidate struct {
 	ID, Parent entry.ID
 	Maybe      bool // the index cannot decide: the entry must be tested
@@ -57,8 +58,9 @@ type Candidate struct {
 // matching values occurs several times.
 type Candidates = iter.Seq2[Candidate, error]
 
-// An Index finds entries by the values of one attribute type. Every stream begins behind
-// the position after, or at its start if after is empty.
+// An Index finds entries by the values of one attribute type. The parameter after is a
+// position in a stream. The stream then begins behind that position, or at its start if
+// after is empty.
 type Index interface {
 	// Table returns the table of the index. The table contains nothing else.
 	Table() table.Table
@@ -97,16 +99,17 @@ type Value struct {
 type Memory interface {
 	// Known returns the entries that have a value with this key, if these entries are in
 	// memory. If commits have changed the set since it was read and the set has more than
-	// upTo entries, Known returns false, because an update would copy the set.
+	// upTo entries, Known returns false, because updating the set would copy it.
 	Known(ctx context.Context, r table.Reader, key []byte, upTo int) (*Set, bool)
-	// Longer reports whether the value had more than n entries when it was last read,
-	// even if that reading did not reach the end.
+	// Longer reports whether the value with this key had more than n entries when it was
+	// last read, even if its entries were not read to the end.
 	Longer(key []byte, n int) bool
 }
 
-// A Span is a range of keys that includes both ends. A nil end is open. Prefix and Parts
-// restrict the range to keys that begin with Prefix and then contain each of Parts, one
-// after another. If AtEnd is set, the last part must be at the end of the key.
+// A Span is a range of keys that includes both ends. If From or To is nil, the range has
+// no bound at that end. Prefix and Parts restrict the range to keys that begin with
+// Prefix and then contain each of Parts, one after another. If AtEnd is set, the last
+// part must be at the end of the key.
 type Span struct {
 	From, To []byte
 	Prefix   []byte

@@ -9,12 +9,13 @@ import (
 
 // A Set contains the ids of the entries that have a value, in ascending order, and the
 // ids of their parents. It occupies 16 bytes per entry if all entries have the same
-// parent, as the people of one unit have, and 20 bytes otherwise. A published set must
-// not be changed.
+// parent (for example, the people of one unit), and 20 bytes otherwise. Once other
+// goroutines can read a set, it must not be changed.
 type Set struct {
 	ids     []entry.ID
 	parents []entry.ID // usually without duplicates
-	of      []uint32   // each entry's index in parents; nil if there is one parent
+	// for each entry, the index of its parent in parents; nil if there is one parent
+	of []uint32
 }
 
 // Len returns the number of entries.
@@ -100,8 +101,8 @@ func (s *Set) Seek(i int, id entry.ID, step int) int {
 	})
 }
 
-// A Change records either that an entry now has the value and is below Parent, or that
-// the entry no longer has the value.
+// A Change records either that an entry now has the value and is below Parent, or, if
+// Gone is set, that the entry no longer has the value.
 type Change struct {
 	ID, Parent entry.ID
 	Gone       bool

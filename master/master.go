@@ -76,7 +76,7 @@ func NewPosition(stamp table.Revision, n int) Position {
 	return binary.BigEndian.AppendUint32(p, uint32(n))
 }
 
-// A Node contains an entry's place in the tree and the order of its attributes.
+// A Node contains an entry's parent, its RDN and the order of its attributes.
 type Node struct {
 	Parent  entry.ID
 	UpRDN   string // as the client wrote it; of a naming context, the whole name
@@ -163,9 +163,10 @@ func (n *Node) Take(c *table.Cell) (stands bool) {
 }
 
 // Decode decodes the attributes in the families upAttributes and secrets of a row. The
-// result is a copy, in the order of the columns; [Node.Order] arranges the attributes.
-// Decode returns an error for a type that the schema does not define. A sound store has
-// no such type, because a type in use is never removed.
+// result is a copy, and its attributes are in the order of the columns. The order in
+// which an entry has its attributes is in [Node.Order]. Decode returns an error for a
+// type that the schema does not define. A sound store has no such type, because a type in
+// use is never removed.
 func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
 	cells, size, descriptions := 0, 0, 0
 	var last []byte
@@ -196,8 +197,8 @@ func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
 	return d.out, nil
 }
 
-// A decoder collects all values in one buffer and one slice. Each attribute gets a part
-// of both.
+// A decoder copies all values to one buffer and lists them in one slice. Each attribute
+// refers to a part of the buffer and a part of the slice.
 type decoder struct {
 	schema *schema.Schema
 	buf    []byte

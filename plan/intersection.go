@@ -19,12 +19,14 @@ const (
 	staleUpTo = 64    // a stale set is updated up to this many times the shortest length
 )
 
-// longestValue is the largest page that is read of a part that looks up one value. The
-// index keeps the entries of such a value in memory. While a page of this size is read,
-// it occupies 16 MiB. longestValue is a variable so that tests can change it.
+// longestValue is the number of candidates in the largest page of a part that looks up
+// one value. The index keeps the entries of such a value in memory. While a page of this
+// size is read, it occupies 16 MiB. longestValue is a variable so that tests can change
+// it.
 var longestValue = 1 << 18
 
-// An intersection yields the candidates that all parts yield.
+// An intersection yields the candidates that all parts yield. A part is short if its
+// candidates end within the largest page that is read of it.
 type intersection struct {
 	parts []Access // cheapest kind first
 	whole bool     // the parts cover the whole filter
@@ -142,7 +144,7 @@ func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, lis
 
 // keep returns the candidates in list that are also in other.
 func keep(list, other []index.Candidate) []index.Candidate {
-	in := make(map[entry.ID]bool, len(other)) // the value is Maybe
+	in := make(map[entry.ID]bool, len(other)) // id to Maybe
 	for i := range other {
 		in[other[i].ID] = other[i].Maybe || in[other[i].ID]
 	}

@@ -11,7 +11,7 @@ import (
 
 // listed is the access for a test that lists the matching entries itself (see
 // filter.Test.Related). Run always begins at the start of the list. The list may contain
-// an entry twice, so [once] keeps the position of a search.
+// an entry twice, so [once] must drop the repetition and number the candidates.
 type listed struct {
 	test *filter.Test
 	seen int

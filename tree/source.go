@@ -105,8 +105,8 @@ func (s *Source) NameValues() iter.Seq2[*schema.AttributeType, []byte] {
 	return func(func(*schema.AttributeType, []byte) bool) { s.Unsure = true }
 }
 
-// isID reports whether a type is entryUUID. The value of entryUUID is the id in the row
-// and is not in a column.
+// isID reports whether a type is entryUUID. entryUUID has no column in normAttributes.
+// Its value is the entry's id, which [ID] reads from the row.
 func isID(t *schema.AttributeType) bool { return t.OID == entryUUID }
 
 // isUnstored reports whether a type is hasSubordinates or numSubordinates. Entries have

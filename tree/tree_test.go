@@ -62,7 +62,7 @@ func TestDecodeMalformed(t *testing.T) {
 }
 
 // TestCutsDiffer checks that two long names with a common beginning have different rows,
-// and that two such keys have different columns.
+// and that two long keys with a common beginning have different columns.
 func TestCutsDiffer(t *testing.T) {
 	a, b := strings.Repeat("n", 2000)+"a", strings.Repeat("n", 2000)+"b"
 	id := entry.NewID()
@@ -155,7 +155,7 @@ func drawEntry(t *rapid.T) *entry.Entry {
 }
 
 // rowOf returns an entry's row. If a description has more values than many, the row has
-// only the column that records this. bare means that the first value of each description
+// only the column that records this. If bare is set, the first value of each description
 // has no position, as if its type had been SINGLE-VALUE.
 func rowOf(e *entry.Entry, many int, bare bool) table.Row {
 	r := table.Row{Cells: []table.Cell{tree.Cell(e.ID)}}

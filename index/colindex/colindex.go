@@ -141,8 +141,8 @@ func candidate(row []byte, cell *table.Cell) (c index.Candidate, err error) {
 	return c, err
 }
 
-// columns yields the candidates of a row behind an id. It returns false if the caller
-// must stop.
+// columns yields the candidates of a row whose ids are greater than the given id. It
+// returns false if the caller must stop.
 func (x Index) columns(ctx context.Context, r table.Reader, row []byte, maybe bool, after []byte, yield func(index.Candidate, error) bool) bool {
 	from := table.ColumnRange{Family: index.Info}
 	if len(after) > 0 {
@@ -213,8 +213,8 @@ func (x Index) Warm(ctx context.Context, r table.Reader, limit int) iter.Seq2[in
 	}
 }
 
-// value decodes a row. cut reports that the key in the row is cut, so that the whole key
-// is unknown.
+// value decodes a row. If cut is set, the row contains only the beginning of the key, and
+// v has no entries.
 func value(row table.Row, err error) (v index.Value, cut bool, _ error) {
 	if err != nil {
 		return v, false, err
