@@ -31,7 +31,7 @@ func TestTimestampsAreInTheOrderOfCommits(t *testing.T) {
 			now = now.Add(time.Hour)
 			must(t, add(t, p, "ou=people,"+domain, "objectClass: organizationalUnit"))
 			wantTimes(t, p, "ou=people,"+domain, "20310102040405Z", "20310102040405Z")
-			// The store's time must stay at.
+			// The clock goes back. The store's time must not go back with it.
 			now = now.Add(-30 * time.Minute)
 			must(t, update(t, p, func(tx *partition.Tx) error {
 				return tx.Modify(ctx, name(domain), []op.Modification{{Kind: op.ModReplace, PartialAttribute: attrs("description: x")[0]}})

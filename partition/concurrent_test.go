@@ -144,8 +144,8 @@ func remove(t testing.TB, p *partition.Partition, dn string) error {
 }
 
 // TestMovesTogether moves units below one another concurrently. Each move by itself is
-// valid, but two concurrent moves could close a circle that no path from the root leads
-// to.
+// valid, but two concurrent moves could make a circle of units that is not below the root
+// any more.
 func TestMovesTogether(t *testing.T) {
 	const units = 5
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {

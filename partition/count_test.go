@@ -97,8 +97,8 @@ func TestVersionsCostReadsNothing(t *testing.T) {
 }
 
 // TestMembersCostNothing checks that adding and comparing the 1,000,001st member of a
-// group touches as many keys as for the 1,001st member. In -short runs it compares the
-// 100,001st member.
+// group touches as many keys as for the 1,001st member. In -short runs it uses the
+// 100,001st member instead of the 1,000,001st.
 func TestMembersCostNothing(t *testing.T) {
 	t.Parallel()
 	c := newCounted(t, 1<<20) // caches the fact that an entry is wide, but no values
@@ -205,7 +205,8 @@ func TestFindingGroupsCostsNoMembers(t *testing.T) {
 		})
 	}
 	few, many := find("uid=f1,dc=example,dc=com"), find("uid=m1,dc=example,dc=com")
-	c.within("finding a group", few+520, many) // 512 cells show that the group is wide
+	// a read of 512 cells finds out that the group is wide
+	c.within("finding a group", few+520, many)
 }
 
 // TestRangesCostTheirValues reads the values of a group range by range. It checks that
@@ -241,7 +242,8 @@ func TestRangesCostTheirValues(t *testing.T) {
 	if len(seen) != n {
 		t.Errorf("%d values, want %d", len(seen), n)
 	}
-	c.within("a range of values", first+1000, last) // values are counted from the nearest step
+	// a read counts values from the nearest step (cache.RangeSteps)
+	c.within("a range of values", first+1000, last)
 	// Ranges can be read from any position, in any order. A range behind the last value
 	// is empty.
 	for _, from := range []int{29999, 12345, 0, 30000, 99999} {

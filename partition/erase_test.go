@@ -158,8 +158,8 @@ func (l *life) john() {
 	l.keep("he is gone")
 }
 
-// bytesOf returns the places at which the store contains any of words, in any revision
-// and in any case of letters.
+// bytesOf returns the places in the store where any of the words occurs, in any revision.
+// It ignores case.
 func (l *life) bytesOf(words ...string) (found []string) {
 	l.t.Helper()
 	ctx := context.Background()
@@ -195,7 +195,8 @@ func (l *life) bytesOf(words ...string) (found []string) {
 	return found
 }
 
-// at returns a state as text, with one line for each entry.
+// at returns the state that keep recorded under a name, with one line of text for each
+// entry.
 func (l *life) at(moment string) (entries []string) {
 	l.t.Helper()
 	ctx := context.Background()
@@ -347,7 +348,8 @@ func TestEraseValue(t *testing.T) {
 		if done.Names != 2 || done.Gone != 0 || done.Commits == 0 {
 			t.Errorf("erased is %+v", done)
 		}
-		// Values that only contain the erased value are different values.
+		// A value that contains more text than the erased value is another value and
+		// remains.
 		others := regexp.MustCompile(`(?i)former[ ]+kim|kim[ ]+former|former@example`)
 		for _, found := range l.bytesOf("former") {
 			if !others.MatchString(found) {
@@ -530,7 +532,7 @@ func TestEraseBeside(t *testing.T) {
 	})
 }
 
-// comeAndGo adds an entry and deletes it again.
+// comeAndGo adds an entry, deletes it again and returns its name.
 func (l *life) comeAndGo(uid string) (dn string) {
 	dn = "uid=" + uid + ",ou=people,dc=example,dc=com"
 	err := add(l.t, l.p, dn, somebody(uid, uid+" "+uid)...)

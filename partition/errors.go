@@ -15,18 +15,19 @@ type Problem = catalog.Problem
 
 // The problems.
 const (
-	NoSuchEntry       = catalog.NoSuchEntry
-	EntryExists       = catalog.EntryExists
-	NotLeaf           = catalog.NotLeaf
-	InvalidName       = catalog.InvalidName
-	NamingViolation   = catalog.NamingViolation   // schema or naming contexts forbid it
+	NoSuchEntry = catalog.NoSuchEntry
+	EntryExists = catalog.EntryExists
+	NotLeaf     = catalog.NotLeaf
+	InvalidName = catalog.InvalidName
+	// the schema or the naming contexts forbid the name
+	NamingViolation   = catalog.NamingViolation
 	NotOnRDN          = catalog.NotOnRDN          // a value of the RDN cannot be removed
 	ClassViolation    = catalog.ClassViolation    // violates MUST, MAY or class rules
 	ClassModification = catalog.ClassModification // the structural class cannot change
 	UndefinedType     = catalog.UndefinedType
 	InvalidSyntax     = catalog.InvalidSyntax
 	NoMatching        = catalog.NoMatching // the type does not have the matching rule
-	Constraint        = catalog.Constraint // several values, or no user modification
+	Constraint        = catalog.Constraint // too many values, or NO-USER-MODIFICATION
 	NoSuchAttribute   = catalog.NoSuchAttribute
 	ValueExists       = catalog.ValueExists
 	BadOperand        = catalog.BadOperand // values that the modification does not allow
@@ -40,7 +41,7 @@ const (
 var (
 	// ErrNoDirectory means that a store contains no directory yet.
 	ErrNoDirectory = catalog.ErrNoDirectory
-	// ErrNormalizer means that another version of the normal forms made the keys of a
-	// store.
+	// ErrNormalizer means that the keys of a store were computed with another version of
+	// the normal forms.
 	ErrNormalizer = catalog.ErrNormalizer
 )

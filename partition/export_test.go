@@ -42,8 +42,8 @@ func Announce(ctx context.Context, p *Partition, changes []op.Modification) erro
 	return err
 }
 
-// Uncached returns the same state, which is then read without caches. Closing s closes
-// the result too.
+// Uncached returns a snapshot of the same state that reads without caches. Closing s
+// closes the result too.
 func (s *Snapshot) Uncached() *Snapshot {
 	u := *s.s
 	u.Cached = false

@@ -36,15 +36,15 @@ func Stream(ctx context.Context, p *partition.Partition, after revision.Frontier
 	return feed.Changes(ctx, p.Keeper(), after)
 }
 
-// Shown streams the commits after a frontier that a state shows. The commits of each
-// server are in order. A reader that stops early continues with a new frontier, which
-// [revision.Frontier.With] returns for the last revision that was read.
+// Shown streams the commits that a state shows and that are after a frontier. The commits
+// of each server are in order. A reader that stops early can continue later from the
+// frontier that [revision.Frontier.With] returns for the last revision that it read.
 func Shown(ctx context.Context, s *partition.Snapshot, after revision.Frontier) iter.Seq2[*Change, error] {
 	return feed.ShownChanges(ctx, s.State(), after)
 }
 
-// ShownAfter streams the commits that a state shows after a revision, in the order of
-// their revisions.
+// ShownAfter streams the commits that a state shows and that are newer than a revision,
+// in the order of their revisions.
 func ShownAfter(ctx context.Context, s *partition.Snapshot, r table.Revision) iter.Seq2[*Change, error] {
 	return feed.ChangesAfter(ctx, s.State(), r)
 }
@@ -83,12 +83,14 @@ func Follows(ctx context.Context, p *partition.Partition, f revision.Frontier) e
 	return feed.Follows(ctx, p.Keeper(), f)
 }
 
-// Written returns the revision of the last commit that changed an entry.
+// Written returns the revision of the last commit that changed an entry, or 0 if no
+// commit has.
 func Written(ctx context.Context, s *partition.Snapshot, id entry.ID) (table.Revision, error) {
 	return feed.Written(ctx, s.State(), id)
 }
 
-// Unmoved reports whether an entry still has the name that it had at a frontier.
+// Unmoved reports whether no commit after a frontier changed an entry or any of its
+// ancestors. Then the entry has the same name as at the frontier.
 func Unmoved(ctx context.Context, s *partition.Snapshot, id entry.ID, since revision.Frontier) (bool, error) {
 	return feed.Unmoved(ctx, s.State(), id, since)
 }

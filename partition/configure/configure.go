@@ -96,8 +96,8 @@ func Secret(ctx context.Context, p *partition.Partition) ([]byte, error) {
 }
 
 // AccessAt returns the access rules that a state shows. For a state of the past these are
-// the rules of that time. It returns nil if the directory has never had access rules up
-// to that state.
+// the rules of that time. It returns nil if the directory had never had access rules
+// before.
 func AccessAt(ctx context.Context, s *partition.Snapshot) ([]partition.AccessRule, error) {
 	st := s.State()
 	return st.Catalog.AccessAt(ctx, st.Reader)

@@ -178,9 +178,9 @@ func newPostings(size uint64) *otter.Cache[PostingKey, *Posting] {
 }
 
 // A Posting is the set of entries that an index contains for one value, as of an ordinal.
-// It is valid as long as no commit touches the value (catalog.PostingHash), as a cached
-// entry is valid as long as no commit touches its id. After a few commits a Posting can
-// be updated.
+// It is valid as long as no commit touches the value (catalog.PostingHash), just as a
+// cached entry is valid as long as no commit touches its id. If only a few commits have
+// touched the value, the Posting can be brought up to date.
 //
 // A Posting without a set records only that the value had more than MoreThan entries.
 type Posting struct {

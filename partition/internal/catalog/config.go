@@ -66,7 +66,7 @@ type Header struct {
 	Settings
 
 	Since table.Revision // the commit that wrote the settings; 0: no commit
-	raw   []byte         // the cell as it was read, the old value of a swap
+	raw   []byte         // the cell as it was read; Write replaces only this value
 }
 
 // Settings can change while servers run. They are one cell of JSON in the row "shared" of
@@ -113,7 +113,8 @@ var (
 // ErrNoDirectory means that the store contains no directory yet.
 var ErrNoDirectory = errors.New("no directory in this store yet")
 
-// ErrNormalizer means that other normal forms made the keys in the store.
+// ErrNormalizer means that the keys in the store were computed with another version of
+// the normal forms.
 var ErrNormalizer = errors.New("the store's keys were made by another version of the normal forms: run reindex")
 
 func OpenHeader(ctx context.Context, s table.Store, o Options) (*Header, error) {
@@ -347,7 +348,8 @@ func (k *Types) Indexable(name string) (*schema.AttributeType, error) {
 	return t, nil
 }
 
-// ContextOf returns the naming context that contains a name.
+// ContextOf returns the lowest naming context that contains a name, or nil if there is
+// none.
 func (c *Catalog) ContextOf(norms []dn.Norm) *NamingContext {
 	for i := range c.Contexts {
 		x := &c.Contexts[i]
@@ -466,9 +468,9 @@ type Reference struct {
 	MustExist bool `json:"mustExist,omitempty"`
 }
 
-// Needs returns an error if the index of the type t cannot be removed. It cannot be
-// removed if t is a unique attribute or a reference, whose values are found with the
-// index.
+// Needs returns an error if the index of the type t cannot be removed. The index is
+// needed if t is a unique attribute or a reference, because equal values and references
+// are found with it.
 func (c *Catalog) Needs(t *schema.AttributeType) error {
 	switch x := c.Indexes[t]; {
 	case x == nil:

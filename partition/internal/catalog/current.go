@@ -58,7 +58,7 @@ func (p *Keeper) refresh(s *txn.Snapshot) (*Catalog, error) {
 func (c *Catalog) since() table.Revision { return max(c.Subschema.Since, c.Header.Since) }
 
 // at returns a catalog for the schema and the settings of a state. The result is a copy
-// of c if these are the same, and a new catalog otherwise.
+// of c if c already has this schema and these settings, and a new catalog otherwise.
 func (c *Catalog) at(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	next, err := c.schemaAt(ctx, s)
 	if err != nil {

@@ -10,14 +10,14 @@ const (
 	EntryExists
 	NotLeaf
 	InvalidName
-	NamingViolation   // schema or naming contexts forbid it
+	NamingViolation   // the schema or the naming contexts forbid the name
 	NotOnRDN          // a value of the RDN cannot be removed
 	ClassViolation    // violates MUST, MAY or class rules
 	ClassModification // the structural class cannot change
 	UndefinedType
 	InvalidSyntax
 	NoMatching // the type does not have the matching rule
-	Constraint // several values, or no user modification
+	Constraint // too many values, or NO-USER-MODIFICATION
 	NoSuchAttribute
 	ValueExists
 	BadOperand // values that the modification does not allow

@@ -161,6 +161,6 @@ func (p *Keeper) Schema() *schema.Schema {
 // committed when CatchUp was called.
 func (p *Keeper) CatchUp(ctx context.Context) error { return p.DB.CatchUp(ctx) }
 
-// AtLeast waits until a new Snapshot shows the commit r, which any server of the store
-// has acknowledged.
+// AtLeast waits until a new Snapshot shows the commit r. Any server of the store may have
+// made this commit.
 func (p *Keeper) AtLeast(ctx context.Context, r table.Revision) error { return p.DB.AtLeast(ctx, r) }

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Mistakes are all errors that were found in one entry. They are reported together to the
-// author of the entry.
+// Mistakes are all errors that were found in one entry. The client gets them together.
 type Mistakes []*Error
 
 // maxMistakes is the largest number of errors that Err reports.
@@ -30,7 +29,8 @@ func (f *Mistakes) Add(err error) bool {
 	return true
 }
 
-// Err returns all errors as one error with the problem of the first error.
+// Err returns one error for all, with the problem of the first error and the texts of the
+// first maxMistakes errors. It returns nil if there are no errors.
 func (f Mistakes) Err() error {
 	switch len(f) {
 	case 0:

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Pending is an announced schema. Every change of an entry must conform to it before it
-// is in force.
+// Pending is an announced schema, which is not yet in force. Every change of an entry
+// must already conform to it.
 type Pending struct {
 	By  txn.Holder
 	Own *Subschema

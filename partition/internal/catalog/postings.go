@@ -98,7 +98,7 @@ func (x KeptIndex) put(key []byte, p *cache.Posting) {
 }
 
 // known returns the posting of a value as a snapshot shows it. It returns nil if the
-// posting is not in memory.
+// posting is not in memory, or if bringing it up to date fails or would cost too much.
 func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo int) *cache.Posting {
 	p, ok := x.kept.GetIfPresent(cache.PostingKey{Typ: x.typ, Key: string(key)})
 	if !ok || p.Set == nil {

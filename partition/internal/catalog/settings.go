@@ -34,7 +34,7 @@ func (p *Keeper) settingsAt(ctx context.Context, r table.Reader, h *Header) (*He
 }
 
 // AccessAt returns the access rules that a state shows. It returns nil if the directory
-// had never had access rules.
+// had never had access rules before.
 func (c *Catalog) AccessAt(ctx context.Context, r table.Reader) ([]AccessRule, error) {
 	h, err := c.p.settingsAt(ctx, r, c.Header)
 	if err != nil {
@@ -62,8 +62,8 @@ func (s *Settings) Mutation() (table.Mutation, error) {
 
 // Reshape begins a change of the shared configuration and keeps this server from
 // beginning another such change. If several servers share the store, updates continue
-// during the change, and the change takes steps. If the store has one server, updates
-// wait. end ends the change.
+// during the change, and the change is made in steps. If the store has only one server,
+// updates wait until the change ends. end ends the change.
 func (p *Keeper) Reshape(ctx context.Context) (end func(), err error) {
 	if !p.DB.Shared() {
 		p.Changing.Lock()
@@ -75,7 +75,8 @@ func (p *Keeper) Reshape(ctx context.Context) (end func(), err error) {
 		p.Changing.RUnlock()
 		p.reshaping.Unlock()
 	}
-	if err := p.DB.CatchUp(ctx); err != nil { // another server may have changed it
+	// another server may have changed the configuration
+	if err := p.DB.CatchUp(ctx); err != nil {
 		end()
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func (k *Types) Storable(description string) (*schema.AttributeType, string, err
 	return t, options, err
 }
 
-// Removable parses an attribute description from which values can be removed. Its options
+// Removable parses an attribute description in a request to remove values. Its options
 // need not be recognized: they may have been recognized when the values were stored. A
 // description with a language range is refused, because a range selects values and cannot
 // describe a value (RFC 3866, 3).
@@ -108,8 +108,9 @@ func Unrecognized(description string) error {
 // every value contains them.
 const maxOptions = 256
 
-// wellFormed reports whether options are well-formed by RFC 4512, 2.5. In the qualifier
-// of a column, another character could be mistaken for the end of the options.
+// wellFormed reports whether options are well-formed by RFC 4512, 2.5, and not longer
+// than maxOptions. In the qualifier of a column, any other character could be mistaken
+// for the end of the options.
 func wellFormed(options string) bool {
 	for o := range strings.SplitSeq(options[1:], ";") {
 		if o == "" || strings.ContainsFunc(o, func(c rune) bool {
@@ -199,8 +200,8 @@ func ClassID(c *schema.ObjectClass) entry.ID {
 
 var Root = entry.Root
 
-// KeyOf checks a value's size and syntax and returns the value's key. The key is nil for
-// a type without keys.
+// KeyOf checks a value's size and syntax and returns the value's key. The key is nil if
+// the type is secret or has no equality rule.
 func KeyOf(t *schema.AttributeType, v []byte) ([]byte, error) {
 	if len(v) > table.MaxValue {
 		return nil, Errorf(TooLarge, "a value of %s has %d bytes: at most %d can be stored", t.Name(), len(v), table.MaxValue)

@@ -84,9 +84,9 @@ type erasure struct {
 	done   Erased
 
 	findings []*finding
-	// rows maps the keys of the rows of the tree with the erased name to the entries that
-	// had the rows. The erasure finds the entries by these rows, so it removes the rows
-	// last.
+	// rows contains the keys of the tree's rows that belong to the erased name, and for
+	// each key the entries that had the row. The erasure finds the entries by these rows,
+	// so it removes the rows last.
 	rows map[string][]entry.ID
 	// gone contains the entries to be removed completely.
 	gone map[entry.ID]bool
@@ -143,7 +143,7 @@ func (e *erasure) run(ctx context.Context, by write.By) error {
 	}
 	e.done.Entries, e.done.Commits = len(e.findings), told
 	if e.dry || len(e.findings)+told+len(settings) == 0 {
-		return e.indexes(ctx) // index cells that no entry has any more
+		return e.indexes(ctx) // the indexes may still contain the target without an entry
 	}
 	if e.done.Revision, err = e.notice(ctx, by); err != nil {
 		return err

@@ -132,7 +132,7 @@ func (e *erasure) addFinding(f *finding) {
 func (e *erasure) loses(f *finding, node *master.Node) bool {
 	switch {
 	case node.NormRDN == Unnamed(e.target.k, f.id).NormRDN:
-		return false // it has already been removed
+		return false // the name has already been removed
 	case f.all:
 		return true
 	}
@@ -190,8 +190,8 @@ func (e *erasure) value(f *finding, c *table.Cell) {
 	if err != nil {
 		return // then the indexes contain no key of the value either
 	}
-	// If the attribute has many values, its column contains the key, whatever the
-	// position is.
+	// If the attribute has many values, the qualifier of its column contains the key,
+	// even if the value has no position.
 	f.norms = append(f.norms, tree.ColumnOf(t, options, key, master.PositionOf(c.Qualifier)),
 		table.Cell{Family: tree.NormAttributes, Qualifier: tree.Qualifier(t, options, key)})
 	if everywhere {

@@ -96,8 +96,8 @@ func withReference(c *catalog.Catalog, r catalog.Reference, on bool) (*catalog.H
 	return &h, nil
 }
 
-// findDangling returns an error if values of the attribute must name entries and name
-// none.
+// findDangling returns an error if r.MustExist is set and a value of the attribute names
+// no entry.
 func findDangling(ctx context.Context, p *catalog.Keeper, r catalog.Reference) error {
 	if !r.MustExist {
 		return nil

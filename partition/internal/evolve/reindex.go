@@ -68,7 +68,7 @@ func Reindex(ctx context.Context, p *catalog.Keeper, indexes []catalog.Index, o 
 }
 
 // newIndexes returns the header with the wanted indexes. It also returns the types of the
-// indexes to be filled. In the header these indexes have no revision yet.
+// indexes to be filled. In the header, these indexes have the revision zero.
 func newIndexes(c *catalog.Catalog, indexes []catalog.Index, again []string) (*catalog.Header, []*schema.AttributeType, error) {
 	h := *c.Header
 	h.Indexes = nil

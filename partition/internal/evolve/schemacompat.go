@@ -103,8 +103,9 @@ func presence(t *schema.AttributeType) filter.Filter {
 	return &filter.Present{Attribute: t.OID}
 }
 
-// havers returns the classes whose entries may have a type, and a key that identifies
-// this set of classes. The key is empty if any entry may have the type.
+// havers returns a filter for the classes whose entries may have a type, and a key that
+// identifies this set of classes. If any entry may have the type, the filter is nil and
+// the key is empty.
 func havers(c *catalog.Concern, t *schema.AttributeType) (in filter.Or, key string) {
 	if t.Operational() {
 		return nil, ""
@@ -209,7 +210,8 @@ func sameClasses(c *catalog.Concern, e *entry.Entry, cs *catalog.Classes, values
 	return nil
 }
 
-// governed checks the name and position of an entry and of the entries directly below it.
+// governed checks an entry and the entries directly below it against the name forms and
+// DIT structure rules.
 func governed(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *search.Result, cs *catalog.Classes) error {
 	if len(c.New.Schema.NameForms()) == 0 {
 		return nil

@@ -19,17 +19,17 @@ import (
 // beside the schema in force. A server that sees the announcement makes all its changes
 // conform to both schemas. When every server does so (txn.DB.AwaitStep), no new violation
 // can appear, and the existing entries can be checked. The second commit either puts the
-// new schema into force or withdraws the announcement. A change that only allows more
-// takes one commit.
+// new schema into force or withdraws the announcement. A change that no existing entry
+// can violate takes one commit.
 //
 // If a server ends between the two commits, its slot shows that the server has ended, and
 // another server withdraws the announcement.
 
-// errSteps ends an attempt at a change that must take steps.
+// errSteps ends an attempt at a change that must be made in these steps.
 var errSteps = errors.New("the change takes steps")
 
-// Attempt runs fn in a transaction. If the change must take steps, it sets st.Wanted and
-// commits nothing.
+// Attempt runs fn in a transaction. If the change must be made in steps, Attempt sets
+// st.Wanted and commits nothing.
 func Attempt(ctx context.Context, st *write.SchemaSteps, fn func(*write.Tx) error) (table.Revision, error) {
 	return write.UpdateLocked(ctx, st.Keeper, st.By, func(tx *write.Tx) error {
 		tx.Steps, st.Wanted = st, nil
@@ -188,8 +188,8 @@ func violationOf(ctx context.Context, c *catalog.Concern, s *state.Snapshot, id 
 }
 
 // follow keeps the catalog up to date on a store that several servers write. An idle
-// server needs it too, because other servers wait until this server applies their steps.
-// It also withdraws announcements of servers that have ended.
+// server runs follow too, because other servers wait until this server applies their
+// steps. follow also withdraws announcements of servers that have ended.
 func follow(p *catalog.Keeper) {
 	for {
 		next := p.DB.Next()

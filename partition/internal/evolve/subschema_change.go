@@ -18,10 +18,10 @@ import (
 )
 
 // UpdateSchema is Update for a function that changes the schema by a Modify of the
-// subschema, before any other change. No transaction can add an entry that violates the
-// new schema between the search for such entries and the commit. On a store with one
-// server, other updates wait. On a store with several servers, the change takes steps,
-// and fn runs once more.
+// subschema, before any other change. Between the search for entries that violate the new
+// schema and the commit, no other transaction can add such an entry. On a store with one
+// server, other updates wait. On a store with several servers, the change may need
+// several steps, and then fn runs once more.
 func UpdateSchema(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
 	end, err := p.Reshape(ctx)
 	if err != nil {

@@ -70,7 +70,7 @@ func lacking(there map[catalog.DefinitionKey]string, own map[catalog.DefinitionK
 		remove = append(remove, schema.Definition{Attribute: k.Attribute, Text: there[k]})
 	}
 	for _, d := range added {
-		d, err := schema.Macros{}.Expand(d) // d in the spelling of the schema
+		d, err := schema.Macros{}.Expand(d) // d as the schema spells it
 		if err != nil {
 			errs = append(errs, wrongDefinition(err))
 			continue

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Only one entry in a scope may have a certain value of a unique attribute. The
+// No two entries in a scope may have the same value of a unique attribute. The
 // attribute's index shows whether another entry has the value at the transaction's
 // snapshot. A mark on the value's row in the table unique makes concurrent transactions
 // that add the same value conflict. The table contains only marks. So it need not be
@@ -58,9 +58,10 @@ func SetUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique, on bool
 		func(ctx context.Context) error { return endUnique(ctx, p, u) }, u.Attribute+" stays unique")
 }
 
-// installUnless installs h, waits until all servers apply it, and calls wrong. If wrong
-// returns an error, or the wait fails, installUnless calls takeBack. If takeBack fails
-// too, the error includes the text stays, which describes what remains.
+// installUnless installs h, waits until all servers apply it, and then calls wrong to
+// check the entries. If wrong returns an error, or the wait fails, installUnless calls
+// takeBack. If takeBack fails too, the error includes the text stays, which describes
+// what remains.
 func installUnless(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, h *catalog.Header, wrong func() error, takeBack func(context.Context) error, stays string) error {
 	r, err := install(ctx, p, from, h)
 	if err != nil {

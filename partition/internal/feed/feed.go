@@ -38,9 +38,9 @@ func Frontier(ctx context.Context, s *state.Snapshot) (revision.Frontier, error)
 	return s.At.Frontier(ctx)
 }
 
-// ShownChanges streams the commits after a frontier that the snapshot shows, in causal
-// order. To read the state after a change, call AtFrontier with the frontier that With
-// returns for the revision of the change.
+// ShownChanges streams the commits that the snapshot shows and that are after a frontier,
+// in causal order. To read the state after a change, call AtFrontier with the frontier
+// that With returns for the revision of the change.
 func ShownChanges(ctx context.Context, s *state.Snapshot, after revision.Frontier) iter.Seq2[*Change, error] {
 	return toChanges(s.At.Commits(ctx, after))
 }
@@ -145,7 +145,8 @@ func effect(ctx context.Context, from, to *state.Snapshot, id entry.ID) (Effect,
 	return e, err
 }
 
-// Lookup reports whether an entry matches a query. It returns the entry as Search does.
+// Lookup reports whether an entry matches a query. If so, it returns the result that a
+// search would return for the entry, without a position.
 func Lookup(ctx context.Context, s *state.Snapshot, q search.Query, id entry.ID) (found search.Result, ok bool, err error) {
 	f := search.NewFinder(s, q, func(r *search.Result, e error) bool {
 		if err = e; e == nil {

@@ -31,8 +31,8 @@ func Settled(ctx context.Context, p *catalog.Keeper) (*state.Snapshot, error) {
 	return state.Of(ctx, p, s)
 }
 
-// ChangesAfter streams the commits of all servers after a revision, in the order of their
-// revisions.
+// ChangesAfter streams the commits that the snapshot shows and that are newer than a
+// revision, in the order of their revisions.
 func ChangesAfter(ctx context.Context, s *state.Snapshot, r table.Revision) iter.Seq2[*Change, error] {
 	return toChanges(s.At.CommitsAfter(ctx, r))
 }

@@ -53,9 +53,9 @@ const DefaultLoadMemory = 288 << 20
 // commit during the load.
 //
 // An entry is added in three steps. Prepare checks the entry against the schema. Link
-// finds the entry's place in the tree, so the caller must link an entry's parent first.
-// Write writes the entry to the store. All three may be called concurrently. Add runs the
-// three steps for one entry.
+// finds the entry's parent, so the caller must link the parent first. Write writes the
+// entry to the store. All three may be called concurrently. Add runs the three steps for
+// one entry.
 type Loader struct {
 	p     *catalog.Keeper
 	o     LoadOptions
@@ -356,8 +356,8 @@ func (l *Loader) checkUnused(ctx context.Context, id entry.ID) error {
 
 func hashID(id entry.ID) spill.Key { return hashOf(id[:]) }
 
-// Refuse records that the entry of a name was refused. Link then reports this for the
-// entries below it.
+// Refuse records that the entry of a name was refused. For an entry below the refused
+// entry, Link then returns an error that says so.
 func (l *Loader) Refuse(name dn.DN) error {
 	norms, err := name.Normalize(l.catalog.Load().Schema)
 	if err != nil || len(norms) == 0 {

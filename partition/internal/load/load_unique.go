@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 )
 
-// unique claims the unique values of a loaded entry. If another entry has the entry's
-// name, unique returns the error for that and claims nothing.
+// unique claims the unique values of a loaded entry. If an earlier record has the entry's
+// name, unique returns an error and claims nothing.
 func (l *Loader) unique(ctx context.Context, x *Loading, name spill.Key) error {
 	c := l.catalog.Load()
 	if len(c.Header.Unique) == 0 {

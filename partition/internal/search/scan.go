@@ -83,7 +83,8 @@ func (f *finder) scan(ctx context.Context, rows table.Range) {
 	f.Flush(ctx)
 }
 
-// skip counts a row that its columns exclude. It returns false if the search must stop.
+// skip counts a row whose columns show that the entry does not match. It returns false if
+// the search must stop.
 func (f *finder) skip() bool {
 	f.skipped++
 	return f.within()
