@@ -24,7 +24,7 @@ import (
 )
 
 // TestModel runs random transactions on a partition and on a model. It compares
-// everything that can be read of both, at the present and at past revisions.
+// everything that can be read from them, at the newest revision and at past revisions.
 func TestModel(t *testing.T) { rapid.Check(t, runMachine) }
 
 // FuzzModel is TestModel driven by coverage.

@@ -233,7 +233,8 @@ func (m *model) add(name dn.DN, as []op.PartialAttribute) partition.Problem {
 	case len(name) > 2 && m.find(name.Parent()) == nil:
 		return partition.NoSuchEntry
 	}
-	if above := m.find(name.Parent()); above != nil { // in the parent's stored spelling
+	// the parent's RDNs are in their stored spelling
+	if above := m.find(name.Parent()); above != nil {
 		e.name = append(dn.DN{name[0]}, above.name...)
 	}
 	m.entries[m.key(name)] = e

@@ -1,6 +1,7 @@
 // Package partition stores a directory tree in a table store. The tree consists of
-// entries by id (package master), names (package tree) and indexes. It is changed in
-// transactions and can be read at any revision. It is a library that needs no server.
+// entries by id (package master), names (package tree) and indexes. Transactions change
+// the tree, and it can be read at any revision that is kept. The package is a library
+// that needs no server.
 //
 // A [Partition] is an open store. [Partition.Snapshot] reads the newest state,
 // [Partition.At] reads a past state, and [Partition.Update] changes the directory. The
@@ -79,6 +80,6 @@ func (p *Partition) At(ctx context.Context, r table.Revision) (*Snapshot, error)
 // committed when CatchUp was called.
 func (p *Partition) CatchUp(ctx context.Context) error { return p.k.CatchUp(ctx) }
 
-// AtLeast waits until a new Snapshot shows the commit r, which any server of the store
-// has acknowledged.
+// AtLeast waits until a new Snapshot shows the commit r. Any server of the store may have
+// made this commit.
 func (p *Partition) AtLeast(ctx context.Context, r table.Revision) error { return p.k.AtLeast(ctx, r) }

@@ -227,7 +227,7 @@ func TestReferencesMustExist(t *testing.T) {
 	})
 }
 
-// TestRepairReferences removes more values than one commit does, under several
+// TestRepairReferences removes more values than one commit removes, under several
 // descriptions, and values whose keys the index has cut at the same place.
 func TestRepairReferences(t *testing.T) {
 	t.Parallel()

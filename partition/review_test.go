@@ -143,7 +143,7 @@ func TestSetSuffixes(t *testing.T) {
 }
 
 // TestStampIndexUnderConcurrency adds two values concurrently. Both changes set
-// modifiersName, and only one name may remain in its index.
+// modifiersName, and only one of the two names may remain in the index of modifiersName.
 func TestStampIndexUnderConcurrency(t *testing.T) {
 	ctx := context.Background()
 	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Schema: tagged,

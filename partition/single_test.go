@@ -46,7 +46,7 @@ func withRooms(t testing.TB) *partition.Partition {
 	return p
 }
 
-// longRoom begins the values whose keys are too long for a column.
+// longRoom is the beginning of values whose keys are too long for a column.
 var longRoom = strings.Repeat("long ", 150)
 
 // addRooms adds entries with one value for each attribute.

@@ -56,10 +56,9 @@ func (s *Snapshot) Contexts() []dn.DN {
 // rules.
 func (s *Snapshot) Access() *Access { return s.s.Catalog.Access }
 
-// Ordinal returns the number of the state among the states that a server shows.
-// SameNames, SameEntries and Unchanged compare states by it. The ordinal is 0 for a state
-// whose results must not be remembered: a state of the past, or a state with changes of
-// a transaction that has not committed.
+// Ordinal returns the ordinal of the state, for SameNames, SameEntries and Unchanged. It
+// is 0 for a state whose results must not be cached: a state of the past, or a state with
+// changes of a transaction that has not committed.
 func (s *Snapshot) Ordinal() uint64 { return s.s.Ordinal() }
 
 // SameNames reports whether every existing entry has the same name as in the state with
@@ -86,8 +85,9 @@ func (s *Snapshot) Find(ctx context.Context, name dn.DN) (Located, error) {
 // Name returns the name of an entry, in its stored spelling.
 func (s *Snapshot) Name(ctx context.Context, id entry.ID) (*dn.Name, error) { return s.s.Name(ctx, id) }
 
-// Recall returns the entry of a name that was passed to Remember in exactly this
-// spelling. It returns false if the entry is not in memory or no longer valid.
+// Recall returns the entry of a name that was passed to Remember. The name must have
+// exactly the stored spelling. It returns false if the entry is not in memory or no
+// longer valid.
 func (s *Snapshot) Recall(name string) (Located, bool) { return s.s.Recall(name) }
 
 // Remember caches the entry of a name for Recall.

@@ -390,7 +390,7 @@ func TestSchemaFindsUsersByIndex(t *testing.T) {
 }
 
 // TestSchemaKeepsNamesOfIndexes checks that the first name of an indexed type cannot
-// change, because the name of the index's table contains it.
+// change, because the name of the index's table contains the first name.
 func TestSchemaKeepsNamesOfIndexes(t *testing.T) {
 	p := open(t)
 	must(t, changeSchema(t, p, "add attributeTypes "+floors))

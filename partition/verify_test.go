@@ -80,7 +80,8 @@ func TestVerifySound(t *testing.T) {
 type breakage struct {
 	name  string
 	table string
-	// row and cell select the cells that are removed or get the value with.
+	// row and cell select the cells to damage. The field with is the new value of these
+	// cells.
 	row  func(t *testing.T, p *partition.Partition, key []byte) bool
 	cell func(c *table.Cell) bool
 	with []byte // nil: write a tombstone

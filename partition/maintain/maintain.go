@@ -44,8 +44,8 @@ type (
 // FaultDamage is the fault of rows that the store cannot read.
 const FaultDamage = verify.FaultDamage
 
-// Verify compares every index, name and count with the entries. It returns the number of
-// entries.
+// Verify compares the tree and every index with the entries, and looks for other faults.
+// It returns the number of entries.
 func Verify(ctx context.Context, p *partition.Partition, o VerifyOptions) (entries int, err error) {
 	return verify.Verify(ctx, p.Keeper(), o)
 }
@@ -83,14 +83,14 @@ func Erase(ctx context.Context, p *partition.Partition, o EraseOptions) (*Erased
 // accepts changes.
 func Refusal(p *partition.Partition) error { return p.Keeper().DB.Refusal() }
 
-// Status returns the state of this server's connection to the store.
+// Status describes this server's connection to the store.
 func Status(p *partition.Partition) txn.Status { return p.Keeper().DB.Status() }
 
 // CacheStats are the statistics of a part of the cache.
 type CacheStats = cache.Stats
 
-// Caches returns the statistics of each part of the cache. They begin at the last change
-// of the schema.
+// Caches returns the statistics of each part of the cache. They count since the cache was
+// created. A change of the schema or the indexes, and an erasure, create a new cache.
 func Caches(p *partition.Partition) []CacheStats { return p.Keeper().Catalog.Load().Cache.Stats() }
 
 // Announce stores a description of this server, which other servers of the store read.

@@ -53,8 +53,8 @@ func (tx *Tx) Drop(ctx context.Context, id entry.ID, types []*schema.AttributeTy
 	return tx.tx.DropHot(ctx, id, types, drop)
 }
 
-// Claim keeps concurrent transactions from committing the same claim on an entry. The
-// caller chooses the number that identifies the claim.
+// Claim makes a claim on an entry. If concurrent transactions make the same claim, only
+// one of them can commit. The caller chooses the number that identifies the claim.
 func (tx *Tx) Claim(id entry.ID, claim uint64) { tx.tx.ClaimHot(id, claim) }
 
 // SameClass reports whether the set of entries with a watched class is the same as in the

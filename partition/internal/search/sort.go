@@ -15,9 +15,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A SortKey orders entries by their least value of an attribute. Values of subtypes and
-// values with options count too. Entries without a value are last, or first if Reverse is
-// set (RFC 2891, 2.2).
+// A SortKey orders entries by their least value of an attribute. Values of subtypes, and
+// values with additional options, are compared too. Entries without a value are last, or
+// first if Reverse is set (RFC 2891, 2.2).
 type SortKey struct {
 	Type    *schema.AttributeType
 	Options string

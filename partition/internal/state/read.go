@@ -483,9 +483,9 @@ func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.Attri
 	return false, nil
 }
 
-// Recall returns the entry of a name that was passed to Remember in exactly its stored
-// spelling. For frequent names this saves parsing the name and looking up its RDNs.
-// Recall returns false for a name that is not valid at this snapshot.
+// Recall returns the entry of a name that was passed to Remember. The name must have
+// exactly the stored spelling. For frequent names this saves parsing the name and looking
+// up its RDNs. Recall returns false for a name that is not valid at this snapshot.
 func (s *Snapshot) Recall(name string) (Located, bool) {
 	id, ok := s.Catalog.Cache.Names.GetIfPresent(name)
 	if !ok {

@@ -23,10 +23,9 @@ type Snapshot struct {
 // Close releases the state.
 func (s *Snapshot) Close() { s.At.Close() }
 
-// Ordinal returns the number of the state among the states that a server shows, for
-// Unchanged and UnchangedKey. The ordinal is 0 for a state whose results must not be
-// remembered: a state of the past, or a state with changes of a transaction that has not
-// committed.
+// Ordinal returns the ordinal of the state, for Unchanged and UnchangedKey. It is 0 for a
+// state whose results must not be cached: a state of the past, or a state with changes of
+// a transaction that has not committed.
 func (s *Snapshot) Ordinal() uint64 {
 	if !s.Cached {
 		return 0
@@ -35,8 +34,8 @@ func (s *Snapshot) Ordinal() uint64 {
 }
 
 // Unchanged reports whether an entry is the same as in the state with the ordinal since.
-// If the reader is a transaction, an entry that the transaction has touched is not the
-// same.
+// If the snapshot belongs to a transaction, Unchanged returns false for an entry that the
+// transaction has touched.
 func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 	tx, ok := s.Reader.(*txn.Tx)
 	return s.At.Unchanged(id, since) && (!ok || !tx.Touched(id))
@@ -77,8 +76,8 @@ func At(ctx context.Context, p *catalog.Keeper, r table.Revision) (*Snapshot, er
 	return Of(ctx, p, s)
 }
 
-// Of returns the state that a snapshot shows. It treats the snapshot as one of the past,
-// even if it is very recent.
+// Of returns the state that a snapshot shows. It treats every snapshot as one of the
+// past, even a very recent one, and does not use the caches.
 func Of(ctx context.Context, p *catalog.Keeper, s *txn.Snapshot) (*Snapshot, error) {
 	c, err := p.Past(ctx, s)
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 
 // Rebuild rebuilds the tree and all indexes of a store from the table master. It is run
 // after damage, or if another version of the normal forms made the keys (ErrNormalizer).
-// No other process may use the store. If Rebuild finds an impossible state, such as two
-// entries with the same name, it changes nothing. An interrupted Rebuild can be run
-// again.
+// No other process may use the store. If Rebuild finds entries that cannot all be in one
+// tree, such as two entries with the same name, it changes nothing. An interrupted
+// Rebuild can be run again.
 func Rebuild(ctx context.Context, s table.Store, o catalog.Options, ro ReindexOptions) (entries int, err error) {
 	h, err := catalog.ReadHeader(ctx, s)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 // Salvage streams all readable entries of a damaged store, each entry before the entries
 // below it. It calls lost for everything that it cannot read. The argument what describes
 // a range of rows, or an entry by as much of its name as is known. Entries whose parent
-// is lost come last, with the parent's entryUUID in place of the parent's name. It keeps
-// the names of all entries in memory.
+// is lost come last, with the parent's entryUUID in place of the parent's name. Salvage
+// keeps the names of all entries in memory.
 func Salvage(ctx context.Context, s *state.Snapshot, lost func(what string, err error) error) iter.Seq2[*search.Result, error] {
 	return func(yield func(*search.Result, error) bool) {
 		w := &salvage{s: s, lost: lost, yield: yield, below: map[entry.ID][]*wreck{}, known: map[entry.ID]bool{catalog.Root: true}}

@@ -20,9 +20,10 @@ import (
 type Fault string
 
 const (
-	FaultEntry     Fault = "entry"     // a row of master is not a whole entry
-	FaultValue     Fault = "value"     // a value is not allowed by the schema
-	FaultParent    Fault = "parent"    // no parent, or no naming context
+	FaultEntry Fault = "entry" // a row of master is not a whole entry
+	FaultValue Fault = "value" // a value is not allowed by the schema
+	// the parent is missing, or a top entry is no naming context
+	FaultParent    Fault = "parent"
 	FaultCircle    Fault = "circle"    // the entry is below itself
 	FaultName      Fault = "name"      // a name disagrees with its normal form or values
 	FaultTree      Fault = "tree"      // a row of the tree is missing or belongs to no entry
@@ -66,7 +67,8 @@ type VerifyOptions struct {
 // Verify compares the newest state of the tree and of every index with the entries in
 // master, in both directions. It also looks for cells that no commit wrote. Verify
 // streams all rows: it keeps only one batch of entries in memory. It returns the number
-// of entries. An error is a failed read, not a finding.
+// of entries. It returns an error if Found does, or if a read fails for another reason
+// than damage.
 //
 // Verify computes the expected cells from master and looks up each of them. If all
 // expected cells exist and the number of cells is right, there are no other cells.
@@ -403,8 +405,8 @@ func (v *verifier) void(ctx context.Context) error {
 	return nil
 }
 
-// voidIn examines one family. It reads the newest cells directly from the table, not
-// through a snapshot.
+// voidIn looks for cells of one family that no commit wrote. It reads the newest cells
+// directly from the table, not through a snapshot.
 func (v *verifier) voidIn(ctx context.Context, t table.Table, f table.Family) error {
 	log := journal.New(v.p.Store)
 	told := map[table.Revision]bool{}
@@ -414,7 +416,7 @@ func (v *verifier) voidIn(ctx context.Context, t table.Table, f table.Family) er
 		}
 		r := c.cell.Revision
 		if v.s.At.Visible(r) || !v.s.At.Swept(r) || told[r] {
-			continue // visible, reported, or still to be cleaned up
+			continue // visible, already reported, or still to be removed by recovery
 		}
 		told[r] = true
 		rec, err := log.Get(ctx, r)

@@ -20,8 +20,8 @@ func (v *verifier) scan(ctx context.Context, t table.Table, s table.Select) iter
 	})
 }
 
-// unlessDamaged reports an error that damage caused as a finding. It returns any other
-// error.
+// unlessDamaged reports a finding and returns nil if damage caused the error. It returns
+// any other error.
 func (v *verifier) unlessDamaged(ctx context.Context, tbl string, err error) error {
 	if !errors.Is(err, table.ErrCorrupt) {
 		return err

@@ -178,7 +178,7 @@ func typesOf(k *catalog.Types, e *NewEntry, attributes []op.PartialAttribute, al
 	return has
 }
 
-// take adds an attribute that the client sent to the entry.
+// take adds to the entry an attribute that the client sent.
 func take(k *catalog.Types, e *NewEntry, a *op.PartialAttribute, g given) error {
 	t, options, err := k.Storable(a.Description)
 	if err != nil {
@@ -399,8 +399,8 @@ func computed(k *catalog.Types, t *schema.AttributeType) bool {
 		t == k.GoverningStructureRule || t == k.AccessRule
 }
 
-// StampsOf returns the operational attributes of an entry that the user by creates at the
-// time now.
+// StampsOf returns the operational attributes of an entry that the given user creates at
+// the given time.
 func StampsOf(t *catalog.Types, by string, now, csn []byte) []NewAttribute {
 	name := []byte(by)
 	as := make([]NewAttribute, 0, 5)
@@ -417,7 +417,7 @@ func StampsOf(t *catalog.Types, by string, now, csn []byte) []NewAttribute {
 	return as
 }
 
-// Stamp adds those of the operational attributes that the entry does not have yet.
+// Stamp adds the given attributes, except those that the entry already has.
 func (e *NewEntry) Stamp(as []NewAttribute) {
 	for _, a := range as {
 		if !e.has(a.Typ) {

@@ -66,7 +66,7 @@ func (tx *Tx) checkClaim(ctx context.Context, c *Claim, base entry.ID) error {
 		return err
 	}
 	unique := tx.Keeper.DB.Table(UniqueTable)
-	if !in { // a concurrent move may move the subtree into the scope
+	if !in { // a concurrent move may bring the entry into the scope
 		tx.Txn.Mark(unique, base[:], txn.Mark{Kind: txn.MarkChild})
 		return nil
 	}

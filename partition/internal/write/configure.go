@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Reconfigure replaces the settings in a transaction by the settings that change returns.
-// It may call change more than once.
+// Reconfigure runs a transaction that replaces the settings in force by the settings that
+// change returns. It may call change more than once.
 func Reconfigure(ctx context.Context, p *catalog.Keeper, by By, change func(*Tx) (*catalog.Header, error)) (table.Revision, error) {
 	return UpdateLocked(ctx, p, by, func(tx *Tx) error {
 		h, err := change(tx)
@@ -47,8 +47,9 @@ func (tx *Tx) SetAccess(rules []catalog.AccessRule) error {
 	return nil
 }
 
-// Install replaces the settings in force by the settings of a catalog. The catalog must
-// be derived from the catalog in force.
+// Install replaces the settings in force by the settings of a catalog. It returns
+// catalog.ErrHeaderChanged if the settings in force are not the settings from which the
+// catalog was derived.
 func Install(ctx context.Context, p *catalog.Keeper, by By, c *catalog.Catalog) (table.Revision, error) {
 	return Reconfigure(ctx, p, by, func(tx *Tx) (*catalog.Header, error) {
 		if tx.Catalog.Header.Since != c.Header.Since {
@@ -58,7 +59,7 @@ func Install(ctx context.Context, p *catalog.Keeper, by By, c *catalog.Catalog) 
 	})
 }
 
-// MarkShared serializes changes of the shared configuration.
+// MarkShared makes concurrent changes of the shared configuration conflict.
 func (tx *Tx) MarkShared() {
 	tx.Txn.Mark(tx.Keeper.SettingsTable, catalog.SettingsRow, txn.Mark{Kind: txn.MarkExclusive})
 	tx.Txn.Touch(catalog.SubschemaID) // every snapshot checks whether this id was touched

@@ -80,8 +80,8 @@ func isOf(k *catalog.Types, row table.Row, class *schema.ObjectClass) bool {
 	return err == nil && row.Find(tree.NormAttributes, tree.Qualifier(k.ObjectClass, "", key)) != nil
 }
 
-// existing returns the place of a name. It returns an error if the entry does not exist
-// or cannot be changed.
+// existing looks up a name. It returns an error if the name is empty or there is no entry
+// with the name.
 func (tx *Tx) existing(ctx context.Context, name dn.DN) (state.Place, error) {
 	pl, err := tx.Locate(ctx, name)
 	switch {

@@ -80,8 +80,8 @@ type victim struct {
 	row table.Row // row in the tree
 }
 
-// entry collects a whole tree. It returns false if the tree has more entries than may be
-// deleted.
+// entry collects an entry and all entries below it. It returns false if the tree has more
+// entries than may be deleted.
 func (f *treeDeletion) entry(ctx context.Context, pl state.Place) (bool, error) {
 	if all, err := f.below(ctx, pl.ID); err != nil || !all || len(f.victims) == f.most {
 		return false, err

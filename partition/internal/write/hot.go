@@ -104,8 +104,8 @@ func (tx *Tx) DropHot(ctx context.Context, id entry.ID, types []*schema.Attribut
 	return nil
 }
 
-// ClaimHot keeps concurrent transactions from committing the same claim on an entry. The
-// caller chooses the number that identifies the claim.
+// ClaimHot makes a claim on an entry. If concurrent transactions make the same claim,
+// only one of them can commit. The caller chooses the number that identifies the claim.
 func (tx *Tx) ClaimHot(id entry.ID, claim uint64) {
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkValue, Hash: claim})
 }

@@ -54,7 +54,7 @@ type modification struct {
 	// given contains the types that normally only the server sets, and that this relaxed
 	// change sets.
 	given   []*schema.AttributeType
-	renames bool // values of the RDN may be removed
+	renames bool // values of the RDN may be removed, because the change is a rename
 	rdn     map[rdnValue]bool
 }
 
@@ -73,8 +73,9 @@ type editedValues struct {
 	now     []newValue
 	removed []*state.Keyed // values of before to be removed
 	whole   bool           // all values of before that are not in now are removed
-	stays   bool           // only if before.Many: some values not in now remain
-	plenty  bool           // only if before.Many: at least enough of these remain
+	stays   bool           // only if before.Many: values that are not in now remain
+	// only if before.Many: at least 1000 such values remain (see enough)
+	plenty bool
 }
 
 // newValue is a value after the change. If old is not nil, the entry had the value before
@@ -118,7 +119,7 @@ func (m *modification) load(ctx context.Context, changes []op.Modification) erro
 			m.given = append(m.given, t)
 		}
 	}
-	if len(m.given) > 0 { // checkGiven reads it
+	if len(m.given) > 0 { // checkGiven reads createTimestamp
 		m.Edit(m.tx.Catalog.CreateTimestamp)
 	}
 	return m.Read(ctx)
@@ -163,7 +164,8 @@ func (m *modification) Read(ctx context.Context) error {
 }
 
 func (m *modification) readKeyed(ctx context.Context, columns []table.ColumnRange) error {
-	// A change sets stamps. These may be indexed, so they are read too.
+	// Every change replaces the stamps. If a stamp is indexed, its old value is needed to
+	// remove the old index cell.
 	for _, s := range m.tx.stamps() {
 		if m.tx.Catalog.Indexes[s.typ] != nil {
 			columns = append(columns, tree.Columns(s.typ))
@@ -549,12 +551,12 @@ func (m *modification) mark() {
 	}
 }
 
-// commutes reports whether the change of a description is independent of changes to its
-// other values. It is independent if it adds values to a multi-valued attribute, or
-// removes values from an attribute that keeps plenty of values (see enough). A change of
-// an attribute that might lose its last value does not commute, because the attribute may
-// be required. A change of objectClass does not commute, because the other attributes
-// depend on it.
+// commutes reports whether the change of some values of a description is independent of
+// changes of its other values. The change is independent if it adds values to a
+// multi-valued attribute, or removes values from an attribute that keeps plenty of values
+// (see enough). A change of an attribute that might lose its last value does not commute,
+// because the attribute may be required. A change of objectClass does not commute,
+// because the other attributes depend on it.
 func (m *modification) commutes(t *edited, v *editedValues) bool {
 	if v.whole || t.typ.SingleValue || t.typ.Equality == nil || t.typ.Secret() || t.typ == m.tx.Catalog.ObjectClass {
 		return false

@@ -57,9 +57,9 @@ func (m *modification) checkRemaining(ctx context.Context, v *editedValues) erro
 	return nil
 }
 
-// resolveClasses checks a change of objectClass. It adds superclasses. Unless the rules
-// are relaxed, it returns an error if the structural class changes. It returns nil if
-// objectClass does not change.
+// resolveClasses checks a change of objectClass and adds superclasses. Unless the rules
+// are relaxed, it returns an error if the structural class changes. It returns the new
+// classes, or nil if objectClass does not change.
 func (m *modification) resolveClasses(ctx context.Context) (*catalog.Classes, error) {
 	for _, t := range m.types {
 		for _, v := range t.lists {

@@ -19,8 +19,8 @@ import (
 //	add "uid=a,dc=example,dc=com" userPassword
 //	rename "uid=b,dc=example,dc=com"
 //
-// A message does not contain what changed, because the states before and after the commit
-// show that. Secret attributes have no history, so the message records the secret
+// A message does not contain the changed values, because the states before and after the
+// commit show them. Secret attributes have no history, so the message records the secret
 // attributes whose values were added or removed.
 type Message struct {
 	By         By
@@ -153,7 +153,7 @@ func (e *NewEntry) secrets() (names []string) {
 // By identifies the author of a change, for creatorsName and the journal.
 type By struct {
 	Name    string    // DN of the requester
-	Bound   string    // the authenticated DN, if the requester assumed another
+	Bound   string    // the authenticated DN, if the requester assumed another identity
 	From    string    // address of the client
 	Request string    // name of the request in the access log
 	Session string    // user for whom the client says that it acts

@@ -22,11 +22,11 @@ import (
 // also changes the value.
 //
 // The commit finds the values in the index of their attribute, where the names of a
-// subtree are one range of keys. It cannot miss a value. A transaction that adds a value
-// marks the entry that the value names, and all ancestors of that entry, with MarkChild,
-// as if it added a child to each of them. The mark of a rename or a deletion conflicts
-// with MarkChild. So if two such transactions do not see each other, one of them is tried
-// again.
+// subtree are one range of keys. The commit does not miss a value that is added at the
+// same time. A transaction that adds a value marks the entry that the value names, and
+// all ancestors of that entry, with MarkChild, as if it added a child to each of them.
+// The mark of a rename or a deletion conflicts with MarkChild. So if two such
+// transactions do not see each other, one of them is tried again.
 
 // maxReferences is the largest number of values that one commit changes because it
 // renames or deletes the entries that the values name.
@@ -348,7 +348,7 @@ func (v *editedValues) take(old *state.Keyed) {
 	v.now = slices.DeleteFunc(v.now, func(n newValue) bool { return n.old == old })
 }
 
-// addMissing adds those values that the entry does not have yet.
+// addMissing adds the given values, except those that the entry already has.
 func (m *modification) addMissing(ctx context.Context, v *editedValues, more []newValue) error {
 	keys := make([][]byte, len(more))
 	for i := range more {

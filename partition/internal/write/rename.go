@@ -68,7 +68,7 @@ func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld b
 	return tx.repoint(ctx, pl.Norms, to.name)
 }
 
-// A destination is the new place of an entry.
+// A destination is the name and position that a rename moves an entry to.
 type destination struct {
 	state.Place
 	name  dn.DN
@@ -222,9 +222,9 @@ func (m *modification) among(c *op.Modification, others []op.Modification) bool 
 	})
 }
 
-// place writes the entry at its new place. It writes the treeInfo, the row in the tree
-// with all columns, and the changes to the entry's attributes. If the parent is
-// different, it also writes the entry's index cells.
+// place writes the entry under its new name. It writes the treeInfo, the row in the tree
+// with all columns, and the changes to the entry's attributes. If the parent changes, it
+// also writes the entry's index cells.
 func (m *modification) place(ctx context.Context, to *destination) error {
 	tx, from := m.tx, m.change
 	if m.pl.Parent != to.Parent || m.pl.RDN != to.RDN {

@@ -22,8 +22,8 @@ type Rules struct {
 	// Accounts accepts values of the account attributes that normally only the server
 	// sets, see ofAccounts.
 	Accounts bool
-	// Trial means that the transaction never commits. So a change of the schema is
-	// checked against the existing entries without steps.
+	// Trial means that the transaction never commits. Therefore a change of the schema is
+	// checked against the existing entries at once, without steps.
 	Trial bool
 }
 
@@ -63,7 +63,8 @@ func relaxable(k *catalog.Types, t *schema.AttributeType) bool {
 }
 
 // checkTimes returns an error for impossible times: a modification before the creation,
-// or a time in the future. The times are keys. Nil means that a time is unknown.
+// or a time in the future. created and modified are keys. A nil key means that the time
+// is unknown.
 func (tx *Tx) checkTimes(created, modified []byte) error {
 	t := tx.Catalog
 	now, err := catalog.KeyOf(t.ModifyTimestamp, schema.AppendTime(nil, tx.now()))

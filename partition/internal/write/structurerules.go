@@ -25,7 +25,7 @@ type Governor struct {
 
 // Govern returns the rule for an entry with the given classes and RDN below a parent, or
 // nil if the entry needs no rule. It returns a NamingViolation if no rule allows the
-// entry at this place.
+// entry at this position.
 func (g Governor) Govern(ctx context.Context, cs *catalog.Classes, rdn dn.RDN, parent entry.ID) (*schema.StructureRule, error) {
 	if len(g.Types.Schema.NameForms()) == 0 {
 		return nil, nil
@@ -138,8 +138,8 @@ func GoverningRule(ctx context.Context, s *state.Snapshot, id entry.ID) (*schema
 
 func governor(s *state.Snapshot) Governor { return Governor{s, s.Catalog.Types} }
 
-// governsMoved checks whether the DIT structure rules allow an entry and the entries
-// below it at another position.
+// governsMoved returns an error if the DIT structure rules do not allow an entry, or the
+// entries below it, at a new position.
 func (tx *Tx) governsMoved(ctx context.Context, id entry.ID, rdn dn.RDN, parent entry.ID) error {
 	if len(tx.Catalog.Schema.NameForms()) == 0 {
 		return nil
@@ -151,8 +151,9 @@ func (tx *Tx) governsMoved(ctx context.Context, id entry.ID, rdn dn.RDN, parent 
 	return tx.governs(ctx, id, cs, rdn, parent)
 }
 
-// governs checks whether the DIT structure rules allow an entry to have certain classes
-// at a position. It also checks the entries below the entry.
+// governs returns an error if the DIT structure rules do not allow an entry with the
+// given classes and RDN below the given parent, or if they then do not allow the entries
+// below it.
 func (tx *Tx) governs(ctx context.Context, id entry.ID, cs *catalog.Classes, rdn dn.RDN, parent entry.ID) error {
 	if len(tx.Catalog.Schema.NameForms()) == 0 {
 		return nil

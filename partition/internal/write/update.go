@@ -90,8 +90,9 @@ func (tx *Tx) Position() master.Position {
 	return master.NewPosition(tx.Txn.Stamp(), tx.ordinal)
 }
 
-// now returns the time of the change by the store's clock. This time is never before a
-// commit that the transaction has seen, so timestamps are in the order of commits.
+// now returns the time of the change: By.Time if it was set, and otherwise the time of
+// the store's clock. The store's time is never before a commit that the transaction has
+// seen, so timestamps are in the order of commits.
 func (tx *Tx) now() time.Time {
 	if !tx.given.IsZero() {
 		return tx.given
@@ -102,10 +103,10 @@ func (tx *Tx) now() time.Time {
 // Csn returns a revision in the form of entryCSN.
 func Csn(r table.Revision) []byte { return revision.AppendCSN(make([]byte, 0, revision.CSNLength), r) }
 
-// finalCSN overwrites an entryCSN and its key at the commit. Both were made from the
-// transaction's stamp, and finalCSN writes the revision of the commit instead. The stamp
-// is not enough, because concurrent commits that change one entry may have another order
-// than their stamps.
+// finalCSN overwrites an entryCSN and its key when the transaction commits. Before, they
+// contain the transaction's stamp. finalCSN replaces the stamp by the revision of the
+// commit. The stamp is not enough, because concurrent commits that change one entry may
+// have another order than their stamps.
 func (tx *Tx) finalCSN(value, key []byte) {
 	tx.Txn.AtCommit(func(r table.Revision) {
 		copy(value, Csn(r))
@@ -113,9 +114,9 @@ func (tx *Tx) finalCSN(value, key []byte) {
 	})
 }
 
-// ReplaceCSN updates b when the transaction commits. If b contains an entryCSN of the
-// transaction, as the transaction read it before the commit, ReplaceCSN overwrites it
-// with the final entryCSN.
+// ReplaceCSN corrects b when the transaction commits. b may contain entries that this
+// transaction changed and read again. Their entryCSN is preliminary until the commit, and
+// ReplaceCSN then overwrites it with the final entryCSN.
 func (tx *Tx) ReplaceCSN(b []byte) {
 	early := Csn(tx.Txn.Stamp())
 	tx.Txn.AtCommit(func(r table.Revision) {
@@ -146,9 +147,9 @@ type stamp struct {
 	value []byte
 }
 
-// valueHash returns a hash that distinguishes the values of an entry in marks. It hashes
-// the columns of the values without their options. So the same value under two
-// descriptions of a type has one hash, because both share an index cell.
+// valueHash returns a hash that distinguishes the values of an entry in marks. The same
+// value with different options has the same hash, because an entry has one index cell for
+// a value, whatever its options.
 func valueHash(qualifier []byte) uint64 {
 	c := tree.Decode(&table.Cell{Qualifier: qualifier})
 	h := fnv.New64a()
@@ -172,11 +173,12 @@ func (tx *Tx) Touch(id entry.ID, cs *catalog.Classes) {
 	}
 }
 
-// SchemaSteps is the state of one schema change.
+// SchemaSteps records how far one schema change has proceeded.
 type SchemaSteps struct {
 	Keeper *catalog.Keeper
 	By     By
-	// Wanted is set by an attempt that found out that the change must take steps.
+	// Wanted is the schema to announce. An attempt sets it if the change must be made in
+	// steps.
 	Wanted *catalog.Subschema
 	// Announced is the revision of the first step. It is set when every server applies
 	// that step and no entry violates the new schema.
