@@ -67,8 +67,8 @@ func lower(c byte) byte {
 	return c
 }
 
-// add adds x under the OID and the names of its definition. It returns an error if
-// another element has one of them.
+// add adds x under the OID and the names in its definition d. It returns an error if
+// another element has this OID or one of these names.
 func (t lookup[T]) add(d *definition, x *T) error {
 	for _, name := range append([]string{d.oid}, d.names...) {
 		if y := t.find(name); y != nil && y != x {

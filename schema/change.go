@@ -9,14 +9,14 @@ import (
 // Change returns a schema with the definitions in add and without the definitions in
 // remove. A definition to remove is found by its kind and its OID (a DIT structure rule
 // by its number). The rest of its Text is ignored; Text may even be only the OID or a
-// name. If an OID is both removed and added, the new definition replaces the old one in
-// its place.
+// name. If an OID is both removed and added, the new definition replaces the old
+// definition at the same position.
 //
 // Change fails, with a *DefinitionError, if an OID or name in add is already in use. It
 // also fails if a definition to remove is missing, is used by other definitions, or is
 // needed by the server. The server needs its matching rules and syntaxes, its operational
-// attributes, and the elements that [Needed] lists. Such a definition can only be
-// replaced by a definition with the same meaning.
+// attributes, and the elements that [Needed] lists. A definition that the server needs
+// can only be replaced by a definition with the same meaning.
 func (s *Schema) Change(add, remove []Definition) (*Schema, error) {
 	c := change{from: s, left: slices.Clone(s.definitions)}
 	for _, d := range remove {
@@ -60,7 +60,7 @@ func (s *Schema) Defines(d Definition) bool {
 	return ok && err == nil && slices.ContainsFunc(s.definitions, func(x *definition) bool { return x.element == e && x.called(first) })
 }
 
-// change is the state of a call of Change.
+// change contains the data of one call of Change.
 type change struct {
 	from *Schema
 	left []*definition // nil where a definition was removed

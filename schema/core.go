@@ -113,8 +113,8 @@ func (s *Schema) oidOf(name string) string {
 }
 
 // NormalizeAVA normalises an attribute value assertion of a name. It returns the OID of
-// the type and the key of the value. It implements Matcher of package dn. If a type has
-// no equality rule, the bytes of the value are the key.
+// the type and the key of the value. NormalizeAVA implements the interface Matcher of
+// package dn. If a type has no equality rule, the bytes of the value are the key.
 func (s *Schema) NormalizeAVA(attribute string, value []byte) (oid string, key []byte, err error) {
 	t := s.Attribute(attribute)
 	if t == nil {

@@ -70,10 +70,11 @@ type Fault uint8
 
 const (
 	Malformed Fault = iota // the definition does not have the form of RFC 4512, 4.1
-	Conflict               // the definition contradicts others, or refers to definitions that are missing
-	Exists                 // the OID or a name is already in use
-	Missing                // the definition to remove does not exist
-	InUse                  // another definition or the server needs the definition to remove
+	// the definition contradicts another definition, or refers to a missing definition
+	Conflict
+	Exists  // the OID or a name is already in use
+	Missing // the definition to remove does not exist
+	InUse   // another definition or the server needs the definition to remove
 )
 
 // A DefinitionError reports which definition is wrong, where and how.

@@ -64,7 +64,8 @@ func (s *Schema) Differences(to *Schema) Differences {
 
 type pair[T any] struct{ old, new *T }
 
-// pairs returns pairs of the elements of two schemas that have the same OID.
+// pairs pairs the elements of two schemas by OID. An element that only one schema has is
+// paired with nil.
 func pairs[T any](olds, news []*T, oldBy, newBy lookup[T], oid func(*T) string) []pair[T] {
 	var ps []pair[T]
 	for _, x := range olds {

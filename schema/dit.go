@@ -180,9 +180,9 @@ func (s *Schema) StructureRule(id int) *StructureRule { return s.structureRuleBy
 func (s *Schema) StructureRules() []*StructureRule { return s.structureRules }
 
 // Classes returns "" if the rule allows the object classes of an entry, and otherwise a
-// text that describes the violation. The argument has the classes of the entry and their
-// superclasses. The rule allows only auxiliary classes in its list and their
-// superclasses.
+// text that describes the violation. The argument contains the classes of the entry and
+// their superclasses. The only auxiliary classes that the rule allows are the classes in
+// its list, their superclasses, and the superclasses of the structural class.
 func (r *ContentRule) Classes(classes []*ObjectClass) string {
 	for _, c := range classes {
 		listed := func(aux *ObjectClass) bool { return aux.Is(c) }

@@ -30,10 +30,10 @@ func (m *Merged) Count() (added, replaced, removed int) {
 	return len(m.Add) - replaced, replaced, len(m.Remove) - replaced
 }
 
-// Merge returns the change that adds definitions from files of other servers, which may
-// define standard elements differently. It adds new definitions. If the schema already
-// has a definition with the same OID, or a built-in definition with the same names, Merge
-// applies these rules:
+// Merge returns the change that adds definitions from files of other servers. These files
+// may define standard elements differently. Merge adds new definitions. If the schema
+// already has a definition with the same OID, or a built-in definition with the same
+// names, Merge applies these rules:
 //
 //   - a definition with the same meaning, apart from descriptions, lengths and
 //     extensions, stays as it is;
@@ -46,7 +46,7 @@ func (m *Merged) Count() (added, replaced, removed int) {
 //     in the file differ; for any other type this is a conflict.
 //
 // If a new definition uses a name of a built-in element with another OID, the new element
-// does not get the name, and it is secret if the built-in element is secret.
+// does not get the name, and the new element is secret if the built-in element is secret.
 //
 // Definitions that the server needs always stay as they are. Matching rules cannot be
 // added. If a type names a matching rule that this server does not have, or a rule of the
@@ -126,7 +126,7 @@ func blamed(err error, ds []Definition, errs []error) int {
 	return last
 }
 
-// merger is the state of a merge.
+// merger contains the data of one merge.
 type merger struct {
 	schema *Schema
 	by     [numElements]map[string]*definition // by OID and by name, in lower case

@@ -33,7 +33,7 @@ type elementName struct {
 	name    string // name or OID, in lower case
 }
 
-// superiors is the state of SuperiorsFirst.
+// superiors contains the data of one call of SuperiorsFirst.
 type superiors struct {
 	given  []Definition
 	parsed []*definition

@@ -21,7 +21,8 @@ func (e *ProhibitedError) Error() string {
 }
 
 // asciiExact and asciiFold map each ASCII byte to the result of the Map step (RFC 4518,
-// 2.2). The value 0 means that the step removes the byte.
+// 2.2). asciiFold also maps upper case to lower case. The value 0 means that the step
+// removes the byte.
 var asciiExact, asciiFold [128]byte
 
 func init() {

@@ -89,8 +89,8 @@ var (
 	nameAndOptionalUID = ofSchema("nameAndOptionalUID", nameAndUIDKey, syntaxNameAndOptionalUID, syntaxDN)
 	objectIdentifier   = &Form{Name: "objectIdentifier", key: oidKey, assertion: oidAssertion, takes: []string{syntaxOID}}
 
-	// inChain supports names of both syntaxes, because a chain may contain values of
-	// both.
+	// inChain supports both the syntax DN and the syntax Name And Optional UID, because a
+	// chain may contain values of either syntax.
 	inChain = ofSchema("inChain", nameKey, syntaxDN, syntaxNameAndOptionalUID)
 
 	integerFirst = &Form{
@@ -252,8 +252,8 @@ const (
 // entries other than the entry with the value, so keys are not enough to evaluate it.
 func (r *MatchingRule) InChain() bool { return r.OID == InChainOID }
 
-// behaviour is the implementation of a matching rule, which the rule's definition does
-// not contain.
+// behaviour is the implementation of a matching rule. The definition of the rule does not
+// contain it.
 type behaviour struct {
 	oid  string
 	use  Use

@@ -15,8 +15,9 @@ import (
 )
 
 // The forms of the exact matching rules of RFC 4523. A certificate is identified by its
-// issuer and its serial number, and a revocation list by its issuer and its time. An
-// assertion consists of these two components, or is a certificate or list.
+// issuer and its serial number, and a revocation list by its issuer and the time of its
+// update (thisUpdate). An assertion consists of these two components, or is a certificate
+// or list.
 var (
 	certificateExact = &Form{
 		Name: "certificateExact", key: certificateKey, assertion: certificateAssertion, takes: []string{syntaxCertificate},
@@ -49,8 +50,8 @@ func serialAndIssuer(serial *big.Int, issuer []byte) ([]byte, error) {
 	return append(k, issuer...), err
 }
 
-// certificateListKey returns the key of a revocation list: the key of its time, followed
-// by the key of the issuer.
+// certificateListKey returns the key of a revocation list: the key of the time of its
+// update, a zero byte, and the key of its issuer.
 func certificateListKey(s *Schema, v []byte) ([]byte, error) {
 	tbs, ok := signedContent(v)
 	var issuer, at cryptobyte.String
@@ -62,8 +63,9 @@ func certificateListKey(s *Schema, v []byte) ([]byte, error) {
 	return updateAndIssuer(string(at), tag == asn1.UTCTime, issuerKey(s, issuer))
 }
 
-// updateAndIssuer returns the key for a time and an issuer. It uses an invalid time
-// unchanged, because directories accept times that X.509 does not allow.
+// updateAndIssuer returns the key for the time of an update and an issuer. If the time is
+// invalid, the key contains the text of the time, because directories accept times that
+// X.509 does not allow.
 func updateAndIssuer(at string, utc bool, issuer []byte) ([]byte, error) {
 	if utc {
 		at = century(at) + at
@@ -90,7 +92,8 @@ func signedContent(v []byte) (content cryptobyte.String, ok bool) {
 	return content, ok && s.ReadASN1(&content, asn1.SEQUENCE)
 }
 
-// issuerKey returns the key of an X.501 Name. A malformed Name is its own key.
+// issuerKey returns the key of an X.501 Name. The key of a malformed Name is a zero byte
+// and the Name itself.
 func issuerKey(s *Schema, name []byte) []byte {
 	text, ok := nameText(name)
 	if ok {

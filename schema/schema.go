@@ -36,7 +36,7 @@
 //   - uuid: the 16 bytes of the UUID.
 //   - csn: the text in lower case, with all parts at full length.
 //   - boolean, bitString, octetString: the value.
-//   - approximate: the words, folded, without accents and punctuation, with a space
+//   - approximate: the words, case-folded, without accents and punctuation, with a space
 //     before and after each word: " muller ludenscheidt ".
 //
 // A string with code points that RFC 4518, 2.4 prohibits is a valid value that no

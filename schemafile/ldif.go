@@ -154,7 +154,7 @@ func isElement(description string) bool {
 
 // valueLines returns, for each attribute, the lines of the file on which the values of
 // the attribute begin. raw is the text of the record, and dn is the number of the line
-// with its dn.
+// that contains the record's dn.
 func valueLines(raw []byte, dn int) map[string][]int {
 	lines := map[string][]int{}
 	n := 0

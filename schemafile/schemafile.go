@@ -80,7 +80,8 @@ func (f *Files) read(name string, in io.Reader) error {
 // input are those of gzip.
 func decompressed(in io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(in)
-	if head, _ := b.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) { // Read returns an error of Peek again
+	// if Peek fails, the next Read returns the same error
+	if head, _ := b.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) {
 		return b, nil
 	}
 	return gzip.NewReader(b)

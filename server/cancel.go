@@ -76,7 +76,7 @@ func (o *operation) isCancel() bool {
 func (c *conn) answerCanceler(o *operation) {
 	response := &op.Response{}
 	switch {
-	case o.state.Load() == abandoned: // after the Cancel began
+	case o.state.Load() == abandoned: // it was abandoned after the Cancel began
 		response.Result = *op.Errorf(op.NoSuchOperation, "operation %d was abandoned", o.message.ID)
 	case !o.gaveUp:
 		response.Result = *op.Errorf(op.TooLate, "operation %d has ended already", o.message.ID)

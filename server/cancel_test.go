@@ -19,8 +19,8 @@ func cancelOf(id int64) *op.Extended {
 	return &op.Extended{OID: cancelOID, Value: ber.Close(b, 0)}
 }
 
-// yielding serves searches until they are canceled, as a directory does. It serves
-// modifies until they are released.
+// yielding returns a handler. A search that the handler serves runs until it is canceled,
+// as in a directory, and a modify runs until it is released.
 func yielding(release <-chan bool) func(context.Context, *op.Message, op.Sink) {
 	return func(ctx context.Context, m *op.Message, sink op.Sink) {
 		response := &op.Response{}
@@ -126,8 +126,9 @@ func TestCancelRefused(t *testing.T) {
 	c.expect(3, op.TooLate)
 }
 
-// TestCancelAndAbandon checks that a Cancel cannot be abandoned (RFC 3909, 3). If its
-// operation is abandoned, the Cancel is answered. Until then the Cancel is outstanding.
+// TestCancelAndAbandon checks that a Cancel cannot be abandoned (RFC 3909, 3). If the
+// Cancel's operation is abandoned, the Cancel is answered. Until then the Cancel is
+// outstanding.
 func TestCancelAndAbandon(t *testing.T) {
 	release := make(chan bool)
 	c := start(t, yielding(release), server.Options{}).dial()

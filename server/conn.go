@@ -29,11 +29,12 @@ type conn struct {
 	traffic *monitor.Listener
 	session Session
 	bound   atomic.Bool     // an identity is bound
-	ctx     context.Context // of its operations
+	ctx     context.Context // context of the connection's operations
 	cancel  context.CancelFunc
 
-	in       *bufio.Reader // few, or one of busyReaders over it; owned by the reader
-	few      *bufio.Reader // over the connection
+	// few, or one of busyReaders that reads from few; owned by the reader
+	in       *bufio.Reader
+	few      *bufio.Reader // small buffer over the connection
 	burst    int           // octets of messages since the reader last waited
 	octets   int           // octets of the last message read; owned by the reader
 	out      output
@@ -61,7 +62,8 @@ func newConn(s *Server, nc net.Conn, l *monitor.Listener) *conn {
 	return c
 }
 
-// open does the work that precedes LDAP, and begins the session.
+// open does what precedes the first LDAP message (limits, PROXY header, TLS), and begins
+// the session.
 func (c *conn) open(secure bool) error {
 	c.info.uid, c.info.gid = peer.IDs(c.nc.Conn)
 	keepAlive(c.nc.Conn, c.server.options().KeepAlive)
@@ -181,7 +183,7 @@ type how int
 const (
 	watched how = iota // the reader runs it, until a tick finds that it takes long
 	beside             // a goroutine of its own runs it
-	later              // it waits until others have ended, or is refused
+	later              // it waits until other operations have ended, or is refused
 )
 
 // admit makes an operation outstanding and decides how to run it.
@@ -209,8 +211,8 @@ func (c *conn) enter(o *operation) (how, *op.Result, error) {
 	return how, refusal, nil
 }
 
-// place decides how to run an operation, which depends on the other operations. The
-// caller must hold c.mu.
+// place decides how to run an operation. The decision depends on the connection's other
+// operations. The caller must hold c.mu.
 func (c *conn) place(o *operation) (how, *op.Result) {
 	if len(c.ops) > 0 {
 		switch running := c.running(); {

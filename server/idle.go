@@ -59,7 +59,7 @@ func (s *Server) reapIdle(now time.Time) {
 }
 
 // reapIfIdle ends the connection if it has been idle, unbound or blocked in a write for
-// too long. Patience is how long a write to the client may take.
+// too long. patience is the longest time that a write to the client may take.
 func (c *conn) reapIfIdle(now time.Time, patience time.Duration) {
 	requests, writes := c.requests.Load(), c.nc.writes.Load()
 	still := c.idle.requests.observe(requests, now)

@@ -10,7 +10,8 @@ import (
 )
 
 // addAddress counts a connection for its client's address. It returns an ending if the
-// address has too many connections. The end of the connection reverts the count.
+// address has too many connections. When the connection ends, removeAddress reverts the
+// count.
 func (s *Server) addAddress(c *conn) *ending {
 	a := countedAs(addressOf(c.info.Addr))
 	if !a.IsValid() || s.options().MaxPerAddress <= 0 {
@@ -37,8 +38,9 @@ func (s *Server) removeAddress(a netip.Addr) {
 	}
 }
 
-// countedAs returns the address for which a client's connections are counted. An IPv6
-// network of 64 bits usually belongs to one client.
+// countedAs returns the address for which a client's connections are counted. All
+// addresses of an IPv6 network of 64 bits count as one address, because such a network
+// usually belongs to one client.
 func countedAs(a netip.Addr) netip.Addr {
 	if a.Is6() {
 		return netip.PrefixFrom(a, 64).Masked().Addr()

@@ -45,7 +45,7 @@ func isSecure(l net.Listener) bool {
 //
 //	ldap://HOST:PORT   TCP; all addresses without a HOST, port 389 without a PORT
 //	ldaps://HOST:PORT  the same with TLS from the first octet, port 636
-//	ldapi://PATH       a Unix socket, PATH with %2F for its slashes or plain
+//	ldapi://PATH       a Unix socket; slashes in PATH may be written as %2F
 //
 // Errors contain the URL and advice.
 func Listen(rawURL string) (*Listener, error) {
@@ -84,7 +84,8 @@ func listenTCP(rawURL, defaultPort string) (net.Listener, error) {
 	if port == "" {
 		port = defaultPort
 	}
-	config := net.ListenConfig{KeepAlive: -1} // the server sets it for each connection
+	// the server configures keep-alive for each connection
+	config := net.ListenConfig{KeepAlive: -1}
 	l, err := config.Listen(context.Background(), "tcp", net.JoinHostPort(u.Hostname(), port))
 	return l, hint(err)
 }

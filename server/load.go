@@ -7,8 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/monitor"
 )
 
-// Load returns the current load. It reads the state of every connection, so do not call
-// it often.
+// Load returns the current load. It examines every connection, so do not call it often.
 func (s *Server) Load() *monitor.Load {
 	l := &monitor.Load{MaxConnections: s.options().MaxConnections}
 	by := map[string]*monitor.ListenerLoad{}

@@ -36,7 +36,7 @@ type output struct {
 }
 
 // begin gets a buffer. The caller then appends a message and calls added. The caller must
-// hold the lock all the time.
+// hold the lock from begin to added.
 func (o *output) begin() {
 	if o.pooled == nil {
 		o.pooled = buffers.Get().(*[]byte)

@@ -199,7 +199,8 @@ func TestStaySlowClient(t *testing.T) {
 		}
 		break
 	}
-	if most := int64(64 << 20); sent.Load() > most { // the capacity of the sockets
+	// more than the buffers of the sockets hold
+	if most := int64(64 << 20); sent.Load() > most {
 		t.Errorf("%d octets were taken for a client that reads none", sent.Load())
 	}
 	eventually(t, "a line in the log", func() bool { return strings.Contains(r.log.String(), "does not take its answers") })

@@ -11,7 +11,7 @@ const maxWaiting = 1000
 // reader thus keeps reading, however busy the connection is. conn.mu guards the queue.
 type queue struct {
 	ops    []*operation
-	octets int // of their messages
+	octets int // total size of their messages
 }
 
 // enqueue adds an operation to the queue, or returns an error if the queue is full.

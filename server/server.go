@@ -122,7 +122,7 @@ func (c *ConnInfo) Certificate() *x509.Certificate {
 	return nil
 }
 
-// Peer returns the user and group of the client's process. Ok is false unless the
+// Peer returns the user and group of the client's process. ok is false unless the
 // connection is over ldapi.
 func (c *ConnInfo) Peer() (uid, gid int, ok bool) {
 	if c.uid == nil || c.gid == nil {
@@ -398,7 +398,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// drain stops new work and returns the open connections.
+// drain closes the listeners, makes the server refuse new connections, and returns the
+// open connections.
 func (s *Server) drain() []*conn {
 	s.mu.Lock()
 	s.draining = true

@@ -66,7 +66,9 @@ func TestLongSearch(t *testing.T) {
 		}
 		sink.Done(&op.Response{})
 	}, server.Options{}).dial()
-	for i := range int32(3) { // a new reader reads the second and third
+	// the second and third search are each read by a new reader, because the reader
+	// before still runs its search
+	for i := range int32(3) {
 		c.send(10*i+1, search, compare)
 		c.expect(10*i+2, op.Success)
 		c.send(10*i+3, compare)
