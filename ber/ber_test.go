@@ -185,7 +185,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // FuzzReader checks that a Reader reads any bytes to their end or to an error, and that
-// what was read is equal after it was written again.
+// the elements are the same after they were written and read again.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte{0x30, 0x05, 0x02, 0x01, 0x01, 0x42, 0x00})
 	f.Add([]byte{0x30, 0x84, 0, 0, 0, 1, 5})

@@ -196,7 +196,7 @@ func (r *Reader) header() (t Tag, end int) {
 	return t, r.pos + size
 }
 
-// Header reads the identifier and length octets at the start of b. Head is the number of
+// Header reads the identifier and length octets at the start of b. head is the number of
 // these octets, and size is the number of octets of contents. If b ends within the
 // identifier and length, head is 0. Bytes that cannot be the start of an element are an
 // error.

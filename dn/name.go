@@ -18,7 +18,7 @@ func NewName(text string) *Name {
 	return &Name{text: text}
 }
 
-// NameOf returns the Name of the entry with the name d.
+// NameOf returns the Name with the DN d.
 func NameOf(d DN) *Name {
 	n := NewName(d.String())
 	if n != nil {

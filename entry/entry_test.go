@@ -152,8 +152,8 @@ func FuzzOptions(f *testing.F) {
 	})
 }
 
-// FuzzParseID checks that String returns every string that ParseID accepts, apart from
-// case.
+// FuzzParseID checks that ParseID accepts only strings that String returns for the parsed
+// ID, ignoring case.
 func FuzzParseID(f *testing.F) {
 	f.Add(NewID().String())
 	f.Add("00000000000000000000000000000000")

@@ -7,10 +7,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Place returns a Test that calls holds with the name of an entry and its attributes of
-// the given types. Such a Test evaluates subtrees with refinements (RFC 3672). No index
-// can evaluate the Test, and NeedsValues returns true for it. A source without a name
-// does not match.
+// Place returns a Test that is True if holds returns true. The arguments of holds are the
+// name of the entry and a Source with at least the entry's attributes of the given types.
+// Such a Test evaluates subtrees with refinements (RFC 3672). No index can evaluate the
+// Test, and NeedsValues returns true for it. A source without a name does not match.
 func Place(types []*schema.AttributeType, holds func(name dn.DN, e Source) bool) *Test {
 	t := &Test{Op: TestExtensible, Types: types, DNAttrs: true}
 	t.place = func(e Source) bool {

@@ -249,8 +249,8 @@ func (t *Test) rule(rule *schema.MatchingRule) {
 	t.ByKey = t.sharesAll()
 }
 
-// sharesAll reports whether, for all types of the Test, the stored keys are keys of its
-// rule.
+// sharesAll reports whether, for all types of the Test, the stored keys are keys of the
+// Test's rule.
 func (t *Test) sharesAll() bool {
 	for _, typ := range t.Types {
 		if !sharesKeys(t.Rule, typ) {

@@ -167,9 +167,8 @@ func (t *Test) matchType(e Source, typ *schema.AttributeType) bool {
 	return t.matchKeys(e, typ)
 }
 
-// matchKeys is a separate function, because a function that ranges over an iterator
-// allocates its results on the heap when it is called, even if it does not reach the
-// loop.
+// matchKeys is not part of its caller, because a function that ranges over an iterator
+// allocates memory whenever it is called, even if it does not reach the loop.
 func (t *Test) matchKeys(e Source, typ *schema.AttributeType) bool {
 	for k := range e.Keys(typ, t.Options) {
 		if t.Holds(k) {

@@ -25,9 +25,9 @@ type Record struct {
 	Line int
 	// DN is the name as the file spells it.
 	DN string
-	// Attributes are the attributes of an entry. If several lines have the same
-	// attribute description, in any case, their values are combined at the place of the
-	// first line.
+	// Attributes are the attributes of an entry. If several lines have the same attribute
+	// description (ignoring case), their values are combined in one attribute, at the
+	// position of the first of these lines.
 	Attributes []op.PartialAttribute
 	// Change is *op.Add, *op.Delete, *op.Modify or *op.ModifyDN in a change record, and
 	// nil in a content record.

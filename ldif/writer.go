@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// columns is the length of line at which the Writer folds.
+// columns is the largest length of a line in bytes. The Writer folds longer lines.
 const columns = 76
 
 // A Writer writes records. An error of the stream is final, and every later call

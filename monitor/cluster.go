@@ -1,6 +1,6 @@
-// Package monitor describes the state of a directory and its servers. [Read] reads what
-// the servers of a store publish about themselves. They publish it in one row, so that
-// Read reads the state of one moment.
+// Package monitor collects the metrics of a server and describes the servers of a store.
+// [Read] reads what the servers of a store publish about themselves. They publish this
+// information in one row, so all that Read returns is of one moment.
 package monitor
 
 import (
@@ -20,9 +20,9 @@ import (
 // package revision, or "" if there is none.
 type Cluster struct {
 	Newest  string    `json:"newest"` // the newest revision that any server shows
-	Low     string    `json:"low"`    // low-water mark: nothing changes up to it
+	Low     string    `json:"low"`    // low-water mark: all commits up to it are decided
 	Settled time.Time `json:"-"`      // time of Low
-	Floor   time.Time `json:"floor"`  // time of the oldest readable state; zero: any
+	Floor   time.Time `json:"floor"`  // time of the oldest readable state; zero: all are
 	Config  string    `json:"config"` // the newest configuration in force on any server
 	Slots   []Slot    `json:"slots"`
 }

@@ -16,7 +16,8 @@ type Server struct {
 	Since   time.Time `json:"since"`
 }
 
-// forgotten is how long after its start a server without a slot is remembered.
+// forgotten is the time after its start at which the information about a server without a
+// slot may be removed.
 const forgotten = 24 * time.Hour
 
 // Announce publishes the information about this server. It removes the information

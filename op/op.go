@@ -1,7 +1,7 @@
 // Package op represents the operations of LDAP as Go values: requests (RFC 4511, sections
 // 4.2 to 4.14), controls, results, and the [Sink] that receives answers. Package wire
 // encodes and decodes these values, and package directory defines their meaning. Names of
-// entries and attribute descriptions are the client's text.
+// entries and attribute descriptions are strings, as the client sent them.
 package op
 
 import (
@@ -18,7 +18,7 @@ type Message struct {
 	ID       int32
 	Request  Request
 	Controls []Control
-	// Received is what the session did with the message on its arrival, if the order of
+	// Received may be set by the session when the message arrives, if the order of
 	// messages matters: see Receiver in package server.
 	Received any
 }
@@ -31,13 +31,14 @@ type Control struct {
 }
 
 // Bind is a BindRequest (RFC 4511, 4.2). If the authentication choice is neither simple
-// nor SASL, the Bind is a SASL bind without a mechanism, which is never supported.
+// nor SASL, SASL is set and Mechanism is empty. The directory refuses such a bind as it
+// refuses any unsupported mechanism.
 type Bind struct {
 	Version   int
 	Name      string
 	SASL      bool
-	Password  []byte // if simple
-	Mechanism string // if SASL
+	Password  []byte // the password of a simple bind
+	Mechanism string // the mechanism of a SASL bind
 	// Credentials are the SASL credentials; nil if absent.
 	Credentials []byte
 }
@@ -172,9 +173,9 @@ type Response struct {
 }
 
 // A Sink receives the answers of one operation, in order. Done is the last call, and
-// occurs once. An Abandon or Unbind has no call of Done. An error means that the client
-// is gone or has abandoned the operation: stop working. The arguments are encoded before
-// the call returns and may be reused.
+// occurs once. For an Abandon or Unbind, Done is not called. An error means that the
+// client is gone or has abandoned the operation: stop working. The arguments are encoded
+// before the call returns and may be reused.
 type Sink interface {
 	Entry(e *SearchEntry) error
 	Reference(urls []string, controls []Control) error
