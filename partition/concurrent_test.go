@@ -116,7 +116,7 @@ func wantMembers(t *testing.T, p *partition.Partition, group string, want []stri
 
 // TestParentsAndChildrenTogether adds children under parents that other writers delete
 // and add again. No child may lose its parent. All writers use the same few names, and no
-// name may be used twice.
+// two entries may have the same name.
 func TestParentsAndChildrenTogether(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 		together(6, func(_ int, r *rand.Rand) {

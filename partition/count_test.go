@@ -38,7 +38,7 @@ func newCounted(t *testing.T, cache int64) counted {
 	return counted{t, p, s}
 }
 
-const noCache = 1 // one byte
+const noCache = 1 // a cache of one byte, which keeps nothing
 
 // touched returns the number of keys that f reads and writes.
 func (c counted) touched(f func()) int64 {

@@ -13,19 +13,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// addTree adds a tree of devices below an entry. deep is the number of levels of the
-// tree. wide is the number of children of each device above the last level. addTree
-// returns the number of devices.
-func addTree(ctx context.Context, tx *partition.Tx, below string, wide, deep int) (n int, err error) {
-	if deep == 0 {
+// addTree adds a tree of devices below an entry. The tree has the given number of levels,
+// and each device above the last level has the given number of children. addTree returns
+// the number of devices.
+func addTree(ctx context.Context, tx *partition.Tx, below string, children, levels int) (n int, err error) {
+	if levels == 0 {
 		return 0, nil
 	}
-	for i := range wide {
+	for i := range children {
 		at := fmt.Sprintf("cn=%d,%s", i, below)
 		if _, err := tx.Add(ctx, name(at), attrs("objectClass: device", "description: one"), false); err != nil {
 			return n, err
 		}
-		more, err := addTree(ctx, tx, at, wide, deep-1)
+		more, err := addTree(ctx, tx, at, children, levels-1)
 		if n += 1 + more; err != nil {
 			return n, err
 		}

@@ -73,8 +73,7 @@ func newLife(t *testing.T, s table.Store) *life {
 	return l
 }
 
-// openErase opens a store that keeps marks and secrets. The directory has row indexes and
-// column indexes.
+// openErase opens a directory with row indexes and column indexes.
 func openErase(t testing.TB, s table.Store) *partition.Partition {
 	t.Helper()
 	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Txn: quick, Indexes: []configure.Index{

@@ -59,7 +59,7 @@ func Open(ctx context.Context, s table.Store, o Options) (*Partition, error) {
 // Keeper returns the open directory. Only the packages beside this one call it.
 func (p *Partition) Keeper() *catalog.Keeper { return p.k }
 
-// Close ends background work and releases the writer's slot.
+// Close ends background work and releases this server's slot.
 func (p *Partition) Close(ctx context.Context) error { return p.k.Close(ctx) }
 
 // Schema returns the schema in force, which is the schema of the newest snapshot.

@@ -316,7 +316,7 @@ func TestSchemaStepsKilled(t *testing.T) {
 	if whole.calls < 20 {
 		t.Fatalf("a change makes %d calls", whole.calls)
 	}
-	var all []*killed // all leases end at the same time
+	var all []*killed // the leases of all ended servers run out at the same time
 	for n := 1; n <= whole.calls; n += 2 {
 		all = append(all, newKilled(t, n))
 	}

@@ -57,7 +57,7 @@ func (tx *Tx) ruled() *write.Tx {
 func (tx *Tx) Close() {}
 
 // Add adds an entry (RFC 4511, section 4.7) and returns its id. If keep is set, the entry
-// keeps the given entryUUID and operational attributes, as an import requires.
+// keeps the given entryUUID and operational attributes. An import needs this.
 func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute, keep bool) (entry.ID, error) {
 	return tx.ruled().Add(ctx, name, attributes, keep)
 }
@@ -102,7 +102,7 @@ func (tx *Tx) SetAccess(rules []AccessRule) error { return tx.tx.SetAccess(rules
 // transaction did not see the value.
 func (tx *Tx) Isolate(id entry.ID) { tx.tx.Isolate(id) }
 
-// ReplaceCSN updates b when the transaction commits. If b contains an entryCSN of the
-// transaction, as the transaction read it before the commit, ReplaceCSN overwrites it
-// with the final entryCSN.
+// ReplaceCSN corrects b when the transaction commits. b may contain entries that this
+// transaction changed and read again. Their entryCSN is preliminary until the commit, and
+// ReplaceCSN then overwrites it with the final entryCSN.
 func (tx *Tx) ReplaceCSN(b []byte) { tx.tx.ReplaceCSN(b) }

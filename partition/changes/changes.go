@@ -1,6 +1,6 @@
-// Package changes streams the commits of a directory in the order in which the states of
-// the directory show them. It also streams the effects of commits on entries. A reader
-// continues from the frontier of the last state that it has read.
+// Package changes streams the commits of a directory in causal order or in the order of
+// their revisions. It also streams the effects of commits on entries. A reader continues
+// from the frontier of the last state that it has read.
 package changes
 
 import (
@@ -53,12 +53,13 @@ func ShownAfter(ctx context.Context, s *partition.Snapshot, r table.Revision) it
 // that are newer than a revision.
 func Known(s *partition.Snapshot, r table.Revision) bool { return feed.Known(s.State(), r) }
 
-// Effects streams the differences between two states, for the entries with the given ids.
+// Effects streams the differences between two states of the entries with the given ids.
 func Effects(ctx context.Context, from, to *partition.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
 	return feed.Effects(ctx, from.State(), to.State(), ids)
 }
 
-// Next returns a channel that is closed when the next state can be read.
+// Next returns a channel that is closed when a newer state may exist. A caller must call
+// Next before it takes the snapshot in which it looks for changes.
 func Next(p *partition.Partition) <-chan struct{} { return feed.Next(p.Keeper()) }
 
 // Frontier returns the frontier of a state. A reader of changes can continue from it.

@@ -19,8 +19,8 @@ type (
 	Index = catalog.Index
 	// A Layout specifies how an index is stored.
 	Layout = catalog.Layout
-	// Unique names an attribute and a scope. No two entries in the scope may have the
-	// same value of the attribute.
+	// Unique makes an attribute unique in a scope: no two entries in the scope may have
+	// the same value of the attribute.
 	Unique = catalog.Unique
 	// A Reference is an attribute whose values follow the entries that they name:
 	// renaming an entry changes the values, and deleting an entry removes them.
@@ -97,7 +97,7 @@ func Secret(ctx context.Context, p *partition.Partition) ([]byte, error) {
 
 // AccessAt returns the access rules that a state shows. For a state of the past these are
 // the rules of that time. It returns nil if the directory had never had access rules
-// before.
+// until then.
 func AccessAt(ctx context.Context, s *partition.Snapshot) ([]partition.AccessRule, error) {
 	st := s.State()
 	return st.Catalog.AccessAt(ctx, st.Reader)

@@ -50,8 +50,8 @@ func Verify(ctx context.Context, p *partition.Partition, o VerifyOptions) (entri
 	return verify.Verify(ctx, p.Keeper(), o)
 }
 
-// Rebuild rebuilds all keys of the directory in a store with this version's normal forms.
-// It returns the number of entries.
+// Rebuild computes all keys of the directory in a store again, with this version's normal
+// forms. It returns the number of entries.
 func Rebuild(ctx context.Context, s table.Store, o partition.Options, ro ReindexOptions) (entries int, err error) {
 	return verify.Rebuild(ctx, s, o, ro)
 }

@@ -1,7 +1,8 @@
 // Package usage changes hot attributes. A hot attribute is a secret attribute that
 // records how an entry is used, such as the times of failed binds. A commit that changes
-// only hot attributes changes no timestamp of the entry and is not reported to followers.
-// It does not conflict with any other change except the deletion of the entry.
+// only hot attributes changes no timestamp of the entry and is not reported to consumers
+// of changes. It does not conflict with any other change except the deletion of the
+// entry.
 package usage
 
 import (

@@ -19,9 +19,9 @@ import (
 )
 
 // A Cache keeps entries in memory, and the ids that names refer to. An item that was read
-// at ordinal n is valid at a later snapshot s as long as s.Unchanged(id, n). So nothing
-// is ever invalidated: a reader detects a stale item when it reads the item. Items refer
-// to one schema, so each schema has its own cache.
+// at ordinal n is valid at a later snapshot s as long as s.Unchanged(id, n) returns true.
+// So nothing is ever invalidated: a reader detects a stale item when it reads the item.
+// Items refer to one schema, so each schema has its own cache.
 type Cache struct {
 	Entries *otter.Cache[entry.ID, *Item]
 	// Children is only a hint. A reader checks it against the parent and the RDN in the
@@ -41,7 +41,7 @@ type ChildKey struct {
 	RDN    dn.Norm
 }
 
-// An Item is an entry as it was at an ordinal.
+// An Item is an entry as it was in the state with the ordinal AsOf.
 type Item struct {
 	AsOf    uint64
 	Node    master.Node
@@ -71,9 +71,10 @@ var Moves = entry.ID{'m', 'o', 'v', 'e', 's'}
 // LargeEntry is a size in bytes. Entries of this size and larger entries are not cached.
 const LargeEntry = 1 << 20
 
-// NewCache divides the size in proportions that were measured in a directory of people.
-// When all 1,050,000 people are cached, the entries occupy 2.3 GB, the postings of three
-// indexes occupy 0.75 GB, and children and names occupy 0.2 GB each.
+// NewCache returns a cache that occupies about size bytes. It divides the size in
+// proportions that were measured in a directory of people. When all 1,050,000 people are
+// cached, the entries occupy 2.3 GB, the postings of three indexes occupy 0.75 GB, and
+// children and names occupy 0.2 GB each.
 func NewCache(size int64) *Cache {
 	share := uint64(max(size/32, 1))
 	return &Cache{

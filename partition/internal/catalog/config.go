@@ -34,8 +34,8 @@ type Config struct {
 type Layout string
 
 const (
-	RowLayout    Layout = "row"    // few values, many entries for each value
-	ColumnLayout Layout = "column" // many values, few entries for each value
+	RowLayout    Layout = "row"    // for few values, each with many entries
+	ColumnLayout Layout = "column" // for many values, each with few entries
 )
 
 // kinds contains the constructor of each layout's index.
@@ -331,8 +331,8 @@ func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Head
 	return c, nil
 }
 
-// Indexable returns the attribute type with a name. It returns an error if the type
-// cannot have an index.
+// Indexable returns the attribute type with the given name. It returns an error if the
+// type cannot have an index.
 func (k *Types) Indexable(name string) (*schema.AttributeType, error) {
 	t := k.Schema.Attribute(name)
 	switch {

@@ -11,13 +11,13 @@ import (
 )
 
 // The schema in force is part of the state that a snapshot shows. The subschema is an
-// entry, its changes are commits, and every commit lists the ids that it touches. So a
-// change of the schema needs no announcement, and no server can miss a change. For each
-// snapshot the partition checks whether a commit has touched the subschema since the
-// catalog was made. This check costs as much as the check of a cached entry. If the
-// subschema was touched, the partition makes a new catalog. Entries refer to the schema
-// with which they were decoded, so each schema has its own caches. Old caches are freed
-// with the last snapshot that uses them.
+// entry, its changes are commits, and every commit lists the ids that it touches. So the
+// servers need not tell each other about a change of the schema, and no server can miss a
+// change. For each snapshot the partition checks whether a commit has touched the
+// subschema since the catalog was made. This check costs as much as the check of a cached
+// entry. If the subschema was touched, the partition makes a new catalog. Entries refer
+// to the schema with which they were decoded, so each schema has its own caches. Old
+// caches are freed with the last snapshot that uses them.
 
 // refreshTimeout bounds the time for reading a changed subschema.
 const refreshTimeout = 10 * time.Second

@@ -20,7 +20,7 @@ import (
 // Options are the options of a partition. The zero Options work.
 type Options struct {
 	Schema *schema.Schema // nil: schema.Core()
-	// Cache bounds the memory for entries and names, in bytes. Zero means a quarter of
+	// Cache is the size of the cache (package cache), in bytes. Zero means a quarter of
 	// the machine's memory.
 	Cache int64
 	// Create creates an empty directory if the store contains none.
@@ -141,7 +141,7 @@ func (p *Keeper) begin(ctx context.Context, readOnly bool) error {
 	return nil
 }
 
-// Close ends background work and releases the writer's slot.
+// Close ends background work and releases this server's slot.
 func (p *Keeper) Close(ctx context.Context) error {
 	p.closing.Do(func() { close(p.Ended) })
 	p.Following.Wait()

@@ -34,7 +34,7 @@ func (p *Keeper) settingsAt(ctx context.Context, r table.Reader, h *Header) (*He
 }
 
 // AccessAt returns the access rules that a state shows. It returns nil if the directory
-// had never had access rules before.
+// had never had access rules until then.
 func (c *Catalog) AccessAt(ctx context.Context, r table.Reader) ([]AccessRule, error) {
 	h, err := c.p.settingsAt(ctx, r, c.Header)
 	if err != nil {

@@ -74,7 +74,7 @@ func (e *StandingError) Error() string {
 // maxStanding is the largest number of entries that a StandingError names.
 const maxStanding = 20
 
-// An erasure is the state of one call of Erase.
+// An erasure contains the data of one call of Erase.
 type erasure struct {
 	p      *catalog.Keeper
 	r      *txn.Redaction

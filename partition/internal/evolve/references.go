@@ -49,7 +49,7 @@ func SetReference(ctx context.Context, p *catalog.Keeper, r catalog.Reference, o
 		func(ctx context.Context) error { return restoreReferences(ctx, p, before) }, "the setting of "+r.Attribute+" stays")
 }
 
-// restoreReferences restores the settings of references that are in before.
+// restoreReferences restores the references that the catalog before contains.
 func restoreReferences(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog) error {
 	now, err := p.Latest()
 	if err != nil {

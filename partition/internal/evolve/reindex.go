@@ -156,8 +156,8 @@ func drain(ctx context.Context, p *catalog.Keeper, r table.Revision) error {
 	return nil
 }
 
-// fillIndexes creates the tables of indexes, fills them in one bulk commit, and puts the
-// indexes into service.
+// fillIndexes creates the tables of indexes, fills them in one bulk commit, and then lets
+// searches use the indexes.
 func fillIndexes(ctx context.Context, p *catalog.Keeper, c *catalog.Catalog, types []*schema.AttributeType, o verify.ReindexOptions) error {
 	specs := make([]table.Spec, len(types))
 	for i, t := range types {

@@ -81,8 +81,8 @@ func newTables(ctx context.Context, p *catalog.Keeper, stale []string, fill []*s
 	return p.Store.Create(ctx, specs...)
 }
 
-// fillBeside fills indexes that all servers have maintained since r, and puts the indexes
-// into service.
+// fillBeside fills indexes that all servers have maintained since r, and then lets
+// searches use the indexes.
 func fillBeside(ctx context.Context, p *catalog.Keeper, types []*schema.AttributeType, r table.Revision, o verify.ReindexOptions) error {
 	f, err := p.DB.Fill(r)
 	if err != nil {

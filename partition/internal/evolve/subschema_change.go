@@ -167,7 +167,7 @@ type schemaEdit struct {
 	permissive  bool
 }
 
-// apply adds one change.
+// apply adds the effect of one change.
 func (e *schemaEdit) apply(c *op.Modification) error {
 	i := slices.IndexFunc(catalog.Definable, func(name string) bool {
 		t := e.from.Attribute(c.Description)

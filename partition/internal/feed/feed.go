@@ -18,7 +18,7 @@ import (
 // A Change is one commit, as the journal records it.
 type Change struct {
 	Revision table.Revision
-	// All is set if the commit changed too many entries to list, as an import does.
+	// All is set if the commit changed too many entries to list (for example, an import).
 	All bool
 	// Renames is set if entries were renamed. Then the names of all entries below them
 	// changed too.

@@ -69,7 +69,7 @@ type Loader struct {
 	names, ids *spill.Map
 	awaited    awaited
 
-	stamps  []write.NewAttribute // the same for all entries
+	stamps  []write.NewAttribute // operational attributes that all loaded entries get
 	rules   sync.Map             // entry.ID to *schema.StructureRule, for loaded entries
 	count   atomic.Int64
 	writers sync.Pool
@@ -490,7 +490,8 @@ func (l *Loader) Abort(ctx context.Context) (err error) {
 
 func (l *Loader) done() {
 	l.s.Close()
-	// Scratch files that remain are in a temporary folder.
+	// Scratch files that cannot be removed stay in a temporary folder, so an error is
+	// only logged.
 	if err := errors.Join(l.names.Close(), l.ids.Close()); err != nil {
 		l.p.Log.Warn("removing scratch files", "error", err)
 	}

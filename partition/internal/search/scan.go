@@ -49,7 +49,7 @@ func (f *finder) selectRows() table.Select {
 		return table.Select{Families: []table.Family{tree.TreeInfo}}
 	}
 	sel := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}}
-	if f.q.Most == 0 { // rows that the engine omits could not be counted
+	if f.q.Most == 0 { // rows that the engine omits could not be counted for Query.Most
 		sel.Filter = tree.Hint(f.q.Filter)
 	}
 	return sel

@@ -109,7 +109,7 @@ type finder struct {
 	// sets it.
 	derived []*schema.AttributeType
 	looked  bool
-	// only, if set, reports whether a matching entry is yielded.
+	// only, if set, reports whether a matching entry must be yielded.
 	only   func(e *entry.Entry, position []byte) bool
 	result Result
 }

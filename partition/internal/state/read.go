@@ -380,7 +380,8 @@ func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute,
 	return hidden, err
 }
 
-// HotKey returns the key that a commit touches if it changes only how an entry is used.
+// HotKey returns the key that a commit touches when it changes hot attributes of an
+// entry.
 func HotKey(id entry.ID) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte("hot"))

@@ -75,8 +75,8 @@ func ValuesOf(id entry.ID, t *schema.AttributeType, row table.Row) *TypeValues {
 	return tv
 }
 
-// Is reports whether k is the value with a key. If that value has a position, q is the
-// qualifier of its column.
+// Is reports whether k is the value with the given key. The argument q is the qualifier
+// that the column of the value has if the value has a position.
 func (k *Keyed) Is(key, q []byte) bool {
 	if k.Key != nil {
 		return bytes.Equal(k.Key, key)
@@ -115,7 +115,7 @@ func (tv *TypeValues) Present() bool {
 	return false
 }
 
-// Find returns the value with a key, or nil if there is no such value.
+// Find returns the value with the given key, or nil if there is no such value.
 func (d *DescribedValues) Find(ctx context.Context, s *Snapshot, key []byte) (*Keyed, error) {
 	found, err := d.FindAll(ctx, s, [][]byte{key})
 	if err != nil {

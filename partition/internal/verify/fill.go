@@ -145,8 +145,8 @@ func errFound(n int) error {
 	return fmt.Errorf("%d findings keep the store from being rebuilt: nothing was changed; mend them with the version of ldapd that made the store", n)
 }
 
-// Complete puts filled indexes into service. It records that they are complete since the
-// revision r.
+// Complete lets searches use filled indexes. It records that the indexes are complete
+// since the revision r.
 func Complete(ctx context.Context, p *catalog.Keeper, types []*schema.AttributeType, r table.Revision) error {
 	_, err := write.Reconfigure(ctx, p, write.By{}, func(tx *write.Tx) (*catalog.Header, error) {
 		h := *tx.Catalog.Header

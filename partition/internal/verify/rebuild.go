@@ -95,7 +95,8 @@ func (r *rebuilder) run(ctx context.Context) (int, error) {
 	return r.f.entries, h.Write(ctx, r.p.Store)
 }
 
-// clear puts the indexes out of service and empties their tables.
+// clear records that no index is complete, so that no search uses an index, and empties
+// the tables of the indexes.
 func (r *rebuilder) clear(ctx context.Context) (*catalog.Catalog, []*schema.AttributeType, error) {
 	old := r.v.s.Catalog
 	h := *old.Header

@@ -31,7 +31,7 @@ const (
 	FaultIndex     Fault = "index"     // an index cell is missing, wrong, or without a value
 	FaultUnique    Fault = "unique"    // entries share a value that must be unique
 	FaultReference Fault = "reference" // a value must name an entry and names none
-	FaultVoid      Fault = "void"      // no commit wrote some cells
+	FaultVoid      Fault = "void"      // there are cells that no commit wrote
 	FaultMissing   Fault = "missing"   // a table is missing, or an index is not complete
 	FaultDamage    Fault = "damage"    // something cannot be read
 )

@@ -128,7 +128,7 @@ type NewAttribute struct {
 // Value returns the i-th value. Its key is Keys[i].
 func (a *NewAttribute) Value(i int) []byte { return a.values[i] }
 
-// Prepare checks an entry to be added without reading the store.
+// Prepare checks an entry to be added. It does not read the store.
 func Prepare(k *catalog.Types, name dn.DN, attributes []op.PartialAttribute, g given) (*NewEntry, error) {
 	if len(name) == 0 {
 		return nil, catalog.Errorf(catalog.EntryExists, "the root DSE is not an entry that can be added")
@@ -329,7 +329,7 @@ func checkClasses(k *catalog.Types, e *NewEntry, g given) error {
 	return e.replace(k.StructuralObjectClass, []byte(cs.Structural.Name()))
 }
 
-// replace sets the only value of an attribute.
+// replace makes v the only value of the type t.
 func (e *NewEntry) replace(t *schema.AttributeType, v []byte) error {
 	e.Attributes = slices.DeleteFunc(e.Attributes, func(a NewAttribute) bool { return a.Typ == t })
 	return e.add(t, "", [][]byte{v})
@@ -354,8 +354,8 @@ func nameValues(k *catalog.Types, e *NewEntry, rdn dn.RDN) error {
 	return nil
 }
 
-// NamingType returns the type with a name. It returns an error if the type cannot be used
-// in an RDN.
+// NamingType returns the type with the given name. It returns an error if the type cannot
+// be used in an RDN.
 func NamingType(k *catalog.Types, name string) (*schema.AttributeType, error) {
 	t := k.Schema.Attribute(name)
 	switch {

@@ -18,7 +18,7 @@ type writer interface {
 	Position() master.Position
 	// Stale records the hash of a cached value that the change makes invalid.
 	Stale(value uint64)
-	// Claim records a unique value that the entry with an id now has.
+	// Claim records a unique value that the entry with the given id now has.
 	Claim(x *catalog.Indexed, key []byte, id, parent entry.ID)
 	// Refer records a new value that names an entry.
 	Refer(x *catalog.Indexed, key, value []byte)

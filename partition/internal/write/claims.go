@@ -23,18 +23,20 @@ type Claim struct {
 
 // UniqueTable is the table of the marks of unique values. The row of a value consists of
 // the scope's id, the attribute's OID, 00 and the value's key in the form of an index.
-// The row that consists of the scope's id alone is the border of the scope.
+// The row that consists of the scope's id alone is the border of the scope (see
+// claimBelow).
 const UniqueTable = "unique"
 
 var UniqueSpec = table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: table.MarkFamily}}}
 
-// Claim records a value of an entry. No other entry may have this value.
+// Claim records a unique value that the current operation adds to an entry. checkClaims
+// then checks that no other entry has the value.
 func (tx *Tx) Claim(x *catalog.Indexed, key []byte, id, parent entry.ID) {
 	tx.claims = append(tx.claims, Claim{x, key, id, parent})
 }
 
-// checkNew compares the values that an operation has added to an entry with other
-// entries.
+// checkNew checks the unique values and the references that an operation has added to an
+// entry.
 func (tx *Tx) checkNew(ctx context.Context) error {
 	if err := tx.checkClaims(ctx); err != nil {
 		return err

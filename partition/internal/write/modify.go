@@ -97,7 +97,7 @@ func (tx *Tx) Modifying(ctx context.Context, pl state.Place) (*modification, err
 	return m, nil
 }
 
-// load reads the columns of all types to be changed in one read.
+// load finds the types that the request changes, and reads their columns.
 func (m *modification) load(ctx context.Context, changes []op.Modification) error {
 	for i := range changes {
 		read := m.tx.Catalog.Storable
@@ -299,7 +299,7 @@ func (m *modification) add(ctx context.Context, v *editedValues, values [][]byte
 
 // find looks for a value in v.now and returns the value's index, or -1. If the
 // description has many values, find also looks for the value in the table master and
-// returns what it finds.
+// returns the stored value, or nil.
 func (m *modification) find(ctx context.Context, v *editedValues, value, key []byte) (int, *state.Keyed, error) {
 	t := v.before.Typ
 	same := key
@@ -513,7 +513,8 @@ func lastRDN(ctx context.Context, s *state.Snapshot, id entry.ID) (dn.RDN, error
 
 // mark marks the rows that the modification changes. If the modification only adds or
 // removes values that commute with other changes, mark marks these values, so that
-// writers of one group do not conflict. Otherwise it marks the entry.
+// clients that change members of one group at the same time do not conflict. Otherwise it
+// marks the entry.
 func (m *modification) mark() {
 	row := m.change.master.Row
 	// If a stamp is indexed, the cell that the change replaces in the index depends on

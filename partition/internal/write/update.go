@@ -31,7 +31,7 @@ type Tx struct {
 	Message []byte
 	Alone   bool              // no other transaction can commit
 	claims  []Claim           // claims of the current operation
-	named   []naming          // naming values of the current operation
+	named   []naming          // references that the current operation adds
 	held    map[entry.ID]bool // entries protected from renames and deletions
 	Steps   *SchemaSteps      // set if the schema changes
 	Changed []entry.ID        // changed entries, recorded while a schema is announced
