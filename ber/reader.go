@@ -13,7 +13,7 @@ import (
 type Reader struct {
 	data []byte
 	pos  int
-	end  int // of the element last entered
+	end  int // end of the element last entered
 	err  error
 }
 

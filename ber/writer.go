@@ -67,7 +67,7 @@ func AppendBool(b []byte, t Tag, v bool) []byte {
 	return append(b, byte(t), 1, 0)
 }
 
-// octets returns the number of octets of an unsigned number.
+// octets returns the number of octets that an unsigned number needs.
 func octets(v uint64) int {
 	n := 1
 	for v >>= 8; v != 0; v >>= 8 {

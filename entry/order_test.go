@@ -47,8 +47,8 @@ func TestOrder(t *testing.T) {
 		{"objectClass cn;lang-de cn", "objectClass cn;lang-de cn", "cn cn;lang-de objectClass", "objectClass cn;lang-de cn"},
 		// Operational attributes are ignored at every position.
 		{"entryCSN objectClass createTimestamp cn", "", "cn createTimestamp entryCSN objectClass entryUUID", "objectClass cn createTimestamp entryCSN entryUUID"},
-		// User attributes that are not in the order come after those in the order.
-		// Removed attributes leave no gap.
+		// User attributes that are not in the order come after the attributes in the
+		// order. Removed attributes leave no gap.
 		{"objectClass sn cn", "objectClass sn cn", "cn description entryCSN objectClass title userPassword", "objectClass cn description title userPassword entryCSN"},
 		{"", "", "", ""},
 	} {

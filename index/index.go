@@ -36,9 +36,9 @@ const Info table.Family = 'i'
 // TableName returns the name of the index table of a type.
 func TableName(t *schema.AttributeType) string { return "index_" + t.Name() }
 
-// Spec describes the index table of a type. Rows grow by small cells and are read whole.
-// The table therefore keeps a row in one piece, but only while rewriting the row is
-// cheap.
+// Spec describes the index table of a type. Commits add small cells to a row, and readers
+// read the whole row. The engine may therefore keep a row as one image, but only up to a
+// size at which rewriting the image is cheap.
 func Spec(t *schema.AttributeType) table.Spec {
 	return table.Spec{
 		Name:     TableName(t),
@@ -70,9 +70,9 @@ type Index interface {
 	Equal(ctx context.Context, r table.Reader, key, after []byte) Candidates
 	// Span streams the entries that have a value with a key in the span.
 	Span(ctx context.Context, r table.Reader, s Span, after []byte) Candidates
-	// InOrder streams all values in the order of their keys, ascending or descending, and
-	// values with equal keys in the order of the ids. A position consists of the row of
-	// the value and the id.
+	// InOrder streams the candidates of all values in the order of the keys, ascending or
+	// descending, and candidates with equal keys in the order of the ids. A position
+	// consists of the row of the value and the id.
 	InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte) Candidates
 	// Among returns a Change for each of the ids. The Change reports whether the index
 	// contains the entry for the value with this key.

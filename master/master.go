@@ -113,7 +113,7 @@ func Columns(t *schema.AttributeType, options string) table.ColumnRange {
 	return table.ColumnPrefix(Family(t), append([]byte(t.Name()+options), 0))
 }
 
-// Qualifier returns the column of one value.
+// Qualifier returns the qualifier of the column of one value.
 func Qualifier(t *schema.AttributeType, options string, p Position) []byte {
 	name := t.Name()
 	q := make([]byte, 0, len(name)+len(options)+1+len(p))

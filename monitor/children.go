@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A family is a counter with labels. It keeps its children in a map, which is read
-// without a lock and without allocating.
+// A family is a counter with labels. It keeps its children, one counter for each key, in
+// a map that is read without a lock and without allocating.
 type family[K comparable] struct {
 	vec    *prometheus.CounterVec
 	labels func(K) []string

@@ -46,8 +46,8 @@ type Slot struct {
 	Note        string        `json:"note"`      // what needs attention
 }
 
-// Read reads the heads of a store and describes its servers. Read notes a holder as
-// silent if its head is older than two leases.
+// Read reads the heads of a store and describes its servers. The description calls a
+// holder silent if its head is older than two leases.
 func Read(ctx context.Context, db *txn.DB, now time.Time) (*Cluster, error) {
 	h, err := journal.New(db.Store()).Heads(ctx)
 	if err != nil {

@@ -59,7 +59,7 @@ func (m *model) key(name dn.DN) string {
 
 func (m *model) find(name dn.DN) *modelEntry { return m.entries[m.key(name)] }
 
-// below returns the entries below the entry with a name.
+// below returns the entries below the entry with the given name.
 func (m *model) below(name dn.DN) (es []*modelEntry) {
 	k := m.key(name)
 	for _, key := range slices.Sorted(maps.Keys(m.entries)) {

@@ -251,8 +251,8 @@ func essence(d *definition, canonical func(string) string) string {
 	return e.String()
 }
 
-// canonical returns the OID of the element with a name, or the name if there is no such
-// element.
+// canonical returns the OID of the element with the given name, or the name if there is
+// no such element.
 func (s *Schema) canonical(name string) string {
 	if oid := s.oidOf(name); oid != "" {
 		return oid

@@ -70,19 +70,19 @@ func (s *Schema) Extend(definitions ...string) (*Schema, error) {
 	return s.Change(add, nil)
 }
 
-// Attribute returns the attribute type with a name, ignoring case, or with an OID. It
+// Attribute returns the attribute type with the given name (ignoring case) or OID. It
 // returns nil if there is none.
 func (s *Schema) Attribute(name string) *AttributeType { return s.attributeBy.find(name) }
 
-// Class returns the object class with a name, ignoring case, or with an OID. It returns
+// Class returns the object class with the given name (ignoring case) or OID. It returns
 // nil if there is none.
 func (s *Schema) Class(name string) *ObjectClass { return s.classBy.find(name) }
 
-// Rule returns the matching rule with a name, ignoring case, or with an OID. It returns
+// Rule returns the matching rule with the given name (ignoring case) or OID. It returns
 // nil if there is none.
 func (s *Schema) Rule(name string) *MatchingRule { return s.ruleBy.find(name) }
 
-// SyntaxOf returns the syntax with an OID, or nil.
+// SyntaxOf returns the syntax with the given OID, or nil if there is none.
 func (s *Schema) SyntaxOf(oid string) *Syntax { return s.syntaxBy[oid] }
 
 // Subtypes returns t and all types below t.
@@ -98,7 +98,8 @@ func (s *Schema) Classes() []*ObjectClass { return s.classes }
 // Rules returns all matching rules in the order of definition.
 func (s *Schema) Rules() []*MatchingRule { return s.rules }
 
-// oidOf returns the OID of the element with a name, or "" if there is none.
+// oidOf returns the OID of the class, attribute type or matching rule with the given
+// name, or "" if there is none.
 func (s *Schema) oidOf(name string) string {
 	if c := s.Class(name); c != nil {
 		return c.OID

@@ -152,13 +152,14 @@ type definition struct {
 	kind       Kind
 	must, may  []string
 	aux, not   []string
-	form       string // for a DIT structure rule
-	class      string // for a name form
+	form       string // name form of a DIT structure rule
+	class      string // structural class of a name form
 	applies    []string
 	extensions []Extension
 }
 
-// name returns the name of the definition that is used in errors and lists.
+// name returns the name of the definition for errors and lists: its first name, or its
+// OID if it has no name.
 func (d *definition) name() string {
 	if len(d.names) > 0 {
 		return d.names[0]

@@ -166,14 +166,15 @@ func (s *Schema) ContentRule(structural *ObjectClass) *ContentRule { return s.co
 // ContentRules returns all DIT content rules. The result includes obsolete rules.
 func (s *Schema) ContentRules() []*ContentRule { return s.contentRules }
 
-// NameForm returns the name form with a name, ignoring case, or with an OID. It returns
+// NameForm returns the name form with the given name (ignoring case) or OID. It returns
 // nil if there is none.
 func (s *Schema) NameForm(name string) *NameForm { return s.nameFormBy.find(name) }
 
 // NameForms returns all name forms. The result includes obsolete forms.
 func (s *Schema) NameForms() []*NameForm { return s.nameForms }
 
-// StructureRule returns the DIT structure rule with a number, or nil.
+// StructureRule returns the DIT structure rule with the given number, or nil if there is
+// none.
 func (s *Schema) StructureRule(id int) *StructureRule { return s.structureRuleBy[strconv.Itoa(id)] }
 
 // StructureRules returns all DIT structure rules. The result includes obsolete rules.

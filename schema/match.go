@@ -39,9 +39,9 @@ func (r *MatchingRule) Piece(k Piece, b []byte) ([]byte, error) {
 
 // Match reports whether the key of a value matches a normalised assertion in an
 // extensible match. An equality rule matches if the key is equal to the assertion, and an
-// ordering rule if the key is smaller than the assertion. A Special rule defines when it
-// matches. A substrings rule requires an assertion of the form initial*any*final (RFC
-// 4517, 3.3.30).
+// ordering rule if the key is smaller than the assertion. Each Special rule has its own
+// definition of a match. A substrings rule requires an assertion of the form
+// initial*any*final (RFC 4517, 3.3.30).
 func (r *MatchingRule) Match(key, assertion []byte) bool {
 	switch {
 	case r.does.special != nil:

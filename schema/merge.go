@@ -368,12 +368,12 @@ func (m *merger) sameSup(a, b *definition) bool {
 	return slices.Equal(of(a), of(b))
 }
 
-// both returns the names of a that are also in b.
+// both returns the names in a that are also in b.
 func (m *merger) both(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !m.among(b, name) })
 }
 
-// either returns the names that are not in must, each only once.
+// either returns those of the given names that are not in must, each only once.
 func (m *merger) either(must, names []string) []string {
 	var out []string
 	for _, name := range names {

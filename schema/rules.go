@@ -27,8 +27,8 @@ type Form struct {
 	lenient bool
 }
 
-// plain returns a form without pieces. Assertions are converted to keys like values, and
-// the conversion does not need the schema.
+// plain returns a form that does not support substring assertions. Assertions are
+// converted to keys like values, and the conversion does not need the schema.
 func plain(name string, key func([]byte) ([]byte, error), takes ...string) *Form {
 	f := func(_ *Schema, v []byte) ([]byte, error) { return key(v) }
 	return &Form{Name: name, key: f, assertion: f, takes: takes}

@@ -148,8 +148,7 @@ func byKey(key func([]byte) ([]byte, error)) validator {
 
 var errEmpty = errors.New("empty")
 
-// aByteError returns an error about the byte at a position, which the syntax does not
-// allow.
+// aByteError returns the error for a byte that the syntax does not allow at its position.
 func aByteError(v []byte, at int, what string) error {
 	return fmt.Errorf("byte %d, %#02x, is not %s", at, v[at], what)
 }

@@ -17,7 +17,7 @@ func validateLargeInteger(_ *Schema, v []byte) error {
 
 // validateDNWith returns a validator for DNs with a binary value or a string ([MS-ADTS],
 // 3.1.1.2.2.2.3 and 2.2.2.2). In the form B:6:A1B2C3:dn, the number is the number of hex
-// digits. In the form S:3:text:dn, it is the number of bytes of the text.
+// digits. In the form S:3:text:dn, the number is the number of bytes of the text.
 func validateDNWith(kind byte) validator {
 	return func(s *Schema, v []byte) error {
 		malformed := errors.New("not " + string(kind) + ":length:value:dn")

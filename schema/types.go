@@ -73,7 +73,7 @@ func (t *AttributeType) SameValue(a, b []byte) bool {
 // Such values are returned to clients only if requested by name or by "+".
 func (t *AttributeType) Operational() bool { return t.Usage != UserApplications }
 
-// Secret reports whether the type is secret, as userPassword is. Values of a secret type
+// Secret reports whether the type is secret, like userPassword. Values of a secret type
 // are never matched or normalised, and are shown only to identities that access rules
 // allow to read the type by its name. A type is secret if its definition, or the
 // definition of a supertype, contains X-SECRET 'TRUE'.
@@ -142,9 +142,9 @@ func (c *ObjectClass) Is(super *ObjectClass) bool {
 	return false
 }
 
-// A ContentRule is a DIT content rule. It defines the auxiliary classes and attributes
-// that entries of a structural class may or must have in addition to those of their
-// classes (RFC 4512, 4.1.6).
+// A ContentRule is a DIT content rule. It defines which auxiliary classes the entries of
+// a structural class may have, and which attributes they may have, must have or must not
+// have in addition to what their classes define (RFC 4512, 4.1.6).
 type ContentRule struct {
 	Class      *ObjectClass // the OID of the rule is the OID of this class
 	Names      []string

@@ -271,7 +271,8 @@ func (c *conn) remove(o *operation) {
 	c.ops = c.ops[:last]
 }
 
-// find returns the newest outstanding operation with an id. The caller must hold c.mu.
+// find returns the newest outstanding operation with the given id, or nil. The caller
+// must hold c.mu.
 func (c *conn) find(id int32) (found *operation) {
 	for _, o := range c.ops {
 		if o.message.ID == id && (found == nil || found.sent.Load()) {
@@ -322,8 +323,8 @@ func (c *conn) work(o *operation) {
 	c.finish(o)
 }
 
-// finish ends an operation that admit began. It reports whether the goroutine is the
-// reader.
+// finish ends an operation that admit began. It reports whether the calling goroutine is
+// the reader.
 func (c *conn) finish(o *operation) (reader bool) {
 	reader = c.leave(o)
 	o.release()

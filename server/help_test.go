@@ -257,7 +257,8 @@ func person(name string, values ...[]byte) *op.SearchEntry {
 
 var errPatience = errors.New("waited in vain")
 
-// canceled waits for the end of a context, by its channel.
+// canceled waits until the channel of a context's Done is closed, and returns the
+// context's error.
 func canceled(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -51,7 +51,7 @@ type operation struct {
 	cancel context.CancelCauseFunc
 }
 
-// stop ends the operation's context.
+// stop sets the operation's state and ends its context.
 func (o *operation) stop(state int32) {
 	o.state.Store(state)
 	o.release()

@@ -76,8 +76,8 @@ func (o *output) flush() error {
 	return o.write()
 }
 
-// waiting reports whether there is output to be written. It sets known to false while
-// another goroutine holds the lock.
+// waiting reports whether there is output to be written. known is false if another
+// goroutine holds the lock.
 func (o *output) waiting() (waiting, known bool) {
 	if !o.mu.TryLock() {
 		return false, false

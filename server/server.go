@@ -100,7 +100,7 @@ type ConnInfo struct {
 	secured     atomic.Pointer[secured]
 }
 
-// secured is the state of a connection with TLS.
+// secured contains the TLS state of a connection with TLS, and the server's certificate.
 type secured struct {
 	state       tls.ConnectionState
 	certificate *x509.Certificate // the server's certificate

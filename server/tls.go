@@ -99,8 +99,8 @@ func (c *conn) handshake() error {
 }
 
 // stateOf returns the state after a handshake. If VerifyConnection verifies certificates,
-// a certificate that the handshake has accepted counts as verified. Package tls sets the
-// chains only if it has built them itself.
+// a certificate that the handshake has accepted counts as verified. Package tls sets
+// VerifiedChains only if it has built the chains itself.
 func stateOf(t *tls.Conn, config *tls.Config) tls.ConnectionState {
 	state := t.ConnectionState()
 	if len(state.PeerCertificates) > 0 && config.VerifyConnection != nil && state.VerifiedChains == nil {

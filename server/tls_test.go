@@ -27,7 +27,7 @@ var startTLS = &op.Extended{OID: startTLSOID}
 type tlsRig struct {
 	*rig
 	ca     *certstest.Authority
-	config *tls.Config // the server's
+	config *tls.Config // the server's configuration
 	secure *server.Listener
 }
 

@@ -12,7 +12,7 @@ import (
 
 // A Source reads an entry from the entry's row in this table. It serves filters that need
 // only keys. If a column cannot decide a test, the Source sets Unsure. Then the result of
-// the filter is void and the entry itself must be tested.
+// the filter is not valid, and the entry itself must be tested.
 type Source struct {
 	Row    table.Row
 	Unsure bool

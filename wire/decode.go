@@ -129,7 +129,7 @@ func (d *decoder) search() op.Request {
 	return &s
 }
 
-// filter decodes a filter by package filter.
+// filter decodes a filter with package filter.
 func (d *decoder) filter() filter.Filter {
 	start := d.Offset()
 	b := d.Element()

@@ -93,7 +93,7 @@ func AppendIntermediate(b []byte, id int32, oid string, value []byte, controls [
 }
 
 // AppendResponse appends the answer that ends an operation. Unbind and Abandon have no
-// answer, so AppendResponse then returns b unchanged.
+// answer, so for these requests AppendResponse returns b unchanged.
 func AppendResponse(b []byte, id int32, to op.Request, r *op.Response) []byte {
 	t := responseTag(to)
 	if t == 0 {
@@ -192,7 +192,7 @@ func appendControls(b []byte, cs []op.Control) []byte {
 	return AppendControls(b, tagControls, cs)
 }
 
-// AppendControls appends Controls (RFC 4511, 4.1.11) with a tag.
+// AppendControls appends Controls (RFC 4511, 4.1.11) in an element with the tag t.
 func AppendControls(b []byte, t ber.Tag, cs []op.Control) []byte {
 	start := len(b)
 	b = ber.Open(b, t)

@@ -2,10 +2,10 @@
 // answers as LDAPMessages. It defines the encoding of every operation. It does not
 // interpret operations: a control or an extended operation is an OID with a value.
 //
-// A message can have two kinds of errors. An [Error] is a broken structure: the session
-// cannot continue, because the start of the next message is uncertain (RFC 4511, 4.1.1).
-// A [Refusal] is a sound structure with contents that the protocol does not allow. A
-// Refusal contains the answer to the request.
+// A message can have two kinds of errors. An [Error] reports a broken structure: the
+// session cannot continue, because the start of the next message is uncertain (RFC 4511,
+// 4.1.1). A [Refusal] reports a sound structure with contents that the protocol does not
+// allow. A Refusal contains the answer to the request.
 //
 // Answers are appended to a buffer, so that one write sends many answers.
 package wire

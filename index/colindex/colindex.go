@@ -1,6 +1,6 @@
 // Package colindex is the index for attributes that have many different values, each with
 // few entries. It writes one row per value and one column per id. One Get returns all
-// candidates of a value and their number.
+// candidates of a value with fewer than 1000 entries, and thus their number.
 package colindex
 
 import (
@@ -198,7 +198,7 @@ func (x Index) Among(ctx context.Context, r table.Reader, key []byte, ids []entr
 	return changes, nil
 }
 
-// Warm streams the rows that have at most limit columns.
+// Warm streams the rows that have at most limit columns and contain the whole key.
 func (x Index) Warm(ctx context.Context, r table.Reader, limit int) iter.Seq2[index.Value, error] {
 	return func(yield func(index.Value, error) bool) {
 		for row, err := range r.Scan(ctx, x.In, index.Values(false, nil), table.Select{MaxCells: limit + 1}) {
