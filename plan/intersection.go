@@ -25,8 +25,9 @@ const (
 // it.
 var longestValue = 1 << 18
 
-// An intersection yields the candidates that all parts yield. A part is short if its
-// candidates end within the largest page that is read of it.
+// An intersection yields at least the candidates that all parts yield. It marks them
+// Maybe if it has not read all parts. A part is short if its candidates end within the
+// largest page that is read of it.
 type intersection struct {
 	parts []Access // cheapest kind first
 	whole bool     // the parts cover the whole filter
@@ -42,8 +43,8 @@ func (a *intersection) rank() rank { return a.parts[0].rank() }
 
 func (a *intersection) distinct() bool { return false }
 
-// Run streams the candidates that all parts have. If no part is short, it streams the
-// first part.
+// Run streams the candidates of the shortest part, except those that are missing in
+// another part that it has read. If no part is short, it streams the first part.
 func (a *intersection) Run(ctx context.Context, r table.Reader, _ []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		list, short, err := a.list(ctx, r)

@@ -258,7 +258,7 @@ func person(name string, values ...[]byte) *op.SearchEntry {
 var errPatience = errors.New("waited in vain")
 
 // canceled waits until the channel of a context's Done is closed, and returns the
-// context's error.
+// context's error. It returns errPatience if that takes too long.
 func canceled(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

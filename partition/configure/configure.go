@@ -1,6 +1,7 @@
 // Package configure changes the configuration that all servers of a directory share: its
-// naming contexts, indexes, unique attributes and access rules. A change returns when
-// every server applies the new configuration.
+// naming contexts, indexes, unique attributes and access rules. Where the servers must
+// agree, a change takes several commits, and waits until every server applies one of them
+// before it makes the next.
 package configure
 
 import (

@@ -30,8 +30,8 @@ func (p *Keeper) CatalogOf(s *txn.Snapshot) (*Catalog, error) {
 	return p.refresh(s)
 }
 
-// refresh reads the subschema again. The subschema may be unchanged, because commits that
-// change other settings touch its id too.
+// refresh reads the schema and the settings again. The schema may be unchanged, because
+// commits that change the settings touch the id of the subschema too.
 func (p *Keeper) refresh(s *txn.Snapshot) (*Catalog, error) {
 	p.refreshing <- struct{}{}
 	defer func() { <-p.refreshing }()

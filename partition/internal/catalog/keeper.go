@@ -99,7 +99,7 @@ func Open(ctx context.Context, s table.Store, o Options, h *Header) (*Keeper, er
 	return p, nil
 }
 
-// begin reads the schema and makes the first catalog.
+// begin reads the schema and the settings and makes the first catalog.
 func (p *Keeper) begin(ctx context.Context, readOnly bool) error {
 	names, err := p.Store.Names(ctx)
 	if err != nil {

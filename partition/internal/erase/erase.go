@@ -21,10 +21,10 @@ import (
 // An erasure searches for the target in all versions of all entries, including the
 // versions that no state shows. If the present state contains the target, the erasure
 // changes nothing. Otherwise it commits the notice. Then it removes the target from the
-// indexes, the names, the journal and the entries, in this order, and finally removes the
-// name itself. All other parts are found through the entries, and the entries are found
-// through the name. So each part can still be found until it is removed. An interrupted
-// erasure can be repeated.
+// indexes, the names, the journal, the settings and the entries, in this order, and
+// finally removes the name itself. All other parts are found through the entries, and the
+// entries are found through the name. So each part can still be found until it is
+// removed. An interrupted erasure can be repeated.
 
 // EraseOptions specify the data to erase.
 type EraseOptions struct {
@@ -71,7 +71,8 @@ func (e *StandingError) Error() string {
 	return text
 }
 
-// maxStanding is the largest number of entries that a StandingError names.
+// maxStanding is the largest number of entries, naming contexts and checkpoints that a
+// StandingError names.
 const maxStanding = 20
 
 // An erasure contains the data of one call of Erase.

@@ -488,9 +488,10 @@ type classSeen struct {
 	has  bool
 }
 
-// HasClass reports whether any entry has a class. It is fast for the classes referral and
-// alias, for which nearly every search calls it. A commit that adds or removes an entry
-// of such a class touches the class, so the cached result remains valid until then.
+// HasClass reports whether any entry has a class. It is fast for the watched classes,
+// such as referral and alias, because nearly every search calls it for these. A commit
+// that adds or removes an entry of such a class touches the class, so the cached result
+// remains valid until then.
 func HasClass(ctx context.Context, s *state.Snapshot, c *schema.ObjectClass) (bool, error) {
 	id, watched := s.Catalog.Watched[c]
 	if v, ok := s.Catalog.Cache.Classes.Load(c); ok {

@@ -20,9 +20,9 @@ import (
 
 // Rebuild rebuilds the tree and all indexes of a store from the table master. It is run
 // after damage, or if another version of the normal forms made the keys (ErrNormalizer).
-// No other process may use the store. If Rebuild finds entries that cannot all be in one
-// tree, such as two entries with the same name, it changes nothing. An interrupted
-// Rebuild can be run again.
+// No other process may use the store. If the first pass has a finding, such as two
+// entries with the same name, Rebuild changes nothing. An interrupted Rebuild can be run
+// again.
 func Rebuild(ctx context.Context, s table.Store, o catalog.Options, ro ReindexOptions) (entries int, err error) {
 	h, err := catalog.ReadHeader(ctx, s)
 	if err != nil {
@@ -161,8 +161,8 @@ func (r *rebuilder) rdn(x *subject) (dn.Norm, error) {
 	return norms[0], nil
 }
 
-// Claim claims the entry's name. If another entry has the same name, Claim reports a
-// finding.
+// Claim claims the entry's name. If another entry has the same name, or if the schema
+// does not allow a value of the entry, Claim reports a finding.
 func (r *rebuilder) Claim(ctx context.Context, x *subject) error {
 	for _, f := range []table.Family{master.UpAttributes, master.Secrets} {
 		cells := x.row.Family(f)

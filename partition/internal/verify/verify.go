@@ -416,15 +416,15 @@ func (v *verifier) voidIn(ctx context.Context, t table.Table, f table.Family) er
 		}
 		r := c.cell.Revision
 		if v.s.At.Visible(r) || !v.s.At.Swept(r) || told[r] {
-			continue // visible, already reported, or still to be removed by recovery
+			continue // visible, pending, still to be removed, or already reported
 		}
 		told[r] = true
 		rec, err := log.Get(ctx, r)
 		if err := v.unlessDamaged(ctx, journal.Table, err); err != nil {
 			return err
 		}
-		// Cells of a commit that is newer than the snapshot or still pending are not
-		// void.
+		// Cells that are newer than the snapshot are not void if their commit is
+		// committed or pending.
 		if r > v.s.At.Max() && (rec.State == journal.Committed || rec.State == journal.Pending) {
 			continue
 		}

@@ -21,7 +21,8 @@ import (
 
 // Add adds an entry with the attributes that the client sent. If keep is set, as for an
 // import, the entry keeps the given values of NO-USER-MODIFICATION attributes (entryUUID,
-// timestamps, names). Otherwise Add refuses such values.
+// timestamps, names). Otherwise Add refuses such values, except those that the
+// transaction's Rules accept.
 func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute, keep bool) (entry.ID, error) {
 	g := givenNone
 	switch {

@@ -271,7 +271,8 @@ func (m *modification) Apply(ctx context.Context, c *op.Modification) error {
 	return catalog.Errorf(catalog.Unwilling, "unknown kind of modification")
 }
 
-// add appends values that the description does not have yet.
+// add appends values. If the description already has one of the values, add returns an
+// error, or ignores the value if the rules are permissive.
 func (m *modification) add(ctx context.Context, v *editedValues, values [][]byte) error {
 	t := v.before.Typ
 	for _, b := range values {

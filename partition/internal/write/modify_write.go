@@ -280,7 +280,8 @@ func (m *modification) holds(ctx context.Context, e *edited, key []byte) (bool, 
 	return false, nil
 }
 
-// stamp replaces modifiersName, modifyTimestamp and entryCSN.
+// stamp replaces modifiersName, modifyTimestamp and entryCSN, except those that the
+// request itself sets.
 func (m *modification) stamp() error {
 	for _, s := range m.tx.stamps() {
 		if m.setsStamp(s.typ) {

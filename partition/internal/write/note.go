@@ -12,8 +12,8 @@ import (
 
 // A Message describes a commit in the journal: who made the commit, and the operations of
 // the commit. The text of a message begins with a line for the author, with further
-// details. One line for each operation follows. Everything except keywords is quoted as
-// in Go:
+// details. One line for each operation follows. Everything except keywords and attribute
+// names is quoted as in Go:
 //
 //	"cn=admin" from="192.0.2.1:5123" request="17/4"
 //	add "uid=a,dc=example,dc=com" userPassword

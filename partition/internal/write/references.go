@@ -348,7 +348,7 @@ func (v *editedValues) take(old *state.Keyed) {
 	v.now = slices.DeleteFunc(v.now, func(n newValue) bool { return n.old == old })
 }
 
-// addMissing adds the given values, except those that the entry already has.
+// addMissing adds the given values, except those that the description already has.
 func (m *modification) addMissing(ctx context.Context, v *editedValues, more []newValue) error {
 	keys := make([][]byte, len(more))
 	for i := range more {
