@@ -40,7 +40,8 @@ func (m *Merged) Count() (added, replaced, removed int) {
 //   - an existing definition gets the names that it lacks;
 //   - a class requires the types that both definitions require, and allows all other
 //     types that either definition requires or allows; a built-in class also gets the
-//     kind and the superclasses of the definition in the file;
+//     kind and the superclasses of the definition in the file, and for any other class it
+//     is a conflict if these differ;
 //   - a type allows several values if either definition allows several values;
 //   - a built-in type stays as it is, with a note, if the syntax, the rules or the usage
 //     in the file differ; for any other type this is a conflict.

@@ -29,7 +29,9 @@ type Message struct {
 
 // An Operation is one operation of a commit.
 type Operation struct {
-	Kind string // add, delete, deletetree, modify, rename, import, reindex or erase
+	// add, delete, deletetree, modify, rename, configure, import, reindex, rebuild or
+	// erase
+	Kind string
 	Name string // name of the entry before the operation
 	// Secrets are the secret attributes that the operation set or removed.
 	Secrets []string
