@@ -139,9 +139,10 @@ func (r *Reader) Enter(t Tag) (outer int) {
 	return outer
 }
 
-// Leave leaves the element for which Enter returned outer. It skips unread elements,
-// because LDAP ignores unknown trailing components of a SEQUENCE (RFC 4511, 4). Unread
-// octets that are not elements are an error.
+// Leave leaves a constructed element. The argument must be the result of the Enter that
+// entered the element. It skips unread elements, because LDAP ignores unknown trailing
+// components of a SEQUENCE (RFC 4511, 4). Unread octets that are not elements are an
+// error.
 func (r *Reader) Leave(outer int) {
 	for r.More() {
 		r.Next()

@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		in    string
 		want  DN
-		print string // "": the same text as in the field in
+		print string // empty: String returns the parsed text
 	}{
 		// The examples of RFC 4514, section 4.
 		{"UID=jsmith,DC=example,DC=net", DN{{ava("UID", "jsmith")}, {ava("DC", "example")}, {ava("DC", "net")}}, ""},

@@ -215,8 +215,8 @@ func (r resolver) assertion(f Filter) (*Test, bool) {
 	return nil, false
 }
 
-// on returns a Test of an attribute description without rule and key. It returns false if
-// the type is unknown or secret.
+// on returns a Test of the attributes that a description covers. The Test has no rule and
+// no key yet. on returns false if the type is unknown or secret.
 func (r resolver) on(op TestOp, description string) (*Test, *schema.AttributeType, bool) {
 	typ, options := r.schema.Describe(description)
 	if typ == nil || typ.Secret() {

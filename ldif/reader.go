@@ -96,7 +96,7 @@ func (r *Reader) Records() iter.Seq2[*Record, error] {
 // its beginning. The text is valid until the next call of Read.
 func (r *Reader) Raw() []byte { return r.raw }
 
-// fail makes err final.
+// fail makes all later calls of Read return err.
 func (r *Reader) fail(err error) error {
 	r.failed = err
 	return err

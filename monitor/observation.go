@@ -39,8 +39,8 @@ type Observation struct {
 	Attempts   int    // only of an update
 	Committed  table.Revision
 
-	// These fields are set at the start, the updates and the end of an LDAP transaction
-	// (RFC 5805).
+	// These fields are set for the operations that begin and end an LDAP transaction (RFC
+	// 5805), and for its updates.
 	Transaction string   // the transaction's identifier
 	Operations  int      // at the end: how many operations the transaction had
 	Changed     []string // at the end: the first operations and their DNs

@@ -27,7 +27,7 @@ import (
 // everything that can be read from them, at the newest revision and at past revisions.
 func TestModel(t *testing.T) { rapid.Check(t, runMachine) }
 
-// FuzzModel is TestModel driven by coverage.
+// FuzzModel is TestModel with inputs that the fuzzer chooses by code coverage.
 func FuzzModel(f *testing.F) { f.Fuzz(rapid.MakeFuzz(runMachine)) }
 
 func runMachine(t *rapid.T) {
@@ -322,7 +322,8 @@ func (m *machine) past(t *rapid.T) {
 	}
 }
 
-// compare compares every entry and its children.
+// compare compares every entry of the model and its children with those that a state
+// shows.
 func (m *machine) compare(t *rapid.T, s *partition.Snapshot, want *model) {
 	for _, k := range slices.Sorted(maps.Keys(want.entries)) {
 		e := want.entries[k]

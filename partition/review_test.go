@@ -116,7 +116,8 @@ func TestCompareWide(t *testing.T) {
 	wantProblem(t, err, partition.NoSuchAttribute, "")
 }
 
-// TestMalformedOptions checks options with characters that delimit columns.
+// TestMalformedOptions checks that malformed options are refused, in particular options
+// with characters that delimit parts of a column.
 func TestMalformedOptions(t *testing.T) {
 	p := sample(t)
 	for _, d := range []string{"description;a=b", "description;a~", "description;", "description;;a", "description;a\x00", "description;\xff", "description;a b",

@@ -110,8 +110,9 @@ func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute,
 	return s.s.Secrets(ctx, id)
 }
 
-// ValueRange reads n values of an attribute, beginning with the value number from. It
-// reports whether the attribute has more values.
+// ValueRange reads n values of an attribute, beginning with the value that has the number
+// from (the first value has the number 0). It reports whether the attribute has more
+// values.
 func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, from, n int) (values [][]byte, more bool, err error) {
 	return s.s.ValueRange(ctx, id, t, options, from, n)
 }
@@ -126,7 +127,7 @@ func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (int, error) 
 	return s.s.CountChildren(ctx, id)
 }
 
-// Compare reports whether an entry has a value.
+// Compare reports whether an entry has the given value of an attribute.
 func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string, value []byte) (bool, error) {
 	return s.s.Compare(ctx, id, description, value)
 }

@@ -35,7 +35,8 @@ func openShared(t testing.TB, s table.Store, o txn.Options) *partition.Partition
 	return p
 }
 
-// servers opens a store as several servers. The first server creates the directory.
+// servers opens a store n times, as n servers would. The first server creates the
+// directory.
 func servers(t testing.TB, s table.Store, n int) []*partition.Partition {
 	t.Helper()
 	return serversWith(t, s, n, quick)

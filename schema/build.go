@@ -150,7 +150,7 @@ func (s *Schema) makeAttribute(d *definition) error {
 	return s.attributeBy.add(d, t)
 }
 
-// says reports whether the definition has the extension with the value TRUE.
+// says reports whether the definition has the given extension with the value TRUE.
 func (d *definition) says(extension string) bool {
 	return slices.ContainsFunc(d.extensions, func(x Extension) bool {
 		return x.Name == extension && len(x.Values) == 1 && strings.EqualFold(x.Values[0], "TRUE")

@@ -233,7 +233,8 @@ func (f *NameForm) Fits(rdn []*AttributeType) string {
 	return ""
 }
 
-// A Place contains the properties of an entry that name forms and structure rules test.
+// A Place contains those properties of an entry that are tested by name forms and
+// structure rules.
 type Place struct {
 	Class *ObjectClass     // the structural class of the entry
 	RDN   []*AttributeType // the attribute types of the RDN
@@ -244,9 +245,9 @@ type Place struct {
 	Top bool
 }
 
-// Govern returns the structure rule that governs an entry. If no rule needs to govern the
-// entry, Govern returns nil and "". If the entry may not be in its place, Govern returns
-// nil and a text with one of these reasons:
+// Govern returns the structure rule that governs an entry. If the entry needs no rule,
+// Govern returns nil and "". If the entry may not be in its place, Govern returns nil and
+// a text with one of these reasons:
 //
 //   - the class of the entry has name forms, and the RDN fits none of them;
 //   - there are structure rules for the name forms that the RDN fits, and none of these

@@ -256,7 +256,7 @@ func (m *merger) add(d *definition) error {
 	return nil
 }
 
-// at returns the source of a definition in parentheses, for errors.
+// at returns the source of a definition, enclosed in parentheses, for errors.
 func (d *definition) at() string {
 	if d.source == "" {
 		return ""

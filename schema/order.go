@@ -7,7 +7,7 @@ import (
 
 // SuperiorsFirst sorts definitions for servers that load definitions one after another.
 // It sorts them by kind, and puts the superiors of a definition before the definition.
-// Otherwise it keeps the order.
+// Otherwise it keeps the given order.
 func SuperiorsFirst(ds []Definition) []Definition {
 	o := superiors{given: slices.Clone(ds), at: map[elementName]int{}}
 	slices.SortStableFunc(o.given, func(a, b Definition) int { return o.rank(a) - o.rank(b) })

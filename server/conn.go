@@ -40,8 +40,9 @@ type conn struct {
 	out      output
 	requests atomic.Uint64          // number of requests read so far
 	ending   atomic.Pointer[ending] // why the reader has to end the connection
-	workers  sync.WaitGroup         // operations that run beside the reader
-	idle     idleness               // owned by the reaper
+	// counts the operations that run in other goroutines than the reader's
+	workers sync.WaitGroup
+	idle    idleness // owned by the reaper
 
 	armed atomic.Bool // tick will be called
 

@@ -222,7 +222,7 @@ func (c *client) end() {
 	}
 }
 
-// receive receives a value from a channel.
+// receive receives a value from a channel. It fails the test if no value arrives in time.
 func receive[T any](t testing.TB, ch <-chan T, what string) T {
 	t.Helper()
 	select {
@@ -234,7 +234,7 @@ func receive[T any](t testing.TB, ch <-chan T, what string) T {
 	}
 }
 
-// eventually waits for a condition.
+// eventually waits until holds returns true. It fails the test if that takes too long.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {

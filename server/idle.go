@@ -21,7 +21,7 @@ func (s *standstill) observe(count uint64, now time.Time) time.Duration {
 // idleness is the reaper's record of a connection.
 type idleness struct{ requests, writes, unbound standstill }
 
-// reap runs until the server's context ends.
+// reap ends connections that exceed a timeout. It runs until the server's context ends.
 func (s *Server) reap() {
 	for {
 		o := s.options()

@@ -11,8 +11,8 @@ import (
 // server's memory. A connection that receives more octets at once uses one of busyReaders
 // until it receives few octets again.
 const (
-	fewOctets  = 512     // enough for some searches
-	busyOctets = 8 << 10 // enough for some fifty searches
+	fewOctets  = 512     // enough for a few searches
+	busyOctets = 8 << 10 // enough for about fifty searches
 )
 
 var busyReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, busyOctets) }}

@@ -218,8 +218,8 @@ func TestDecodeRefusals(t *testing.T) {
 	}
 }
 
-// TestDecodeBrokenAfterRefusal checks that a message is an Error, and not a Refusal,
-// unless it is well-formed to its end.
+// TestDecodeBrokenAfterRefusal checks that Decode returns an Error, and not a Refusal, if
+// a message with invalid contents is not well-formed to its end.
 func TestDecodeBrokenAfterRefusal(t *testing.T) {
 	_, err := wire.Decode(unhex(t, "30 10 02 01 01 66 0b 04 01 ff 30 06 30 04 0a 01 00 31"))
 	var broken *wire.Error

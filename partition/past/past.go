@@ -65,7 +65,7 @@ func Child(ctx context.Context, s *partition.Snapshot, parent entry.ID, rdn dn.N
 	return feed.Child(ctx, s.State(), parent, rdn)
 }
 
-// Within reports whether an entry is base or is below base.
+// Within reports whether the entry id is the entry base or is below it.
 func Within(ctx context.Context, s *partition.Snapshot, id, base entry.ID) (bool, error) {
 	return feed.Within(ctx, s.State(), id, base)
 }

@@ -42,7 +42,8 @@ func NewConcern(old, new *Types) *Concern {
 	return c
 }
 
-// reexamine adds classes whose entries must be checked.
+// reexamine adds classes to c.Classes, so that their entries are checked against the new
+// schema.
 func (c *Concern) reexamine(classes []*schema.ObjectClass) {
 	for _, k := range classes {
 		if o := c.Old.Schema.Class(k.OID); o != nil && !slices.Contains(c.Classes, o) {

@@ -49,7 +49,7 @@ func (s keySet) add(t *schema.AttributeType, key []byte) {
 	s[t][string(key)] = true
 }
 
-// find examines all stored versions of all entries.
+// find examines all stored versions of all entries and sets e.findings.
 func (e *erasure) find(ctx context.Context) error {
 	var called map[entry.ID]bool // entries that ever had the name
 	if e.target.norms != nil {
@@ -86,7 +86,8 @@ func (e *erasure) newFinding(id entry.ID, called bool) *finding {
 	}
 }
 
-// look examines one version of a cell of an entry.
+// look examines one version of a cell of an entry: it adds a cell of treeInfo to f.nodes,
+// and passes a value to the method value.
 func (e *erasure) look(f *finding, c *table.Cell) {
 	switch {
 	case c.Tombstone:
@@ -164,7 +165,7 @@ func Unnamed(k *catalog.Types, id entry.ID) *master.Node {
 	return &master.Node{UpRDN: rdn.String(), NormRDN: norm}
 }
 
-// value examines one version of a value.
+// value adds one version of a value to the finding if this version must be removed.
 func (e *erasure) value(f *finding, c *table.Cell) {
 	description, _, _ := bytes.Cut(c.Qualifier, []byte{0})
 	name, options, _ := strings.Cut(string(description), ";")

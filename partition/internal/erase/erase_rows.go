@@ -42,7 +42,7 @@ func (s rowSet) list() (rs []table.Redaction) {
 	return rs
 }
 
-// indexes removes values from the indexes.
+// indexes removes the keys of the target and of lost values from the indexes.
 func (e *erasure) indexes(ctx context.Context) error {
 	for _, x := range e.now.Catalog.Ordered {
 		rows := rowSet{}
@@ -182,7 +182,8 @@ func (e *erasure) treeRows() (rows map[string][]*finding, lost map[string]bool) 
 	return rows, lost
 }
 
-// names removes values and names from the tree.
+// names removes the keys of lost values from the tree, and moves the rows with lost names
+// to new names.
 func (e *erasure) names(ctx context.Context) error {
 	rows, lost := e.treeRows()
 	redactions := rowSet{}
@@ -337,7 +338,7 @@ func (m *mover) Write(ctx context.Context) error {
 	return nil
 }
 
-// entries removes values and names from master.
+// entries removes the lost values from master and overwrites the lost names.
 func (e *erasure) entries(ctx context.Context) error {
 	rows := rowSet{}
 	for _, f := range e.findings {

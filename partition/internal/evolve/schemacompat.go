@@ -165,7 +165,7 @@ func asText(err error) (string, error) {
 	return "", err
 }
 
-// conforms checks an entry against the new schema.
+// conforms returns an error if an entry does not conform to the new schema.
 func conforms(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *search.Result, values [][]byte) error {
 	cs, err := c.New.ClassesOf(values)
 	if err != nil {

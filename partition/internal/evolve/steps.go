@@ -134,7 +134,8 @@ func become(ctx context.Context, tx *write.Tx, next *catalog.Catalog) error {
 	return nil
 }
 
-// withdraw withdraws the schema that a commit announced.
+// withdraw withdraws the schema that the given commit announced. It does nothing if that
+// schema is no longer announced.
 func withdraw(ctx context.Context, p *catalog.Keeper, announced table.Revision) error {
 	_, err := write.UpdateLocked(ctx, p, write.By{}, func(tx *write.Tx) error {
 		if tx.Catalog.Announced(announced) != nil {

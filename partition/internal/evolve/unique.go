@@ -31,8 +31,8 @@ func Unique(p *catalog.Keeper) (us []catalog.Unique, err error) {
 
 // SetUnique makes an attribute unique in a scope. If on is false, the attribute is no
 // longer unique in the scope. When every server enforces the new rule, SetUnique examines
-// the existing entries. If two entries have the same value, SetUnique removes the rule
-// again and returns an error that names these entries.
+// the existing entries. If two entries have the same value, SetUnique removes the new
+// rule and returns an error that names these entries.
 func SetUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique, on bool) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {

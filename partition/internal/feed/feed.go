@@ -172,7 +172,7 @@ func Lookup(ctx context.Context, s *state.Snapshot, q search.Query, id entry.ID)
 	return found, ok, err
 }
 
-// Within reports whether an entry is base or is below base.
+// Within reports whether the entry id is the entry base or is below it.
 func Within(ctx context.Context, s *state.Snapshot, id, base entry.ID) (bool, error) {
 	for id != base {
 		if id == catalog.Root {

@@ -285,7 +285,8 @@ func (l *Loader) parent(ctx context.Context, x *Loading) (entry.ID, error) {
 // needed, because an alias has no entries below it.
 func (l *Loader) aliasID() entry.ID { return catalog.ClassID(l.catalog.Load().Schema.Class("alias")) }
 
-// Claim claims the entry's name and id.
+// Claim reserves the entry's name and id, or returns an error if another entry has one of
+// them.
 func (l *Loader) Claim(ctx context.Context, x *Loading) error {
 	if !l.empty {
 		_, ok, err := l.s.Child(ctx, tree.Key(x.parent, x.rdn))

@@ -159,7 +159,7 @@ type Place struct {
 	Norms []dn.Norm
 	RDN   dn.Norm // the normalised RDN of the name itself
 	Found bool
-	depth int      // number of RDNs that exist
+	depth int      // number of RDNs, from the root on, whose entries exist
 	last  entry.ID // the deepest entry that exists
 }
 
@@ -540,7 +540,8 @@ func (s *Snapshot) ClassValues(ctx context.Context, id entry.ID) ([][]byte, erro
 	return e.Values(oc), nil
 }
 
-// Below reports whether base is parent or an ancestor of parent.
+// Below reports whether an entry with the given parent is below the entry base: whether
+// base is that parent or an ancestor of it.
 func (s *Snapshot) Below(ctx context.Context, parent, base entry.ID) (bool, error) {
 	for parent != base && base != catalog.Root {
 		if parent == catalog.Root {
@@ -558,7 +559,8 @@ func (s *Snapshot) Below(ctx context.Context, parent, base entry.ID) (bool, erro
 	return true, nil
 }
 
-// Within reports whether an entry is base or is below base.
+// Within reports whether the entry id, which has the given parent, is the entry base or
+// is below it.
 func (s *Snapshot) Within(ctx context.Context, id, parent, base entry.ID) (bool, error) {
 	if id == base {
 		return true, nil

@@ -17,8 +17,9 @@ const (
 )
 
 // ValueRange reads n values of one description of a wide entry, beginning with the value
-// number from (the first value has the number 0). It reports whether the description has
-// more values. It begins to read at the nearest known step at or before that value.
+// that has the number from (the first value has the number 0). It reports whether the
+// description has more values. It begins to read at the nearest known step at or before
+// that value.
 func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, from, n int) (values [][]byte, more bool, err error) {
 	key := cache.RangeStepsKey{ID: id, Typ: t, Options: options}
 	l := s.rangeSteps(key)

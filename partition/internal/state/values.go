@@ -39,7 +39,7 @@ type Keyed struct {
 	Position  master.Position
 }
 
-// values reads the columns of a type.
+// values reads the keys of an entry's values of one type from the tree.
 func (s *Snapshot) values(ctx context.Context, id entry.ID, t *schema.AttributeType) (*TypeValues, error) {
 	node, err := s.Node(ctx, id)
 	if err != nil {
@@ -153,7 +153,7 @@ func (d *DescribedValues) FindAll(ctx context.Context, s *Snapshot, keys [][]byt
 	return found, nil
 }
 
-// Spelled reads values in their stored spelling.
+// Spelled reads the stored spelling of the values in list from the table master.
 func (d *DescribedValues) Spelled(ctx context.Context, s *Snapshot, list []*Keyed) ([][]byte, error) {
 	if len(list) == 0 {
 		return nil, nil

@@ -81,7 +81,7 @@ func (f *filler) run(ctx context.Context) error {
 	return f.flush(ctx)
 }
 
-// row adds one entry.
+// row adds the entry in one row of master to the indexes.
 func (f *filler) row(ctx context.Context, row table.Row, sel table.Select) error {
 	x := &subject{row: row.Clone()}
 	copy(x.id[:], row.Key)
@@ -123,7 +123,7 @@ func (f *filler) wide(ctx context.Context, x *subject, sel table.Select) error {
 	return nil
 }
 
-// enter writes the index cells of certain values.
+// enter writes the index cells for the values in the given cells of master.
 func (f *filler) enter(ctx context.Context, x *subject, cells []table.Cell) error {
 	v := &verifier{p: f.s.Keeper, s: f.s}
 	x.values = x.values[:0]

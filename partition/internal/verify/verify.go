@@ -157,7 +157,7 @@ func (v *verifier) unique(ctx context.Context) error {
 	return nil
 }
 
-// found reports a finding.
+// found calls VerifyOptions.Found with a finding.
 func (v *verifier) found(ctx context.Context, f Fault, tbl string, id entry.ID, format string, args ...any) error {
 	x := &Finding{Fault: f, Table: tbl, ID: id, Text: fmt.Sprintf(format, args...)}
 	if id != catalog.Root {
@@ -196,7 +196,8 @@ func (v *verifier) node(ctx context.Context, id entry.ID) (*master.Node, error) 
 	return &node, nil
 }
 
-// tables checks that the expected tables exist.
+// tables reports missing index tables and incomplete indexes, and collects all other
+// indexes in v.indexes.
 func (v *verifier) tables(ctx context.Context) error {
 	names, err := v.p.Store.Names(ctx)
 	if err != nil {
@@ -221,7 +222,8 @@ func (v *verifier) tables(ctx context.Context) error {
 // verifyBatch is the number of entries that are checked at once.
 const verifyBatch = 128
 
-// master checks all entries.
+// master checks all entries in the table master, and the rows and cells of other tables
+// that must exist for them.
 func (v *verifier) master(ctx context.Context) error {
 	sel := table.Select{
 		Families: []table.Family{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes},

@@ -73,8 +73,8 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	return e.ID, tx.checkNew(ctx)
 }
 
-// NotAlias returns an error if parent is an alias, because an alias must be a leaf (RFC
-// 4512, 2.6).
+// NotAlias returns an error if the entry parent is an alias, because an alias must be a
+// leaf (RFC 4512, 2.6).
 func NotAlias(ctx context.Context, s *state.Snapshot, parent entry.ID) error {
 	alias := s.Catalog.Schema.Class("alias")
 	if parent == catalog.Root || alias == nil {

@@ -175,9 +175,9 @@ type referrer struct {
 	cut  bool     // the index contains cut keys that may be such values
 }
 
-// referrers returns the entries with values that name the entry with the name base or an
-// entry below that entry. It ignores a value if concerns returns false for the key of the
-// name in the value.
+// base is the name of an entry. referrers returns the entries with values that name this
+// entry or an entry below it. It ignores a value if concerns returns false for the key of
+// the name in the value.
 func (tx *Tx) referrers(ctx context.Context, base []dn.Norm, concerns func(name []byte) bool) ([]*referrer, error) {
 	at := map[entry.ID]*referrer{}
 	var all []*referrer
@@ -437,7 +437,7 @@ func (tx *Tx) refers() bool {
 }
 
 // forget removes the values that name the deleted entries. names contains the keys of the
-// names of these entries: the entry with the name base and entries below it.
+// names of the deleted entries. Each of these names is base or is below base.
 func (tx *Tx) forget(ctx context.Context, base []dn.Norm, goes map[entry.ID]bool, names map[string]bool) error {
 	w := rewriting{
 		tx: tx, base: base,

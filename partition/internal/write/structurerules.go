@@ -70,7 +70,8 @@ func (g Governor) of(ctx context.Context, id entry.ID) (*schema.StructureRule, e
 	return rule, nil
 }
 
-// place reads an entry's position, classes and RDN.
+// place reads what name forms and structure rules test: an entry's classes and RDN, and
+// the rule of its parent.
 func (g Governor) place(ctx context.Context, id entry.ID) (p schema.Place, err error) {
 	node, err := g.Snapshot.Node(ctx, id)
 	if err != nil {
