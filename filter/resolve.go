@@ -99,8 +99,8 @@ func MakeNot(part Resolved) Resolved {
 }
 
 // fold returns the parts, with nested parts in place of the nodes that contain them. It
-// drops the constant neutral and keeps Undefined at most once. It returns decided as true
-// if one of the parts is the opposite of neutral.
+// drops the constant neutral and keeps Undefined at most once. decided is true if one of
+// the parts is the opposite of neutral.
 func fold(parts []Resolved, neutral Const, nested func(Resolved) []Resolved) (kept []Resolved, decided bool) {
 	add := func(r Resolved) {
 		c, ok := r.(Const)
@@ -147,7 +147,7 @@ func definite(f Resolved, want Tri) Resolved {
 }
 
 // combine returns a filter that is True for the entries for which all parts have the
-// value want. If all is false, one part with this value is enough.
+// value want. If the argument all is false, one part with this value is enough.
 func combine(parts []Resolved, want Tri, all bool) Resolved {
 	out := make([]Resolved, len(parts))
 	for i, p := range parts {

@@ -103,8 +103,9 @@ type Source interface {
 	NameValues() iter.Seq2[*schema.AttributeType, []byte]
 }
 
-// A KeySource is a Source that can evaluate the most frequent tests without an iterator,
-// which costs two allocations. It may evaluate these tests without reading all values.
+// A KeySource is a Source that can evaluate the most frequent tests without an iterator.
+// An iterator costs two allocations. It may evaluate these tests without reading all
+// values.
 type KeySource interface {
 	Source
 	// HasKey reports whether Keys(t, options) yields key.

@@ -166,8 +166,8 @@ type Response struct {
 	Controls []Control
 	// SASLCredentials are the serverSaslCreds of a BindResponse; nil: absent.
 	SASLCredentials []byte
-	// OID and Value are those of an ExtendedResponse. An OID of "" is absent, and a nil
-	// Value is absent.
+	// OID and Value are the name and the value of an ExtendedResponse. If OID is "", the
+	// name is absent. If Value is nil, the value is absent.
 	OID   string
 	Value []byte
 }

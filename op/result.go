@@ -56,8 +56,8 @@ const (
 	NoOperation                  Code = 0x410e // draft-zeilenga-ldap-noop, as OpenLDAP numbers it
 )
 
-// A Result is an LDAPResult. It is also an error, so that lower layers can return one
-// directly.
+// A Result is an LDAPResult. It is also an error, so that lower layers can return a
+// *Result as their error.
 type Result struct {
 	Code       Code
 	MatchedDN  string

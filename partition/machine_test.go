@@ -137,7 +137,7 @@ func agree(t *rapid.T, text string, err error, want partition.Problem) {
 }
 
 // atTheEnd are the problems that concern an entry as a whole. An entry may have several
-// of these problems, and the partition and the model may report different ones.
+// of these problems, and the partition and the model may report different problems.
 var atTheEnd = map[partition.Problem]bool{
 	partition.Constraint: true, partition.NotOnRDN: true, partition.NamingViolation: true,
 	partition.ClassViolation: true, partition.ClassModification: true,

@@ -227,8 +227,9 @@ func TestReferencesMustExist(t *testing.T) {
 	})
 }
 
-// TestRepairReferences removes more values than one commit removes, under several
-// descriptions, and values whose keys the index has cut at the same place.
+// TestRepairReferences removes more values than one commit can remove. The values are
+// under several descriptions, and the index has cut the keys of some values to the same
+// bytes.
 func TestRepairReferences(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []configure.Layout{configure.RowLayout, configure.ColumnLayout} {

@@ -18,8 +18,8 @@ import (
 // A Snapshot reads one state of the directory.
 type Snapshot struct{ s *state.Snapshot }
 
-// NewSnapshot returns the Snapshot of a state that a package beside this one opened, or
-// the error of opening it.
+// NewSnapshot is for the packages beside this one. It returns the Snapshot of a state
+// that such a package has opened, or the error err.
 func NewSnapshot(s *state.Snapshot, err error) (*Snapshot, error) {
 	if err != nil {
 		return nil, err

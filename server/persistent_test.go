@@ -111,9 +111,9 @@ func TestStayLimit(t *testing.T) {
 }
 
 // TestStayIsNotOutstanding checks that persistent operations do not reduce the limit for
-// other operations. If one outstanding operation is allowed, an operation after a
-// persistent one runs beside the reader. The reader can thus read an Abandon of the
-// operation.
+// other operations. If only one outstanding operation is allowed, an operation that
+// follows a persistent operation runs in a goroutine beside the reader. The reader can
+// thus read an Abandon of the operation.
 func TestStayIsNotOutstanding(t *testing.T) {
 	began, release := make(chan int32, 1), make(chan bool)
 	serve := persistentHandler(make(chan int32, 10), make(chan endedSearch, 10))

@@ -17,9 +17,9 @@
 //     separate goroutine if the connection has anything else to do, so that pipelined
 //     writes share one commit.
 //   - At most [Options.MaxOutstanding] operations run at once. Up to 1000 more operations
-//     wait in a queue, with as many octets as one message may have. Further operations
-//     are refused with busy (51). So the reader always reads, and receives an Abandon, a
-//     Cancel or an Unbind however many operations are outstanding.
+//     wait in a queue, if their messages together are not longer than one message may be.
+//     Further operations are refused with busy (51). So the reader always reads, and
+//     receives an Abandon, a Cancel or an Unbind however many operations are outstanding.
 //   - The reader leaves an operation that calls Persist ([op.Persister]) at once. Such an
 //     operation does not count as outstanding; [Options.MaxPersistent] limits the number
 //     of such operations.
@@ -145,9 +145,9 @@ type Options struct {
 	// MaxMessage is the largest LDAPMessage accepted, in octets; default 16 MiB.
 	MaxMessage int
 	// TLS returns the TLS configuration of a connection, for ldaps and StartTLS. The
-	// configuration must have one certificate, with its Leaf. The configuration's
-	// VerifyConnection, if set, verifies clients' certificates. If TLS is nil, the server
-	// serves neither ldaps nor StartTLS.
+	// configuration must have exactly one certificate, and the certificate's Leaf must be
+	// set. The configuration's VerifyConnection, if set, verifies clients' certificates.
+	// If TLS is nil, the server serves neither ldaps nor StartTLS.
 	TLS func() *tls.Config
 	// Proxies are networks whose connections begin with a PROXY header.
 	Proxies []netip.Prefix

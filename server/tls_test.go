@@ -77,7 +77,7 @@ func (r *tlsRig) over(nc net.Conn) net.Conn {
 	return c
 }
 
-// secured sends StartTLS and returns the client over TLS, which uses the same connection.
+// secured sends StartTLS and returns a client that uses TLS over the same connection.
 func (r *tlsRig) secured(c *client, id int32) *client {
 	r.t.Helper()
 	c.send(id, startTLS)

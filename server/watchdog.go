@@ -6,7 +6,7 @@ import (
 )
 
 // tickEvery is how long a reader may run one operation, and how long an entry may stay in
-// the buffer. Both may take up to twice as long.
+// the buffer. Either may last up to twice as long.
 const tickEvery = 10 * time.Millisecond
 
 // ticks calls conn.tick soon after conn.arm. One timer serves all connections. With a

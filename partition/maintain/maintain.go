@@ -93,7 +93,7 @@ type CacheStats = cache.Stats
 // created. A change of the schema or the indexes, and an erasure, create a new cache.
 func Caches(p *partition.Partition) []CacheStats { return p.Keeper().Catalog.Load().Cache.Stats() }
 
-// Announce stores a description of this server, which other servers of the store read.
+// Announce stores a description of this server for the other servers of the store.
 func Announce(ctx context.Context, p *partition.Partition, s monitor.Server) error {
 	return monitor.Announce(ctx, p.Keeper().DB, s)
 }

@@ -134,8 +134,8 @@ func (p *Keeper) Latest() (*Catalog, error) {
 	return p.CatalogOf(s)
 }
 
-// Past returns the catalog of a state of the past. It has the schema of that state, and
-// those of the present indexes that were complete at that state.
+// Past returns the catalog of a state of the past. It has the schema of that state. Of
+// the present indexes, it has those that were complete at that state.
 func (p *Keeper) Past(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	c, err := p.Latest()
 	if err == nil && s.Max() < c.Subschema.Since {
