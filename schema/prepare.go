@@ -272,9 +272,9 @@ func mapsToNothing(r rune) bool {
 }
 
 // prohibited reports whether the Prohibit step (RFC 4518, 2.4) prohibits the rune. The
-// RFC also prohibits the code points that are unassigned in Unicode 3.2, which had no
-// emoji. This function prohibits the code points that are unassigned in the Unicode
-// version in use.
+// RFC also prohibits the code points that are unassigned in Unicode 3.2, for example most
+// emoji. This function prohibits only those that are unassigned in the Unicode version in
+// use.
 func prohibited(r rune) bool {
 	if r < 0x250 {
 		return false

@@ -30,8 +30,8 @@ func (s *Schema) print() {
 	}
 }
 
-// useOf returns the matching rule use of a rule, which lists the types that the rule
-// applies to (RFC 4512, 4.1.4).
+// useOf returns a rule's matching rule use: the list of the types that the rule applies
+// to (RFC 4512, 4.1.4).
 func (s *Schema) useOf(r *MatchingRule) *definition {
 	d := &definition{element: matchingRuleUse, oid: r.OID, names: r.Names, desc: r.Desc, obsolete: r.Obsolete}
 	for _, t := range s.attributes {

@@ -99,7 +99,7 @@ func (m *modification) resolveClasses(ctx context.Context) (*catalog.Classes, er
 	return after, m.superclasses(v, before, after)
 }
 
-// morph changes the entry's structural class, which relaxed rules allow
+// morph changes the entry's structural class. Relaxed rules allow this
 // (draft-zeilenga-ldap-relax, 3.1). It also changes structuralObjectClass. It returns an
 // error if the DIT structure rules do not allow the entry with its new class, or the
 // entries below it, at this position.

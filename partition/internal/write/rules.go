@@ -52,8 +52,9 @@ func ofAccounts(t *schema.AttributeType) bool {
 	return strings.HasPrefix(t.OID, passwordPolicy) || t.NoUserModification && t.Secret()
 }
 
-// relaxable reports whether Rules.Relaxed lets a Modify change a type. The other types
-// that users cannot modify record facts, which no request may change.
+// relaxable reports whether Rules.Relaxed lets a Modify change a type. Of the other types
+// that users cannot modify, a Modify may change only the account attributes, see
+// ofAccounts.
 func relaxable(k *catalog.Types, t *schema.AttributeType) bool {
 	switch t {
 	case k.CreatorsName, k.CreateTimestamp, k.ModifiersName, k.ModifyTimestamp:
