@@ -16,7 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Rules caches the access rules in force, which it checks against the schema in force.
+// Rules caches the access rules in force, compiled with the schema in force, and
+// identities.
 type Rules struct {
 	inForce atomic.Pointer[inForce]
 	askers  *otter.Cache[entry.ID, *Who] // by the id of the identity's entry
@@ -44,7 +45,8 @@ func (r *Rules) Who(name *dn.Name, id entry.ID) *Who {
 	return w
 }
 
-// inForce is a set of rules with the states in which the set applies.
+// inForce is a set of compiled rules, with what decides whether a state has the same
+// rules.
 type inForce struct {
 	access *partition.Access
 	// asOf is the ordinal of a state in which every entry of places has the name that set

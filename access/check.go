@@ -56,7 +56,7 @@ func missingTargets(ctx context.Context, s *partition.Snapshot, rule partition.A
 }
 
 // membersOf returns the members of a group, including the members of groups in it. It
-// stops when it has found maxGroups members.
+// stops when it has found at least maxGroups members.
 func membersOf(ctx context.Context, s *partition.Snapshot, group string) (members []dn.DN, err error) {
 	seen := map[entry.ID]bool{}
 	name, err := dn.Parse(group)
@@ -68,8 +68,9 @@ func membersOf(ctx context.Context, s *partition.Snapshot, group string) (member
 	return members, err
 }
 
-// directMembers returns the values by which an entry names members. It returns none if
-// the entry is in seen, and otherwise adds the entry to seen.
+// directMembers returns the members that the entry with the given name has. It returns no
+// members if the entry does not exist or is in seen, and otherwise adds the entry to
+// seen.
 func directMembers(ctx context.Context, s *partition.Snapshot, name dn.DN, seen map[entry.ID]bool) (members []dn.DN, err error) {
 	at, err := s.Find(ctx, name)
 	if partition.Is(err, partition.NoSuchEntry) || seen[at.ID] {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Entry returns an entry of a state in the form in which package acl judges entries. If
-// the parent of the entry cannot be read, fail is called with the error.
+// Entry returns an entry of a state as an acl.Entry. If the parent of the entry cannot be
+// read, fail is called with the error.
 func Entry(ctx context.Context, s *partition.Snapshot, name dn.DN, e *entry.Entry, src filter.Source, fail func(error)) *acl.Entry {
 	return &acl.Entry{Name: name, Entry: e, Source: src, Parent: func() *entry.Entry {
 		at, err := s.Find(ctx, name.Parent())

@@ -91,7 +91,8 @@ func groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name) (*closu
 	return c, nil
 }
 
-// isMember returns a filter that matches the groups with a given member.
+// isMember returns a filter that matches the groups with a given member, and adds the
+// values that the filter tests to c.asked.
 func (c *closure) isMember(sch *schema.Schema, types []*schema.AttributeType, name *dn.Name) filter.Resolved {
 	var either []filter.Resolved
 	for _, t := range types {

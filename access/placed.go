@@ -23,8 +23,8 @@ func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	return readOrOpen(ctx, s, s.Access().Rules)
 }
 
-// readOrOpen does the work of Read if rules is not nil. A nil rules means that the
-// directory has never had rules; readOrOpen then returns the rules of the profile "open".
+// readOrOpen returns the result of Read if rules is not nil. If rules is nil, the
+// directory has never had rules, and readOrOpen returns the rules of the profile "open".
 func readOrOpen(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) ([]acl.Placed, error) {
 	if rules == nil {
 		return open(s.Schema())
@@ -101,9 +101,10 @@ func named(rule partition.AccessRule) (ids []entry.ID) {
 	return ids
 }
 
-// spelled returns the current name of an entry for a rule: the name as the rule spells
-// it, if the entry still has that name. It returns "" if the entry is gone, or if the
-// entry is a target that is no longer below the place of the rule.
+// spelled returns the current name of an entry, for use in a rule. If the entry still has
+// the name that the rule contains, spelled returns the name as the rule spells it. It
+// returns "" if the entry is gone, or if the entry is a target that is no longer below
+// the place of the rule.
 func spelled(ctx context.Context, s *partition.Snapshot, at dn.DN, ref acl.Reference, id entry.ID) (string, error) {
 	if id == entry.Root {
 		return "", nil

@@ -64,8 +64,8 @@ func store(ctx context.Context, s *partition.Snapshot, r acl.Placed) (rule parti
 	return StoreAt(ctx, s, place, r, s.Find)
 }
 
-// StoreAt returns one rule in the form in which a partition stores rules. The place is
-// already known, and StoreAt looks up the names in the rule with find.
+// StoreAt returns one rule in the form in which a partition stores rules. place must be
+// the id of the entry at r.Place. StoreAt looks up the names in the rule with find.
 func StoreAt(ctx context.Context, s *partition.Snapshot, place entry.ID, r acl.Placed, find Finder) (partition.AccessRule, error) {
 	rule := partition.AccessRule{Place: place, Text: r.Rule.String()}
 	if _, err := acl.NewSet(s.Schema(), s.Contexts(), []acl.Placed{r}); err != nil {

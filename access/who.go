@@ -74,7 +74,7 @@ func (w *Who) identity(ctx context.Context, s *partition.Snapshot, a *answer) (*
 		if err != nil {
 			return nil, err
 		}
-		if e == nil { // the entry was deleted after the bind: the identity is nobody
+		if e == nil { // the entry was deleted after the bind: the identity is anonymous
 			return id, nil
 		}
 		id.Entry = e

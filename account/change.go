@@ -71,8 +71,9 @@ func (p *Policy) MayChange(s *State, c *Change, now time.Time) error {
 	return nil
 }
 
-// Check returns an error if the policy does not allow the new password (8.2.5). The error
-// names the demands that the password does not meet and contains no part of the password.
+// Check returns an error if the policy does not allow the new password (the draft,
+// 8.2.5). The error names the demands that the password does not meet and contains no
+// part of the password.
 func (p *Policy) Check(c *Change) error {
 	if p == nil || c.Relaxed {
 		return nil
@@ -105,12 +106,14 @@ func (p *Policy) Check(c *Change) error {
 	return nil
 }
 
-// ResetAfter reports whether the user must change the password again after c (8.2.7).
+// ResetAfter reports whether the user must change the password again after c (the draft,
+// 8.2.7).
 func (p *Policy) ResetAfter(c *Change) bool { return p != nil && p.MustChange && c.Reset }
 
-// ErrInHistory is the error for a password that the account had before (8.2.6).
+// ErrInHistory is the error for a password that the account had before (the draft,
+// 8.2.6).
 var ErrInHistory error = &Error{InHistory, "the password was used before: take another one"}
 
 // ErrMustChange is the error for every request except a change of the password, while the
-// user must change the password (8.1).
+// user must change the password (the draft, 8.1).
 var ErrMustChange error = &Error{ChangeAfterReset, "the password was reset: change it first"}

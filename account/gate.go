@@ -58,14 +58,15 @@ type Trial struct {
 // Attempt verifies the credentials of one attempt. A server must not run two attempts on
 // the same account at the same time. Let n be the number of servers. Within an interval,
 // all servers together verify at most MaxFailure - 1 + n wrong attempts, and at most
-// MaxFailure with LockoutStrict. It writes nothing for a locked account, and nothing for
-// a right attempt on an account without failures.
+// MaxFailure with LockoutStrict. Attempt writes nothing for a locked account. Without
+// LockoutStrict, it also writes nothing for a right attempt on an account without
+// failures.
 //
-// If this server has read no failures of the account, Attempt records a failure after it
-// has verified the credentials. If there are failures, or with LockoutStrict, Attempt
-// reserves the attempt: it publishes the failure first, and then counts all published
-// failures. If attempts are concurrent, the attempt whose failure is published k-th
-// counts the k - 1 failures that were published before it.
+// If this server has read no failures of the account, Attempt records a failure only
+// after it has verified the credentials. If there are failures, or with LockoutStrict,
+// Attempt reserves the attempt: it publishes the failure first, and then counts all
+// published failures. If attempts are concurrent, the attempt whose failure is published
+// k-th counts the k - 1 failures that were published before it.
 func (p *Policy) Attempt(ctx context.Context, l Ledger, t Trial) (Verdict, error) {
 	if !p.Counts() {
 		return unguarded(ctx, t)

@@ -30,7 +30,7 @@ type Lock struct {
 // value.
 const maxDelayed = 32
 
-// Lock returns the effect of failures at the time now. MaxFailure failures within an
+// Lock returns the effect of failures at the given time. MaxFailure failures within an
 // interval lock the account. Failures during a lock do not count, and counting begins
 // again at 0 after the lock (the draft, 7.6).
 func (p *Policy) Lock(failures []time.Time, now time.Time) Lock {
@@ -69,7 +69,7 @@ func (l *Lock) behind() []time.Time {
 	return l.Kept
 }
 
-// counting returns the failures that count at the time now.
+// counting returns the failures that count at the given time.
 func (p *Policy) counting(failures []time.Time, now time.Time) []time.Time {
 	if p.FailureCountInterval > 0 {
 		from := now.Add(-p.FailureCountInterval)
@@ -97,6 +97,6 @@ func (p *Policy) held(failures []time.Time) time.Time {
 	return failures[len(failures)-1].Add(min(delay, p.MaxDelay))
 }
 
-// Refuses reports whether an attempt at the time now is refused without verifying the
+// Refuses reports whether an attempt at the given time is refused without verifying the
 // credentials.
 func (l *Lock) Refuses(now time.Time) bool { return l.Locked || now.Before(l.Held) }

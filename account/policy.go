@@ -25,7 +25,7 @@ type Policy struct {
 
 	MinAge, MaxAge       time.Duration
 	InHistory            int
-	CheckQuality         int // 0: no; 1: unless the password is a hash; 2: always
+	CheckQuality         int // 0: no; 1: if the password is in clear; 2: always, so hashes are refused
 	MinLength, MaxLength int // in characters
 	ExpireWarning        time.Duration
 	GraceLimit           int
@@ -122,7 +122,7 @@ const (
 )
 
 // Parse reads a policy from the values of an entry. The error lists all invalid values.
-// The policy is returned even then, with the valid values.
+// Even then, Parse returns a policy, with the valid values.
 func Parse(name string, values func(attribute string) []string) (*Policy, error) {
 	p := &Policy{Name: name}
 	var bad []error

@@ -160,8 +160,8 @@ func isPalindrome(s string) bool {
 	return len(rs) > 0 && slices.Equal(rs, back)
 }
 
-// distance returns how many characters must be inserted, deleted or replaced to turn a
-// into b.
+// distance returns how many characters must be inserted, deleted or replaced to turn
+// cut(a) into cut(b).
 func distance(a, b string) int {
 	x, y := []rune(cut(a)), []rune(cut(b))
 	row := make([]int, len(y)+1)

@@ -12,9 +12,9 @@ type State struct {
 	// pwdAccountLockedTime; zero means that nobody has. The lock lasts as long as a lock
 	// by failures.
 	LockedSince time.Time
-	Start, End  time.Time // when the account is valid; zero: no limit
+	Start, End  time.Time // the account is valid from Start until End; zero: no limit
 	Changed     time.Time // when the password was changed; zero: unknown
-	Expires     time.Time // when this password expires; zero: the policy decides
+	Expires     time.Time // expiry of the password; the policy may make it expire earlier; zero: only the policy decides
 	Reset       bool
 	GraceUses   []time.Time
 	// Success is the time of the last recorded success; zero means that there is none.
@@ -23,7 +23,9 @@ type State struct {
 	ResetUses int
 }
 
-// Usable reports whether the account may be used at the time now, with any mechanism.
+// Usable reports whether, at the given time, the account is enabled, not locked by
+// LockedSince, and valid according to Start and End. The mechanism of the bind does not
+// matter.
 func (p *Policy) Usable(s *State, now time.Time) bool {
 	return !s.Disabled && !p.locked(s, now) && !now.Before(s.Start) && (s.End.IsZero() || now.Before(s.End))
 }
@@ -119,7 +121,7 @@ func (p *Policy) GraceLeft(s *State, uses []time.Time, now time.Time) int {
 	return max(0, p.GraceLimit-len(uses))
 }
 
-// RecordsSuccess reports whether a success at the time now must be recorded.
+// RecordsSuccess reports whether a success at the given time must be recorded.
 func (p *Policy) RecordsSuccess(s *State, now time.Time) bool {
 	if p == nil {
 		return false

@@ -13,8 +13,9 @@ type Holding struct {
 }
 
 // Pick returns the holding whose policy takes precedence: the policy with the lowest
-// priority. If several policies have this priority, the nearest base decides, and then
-// the name. Pick returns nil if there are no holdings.
+// priority. If several policies have this priority, the holding with the nearest base
+// takes precedence, and then the policy whose name sorts first. Pick returns nil if there
+// are no holdings.
 func Pick(all []Holding) *Holding {
 	if len(all) == 0 {
 		return nil

@@ -68,8 +68,8 @@ func placed(t *testing.T, rules string) (all []Placed) {
 	return all
 }
 
-// as returns the program of the identity with a name, in the given groups. The name "" is
-// the anonymous identity.
+// as returns the Program of the identity with the given name, which is in the given
+// groups. If the name is "", the identity is anonymous.
 func (w *world) as(name string, groups ...string) *Program {
 	w.t.Helper()
 	return w.with(name, Connection{}, groups...)
@@ -325,8 +325,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestAssertion checks that a denial for cn;lang-de applies to an assertion about cn: the
-// assertion is also about cn;lang-de.
+// TestAssertion checks that a denial for cn;lang-de applies to an assertion about cn,
+// because such an assertion also tests values of cn;lang-de.
 func TestAssertion(t *testing.T) {
 	w := newWorld(t, people, "| a: allow everyone to read cn, manager=self\n| b: deny everyone to compare cn;lang-de")
 	d := w.decide(w.as(ann), bob)

@@ -26,11 +26,11 @@ const (
 	ofFilter
 	ofValues
 	ofConnection
-	ofJoint // a subject and a target with the same variable {t}
+	ofJoint // the subjects and targets of a rule that has a variable such as {t}
 )
 
-// atoms assigns numbers to atoms in the order in which rules use them. So the atoms of
-// one rule get neighbouring numbers, which keeps diagrams small.
+// atoms assigns numbers to atoms in the order in which rules use them. The atoms of one
+// rule therefore have neighbouring numbers, which keeps diagrams small.
 type atoms struct {
 	*diagram
 	all    []atom
@@ -39,8 +39,8 @@ type atoms struct {
 
 func newAtoms() *atoms { return &atoms{diagram: newDiagram(), number: map[string]int{}} }
 
-// atom returns the function that equals an atom. Atoms with the same key are the same
-// atom.
+// atom returns the function that is true where the given atom is true. If an atom with
+// the same key already exists, atom returns the function of that atom.
 func (as *atoms) atom(key string, a atom) node {
 	n, ok := as.number[key]
 	if !ok {
@@ -80,8 +80,9 @@ func (as *atoms) holds(c *compiled) node {
 	return as.and(f, as.and(who, in))
 }
 
-// hasVariables reports whether a target of the rule has a variable. The value of the
-// variable relates the target to the subjects of the rule.
+// hasVariables reports whether a target of the rule has a variable. A variable has the
+// same value in the targets and in the subjects of a rule, so the targets and subjects of
+// such a rule cannot be separate atoms.
 func (c *compiled) hasVariables() bool {
 	for _, t := range c.in {
 		if len(t.base.variables()) > 0 {
@@ -191,8 +192,8 @@ func (as *atoms) values(p *part, t *typePiece) node {
 }
 
 // possible returns a function that is false for combinations of atoms that cannot occur.
-// It considers only the atoms in the set selected, and compares them in pairs by their
-// text. The function is true for all combinations that this comparison does not exclude.
+// It compares the selected atoms in pairs, and looks only at the rules, not at entries.
+// The function is true for all combinations that this comparison does not exclude.
 func (as *atoms) possible(selected map[int]bool) node {
 	f := trueNode
 	for i := range as.all {
@@ -253,8 +254,8 @@ func (c *Condition) implies(o *Condition) bool {
 	return c.Kind == Address && o.Kind == Address && c.Network.Bits() >= o.Network.Bits() && o.Network.Contains(c.Network.Addr())
 }
 
-// excludes reports whether no identity can match both subjects. It may return false even
-// if no identity can match both.
+// excludes returns true only if no identity can match both subjects. It may return false
+// even if no identity can match both.
 func (s *subject) excludes(o *subject) bool {
 	switch {
 	case s.Kind == Anonymous:

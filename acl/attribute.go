@@ -14,7 +14,7 @@ import (
 type part struct {
 	written    Part
 	rights     Rights
-	named      bool // the rule lists attributes; the list may contain all attributes
+	named      bool // the rule lists attributes for this part; the list may be "*"
 	in, except []attribute
 	uses       []string // for the right use: the names and OIDs that may be used, in lower case, or "*"
 	usesNot    []string
@@ -23,21 +23,22 @@ type part struct {
 // An attribute is one item in a part's list of attributes. It denotes a set of
 // attributes.
 type attribute struct {
-	user, operational bool // all user or operational attributes that are not reserved
+	user, operational bool // all user or all operational attributes, except reserved ones
 	types             map[*schema.AttributeType]bool
 	options           string
 	values            *values // nil: all values
 }
 
-// values selects some of the values of an attribute.
+// values is a condition that selects some of the values of an attribute.
 type values struct {
 	self   bool
 	key    []byte
 	filter filter.Resolved
 }
 
-// reservedTypes are attributes that a rule grants only if the rule names them: access
-// rules, and the state of accounts. Secret attributes are also reserved.
+// reservedTypes are attributes that a rule grants only if the rule names them:
+// accessRule, and attributes that contain the state of an account. Secret attributes are
+// also reserved, although they are not in this map.
 var reservedTypes = map[string]bool{
 	"accessRule": true, "pwdHistory": true, "pwdReset": true, "pwdChangedTime": true,
 	"pwdAccountLockedTime": true, "pwdFailureTime": true, "pwdGraceUseTime": true, "pwdLastSuccess": true,
@@ -198,7 +199,7 @@ type subjectValue struct {
 	options string
 	value   []byte
 	program *Program
-	// more means that the decision is also about descriptions with further options.
+	// more means that the decision is also about descriptions that have further options.
 	more bool
 }
 

@@ -3,7 +3,7 @@ package acl
 import "errors"
 
 // A node is a Boolean function, represented as a binary decision diagram (Bryant 1986).
-// Equal functions have equal nodes.
+// In one diagram, equal functions have equal nodes.
 type node int32
 
 const (
@@ -19,18 +19,18 @@ type diagram struct {
 	failed error
 }
 
-// A branch is a function, represented by its first variable and its results for the two
-// values of this variable.
+// A branch represents a function by its first variable, and by the two functions that
+// remain if this variable is false or true.
 type branch struct {
 	variable int32
-	low      node // the function if the variable is false
+	low      node // the function that remains if the variable is false
 	high     node
 }
 
 // errTooComplex reports that a diagram would use too much memory.
 var errTooComplex = errors.New("the rules are too complex to be compared")
 
-// maxNodes limits a diagram to some hundred megabytes.
+// maxNodes limits a diagram to a few hundred megabytes.
 const maxNodes = 4 << 20
 
 // noVariable is the variable of the constant functions. It sorts after all variables.
@@ -130,9 +130,8 @@ type cube map[int]bool
 // maxCubes is the maximum number of conjunctions in the printed form of a function.
 const maxCubes = 10000
 
-// cubes returns a disjunction of conjunctions without redundant conjunctions. The
-// disjunction is true wherever lower is true, and false wherever upper is false (Minato
-// and Morreale 1993).
+// cubes returns conjunctions, none of them redundant. Their disjunction is true wherever
+// lower is true, and false wherever upper is false (Minato and Morreale 1993).
 func (d *diagram) cubes(lower, upper node) (all []cube) {
 	all, _ = d.cover(lower, upper)
 	return all

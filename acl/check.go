@@ -127,8 +127,9 @@ func (c *Condition) excludes(o *Condition) bool {
 		c.Kind == Mechanism && o.Kind == Mechanism && !c.Not && !o.Not && c.Mechanism != o.Mechanism
 }
 
-// impliedBy returns another rule that includes everything that rule i allows or denies.
-// Of two equal rules, impliedBy considers only the second one as implied.
+// impliedBy returns another rule that allows, or denies, at least everything that rule i
+// allows or denies. If two rules are equal, only the second is implied. impliedBy returns
+// nil if no rule implies rule i.
 func (s *Set) impliedBy(i int) *compiled {
 	r := s.rules[i]
 	for j, o := range s.rules {

@@ -8,8 +8,8 @@ import (
 )
 
 // A Decision contains everything that an identity may do with an entry. Two entries of a
-// zone have the same Decision if the tests have the same results for both. A Decision is
-// immutable.
+// zone share a Decision if every test of the program has the same result for both. A
+// Decision is immutable.
 type Decision struct {
 	program *Program
 	rules   []*compiled // the rules that apply to the entry
@@ -101,8 +101,8 @@ func (d *Decision) onType(t *schema.AttributeType) typeRights {
 }
 
 // balance returns the rights on values, given the rights that rules allow and deny. An
-// administrator has all rights on values in spite of denials, except that an
-// administrator may show or search secrets only if a rule names them.
+// administrator has all rights on values in spite of denials, except that the rights show
+// and search on secrets must be allowed by a rule.
 func (d *Decision) balance(t *schema.AttributeType, allow, deny Rights) Rights {
 	switch {
 	case !d.manage:
@@ -137,7 +137,7 @@ func (p *part) extent(t *schema.AttributeType) (all, some bool) {
 }
 
 // about reports whether the attribute includes descriptions of type t, perhaps only
-// descriptions with some of the options.
+// descriptions with certain options.
 func (a *attribute) about(t *schema.AttributeType) bool {
 	if a.types != nil {
 		return a.types[t]
@@ -210,9 +210,9 @@ func (d *Decision) rightsOf(v *subjectValue) Rights {
 	return d.balance(v.typ, allow, deny)
 }
 
-// decideAlways computes a decision that is valid for every entry. The decision leaves out
-// everything that rules allow on some entries only, and everything that rules deny, even
-// if only on some entries.
+// decideAlways computes a decision that is valid for every entry. The decision contains a
+// right only if rules allow the right on every entry, and no rule denies the right on any
+// entry.
 func (p *Program) decideAlways() Decision {
 	d := Decision{program: p}
 	for i := range p.clauses {
@@ -239,8 +239,8 @@ func (c *clause) isAlways() bool {
 	return false
 }
 
-// decideReadsAll computes the result of ReadsAll. The rights are the same on all types
-// that are not reserved and that no rule names.
+// decideReadsAll computes the result of ReadsAll. All types that are not reserved and
+// that no rule names have the same rights: the general rights.
 func (p *Program) decideReadsAll() bool {
 	const read = Show | Search | Compare
 	for _, general := range p.always.general {

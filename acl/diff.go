@@ -15,8 +15,8 @@ type Difference struct {
 	// Rights are the rights, each with its attributes: "read cn, sn".
 	Rights []string
 	// Where describes the identities that gain or lose the rights, and the entries,
-	// values and connections to which the difference is limited. Each element is one
-	// alternative.
+	// values and connections to which the difference is limited. The difference exists
+	// wherever one of the elements holds.
 	Where []string
 }
 
@@ -49,7 +49,7 @@ type change struct {
 	gained bool
 	where  node
 	right  Rights
-	what   string // the attribute types or the used names; "": the entry
+	what   string // attribute types or used names; "": the entry itself
 }
 
 // Diff returns the rights that identities have under only one of two sets of rules. Both
@@ -181,7 +181,8 @@ func (c *comparison) attributes(from, to *Set) {
 	}
 }
 
-// uses compares which names the two sets let identities use.
+// uses compares the right use in the two sets, for each name that a rule contains and for
+// all other names.
 func (c *comparison) uses() {
 	names := []string{"*"}
 	for _, r := range slices.Concat(c.rules[0], c.rules[1]) {

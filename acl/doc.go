@@ -10,8 +10,8 @@
 //
 // A rule is stored at an entry, which is the place of the rule, and applies to the entry
 // and to all entries below it. A request may do what at least one rule allows and no rule
-// denies. Neither the order of rules nor the distance of their places from an entry has a
-// meaning. An identity with the right manage on an entry is an administrator of the
+// denies. Neither the order of rules nor the distance between the place of a rule and an
+// entry matters. An identity with the right manage on an entry is an administrator of the
 // entry: for an administrator, rules that deny other rights have no effect.
 //
 //	rule      = name ":" ( "allow" / "deny" ) who part *( "," part )
@@ -34,9 +34,9 @@
 // or "same" and an attribute. "group" may also precede a subject that begins with "its",
 // except "its superiors".
 //
-// In a quoted name "*" matches any part of a value. {t} matches any value that is the
-// same at every {t} in the rule. The names in subjects are complete DNs. The names after
-// "in" are relative to the place.
+// In a quoted name, "*" matches any part of a value. {t} matches any value, but every {t}
+// in a rule must match the same value. The names in subjects are complete DNs. The names
+// after "in" are relative to the place.
 //
 // # From rules to decisions
 //

@@ -96,14 +96,15 @@ func (p *Program) near(d *Decision, e *Entry, q Question) (all []string) {
 	return all
 }
 
-// isAbout reports whether the targets of the rule include an entry if variables may have
-// any values.
+// isAbout reports whether the targets of the rule include an entry, assuming that a
+// variable matches any value.
 func (c *compiled) isAbout(name []dn.Norm, e *Entry) bool {
 	has := func(t target) bool { return t.has(name, e) }
 	return slices.ContainsFunc(c.in, has) && !slices.ContainsFunc(c.notIn, has)
 }
 
-// has reports whether the target includes an entry if variables may have any values.
+// has reports whether the target includes an entry, assuming that a variable matches any
+// value.
 func (t *target) has(name []dn.Norm, e *Entry) bool {
 	below := len(name) - len(t.base)
 	if below < 0 || !t.base.match(name[below:], bindings{}) {

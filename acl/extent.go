@@ -40,7 +40,7 @@ func (t *target) apart(o *target) bool {
 	if !t.base[below:].mayEqual(o.base) {
 		return true
 	}
-	least, most := below, below // depths of the entries of t below the base of o
+	least, most := below, below // smallest and greatest depth of t's entries below o.base
 	switch t.scope {
 	case Children:
 		least, most = below+1, below+1

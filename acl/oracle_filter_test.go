@@ -7,14 +7,15 @@ import (
 )
 
 // An outcome is the range of results that the documentation allows for a filter. The
-// fields least and most differ only if rules select values, and if the values that the
-// test reads do not decide the result.
+// fields least and most differ if the identity may search every value of the test
+// vocabulary, although the text of the rules does not grant the right to search all
+// values. The result may then be False or Undefined.
 type outcome struct{ least, most filter.Tri }
 
 func exactly(t filter.Tri) outcome { return outcome{t, t} }
 
-// guarded returns the results that a filter may have for a visible entry. Only the values
-// that the identity may search count.
+// guarded returns the results that a filter may have for a visible entry. A value can
+// make a test True only if the identity may search it.
 func (j *judge) guarded(f filter.Resolved) outcome {
 	switch f := f.(type) {
 	case *filter.AndNode:

@@ -95,7 +95,7 @@ func some[T any](g generator, max int, item func() T) []T {
 	return all
 }
 
-// seldom returns items with probability 1/n, and otherwise nil.
+// seldom returns one or two items with probability 1/n, and otherwise nil.
 func seldom[T any](g generator, n int, item func() T) []T {
 	if !g.oneIn(n) {
 		return nil

@@ -148,7 +148,8 @@ type result struct {
 	difference         string
 }
 
-// same counts a question, and records a difference between the answers if there is one.
+// same counts a question. If the answer is outside the range from least to most, same
+// records the difference, unless the result already contains one.
 func (r *result) same(got bool, least, most bool, format string, args ...any) {
 	r.questions++
 	if got {
@@ -172,7 +173,8 @@ func (c *trial) run() (r result) {
 	o := &oracle{c.rules, contexts, c.id}
 	j := o.at(c.asked)
 	g := generator{rand.New(rand.NewPCG(c.seed, 2))}
-	for range 2 { // other entries, which may have the zone or decision of the entry in question
+	// First ask about other entries, which may share a zone or decision with c.asked.
+	for range 2 {
 		c.askEntry(p, o, pick(g, c.tree), &r)
 	}
 	c.askEntry(p, o, c.asked, &r)

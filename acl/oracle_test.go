@@ -11,9 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The oracle makes decisions by the text of docs/access.md alone. It evaluates every rule
-// for every question. It caches nothing, and it uses nothing of package acl except the
-// syntax tree of rules.
+// The oracle makes decisions from the text of docs/access.md alone. It evaluates every
+// rule for every question. It caches nothing, and it uses nothing of package acl except
+// the syntax tree of rules.
 
 var core = schema.Core()
 

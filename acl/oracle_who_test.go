@@ -239,7 +239,8 @@ func (o *oracle) isTarget(place dn.DN, t acl.Target, n *node, b binding) bool {
 	return true
 }
 
-// A pattern is the AVAs of each RDN of a quoted name as text.
+// A pattern is a parsed quoted name: for each RDN, the type and the value of each AVA as
+// text.
 type pattern [][][2]string
 
 func parsePattern(s string) (p pattern) {

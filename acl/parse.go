@@ -233,7 +233,7 @@ func (p *parser) its() (s Subject, err error) {
 	return s, err
 }
 
-// quoted parses a quoted text. In errors, it calls the text name.
+// quoted parses a quoted text. Errors refer to the text by the given name.
 func (p *parser) quoted(name string) (string, error) {
 	if p.token.kind != quoted || p.token.text == "" {
 		return "", p.fail("expected %s in quotes, not %s", name, p.token)
@@ -512,7 +512,7 @@ func parseNetwork(s string) (netip.Prefix, error) {
 	return n.Masked(), err
 }
 
-// hours parses "08:00-18:00 Europe/Vienna". It leaves the last token as the current
+// hours parses "08:00-18:00 Europe/Vienna". When it returns, the time zone is the current
 // token.
 func (p *parser) hours(c *Condition) (err error) {
 	from, to, ok := strings.Cut(p.token.text, "-")

@@ -180,8 +180,9 @@ func (p pattern) isOpen() bool {
 	return slices.ContainsFunc(p, func(r rdnPattern) bool { return r.open != nil })
 }
 
-// match reports whether a name with as many RDNs as p matches p. It adds variables to b
-// that are not bound yet. If b is nil, no variable matches.
+// match reports whether a name with as many RDNs as p matches p. If a variable of p is
+// not in b, match adds it to b with the value that it matches. If b is nil, no variable
+// matches.
 func (p pattern) match(name []dn.Norm, b bindings) bool {
 	for i := range p {
 		if !p[i].match(name[i], b) {

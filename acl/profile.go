@@ -16,8 +16,8 @@ var profileFiles embed.FS
 var Profiles = []string{"staff", "private", "public", "services", "open"}
 
 // Profile returns the rules of a profile, for the whole directory. It leaves out
-// attributes that the schema does not define. The caller passes the naming contexts in
-// contexts.
+// attributes that the schema does not define. Only the profile "services" depends on the
+// naming contexts.
 func Profile(name string, sch *schema.Schema, contexts []string) ([]*Rule, error) {
 	text, err := profileFiles.ReadFile("profiles/" + name + ".rules")
 	if err != nil {
@@ -47,7 +47,9 @@ func (p *Part) keep(sch *schema.Schema) {
 	})
 }
 
-// services returns the subjects to which the profile "services" grants the right to read.
+// services returns the subjects to which the profile "services" grants the right to read:
+// the entries below ou=services in each naming context. If there are no contexts, the
+// subjects match nobody.
 func services(contexts []string) string {
 	if len(contexts) == 0 {
 		return "users except users"

@@ -43,7 +43,7 @@ type Program struct {
 	readsAll bool
 
 	mu      sync.RWMutex
-	zones   map[string]*Zone // by the clauses that may apply in the zone
+	zones   map[string]*Zone // the key is the reach of every target
 	parents map[string]*Zone // by the name of the parent
 }
 
@@ -255,7 +255,7 @@ func when(b bool) alternatives {
 }
 
 // subject evaluates one subject for the identity of the program. It returns never, yes,
-// or a test of the entry.
+// alternatives with values of variables, or a test of the entry.
 func (p *Program) subject(s *subject) alternatives {
 	who := p.who
 	switch s.Kind {

@@ -16,7 +16,7 @@ const (
 	Delete                     // delete the entry
 	Rename                     // change the entry's RDN
 	Move                       // move the entry away from its parent
-	Receive                    // move an entry here: the right is on the entry with its new name
+	Receive                    // receive an entry by a move: the right is tested on the entry with its new name
 	Bind                       // bind as the entry
 	Proxy                      // act as the entry
 	Past                       // read past states of the entry
@@ -81,7 +81,7 @@ func rightsOf(word string) (Rights, bool) {
 	return 0, false
 }
 
-// String returns the words for the rights, as few words as possible.
+// String returns the words for the rights. It prefers words for combinations.
 func (r Rights) String() string {
 	var words []string
 	for _, w := range rightWords {

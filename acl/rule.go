@@ -44,7 +44,7 @@ const (
 	ItsParents              // identities that an attribute of the entry's parent names
 	ItsSuperior             // identities whose entries are above the entry
 	Same                    // identities that have an attribute value in common with the entry
-	Nobody                  // an identity that the rule named and whose entry is gone
+	Nobody                  // no identity: replaces a named identity whose entry is gone
 )
 
 // A Subject is a word or phrase that matches identities.

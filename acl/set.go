@@ -180,8 +180,8 @@ func (s *Set) collectNamed() {
 	slices.SortFunc(s.named, func(a, b *schema.AttributeType) int { return compareText(a.OID, b.OID) })
 }
 
-// collectLooksAt sets the types that tests of entries read: types in filters of targets,
-// and types whose values name identities.
+// collectLooksAt sets the types that tests of entries read: objectClass, the types in
+// filters of targets, and the types in subjects.
 func (s *Set) collectLooksAt() {
 	seen := map[*schema.AttributeType]bool{}
 	add := func(types []*schema.AttributeType) {

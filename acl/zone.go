@@ -9,7 +9,8 @@ import (
 )
 
 // A Zone is the set of all entries to which the same clauses may apply. Whether a clause
-// may apply depends on the parent of an entry.
+// may apply to an entry depends only on the entry's parent, so all children of one parent
+// are in one zone.
 type Zone struct {
 	program *Program
 	clauses []zoneClause
@@ -113,7 +114,8 @@ func (t *bound) reach(parent []dn.Norm) reach {
 	above := func() bool {                    // above reports whether the base is the parent or an entry above it
 		return base <= len(parent) && t.base.match(parent[len(parent)-base:], nil)
 	}
-	itself := func() reach { // itself returns the reach of the base alone: a child of parent may be the base
+	// itself returns byRDN if the base may be a child of parent, and otherwise nothing.
+	itself := func() reach {
 		switch {
 		case base != depth || base == 0 || !t.base[1:].match(parent, nil):
 			return nothing
@@ -157,8 +159,8 @@ func (p *Program) newZone(reaches []reach) *Zone {
 	return z
 }
 
-// formula returns a formula that is true for the entries of the zone that a target
-// includes.
+// formula returns a formula that is true for the entries of the zone that one of the
+// targets includes.
 func (z *Zone) formula(targets []bound, reaches []reach) (f formula) {
 	for i := range targets {
 		t := &targets[i]

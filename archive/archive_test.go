@@ -195,8 +195,8 @@ func TestArchive(t *testing.T) {
 }
 
 // isLoad reports whether a restore cannot end at revision r because r is the revision of
-// a load. No piece contains a load. The next base contains it, but also contains later
-// commits.
+// a load. No piece contains a load. The next base contains the load, but also contains
+// later commits.
 func (f *fixture) isLoad(x *Index, r table.Revision) bool {
 	_, m, err := x.choose(context.Background(), f.place, r)
 	f.must(err)

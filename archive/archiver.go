@@ -43,7 +43,7 @@ type Archiver struct {
 
 	mu      sync.Mutex // orders pieces and changes of the state
 	st      *state
-	started bool // it is known how far an earlier process has sent
+	started bool // mayWrite has found out how far an earlier process has sent
 }
 
 // New returns the archiver of a store. It reads the state of the archive from the
@@ -299,7 +299,8 @@ func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 		}
 		err = a.own(ctx, m.Epoch, owner)
 	}
-	// Otherwise the epoch's pieces continue, because the epoch may have an earlier base.
+	// If ours is true, the state stays as it is, because the pieces of the epoch
+	// continue.
 	if err == nil && !ours {
 		next := *a.st
 		next.Epoch, next.Based, next.Next, next.Sending, next.Newest, next.TakeOver = m.Epoch, false, m.Next, 0, m.Newest, false
@@ -312,7 +313,8 @@ func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 	return m, c, nil
 }
 
-// own makes this folder the owner of the archive, for epoch e.
+// own makes this folder the owner of the archive, for epoch e. was is the previous owner,
+// or nil.
 func (a *Archiver) own(ctx context.Context, e Epoch, was *Owner) error {
 	host, _ := os.Hostname()
 	o := &Owner{Format: format, Store: a.st.Store, Epoch: e, Writer: a.st.Writer, Server: fmt.Sprintf("%s:%s", host, a.o.Store), Since: a.o.Now().UTC()}
@@ -328,7 +330,7 @@ func (a *Archiver) upload(ctx context.Context, m *Manifest, c *lsm.Copy) error {
 	if u.known, err = known(ctx, a.o.Place, bases, a.sent); err != nil {
 		return err
 	}
-	a.sent = u.known // if a later file fails, these are not sent again
+	a.sent = u.known // if a later file fails, the next base does not send the earlier files again
 	if m.Files, err = u.files(ctx, c); err != nil {
 		return err
 	}

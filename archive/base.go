@@ -34,7 +34,7 @@ type Manifest struct {
 type File struct {
 	Name   string
 	Size   int64
-	SHA256 string // of the content; it names the object; an empty file has no object
+	SHA256 string // of the content, and part of the object's name; an empty file has no object
 	Stored string // SHA-256 of the object, which differs from SHA256 if it is sealed
 }
 
@@ -83,8 +83,8 @@ type upload struct {
 	sent  func(octets int64)
 }
 
-// known returns the files that exist in a place and are listed in sent or in the
-// manifest of a base, by hash.
+// known returns, by hash, the files that exist in a place and are listed in sent or in
+// the manifest of a base.
 func known(ctx context.Context, p Place, bases []Base, sent map[string]File) (map[string]File, error) {
 	objects, err := p.List(ctx, filePrefix)
 	if err != nil {
@@ -103,7 +103,7 @@ func known(ctx context.Context, p Place, bases []Base, sent map[string]File) (ma
 	for _, b := range bases {
 		m, err := ReadManifest(ctx, p, b)
 		if errors.Is(err, ErrDamaged) {
-			continue // Verify reports it; the base's files are sent again
+			continue // Verify reports the damage; the base's files are sent again
 		}
 		if err != nil {
 			return nil, err

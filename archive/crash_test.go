@@ -161,8 +161,8 @@ func TestCrashes(t *testing.T) {
 	t.Logf("%d commits, %d epochs, %d objects, %d bytes", n, epochs, v.Objects, v.Bytes)
 }
 
-// crash runs the process for a time and kills it. It returns the last numbers that the
-// process printed.
+// crash runs the process, and kills it when the given time has passed since its first
+// output. It returns the last numbers that the process printed.
 func crash(t *testing.T, dir string, n int, after time.Duration) map[string]int {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

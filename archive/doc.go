@@ -1,5 +1,5 @@
-// Package archive keeps a second copy of an embedded store outside the store's folder.
-// So a directory survives the loss of its machine, and can be restored to any moment
+// Package archive keeps a second copy of an embedded store outside the store's folder. A
+// directory therefore survives the loss of its machine, and can be restored to any moment
 // that the archive covers.
 //
 // # Objects
@@ -39,7 +39,8 @@ var (
 	ErrTakenOver = errors.New("the archive was taken over")
 	// ErrDamaged means that objects are missing or differ from what was written.
 	ErrDamaged = fmt.Errorf("the archive is damaged: %w", table.ErrCorrupt)
-	// ErrNoState means that the archive contains no state that could be restored.
+	// ErrNoState means that the archive contains no state that can be restored, or not
+	// the requested state.
 	ErrNoState = errors.New("the archive has no such state")
 	// ErrSealed means that an object cannot be read with the given identities.
 	ErrSealed = errors.New("the archive is sealed")

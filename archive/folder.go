@@ -45,7 +45,7 @@ func (f folder) List(ctx context.Context, prefix string) ([]Object, error) {
 		if err == nil {
 			all = append(all, Object{name, info.Size()})
 		}
-		return ignoreMissing(err) // it was deleted meanwhile
+		return ignoreMissing(err) // the file was deleted meanwhile
 	})
 	slices.SortFunc(all, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
 	return all, ignoreMissing(err)

@@ -17,7 +17,8 @@ type Thinned struct {
 	Bytes                int64
 }
 
-// A dated is a base with its manifest, which has the time of the base.
+// A dated is a base with its manifest, which contains the time at which the base was
+// taken.
 type dated struct {
 	Base
 	m *Manifest
@@ -57,8 +58,9 @@ func (a *Archiver) read(ctx context.Context) (*Index, []dated, error) {
 }
 
 // keepOf returns the names of the bases to keep. A moment can be restored from any
-// earlier base of the same epoch. So keepOf keeps, in each epoch with moments to keep,
-// the newest base that is earlier than all these moments, and one base a day after it.
+// earlier base of the same epoch. In each epoch with moments to keep, keepOf therefore
+// keeps the newest base that is earlier than all these moments. Of the later bases, it
+// keeps all that are younger than allBases, and one a day of the others.
 func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 	stays := map[string]bool{}
 	var last dated
@@ -154,8 +156,8 @@ func (a *Archiver) Forget(ctx context.Context) (Thinned, error) {
 	return a.remove(ctx, x, all, stays)
 }
 
-// Older returns the bases of earlier epochs, which may contain what was erased from the
-// store since then.
+// Older returns the bases of earlier epochs, which may contain what was later erased from
+// the store.
 func (a *Archiver) Older(ctx context.Context) (older []*Manifest, err error) {
 	_, all, err := a.read(ctx)
 	for _, b := range all {

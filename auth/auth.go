@@ -182,7 +182,8 @@ func (a *Attempt) Fail(ctx context.Context) error {
 	return err
 }
 
-// Again does the work of one more failed attempt.
+// Again verifies the password against the decoy, which costs as much as one more failed
+// attempt.
 func (a *Attempt) Again(ctx context.Context) error {
 	d := a.passwords.decoy.Load()
 	_, err := a.passwords.run(ctx, a.channel, d.scheme, d.value, a.password)

@@ -146,8 +146,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestTokenOfTwoFactors checks that only mfa, of all methods in a token, means that the
-// user had more than one factor.
+// TestTokenOfTwoFactors checks that a token proves more than one factor only if mfa is
+// among its methods.
 func TestTokenOfTwoFactors(t *testing.T) {
 	i := newIssuer(t)
 	b := i.bearer(nil)

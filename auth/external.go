@@ -75,7 +75,8 @@ var subjectTypes = map[string]string{
 }
 
 // subject returns the subject of a certificate as a DN. The RDNs of the DN are in the
-// reverse order of the RDNs in the certificate. It returns false if a value is not text.
+// reverse order of the RDNs in the certificate. It returns false if the subject is empty
+// or malformed, or if a value is not text.
 func subject(cert *x509.Certificate) (name dn.DN, ok bool) {
 	var rdns pkix.RDNSequence
 	if rest, err := asn1.Unmarshal(cert.RawSubject, &rdns); err != nil || len(rest) > 0 {

@@ -3,8 +3,8 @@ package auth
 import "fmt"
 
 // A Hasher computes the hashes of slow schemes. Schemes have the names that [Schemes]
-// returns. Stored values do not contain the prefix "{NAME}". Passwords limits the number
-// of concurrent calls.
+// returns. Stored values do not contain the prefix "{NAME}". [Passwords] limits the
+// number of concurrent calls.
 type Hasher interface {
 	// Verify reports whether password is the stored password. It may return ErrScheme.
 	Verify(scheme string, stored, password []byte) (bool, error)

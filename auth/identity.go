@@ -132,7 +132,8 @@ func (r *Rule) check() error {
 	return nil
 }
 
-// Apply returns the target for a name. It returns false if the rule does not match.
+// Apply returns the target for a name. It returns false if the rule does not match, or if
+// the resulting DN or filter is invalid.
 func (r *Rule) Apply(name string) (Target, bool) {
 	matched := r.pattern.FindStringSubmatch(name)
 	if matched == nil {

@@ -59,7 +59,8 @@ func (p *pool) acquire(ctx context.Context, client string) error {
 }
 
 // enter takes a free slot. If no slot is free, it returns a channel that is closed when
-// the client may use a slot.
+// the client may use a slot, or ErrBusy if the client already has maxWaiting waiting
+// hashes.
 func (p *pool) enter(client string) (ready chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,8 +18,8 @@ type scheme struct {
 	name   string
 	slow   bool
 	clear  bool        // the value contains the password in clear
-	salted bool        // for digest schemes
-	sum    crypto.Hash // for digest and PBKDF2 schemes
+	salted bool        // for digest schemes: a salt follows the digest
+	sum    crypto.Hash // the hash function of digest and PBKDF2 schemes
 	verify func(s *scheme, stored, password []byte) (bool, error)
 	hash   func(s *scheme, password []byte) ([]byte, error) // nil: the scheme is not used for new passwords
 	// reads reports whether a value has the form of the scheme; nil means that verify is
@@ -27,8 +27,8 @@ type scheme struct {
 	reads func(s *scheme, stored []byte) bool
 }
 
-// schemes are all supported schemes. init sets the variable, because the functions in it
-// refer to schemes.
+// schemes are all supported schemes. init sets the variable, because functions in schemes
+// themselves refer to schemes.
 var schemes []scheme
 
 // clearScheme is the scheme of values without "{SCHEME}".

@@ -148,9 +148,9 @@ type Scram struct {
 }
 
 // NewScram begins an exchange with the client's first message. The mechanism may have the
-// suffix Plus; Cyrus SASL requests a channel binding without the suffix. The call
-// key(mechanism, name) must return the key for a name, or a fake key. If the call returns
-// an error, Step returns the same error.
+// suffix Plus. Without the suffix, the client may still request a channel binding, as
+// Cyrus SASL does. The call key(mechanism, name) must return the key for a name, or a
+// fake key. If the call returns an error, Step returns the same error.
 func NewScram(mechanism string, c Channel, first []byte, key func(mechanism, name string) (ScramKey, error)) (*Scram, error) {
 	base, plus := strings.CutSuffix(mechanism, Plus)
 	s := &Scram{mechanism: mechanism}
@@ -181,7 +181,7 @@ func NewScram(mechanism string, c Channel, first []byte, key func(mechanism, nam
 // conversation begins a conversation with the type of channel binding that the client
 // requests. If the client requests none, the conversation has the best binding that the
 // connection supports. It then refuses a client that supports channel binding but claims
-// that the server does not: an attacker has hidden the server's offer from such a client.
+// that the server does not, because an attacker may have hidden the server's offer.
 func conversation(server *scram.Server, c Channel, kind string) *scram.ServerConversation {
 	if kind != "" {
 		return server.NewConversationWithChannelBindingRequired(binding(c, kind))

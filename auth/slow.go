@@ -25,8 +25,9 @@ import (
 	xbcrypt "golang.org/x/crypto/bcrypt"
 )
 
-// The costs of new passwords: KiB, passes and rounds. OWASP recommends these values for
-// Argon2id and PBKDF2.
+// The costs of hashing new passwords. argonMemory is in KiB, argonTime in passes,
+// argonSalt and argonKey are in bytes. OWASP recommends these values for Argon2id and
+// PBKDF2.
 const (
 	argonMemory = 19 * 1024
 	argonTime   = 2
@@ -38,7 +39,7 @@ const (
 )
 
 // The maximum costs of stored values. Without these limits, a client that can write a
-// stored value could stop the server by a bind with it.
+// stored value could stop the server by binding with that value.
 const (
 	maxArgonMemory = 1 << 20 // in KiB
 	maxArgonTime   = 64
