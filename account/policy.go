@@ -23,9 +23,10 @@ import (
 type Policy struct {
 	Name string // DN of the policy entry
 
-	MinAge, MaxAge       time.Duration
-	InHistory            int
-	CheckQuality         int // 0: no; 1: if the password is in clear; 2: always, so hashes are refused
+	MinAge, MaxAge time.Duration
+	InHistory      int
+	// 0: no; 1: if the password is in clear; 2: always, so hashes are refused.
+	CheckQuality         int
 	MinLength, MaxLength int // in characters
 	ExpireWarning        time.Duration
 	GraceLimit           int

@@ -14,9 +14,11 @@ type State struct {
 	LockedSince time.Time
 	Start, End  time.Time // the account is valid from Start until End; zero: no limit
 	Changed     time.Time // when the password was changed; zero: unknown
-	Expires     time.Time // expiry of the password; the policy may make it expire earlier; zero: only the policy decides
-	Reset       bool
-	GraceUses   []time.Time
+	// Expires is when the password expires, unless the policy makes it expire earlier.
+	// Zero: only the policy decides.
+	Expires   time.Time
+	Reset     bool
+	GraceUses []time.Time
 	// Success is the time of the last recorded success; zero means that there is none.
 	Success time.Time
 	// ResetUses is the number of binds since the password was reset.

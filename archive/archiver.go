@@ -330,7 +330,7 @@ func (a *Archiver) upload(ctx context.Context, m *Manifest, c *lsm.Copy) error {
 	if u.known, err = known(ctx, a.o.Place, bases, a.sent); err != nil {
 		return err
 	}
-	a.sent = u.known // if a later file fails, the next base does not send the earlier files again
+	a.sent = u.known // if a later file fails, the next base reuses these
 	if m.Files, err = u.files(ctx, c); err != nil {
 		return err
 	}

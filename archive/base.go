@@ -32,9 +32,11 @@ type Manifest struct {
 
 // A File is a file of a base.
 type File struct {
-	Name   string
-	Size   int64
-	SHA256 string // of the content, and part of the object's name; an empty file has no object
+	Name string
+	Size int64
+	// SHA256 is the hash of the content, and is part of the object's name. An empty file
+	// has no object.
+	SHA256 string
 	Stored string // SHA-256 of the object, which differs from SHA256 if it is sealed
 }
 

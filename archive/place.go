@@ -11,17 +11,17 @@ import (
 type Place interface {
 	// List returns all objects whose names begin with prefix, sorted by name.
 	List(ctx context.Context, prefix string) ([]Object, error)
-	// Get opens an object. If it is missing, Get returns fs.ErrNotExist.
+	// Get opens an object. If the object is missing, Get returns fs.ErrNotExist.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 	// Put writes the content of r as an object, atomically. It replaces an object of
 	// that name.
 	Put(ctx context.Context, name string, r io.Reader) error
 	// Read returns a small object and a tag of its content. If the object is missing,
-	// both are empty.
+	// data, tag and err are empty.
 	Read(ctx context.Context, name string) (data []byte, tag string, err error)
-	// Swap writes a small object if its content still has the tag, and otherwise returns
-	// ErrChanged. If [Place.Conditions] reports false, Swap may overwrite a change that
-	// another writer makes at the same time.
+	// Swap writes a small object if tag is still the tag of its content, and otherwise
+	// returns ErrChanged. If [Place.Conditions] reports false, Swap may overwrite a
+	// change that another writer makes at the same time.
 	Swap(ctx context.Context, name, tag string, data []byte) error
 	// Conditions tests whether Swap is atomic, and reports the result.
 	Conditions(ctx context.Context) (bool, error)

@@ -73,8 +73,8 @@ func (a *Archiver) last(ctx context.Context) {
 	}
 }
 
-// due reports whether it is time for a base. Until longestPause after the last attempt,
-// it reports false.
+// due reports whether it is time for a base. It reports false until longestPause has
+// passed since the last attempt.
 func (a *Archiver) due(ctx context.Context) bool {
 	if now := a.o.Now(); now.Sub(a.tried) < longestPause {
 		return false
@@ -90,7 +90,8 @@ func (a *Archiver) due(ctx context.Context) bool {
 	return true
 }
 
-// lastBase returns the time at which the archive's newest base was taken.
+// lastBase returns the time at which the archive's newest base was taken, or zero if it
+// cannot find out.
 func (a *Archiver) lastBase(ctx context.Context) time.Time {
 	bases, err := listOf(ctx, a.o.Place, basePrefix, parseBase)
 	if err != nil || len(bases) == 0 {

@@ -102,7 +102,7 @@ func (b *bucket) Put(ctx context.Context, name string, r io.Reader) error {
 }
 
 // sized returns a reader of the content of r, and the size of that content. If the size
-// is not below smallObject, sized returns -1.
+// is not below smallObject, sized returns -1 as the size.
 func sized(r io.Reader) (io.Reader, int64, error) {
 	start, err := io.ReadAll(io.LimitReader(r, smallObject))
 	switch {

@@ -22,8 +22,9 @@ import (
 type store3 struct {
 	Place
 	ignores atomic.Bool // the server ignores conditions
-	fails   atomic.Bool // a tenth of the requests return 403, half after their work
-	posts   atomic.Int64
+	// Make a tenth of the requests return 403, half of them after they were executed.
+	fails atomic.Bool
+	posts atomic.Int64
 }
 
 func newS3(t *testing.T) *store3 {
@@ -44,7 +45,7 @@ func newS3(t *testing.T) *store3 {
 		switch {
 		case s.fails.Load() && rand.IntN(20) == 0:
 			inner.ServeHTTP(httptest.NewRecorder(), r)
-			w.WriteHeader(http.StatusForbidden) // the client does not retry it
+			w.WriteHeader(http.StatusForbidden) // the client does not retry after this status
 		case s.fails.Load() && rand.IntN(20) == 0:
 			w.WriteHeader(http.StatusForbidden)
 		default:

@@ -27,7 +27,7 @@ func ParseSeal(recipients []string) (Seal, error) {
 	return s, nil
 }
 
-// Seals reports whether the Seal has recipients, and so encrypts.
+// Seals reports whether the Seal has recipients. Without recipients, it does not encrypt.
 func (s Seal) Seals() bool { return len(s.to) > 0 }
 
 // writer returns a writer that encrypts to w. Closing the writer does not close w.
@@ -86,7 +86,7 @@ func (k Keys) open(r io.Reader) (io.Reader, error) {
 	return damaged{in}, nil
 }
 
-// damaged returns ErrDamaged if the content cannot be decrypted.
+// damaged is a reader that returns ErrDamaged if the content cannot be decrypted.
 type damaged struct{ io.Reader }
 
 // Read implements io.Reader.

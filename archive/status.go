@@ -9,7 +9,9 @@ import (
 
 // A Status describes how far a store has been archived.
 type Status struct {
-	CaughtUp  time.Time // everything committed before is archived; zero: nothing yet
+	// CaughtUp is the time before which everything committed is archived; zero: not known
+	// yet.
+	CaughtUp  time.Time
 	Based     time.Time // when the newest base was taken; zero: unknown
 	Drilled   time.Time // when a drill last succeeded
 	BaseBytes int64     // octets of bases that this process has sent

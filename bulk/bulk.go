@@ -10,7 +10,7 @@
 // Files are plain text, or compressed by gzip or zstd. The package detects the
 // compression from a file's first bytes. Exports of other servers can be loaded
 // unchanged; [Foreign] lists the attributes that are left out. An entry that is read
-// before its parent waits for the parent. The files of slapcat need that, because they
+// before its parent waits for the parent. The files of slapcat need this, because they
 // are in database order.
 //
 // A bad record is reported as an *ldif.Error with its position and what is wrong.
@@ -56,8 +56,8 @@ type Options struct {
 	DropDuplicates bool
 	// AllowFiles allows values that are read from files (see package ldif).
 	AllowFiles bool
-	// Report is called with every bad record, and Note with every other remark. Only one
-	// goroutine at a time calls each of them.
+	// Report is called with every bad record, and Note with every other remark. Neither
+	// of them is called by two goroutines at once.
 	Report func(*ldif.Error)
 	Note   func(string)
 	// Progress, if not nil, shows how far the import is.
@@ -65,7 +65,7 @@ type Options struct {
 	// Workers is the number of goroutines that prepare entries; 0 means one for each
 	// core.
 	Workers int
-	// Memory is the field Memory of transfer.LoadOptions.
+	// Memory is passed on as the field Memory of transfer.LoadOptions.
 	Memory int64
 }
 

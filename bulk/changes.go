@@ -103,8 +103,8 @@ func (c *changer) transact(ctx context.Context, x *item) error {
 	return err
 }
 
-// updating returns the method that runs a transaction. The first change in the
-// transaction is the record first.
+// updating returns the method that runs a transaction with the given first record. A
+// transaction that begins with a change of the schema needs another method.
 func (c *changer) updating(first *item) func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error) {
 	if first.ofSubschema() {
 		return c.p.UpdateSchema

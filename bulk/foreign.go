@@ -12,10 +12,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Foreign lists operational attributes that other servers export and that have no
-// meaning for this server. An import leaves them out and writes one note for each
-// attribute. It keeps an attribute that the schema defines with another usage than
-// dSAOperation, which marks a server's own state. Any other attribute that the schema
+// Foreign lists operational attributes that other servers export and that have no meaning
+// for this server. An import leaves them out and writes one note for each attribute. If
+// the schema defines an attribute of this list, an import leaves it out only if its usage
+// is dSAOperation, which marks a server's own state. Any other attribute that the schema
 // lacks is an error.
 var Foreign = []string{
 	// OpenLDAP: replication and password policy state.
@@ -52,7 +52,8 @@ const (
 	keep fate = iota
 	drop
 	uniqueID // 389's id; it becomes entryUUID if the entry has none
-	// 389's roles. One of these roles disables an account.
+	// 389's roles, dropped or kept. An import sets nsAccountLock if one of the roles
+	// disables an account.
 	dropRoles
 	keepRoles
 	password // the value is kept, and counted if no bind can use it

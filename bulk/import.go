@@ -151,9 +151,8 @@ func interrupted(ctx context.Context, err error) error {
 	return errors.New("interrupted: nothing was imported; run the same command again")
 }
 
-// A batch is a number of records for which one worker does all steps. Batches are
-// linked in file order, because each batch waits for the previous one before it is
-// linked.
+// A batch is a number of records for which one worker does all steps. Batches are linked
+// in file order: each batch waits until the previous batch has been linked.
 type batch struct {
 	items    []item
 	prepared []*transfer.Loading
@@ -162,8 +161,8 @@ type batch struct {
 	next     chan struct{}
 }
 
-// A batch is so large that passing it to a worker costs almost nothing. Its size in
-// bytes is bounded too, because entries may contain photographs.
+// A batch is large enough to make the cost of passing it to a worker negligible. Its size
+// in bytes is bounded too, because entries may contain photographs.
 const (
 	batchItems = 256
 	batchBytes = 1 << 20
@@ -252,7 +251,8 @@ func (im *importer) work(ctx context.Context, s *cleaner, b *batch) error {
 	return nil
 }
 
-// link finds the places of a batch's entries and returns the good entries.
+// link finds the parents of a batch's entries, and returns the entries whose parent
+// exists. It puts an entry without a parent into im.wait, and reports a bad record.
 func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, error) {
 	ready := b.prepared[:0]
 	for i := range b.items {

@@ -91,7 +91,8 @@ entryCSN: 20020203040506.000000Z#000000#001#000000
 					t.Errorf("the export has no %q", want)
 				}
 			}
-			for record := range strings.SplitSeq(strings.TrimSpace(company(50)), "\n\n") { // in file order
+			// The attributes of a record keep the order that they have in the file.
+			for record := range strings.SplitSeq(strings.TrimSpace(company(50)), "\n\n") {
 				if strings.HasPrefix(record, "dn: uid=") && !strings.Contains(first, "\n"+record+"\n") {
 					t.Errorf("the export has not\n%s", record)
 				}

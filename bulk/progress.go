@@ -55,7 +55,8 @@ func (p *Progress) End() {
 	p.wg.Wait()
 }
 
-// Rate describes a number of entries, the time since Begin, and the entries per second.
+// Rate returns a text with a number of entries, the time since Begin, and the entries per
+// second.
 func (p *Progress) Rate(entries int) string {
 	d := time.Since(p.begun)
 	return fmt.Sprintf("%d entries in %s (%.0f/s)", entries, short(d), float64(entries)/max(d.Seconds(), 1e-9))

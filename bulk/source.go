@@ -90,7 +90,9 @@ type item struct {
 	*ldif.Record
 	file string
 	bad  *ldif.Error
-	raw  []byte // text of a file's first records, and of bad ones if they are written
+	// raw is the text of the record. It is set for a file's first records, and for bad
+	// records that will be written to Rejects.
+	raw []byte
 }
 
 // heads is the largest number of records in a head.
@@ -100,8 +102,8 @@ const heads = 2
 // the file is a file of changes.
 func (x *item) changes() bool { return x.Record != nil && x.Change != nil }
 
-// items yields the records of all files. If reading a file fails, items yields a bad
-// item as the last one of that file.
+// items yields the records of all files. If reading a file fails, the last item of that
+// file is a bad item.
 func (o *Options) items() iter.Seq[item] {
 	return func(yield func(item) bool) {
 		for _, name := range o.Files {

@@ -86,7 +86,7 @@ var examples = []example{
 		SourceIP: "192.0.2.1", SourceName: "app", Format: "1.2", Identifier: "id"}},
 
 	{"ParseSubentries", "\x01\x01\xff", control.Subentries{Visible: true}},  // RFC 3672, section 3
-	{"ParseSubentries", "\x01\x01\x00", control.Subentries{Visible: false}}, // the same
+	{"ParseSubentries", "\x01\x01\x00", control.Subentries{Visible: false}}, // the same section
 
 	{"ParseSyncRequest", "\x30\x03\x0a\x01\x01", control.SyncRequest{}},
 	{"ParseSyncRequest", "\x30\x09\x0a\x01\x03\x04\x01c\x01\x01\xff", control.SyncRequest{Persist: true, Cookie: "c", Reload: true}},

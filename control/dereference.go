@@ -61,7 +61,7 @@ type DereferenceResult struct{ Results []DerefRes }
 type DerefRes struct {
 	Attribute  string
 	Name       []byte
-	Attributes []op.PartialAttribute // none: absent
+	Attributes []op.PartialAttribute // empty: attrVals is absent
 }
 
 // Encode returns the value of a response.

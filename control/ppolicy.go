@@ -32,7 +32,7 @@ const OIDPasswordPolicy = "1.3.6.1.4.1.42.2.27.8.5.1"
 //			passwordTooLong             (9) } OPTIONAL }
 type PasswordPolicy struct {
 	Expires time.Duration // time until the password expires; 0: absent
-	Grace   *int          // remaining uses of an expired password
+	Grace   *int          // remaining uses of an expired password; nil: absent
 	Error   *int
 }
 
@@ -89,8 +89,10 @@ const OIDAccountUsable = "1.3.6.1.4.1.42.2.27.9.5.8"
 //		remaining_grace       [3] INTEGER OPTIONAL,
 //		seconds_before_unlock [4] INTEGER OPTIONAL }
 type AccountUsable struct {
-	Usable                   bool
-	Expires                  time.Duration // for a usable account; negative: never
+	Usable bool
+	// Expires is the time until the password of a usable account expires; negative:
+	// never.
+	Expires                  time.Duration
 	Inactive, Reset, Expired bool
 	Grace                    *int
 	Unlock                   *time.Duration

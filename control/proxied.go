@@ -11,8 +11,8 @@ const OIDProxiedAuthorization = "2.16.840.1.113730.3.4.18"
 // See RFC 4370, section 3.
 type ProxiedAuthorization struct{ AuthzID string }
 
-// ParseProxiedAuthorization parses the value of a request. A nil value is absent, which
-// is an error.
+// ParseProxiedAuthorization parses the value of a request. If value is nil, the control
+// has no value, which is an error.
 func ParseProxiedAuthorization(value []byte) (p ProxiedAuthorization, err error) {
 	if value == nil {
 		return p, errors.New("it has no value; an empty one names the anonymous")

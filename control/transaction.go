@@ -29,8 +29,8 @@ const (
 // See RFC 5805, section 2.2.
 type Transaction struct{ ID string }
 
-// ParseTransaction parses the value of a request. A nil value is absent, which is an
-// error.
+// ParseTransaction parses the value of a request. If value is nil, the control has no
+// value, which is an error.
 func ParseTransaction(value []byte) (t Transaction, err error) {
 	if value == nil {
 		return t, errors.New("it has no value")
@@ -109,8 +109,8 @@ func (e EndTransactionResult) Encode() []byte {
 	return ber.Close(b, 0)
 }
 
-// ParseEndTransactionResult parses the value of a response. A nil value has no
-// components. Clients need this function.
+// ParseEndTransactionResult parses the value of a response. If value is nil, all
+// components are absent. Clients need this function.
 func ParseEndTransactionResult(value []byte) (e EndTransactionResult, err error) {
 	if value == nil {
 		return e, nil

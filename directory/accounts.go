@@ -21,14 +21,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Accounts performs an operator's work on accounts, with the administrator's rights.
+// Accounts reports on accounts and changes them for an operator, with the administrator's
+// rights.
 type Accounts struct {
 	d *Directory
 	s *Session
 }
 
-// NewAccounts returns the accounts of a partition. The changes that the methods make have
-// the author by.
+// NewAccounts returns the accounts of a partition. by is the author of the changes that
+// the methods make.
 func NewAccounts(p *partition.Partition, by string) (*Accounts, error) {
 	d, err := New(p, Options{})
 	if err != nil {
@@ -87,7 +88,7 @@ func (a *Accounts) Report(ctx context.Context, name dn.DN) (*AccountReport, erro
 	return r, nil
 }
 
-// Unlock deletes the failures that lock an account, and any other temporary lock.
+// Unlock deletes the failures that lock an account, and removes pwdAccountLockedTime.
 func (a *Accounts) Unlock(ctx context.Context, name dn.DN) error {
 	return a.modify(ctx, name, false, change(op.ModReplace, "pwdAccountLockedTime"))
 }
@@ -97,7 +98,7 @@ func (a *Accounts) Disable(ctx context.Context, name dn.DN) error {
 	return a.modify(ctx, name, false, change(op.ModReplace, "pwdAccountLockedTime", "000001010000Z"))
 }
 
-// Enable removes everything that disables an account.
+// Enable removes the attributes that lock or disable an account.
 func (a *Accounts) Enable(ctx context.Context, name dn.DN) error {
 	return a.modify(ctx, name, false, change(op.ModReplace, "pwdAccountLockedTime"),
 		change(op.ModReplace, "nsAccountLock"), change(op.ModReplace, "ds-pwp-account-disabled"))

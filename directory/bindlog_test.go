@@ -33,7 +33,7 @@ func TestFailedBindsAreLogged(t *testing.T) {
 	for _, c := range []struct {
 		remote string
 		bind   *op.Bind
-		want   string // the address in the log
+		want   string // the address in the log; "": no line
 	}{
 		{"192.0.2.7:4711", simple(admin, "wrong"), "192.0.2.7"},
 		{"192.0.2.7:4711", simple("cn=nobody", "wrong"), "192.0.2.7"},
@@ -41,7 +41,7 @@ func TestFailedBindsAreLogged(t *testing.T) {
 		{"192.0.2.7:4711", simple("cn=x from=198.51.100.9 conn=1", "wrong"), "192.0.2.7"},
 		{"192.0.2.7:4711", &op.Bind{Version: 3, SASL: true, Mechanism: "PLAIN", Credentials: []byte("\x00nobody\x00x")}, "192.0.2.7"},
 		{"192.0.2.7:4711", simple(admin, "secret"), ""},
-		{"192.0.2.7:4711", simple("no name", "wrong"), ""}, // no name: invalidDNSyntax
+		{"192.0.2.7:4711", simple("no name", "wrong"), ""}, // not a DN, so not invalidCredentials
 		{"192.0.2.7:4711", simple("", ""), ""},
 	} {
 		log.Reset()

@@ -38,7 +38,7 @@ func TestEveryControl(t *testing.T) {
 		return out.done.Code
 	}
 	run(everyRequest[0].request)
-	run(everyRequest[3].request) // the entry
+	run(everyRequest[3].request) // add dc=example,dc=com
 	for _, e := range everyRequest {
 		if got := run(e.request); got != e.code {
 			t.Fatalf("%T: %d, want %d", e.request, got, e.code)
@@ -64,7 +64,7 @@ func TestEveryControl(t *testing.T) {
 				t.Errorf("%s on %T, malformed: %d, critical %d, twice %d", oid, e.request, got, gotCritical, gotTwice)
 			}
 			if e.request == everyRequest[0].request {
-				run(e.request) // a failed bind has made the session anonymous
+				run(e.request) // bind again: the failed bind has made the session anonymous
 			}
 		}
 	}

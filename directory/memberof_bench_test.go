@@ -48,8 +48,9 @@ func members(b *testing.B) *directory.Session {
 	return s
 }
 
-// BenchmarkMemberOf measures a membership. The cost of a membership grows with the number
-// of groups that an entry is in, and not with the sizes of the groups.
+// BenchmarkMemberOf measures searches that test or return memberships. The cost of a
+// membership grows with the number of groups that an entry is in, and not with the sizes
+// of the groups.
 func BenchmarkMemberOf(b *testing.B) {
 	s := members(b)
 	for _, c := range []struct {

@@ -261,7 +261,8 @@ var leakAttributes = []string{"objectClass", "ou", "cn", "uid", "sn", "name", "g
 
 func (p *twins) attribute() string { return pickOf(p.Rand, leakAttributes) }
 
-// name returns the name of an entry on one side, or of no entry.
+// name returns the name of an entry that exists on at least one side, or a name that no
+// entry has.
 func (p *twins) name() string {
 	switch p.IntN(12) {
 	case 0:

@@ -76,8 +76,8 @@ func devices(f string) *op.Search {
 	return &op.Search{Base: "dc=example,dc=com", Scope: op.WholeSubtree, Filter: filter.MustParse(f), Attributes: []string{"1.1"}}
 }
 
-// TestPagesShowOneState checks that every entry is returned once, for every page size and
-// plan, in the state of the first page.
+// TestPagesShowOneState checks, for several page sizes and plans, that the pages together
+// contain every entry once, in the state of the first page.
 func TestPagesShowOneState(t *testing.T) {
 	const n = 25
 	for _, f := range []string{"(objectClass=device)", "(cn=d*)", "(serialNumber=*)", "(!(serialNumber=x))", "(|(cn=d0*)(cn=d1*)(cn=d2*))"} {
@@ -92,7 +92,7 @@ func TestPagesShowOneState(t *testing.T) {
 				if len(got)%size != 0 {
 					t.Fatalf("%s: a page that is not the last has %d entries", f, len(got)%size)
 				}
-				// Another server with the same secret continues.
+				// The next page comes from another server with the same secret.
 				other := newOther(t, d, "k").NewSession(nil)
 				serve(t, other, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
 				var more []string
@@ -113,8 +113,8 @@ func newOther(t *testing.T, d *directory.Directory, secret string) *directory.Di
 	return newDirectory(t, directory.PartitionOf(d), directory.Options{Secret: []byte(secret)})
 }
 
-// TestPagesOverAliases checks that pages continue by counting results if the search
-// follows aliases, because such a search consists of several streams.
+// TestPagesOverAliases checks pages of a search that follows aliases. Such a search
+// consists of several streams, so its pages continue by counting results.
 func TestPagesOverAliases(t *testing.T) {
 	_, s := newPeople(t, 7)
 	for _, a := range []string{"d01", "d05"} {

@@ -21,8 +21,8 @@ import (
 
 const policyDN = "cn=policy,dc=example,dc=com"
 
-// withPolicy is newUsers with a policy for all users. It also returns an administrator's
-// session.
+// withPolicy returns the directory of newUsers, with a policy for all users. It also
+// returns the partition, and an administrator's session.
 func withPolicy(t testing.TB, says ...line) (*directory.Directory, *partition.Partition, *directory.Session) {
 	t.Helper()
 	p := newPartition(t)
@@ -49,7 +49,7 @@ func changePolicy(t testing.TB, s *directory.Session, says ...string) {
 	serve(t, s, &op.Modify{Name: policyDN, Changes: changes(ls)})
 }
 
-// setChanged sets when Ann's password was set.
+// setChanged sets the time at which Ann's password was last changed.
 func setChanged(t testing.TB, s *directory.Session, ago time.Duration) {
 	t.Helper()
 	relaxed(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace pwdChangedTime", generalized(time.Now().Add(-ago))}})})

@@ -26,7 +26,7 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 	if isBind {
 		x = req.Session.Forget() // a bind makes the session anonymous on receipt (RFC 4513, 4)
 	}
-	req.Judge.Unrestrict() // no requester yet: for a bind, the server itself reads
+	req.Judge.Unrestrict() // there is no requester yet: a bind reads with the server's own rights
 	if !isBind {
 		if err := admit(ctx, req); err != nil {
 			return d.end(req, sink, err)

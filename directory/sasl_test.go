@@ -126,7 +126,7 @@ func TestPlain(t *testing.T) {
 // TestWhereMechanismsWork checks that the server offers a client the mechanisms that work
 // on the client's connection.
 func TestWhereMechanismsWork(t *testing.T) {
-	state := inTLS.state // without channel binding: the tests of package server have the -PLUS mechanisms
+	state := inTLS.state // has no channel binding: package server tests the -PLUS mechanisms
 	all := []string{"EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"}
 	inClear := []string{"SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1"}
 	for _, c := range []struct {
@@ -414,8 +414,8 @@ func TestExchangesAreAbandoned(t *testing.T) {
 	}
 }
 
-// TestEmptyInitialResponse checks that the server requests the first message of a
-// mechanism in which the client begins, if the client has not sent it.
+// TestEmptyInitialResponse checks that the server requests the client's first message if
+// a bind does not contain it.
 func TestEmptyInitialResponse(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(inTLS)
@@ -576,7 +576,7 @@ func rules(t testing.TB, texts ...string) (rs []*auth.Rule) {
 	return rs
 }
 
-// withCertificate returns a connection whose client has sent a certificate with this
+// withCertificate returns a connection whose client has sent a certificate with the given
 // subject. Each argument is an AVA, and the last argument is the most general.
 func withCertificate(t testing.TB, mail string, subject ...pkix.AttributeTypeAndValue) wire {
 	t.Helper()

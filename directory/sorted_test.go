@@ -16,7 +16,7 @@ import (
 // device is an entry of the sorting tests, with the attributes to sort by.
 type device struct {
 	cn     string
-	l, ser []string // an index of rows has l; no index has ser
+	l, ser []string // l has a row index, serialNumber has no index
 }
 
 func (d *device) least(attribute string) string {
@@ -129,8 +129,8 @@ func checkSorted(t *testing.T, what string, all []device, got []string, filter, 
 	}
 }
 
-// TestSortedPagesShowOneState checks that pages show the state of the first page, also by
-// an index, and that other servers can continue.
+// TestSortedPagesShowOneState checks that pages show the state of the first page, even if
+// the order comes from an index, and that other servers can continue.
 func TestSortedPagesShowOneState(t *testing.T) {
 	for _, cheap := range []int{2048, 3} {
 		directory.SetListCheap(t, cheap)

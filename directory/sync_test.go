@@ -149,7 +149,7 @@ func TestSyncPersist(t *testing.T) {
 	w.do(&op.ModifyDN{Name: "ou=b,dc=example,dc=com", NewRDN: "ou=b", DeleteOldRDN: true, NewSuperior: &into})
 	w.wants("ou=b,ou=a,dc=example,dc=com add", "cn=3,ou=b,ou=a,dc=example,dc=com add", "newCookie")
 	w.do(&op.ModifyDN{Name: "ou=b,ou=a,dc=example,dc=com", NewRDN: "ou=c", DeleteOldRDN: true})
-	w.wants("ou=c,ou=a,dc=example,dc=com modify", "newCookie") // the names below follow (RFC 4533, 4.1)
+	w.wants("ou=c,ou=a,dc=example,dc=com modify", "newCookie") // the client derives the new names below (RFC 4533, 4.1)
 	w.do(&op.ModifyDN{Name: "ou=c,ou=a,dc=example,dc=com", NewRDN: "ou=c", DeleteOldRDN: true, NewSuperior: &away})
 	w.wants("ou=c,ou=a,dc=example,dc=com delete", "cn=3,ou=c,ou=a,dc=example,dc=com delete", "newCookie")
 	w.do(&op.Delete{Name: "cn=1,ou=a,dc=example,dc=com"})
@@ -207,7 +207,7 @@ func TestSyncRefreshOnly(t *testing.T) {
 	w.wants("ou=a,dc=example,dc=com add", "cn=1,ou=a,dc=example,dc=com add", "done 0 cookie=true deletes=false")
 	for cookie, want := range map[string][]string{
 		"rid=001": {"ou=a,dc=example,dc=com add", "cn=1,ou=a,dc=example,dc=com add", "done 0 cookie=true deletes=false"},
-		"rid=001,csn=20260102030405.678000Z#000000#000#000000": {"done 4096 "}, // another server's
+		"rid=001,csn=20260102030405.678000Z#000000#000#000000": {"done 4096 "}, // a cookie of another server
 		"rid=001,csn=20260102030405.678000Z#000100#001#000000": {"ou=a,dc=example,dc=com add", "cn=1,ou=a,dc=example,dc=com add", "done 0 cookie=true deletes=false"},
 		"what is this": {"done 4096 "},
 	} {

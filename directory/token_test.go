@@ -48,7 +48,8 @@ func TestTokenLeadsToAnotherServer(t *testing.T) {
 			want.Description, want.Value = "dc", []byte("example")
 		}
 		there := op.Control{OID: oid, Critical: true, Value: out.done.Controls[0].Value}
-		for j, controls := range [][]op.Control{{there}, nil} { // there, then here
+		// With the token at the other server, then without a token at the first.
+		for j, controls := range [][]op.Control{{there}, nil} {
 			var out answers
 			sessions[(i+1+j)%2].Serve(ctx, &op.Message{ID: 2, Request: &want, Controls: controls}, &out)
 			if out.done.Code != op.CompareTrue {

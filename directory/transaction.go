@@ -16,7 +16,7 @@ import (
 // (RFC 5805). The session does this on arrival, because requests that are served
 // concurrently may overtake each other.
 type received struct {
-	id  string // of the transaction
+	id  string // identifier of the transaction
 	err error
 
 	// The following fields describe an update.
@@ -122,7 +122,7 @@ func (d *Directory) endTransaction(ctx context.Context, req *request.Request, r 
 		return nil
 	}
 	req.Controls.Proxied = t.As
-	if err := identify.Assume(ctx, req); err != nil { // the requester may have lost the right since the start
+	if err := identify.Assume(ctx, req); err != nil { // since the start, the requester may have lost the right
 		return err
 	}
 	if req.Watched {

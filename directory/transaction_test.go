@@ -299,7 +299,7 @@ func dump(c *client) string {
 	return strings.Join(entries, "dn: ")
 }
 
-// restore makes the entries of one directory in another directory.
+// restore copies the entries of one directory to another.
 func restore(to, from *client) {
 	var entries []string
 	for _, e := range strings.Split(from.do("search", "base: dc=example,dc=com", "scope: children"), "dn: ") {
@@ -409,7 +409,7 @@ func TestBank(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range cs { // so that all earlier states are settled
+	for _, c := range cs { // so that all earlier states are decided
 		c.must("modify", "dn: dc=example,dc=com", "replace description: over")
 	}
 	for i, c := range cs {

@@ -74,7 +74,8 @@ func TestTripwiresAreAllThere(t *testing.T) {
 	}
 }
 
-// testSources returns the sources of the tests on connections.
+// testSources returns the sources of the tests of package server and of the integration
+// tests.
 func testSources(t *testing.T) string {
 	var b bytes.Buffer
 	for _, dir := range []string{"../server", "../integration"} {

@@ -158,8 +158,8 @@ func compareSecret(ctx context.Context, req *request.Request, id entry.ID, t *sc
 	return compareValues(t, values, assertion)
 }
 
-// compareValues compares an assertion with values as RFC 4511 requires. It serves the
-// values that Snapshot.Compare cannot compare.
+// compareValues compares an assertion with values as RFC 4511 requires. It is for values
+// that Snapshot.Compare cannot compare, such as computed and collective values.
 func compareValues(t *schema.AttributeType, values [][]byte, assertion []byte) (bool, error) {
 	switch {
 	case t.Equality == nil:

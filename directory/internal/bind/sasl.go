@@ -141,8 +141,8 @@ func wanted(ctx context.Context, req *request.Request, who *settings.Identity, a
 	return other, mayActAs(ctx, req, who, other)
 }
 
-// mayActAs returns an error if the identity who may not bind, or may not act as the
-// identity other. To act as other, the identity who needs the proxy right on the entry of
+// mayActAs returns an error if the client, whose identity is who, may not bind, or may
+// not act as other. To act as other, the client needs the proxy right on the entry of
 // other.
 func mayActAs(ctx context.Context, req *request.Request, who, other *settings.Identity) error {
 	if err := mayBind(ctx, req, who); err != nil {
@@ -155,8 +155,8 @@ func mayActAs(ctx context.Context, req *request.Request, who, other *settings.Id
 	return identify.MayAssume(ctx, j, other, errCredentials)
 }
 
-// isName reports whether an authorization identity is the DN of the identity who. An
-// entry with this DN need not exist.
+// isName reports whether an authorization identity is the client's own DN. An entry with
+// this DN need not exist.
 func isName(req *request.Request, who *settings.Identity, authzID string) bool {
 	kind, name, _ := strings.Cut(authzID, ":")
 	if !strings.EqualFold(kind, "dn") {
@@ -228,8 +228,8 @@ func bindExternal(ctx context.Context, req *request.Request, message []byte) (*s
 }
 
 // suffices returns an error if the account needs two factors and the bind proves only
-// one. A bind with strong set proves two factors if the account's policy counts the
-// mechanism way as a second factor.
+// one. If strong is set and the account's policy counts way as a second factor, the bind
+// proves two factors.
 func suffices(ctx context.Context, req *request.Request, who *settings.Identity, way string, strong bool) error {
 	if !who.HasEntry() {
 		return nil

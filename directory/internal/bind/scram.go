@@ -29,7 +29,8 @@ type scramming struct {
 	mechanism string
 	conv      *auth.Scram
 	who       *settings.Identity // nil: the name is unknown, but the exchange continues
-	// base is the mechanism's base name. The exchange began with name and key.
+	// base is the mechanism's name without the suffix -PLUS. The exchange began with name
+	// and key.
 	base, name string
 	key        auth.ScramKey
 }
