@@ -41,7 +41,8 @@ func TestFailedBindsAreLogged(t *testing.T) {
 		{"192.0.2.7:4711", simple("cn=x from=198.51.100.9 conn=1", "wrong"), "192.0.2.7"},
 		{"192.0.2.7:4711", &op.Bind{Version: 3, SASL: true, Mechanism: "PLAIN", Credentials: []byte("\x00nobody\x00x")}, "192.0.2.7"},
 		{"192.0.2.7:4711", simple(admin, "secret"), ""},
-		{"192.0.2.7:4711", simple("no name", "wrong"), ""}, // not a DN, so not invalidCredentials
+		// A name that is not a DN is refused with invalidDNSyntax, which is not logged.
+		{"192.0.2.7:4711", simple("no name", "wrong"), ""},
 		{"192.0.2.7:4711", simple("", ""), ""},
 	} {
 		log.Reset()

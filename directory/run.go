@@ -26,7 +26,8 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 	if isBind {
 		x = req.Session.Forget() // a bind makes the session anonymous on receipt (RFC 4513, 4)
 	}
-	req.Judge.Unrestrict() // there is no requester yet: a bind reads with the server's own rights
+	// There is no requester yet: a bind reads with the server's own rights.
+	req.Judge.Unrestrict()
 	if !isBind {
 		if err := admit(ctx, req); err != nil {
 			return d.end(req, sink, err)

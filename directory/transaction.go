@@ -122,7 +122,8 @@ func (d *Directory) endTransaction(ctx context.Context, req *request.Request, r 
 		return nil
 	}
 	req.Controls.Proxied = t.As
-	if err := identify.Assume(ctx, req); err != nil { // since the start, the requester may have lost the right
+	// Since the start, the requester may have lost the right to act as t.As.
+	if err := identify.Assume(ctx, req); err != nil {
 		return err
 	}
 	if req.Watched {

@@ -179,8 +179,8 @@ func findKey(stored [][]byte, mechanism string) (k auth.ScramKey, ok bool) {
 }
 
 // canonical returns the same text for all spellings of a name that would lead to the same
-// entry. So a name without an entry has the same salt in every spelling, as the name of
-// an entry does.
+// entry. A name without an entry therefore has the same salt in every spelling, as the
+// name of an entry does.
 func canonical(req *request.Request, name string) string {
 	if text, ok := strings.CutPrefix(name, "dn:"); ok {
 		if key, err := req.Parse(text); err == nil {

@@ -51,7 +51,7 @@ type collection struct {
 }
 
 // Collect reads the collective attribute subentries. If there are none, Collect returns
-// nil, after no more work than a check for referrals.
+// nil after a call of HasClass, without a search.
 func Collect(ctx context.Context, req *request.Request) (*Set, error) {
 	if has, err := req.Snapshot.HasClass(ctx, req.Known.CollectiveSubentry); err != nil || !has {
 		return nil, err
@@ -167,7 +167,8 @@ func (c *Set) area(ctx context.Context, name dn.DN) (int, error) {
 	return 0, nil
 }
 
-// cutPoint returns the part of a name below an administrative point.
+// cutPoint returns the part of a name below an administrative point, or false if the name
+// is neither the point nor below it.
 func cutPoint(name, point []dn.Norm) ([]dn.Norm, bool) {
 	n := len(name) - len(point)
 	if n < 0 || !slices.Equal(name[n:], point) {
@@ -218,8 +219,8 @@ func (c *Set) Attributes(ctx context.Context, found *partition.Result) ([]entry.
 	return append(all, entry.Attribute{Type: c.known.CollectiveSubentries, Values: distinct(names)}), nil
 }
 
-// combine adds an attribute to all. If all has an attribute of the same type and options
-// at the index from or a later index, combine merges the values.
+// combine adds an attribute to all. If all[from:] contains an attribute of the same type
+// and options, combine merges the values of both.
 func combine(all []entry.Attribute, from int, a entry.Attribute) []entry.Attribute {
 	for i := from; i < len(all); i++ {
 		if all[i].Type == a.Type && all[i].Options == a.Options {

@@ -88,9 +88,9 @@ func (c *chain) add(name []byte) bool {
 	return true
 }
 
-// follow adds the names of the entries that have a name as a value, and reports whether
-// there are such entries. It counts only entries that the requester could find by the
-// attribute.
+// follow adds the names of the entries that have the given name as a value, and reports
+// whether there are such entries. It counts only entries that the requester could find by
+// the attribute.
 func (c *chain) follow(ctx context.Context, name []byte) (led bool, err error) {
 	j := &c.req.Judge
 	q := partition.Query{

@@ -82,7 +82,7 @@ func (a *Account) useGrace(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// useReset records one use of a password that was reset, and refuses the use above the
+// useReset records one use of a password that was reset, and refuses uses above the
 // limit. It does nothing if the policy sets no limit.
 func (a *Account) useReset(ctx context.Context) error {
 	if a.Policy == nil || a.Policy.MaxResetUse == 0 {

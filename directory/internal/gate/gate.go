@@ -31,17 +31,18 @@ type Account struct {
 	State   account.State
 	Secrets []entry.Attribute
 
-	own    *entry.Entry // of OpenNew: the entry, which is not stored yet
+	own    *entry.Entry // set by OpenNew: the entry, which is not stored yet
 	req    *request.Request
 	asked  string // the name that the client sent
 	ledger *ledger.Ledger
 	set    *policies.Set
-	stored [][]byte // passwords
+	stored [][]byte // stored values of userPassword
 	second *token   // nil: no second factor is needed
 	factor error    // why the second factor cannot be verified
 }
 
-// Open reads the account of an identity. Asked is the name that the client sent.
+// Open reads the account of an identity. The parameter asked is the name that the client
+// sent.
 func Open(ctx context.Context, req *request.Request, who *settings.Identity, asked string) (*Account, error) {
 	a := &Account{Who: who, req: req, asked: asked}
 	if who.IsAdmin() {
@@ -92,7 +93,7 @@ func (a *Account) Detach() { a.req = nil }
 func (a *Account) Own(ctx context.Context) func(attribute string) []string {
 	e := a.own
 	if e == nil && a.Who.HasEntry() {
-		e, _ = a.req.Snapshot.Entry(ctx, a.Who.ID, false) // nil: there are no values to compare with
+		e, _ = a.req.Snapshot.Entry(ctx, a.Who.ID, false) // if it cannot be read, there are no values to compare with
 	}
 	return func(attribute string) (values []string) {
 		if e == nil {
@@ -130,7 +131,7 @@ func (a *Account) readState(ctx context.Context) error {
 func (a *Account) Usable() bool { return a.Who.IsAdmin() || a.Policy.Usable(&a.State, time.Now()) }
 
 // Verify verifies a password. If the account needs a code, the code must follow the
-// password. Stored is the stored value that the password fits.
+// password. The result stored is the stored value that the password fits.
 func (a *Account) Verify(ctx context.Context, password []byte) (v account.Verdict, stored []byte, err error) {
 	password, code := a.split(password)
 	t := a.trial(password)
@@ -201,9 +202,9 @@ func (a *Account) trial(password []byte) account.Trial {
 	}
 }
 
-// Proof returns the trial of credentials other than a password. Verify must be quick.
-// Verify also runs for an account that cannot be used, so that an unreadable message has
-// the same result for every account.
+// Proof returns the trial of credentials other than a password. The function verify must
+// be quick. It also runs for an account that cannot be used, so that an unreadable
+// message has the same result for every account.
 func (a *Account) Proof(verify func() (account.Match, error)) account.Trial {
 	return account.Trial{
 		Verify: func(context.Context) (account.Match, error) { return verify() },
@@ -246,8 +247,8 @@ func (a *Account) match(ctx context.Context, password []byte) (account.Match, []
 	return account.Mismatch, nil, a.fail(ctx, &attempt, tried)
 }
 
-// matchOld compares a password with the old passwords that the policy ignores. Tried is
-// the number of old passwords that it compared.
+// matchOld compares a password with the old passwords that the policy ignores. The result
+// tried is the number of old passwords that it compared.
 func (a *Account) matchOld(ctx context.Context, password []byte) (m account.Match, tried int, err error) {
 	if a.Policy == nil || a.Policy.IgnoreOld == 0 || a.req.Known.Account.History == nil {
 		return account.Mismatch, 0, nil
@@ -282,8 +283,9 @@ func (a *Account) Pasts() []account.Past {
 	return nil
 }
 
-// fail does the rest of the work of a failed attempt. Tried is the number of old
-// passwords that the attempt has already hashed.
+// fail computes the hashes that a failed attempt still lacks, so that it costs as much as
+// any other failed attempt. The parameter tried is the number of old passwords that the
+// attempt has already hashed.
 func (a *Account) fail(ctx context.Context, attempt *auth.Attempt, tried int) error {
 	if err := attempt.Fail(ctx); err != nil {
 		return err
@@ -291,9 +293,10 @@ func (a *Account) fail(ctx context.Context, attempt *auth.Attempt, tried int) er
 	return a.more(ctx, attempt, tried)
 }
 
-// more computes hashes until the number of tried passwords reaches the largest number of
-// old passwords that any policy ignores. Timing thus does not reveal whether the
-// account's policy ignores old passwords.
+// more computes hashes for an attempt that has hashed the given number of old passwords,
+// until the number is the largest number of old passwords that any policy ignores. The
+// time of an attempt thus does not reveal whether the account's policy ignores old
+// passwords.
 func (a *Account) more(ctx context.Context, attempt *auth.Attempt, tried int) error {
 	for range max(0, a.set.IgnoreOld()-tried) {
 		if err := attempt.Again(ctx); err != nil {

@@ -40,7 +40,7 @@ func State(a *known.AccountTypes, e *entry.Entry) account.State {
 		Expires:  earliest(times(e, a.Expiration)),
 	}
 	for _, t := range times(e, a.LockedTime) {
-		s.Disabled = s.Disabled || t.Year() < 1 // 000001010000Z
+		s.Disabled = s.Disabled || t.Year() < 1 // 000001010000Z disables the account
 		s.LockedSince = t
 	}
 	if !s.Expires.IsZero() && s.Expires.Unix() == 0 {
@@ -98,7 +98,7 @@ func earliest(ts []time.Time) (first time.Time) {
 
 // MustChange reports whether the requester must first change their own password and r
 // cannot change it. Modify and Password Modify check for themselves whose password they
-// change. R may be nil.
+// change. The parameter r may be nil.
 func MustChange(req *request.Request, r op.Request) bool {
 	if req.Who == nil || !req.Who.Reset.Load() {
 		return false

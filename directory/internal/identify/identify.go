@@ -122,7 +122,7 @@ func isNobodys(err error) bool {
 // ErrNobody refuses an authorization identity that is malformed or unknown.
 var ErrNobody = op.Errorf(op.InvalidCredentials, "the authorization identity is not known")
 
-// Enabled returns the error refusal if the account of the identity who may not be used.
+// Enabled returns the given refusal if the given identity's account may not be used.
 func Enabled(ctx context.Context, req *request.Request, who *settings.Identity, refusal error) error {
 	s, _, err := StateOf(ctx, req, who)
 	if err != nil || who == nil || who.Admin {

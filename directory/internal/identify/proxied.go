@@ -51,7 +51,7 @@ func above(req *request.Request) *request.Request {
 	return &x
 }
 
-// MayAssume returns the error refusal unless the requester may act as the identity who.
+// MayAssume returns the given refusal unless the requester may act as the given identity.
 // The requester needs the proxy right on the identity's entry.
 func MayAssume(ctx context.Context, j *judge.Judge, who *settings.Identity, refusal error) error {
 	switch {

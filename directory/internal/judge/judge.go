@@ -263,9 +263,9 @@ func (j *Judge) OnlySeen(ctx context.Context, f filter.Resolved) filter.Resolved
 	return filter.MakeAnd(f, acl.Visible(j.LooksAt(), j.Decider(ctx)))
 }
 
-// Children returns a filter for the children that count when a client's filter tests the
-// children of an entry. Only the children that the requester sees count. Children returns
-// nil if the requester sees every entry.
+// Children returns a filter that selects the children that the requester sees. Client
+// filters that test the children of an entry consider only these children. Children
+// returns nil if the requester sees every entry.
 func (j *Judge) Children(ctx context.Context) filter.Resolved {
 	if j.SeesAll() {
 		return nil
@@ -329,8 +329,8 @@ func (j *Judge) Values(ctx context.Context, at partition.Located, r acl.Rights) 
 	return func(t *schema.AttributeType, value []byte) bool { return d != nil && d.Value(t, "", value, r) }, nil
 }
 
-// ShowsRules reports whether the requester may be shown the access rules at an entry. The
-// right to read everything is not enough: a rule must grant this attribute by name.
+// ShowsRules reports whether the requester may be shown the access rules at an entry.
+// Even a requester who may read everything needs a rule that grants accessRule by name.
 func (j *Judge) ShowsRules(ctx context.Context, name *dn.Name, e *entry.Entry, t *schema.AttributeType) (bool, error) {
 	if j.unrestricted {
 		return true, nil

@@ -38,8 +38,8 @@ func newAccountTypes(s *schema.Schema) (a AccountTypes) {
 		"pwdFailureTime": &a.Failure, "pwdGraceUseTime": &a.GraceUse, "pwdResetUseTime": &a.ResetUse,
 		"pwdLastSuccess": &a.Success, "oathTOTPUsedTimeStep": &a.UsedStep,
 	} {
-		// If a type is not a secret, the schema does not have the server's definition,
-		// and values may not be stored with the secrets.
+		// If the type is not a secret, its definition in the schema is not the server's,
+		// so its values may not be stored with the secrets.
 		if *t = s.Attribute(name); *t != nil && !(*t).Secret() {
 			*t = nil
 		}

@@ -21,7 +21,7 @@ import (
 
 // A Book contains the ledgers of all accounts of a directory.
 type Book struct {
-	Turns auth.Turns // for attempts on accounts
+	Turns auth.Turns // admits one attempt on an account at a time
 
 	part       *partition.Partition
 	log        *slog.Logger
@@ -67,8 +67,8 @@ func (l *Ledger) Failures(ctx context.Context) ([]time.Time, error) {
 	return append(Times(secrets, "pwdFailureTime"), l.book.unrecorded.of(l.id)...), nil
 }
 
-// Times returns the values of the type with a name. The attributes may be those of any
-// schema.
+// Times returns the values of the attribute type with the given name. The types of the
+// attributes may belong to any schema.
 func Times(attributes []entry.Attribute, name string) (ts []time.Time) {
 	for i := range attributes {
 		if attributes[i].Type.Name() != name {
@@ -89,9 +89,9 @@ func (l *Ledger) Refresh(ctx context.Context) error { return l.book.part.CatchUp
 // Now implements account.Ledger.
 func (l *Ledger) Now() time.Time { return time.Now() }
 
-// Fail implements account.Ledger. If the failure cannot be written, as on a full disk,
-// this server remembers the failure in memory. Fail records the failure even if the
-// client has gone.
+// Fail implements account.Ledger. If the failure cannot be written, for example because
+// the disk is full, this server remembers the failure in memory. Fail records the failure
+// even if the client has gone.
 func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error) {
 	ctx = context.WithoutCancel(ctx)
 	begun := time.Now()
@@ -211,8 +211,8 @@ func (l *Ledger) Use(ctx context.Context, t *schema.AttributeType) ([]time.Time,
 	return Times(secrets, t.Name()), err
 }
 
-// aStep is the key that every use of a code claims. So the later of two concurrent uses
-// sees the earlier use, even if the codes are of different steps.
+// aStep is the key that every use of a code claims, whatever the time step of the code.
+// The later of two concurrent uses therefore sees the earlier use.
 const aStep = 1
 
 // ErrUsed reports that the code was used already.

@@ -38,8 +38,8 @@ func Recall(ctx context.Context, req *request.Request, name string) (partition.L
 }
 
 // CheckReferral returns a referral if there is one at or above the name (RFC 3296, 4), or
-// if the name is outside all naming contexts. Scope is the scope that a search adds to
-// the URLs.
+// if the name is outside all naming contexts. The parameter scope is the scope that a
+// search adds to the URLs.
 func CheckReferral(ctx context.Context, req *request.Request, name dn.DN, scope string) error {
 	if err := checkOutside(req, name, scope); err != nil {
 		return err
@@ -97,7 +97,7 @@ func Base(ctx context.Context, req *request.Request, r *op.Search, name dn.DN) (
 // way down to the entry.
 func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string, classes []*schema.ObjectClass) (partition.Located, error) {
 	var last *redirect // the last alias on the way
-	below := len(name) // RDNs of the original name below all aliases
+	below := len(name) // number of RDNs of the original name below all aliases so far
 	for range maxAliases {
 		h, err := firstRedirect(ctx, req, name, classes...)
 		if err != nil {
@@ -146,8 +146,8 @@ func AliasTarget(req *request.Request, alias *entry.Entry) (dn.DN, error) {
 	return target, nil
 }
 
-// A redirect is a referral or an alias on the way down to a name. Rest are the RDNs of
-// the name below the redirect.
+// A redirect is a referral or an alias on the way down to a name. rest contains the RDNs
+// of the name below the redirect.
 type redirect struct {
 	at    partition.Located
 	entry *entry.Entry

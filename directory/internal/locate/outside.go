@@ -10,7 +10,8 @@ import (
 
 // checkOutside returns the configured referral, if any, for a name outside all naming
 // contexts (RFC 4511, 4.1.10). ManageDsaIT makes no difference, because that control
-// applies to entries of this server. Scope is the scope that a search adds to the URLs.
+// applies to entries of this server. The parameter scope is the scope that a search adds
+// to the URLs.
 func checkOutside(req *request.Request, name dn.DN, scope string) error {
 	urls := req.Server.Settings().Referral
 	if len(urls) == 0 || virtual.Holds(name) || inContext(req.Server, name) {

@@ -106,7 +106,8 @@ func (w *walk) naming(ctx context.Context, names []string) (groups []partition.L
 	return groups, w.req.Judge.Failure()
 }
 
-// query returns a search of all naming contexts for groups that the requester sees.
+// query returns a search of all naming contexts for the groups that name at least one of
+// the given members and that the requester sees.
 func (w *walk) query(ctx context.Context, names []string) partition.Query {
 	var either []filter.Resolved
 	for _, name := range names {

@@ -70,8 +70,8 @@ func (s *Setting) Set(ctx context.Context, req *request.Request, changes []op.Mo
 }
 
 // Replace prepares a change that replaces all passwords of the entry by a new password,
-// even if the new password looks like a hash. Old is nil if the client sent no old
-// password.
+// even if the new password looks like a hash. The parameter old is nil if the client sent
+// no old password.
 func (s *Setting) Replace(ctx context.Context, req *request.Request, old, clear []byte) error {
 	return s.prepare(req, func() (err error) {
 		if old != nil {
@@ -111,10 +111,10 @@ func (s *Setting) verifyOld(ctx context.Context, old []byte) ([]byte, error) {
 	return stored, nil
 }
 
-// namedOld replaces each password in clear that the changes delete. It puts the stored
-// value that the password fits in its place, so that a user can name the old password.
-// Only the administrator may name a stored value itself. If other users could, a stored
-// value would be as good as the password.
+// namedOld replaces each password in clear that the changes delete by the stored value
+// that the password fits, so that a user can name the old password. Only the
+// administrator may name a stored value itself. If other users could, a stored value
+// would be as good as the password.
 func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []op.Modification) ([]op.Modification, error) {
 	changes = slices.Clone(changes)
 	for i := range changes {
@@ -142,8 +142,8 @@ func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []
 	return changes, nil
 }
 
-// named returns the stored value that equals given, or the stored value that the password
-// given fits. If there is no such value, named returns given.
+// named returns the stored value that equals given, or that given fits as a password. If
+// there is no such value, named returns given.
 func (s *Setting) named(ctx context.Context, req *request.Request, description string, given []byte) ([]byte, error) {
 	for _, v := range s.stored(req, description) {
 		if bytes.Equal(v, given) {
@@ -185,8 +185,9 @@ func (s *Setting) check(ctx context.Context, req *request.Request, clear [][]byt
 	return s.checkHistory(ctx, req, clear[0])
 }
 
-// checkHistory refuses a current password of the account, and one that the history of its
-// policy includes.
+// checkHistory refuses a password that is one of the account's current passwords or one
+// of its last Policy.InHistory earlier passwords. If InHistory is zero, it refuses
+// nothing.
 func (s *Setting) checkHistory(ctx context.Context, req *request.Request, clear []byte) error {
 	n := s.account.Policy.InHistory
 	if n == 0 {
@@ -260,7 +261,8 @@ func (s *Setting) Touch(req *request.Request, e *entry.Entry) (more []op.Modific
 	return more
 }
 
-// history returns the new values of pwdHistory.
+// history returns the new values of pwdHistory: the newest n, beginning with the
+// passwords that are now replaced.
 func (s *Setting) history(n int) (values [][]byte) {
 	for _, v := range s.was {
 		values = append(values, account.NewPast(time.Now(), v).Stored)

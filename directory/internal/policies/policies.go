@@ -83,8 +83,8 @@ type finding struct {
 	still []func(*partition.Snapshot) bool
 }
 
-// Set returns the policies of a state. If there are none, it returns nil, after no more
-// work than a check for referrals.
+// Set returns the policies of a state. If there are none, it returns nil after a call of
+// HasClass, without a search.
 func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *known.Elements) (*Set, error) {
 	if k.Policy == nil {
 		return nil, nil
@@ -170,7 +170,8 @@ func Check(s *partition.Snapshot, k *known.Elements, name *dn.Name, e *entry.Ent
 	return err
 }
 
-// Of returns the policy of an entry. The Policy in the result is nil if none applies.
+// Of returns the policy of an entry. The Policy in the result is nil if no policy
+// applies.
 func (c *Cache) Of(ctx context.Context, s *partition.Snapshot, k *known.Elements, at partition.Located) (Found, error) {
 	set, err := c.Set(ctx, s, k)
 	if err != nil {
