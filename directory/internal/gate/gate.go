@@ -93,7 +93,8 @@ func (a *Account) Detach() { a.req = nil }
 func (a *Account) Own(ctx context.Context) func(attribute string) []string {
 	e := a.own
 	if e == nil && a.Who.HasEntry() {
-		e, _ = a.req.Snapshot.Entry(ctx, a.Who.ID, false) // if it cannot be read, there are no values to compare with
+		// If the entry cannot be read, there are no values to compare with.
+		e, _ = a.req.Snapshot.Entry(ctx, a.Who.ID, false)
 	}
 	return func(attribute string) (values []string) {
 		if e == nil {

@@ -28,7 +28,7 @@ type Server struct {
 
 	rules    *access.Rules
 	current  atomic.Pointer[settings.Settings]
-	known    atomic.Pointer[known.Elements] // of the schema last seen
+	known    atomic.Pointer[known.Elements] // cached elements of the schema in force
 	Sessions atomic.Uint64                  // the number of sessions begun so far
 }
 
@@ -92,7 +92,7 @@ func (d *Server) Key(name dn.DN) (string, error) { return settings.NameKey(name,
 func (d *Server) IsAdmin(name dn.DN) bool {
 	set := d.Settings()
 	if set.AdminKey == "" || len(name) != len(set.AdminName) {
-		return false // saves normalising the name
+		return false // a quick test that avoids normalising the name
 	}
 	key, err := d.Key(name)
 	return err == nil && key == set.AdminKey

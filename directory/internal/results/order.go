@@ -100,8 +100,9 @@ func resolveSortKey(asked *control.SortKey, sch *schema.Schema) (k partition.Sor
 }
 
 // orderingOf returns the rule that orders values of a type: the type's ordering rule, or
-// else the ordering rule that belongs to the type's equality rule. cn and sn, by which
-// people sort, are defined without an ordering rule (RFC 4519).
+// else the ordering rule that belongs to the type's equality rule. The second case is
+// needed for cn and sn, by which people sort, because they are defined without an
+// ordering rule (RFC 4519).
 func orderingOf(t *schema.AttributeType, sch *schema.Schema) *schema.MatchingRule {
 	if t.Ordering != nil || t.Equality == nil {
 		return t.Ordering

@@ -80,8 +80,8 @@ func (out *Output) Reference(urls []string, controls ...op.Control) error {
 	return out.sink.Reference(urls, controls)
 }
 
-// Finish ends the page, if the search has pages. Err is the error with which the search
-// ended. Finish returns the error for the client, or nil.
+// Finish ends the page, if the search has pages. The parameter err is the error with
+// which the search ended. Finish returns the error for the client, or nil.
 func (out *Output) Finish(err error) error {
 	if out.Page == nil {
 		return err

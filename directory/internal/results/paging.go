@@ -22,10 +22,10 @@ func PagedResponse(req *request.Request, cookie []byte) {
 
 // Paged results (RFC 2696) need no memory between the pages. The cookie contains
 // everything that the next page needs, so any server with the same secret can send the
-// next page. Positions are values of entries, perhaps of entries that the client may not
-// see. The cookie is therefore sealed: AES-256-GCM with a key derived from the secret,
-// the search and the requester. The numbers in a cookie are big-endian, and everything
-// after the nonce is encrypted:
+// next page. Positions contain values of entries, perhaps of entries that the client may
+// not see. The cookie is therefore sealed: AES-256-GCM with a key derived from the
+// secret, the search and the requester. The numbers in a cookie are big-endian, and
+// everything after the nonce is encrypted:
 //
 //	nonce    12
 //	revision  8  the state of the directory that all pages show
@@ -36,7 +36,7 @@ func PagedResponse(req *request.Request, cookie []byte) {
 //
 // A search that follows aliases consists of several streams. The next page of such a
 // search leaves out the results of earlier pages. The position of a sorted search begins
-// with the search's way: see sorted.go.
+// with byList, byIndex or bySearch: see sorted.go.
 const (
 	cookieHead = 8 + 4 + 4
 	CookieMAC  = 16 // length of the MAC in the context of a view
@@ -53,7 +53,7 @@ type Page struct {
 	size int
 	key  []byte // seals the cookies of this search for this user
 
-	Revision table.Revision // 0: the first page
+	Revision table.Revision // the state that all pages show; 0: this is the first page
 	sent     int
 	Skip     int
 	After    []byte
@@ -69,7 +69,7 @@ func (p *Page) GoesOn() bool { return p != nil && p.Revision != 0 }
 
 // OpenPage returns the page that the request's control requests. It returns nil if there
 // is no such control, or if the size limit makes the control meaningless (RFC 2696, 3).
-// Done means that the client wants no further page, and has been answered.
+// The result done means that the client wants no further page, and has been answered.
 func OpenPage(req *request.Request, r *op.Search) (p *Page, done bool, err error) {
 	c := req.Controls.Paged
 	if c == nil || r.SizeLimit > 0 && c.Size >= r.SizeLimit {

@@ -36,9 +36,9 @@ func (st *Stream) isReferral(ctx context.Context, found *partition.Result) (bool
 	return st.Req.Judge.Leads(ctx, found, st.Req.Known.Ref)
 }
 
-// takeAlias records the target of an alias as another base of the search. Away means that
-// the target is on another server. takeAlias ignores an alias whose target does not
-// exist.
+// takeAlias records the target of an alias as another base of the search. The result away
+// means that the target is on another server. takeAlias ignores an alias whose target
+// does not exist.
 func (st *Stream) takeAlias(ctx context.Context, found *partition.Result) (away bool, err error) {
 	at, err := st.aliased(ctx, found, st.Req.Known.Alias)
 	var result *op.Result

@@ -105,7 +105,7 @@ type state struct {
 
 	keys   []partition.SortKey // nil: unsorted
 	lists  *Lists
-	way    byte            // of a sorted search
+	way    byte            // byList, byIndex or bySearch; 0 if the search is not sorted
 	sorter *sorting.Sorter // collects the results if they must be sorted first
 }
 
@@ -186,7 +186,9 @@ func (st *Stream) classes(ctx context.Context) (err error) {
 	visible := st.Req.Controls.Visible
 	st.Subentries = visible == request.EntriesOnly
 	if st.R.Scope == op.BaseObject {
-		return nil // locate.Base has handled these; a base search shows subentries (RFC 3672, 3)
+		// locate.Base has handled referrals and aliases. A base search shows subentries
+		// (RFC 3672, 3).
+		return nil
 	}
 	known := st.Req.Known
 	st.Subentries = visible != request.SubentriesOnly

@@ -99,7 +99,7 @@ func (st *Stream) chooseWay(ctx context.Context) (byte, error) {
 	if !st.ordered() || !st.quicklyOrdered() {
 		return byList, nil
 	}
-	// Without pages a list is best as long as it fits.
+	// Without pages, a list is best as long as it fits.
 	most := ListCheap
 	if st.Out.Page == nil {
 		most = int(min(st.Req.Limits.SortBytes()/sortedSize, maxList))

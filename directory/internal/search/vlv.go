@@ -50,7 +50,7 @@ func (st *Stream) runView(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := st.target(ctx, ids) // from 0
+	at, err := st.target(ctx, ids) // counted from 0
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,8 @@ func (i *Identity) Mechanism() string {
 	return i.Bound
 }
 
-// Asker returns the identity in the form that access rules use. I must not be nil.
+// Asker returns the identity in the form that access rules use. The identity must not be
+// nil.
 func (i *Identity) Asker(r *access.Rules) *access.Who {
 	w := i.asker.Load()
 	if w == nil {

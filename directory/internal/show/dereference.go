@@ -65,9 +65,10 @@ func (d *description) values(e *entry.Entry) [][]byte {
 	return nil
 }
 
-// dereferenced returns the dereference control for an entry. The control contains
-// attributes of the entries that the entry names. A named entry that does not exist looks
-// like an entry without these attributes.
+// dereferenced returns the dereference control for an entry. For each DN in an attribute
+// that the request dereferences, the control contains attributes of the entry with that
+// DN. An entry that does not exist, or that the requester does not see, looks like an
+// entry without these attributes.
 func (v *View) dereferenced(ctx context.Context, found *partition.Result) ([]op.Control, error) {
 	e, err := v.shownEntry(ctx, found)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // Ranges of values as in Active Directory: "member;range=0-1499" requests the first 1500
 // values, and "range=1500-*" requests the values from index 1500 on. The option in the
 // response states the range of the returned values. If the option ends in "*", there are
-// no further values. Only clients that request ranges receive them.
+// no further values. Only clients that request ranges receive ranges.
 
 // ranged requests a range of the values of one description.
 type ranged struct {
@@ -29,7 +29,8 @@ type ranged struct {
 // sends another request.
 const rangeSize = 1500
 
-// cutRange cuts a range off the options of a description.
+// cutRange cuts a range off the options of a description. It returns false if the options
+// contain no valid range, or several ranges.
 func cutRange(options string) (rest string, from, size int, ok bool) {
 	var kept []string
 	for _, o := range strings.Split(options, ";") {

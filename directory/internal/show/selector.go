@@ -13,10 +13,11 @@ type selector struct {
 	user        bool // "*", or no attributes requested
 	operational bool // "+" (RFC 3673), which does not include secrets
 	named       []named
-	ranged      []ranged // requested in ranges of values
+	ranged      []ranged // requested with the option range, such as "member;range=0-1499"
 }
 
-// named requests a type, its subtypes and their options (RFC 4512, 2.5.3).
+// named requests the values of a type and its subtypes that have at least the given
+// options (RFC 4512, 2.5.3).
 type named struct {
 	Type    *schema.AttributeType
 	Options string
@@ -93,7 +94,8 @@ func (s *selector) wantsSecret() bool {
 	return false
 }
 
-// asks reports whether attributes of a type are selected by name.
+// asks reports whether a type or one of its supertypes is requested by name, without
+// options.
 func (s *selector) asks(t *schema.AttributeType) bool {
 	for _, n := range s.named {
 		if n.Options == "" && t.Is(n.Type) {

@@ -2,8 +2,8 @@ package transaction
 
 import "github.com/seed-4dac0d86/ldapd/op"
 
-// A kept message takes these octets in addition to its text: messageSize once, and
-// partSize for each of its parts.
+// The estimated overhead of a kept message, in octets: messageSize once, and partSize for
+// each of the message's parts.
 const (
 	messageSize = 256
 	partSize    = 48

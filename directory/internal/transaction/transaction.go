@@ -82,8 +82,8 @@ type Table struct {
 // Such a request is not properly sequenced (RFC 4511, A.2).
 var errNone = op.Errorf(op.OperationsError, "no transaction of this identifier is open on this connection")
 
-// Start begins a transaction on the connection with a number. The client is notified if
-// the transaction is aborted.
+// Start begins a transaction on the connection with the given number. The client is
+// notified if the transaction is aborted.
 func (t *Table) Start(conn uint64, l Limits, m *Memory, as *string, client op.Notifier) (*Transaction, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

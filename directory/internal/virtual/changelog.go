@@ -22,10 +22,10 @@ import (
 
 // The changelog (draft-good-ldap-changelog-04) shows commits as entries below
 // cn=changelog. The entries are built from the journal when a client requests them. A
-// change number is the revision of the commit, so all servers have the same numbers in
-// the same order, without counting. A commit that changed several entries has one
-// changelog entry for each of them, with the same number. The names of the second and
-// later entries of a commit also contain a changeOrdinal.
+// change number is the revision of the commit, so all servers show the same numbers, and
+// none has to keep a counter. A commit that changed several entries has one changelog
+// entry for each of them, with the same number. The names of the second and later entries
+// of a commit also contain a changeOrdinal.
 const changelogName = "cn=changelog"
 
 // theChangelog serves the changelog.
@@ -81,7 +81,9 @@ func (l *changelog) run(ctx context.Context, name dn.DN) error {
 func (l *changelog) list(ctx context.Context) error {
 	first, last := numbers(l.r.Filter)
 	first = max(first, past.Horizon(l.req.Server.Part)+1)
-	had := -1 // last ordinal of the first commit that an earlier page has shown
+	// had is the number of the last change of the commit first that earlier pages have
+	// shown, or -1.
+	had := -1
 	if position, skip, ok := l.start(); ok {
 		if len(position) != 8 {
 			return results.ErrCookie
@@ -170,7 +172,8 @@ func numbers(f filter.Filter) (first, last table.Revision) {
 }
 
 // changeNumber returns the change number in a test. It returns false if the test is of
-// another attribute, or if the number is out of range. The test itself then decides.
+// another attribute, or if the number is out of range. The test then does not narrow the
+// range of numbers.
 func changeNumber(attribute string, value []byte) (table.Revision, bool) {
 	if !strings.EqualFold(attribute, "changeNumber") && attribute != "2.16.840.1.113730.3.1.5" {
 		return 0, false
@@ -210,6 +213,6 @@ func (l *changelog) entry(c *history.Change) *Entry {
 		"changeInitiatorsName", c.By.Name, "changeAddress", c.By.From,
 		"changeRequest", c.By.Request, "changeSession", c.By.Session,
 		"changeRevision", c.Revision.String())...)
-	v.add(l.req.Schema, "targetDN", c.Name) // the name may be empty
+	v.add(l.req.Schema, "targetDN", c.Name) // newEntry would leave out an empty name
 	return v
 }

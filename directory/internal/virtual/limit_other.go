@@ -4,5 +4,5 @@ package virtual
 
 import "math"
 
-// maxFiles returns how many files and connections the process may have open.
+// maxFiles returns a large number, because this system has no limit that could be read.
 func maxFiles() int64 { return math.MaxInt32 }

@@ -4,7 +4,8 @@ package virtual
 
 import "syscall"
 
-// maxFiles returns how many files and connections the process may have open.
+// maxFiles returns how many files and connections the process may have open, or 0 if the
+// limit cannot be read.
 func maxFiles() int64 {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// A listing is a search among many entries that are not stored. Only the administrator
-// sees them.
+// A listing is a search among many entries that are not stored. Only an administrator of
+// the whole directory may run such a search.
 type listing struct {
 	req    *request.Request
 	r      *op.Search
@@ -63,7 +63,8 @@ func refuseOrder(req *request.Request, title string) error {
 	return results.Unsorted(req, &results.SortError{Code: op.UnwillingToPerform, Text: title + " has an order of its own"})
 }
 
-// start returns where the previous page ended. Ok is false if there was no previous page.
+// start returns where the previous page ended. The result ok is false if there was no
+// previous page.
 func (l *listing) start() (position []byte, skip int, ok bool) {
 	p := l.out.Page
 	if !p.GoesOn() {
@@ -130,7 +131,8 @@ func shared(a, b []dn.Norm) (n int) {
 	return n
 }
 
-// covers reports whether a scope includes an entry some levels below its base.
+// covers reports whether a scope includes an entry that is the given number of levels
+// below the base.
 func covers(scope op.Scope, levels int) bool {
 	switch scope {
 	case op.BaseObject:

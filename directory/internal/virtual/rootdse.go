@@ -50,7 +50,8 @@ var supportedFeatures = []string{
 	"1.3.6.1.4.1.4203.1.5.5", // language ranges, RFC 3866
 }
 
-// RootDSE returns the root DSE. Attributes are the requested attributes.
+// RootDSE returns the root DSE. The parameter attributes contains the requested
+// attributes.
 func RootDSE(req *request.Request, attributes []string) *Entry {
 	v := &Entry{}
 	add := func(name string, values ...string) { v.add(req.Schema, name, values...) }

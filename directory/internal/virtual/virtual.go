@@ -134,7 +134,7 @@ func (v *Entry) add(s *schema.Schema, name string, values ...string) {
 
 // Source returns the entry in the form that filters test.
 func (v *Entry) Source(s *schema.Schema) *filter.EntrySource {
-	name, _ := v.Name.DN() // the name is a constant
+	name, _ := v.Name.DN() // the server itself has made the name
 	return &filter.EntrySource{Schema: s, Entry: &v.Entry, Name: name}
 }
 

@@ -42,7 +42,7 @@ type watch struct {
 	r    *op.Search
 	name dn.DN
 	sink op.Sink
-	base entry.ID // where the search began
+	base entry.ID // base of the search in the first state
 }
 
 // errBase ends a watch if the base no longer exists, or if another entry has the base's
@@ -68,8 +68,8 @@ func (w *watch) content(ctx context.Context, s *partition.Snapshot) (*content, e
 	return c, nil
 }
 
-// later is content for a later state of the watch. It returns errBase if the base is no
-// longer the same entry.
+// later returns the content of a later state of the watch. It returns errBase if the base
+// is no longer the same entry.
 func (w *watch) later(ctx context.Context, s *partition.Snapshot) (*content, error) {
 	c, err := w.content(ctx, s)
 	if request.IsMissing(err) || err == nil && c.Query.Base != w.base {

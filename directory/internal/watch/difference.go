@@ -21,8 +21,8 @@ type commits struct {
 	more     bool              // more commits may follow
 }
 
-// gather collects the entries that some commits touched: the commits that the state s
-// shows and that are beyond the frontier after. It stops before there are very many
+// gather collects the entries that commits touched. It considers the commits that s shows
+// and that the given frontier does not include. It stops before there are very many
 // entries. A commit that renames entries is not combined with other commits. Otherwise an
 // entry could get a name that another entry still has at the client, or a parent that is
 // sent later.
@@ -273,8 +273,8 @@ func (d *difference) comeBelow(ctx context.Context, n arrival) error {
 	return nil
 }
 
-// compare sends the difference between two contents by reading both contents. It serves
-// the cases that comparesAll reports.
+// compare sends the difference between two contents by reading both contents. It is
+// called if comparesAll returns true.
 func (y *synchronizer) compare(ctx context.Context, from, to *content, known revision.Frontier) error {
 	for found, err := range from.all(ctx) {
 		if err != nil {

@@ -147,7 +147,8 @@ func (n *notice) each(ctx context.Context, ids []entry.ID) error {
 	return nil
 }
 
-// all sends the effects of a commit that touched too many entries to list.
+// all sends the changes of a commit that touched so many entries that they are not
+// listed.
 func (n *notice) all(ctx context.Context) error {
 	for found, err := range n.was.all(ctx) {
 		if err != nil {

@@ -16,7 +16,9 @@ import (
 type cookie struct {
 	rid      string
 	frontier revision.Frontier
-	foreign  bool // the cookie has another syntax, or CSNs that our stores did not make
+	// foreign means that the cookie has another syntax, or CSNs that are not revisions or
+	// too many.
+	foreign bool
 }
 
 // maxCookieCSNs is the largest number of CSNs in a cookie.
