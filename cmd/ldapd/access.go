@@ -115,7 +115,7 @@ type nothing struct{}
 type accessApplyArgs struct {
 	Text   string
 	DryRun bool
-	Was    *string // the printed rules from which the user edited Text
+	Was    *string // the printed rules that the user edited into Text
 }
 
 var (

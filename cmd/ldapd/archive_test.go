@@ -59,8 +59,8 @@ func (h *home) change(rnd *rand.Rand, existing map[int]bool) string {
 	return file
 }
 
-// TestUntil restores an archive until random commits. Each restored store must equal
-// the state that the original store had at that commit, and must pass ldapd check.
+// TestUntil restores an archive up to random commits. Each restored store must equal the
+// state that the original store had at that commit, and must pass ldapd check.
 func TestUntil(t *testing.T) {
 	h := &home{t, t.TempDir()}
 	store := h.path("store")

@@ -134,7 +134,7 @@ func (k *checker) report(w io.Writer) error {
 	}
 }
 
-// warnings makes warnings of what is logged.
+// warnings is a log handler that turns every record into a warning.
 type warnings struct{ *checker }
 
 func (warnings) Enabled(context.Context, slog.Level) bool { return true }
@@ -204,7 +204,7 @@ func (k *checker) storeFolder() {
 	}
 }
 
-// makeable returns an error if a folder cannot be made, or, if it exists, not be
+// makeable returns an error if a folder cannot be created or, if it exists, cannot be
 // written.
 func makeable(folder string) error {
 	folder, err := filepath.Abs(folder)
@@ -228,7 +228,7 @@ func makeable(folder string) error {
 	}
 }
 
-// renewBefore is the time before the end of a certificate from which it is warned of.
+// renewBefore is how long before the expiry of a certificate a warning is due.
 const renewBefore = 30 * 24 * time.Hour
 
 // certificates checks the files of TLS.
@@ -287,7 +287,7 @@ func (k *checker) listeners() {
 	l.Close()
 }
 
-// taken adds what keeps serve from listening on an address.
+// taken adds a finding about an error of listening on an address.
 func (k *checker) taken(key string, err error) {
 	l := isError
 	switch {
@@ -295,12 +295,13 @@ func (k *checker) taken(key string, err error) {
 		k.say(isNote, key, "%v", errors.Unwrap(err))
 		return
 	case errors.Is(err, syscall.EACCES):
-		l = isWarning // the unit of systemd gives the right
+		l = isWarning // systemd's unit file gives the server the right
 	}
 	k.say(l, key, "%v", err)
 }
 
-// archive checks where the archive is, if it is a folder, and the file of its identity.
+// archive checks the place of the archive, if the place is a folder, and the file with
+// the archive's identity.
 func (k *checker) archive() {
 	if _, err := readKeys(k.Archive.Identity, os.Open); err != nil {
 		k.say(isError, "archive.identity", "%v", err)

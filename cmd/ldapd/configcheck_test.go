@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 )
 
-// TestConfigCheckOfCertificates checks what is said of certificates and keys.
+// TestConfigCheckOfCertificates checks the findings about certificates and keys.
 func TestConfigCheckOfCertificates(t *testing.T) {
 	ca, dir := certstest.New(t), t.TempDir()
 	until := func(d time.Duration, names bool) tls.Certificate {

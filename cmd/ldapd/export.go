@@ -53,7 +53,9 @@ damaged store. What is lost is named on standard error, and the exit status is 1
 		if output == "" {
 			sayReadable(m.Stdout, m.Stderr)
 		}
-		var lost error // set by --continue: the file is kept although parts are lost
+		// With --continue, lost is the error about lost parts. The file is kept in spite
+		// of it.
+		var lost error
 		err := m.output(output, func(w io.Writer) error {
 			around := m.around()
 			around.Stdout = w

@@ -94,7 +94,7 @@ func openCertificates(c *config.Config, log *slog.Logger) (*certs.Store, error) 
 	return store, err
 }
 
-// certificateError returns the error with the key that names its file.
+// certificateError adds to err the configuration key of the file that err is about.
 func certificateError(c *config.Config, err *certs.Error) *config.Error {
 	key := map[string]string{"Certificate": "tls.certificate", "Key": "tls.key", "ClientCA": "tls.client-ca"}[err.Field]
 	return &config.Error{Where: c.Origin(key), Text: key + ": " + err.Error()}
@@ -117,7 +117,7 @@ func serverOptions(c *config.Config, log *slog.Logger) server.Options {
 	}
 }
 
-// orNever returns v, or never if v is zero. In the configuration zero means never, but
+// orNever returns v, or never if v is zero. In the configuration, zero means never, but
 // for package server it means the default.
 func orNever[T int | time.Duration](v, never T) T {
 	if v == 0 {

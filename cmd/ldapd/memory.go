@@ -32,8 +32,8 @@ func (m *Main) tuneMemory(c *config.Config) {
 // the process has allocated much memory since memory was last returned.
 const (
 	while = 5 * time.Second // length of an interval
-	calm  = 8 << 20         // fewer octets than this are few
-	busy  = 64 << 20        // more octets than this are much
+	calm  = 8 << 20         // fewer octets are few allocations
+	busy  = 64 << 20        // more octets are much memory
 )
 
 // giveBack returns memory to the operating system after a time of much work, such as

@@ -67,7 +67,7 @@ or entries use stays: the error says which.`,
 	return c
 }
 
-// A schemaChange has the arguments that both jobs share.
+// A schemaChange has the arguments that the jobs schema add and schema remove share.
 type schemaChange struct {
 	DryRun bool
 }

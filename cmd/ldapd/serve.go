@@ -64,7 +64,8 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	if err != nil {
 		return err
 	}
-	// Closing continues after ctx has ended the serving.
+	// The store is closed after ctx has ended, so closing it needs a context that does
+	// not end.
 	last := context.WithoutCancel(ctx)
 	defer func() { err = errors.Join(err, p.Close(last)) }()
 	archive, stopArchiving, err := m.serveArchive(ctx, c, p, log)
@@ -158,8 +159,7 @@ func (m *Main) run(ctx context.Context, c *config.Config, f *listeners, r *reloa
 	return err
 }
 
-// handler creates the sessions of package directory for the connections of package
-// server, because package directory does not import package server.
+// handler adapts a Directory to package server, which package directory does not import.
 type handler struct{ *directory.Directory }
 
 func (h handler) NewSession(c *server.ConnInfo) server.Session { return h.Directory.NewSession(c) }

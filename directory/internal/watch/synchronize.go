@@ -212,7 +212,7 @@ func (y *synchronizer) send(ctx context.Context, c *content, found *partition.Re
 		if err := y.quota.Check(); err != nil {
 			return err
 		}
-		state = control.SyncAdd // RFC 4533, 3.3.2
+		state = control.SyncAdd // the only state in the refresh stage (RFC 4533, 3.3.2)
 	}
 	y.quota.Sent++
 	return c.send(ctx, found, stateControl(state, found.ID))
@@ -285,8 +285,8 @@ func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error
 	}
 }
 
-// step sends the changes of some commits. S is the state after the commits, or a later
-// state if more commits may follow.
+// step sends the changes of some commits. s must be the state after the commits, or a
+// later state if g.more is set.
 func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commits) error {
 	if g.more {
 		behind, err := changes.AtFrontier(ctx, y.req.Server.Part, g.frontier)

@@ -65,8 +65,8 @@ func planModify(ctx context.Context, req *request.Request, r *op.Modify, p *prep
 	return u, nil
 }
 
-// setsPassword makes the update a change of passwords. The function prepare does the slow
-// work of the change.
+// setsPassword adds to the update what a change of passwords needs before and after its
+// transaction. The function prepare does the slow work of the change.
 func (u *update) setsPassword(ctx context.Context, req *request.Request, prepare func() error) {
 	u.prepare = prepare
 	u.open = func() (err error) {

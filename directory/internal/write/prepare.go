@@ -9,7 +9,7 @@ import (
 )
 
 // A preparation is the result of the slow work that an update does outside transactions,
-// which is hashing. The preparation outlives the attempts of the update.
+// which is hashing. All attempts of the update share one preparation.
 type preparation struct {
 	done       bool
 	attributes []op.PartialAttribute // attributes of a new entry, with hashed passwords
@@ -35,8 +35,8 @@ func hashes(req *request.Request, attributes []op.PartialAttribute) bool {
 }
 
 // checkNew returns the attributes that the transaction stores for a new entry with
-// passwords. Before the passwords are hashed, checkNew returns the client's values,
-// because the transaction then does not commit.
+// passwords. Before the passwords are hashed, checkNew returns the client's values. They
+// are not stored, because the transaction then does not commit.
 func (p *preparation) checkNew(ctx context.Context, req *request.Request, u *update, plain []op.PartialAttribute) ([]op.PartialAttribute, error) {
 	hashed := plain
 	if p.done {

@@ -13,9 +13,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
-// readEntry adds a control with the entry to the response, as a base search for these
-// attributes shows the entry. If attributes is nil, the control was not requested, and
-// readEntry does nothing.
+// readEntry adds a control to the response. The control contains the entry as a base
+// search for the given attributes would show it. If attributes is nil, the control was
+// not requested, and readEntry does nothing.
 func readEntry(ctx context.Context, req *request.Request, name dn.DN, id entry.ID, oid string, attributes []string) error {
 	if attributes == nil {
 		return nil

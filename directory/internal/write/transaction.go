@@ -120,7 +120,9 @@ func (b *batch) try(ctx context.Context) (table.Revision, error) {
 		for _, m := range b.updates {
 			b.failed = m
 			if err := b.apply(ctx, tx, m); err != nil {
-				if len(b.waiting) > 0 { // perhaps because of the changes that were left out
+				// The reason may be that the changes of the waiting updates were left
+				// out.
+				if len(b.waiting) > 0 {
 					return errPrepare
 				}
 				return err
@@ -159,7 +161,7 @@ func (b *batch) apply(ctx context.Context, tx *partition.Tx, m *member) error {
 		return err
 	}
 	if u.prepare != nil && !m.prepared.done {
-		if u.open != nil { // while it is not prepared, the entry keeps its passwords
+		if u.open != nil { // until the update is prepared, the entry keeps its passwords
 			b.waiting = append(b.waiting, m)
 			return u.open()
 		}
