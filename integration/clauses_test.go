@@ -39,7 +39,7 @@ var conformance = []struct {
 		{"4.2", &op.Bind{Version: 2, Name: adminDN, Password: []byte(adminPassword)}, nil, "2"},
 		{"4.2", &op.Bind{Version: 127, Name: adminDN, Password: []byte(adminPassword)}, nil, "2"},
 		{"4.2", &op.Bind{Version: 3, SASL: true}, nil, "7"},
-		{"4.2.1", &op.Extended{OID: whoAmI}, nil, `0 ""`}, // after a bind that failed
+		{"4.2.1", &op.Extended{OID: whoAmI}, nil, `0 ""`}, // anonymous after a bind that failed
 		{"4.2.2", simple(jdoe, "wrong"), nil, "49"},
 		{"4.2.2", simple("uid=nobody,"+suffix, "wrong"), nil, "49"},
 		{"4.2.2", simple("nonsense", "wrong"), nil, "34"},
@@ -102,7 +102,7 @@ var conformance = []struct {
 		{"2.4.2", add("cn=x,"+devicesDN, "objectClass=device", "objectClass=room", "cn=x"), nil, "65"},
 		{"2.4.3", modify(printer, "+objectClass=simpleSecurityObject", "+userPassword=x"), nil, "0"},
 		{"2.4.3", modify(printer, "-objectClass=simpleSecurityObject", "-userPassword"), nil, "0"},
-		{"2.5.1", modify(jdoe, "+jpegPhoto=x"), nil, "18"}, // it has no equality rule
+		{"2.5.1", modify(jdoe, "+jpegPhoto=x"), nil, "18"}, // jpegPhoto has no equality rule
 		{"2.5.1", modify("uid=psharma,"+peopleDN, "+telephoneNumber=+41445550213"), nil, "20"},
 		{"2.5.2", find(suffix, atBase, "(o;lang-de=*)", "o;lang-de"), nil, "dc=example o;lang-de=Beispiel GmbH; 0"},
 		{"2.5.3", find(jdoe, atBase, "(name=johann reh)", "sn"), nil, "uid=jdoe sn=Doe; 0"},

@@ -260,7 +260,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the log says nothing of it:\n%s", p.stderr.String())
 	}
 	eventually(t, "writes go on", write)
-	(&crowd{people: acked}).check(t, p) // refused and unknown writes are complete or absent
+	(&crowd{people: acked}).check(t, p) // writes that were refused or had an unknown outcome are complete or absent
 	p.kill()
 	p = serve(t, store)
 	crowd := &crowd{people: acked}

@@ -58,8 +58,8 @@ func awaitAdd(t *testing.T, c *ldap.Conn) {
 	}
 }
 
-// TestFullDiskUntilSpace fills a disk. On the full disk it deletes entries, stops and
-// starts the server, and exports. Then it makes space again.
+// TestFullDiskUntilSpace fills a disk. While the disk is full, it deletes entries, stops
+// and starts the server, and exports. Then it makes space again.
 func TestFullDiskUntilSpace(t *testing.T) {
 	dir := smallDisk(t, 64<<20)
 	store := filepath.Join(dir, "store")

@@ -40,7 +40,7 @@ func (r *run) kill(server int) {
 	r.pause(historiesLease)
 }
 
-// stop suspends a server for the time d and then continues it.
+// stop suspends a server for the given time and then continues it.
 func (r *run) stop(server int, d time.Duration, kind string) {
 	r.note(kind, server)
 	p := r.seats[server].process().cmd.Process

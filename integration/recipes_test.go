@@ -73,7 +73,7 @@ func background(t *testing.T, command ...string) {
 	var log safeBuffer
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Apache kills its whole group
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Apache kills its whole process group
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 // atMost is the factor by which the 99th percentile of latency may rise beside clients
-// that behave badly. A test is tried several times, because the machine may be busy.
-// The other constants are numbers of clients.
+// that behave badly. A test is tried several times, because the machine may be busy. The
+// constants wellBehaved and badlyBehaved are numbers of clients.
 const (
 	atMost       = 3
 	tries        = 5
@@ -27,8 +27,8 @@ const (
 )
 
 // TestRobustness measures the latency of clients that read an entry repeatedly,
-// alternately with and without other clients that behave badly. Because the
-// measurements alternate, changes in the machine's load affect both.
+// alternately with and without other clients that behave badly. Because the measurements
+// alternate, changes in the machine's load affect both kinds.
 func TestRobustness(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
@@ -174,7 +174,7 @@ func misbehaving(t *testing.T, p *process, misbehave func(*testing.T, net.Conn, 
 	}
 }
 
-// askFor reads an entry repeatedly for a time, and returns the latencies.
+// askFor reads an entry repeatedly for the given time, and returns the latencies.
 func askFor(t *testing.T, c net.Conn, during time.Duration) (took []time.Duration) {
 	r := bufio.NewReader(c)
 	request := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: &op.Search{Base: suffix, Filter: &filter.Present{Attribute: "objectClass"}}})

@@ -17,8 +17,8 @@ import (
 
 const startTLS = "1.3.6.1.4.1.1466.20037"
 
-// cancel returns a request that cancels the operation with a message ID (RFC 3909,
-// 2.1).
+// cancel returns a request that cancels the operation with the given message ID (RFC
+// 3909, 2.1).
 func cancel(id int32) *op.Extended {
 	b := ber.AppendInt(ber.Open(nil, ber.Sequence), ber.Integer, int64(id))
 	return &op.Extended{OID: "1.3.6.1.1.8", Value: ber.Close(b, 0)}
@@ -26,8 +26,8 @@ func cancel(id int32) *op.Extended {
 
 // TestTripwire39 checks trip-wire 39. Abandon has no response and ignores unknown IDs.
 // Cancel of an operation that is not running returns noSuchOperation (119). After a
-// malformed message the server sends a Notice of Disconnection (ID 0, code 2) and
-// closes the connection.
+// malformed message, the server sends a Notice of Disconnection (ID 0, code 2) and closes
+// the connection.
 func TestTripwire39(t *testing.T) {
 	p := serveExample(t)
 	c := dialRaw(t, p)

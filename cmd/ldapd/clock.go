@@ -46,7 +46,8 @@ func readGuard(c *config.Config, log *slog.Logger, use purpose) (*wallclock.Guar
 	}
 	o := wallclock.Options{Folder: c.Store, Now: clock(c), Log: log}
 	if c.Test.Clock != 0 {
-		o.Synchronized = func() bool { return false } // the wrong clock of a test is not synchronized
+		// The wrong clock of a test is not synchronized.
+		o.Synchronized = func() bool { return false }
 	}
 	g, err := wallclock.Read(o)
 	if err == nil && c.AcceptClock {
