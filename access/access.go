@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Rules caches the access rules in force, compiled with the schema in force, and
-// identities.
+// Rules caches the access rules in force, compiled with the schema in force. It also
+// caches identities.
 type Rules struct {
 	inForce atomic.Pointer[inForce]
 	askers  *otter.Cache[entry.ID, *Who] // by the id of the identity's entry
@@ -45,8 +45,8 @@ func (r *Rules) Who(name *dn.Name, id entry.ID) *Who {
 	return w
 }
 
-// inForce is a set of compiled rules, with what decides whether a state has the same
-// rules.
+// inForce is a set of compiled rules, with the data that decide whether the set is valid
+// for a state.
 type inForce struct {
 	access *partition.Access
 	// asOf is the ordinal of a state in which every entry of places has the name that set

@@ -15,9 +15,9 @@ import (
 // An Audience is a set of identities, described in the language of access rules.
 type Audience struct{ set *acl.Set }
 
-// belongs is the name of nothing that exists. The rule of an audience allows the members
-// of the audience to use this name. MayUse(belongs) therefore reports whether an identity
-// is a member.
+// belongs is a name that no control, operation or matching rule has. The rule of an
+// audience allows the members of the audience to use this name. MayUse(belongs) therefore
+// reports whether an identity is a member.
 const belongs = "audience"
 
 // NewAudience parses a description of identities: groups, names, or "below" an entry.

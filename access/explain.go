@@ -47,7 +47,7 @@ type Somebody struct {
 	Groups  []Membership
 }
 
-// Somebody looks up the identity with the name who. An empty name is the anonymous
+// Somebody looks up the identity with the given name. An empty name is the anonymous
 // identity.
 func (r *Rules) Somebody(ctx context.Context, s *partition.Snapshot, who dn.DN, c acl.Connection) (*Somebody, error) {
 	w := &Who{}
@@ -71,7 +71,7 @@ func (r *Rules) Somebody(ctx context.Context, s *partition.Snapshot, who dn.DN, 
 	return x, nil
 }
 
-// NewCase looks up the identity with the name who and the entry with the name target.
+// NewCase looks up the identity and the entry with the given names.
 func (r *Rules) NewCase(ctx context.Context, s *partition.Snapshot, who, target dn.DN, c acl.Connection) (*Case, error) {
 	at, err := s.Find(ctx, target)
 	if err != nil {

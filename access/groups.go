@@ -46,7 +46,8 @@ func (c *closure) memberships() []Membership {
 	return all
 }
 
-// value is the key of an attribute value. The attribute type has an index.
+// A value is an attribute value that was looked up in an index. It consists of the
+// attribute type and the key of the value.
 type value struct {
 	typ *schema.AttributeType
 	key []byte

@@ -20,8 +20,8 @@ type Change struct {
 	By       partition.By
 }
 
-// Changes returns, for each rule, the commit that last changed it before or in the state
-// s, which must be the state at one revision. Changes goes back from one version of the
+// Changes returns, for each rule, the commit that last changed it, up to the state s. The
+// state must be the state at one revision. Changes goes back from one version of the
 // settings to the previous version, so the work grows with the number of changes of
 // settings and not with the number of other commits.
 func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, rules []partition.AccessRule) ([]Change, error) {
@@ -86,9 +86,9 @@ type Shown struct {
 
 // A NamedEntry is an entry that a rule names, with the name of the entry in a state.
 type NamedEntry struct {
-	What string // "who" or "target"
+	What string // "who" or "target"; the command access show adds "place"
 	Name string
-	ID   entry.ID // entry.Root if there is no entry
+	ID   entry.ID // entry.Root only for a place that is the whole directory
 }
 
 // Show returns the rules at a place, each with its named entries and its last change. If

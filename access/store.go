@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Finder looks up the entry with a name, as Snapshot.Find does.
+// A Finder looks up the entry with a name. Snapshot.Find is a Finder.
 type Finder func(ctx context.Context, name dn.DN) (partition.Located, error)
 
 // Store returns rules in the form in which a partition stores rules. The error lists all
@@ -126,7 +126,7 @@ func resolve(ctx context.Context, s *partition.Snapshot, rule *partition.AccessR
 }
 
 // refersTo returns the id of the entry that a reference in a rule names. For a target
-// without an entry it returns entry.Root.
+// without an entry, it returns entry.Root.
 func refersTo(ctx context.Context, r acl.Placed, ref acl.Reference, find Finder) (entry.ID, error) {
 	name, err := dn.Parse(ref.Name)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Ledger records the failures of one account, which all servers of a store share. A
-// failure is the time of an attempt with a wrong password.
+// A Ledger records the failures of one account. All servers of a store share these
+// failures. A failure is the time of an attempt with a wrong password.
 type Ledger interface {
 	// Failures returns the failures that this server has read.
 	Failures(ctx context.Context) ([]time.Time, error)
@@ -17,8 +17,8 @@ type Ledger interface {
 	// the time of the failure, which differs from the times of all other failures. After
 	// Fail has returned, Failures returns the failure on this server.
 	Fail(ctx context.Context, p *Policy) (time.Time, error)
-	// Forget deletes failures and does not wait for the deletion. If the deletion of a
-	// failure does not succeed, the failure counts although it should not.
+	// Forget deletes failures and does not wait for the deletion. If a failure cannot be
+	// deleted, it still counts.
 	Forget(failures []time.Time)
 	Now() time.Time
 }

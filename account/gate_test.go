@@ -124,7 +124,7 @@ func (a *attempt) Fail(_ context.Context, p *Policy) (time.Time, error) {
 	a.own = at
 	a.step()
 	w.published = append(w.published, record{at: at})
-	a.s.shown = len(w.published) // a commit shows all earlier commits
+	a.s.shown = len(w.published) // after a commit, a server shows all earlier commits
 	if w.broken == noRefresh {
 		a.s.shown = max(0, a.s.shown-1-w.rand.IntN(3))
 	}

@@ -199,8 +199,7 @@ func cut(s string) string {
 	return s
 }
 
-// partLength is the length of the parts of the entry's values that a password must not
-// contain.
+// A password must not contain partLength successive characters of a value of the entry.
 const partLength = 4
 
 func hasPartOf(c *Candidate, types []string) bool {

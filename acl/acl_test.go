@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A world is a directory in memory: rules, and entries by their names.
+// A world is a directory in memory. It has rules, and maps names to entries.
 type world struct {
 	t       *testing.T
 	schema  *schema.Schema
@@ -20,8 +20,8 @@ type world struct {
 	set     *Set
 }
 
-// newWorld parses entries from lines "name: type=value type=value", and rules from lines
-// "place | rule".
+// newWorld makes a world. A line of entries has the form "name: type=value type=value",
+// and a line of rules has the form "place | rule".
 func newWorld(t *testing.T, entries, rules string) *world {
 	t.Helper()
 	w := &world{t: t, schema: schema.Core(), entries: map[string]*entry.Entry{}}

@@ -172,8 +172,8 @@ func (as *atoms) condition(c *Condition) node {
 	return f
 }
 
-// values returns the function that is true for the values of the type t to which the part
-// applies.
+// values returns the function that is true for those values of the type t to which the
+// part applies.
 func (as *atoms) values(p *part, t *typePiece) node {
 	any := func(list []attribute, written []Attribute) node {
 		return as.any(len(list), func(i int) node {

@@ -199,7 +199,8 @@ type subjectValue struct {
 	options string
 	value   []byte
 	program *Program
-	// more means that the decision is also about descriptions that have further options.
+	// more means that the decision is also about descriptions that have all these options
+	// and others.
 	more bool
 }
 

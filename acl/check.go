@@ -16,7 +16,7 @@ type Finding struct {
 }
 
 // Check returns findings about the rules. The call members(group) must return the members
-// of a group.
+// of the group.
 func (s *Set) Check(members func(group string) ([]dn.DN, error)) (all []Finding, err error) {
 	for i, r := range s.rules {
 		found := func(format string, args ...any) {
@@ -150,9 +150,9 @@ func (s *Set) deniedBy(r *compiled) *compiled {
 	return nil
 }
 
-// covers reports whether c applies wherever o applies, and has all rights of o. It
-// compares the text of the rules part by part, so it may return false even if c applies
-// wherever o applies.
+// covers reports whether the rule c applies wherever the rule o applies, and contains all
+// rights that o contains. It compares the text of the rules part by part, so it may
+// return false even if c applies wherever o applies.
 func (c *compiled) covers(o *compiled) bool {
 	who := func(t term) bool { return slices.ContainsFunc(c.who, t.within) }
 	in := func(t target) bool {

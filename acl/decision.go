@@ -14,9 +14,11 @@ type Decision struct {
 	program *Program
 	rules   []*compiled // the rules that apply to the entry
 
-	manage  bool
-	entry   Rights        // the rights on the entry itself
-	general [2]typeRights // the rights on types that no rule names: user types, operational types
+	manage bool
+	entry  Rights // the rights on the entry itself
+	// The rights on types that no rule names: general[0] on user types, general[1] on
+	// operational types.
+	general [2]typeRights
 	types   map[*schema.AttributeType]*typeRights
 }
 
@@ -169,7 +171,8 @@ func (d *Decision) of(t *schema.AttributeType) typeRights {
 // any options.
 func (d *Decision) All(t *schema.AttributeType, r Rights) bool { return d.of(t).all&r == r }
 
-// Some reports whether the identity may have all rights of r on some values of the type.
+// Some returns false only if there is certainly no value of the type on which the
+// identity has all rights of r.
 func (d *Decision) Some(t *schema.AttributeType, r Rights) bool { return d.of(t).some&r == r }
 
 // Description reports whether the identity has all rights of r on every value of an

@@ -36,7 +36,7 @@
 //
 // In a quoted name, "*" matches any part of a value. {t} matches any value, but every {t}
 // in a rule must match the same value. The names in subjects are complete DNs. The names
-// after "in" are relative to the place.
+// after "in" are relative to the place of the rule.
 //
 // # From rules to decisions
 //

@@ -23,8 +23,9 @@ func (c Comparer) Joint() bool {
 }
 
 // Found reports whether the comparison finds that the identity of p gains, or loses, a
-// right on part of an entry. The result found is the answer of the comparison's
-// functions, and the result printed is the answer of the conjunctions that Diff prints.
+// right. The parameter part has the form of the field change.what. The result found is
+// the answer of the comparison's functions, and the result printed is the answer of the
+// conjunctions that Diff prints.
 func (c Comparer) Found(p *Program, e *Entry, right Rights, part string, gained bool) (found, printed bool) {
 	for _, x := range c.found {
 		if x.right != right || x.what != part || x.gained != gained {

@@ -40,8 +40,8 @@ func ReadFile(r io.Reader) ([]Placed, error) {
 	return all, errors.Join(bad...)
 }
 
-// A line is the text of a rule with its place. In the file, the text may continue on
-// further lines.
+// A line is a logical line of the file: the text of a rule with its place. The text may
+// continue on further lines of the file.
 type line struct {
 	text   string
 	pieces []piece
@@ -81,7 +81,7 @@ func (l *line) locate(err error) error {
 		return fmt.Errorf("line %d: %w", l.pieces[0].number, err)
 	}
 	// The text consists of the place and the rule, so the offset of the rule is the
-	// difference of the lengths.
+	// difference of the lengths of the text and the rule.
 	at := utf8.RuneCountInString(l.text) - utf8.RuneCountInString(e.Rule) + e.Column - 1
 	p := l.pieces[0]
 	for _, next := range l.pieces[1:] {

@@ -31,7 +31,7 @@ type Connection struct {
 	Local     bool // the connection uses a socket on this machine
 	SSF       int
 	Address   netip.Addr
-	Mechanism string // mechanism of the bind, in lower case: "simple"
+	Mechanism string // mechanism of the bind, in lower case, such as "simple"
 	Proxied   bool
 	Time      time.Time
 }

@@ -94,8 +94,8 @@ func (c *trial) shrink() *trial {
 	return c
 }
 
-// smaller returns variants of the rules: in each, one rule or one piece of a rule is
-// missing.
+// smaller returns variants of the rules. In each variant, one rule or one piece of a rule
+// is missing.
 func (c *trial) smaller() (all [][]acl.Placed) {
 	for i := range c.rules {
 		all = append(all, slices.Delete(slices.Clone(c.rules), i, i+1))
@@ -112,7 +112,7 @@ func (c *trial) smaller() (all [][]acl.Placed) {
 	return all
 }
 
-// pieces returns variants of the rule: in each, one piece of the rule is missing.
+// pieces returns variants of the rule. In each variant, one piece of the rule is missing.
 func pieces(r *acl.Rule) (all []*acl.Rule) {
 	change := func(f func(*acl.Rule)) {
 		s := *r

@@ -59,7 +59,7 @@ func (o *oracle) at(n *node) *judge {
 	return j
 }
 
-// entryRight returns the decision about one right on the entry.
+// entryRight reports whether the identity has a right on the entry.
 func (j *judge) entryRight(r acl.Rights) bool {
 	if j.manages() {
 		return true
@@ -76,7 +76,7 @@ func (j *judge) manages() bool {
 	return j.some(false, manage) && !j.some(true, manage)
 }
 
-// valueRight returns the decision about one right on one value, or on all values of a
+// valueRight reports whether the identity has a right on one value, or on all values of a
 // description.
 func (j *judge) valueRight(r acl.Rights, v value) bool {
 	given := func(p *acl.Part) bool { return p.Rights&r != 0 && j.covers(p, v) }
@@ -112,7 +112,7 @@ func (j *judge) mentioned(r acl.Rights, t *schema.AttributeType) bool {
 	})
 }
 
-// mayUse returns the decision about the right to use something that has the given names.
+// mayUse reports whether the identity may use something that has the given names.
 func (j *judge) mayUse(names []string) bool {
 	named := func(a acl.Attribute) bool {
 		return a.Description == "*" || slices.ContainsFunc(names, func(s string) bool { return strings.EqualFold(s, a.Description) })

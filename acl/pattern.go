@@ -140,8 +140,9 @@ func avaPatternOf(a dn.AVA, sch *schema.Schema) (p avaPattern, err error) {
 	return p, err
 }
 
-// pieces returns a test for the keys of values that begin with the first part, end with
-// the last part, and contain the other parts between them in their order.
+// pieces returns a function that tests the key of a value. It reports whether the value
+// begins with the first part, ends with the last part, and contains the other parts
+// between them in their order.
 func pieces(t *schema.AttributeType, parts []string, sch *schema.Schema) (func([]byte) bool, error) {
 	f := &filter.Substrings{Attribute: t.OID}
 	for i, s := range parts {

@@ -19,7 +19,8 @@ type Placed struct {
 	Rule  *Rule
 }
 
-// Label returns the name of the rule in messages: "helpdesk@ou=people,dc=example,dc=com".
+// Label returns the name of the rule in messages, such as
+// "helpdesk@ou=people,dc=example,dc=com".
 func (p Placed) Label() string {
 	if len(p.Place) == 0 {
 		return p.Rule.Name + "@cn=config"
@@ -371,8 +372,9 @@ func (k compiler) target(t Target) (out target, err error) {
 	return out, err
 }
 
-// checkVariables checks the variables in the targets. Each must be in every term, must
-// have values that can be compared, and must not be in an exception of the subjects.
+// checkVariables checks the variables in the targets. Each variable must be in every term
+// of the subjects, must have values that can be compared, and must not be in an exception
+// of the subjects.
 func (c *compiled) checkVariables() error {
 	for _, t := range c.except {
 		for _, s := range t {

@@ -17,7 +17,7 @@ type Zone struct {
 	tests   []zoneTest
 
 	mu        sync.RWMutex
-	decisions map[string]*Decision // by the results of the tests
+	decisions map[string]*Decision // the key is the results of the tests
 }
 
 // A zoneClause is a clause that may apply in a zone. Its formulas contain numbers of
@@ -110,7 +110,7 @@ func signature(reaches []reach) string {
 
 // reach returns the set of children of a parent that the target includes.
 func (t *bound) reach(parent []dn.Norm) reach {
-	depth, base := len(parent)+1, len(t.base) // depth of the children of parent
+	depth, base := len(parent)+1, len(t.base) // depths of the children of parent, and of the base
 	above := func() bool {                    // above reports whether the base is the parent or an entry above it
 		return base <= len(parent) && t.base.match(parent[len(parent)-base:], nil)
 	}
