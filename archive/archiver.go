@@ -23,7 +23,7 @@ type Options struct {
 	Seal  Seal
 	Every time.Duration // interval between bases
 	Lag   time.Duration // interval between pieces
-	Keep  time.Duration // how long every moment can be restored; 0: for ever
+	Keep  time.Duration // for how long after a moment it can be restored; 0: for ever
 	Log   *slog.Logger
 	Now   func() time.Time // nil: time.Now
 }
@@ -41,7 +41,7 @@ type Archiver struct {
 	turning sync.Mutex      // held while a base is taken or objects are removed
 	tried   time.Time       // when Run last began a base
 
-	mu      sync.Mutex // orders pieces and changes of the state
+	mu      sync.Mutex // serializes the sending of pieces and changes of the state
 	st      *state
 	started bool // mayWrite has found out how far an earlier process has sent
 }
@@ -78,7 +78,7 @@ func (a *Archiver) String() string { return a.o.Place.String() }
 func (a *Archiver) Place() Place { return a.o.Place }
 
 // TakeOver lets this folder continue an archive to which another folder wrote. The next
-// call of Pieces or Base begins an epoch. After that call the other folder cannot write
+// call of Pieces or Base begins an epoch. After that call, the other folder cannot write
 // to the archive.
 func (a *Archiver) TakeOver() error {
 	a.mu.Lock()

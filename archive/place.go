@@ -13,11 +13,11 @@ type Place interface {
 	List(ctx context.Context, prefix string) ([]Object, error)
 	// Get opens an object. If the object is missing, Get returns fs.ErrNotExist.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
-	// Put writes the content of r as an object, atomically. It replaces an object of
-	// that name.
+	// Put writes the content of r as an object, atomically. If an object has that name
+	// already, Put replaces it.
 	Put(ctx context.Context, name string, r io.Reader) error
 	// Read returns a small object and a tag of its content. If the object is missing,
-	// data, tag and err are empty.
+	// data and tag are empty, and err is nil.
 	Read(ctx context.Context, name string) (data []byte, tag string, err error)
 	// Swap writes a small object if tag is still the tag of its content, and otherwise
 	// returns ErrChanged. If [Place.Conditions] reports false, Swap may overwrite a

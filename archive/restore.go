@@ -106,7 +106,8 @@ func (x *Index) choose(ctx context.Context, p Place, until table.Revision) (Base
 	return Base{}, nil, fmt.Errorf("%w: it begins at %s", ErrNoState, oldest)
 }
 
-// warnings describes the commits of the archive that a restore from base b leaves out.
+// warnings returns a warning if a later epoch has pieces but no base, because a restore
+// from base b leaves out the commits of that epoch.
 func (x *Index) warnings(b Base) (all []string) {
 	for _, p := range x.Pieces {
 		if p.Epoch > b.Epoch && !slices.ContainsFunc(x.Bases, func(c Base) bool { return c.Epoch == p.Epoch }) {

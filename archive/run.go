@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	longestPause = 5 * time.Minute // between attempts to reach an archive
+	longestPause = 5 * time.Minute // longest pause between attempts to reach an archive
 	lastPiece    = 10 * time.Second
 )
 

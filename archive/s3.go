@@ -32,9 +32,9 @@ const partSize = 16 << 20
 // smallObject is the size below which an object is sent in one request.
 const smallObject = 1 << 20
 
-// openS3 opens the bucket that s3://ENDPOINT/BUCKET/PREFIX names. With s3+http:// it
-// does not use TLS. The access keys come from the environment, ~/.aws/credentials or
-// the machine's role.
+// openS3 opens the bucket that s3://ENDPOINT/BUCKET/PREFIX names. If the URL begins with
+// s3+http://, openS3 does not use TLS. The access keys come from the environment,
+// ~/.aws/credentials or the machine's role.
 func openS3(text string) (Place, error) {
 	u, err := url.Parse(text)
 	if err != nil {

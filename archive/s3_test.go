@@ -80,7 +80,7 @@ func testPlace(t *testing.T, p Place) {
 	if _, err := p.Get(ctx, "log/x"); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
-	big := bytes.Repeat([]byte("0123456789abcdef"), 2<<20) // two parts of S3
+	big := bytes.Repeat([]byte("0123456789abcdef"), 2<<20) // two parts of a multipart upload
 	must(p.Put(ctx, "log/1/b", io.MultiReader(bytes.NewReader(big))))
 	must(p.Put(ctx, "log/1/a", strings.NewReader("a")))
 	must(p.Put(ctx, "file/c", bytes.NewReader([]byte("c"))))

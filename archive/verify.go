@@ -44,7 +44,7 @@ func List(ctx context.Context, p Place) (owner *Owner, states []State, err error
 	return x.Owner, states, nil
 }
 
-// Verified counts what Verify has read.
+// Verified is the result of Verify: what it has read, and what can be restored.
 type Verified struct {
 	Objects int
 	Bytes   int64

@@ -104,7 +104,7 @@ func (p *Passwords) run(ctx context.Context, c Channel, s *scheme, rest, passwor
 	return ok, err
 }
 
-// acquire waits until the client may have a slow hash computed.
+// acquire waits until a slow hash may be computed for the client.
 func (p *Passwords) acquire(ctx context.Context, c Channel, scheme string) error {
 	begun := time.Now()
 	if err := p.slots.acquire(ctx, clientOf(c)); err != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// stored are passwords that other programs hashed: OpenLDAP's slappasswd, and the test
-// vectors of RFC 6070 and their SHA-256 counterparts.
+// stored are values of userPassword from other sources: OpenLDAP's slappasswd, and the
+// test vectors of RFC 6070 and their SHA-256 counterparts.
 var stored = []struct {
 	value, password string
 	err             error
@@ -193,7 +193,7 @@ func TestFailuresLookAlikeFromTheStart(t *testing.T) {
 	}
 }
 
-// countSlow counts the calls of slow schemes after the call of countSlow.
+// countSlow returns a counter of the calls of slow schemes from now on.
 func countSlow(t *testing.T) *int {
 	n := 0
 	for i := range schemes {

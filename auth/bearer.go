@@ -26,7 +26,8 @@ type Issuer struct {
 	// KeysFile is the path of a JSON Web Key Set (RFC 7517) with the issuer's public
 	// keys. The file is read again when it changes.
 	KeysFile string
-	// Claim is the claim that contains the user's name for the rules; "" means sub.
+	// Claim is the claim that contains the name of the user; "" means sub. The identity
+	// rules map this name to an entry.
 	Claim string
 	// Algorithms are the signature algorithms that tokens may use; nil means
 	// DefaultAlgorithms.

@@ -9,7 +9,7 @@ import (
 // A Channel provides the properties of a client's connection that authentication uses.
 type Channel interface {
 	// TLS returns the TLS state of the connection, or nil if the connection does not use
-	// TLS. The result changes once, by StartTLS.
+	// TLS. The result changes at most once, when StartTLS begins TLS.
 	TLS() *tls.ConnectionState
 	// Certificate returns the certificate that the server has sent, or nil. The TLS state
 	// does not contain this certificate.

@@ -30,8 +30,8 @@ import (
 //
 // With "dn:", the DN needs no entry. Such a DN is never the administrator's DN.
 //
-// The search must find exactly one entry. If the base is empty, the search covers all
-// naming contexts. The default scope is sub.
+// The search that a URL describes must find exactly one entry. If the base is empty, the
+// search covers all naming contexts. The default scope is sub.
 type Rule struct {
 	text    string
 	pattern *regexp.Regexp

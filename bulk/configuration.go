@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
-// The configuration that the servers of a directory share beside the schema is exported
-// as an entry:
+// Besides the schema, the servers of a directory share a configuration. It is exported as
+// an entry:
 //
 //	dn: cn=config
 //	objectClass: directoryConfiguration

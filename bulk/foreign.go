@@ -51,7 +51,7 @@ type fate uint8
 const (
 	keep fate = iota
 	drop
-	uniqueID // 389's id; it becomes entryUUID if the entry has none
+	uniqueID // an entry's id in 389; becomes entryUUID if the entry has none
 	// 389's roles, dropped or kept. An import sets nsAccountLock if one of the roles
 	// disables an account.
 	dropRoles

@@ -31,8 +31,9 @@ func Import(ctx context.Context, p *partition.Partition, o Options) (Result, err
 // A head has the first records of the files.
 type head struct {
 	first item // its Record is nil if it cannot be read
-	// The records with the definitions and with the shared configuration, which come
-	// before all other records. A field is nil if there is no such record.
+	// The fields definitions and configuration are the records with the definitions of
+	// the schema and with the shared configuration. They come before all other records. A
+	// field is nil if there is no such record.
 	definitions, configuration *item
 }
 

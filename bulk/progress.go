@@ -103,7 +103,7 @@ func (p *Progress) line() string {
 	return s
 }
 
-// done returns how much of total has been done.
+// done returns how many of the total bytes have been read.
 func (p *Progress) done() int64 { return min(max(p.bytes.Load(), 0), p.total) }
 
 func (p *Progress) bar() {

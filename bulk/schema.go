@@ -48,8 +48,9 @@ type definitions struct {
 	add, remove []schema.Definition
 }
 
-// defines reports whether a record contains definitions, as an entry or as an added
-// entry. Other changes of the subschema are applied as ordinary changes.
+// defines reports whether a record contains definitions, either as an entry or as an
+// entry that a change adds. Other changes of the subschema are applied as ordinary
+// changes.
 func (x *item) defines() bool {
 	if !x.ofSubschema() {
 		return false

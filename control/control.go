@@ -32,12 +32,14 @@ const (
 
 // Controls of this project, in the arc of UUIDs. Their values are text.
 const (
-	// OIDAt reads a past state. Its value is a point in time: see past.ParsePointInTime.
+	// OIDAt is the control that makes an operation read a past state. Its value is a
+	// point in time: see past.ParsePointInTime.
 	OIDAt = "2.25.195980779315780798893398147915016512515"
 
-	// OIDToken lets a client write at one server and read what it wrote at another
-	// server. A token is a revision as text: see revision.Parse. The token is the value
-	// of the request control of a read, and of the response control of an update.
+	// OIDToken is the control by which a client that has written at one server reads what
+	// it wrote at another server. A token is a revision as text: see revision.Parse. The
+	// token is the value of the request control of a read, and of the response control of
+	// an update.
 	OIDToken = "2.25.62115083859443682979182002512448271178"
 )
 

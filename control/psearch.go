@@ -44,8 +44,8 @@ func ParsePersistentSearch(value []byte) (p PersistentSearch, err error) {
 }
 
 // EntryChange is the value of the entry change notification control. It has no
-// changeNumber: the number would be the revision, and the events of JNDI fail on an
-// INTEGER of more than four octets.
+// changeNumber, because the number would be the revision, and the events of JNDI fail on
+// an INTEGER of more than four octets.
 //
 // See draft-ietf-ldapext-psearch-03, section 5:
 //

@@ -34,8 +34,10 @@ const (
 //		contextID     OCTET STRING OPTIONAL }
 type ViewRequest struct {
 	Before, After int
-	Offset, Count int    // of a target by offset; the server refuses Offset 0 in a ViewResponse
-	Value         []byte // of a target by value; nil: by offset
+	// Offset and Count are set if the target is an offset. The server refuses Offset 0 in
+	// a ViewResponse.
+	Offset, Count int
+	Value         []byte // target value; nil: the target is an offset
 	Context       []byte // nil: absent
 }
 

@@ -80,9 +80,9 @@ func TestScramRefusedByRules(t *testing.T) {
 	}
 }
 
-// TestProxiedByName checks that the identity of a name does not depend on what the
-// requester may search. Only the right to proxy at the entry of that name matters. A
-// requester without this right receives the same answer for all names.
+// TestProxiedByName checks that the identity to which a name leads does not depend on
+// what the requester may search. Only the right to proxy at the entry of that name
+// matters. A requester without this right receives the same answer for all names.
 func TestProxiedByName(t *testing.T) {
 	d := newUsers(t, directory.Options{Identities: auth.DefaultRules()})
 	c := &client{t: t, p: directory.PartitionOf(d), d: d, s: d.NewSession(nil)}

@@ -55,8 +55,8 @@ func TestChangelog(t *testing.T) {
 			}
 		}
 	}
-	// Search by number: from a number on, a single number, and the name of a single
-	// entry.
+	// Searches select changes by their number: from a number on, a single number, or the
+	// entry of a single change.
 	third, _, _ := strings.Cut(strings.TrimPrefix(all[2], "dn: "), "\n")
 	number, _, _ := strings.Cut(strings.TrimPrefix(third, "changeNumber="), ",")
 	for f, n := range map[string]int{

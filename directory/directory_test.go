@@ -138,7 +138,8 @@ func fields(input string, keys ...string) (map[string]string, []line) {
 	return m, rest
 }
 
-// unescape replaces \0 and \xNN by the bytes that a text file cannot contain.
+// unescape replaces each \xNN by the byte that it denotes, because a text file cannot
+// contain all bytes.
 func unescape(s string) string {
 	return regexp.MustCompile(`\\x[0-9a-f]{2}`).ReplaceAllStringFunc(s, func(m string) string {
 		n, _ := strconv.ParseUint(m[2:], 16, 8)

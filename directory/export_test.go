@@ -22,7 +22,8 @@ func Controls(r op.Request) map[string]bool {
 	return goes
 }
 
-// SetListCheap makes sorted searches use an index sooner, until the test ends.
+// SetListCheap makes paged searches use an index for sorting if they have more than n
+// candidates, until the test ends.
 func SetListCheap(t testing.TB, n int) {
 	old := search.ListCheap
 	search.ListCheap = n

@@ -376,7 +376,7 @@ func (p *twins) control() string {
 	case 14:
 		return "at " + pickOf(p.Rand, []string{"now", "2099-01-01T00:00:00Z"}) + critical
 	case 15:
-		return "1.3.6.1.4.1.4203.1.9.1.1 x30030a0101" + critical // synchronization
+		return "1.3.6.1.4.1.4203.1.9.1.1 x30030a0101" + critical // the sync request control
 	}
 	return pickOf(p.Rand, []string{"2.16.840.1.113730.3.4.3 x30090201070101ff0101ff", "1.3.6.1.4.1.42.2.27.8.5.1", "1.3.6.1.4.1.42.2.27.9.5.8"}) + critical
 }
