@@ -19,7 +19,7 @@ import (
 )
 
 // run runs a request. The caller turns the returned error into the result. If the error
-// is nil, the response stays as the operation has set it. The default is success.
+// is nil, the response stays as the operation has set it. The default result is success.
 func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message, sink op.Sink) error {
 	b, isBind := m.Request.(*op.Bind)
 	var x *request.Exchange

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
-// wire is the connection of a test.
+// A wire is a simulated connection of a client.
 type wire struct {
 	auth.NoChannel
 	state  *tls.ConnectionState

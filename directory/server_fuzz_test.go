@@ -107,7 +107,7 @@ func message(kind byte, name, text string, value []byte, controls []op.Control) 
 // log and counts as slow.
 type loggedServer struct {
 	*server.Server
-	ended chan bool // receives at the end of a session
+	ended chan bool // receives a value when a session ends
 	log   lockedBuffer
 }
 
@@ -143,7 +143,7 @@ func newLoggedServer(f *testing.F) *loggedServer {
 	return s
 }
 
-// sessions sends on ended at the end of each session.
+// sessions sends a value on ended when a session ends.
 type sessions struct {
 	*directory.Directory
 	ended chan bool

@@ -22,7 +22,7 @@ type device struct {
 func (d *device) least(attribute string) string {
 	values := map[string][]string{"cn": {d.cn}, "l": d.l, "serialNumber": d.ser}[attribute]
 	if len(values) == 0 {
-		return "\xff" // after all others
+		return "\xff" // sorts after all values
 	}
 	lower := make([]string, len(values))
 	for i, v := range values {
@@ -110,7 +110,7 @@ func checkSorted(t *testing.T, what string, all []device, got []string, filter, 
 			want = append(want, all[i].cn)
 		}
 	}
-	got = slices.DeleteFunc(got, func(n string) bool { return byName[n] == nil }) // the naming context
+	got = slices.DeleteFunc(got, func(n string) bool { return byName[n] == nil }) // remove the naming context
 	attribute, reverse := strings.CutPrefix(strings.Fields(key)[0], "-")
 	inOrder := slices.IsSortedFunc(got, func(a, b string) int {
 		c := cmp.Compare(byName[a].least(attribute), byName[b].least(attribute))
@@ -151,7 +151,7 @@ func TestSortedPagesShowOneState(t *testing.T) {
 		if len(got) != 9 || !slices.IsSorted(got) || len(cookieOf(third.done)) > 0 {
 			t.Errorf("cheap %d: %q", cheap, got)
 		}
-		// A cookie is refused with another order.
+		// A cookie is refused if the search has another order.
 		var out answers
 		s.Serve(t.Context(), &op.Message{Request: devices("(objectClass=device)"), Controls: []op.Control{
 			namedControl("sort -cn"), pagedControl(4, cookieOf(first.done))}}, &out)

@@ -17,7 +17,7 @@ import (
 // this without a token.
 func TestTokenLeadsToAnotherServer(t *testing.T) {
 	ctx := context.Background()
-	store := tabletest.NewMem() // like HBase: several servers at once
+	store := tabletest.NewMem() // like HBase, usable by several servers at once
 	var sessions []*directory.Session
 	for range 2 {
 		p, err := partition.Open(ctx, store, partition.Options{Create: true})

@@ -175,8 +175,9 @@ ann: allow "uid=ann,dc=example,dc=com" to write member`})
 	}
 }
 
-// TestTransactionPasswords checks that passwords of entries that the transaction makes,
-// renames and changes are hashed, and verified by the state of the transaction.
+// TestTransactionPasswords checks passwords in a transaction that adds, renames and
+// changes an entry. They must be hashed, and be verified against the state of the
+// transaction.
 func TestTransactionPasswords(t *testing.T) {
 	c := newTransactions(t, directory.Options{})
 	id := c.start()
@@ -267,7 +268,9 @@ func TestTransactionIsItsOperations(t *testing.T) {
 					if now := dump(together); now != undo {
 						t.Fatalf("a transaction that failed has changed\n%s\nto\n%s", undo, now)
 					}
-					alone = newOf(t, store()) // the state before the failure
+					// Make alone equal to together, which still has the state before the
+					// failure.
+					alone = newOf(t, store())
 					restore(alone, together)
 					continue
 				}

@@ -18,7 +18,7 @@ func itemsValue(words []string) []byte {
 	return ber.Close(b, 0)
 }
 
-// derefValue parses "member:uid,cn manager:mail".
+// derefValue encodes a text such as "member:uid,cn manager:mail".
 func derefValue(words []string) []byte {
 	b := ber.Open(nil, ber.Sequence)
 	for _, w := range words {

@@ -96,8 +96,8 @@ func TestSyncSlowClient(t *testing.T) {
 	}
 }
 
-// TestPersistentSlowClient checks that writers do not wait for a persistent search
-// either. The search must report every change.
+// TestPersistentSlowClient checks that writers do not wait for the client of a persistent
+// search that does not read. The search must report every change.
 func TestPersistentSlowClient(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	w := watch(t, "(objectClass=device)", psearchControl())

@@ -267,7 +267,8 @@ func (c *Set) Rewrite(ctx context.Context, f filter.Resolved) filter.Resolved {
 	})
 }
 
-// member returns a test of whether an entry has a type from a collection.
+// member returns a filter that is True for the entries that have an attribute type
+// because they belong to the given collection.
 func (c *Set) member(ctx context.Context, one *collection, t *schema.AttributeType) filter.Resolved {
 	types := []*schema.AttributeType{c.known.ObjectClass, c.known.CollectiveExclusions}
 	return filter.Place(types, func(name dn.DN, e filter.Source) bool {

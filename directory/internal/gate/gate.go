@@ -180,8 +180,8 @@ func (a *Account) refuse(ctx context.Context, t account.Trial) (account.Verdict,
 	return account.Wrong, t.Wait(ctx)
 }
 
-// key identifies the account in attempts. If the account has no entry, key returns the
-// requested name.
+// key returns a text that identifies the account, so that attempts on one account take
+// turns. If the account has no entry, key returns the requested name.
 func (a *Account) key() string {
 	if a.Who.HasEntry() {
 		return string(a.Who.ID[:])

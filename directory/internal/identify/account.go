@@ -68,7 +68,7 @@ func times(e *entry.Entry, t *schema.AttributeType) (ts []time.Time) {
 		return nil
 	}
 	for _, v := range e.Values(t) {
-		at, err := schema.Time(v) // stored values are valid
+		at, err := schema.Time(v) // no error is expected, because stored values are valid
 		if err != nil {
 			at = time.Unix(1, 0)
 		}

@@ -93,7 +93,8 @@ func (j *Judge) MayRead() error {
 	return nil
 }
 
-// MayReadPast is MayRead for states of the past.
+// MayReadPast returns ErrAccess unless the requester reads everything and has the right
+// to read the past.
 func (j *Judge) MayReadPast() error {
 	if !j.Always().Entry(acl.Past) {
 		return j.Refuse(j.Always(), acl.Question{Right: acl.Past})
@@ -130,7 +131,8 @@ func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filt
 	return d, nil
 }
 
-// DecideAt is Decide for an entry that was located by name.
+// DecideAt is Decide for an entry that was located by name. It returns nil if the entry
+// no longer exists.
 func (j *Judge) DecideAt(ctx context.Context, at partition.Located) (*acl.Decision, error) {
 	switch {
 	case j.program == nil:

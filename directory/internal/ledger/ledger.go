@@ -53,7 +53,7 @@ var _ account.Ledger = (*Ledger)(nil)
 // Of returns the ledger of an entry.
 func (b *Book) Of(k *known.Elements, id entry.ID) *Ledger { return &Ledger{b, k, id} }
 
-// Wait waits as long as recording a failure took recently.
+// Wait waits as long as it took to record one of the recent failures.
 func (b *Book) Wait(ctx context.Context) error { return b.took.wait(ctx) }
 
 // Failures implements account.Ledger.

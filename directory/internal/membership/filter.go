@@ -134,7 +134,8 @@ func (w *walk) direct(ctx context.Context, g partition.Located) iter.Seq2[partit
 	}
 }
 
-// values streams the values of an attribute in pages, because groups may have millions.
+// values streams the values of an attribute in pages, because groups may have millions of
+// members.
 func (w *walk) values(ctx context.Context, id entry.ID, t *schema.AttributeType) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for from := 0; ; from += pageOfMembers {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Request is one request being served. A copy of a Request is the same request on
+// A Request is one request being served. A copy of a Request serves the same request on
 // another state.
 type Request struct {
 	Server   *Server

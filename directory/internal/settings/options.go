@@ -27,8 +27,8 @@ type Options struct {
 	// Transactions are the limits of LDAP transactions (RFC 5805). A limit that is zero
 	// has a default.
 	Transactions transaction.Limits
-	// Secret protects the cookies of paged results, and generates the salts that SCRAM
-	// sends for unknown names. Servers of one store share Secret: see
+	// Secret protects the cookies of paged results. The salts that SCRAM sends for
+	// unknown names are derived from Secret. Servers of one store share Secret: see
 	// partition.Partition.Secret. If Secret is empty, a random secret is used.
 	Secret []byte
 	// Version is the server's version, which is the value of vendorVersion.
@@ -56,7 +56,7 @@ type Options struct {
 	// Tokens verifies the tokens of OAUTHBEARER; nil: the mechanism is not offered.
 	Tokens *auth.Bearer
 	// Referral are LDAP URLs without a DN. Operations on names outside all naming
-	// contexts are referred to these servers.
+	// contexts are referred to the servers in these URLs.
 	Referral []string
 	// Log receives what clients do not learn: the causes of results with the code other
 	// (80), and the operations that take at least as long as Slow. If Slow is zero, Log
