@@ -54,7 +54,7 @@ func checkStore(t *testing.T, store string) {
 	}
 }
 
-// A crowd is the people that clients have added.
+// A crowd contains the people that clients have added.
 type crowd struct {
 	people []*person
 	landed int
@@ -102,9 +102,8 @@ func (c *crowd) write(t *testing.T, p *process, round, acks int) {
 }
 
 // recovered checks the directory of a restarted server twice: at once, and after the
-// slots of earlier servers have been recovered. Recovery decides the operations that
-// were in progress when a server was killed. After recovery their outcome must not
-// change.
+// slots of earlier servers have been recovered. Recovery decides the operations that were
+// in progress when a server was killed. After recovery, their outcome must not change.
 func (c *crowd) recovered(t *testing.T, p *process) {
 	t.Helper()
 	c.check(t, p)

@@ -12,8 +12,8 @@ import (
 type step interface {
 	object() string
 	initial() string
-	// next returns the state after the step. ok is false if the step is impossible in
-	// the state, or if the step would return another output than the given one. An empty
+	// next returns the state after the step. ok is false if the step is impossible in the
+	// state, or if the step would return an output other than the given output. An empty
 	// output is not compared.
 	next(state, output string) (after string, ok bool)
 }

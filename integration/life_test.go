@@ -44,7 +44,7 @@ type changer interface {
 	add(name string, attributes map[string][]string) error
 	insert(name, attribute, value string) error
 	replace(name string, attributes map[string][]string) error
-	rename(name, rdn, parent string) error // deletes the old RDN's value
+	rename(name, rdn, parent string) error // rename deletes the old RDN's value
 	remove(name string) error
 }
 

@@ -114,7 +114,7 @@ func (s *shelves) add(c *ldap.Conn, dn string, n int) {
 }
 
 // makeSingle repeatedly makes the attribute type SINGLE-VALUE and multi-valued again.
-// Every third time it kills the server during the change, each time at a later moment.
+// Every third time, it kills the server during the change, each time at a later moment.
 func (s *shelves) makeSingle() {
 	made := 0
 	for n := range 6 {

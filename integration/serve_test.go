@@ -62,7 +62,7 @@ func askForPhotos(t *testing.T, p *process) *slowClient {
 	return c
 }
 
-// read returns the next answer. At the end of the connection it returns nil.
+// read returns the next answer. At the end of the connection, it returns nil.
 func (c *slowClient) read() *wiretest.Answer {
 	c.t.Helper()
 	a, err := wiretest.Read(c.r)

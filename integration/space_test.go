@@ -142,7 +142,7 @@ func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (bef
 }
 
 // TestSpaceComesBackOnHBase overwrites people many times, and runs a collection, which
-// requests major compactions from HBase. Afterwards the people must use little more
+// requests major compactions from HBase. Afterwards, the people must use little more
 // space than people who were written once.
 func TestSpaceComesBackOnHBase(t *testing.T) {
 	t.Parallel()

@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	watchedDN         = "ou=watched," + suffix
-	psearchOID        = "2.16.840.1.113730.3.4.3"
-	changeNoticeOID   = "2.16.840.1.113730.3.4.7"
-	psearchAllChanges = "\x30\x09\x02\x01\x0f\x01\x01\xff\x01\x01\xff" // changesOnly, returnECs
+	watchedDN       = "ou=watched," + suffix
+	psearchOID      = "2.16.840.1.113730.3.4.3"
+	changeNoticeOID = "2.16.840.1.113730.3.4.7"
+	// The control has all change types, changesOnly and returnECs.
+	psearchAllChanges = "\x30\x09\x02\x01\x0f\x01\x01\xff\x01\x01\xff"
 )
 
 // watchedServer starts a server with one entry below watchedDN.

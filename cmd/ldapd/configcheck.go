@@ -114,7 +114,8 @@ func (k *checker) fine(keys ...string) bool {
 	return true
 }
 
-// report prints the findings. It returns an error if there are errors.
+// report prints the findings. It returns an error if there are findings of the level
+// error.
 func (k *checker) report(w io.Writer) error {
 	for _, l := range []level{isError, isWarning, isNote} {
 		for _, text := range k.findings[l] {
@@ -180,7 +181,7 @@ func (k *checker) store() {
 	}
 }
 
-// storeFolder checks a folder that has a store.
+// storeFolder checks the folder of an existing store.
 func (k *checker) storeFolder() {
 	if err := writable(k.Store, true); err != nil {
 		k.say(isError, "store", "%s cannot be written by this user: %v", k.Store, err)

@@ -12,9 +12,9 @@ import (
 )
 
 // tuneMemory lets the heap grow by twice the live memory, because more frequent
-// collections took a tenth of the time of an operation. It limits the memory of the
-// Go runtime to a GiB plus the size of a full cache of entries. If GOGC or GOMEMLIMIT is
-// set, it takes precedence.
+// collections took a tenth of the time of an operation. It limits the memory of the Go
+// runtime to a GiB plus the size of a full cache of entries. If GOGC or GOMEMLIMIT is
+// set, its value takes precedence.
 func (m *Main) tuneMemory(c *config.Config) {
 	set := func(name string) bool {
 		return slices.ContainsFunc(m.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
@@ -28,7 +28,7 @@ func (m *Main) tuneMemory(c *config.Config) {
 	}
 }
 
-// The limits of giveBack. It returns memory after an interval with few allocations, if
+// The limits of giveBack, which returns memory after an interval with few allocations, if
 // the process has allocated much memory since memory was last returned.
 const (
 	while = 5 * time.Second // length of an interval

@@ -107,8 +107,8 @@ func hangupCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ldapCommand runs an LDAP operation: ldap SOCKET DN PASSWORD add|search|... ARGS.
-// After "!" the operation must fail.
+// ldapCommand runs an LDAP operation: ldap SOCKET DN PASSWORD add|search|... ARGS. After
+// "!", the operation must fail.
 func ldapCommand(ts *testscript.TestScript, neg bool, args []string) {
 	out, err := ldapDo("ldapi://"+ts.MkAbs(args[0]), args[1], args[2], args[3], args[4:])
 	fmt.Fprint(ts.Stdout(), out)

@@ -22,7 +22,7 @@ type supervisor struct {
 
 // ready reports that clients can connect. If the service manager has a watchdog, ready
 // then reports periodically that the process is live, until ctx ends. The watchdog
-// restarts a process that sends no report for long.
+// restarts a process that sends no report for too long.
 func (s *supervisor) ready(ctx context.Context, urls []string) {
 	s.said = "serving " + strings.Join(urls, " ")
 	s.tell(daemon.SdNotifyReady, "STATUS="+s.said)

@@ -23,7 +23,7 @@ type Source interface {
 	// holds reports whether a name is the name of one of the source's entries, or is
 	// below such a name.
 	holds(name dn.DN) bool
-	// serves reports whether the source runs searches with this base and scope.
+	// serves reports whether the source runs searches with the given base and scope.
 	serves(base dn.DN, scope op.Scope) bool
 	// Search runs a search.
 	Search(ctx context.Context, req *request.Request, base dn.DN, r *op.Search, sink op.Sink) error
@@ -36,7 +36,7 @@ type Source interface {
 
 var sources = []Source{theRootDSE{}, theSubschema{}, theConfig{}, theChangelog{}, theMonitor{}}
 
-// Lookup returns the source for searches with this base and scope, or nil if such
+// Lookup returns the source for searches with the given base and scope, or nil if such
 // searches run in the tree.
 func Lookup(base dn.DN, scope op.Scope) Source {
 	for _, s := range sources {

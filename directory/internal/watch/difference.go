@@ -177,7 +177,8 @@ func (d *difference) leave(ctx context.Context, e changes.Effect) error {
 	return err
 }
 
-// both looks an entry up in both contents.
+// both looks up an entry in both contents. It returns the entry in the old content, or
+// nil, and reports whether the new content has the entry.
 func (d *difference) both(ctx context.Context, e changes.Effect) (was *partition.Result, is bool, err error) {
 	if e.Kind != changes.Added {
 		found, ok, err := d.from.lookup(ctx, e.ID)

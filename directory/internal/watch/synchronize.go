@@ -20,16 +20,17 @@ import (
 // A synchronizer runs a sync operation (RFC 4533). The client needs the difference
 // between two contents. The first is the content of the state in the client's cookie,
 // which the store still has. The second is the content of the newest state. The journal
-// lists the entries that can differ. The persist stage repeats this, so a slow client
-// receives fewer and larger differences, and the server keeps nothing for the client. If
-// the journal does not go back far enough, the refresh stage has a present phase.
+// lists the entries that can differ. The persist stage repeats this comparison, so a slow
+// client receives fewer and larger differences, and the server keeps nothing for the
+// client. If the journal does not go back far enough, the refresh stage has a present
+// phase.
 type synchronizer struct {
 	watch
 	request  *control.SyncRequest
-	cookie   cookie            // that the client sent
-	frontier revision.Frontier // of the state that the client has
+	cookie   cookie            // the cookie that the client sent
+	frontier revision.Frontier // the frontier of the state that the client has
 
-	quota      results.Quota // of the refresh stage
+	quota      results.Quota // the quota of the refresh stage
 	persisting bool          // the refresh stage is over
 	gone       []entry.ID
 }
@@ -135,7 +136,7 @@ const (
 	byReload                       // the state of the cookie is unknown
 )
 
-// begin determines from the cookie how to continue.
+// begin determines from the cookie how to refresh the client's content.
 func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 	c := &y.cookie
 	switch {

@@ -69,7 +69,7 @@ func refuseValue(req *request.Request, d *acl.Decision, right acl.Rights, t *sch
 	return req.Judge.Refuse(d, acl.Question{Right: right, Type: t, Options: options, Value: value})
 }
 
-// mayAdd judges a new entry by its content and its place. The right to add an entry
+// mayAdd judges a new entry by its content and its name. The right to add an entry
 // includes the right to insert the entry's attributes, except operational and reserved
 // attributes.
 func (u *update) mayAdd(ctx context.Context, req *request.Request) error {

@@ -85,8 +85,8 @@ func planPasswordModify(ctx context.Context, req *request.Request, value []byte,
 
 // passwordTarget returns the name of the entry whose password is to be set. This is the
 // requester's entry, the entry of a DN with or without "dn:" in front, or the entry to
-// which a name with "u:" in front leads. If isKept is set, such a name is looked up in
-// the state that the request reads, and otherwise in the newest state.
+// which a name with "u:" in front leads. If isKept is set, a name with "u:" is looked up
+// in the state that the request reads, and otherwise in the newest state.
 func passwordTarget(ctx context.Context, req *request.Request, identity *string, isKept bool) (dn.DN, error) {
 	s := req.Who.DN()
 	if identity != nil {

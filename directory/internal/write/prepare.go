@@ -15,7 +15,7 @@ type preparation struct {
 	attributes []op.PartialAttribute // attributes of a new entry, with hashed passwords
 	set        *password.Setting     // change of an entry's passwords
 
-	// The fields kept and left are only set for an operation of an LDAP transaction.
+	// The fields kept and left are set only for an operation of an LDAP transaction.
 	kept      bool
 	generated []byte // the new password, if the server has generated it
 	left      *int   // entries of trees that the transaction may still delete

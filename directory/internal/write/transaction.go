@@ -198,9 +198,9 @@ func (m *member) plan(ctx context.Context, tx *partition.Tx) (err error) {
 
 // prepare prepares the waiting updates. The first waiting update was opened on the very
 // state that it will change. The other waiting updates were opened on a state without the
-// changes of the waiting updates before them. If the preparation of one of these fails,
-// it is tried again when that update is the first. Verifications of passwords are
-// counted, so they also wait until their update is the first.
+// changes of the waiting updates before them. If the preparation of such an update fails,
+// it is tried again when the update is the first. Verifications of passwords are counted,
+// so they also wait until their update is the first.
 func (b *batch) prepare() error {
 	for i, m := range b.waiting {
 		if i > 0 && m.verifies() {
@@ -256,8 +256,8 @@ func (b *batch) commit(r table.Revision) {
 	}
 }
 
-// failedID returns the message ID of the update that the result is about, or 0 if there
-// is none.
+// failedID returns the message ID of the update that the result of the transaction refers
+// to, or 0 if there is none.
 func (b *batch) failedID() int32 {
 	if b.failed == nil {
 		return 0
@@ -276,7 +276,7 @@ func controlsOf(members []*member) (all []control.UpdateControls) {
 }
 
 // isResult reports whether an error is the result of an update. Errors of the store, and
-// errors of the transaction as a whole, are not.
+// errors of the transaction as a whole, are not results of an update.
 func isResult(err error) bool {
 	var result *op.Result
 	var problem *partition.Error
