@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// allBases is the age up to which every base is kept. Of older bases, one a day is
+// allBases is the age up to which every base is kept. Of older bases, one base per day is
 // kept.
 const allBases = 48 * time.Hour
 
@@ -25,7 +25,7 @@ type dated struct {
 }
 
 // Thin removes objects that no moment within Keep needs. Of the bases older than
-// allBases, it keeps one a day.
+// allBases, it keeps one base per day.
 func (a *Archiver) Thin(ctx context.Context) (Thinned, error) {
 	a.turning.Lock()
 	defer a.turning.Unlock()
@@ -60,7 +60,8 @@ func (a *Archiver) read(ctx context.Context) (*Index, []dated, error) {
 // keepOf returns the names of the bases to keep. A moment can be restored from any
 // earlier base of the same epoch. In each epoch with moments to keep, keepOf therefore
 // keeps the newest base that is earlier than all these moments. Of the later bases, it
-// keeps all that are younger than allBases, and one a day of the others.
+// keeps the newest base, every base that is younger than allBases, and one base per day
+// of the others.
 func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 	stays := map[string]bool{}
 	var last dated

@@ -199,7 +199,7 @@ func TestProtectPasswords(t *testing.T) {
 	}
 }
 
-// scramBind runs a client of SCRAM. It returns the last answer and the salt received.
+// scramBind runs a SCRAM client. It returns the last answer and the salt received.
 func scramBind(t testing.TB, s *directory.Session, mechanism, name, password, authzID string) (r *op.Response, salt string) {
 	t.Helper()
 	base, _ := strings.CutSuffix(mechanism, auth.Plus)

@@ -21,7 +21,7 @@ const (
 	someRegisters = 2
 	someLists     = 4
 	someSets      = 2
-	someTrees     = 2 // of each kind of tree
+	someTrees     = 2 // trees of each kind: family, names, moves, wild
 )
 
 const historiesDN = "ou=histories," + suffix

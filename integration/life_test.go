@@ -161,7 +161,7 @@ func whole(e, want map[string][]string) bool {
 	return true
 }
 
-// describe returns a text about what the directory contains of a person.
+// describe returns a description of what the directory contains of a person.
 func (s *sight) describe(p *person) string {
 	var b strings.Builder
 	for _, step := range []int{1, 4} {

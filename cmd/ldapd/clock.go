@@ -46,7 +46,7 @@ func readGuard(c *config.Config, log *slog.Logger, use purpose) (*wallclock.Guar
 	}
 	o := wallclock.Options{Folder: c.Store, Now: clock(c), Log: log}
 	if c.Test.Clock != 0 {
-		// The wrong clock of a test is not synchronized.
+		// The shifted clock of a test counts as not synchronized.
 		o.Synchronized = func() bool { return false }
 	}
 	g, err := wallclock.Read(o)

@@ -21,7 +21,7 @@ type Judge struct {
 	program      *acl.Program
 	unrestricted bool // there is no program: access rules do not restrict the requester
 	state        *partition.Snapshot
-	schema       *schema.Schema // of the state
+	schema       *schema.Schema // the schema of the state
 
 	// last is the entry of the last decision, and decision is that decision. A search
 	// needs the decision in the filter and again when it shows the entry.

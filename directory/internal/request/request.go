@@ -21,10 +21,10 @@ import (
 type Request struct {
 	Server   *Server
 	Session  *Session
-	ID       int32              // of the message
+	ID       int32              // the message ID of the request
 	Who      *settings.Identity // the session's identity, unless a control names another
 	Controls Controls
-	Limits   *settings.Limits // of the requester
+	Limits   *settings.Limits // the limits of the requester
 	Judge    judge.Judge      // decides what the requester may see and do
 
 	// Snapshot is the state that the request reads, Schema is the schema of Snapshot, and

@@ -16,7 +16,7 @@ import (
 // must run alone (RFC 4511, 4.2.1).
 type Session struct {
 	Channel auth.Channel
-	Number  uint64 // of the connection, for the log
+	Number  uint64 // the number of the connection, for the log
 	Who     atomic.Pointer[settings.Identity]
 	// Exchange is the SASL exchange in progress. Only binds use Exchange, and a bind runs
 	// alone.
@@ -26,7 +26,7 @@ type Session struct {
 
 	anonymous access.Who // the requester of an unbound session, for access rules
 	once      sync.Once  // guards address
-	address   netip.Addr // of the client, if it has one
+	address   netip.Addr // the address of the client, if it has one
 }
 
 // An Exchange is the state between the binds of a SASL mechanism that takes several steps

@@ -17,7 +17,7 @@ const maxSortKeys = 16
 
 // A SortError is the reason why results cannot be sorted.
 type SortError struct {
-	Code      op.Code // of the response control
+	Code      op.Code // the result code in the response control
 	attribute string
 	Text      string
 }

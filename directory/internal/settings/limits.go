@@ -13,10 +13,10 @@ import (
 // Limits bound what one operation or one connection may use. Zero means unlimited.
 type Limits struct {
 	Size        int           // entries of a search
-	Time        time.Duration // of a search
+	Time        time.Duration // duration of a search
 	Candidates  int           // entries and rows that a search reads
 	Page        int           // entries of a page (RFC 2696) or of a list's view
-	SortMemory  int64         // bytes, of a sorted search
+	SortMemory  int64         // memory of a sorted search, in bytes
 	Outstanding int           // operations that run at once on a connection
 }
 

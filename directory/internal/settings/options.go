@@ -13,7 +13,7 @@ import (
 // Options are the options of a directory. The zero Options are usable.
 type Options struct {
 	// Admin is the administrator's DN, and AdminPassword is the stored password (see
-	// package auth). Without both there is no administrator.
+	// package auth). If one of them is empty, there is no administrator.
 	Admin         string
 	AdminPassword string
 	// AdminKeys are the administrator's SCRAM keys (RFC 5803), one for each mechanism.
