@@ -3,6 +3,7 @@ package cache
 import (
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -125,24 +126,40 @@ func (i *Item) Weight() uint32 {
 	return uint32(w)
 }
 
-// DefaultCache returns a quarter of the machine's memory. If the size of the memory is
-// unknown, it returns 256 MiB.
+// DefaultCache returns a quarter of the memory of the machine or the container. If the
+// size of the memory is unknown, it returns 256 MiB.
 func DefaultCache() int64 {
-	const fallback = 256 << 20
-	b, err := os.ReadFile("/proc/meminfo")
+	if m := memory("/"); m > 0 {
+		return m / 4
+	}
+	return 256 << 20
+}
+
+// memory returns the memory of the machine with the given root of its file system, or
+// the limit of the container if that is less. It returns 0 if the size is unknown.
+func memory(root string) int64 {
+	b, err := os.ReadFile(filepath.Join(root, "proc/meminfo"))
 	if err != nil {
-		return fallback
+		return 0
 	}
 	line, _, _ := strings.Cut(string(b), "\n")
 	f := strings.Fields(line)
 	if len(f) < 2 {
-		return fallback
+		return 0
 	}
 	kb, err := strconv.ParseInt(f[1], 10, 64)
 	if err != nil {
-		return fallback
+		return 0
 	}
-	return kb << 10 / 4
+	size := kb << 10
+	// The files of control groups of version 2 and 1. The limit may be "max".
+	for _, name := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
+		b, err := os.ReadFile(filepath.Join(root, "sys/fs/cgroup", name))
+		if limit, e := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && e == nil && limit > 0 {
+			size = min(size, limit)
+		}
+	}
+	return size
 }
 
 // RangeSteps contains the columns of every thousandth value of an attribute with very
