@@ -266,9 +266,9 @@ func (e *cluster) holder() (*writer, error) {
 }
 
 func (e *cluster) mutate(ctx context.Context, do func(context.Context) error) error {
-	w := e.writer.Load()
-	if w == nil {
-		return e.writable()
+	w, err := e.holder()
+	if err != nil {
+		return err
 	}
 	return w.step(ctx, do)
 }
