@@ -46,14 +46,14 @@ go test ./internal/layers -run TestThirdParty -update
 		}
 		names[text] = append(names[text], name)
 	}
-	root, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
+	modules := linked(t)
+	for _, m := range modules {
+		// Some distributions of Go have no LICENSE in GOROOT. This is the same text.
+		if strings.HasPrefix(m.name, "golang.org/x/sys ") {
+			add("Go's standard library", licenseFiles(t, m.dir)[0])
+		}
 	}
-	for _, file := range licenseFiles(t, strings.TrimSpace(string(root))) {
-		add("Go's standard library", file)
-	}
-	for _, m := range linked(t) {
+	for _, m := range modules {
 		files := licenseFiles(t, m.dir)
 		if len(files) == 0 {
 			t.Errorf("%s has no licence", m.name)
