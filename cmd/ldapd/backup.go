@@ -23,9 +23,9 @@ func (m *Main) backupCommand() *cobra.Command {
 		Short: "Archive an embedded store, and restore it",
 		Long: `Archive what was committed to an embedded store since the last time, beside a server or
 without one. A server with archive.to does the same by itself every archive.lag. The first
-time, and with --base, a base is taken: all of the store, of which only those files are sent
-that the place does not have. --take-over has this store go on with an archive that another
-folder wrote to before, as after the store was moved; the other one is refused from then on.`,
+time, and with --base, it takes a base: a copy of the whole store. Only files that the place
+does not have yet are sent. Use --take-over if the store was moved to another folder: this
+store then continues the archive, and the archive refuses the old folder from then on.`,
 		Example: `  ldapd backup --store ./data --archive-to /mnt/backup/ldapd
   ldapd backup list --from /mnt/backup/ldapd
   ldapd backup restore --from /mnt/backup/ldapd --to ./restored`,
@@ -37,7 +37,7 @@ folder wrote to before, as after the store was moved; the other one is refused f
 		return backupJob.on(ctx, m, c, changing, m.around(), a)
 	}))
 	c.Flags().BoolVar(&a.Base, "base", false, "take a base")
-	c.Flags().BoolVar(&a.TakeOver, "take-over", false, "go on where another folder was")
+	c.Flags().BoolVar(&a.TakeOver, "take-over", false, "continue an archive that another folder wrote to")
 	c.AddCommand(m.backupListCommand(), m.backupVerifyCommand(), m.backupRestoreCommand(), m.backupDrillCommand())
 	return c
 }
