@@ -11,7 +11,7 @@ import (
 // TestAcceptClock checks that exactly the commands that may change a store have the
 // flag --accept-clock.
 func TestAcceptClock(t *testing.T) {
-	reads := []string{"check", "cluster", "diff", "explain", "export", "log", "list", "show", "profile", "policy", "whoami", "drill"}
+	reads := []string{"check", "cluster", "diff", "explain", "export", "log", "list", "show", "profile", "policy", "whoami", "try", "drill"}
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {

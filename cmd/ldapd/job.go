@@ -56,7 +56,7 @@ var jobs = byName(
 	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, referencesJob, clusterJob, gcJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accessListJob, accessShowJob, accessProfileJob, accessApplyJob, accessExplainJob,
-	accessWhoamiJob, accessCheckJob, accessDiffJob, accountJob,
+	accessWhoamiJob, accessCheckJob, accessDiffJob, accessTryJob, accountJob,
 	logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob,
 )
 

@@ -1,0 +1,320 @@
+package access
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// TriedBelow is the number of entries on which a search is tried.
+const TriedBelow = 1000
+
+// A Trial compares what two sets of rules let identities do with the entries of a state.
+type Trial struct {
+	state    *partition.Snapshot
+	sets     [2]*acl.Set // before and after
+	programs map[string][2]*acl.Program
+}
+
+// NewTrial returns a Trial of rules in the place of the rules in force in a state.
+func NewTrial(ctx context.Context, s *partition.Snapshot, rules []acl.Placed) (*Trial, error) {
+	t := &Trial{state: s, programs: map[string][2]*acl.Program{}}
+	before, err := Placed(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for i, all := range [][]acl.Placed{before, rules} {
+		if t.sets[i], err = acl.NewSet(s.Schema(), s.Contexts(), all); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// An Operation is an operation without its values, as the access log has it.
+type Operation struct {
+	Who        dn.DN // empty: the anonymous identity
+	Connection acl.Connection
+	Name       dn.DN
+	Scope      *op.Scope     // of a search; nil: another operation
+	Filter     filter.Filter // of a search, with any values
+	Attributes []string      // that a search asks for; nil: all user attributes
+	Questions  []Asked       // of an operation that is no search
+}
+
+// An Asked is a right that an operation needs.
+type Asked struct {
+	Rights      acl.Rights
+	Description string // "": the right is on the entry
+	New         dn.DN  // the right is on the entry when it has this name; nil: its own name
+	Empty       bool   // nothing is known of the entry New but its name
+}
+
+// An Outcome says what differs for an operation.
+type Outcome struct {
+	Refused, Granted []Reason       // what is allowed by the rules before or after only
+	Less, More       map[string]int // for each attribute, the entries of which a search shows less or more; "": entries that it does not see, or sees only now
+	Unfound, Found   map[string]int // the same for attributes that the filter tests
+}
+
+// Same reports whether nothing differs.
+func (o *Outcome) Same() bool {
+	return len(o.Refused)+len(o.Granted)+len(o.Less)+len(o.More)+len(o.Unfound)+len(o.Found) == 0
+}
+
+// A Reason is a question with the answers that the rules before and after give.
+type Reason struct {
+	acl.Question
+	Before, After acl.Answer
+}
+
+// Try returns what differs for an operation. The error is one with the problem
+// NoSuchEntry if there is no entry of the identity, or none that the operation is about.
+func (t *Trial) Try(ctx context.Context, o *Operation) (*Outcome, error) {
+	ps, err := t.programsOf(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	out := &Outcome{Less: map[string]int{}, More: map[string]int{}, Unfound: map[string]int{}, Found: map[string]int{}}
+	base, err := t.state.Find(ctx, o.Name)
+	if err != nil {
+		return nil, err
+	}
+	e, err := t.state.Entry(ctx, base.ID, false)
+	if err != nil {
+		return nil, err
+	}
+	x, err := t.two(ctx, ps, o.Name, e)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(o.Questions, func(a Asked) bool { return a.Rights == acl.Bind }) { // a bind asks for no other right
+		out.ask(x, acl.Question{Right: acl.See})
+	}
+	if o.Scope == nil {
+		return out, t.questions(ctx, ps, o, x, out)
+	}
+	if !x.seen(0) || !x.seen(1) {
+		return out, nil
+	}
+	return out, t.search(ctx, ps, o, base.ID, out)
+}
+
+// questions asks for the rights that an operation needs.
+func (t *Trial) questions(ctx context.Context, ps [2]*acl.Program, o *Operation, x *two, out *Outcome) error {
+	for _, q := range o.Questions {
+		of := x
+		if q.New != nil {
+			e, err := x.entry.Entry, error(nil)
+			if q.Empty {
+				e = &entry.Entry{}
+			}
+			if of, err = t.two(ctx, ps, q.New, e); err != nil {
+				return err
+			}
+		}
+		var typ *schema.AttributeType
+		options := ""
+		if q.Description != "" {
+			if typ, options = t.state.Schema().Describe(q.Description); typ == nil {
+				continue
+			}
+		}
+		for _, right := range q.Rights.Each() {
+			out.ask(of, acl.Question{Right: right, Type: typ, Options: entry.SortOptions(options)})
+		}
+	}
+	return nil
+}
+
+// programsOf returns the programs of the identity, by the rules before and after.
+func (t *Trial) programsOf(ctx context.Context, o *Operation) (ps [2]*acl.Program, err error) {
+	key := o.Who.String() + "\n" + o.Connection.Address.String() + o.Connection.Mechanism
+	if o.Connection.Secure {
+		key += "\nsecure"
+	}
+	if ps, ok := t.programs[key]; ok {
+		return ps, nil
+	}
+	w := &Who{}
+	if len(o.Who) > 0 {
+		at, err := t.state.Find(ctx, o.Who)
+		if err != nil {
+			return ps, err
+		}
+		w.ID, w.Name = at.ID, at.Name
+	}
+	for i, set := range t.sets {
+		id, err := w.identity(ctx, t.state, &answer{set: set, asOf: t.state.Ordinal(), connection: o.Connection})
+		if err != nil {
+			return ps, err
+		}
+		if ps[i], err = set.Program(id); err != nil {
+			return ps, err
+		}
+	}
+	t.programs[key] = ps
+	return ps, nil
+}
+
+// two is an entry with the decisions about it, by the rules before and after.
+type two struct {
+	programs  [2]*acl.Program
+	zones     [2]*acl.Zone
+	decisions [2]*acl.Decision
+	entry     *acl.Entry
+}
+
+func (t *Trial) two(ctx context.Context, ps [2]*acl.Program, name dn.DN, e *entry.Entry) (*two, error) {
+	var failed error
+	src := &filter.EntrySource{Schema: t.state.Schema(), Entry: e, Name: name}
+	x := &two{programs: ps, entry: Entry(ctx, t.state, name, e, src, func(err error) { failed = err })}
+	for i, p := range ps {
+		var err error
+		if x.zones[i], err = p.Zone(name.Parent()); err != nil {
+			return nil, err
+		}
+		x.decisions[i] = x.zones[i].Decide(x.entry)
+	}
+	return x, failed
+}
+
+func (x *two) seen(i int) bool { return x.decisions[i].Entry(acl.See) }
+
+// ask adds a question to the outcome if its answers differ.
+func (out *Outcome) ask(x *two, q acl.Question) {
+	r := Reason{Question: q, Before: x.programs[0].Explain(x.zones[0], x.entry, q), After: x.programs[1].Explain(x.zones[1], x.entry, q)}
+	switch {
+	case r.Before.Allowed && !r.After.Allowed:
+		out.Refused = append(out.Refused, r)
+	case !r.Before.Allowed && r.After.Allowed:
+		out.Granted = append(out.Granted, r)
+	}
+}
+
+// search compares what a search finds and shows of the entries in its scope.
+func (t *Trial) search(ctx context.Context, ps [2]*acl.Program, o *Operation, base entry.ID, out *Outcome) error {
+	n := 0
+	tested := testedBy(t.state.Schema(), o.Filter)
+	for found, err := range t.state.Search(ctx, partition.Query{Base: base, Scope: *o.Scope, Filter: filter.Const(filter.True)}) {
+		if err != nil {
+			return err
+		}
+		if n++; n > TriedBelow {
+			return nil
+		}
+		name, err := found.Name.DN()
+		if err != nil {
+			return err
+		}
+		x, err := t.two(ctx, ps, name, found.Entry)
+		if err != nil {
+			return err
+		}
+		out.compare(x, o, tested)
+	}
+	return nil
+}
+
+// compare compares what a search finds and shows of one entry.
+func (out *Outcome) compare(x *two, o *Operation, tested []*schema.AttributeType) {
+	if before, after := x.seen(0), x.seen(1); before != after || !before {
+		count(out.Less, out.More, "", before, after)
+		return
+	}
+	for _, a := range x.entry.Entry.Attributes {
+		if asksFor(o.Attributes, &a) {
+			count(out.Less, out.More, a.Description(), shows(x.decisions[0], &a), shows(x.decisions[1], &a))
+		}
+	}
+	for _, t := range tested {
+		if !slices.ContainsFunc(x.entry.Entry.Attributes, func(a entry.Attribute) bool { return a.Type.Is(t) }) {
+			continue
+		}
+		count(out.Unfound, out.Found, t.Name(), x.decisions[0].Some(t, acl.Search), x.decisions[1].Some(t, acl.Search))
+	}
+}
+
+func count(less, more map[string]int, of string, before, after bool) {
+	switch {
+	case before && !after:
+		less[of]++
+	case !before && after:
+		more[of]++
+	}
+}
+
+// shows reports whether a decision shows a value of an attribute.
+func shows(d *acl.Decision, a *entry.Attribute) bool {
+	return d.Description(a.Type, a.Options, acl.Show) ||
+		slices.ContainsFunc(a.Values, func(v []byte) bool { return d.Value(a.Type, a.Options, v, acl.Show) })
+}
+
+// asksFor reports whether a search that asks for some attributes asks for a. A class
+// counts as all user attributes.
+func asksFor(attributes []string, a *entry.Attribute) bool {
+	for _, name := range attributes {
+		name, _, _ = strings.Cut(name, ";")
+		switch {
+		case name == "*" || strings.HasPrefix(name, "@"):
+			if !a.Type.Operational() {
+				return true
+			}
+		case name == "+":
+			if a.Type.Operational() {
+				return true
+			}
+		case slices.ContainsFunc(a.Type.Names, func(n string) bool { return strings.EqualFold(n, name) }):
+			return true
+		}
+	}
+	return len(attributes) == 0 && !a.Type.Operational()
+}
+
+// testedBy returns the types that the tests of a filter are about.
+func testedBy(sch *schema.Schema, f filter.Filter) (types []*schema.AttributeType) {
+	add := func(description string) {
+		if t, _ := sch.Describe(description); t != nil && !slices.Contains(types, t) && t.Name() != "objectClass" {
+			types = append(types, t)
+		}
+	}
+	var walk func(f filter.Filter)
+	walk = func(f filter.Filter) {
+		switch f := f.(type) {
+		case filter.And:
+			for _, part := range f {
+				walk(part)
+			}
+		case filter.Or:
+			for _, part := range f {
+				walk(part)
+			}
+		case *filter.Not:
+			walk(f.Filter)
+		case *filter.Equal:
+			add(f.Attribute)
+		case *filter.GreaterOrEqual:
+			add(f.Attribute)
+		case *filter.LessOrEqual:
+			add(f.Attribute)
+		case *filter.Approx:
+			add(f.Attribute)
+		case *filter.Present:
+			add(f.Attribute)
+		case *filter.Substrings:
+			add(f.Attribute)
+		case *filter.Extensible:
+			add(f.Attribute)
+		}
+	}
+	walk(f)
+	return types
+}
