@@ -7,8 +7,9 @@ import (
 
 // registered are the options that any attribute may have: options of languages (RFC
 // 3866), and phonetic, which directories with Japanese names have used since RFC 2849. An
-// option that ends with a hyphen is a prefix.
-var registered = []string{"lang-", "phonetic"}
+// option that ends with a hyphen is a prefix. The option of- names what a total of a view
+// is of.
+var registered = []string{"lang-", "phonetic", "of-"}
 
 // WithOptions returns a schema that recognizes additional attribute options. An option
 // that ends with a hyphen is a prefix: the schema recognizes all options that begin with

@@ -56,6 +56,9 @@ func (p *pass) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := p.derived(ctx); err != nil {
+		return err
+	}
 	if p.o.Dry || slices.Equal(p.pinned, p.noted.Pinned) {
 		return nil
 	}
@@ -85,6 +88,10 @@ func (p *pass) keep(name string, horizon table.Revision) *table.Keep {
 	k := &table.Keep{
 		Horizon: horizon, Pinned: p.pinned, Visible: p.b.visible, Void: p.b.void, Dry: p.o.Dry,
 		Families: map[table.Family]table.FamilyKeep{},
+	}
+	if p.db.o.Derived != nil && p.db.o.Derived(name) {
+		k.Visible, k.Void = nil, nil // the revisions of the cells are not those of commits
+		return k
 	}
 	young := p.youngHorizon()
 	for _, f := range p.db.o.Secrets[name] {
@@ -205,25 +212,51 @@ func (p *pass) everything(ctx context.Context) error {
 		if name == journal.Table || name == journal.Cluster {
 			continue
 		}
-		t, err := journal.Collector(p.db.store.Table(name), name)
-		if err != nil {
-			return err
-		}
-		w := p.walk(p.horizon)
-		for key, err := range t.Keys(ctx, table.Range{}) {
-			if err == nil {
-				err = w.addRow(ctx, name, slices.Clone(key))
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if err := w.flush(ctx); err != nil {
+		if err := p.allOf(ctx, name); err != nil {
 			return err
 		}
 	}
 	p.sum.Whole = true
 	return nil
+}
+
+// derived examines all rows of the tables that are written by WriteDerived, because the
+// journal does not name these rows.
+func (p *pass) derived(ctx context.Context) error {
+	if p.db.o.Derived == nil || p.sum.Whole {
+		return nil
+	}
+	names, err := p.db.store.Names(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !p.db.o.Derived(name) {
+			continue
+		}
+		if err := p.allOf(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allOf examines all rows of a table.
+func (p *pass) allOf(ctx context.Context, name string) error {
+	t, err := journal.Collector(p.db.store.Table(name), name)
+	if err != nil {
+		return err
+	}
+	w := p.walk(p.horizon)
+	for key, err := range t.Keys(ctx, table.Range{}) {
+		if err == nil {
+			err = w.addRow(ctx, name, slices.Clone(key))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.flush(ctx)
 }
 
 // A walk gathers rows and collects them in batches. It collects each row of a batch once.

@@ -65,6 +65,9 @@ type Options struct {
 	// SecretAge. SecretAge is 2 minutes by default.
 	Secrets   map[string][]table.Family
 	SecretAge time.Duration
+	// Derived, if set, reports whether a table is one that WriteDerived writes. The journal
+	// does not name its rows, so each collection examines all of them.
+	Derived func(name string) bool
 	// CollectRate bounds the number of rows that background collections examine per
 	// second; 5,000 by default.
 	CollectRate int

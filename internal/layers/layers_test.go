@@ -27,8 +27,8 @@ var order = strings.Fields(`
 	revision journal archive txn
 	partition/internal/cache partition/internal/catalog partition/internal/state partition/internal/search
 	partition/internal/write partition/internal/load partition/internal/verify partition/internal/evolve
-	partition/internal/erase partition/internal/feed partition
-	partition/past partition/changes partition/subschema partition/configure partition/sorting partition/usage
+	partition/internal/erase partition/internal/feed partition/internal/view partition
+	partition/past partition/changes partition/subschema partition/configure partition/sorting partition/usage partition/views
 	monitor partition/transfer partition/maintain history account auth acl access bulk
 	internal/hasher
 	directory/internal/known directory/internal/accesslog directory/internal/transaction directory/internal/settings directory/internal/judge directory/internal/policies directory/internal/ledger directory/internal/request

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -50,6 +51,10 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
+// DerivedTables begins the names of the tables of views. Package view writes them beside
+// the commits.
+const DerivedTables = "view_"
+
 // A Keeper is an open directory tree.
 type Keeper struct {
 	Base          *schema.Schema // the built-in schema that the subschema modifies
@@ -73,6 +78,8 @@ type Keeper struct {
 	Following sync.WaitGroup // counts the goroutines that follow commits
 	closing   sync.Once
 	Catalog   atomic.Pointer[Catalog]
+	// Deriving is locked while views are brought up to date.
+	Deriving sync.Mutex
 	// KeepToBoth checks, at the end of a transaction, the entries that the transaction
 	// changed. It is called while a schema is announced.
 	KeepToBoth func(ctx context.Context, r table.Reader, at *txn.Snapshot, c *Catalog, changed []entry.ID) error
@@ -88,6 +95,7 @@ func Open(ctx context.Context, s table.Store, o Options, h *Header) (*Keeper, er
 	}
 	var err error
 	o.Txn.Secrets = map[string][]table.Family{master.Name: {master.Secrets}}
+	o.Txn.Derived = func(name string) bool { return strings.HasPrefix(name, DerivedTables) }
 	if p.DB, err = txn.Open(ctx, s, o.Txn); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,371 @@
+package view
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// Name is the name of the entry above the definitions.
+const Name = "cn=views"
+
+// These bound what definitions may ask for.
+const (
+	MaxViews  = 64
+	MaxTotals = 8
+	MaxGroups = 4
+)
+
+// An Op is a kind of total.
+type Op string
+
+const (
+	Count Op = "count"
+	Sum   Op = "sum"
+	Min   Op = "min"
+	Max   Op = "max"
+)
+
+// A Total is one number of each record.
+type Total struct {
+	Op        Op
+	Attribute string // the name of its type; empty for Count
+	typ       *schema.AttributeType
+}
+
+// A Definition describes a view, as one state has it.
+type Definition struct {
+	ID     entry.ID // of the definition's entry
+	Name   *dn.Name // of the definition's entry
+	Groups []*schema.AttributeType
+	Totals []Total
+
+	base   dn.DN
+	filter filter.Resolved
+	// needs lists all types whose values entries are asked for.
+	needs []*schema.AttributeType
+	// key identifies everything that the records depend on besides the entries.
+	key string
+}
+
+// Sums returns the totals that are sums, in order.
+func (d *Definition) sums() (sums []Total) {
+	for _, t := range d.Totals {
+		if t.Op == Sum {
+			sums = append(sums, t)
+		}
+	}
+	return sums
+}
+
+// Definitions returns the definitions that a state has, sorted by name. An entry that is
+// not a valid definition is in wrong, with the reason.
+func Definitions(ctx context.Context, s *state.Snapshot) (defs []*Definition, wrong map[entry.ID]error, err error) {
+	at, found, err := top(ctx, s)
+	if err != nil || !found {
+		return nil, nil, err
+	}
+	for row, err := range s.Reader.Scan(ctx, s.Keeper.Tree, tree.Children(at), table.Select{Families: []table.Family{tree.TreeInfo}}) {
+		if err != nil {
+			return nil, nil, err
+		}
+		id, ok := tree.ID(row)
+		if !ok {
+			continue
+		}
+		e, err := s.Entry(ctx, id, false)
+		if err != nil {
+			return nil, nil, err
+		}
+		if e == nil || !isDefinition(s.Catalog.Types, e) {
+			continue
+		}
+		name, err := s.Name(ctx, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		d, bad := define(s.Catalog, name, e)
+		if bad == nil && len(defs) == MaxViews {
+			bad = fmt.Errorf("there are more than %d views", MaxViews)
+		}
+		if bad != nil {
+			if wrong == nil {
+				wrong = map[entry.ID]error{}
+			}
+			wrong[id] = bad
+			continue
+		}
+		defs = append(defs, d)
+	}
+	return defs, wrong, nil
+}
+
+// top finds the entry above the definitions.
+func top(ctx context.Context, s *state.Snapshot) (id entry.ID, found bool, err error) {
+	name, err := dn.Parse(Name)
+	if err != nil {
+		return id, false, err
+	}
+	pl, err := s.Locate(ctx, name)
+	return pl.ID, pl.Found && err == nil, err
+}
+
+// isDefinition reports whether an entry is of the class of definitions.
+func isDefinition(k *catalog.Types, e *entry.Entry) bool {
+	c := k.Schema.Class("totalsView")
+	return c != nil && slices.ContainsFunc(e.Values(k.ObjectClass), func(v []byte) bool { return k.Schema.Class(string(v)) == c })
+}
+
+// Find returns the definition with a name, or nil if there is none.
+func Find(ctx context.Context, s *state.Snapshot, name dn.DN) (*Definition, error) {
+	pl, err := s.Locate(ctx, name)
+	if err != nil || !pl.Found {
+		return nil, err
+	}
+	return Of(ctx, s, pl.ID)
+}
+
+// Of returns the definition that an entry is, or nil if it is none. It returns an error
+// with the problem [catalog.Unwilling] if the definition is wrong.
+func Of(ctx context.Context, s *state.Snapshot, id entry.ID) (*Definition, error) {
+	e, err := s.Entry(ctx, id, false)
+	if err != nil || e == nil || !isDefinition(s.Catalog.Types, e) {
+		return nil, err
+	}
+	name, err := s.Name(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	d, err := define(s.Catalog, name, e)
+	if err != nil {
+		return nil, catalog.Errorf(catalog.Unwilling, "%s cannot be a view: %v", name, err)
+	}
+	return d, nil
+}
+
+// define reads a definition from its entry.
+func define(c *catalog.Catalog, name *dn.Name, e *entry.Entry) (*Definition, error) {
+	d := &Definition{ID: e.ID, Name: name}
+	values := func(attribute string) []string {
+		var texts []string
+		if t := c.Schema.Attribute(attribute); t != nil {
+			for _, v := range e.Values(t) {
+				texts = append(texts, string(v))
+			}
+		}
+		slices.Sort(texts)
+		return texts
+	}
+	bases, filters, groups, totals := values("viewBase"), values("viewFilter"), values("viewGroup"), values("viewTotal")
+	if len(bases) != 1 {
+		return nil, fmt.Errorf("viewBase: it has %d values, but one is needed", len(bases))
+	}
+	if len(filters) == 0 {
+		filters = []string{"(objectClass=*)"}
+	}
+	for _, step := range []func() error{
+		func() error { return d.readBase(c, bases[0]) },
+		func() error { return d.readFilter(c.Types, filters[0]) },
+		func() error { return d.readGroups(c.Types, groups) },
+		func() error { return d.readTotals(c.Types, totals) },
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	d.needs = append(d.needs, c.ObjectClass)
+	d.key = keyOf(c, bases[0], filters[0], groups, totals)
+	return d, nil
+}
+
+// keyOf returns the key of a definition. Any change of the schema, an erasure and other
+// normal forms change the key too.
+func keyOf(c *catalog.Catalog, base, f string, groups, totals []string) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s %d %d %q %q %q %q", schema.Version(), c.Subschema.Since, erasures(c), base, f, groups, totals)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+func erasures(c *catalog.Catalog) int { return c.Header.Erasures }
+
+func (d *Definition) readBase(c *catalog.Catalog, text string) (err error) {
+	if d.base, err = dn.Parse(text); err != nil {
+		return fmt.Errorf("viewBase: %v", err)
+	}
+	norms, err := d.base.Normalize(c.Schema)
+	if err != nil {
+		return fmt.Errorf("viewBase: %v", err)
+	}
+	views, err := dn.Parse(Name)
+	if err != nil {
+		return err
+	}
+	above, err := views.Normalize(c.Schema)
+	if err != nil {
+		return err
+	}
+	switch n := len(norms); {
+	case n == 0:
+		return fmt.Errorf("viewBase: it must be a naming context or an entry below one")
+	case norms[n-1] == above[0]:
+		return fmt.Errorf("viewBase: there are no views of views")
+	}
+	return nil
+}
+
+func (d *Definition) readFilter(k *catalog.Types, text string) error {
+	f, err := filter.Parse(text)
+	if err != nil {
+		return fmt.Errorf("viewFilter: %v", err)
+	}
+	if err := checkFilter(k, f); err != nil {
+		return fmt.Errorf("viewFilter %s: %v", f, err)
+	}
+	d.filter = filter.Resolve(f, k.Schema)
+	for test := range filter.Tests(d.filter) {
+		d.needs = append(d.needs, test.Types...)
+	}
+	return nil
+}
+
+// checkFilter returns an error if the value of a filter does not follow from the stored
+// values of an entry.
+func checkFilter(k *catalog.Types, f filter.Filter) error {
+	all := func(parts []filter.Filter) error {
+		for _, p := range parts {
+			if err := checkFilter(k, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	description := ""
+	switch f := f.(type) {
+	case filter.And:
+		return all(f)
+	case filter.Or:
+		return all(f)
+	case *filter.Not:
+		return checkFilter(k, f.Filter)
+	case *filter.Present:
+		description = f.Attribute
+	case *filter.Equal:
+		description = f.Attribute
+	case *filter.Approx:
+		description = f.Attribute
+	case *filter.GreaterOrEqual:
+		description = f.Attribute
+	case *filter.LessOrEqual:
+		description = f.Attribute
+	case *filter.Substrings:
+		description = f.Attribute
+	case *filter.Extensible:
+		if f.Attribute == "" || f.DNAttrs {
+			return fmt.Errorf("it must name an attribute in each part, and must not test names of entries")
+		}
+		description = f.Attribute
+	default:
+		return fmt.Errorf("it has a part of an unknown kind")
+	}
+	name, _, _ := strings.Cut(description, ";")
+	if _, err := storedType(k, name); err != nil {
+		return err
+	}
+	if filter.Resolve(f, k.Schema) == filter.Resolved(filter.Const(filter.Undefined)) {
+		return fmt.Errorf("%s can match nothing: the attribute has no such rule, or the value breaks its syntax", f)
+	}
+	return nil
+}
+
+// storedOperational are the operational attributes that are stored with an entry, and
+// that change only with it.
+var storedOperational = []string{"createTimestamp", "creatorsName", "modifyTimestamp", "modifiersName", "structuralObjectClass"}
+
+// storedType returns the type with a name. It returns an error if views cannot depend on
+// values of the type.
+func storedType(k *catalog.Types, name string) (*schema.AttributeType, error) {
+	t := k.Schema.Attribute(name)
+	switch {
+	case t == nil:
+		return nil, fmt.Errorf("attribute type %q is not in the schema", name)
+	case t.Secret():
+		return nil, fmt.Errorf("%s is secret", t.Name())
+	case t.Collective:
+		return nil, fmt.Errorf("%s is collective, and not stored with entries", t.Name())
+	case t.Operational() && !slices.Contains(storedOperational, t.Name()):
+		return nil, fmt.Errorf("%s is operational, and not stored with entries as users see it", t.Name())
+	}
+	return t, nil
+}
+
+func (d *Definition) readGroups(k *catalog.Types, names []string) error {
+	if n := len(names); n < 1 || n > MaxGroups {
+		return fmt.Errorf("viewGroup: it has %d values, but 1 to %d are needed", n, MaxGroups)
+	}
+	for _, name := range names {
+		t, err := storedType(k, name)
+		if err == nil && t.Equality == nil {
+			err = fmt.Errorf("%s has no equality rule", t.Name())
+		}
+		if err == nil && slices.Contains(d.Groups, t) {
+			err = fmt.Errorf("%s is there twice", t.Name())
+		}
+		if err != nil {
+			return fmt.Errorf("viewGroup: %v", err)
+		}
+		d.Groups = append(d.Groups, t)
+	}
+	slices.SortFunc(d.Groups, func(a, b *schema.AttributeType) int { return strings.Compare(a.OID, b.OID) })
+	d.needs = append(d.needs, d.Groups...)
+	return nil
+}
+
+func (d *Definition) readTotals(k *catalog.Types, texts []string) error {
+	if n := len(texts); n < 1 || n > MaxTotals {
+		return fmt.Errorf("viewTotal: it has %d values, but 1 to %d are needed", n, MaxTotals)
+	}
+	for _, text := range texts {
+		t, err := readTotal(k, text)
+		if err == nil && slices.Contains(d.Totals, t) {
+			err = fmt.Errorf("it is there twice")
+		}
+		if err != nil {
+			return fmt.Errorf("viewTotal %q: %v", text, err)
+		}
+		d.Totals = append(d.Totals, t)
+		if t.typ != nil {
+			d.needs = append(d.needs, t.typ)
+		}
+	}
+	return nil
+}
+
+func readTotal(k *catalog.Types, text string) (t Total, err error) {
+	words := strings.Fields(text)
+	switch {
+	case len(words) == 1 && strings.EqualFold(words[0], string(Count)):
+		return Total{Op: Count}, nil
+	case len(words) != 2 || !slices.Contains([]Op{Sum, Min, Max}, Op(strings.ToLower(words[0]))):
+		return t, fmt.Errorf("it must be count, sum ATTRIBUTE, min ATTRIBUTE or max ATTRIBUTE")
+	}
+	typ, err := storedType(k, words[1])
+	if err != nil {
+		return t, err
+	}
+	if typ.Syntax.OID != catalog.IntegerSyntax {
+		return t, fmt.Errorf("%s has no integers as values", typ.Name())
+	}
+	return Total{Op(strings.ToLower(words[0])), typ.Name(), typ}, nil
+}

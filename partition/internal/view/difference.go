@@ -1,0 +1,161 @@
+package view
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// noID is the id of no entry.
+var noID entry.ID
+
+// touched is what commits touched.
+type touched struct {
+	ids   map[entry.ID]bool
+	all   bool           // a commit, such as a load, does not list what it touched
+	moves bool           // a commit renamed or moved entries
+	last  table.Revision // of the last commit
+}
+
+// touchedAfter returns what the commits that a state shows above a revision touched. If
+// most is not zero, it ends with the commit with which more than most entries are
+// touched, and then cut is true.
+func touchedAfter(ctx context.Context, s *state.Snapshot, r table.Revision, most int) (t touched, cut bool, err error) {
+	t.ids = map[entry.ID]bool{}
+	for c, err := range feed.ChangesAfter(ctx, s, r) {
+		if err != nil {
+			return t, false, err
+		}
+		for _, id := range c.IDs {
+			t.ids[id] = true
+		}
+		t.all, t.moves, t.last = t.all || c.All, t.moves || c.Renames, c.Revision
+		if most > 0 && (len(t.ids) > most || c.All) {
+			return t, true, nil
+		}
+	}
+	return t, false, nil
+}
+
+// difference returns what the entries of a lane come to in one state, less what they come
+// to in an earlier one. The touched entries are those of all commits that one of the
+// states shows and the other does not.
+func (l lane) difference(ctx context.Context, d *Definition, from, to *state.Snapshot, t *touched) (parts, error) {
+	baseFrom, err := d.baseIn(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	baseTo, err := d.baseIn(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	a := affected{ids: map[entry.ID]bool{}}
+	if t.all || baseFrom != baseTo {
+		err = a.below(ctx, from, baseFrom)
+		if err == nil {
+			err = a.below(ctx, to, baseTo)
+		}
+	} else if baseTo != (entry.ID{}) {
+		err = a.touched(ctx, from, to, baseTo, t)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ps := parts{}
+	for id := range a.ids {
+		if !l.has(id) {
+			continue
+		}
+		if err := d.giveBelow(ctx, from, baseFrom, id, -1, ps); err != nil {
+			return nil, err
+		}
+		if err := d.giveBelow(ctx, to, baseTo, id, 1, ps); err != nil {
+			return nil, err
+		}
+	}
+	ps.dropZeros()
+	return ps, nil
+}
+
+// baseIn returns the id of the view's base in a state, or the zero ID if the state has no
+// such entry.
+func (d *Definition) baseIn(ctx context.Context, s *state.Snapshot) (entry.ID, error) {
+	pl, err := s.Locate(ctx, d.base)
+	if err != nil || !pl.Found {
+		return entry.ID{}, err
+	}
+	return pl.ID, nil
+}
+
+// giveBelow is give for a base that may not exist.
+func (d *Definition) giveBelow(ctx context.Context, s *state.Snapshot, base, id entry.ID, sign int64, ps parts) error {
+	if base == (entry.ID{}) {
+		return nil
+	}
+	return d.give(ctx, s, base, id, sign, ps)
+}
+
+// affected collects the entries whose parts may differ between two states.
+type affected struct{ ids map[entry.ID]bool }
+
+// touched adds the touched entries. If one of them was moved across the border of the
+// base, it also adds all entries below that one. The lowest moved superior of an entry
+// decides whether the entry crossed the border, and it is itself touched.
+func (a *affected) touched(ctx context.Context, from, to *state.Snapshot, base entry.ID, t *touched) error {
+	for id := range t.ids {
+		a.ids[id] = true
+		if !t.moves {
+			continue
+		}
+		before, err := from.Node(ctx, id)
+		if err != nil {
+			return err
+		}
+		after, err := to.Node(ctx, id)
+		if err != nil {
+			return err
+		}
+		if before == nil || after == nil || before.Parent == after.Parent {
+			continue
+		}
+		was, err := from.Within(ctx, id, before.Parent, base)
+		if err != nil {
+			return err
+		}
+		is, err := to.Within(ctx, id, after.Parent, base)
+		if err != nil {
+			return err
+		}
+		if was == is {
+			continue
+		}
+		if err := a.below(ctx, from, id); err != nil {
+			return err
+		}
+		if err := a.below(ctx, to, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// below adds an entry and all entries below it.
+func (a *affected) below(ctx context.Context, s *state.Snapshot, id entry.ID) error {
+	if id == (entry.ID{}) {
+		return nil
+	}
+	q := search.Query{Base: id, Scope: op.WholeSubtree, Filter: filter.Const(filter.True), Only: none}
+	for r, err := range search.Search(ctx, s, q) {
+		if err != nil {
+			return err
+		}
+		a.ids[r.ID] = true
+	}
+	return nil
+}

@@ -1,0 +1,356 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A Manager keeps the views of a directory. Several managers of one store may work at the
+// same time, those of one process one after the other. Only one goroutine may use a
+// Manager.
+type Manager struct {
+	k     *catalog.Keeper
+	lanes []lane
+	// held are the states at the boundaries of the lanes. Garbage collection keeps what
+	// they show, so that the next steps can begin there.
+	held map[heldKey]heldState
+	// looked means that the manager has looked for the table of cells, and made that the
+	// table exists. Nobody drops the table.
+	looked, made bool
+	random       func() uint64
+	pause        func(line string) error
+}
+
+type heldKey struct {
+	id   entry.ID
+	lane int
+}
+
+type heldState struct {
+	*state.Snapshot
+	since time.Time
+}
+
+// NewManager returns a Manager. Close must be called after use.
+func NewManager(k *catalog.Keeper) *Manager {
+	return &Manager{k: k, lanes: lanes(k.DB.Shared()), held: map[heldKey]heldState{}, random: rand.Uint64}
+}
+
+// Close releases the states that the manager holds.
+func (m *Manager) Close() {
+	for key := range m.held {
+		m.release(key)
+	}
+}
+
+func (m *Manager) release(key heldKey) {
+	if h, ok := m.held[key]; ok {
+		h.Snapshot.Close()
+		delete(m.held, key)
+	}
+}
+
+// longest bounds the time for which a lane that does not advance keeps history from being
+// collected. Afterwards its view may have to be built again.
+const longest = 24 * time.Hour
+
+// Due is the time after a commit within which the views follow it, on an embedded store.
+// On a shared store it is ten times longer.
+const Due = 100 * time.Millisecond
+
+// lookAgain is the time after which a manager works even if nothing was committed.
+const lookAgain = 10 * time.Second
+
+// Run keeps the views until ctx ends. It passes errors that it will try again to report.
+func (m *Manager) Run(ctx context.Context, report func(error)) {
+	every := Due
+	if m.k.DB.Shared() {
+		every *= 10
+	}
+	for {
+		next := feed.Next(m.k)
+		if err := m.Step(ctx); err != nil && ctx.Err() == nil {
+			report(err)
+			next = nil // try again after a while, even if nothing is committed
+		}
+		wait := every
+		if next == nil {
+			wait = 10 * every
+		} else {
+			select {
+			case <-next:
+			case <-time.After(lookAgain): // somebody may want a view to be built again
+			case <-ctx.Done():
+				return
+			}
+		}
+		if pause.For(ctx, wait) != nil {
+			return
+		}
+	}
+}
+
+// Step brings all views to the newest state that does not change any more.
+func (m *Manager) Step(ctx context.Context) error {
+	m.k.Deriving.Lock()
+	defer m.k.Deriving.Unlock()
+	to, err := settled(ctx, m.k)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	defs, _, err := Definitions(ctx, to)
+	if err != nil {
+		return err
+	}
+	made, err := m.makeTable(ctx, len(defs) > 0)
+	if err != nil || !made {
+		return err
+	}
+	var errs []error
+	for _, d := range defs {
+		errs = append(errs, m.keep(ctx, d, to.Revision()))
+	}
+	return errors.Join(append(errs, m.end(ctx, defs))...)
+}
+
+// settled returns the newest state to which no commit can be added.
+func settled(ctx context.Context, k *catalog.Keeper) (*state.Snapshot, error) {
+	if !k.DB.Shared() {
+		return state.Newest(k), nil
+	}
+	return feed.Settled(ctx, k)
+}
+
+// makeTable creates the table of cells if it is needed. It reports whether the table
+// exists.
+func (m *Manager) makeTable(ctx context.Context, needed bool) (bool, error) {
+	if m.made || m.looked && !needed {
+		return m.made, nil
+	}
+	names, err := m.k.Store.Names(ctx)
+	if err != nil {
+		return false, err
+	}
+	m.looked, m.made = true, slices.Contains(names, tableName)
+	if m.made || !needed {
+		return m.made, nil
+	}
+	if err := m.k.Store.Create(ctx, viewsSpec); err != nil {
+		return false, err
+	}
+	m.made = true
+	return true, nil
+}
+
+// keep makes the steps of one view up to a revision. The definition must be that of the
+// state at this revision.
+func (m *Manager) keep(ctx context.Context, d *Definition, upTo table.Revision) error {
+	c, err := readCells(ctx, m.k, d.ID, m.lanes)
+	if err != nil {
+		return err
+	}
+	if c.generation.Key != d.key || c.generation.Table == "" {
+		if c, err = m.begin(ctx, d, c); err != nil {
+			return err
+		}
+	}
+	if c.generation.Failed != "" {
+		return nil
+	}
+	for i, l := range m.lanes {
+		err := m.advance(ctx, d, l, c.cursors[i], upTo)
+		switch {
+		case errors.Is(err, errLate):
+		case belowHorizon(err):
+			// What the step needs is not kept any more.
+			m.release(heldKey{d.ID, l.number})
+			_, err := m.begin(ctx, d, c)
+			return err
+		case errors.Is(err, table.ErrCorrupt):
+			return m.fail(ctx, d, c, err)
+		case err != nil:
+			return errors.Join(err, m.replaceMissing(ctx, d, c))
+		}
+	}
+	return nil
+}
+
+// replaceMissing begins a new generation if the table of the present one does not exist.
+// That is so if the answer to the swap that began it was lost.
+func (m *Manager) replaceMissing(ctx context.Context, d *Definition, c *cells) error {
+	names, err := m.k.Store.Names(ctx)
+	if err != nil || slices.Contains(names, c.generation.Table) {
+		return err
+	}
+	_, err = m.begin(ctx, d, c)
+	return err
+}
+
+// begin begins a new generation of a view and drops the table of the last one.
+func (m *Manager) begin(ctx context.Context, d *Definition, c *cells) (*cells, error) {
+	for _, l := range m.lanes {
+		m.release(heldKey{d.ID, l.number})
+	}
+	g := c.generation
+	before := g.Table
+	g.Key, g.Table, g.Failed = d.key, newTable(m.random), ""
+	if err := m.k.Store.Create(ctx, specOf(g.Table)); err != nil {
+		return nil, err
+	}
+	done, err := swapGeneration(ctx, m.k, d.ID, &g)
+	if err != nil || !done {
+		// The table is not used. If the swap was done after all, the next step finds no
+		// table and begins again.
+		err = errors.Join(err, m.k.Store.Drop(ctx, g.Table))
+		if err != nil {
+			return nil, err
+		}
+		return readCells(ctx, m.k, d.ID, m.lanes)
+	}
+	if before != "" {
+		if err := m.k.Store.Drop(ctx, before); err != nil {
+			return nil, err
+		}
+	}
+	return readCells(ctx, m.k, d.ID, m.lanes)
+}
+
+// fail records why a view is not kept. Its records are then computed for each reader.
+func (m *Manager) fail(ctx context.Context, d *Definition, c *cells, cause error) error {
+	g := c.generation
+	g.Failed = cause.Error()
+	_, err := swapGeneration(ctx, m.k, d.ID, &g)
+	return errors.Join(cause, err)
+}
+
+// advance makes steps of a lane until its boundary is the one that belongs to a revision.
+func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor, upTo table.Revision) error {
+	for {
+		key := heldKey{d.ID, l.number}
+		if h, ok := m.held[key]; ok && (h.Revision() != cur.W || time.Since(h.since) > longest) {
+			m.release(key)
+		}
+		last := l.boundary(upTo)
+		if cur.Next == 0 && last <= cur.W {
+			return m.hold(ctx, key, cur.W)
+		}
+		s := &step{k: m.k, lane: l, d: d, cur: cur, pause: m.pause}
+		if err := m.prepare(ctx, s, key, last); err != nil {
+			return err
+		}
+		err := s.run(ctx)
+		if err == nil {
+			m.release(key)
+			m.held[key] = heldState{s.to, time.Now()}
+		} else {
+			s.to.Close()
+			return err
+		}
+		c, err := readCells(ctx, m.k, d.ID, m.lanes)
+		if err != nil {
+			return err
+		}
+		if c.generation.Table != cur.Table {
+			return errLate
+		}
+		cur = c.cursors[l.number]
+	}
+}
+
+// prepare opens the states of a step and, unless a boundary is announced, chooses one.
+func (m *Manager) prepare(ctx context.Context, s *step, key heldKey, last table.Revision) (err error) {
+	if s.cur.W != 0 {
+		if err := m.hold(ctx, key, s.cur.W); err != nil {
+			return err
+		}
+		s.from = m.held[key].Snapshot
+	}
+	announced := s.cur.Next != 0
+	if !announced {
+		s.cur.Next = last
+	}
+	if s.to, err = state.At(ctx, m.k, s.cur.Next); err != nil || s.from == nil {
+		return err
+	}
+	most := stepEntries
+	if announced {
+		most = 0
+	}
+	var cut bool
+	s.t, cut, err = touchedAfter(ctx, s.to, s.cur.W, most)
+	if err != nil {
+		s.to.Close()
+		return err
+	}
+	if b := s.lane.boundary(s.t.last); cut && b == s.t.last && b < s.cur.Next {
+		// The step can end with the last of these commits.
+		s.to.Close()
+		s.cur.Next = b
+		s.to, err = state.At(ctx, m.k, b)
+	}
+	return err
+}
+
+// hold holds the state at a boundary.
+func (m *Manager) hold(ctx context.Context, key heldKey, w table.Revision) error {
+	if _, ok := m.held[key]; ok || w == 0 {
+		return nil
+	}
+	s, err := state.At(ctx, m.k, w)
+	if err == nil {
+		m.held[key] = heldState{s, time.Now()}
+	}
+	return err
+}
+
+// end removes the cells and the records of definitions that no longer exist.
+func (m *Manager) end(ctx context.Context, defs []*Definition) error {
+	gone, err := ended(ctx, m.k, defs)
+	if err != nil {
+		return err
+	}
+	for id, g := range gone {
+		for _, l := range m.lanes {
+			m.release(heldKey{id, l.number})
+		}
+		if g.Table != "" {
+			if err := m.k.Store.Drop(ctx, g.Table); err != nil {
+				return err
+			}
+		}
+		if err := forget(ctx, m.k, id, &g, m.lanes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rebuild makes the next step begin a new generation of a view.
+func Rebuild(ctx context.Context, k *catalog.Keeper, id entry.ID) error {
+	names, err := k.Store.Names(ctx)
+	if err != nil || !slices.Contains(names, tableName) {
+		return err // no view was ever built
+	}
+	c, err := readCells(ctx, k, id, lanes(k.DB.Shared()))
+	if err != nil || c.generation.Table == "" {
+		return err
+	}
+	g := c.generation
+	g.Key = "rebuild"
+	done, err := swapGeneration(ctx, k, id, &g)
+	if err == nil && !done {
+		err = errLate
+	}
+	return err
+}

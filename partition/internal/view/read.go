@@ -1,0 +1,345 @@
+package view
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A Record is a record of a view.
+type Record struct {
+	Key string // sorts the records, and identifies one of them
+	// Values are the values of the group, one for each of Definition.Groups. If entries
+	// spell a value in several ways, the first spelling in the order of bytes is used.
+	Values [][]byte
+	Count  int64
+	// Totals are the totals, one for each of Definition.Totals. Min and Max are nil if no
+	// entry has a value.
+	Totals []*big.Int
+}
+
+// ReadOptions select records.
+type ReadOptions struct {
+	Key  string // if not empty, only the record with this key is read
+	Most int    // the largest number of entries that may be examined if the records are not kept; 0: no limit
+}
+
+// maxTail is the number of entries that were touched since the last finished step from
+// which on records are computed from all entries.
+const maxTail = 20_000
+
+// Read returns the records of a view in a state, sorted by key. They are exactly what the
+// definition comes to in the state. They are read from the view's table, with what was
+// committed since the last finished step that the state shows. If the table does not have
+// them, they are computed from the entries.
+func Read(ctx context.Context, s *state.Snapshot, d *Definition, o ReadOptions) ([]Record, error) {
+	rs, err := d.readKept(ctx, s, &o)
+	if !errors.Is(err, errNotKept) {
+		return rs, err
+	}
+	ps, err := lane{0, 1}.whole(ctx, d, s, o.Most)
+	if tooMany(err) {
+		return nil, catalog.Errorf(catalog.TooMany, "the records of %s are not kept for this state, and computing them would examine more than %d entries", d.Name, o.Most)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return (&reading{ctx: ctx, d: d, tail: ps}).records(o.Key)
+}
+
+func tooMany(err error) bool {
+	var e *catalog.Error
+	return errors.As(err, &e) && e.Problem == catalog.TooMany
+}
+
+// errNotKept means that records have to be computed from all entries.
+var errNotKept = errors.New("the records are not kept")
+
+// readKept reads records from the view's table.
+func (d *Definition) readKept(ctx context.Context, s *state.Snapshot, o *ReadOptions) ([]Record, error) {
+	ls := lanes(s.Keeper.DB.Shared())
+	c, err := d.keptCells(ctx, s, ls)
+	if err != nil {
+		return nil, err
+	}
+	t := s.Keeper.DB.Table(c.generation.Table)
+	rs, err := d.readFrom(ctx, s, t, ls, o)
+	if err == nil || errors.Is(err, errNotKept) || belowHorizon(err) {
+		// The generation may have ended while it was read, which also makes reads fail.
+		now, e := d.keptCells(ctx, s, ls)
+		if e != nil || belowHorizon(err) || now.generation.Table != c.generation.Table {
+			return nil, errNotKept
+		}
+		return rs, err
+	}
+	if now, e := d.keptCells(ctx, s, ls); e != nil || now.generation.Table != c.generation.Table {
+		return nil, errNotKept
+	}
+	return nil, err
+}
+
+// keptCells returns the cells of the view if its records are kept and belong to the
+// definition as this state has it. An erasure changes the past, so records that were kept
+// before the newest one belong to no state.
+func (d *Definition) keptCells(ctx context.Context, s *state.Snapshot, ls []lane) (*cells, error) {
+	now, err := s.Keeper.Latest()
+	if err != nil {
+		return nil, err
+	}
+	if erasures(now) != erasures(s.Catalog) {
+		return nil, errNotKept
+	}
+	names, err := s.Keeper.Store.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(names, tableName) {
+		return nil, errNotKept
+	}
+	c, err := readCells(ctx, s.Keeper, d.ID, ls)
+	if err != nil {
+		return nil, err
+	}
+	if !c.begun() || c.generation.Key != d.key {
+		return nil, errNotKept
+	}
+	return c, nil
+}
+
+// readFrom reads records from a table.
+func (d *Definition) readFrom(ctx context.Context, s *state.Snapshot, t table.Table, ls []lane, o *ReadOptions) ([]Record, error) {
+	f, err := finishedIn(ctx, s, t, ls)
+	if err != nil {
+		return nil, err
+	}
+	tail, err := d.tail(ctx, s, f, ls)
+	if err != nil {
+		return nil, err
+	}
+	return (&reading{ctx: ctx, d: d, t: t, f: f, tail: tail}).records(o.Key)
+}
+
+// finishedIn returns for each lane the newest finished boundary that a state shows as
+// settled.
+func finishedIn(ctx context.Context, s *state.Snapshot, t table.Table, ls []lane) (finished, error) {
+	row, err := t.Get(ctx, []byte{stepsRow}, table.Select{View: upTo(s.At.Low()), Families: []table.Family{family}})
+	if err != nil {
+		return nil, err
+	}
+	f := make(finished, len(ls))
+	for i, l := range ls {
+		c := row.Find(family, l.column())
+		if c == nil {
+			return nil, errNotKept
+		}
+		f[i] = c.Revision
+	}
+	return f, nil
+}
+
+// tail returns the difference that the commits make that a state shows above finished
+// boundaries.
+func (d *Definition) tail(ctx context.Context, s *state.Snapshot, f finished, ls []lane) (parts, error) {
+	all := parts{}
+	for i, l := range ls {
+		if f[i] < s.Keeper.DB.Horizon() {
+			return nil, errNotKept
+		}
+		t, cut, err := touchedAfter(ctx, s, f[i], maxTail)
+		if err != nil {
+			return nil, err
+		}
+		if cut {
+			return nil, errNotKept
+		}
+		if len(t.ids) == 0 {
+			continue
+		}
+		ps, err := l.since(ctx, d, s, f[i], &t)
+		if err != nil {
+			return nil, err
+		}
+		for key, p := range ps {
+			all.add(key, p, 1)
+		}
+	}
+	all.dropZeros()
+	return all, nil
+}
+
+func (l lane) since(ctx context.Context, d *Definition, s *state.Snapshot, f table.Revision, t *touched) (parts, error) {
+	from, err := state.At(ctx, s.Keeper, f)
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	return l.difference(ctx, d, from, s, t)
+}
+
+// A reading assembles records from a table and a tail.
+type reading struct {
+	ctx  context.Context
+	d    *Definition
+	t    table.Table // nil: the tail is everything
+	f    finished
+	tail parts
+
+	sorted []string // keys of the tail
+}
+
+func sortedKeys(ps parts) []string { return slices.Sorted(maps.Keys(ps)) }
+
+// records returns all records, or those with one key.
+func (r *reading) records(key string) (rs []Record, err error) {
+	r.sorted = sortedKeys(r.tail)
+	prefix := string(recordRow) + key
+	in := table.Prefix([]byte(prefix))
+	if key != "" {
+		in.End = append([]byte(prefix), 0)
+	}
+	sums := map[string]*part{}
+	for row, err := range r.scan(in, false) {
+		if err != nil {
+			return nil, err
+		}
+		p, err := sumOf(row)
+		if err != nil {
+			return nil, err
+		}
+		sums[string(row.Key)] = p
+	}
+	for _, k := range r.tailKeys(prefix) {
+		if key != "" && k != prefix {
+			continue
+		}
+		if sums[k] == nil {
+			sums[k] = &part{}
+		}
+		sums[k].add(r.tail[k], 1)
+	}
+	for _, k := range slices.Sorted(maps.Keys(sums)) {
+		if sums[k].n == 0 {
+			continue
+		}
+		rec, err := r.record(k[1:], sums[k])
+		if err != nil {
+			return nil, err
+		}
+		rs = append(rs, rec)
+	}
+	return rs, nil
+}
+
+// scan streams rows of the table.
+func (r *reading) scan(in table.Range, reverse bool) func(func(table.Row, error) bool) {
+	if r.t == nil {
+		return func(func(table.Row, error) bool) {}
+	}
+	return r.t.Scan(r.ctx, in, table.Select{View: r.f, Families: []table.Family{family}, Reverse: reverse})
+}
+
+// sumOf returns the sum of the parts of all lanes.
+func sumOf(row table.Row) (*part, error) {
+	sum := &part{}
+	for i := range row.Cells {
+		p, err := decodePart(row.Cells[i].Value)
+		if err != nil {
+			return nil, err
+		}
+		sum.add(p, 1)
+	}
+	return sum, nil
+}
+
+// tailKeys returns the keys of the tail that begin with a prefix.
+func (r *reading) tailKeys(prefix string) []string {
+	i, _ := slices.BinarySearch(r.sorted, prefix)
+	j := i
+	for j < len(r.sorted) && strings.HasPrefix(r.sorted[j], prefix) {
+		j++
+	}
+	return r.sorted[i:j]
+}
+
+// record completes a record.
+func (r *reading) record(key string, sum *part) (Record, error) {
+	rec := Record{Key: key, Count: sum.n}
+	spelling, err := r.extreme(key, spellings, false)
+	if err != nil {
+		return rec, err
+	}
+	for b := []byte(spelling); len(b) > 0; {
+		value, rest, ok := cutLengthened(b)
+		if !ok {
+			return rec, fmt.Errorf("view %s: group %x: %w", r.d.Name, key, table.ErrCorrupt)
+		}
+		rec.Values, b = append(rec.Values, value), rest
+	}
+	if len(rec.Values) != len(r.d.Groups) {
+		return rec, fmt.Errorf("view %s: group %x has %d values: %w", r.d.Name, key, len(rec.Values), table.ErrCorrupt)
+	}
+	sums := sum.sums
+	for i, t := range r.d.Totals {
+		var n *big.Int
+		switch t.Op {
+		case Count:
+			n = big.NewInt(sum.n)
+		case Sum:
+			n = new(big.Int)
+			if len(sums) > 0 {
+				n, sums = sums[0], sums[1:]
+			}
+		default:
+			end, err := r.extreme(key, byte(i), t.Op == Max)
+			if err != nil {
+				return rec, err
+			}
+			if end != "" {
+				n = integerOf([]byte(end))
+			}
+		}
+		rec.Totals = append(rec.Totals, n)
+	}
+	return rec, nil
+}
+
+// extreme returns the first or the last value of a total of a group, or "" if the group
+// has none.
+func (r *reading) extreme(group string, total byte, last bool) (string, error) {
+	prefix := string(valueRow) + group + string([]byte{total})
+	best := ""
+	seen := map[string]bool{} // the keys of the tail that the scan came to
+	for row, err := range r.scan(table.Prefix([]byte(prefix)), last) {
+		if err != nil {
+			return "", err
+		}
+		p, err := sumOf(row)
+		if err != nil {
+			return "", err
+		}
+		if q := r.tail[string(row.Key)]; q != nil {
+			p.add(q, 1)
+			seen[string(row.Key)] = true
+		}
+		if p.n > 0 {
+			best = string(bytes.Clone(row.Key))
+			break
+		}
+	}
+	for _, k := range r.tailKeys(prefix) {
+		better := best == "" || (k < best) != last
+		if r.tail[k].n > 0 && !seen[k] && k != best && better {
+			best = k
+		}
+	}
+	return strings.TrimPrefix(best, prefix), nil
+}

@@ -1,0 +1,28 @@
+// Package view keeps views: records that follow from many entries. Commits know nothing
+// of views. A [Manager] follows the commits, and readers add what it has not come to yet,
+// so that [Read] returns exactly what the definition comes to in the reader's state, which
+// may be one of the past (docs/decisions/0035-views.md).
+//
+// Entries are divided into lanes by their ids. A step takes one lane of one view from the
+// boundary W to the boundary next, two states that do not change any more:
+//
+//  1. It announces next: it swaps next into the lane's cursor before it writes anything.
+//     If a step was announced already, it continues that step.
+//  2. It holds snapshots of both states. If W is below the horizon of history, the view is
+//     built again, in a new table.
+//  3. For the entries that commits between the two states touched, it computes what they
+//     give at next, less what they gave at W.
+//  4. It adds this to the parts as of W, and writes the sums at revision next.
+//  5. When all writes are acknowledged, it writes that the step to next is finished. Then
+//     it swaps W = next into the cursor.
+//
+// The result depends only on the two states. So several servers may make one step at the
+// same time, and a write may be late or repeated. The model "lane" of internal/model
+// explores this. A view's first step begins from nothing and takes all entries.
+//
+// On an embedded store, a step after the first is one batch with the cursor in it. Such a
+// step needs no announcement.
+//
+// A definition with what it depends on (the schema, erasures) has a key. If the key
+// changes, a new generation of the view begins, in a new table.
+package view

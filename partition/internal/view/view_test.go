@@ -1,0 +1,483 @@
+package view_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/view"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A world is a directory with views, and what is needed to open it again.
+type world struct {
+	t           *testing.T
+	r           *rand.Rand
+	store       table.Store
+	p           *partition.Partition
+	managers    []*view.Manager
+	past        []table.Revision
+	collections int
+	n           int            // number of names given out
+	kept        map[bool]int   // reads by whether the records were kept
+	lines       map[string]int // lines of steps after which a manager ended
+}
+
+const base = "ou=people,dc=example,dc=com"
+
+var errCrash = errors.New("the manager ends here")
+
+func (w *world) open() {
+	p, err := partition.Open(context.Background(), w.store, partition.Options{Create: true, Cache: 1 << 20,
+		Txn: txn.Options{Poll: time.Millisecond, InFlight: 20 * time.Millisecond}})
+	must(w.t, err)
+	w.p = p
+	w.managers = nil
+	for range 2 {
+		w.managers = append(w.managers, view.NewManager(p.Keeper()))
+	}
+}
+
+func (w *world) close() {
+	for _, m := range w.managers {
+		m.Close()
+	}
+	must(w.t, w.p.Close(context.Background()))
+}
+
+func name(text string) dn.DN {
+	d, err := dn.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+func attributes(lines ...string) (as []op.PartialAttribute) {
+	for _, l := range lines {
+		description, value, _ := strings.Cut(l, ": ")
+		i := slices.IndexFunc(as, func(a op.PartialAttribute) bool { return a.Description == description })
+		if i < 0 {
+			i, as = len(as), append(as, op.PartialAttribute{Description: description})
+		}
+		as[i].Values = append(as[i].Values, []byte(value))
+	}
+	return as
+}
+
+// update runs fn in a transaction. Failures that a random operation may have are ignored.
+func (w *world) update(fn func(ctx context.Context, tx *partition.Tx) error) {
+	w.t.Helper()
+	ctx := context.Background()
+	r, err := w.p.Update(ctx, partition.By{}, func(tx *partition.Tx) error { return fn(ctx, tx) })
+	var e *partition.Error
+	if errors.As(err, &e) {
+		return
+	}
+	must(w.t, err)
+	w.past = append(w.past, r)
+}
+
+func (w *world) add(text string, lines ...string) {
+	w.t.Helper()
+	w.update(func(ctx context.Context, tx *partition.Tx) error {
+		_, err := tx.Add(ctx, name(text), attributes(lines...), false)
+		return err
+	})
+}
+
+// definitions are the views of the tests, by name.
+var definitions = map[string][]string{
+	"cn=departments,cn=views": {"viewBase: " + base, "viewFilter: (!(title=former))", "viewGroup: departmentNumber",
+		"viewTotal: count", "viewTotal: sum uidNumber", "viewTotal: min uidNumber", "viewTotal: max uidNumber"},
+	"cn=all,cn=views": {"viewBase: DC=example, DC=com", "viewGroup: l", "viewGroup: departmentNumber", "viewTotal: count"},
+}
+
+func (w *world) define(text string) {
+	rdn, _, _ := strings.Cut(strings.TrimPrefix(text, "cn="), ",")
+	w.add(text, append([]string{"objectClass: totalsView", "cn: " + rdn}, definitions[text]...)...)
+}
+
+func (w *world) set(r *rand.Rand, description string, values ...string) []string {
+	var lines []string
+	for _, v := range values {
+		if r.IntN(2) == 0 {
+			lines = append(lines, description+": "+v)
+		}
+	}
+	return lines
+}
+
+func (w *world) person() []string {
+	lines := []string{"objectClass: inetOrgPerson", "objectClass: extensibleObject", "cn: x", "sn: x"}
+	lines = append(lines, w.set(w.r, "departmentNumber", "Sales", "research", "7")...)
+	if w.r.IntN(3) == 0 {
+		lines = append(lines, "departmentNumber: "+[]string{"SALES", "Research "}[w.r.IntN(2)])
+	}
+	lines = append(lines, w.set(w.r, "l", "Bonn", "Rome")...)
+	lines = append(lines, w.set(w.r, "title", "former")...)
+	if w.r.IntN(4) > 0 {
+		lines = append(lines, fmt.Sprintf("uidNumber: %d", w.r.IntN(7)*997-2500))
+	}
+	return lines
+}
+
+// change commits something.
+func (w *world) change() {
+	names := w.names()
+	if len(names) < 3 {
+		w.add(fmt.Sprintf("ou=more%d,dc=example,dc=com", len(w.past)), "objectClass: organizationalUnit", "ou: more")
+		return
+	}
+	at := func() string { return names[w.r.IntN(len(names))] }
+	below := func() string { // a name that is not the naming context's
+		for {
+			if text := at(); text != "dc=example,dc=com" {
+				return text
+			}
+		}
+	}
+	w.n++
+	fresh := fmt.Sprintf("uid=u%d", w.n)
+	switch k := w.r.IntN(20); {
+	case k < 8:
+		w.add(fresh+","+at(), append(w.person(), "uid: "+fresh[4:])...)
+	case k < 12:
+		w.update(func(ctx context.Context, tx *partition.Tx) error {
+			var changes []op.Modification
+			for _, d := range []string{"departmentNumber", "l", "title", "uidNumber"} {
+				var m op.Modification
+				m.Kind, m.Description = op.ModReplace, d
+				for _, a := range attributes(w.person()...) {
+					if a.Description == d {
+						m.Values = a.Values
+					}
+				}
+				changes = append(changes, m)
+			}
+			return tx.Modify(ctx, name(at()), changes)
+		})
+	case k < 14:
+		w.update(func(ctx context.Context, tx *partition.Tx) error { return tx.Delete(ctx, name(below())) })
+	case k < 15:
+		w.update(func(ctx context.Context, tx *partition.Tx) error {
+			_, _, err := tx.DeleteTree(ctx, name(below()), 5)
+			return err
+		})
+	case k < 18:
+		w.update(func(ctx context.Context, tx *partition.Tx) error {
+			to := name(at())
+			return tx.Rename(ctx, name(below()), name(fresh)[0], false, &to)
+		})
+	case k < 19: // the base goes, or comes back
+		w.update(func(ctx context.Context, tx *partition.Tx) error {
+			if _, err := tx.Find(ctx, name(base)); err != nil {
+				return tx.Rename(ctx, name("ou=staff,dc=example,dc=com"), name("ou=people")[0], true, nil)
+			}
+			return tx.Rename(ctx, name(base), name("ou=staff")[0], true, nil)
+		})
+	default:
+		text := []string{"cn=departments,cn=views", "cn=all,cn=views"}[w.r.IntN(2)]
+		w.update(func(ctx context.Context, tx *partition.Tx) error { return tx.Delete(ctx, name(text)) })
+		if w.r.IntN(3) > 0 {
+			w.define(text)
+		}
+	}
+}
+
+// names returns the names of entries at and below the naming context.
+func (w *world) names() (names []string) {
+	s := w.p.Snapshot()
+	defer s.Close()
+	for _, e := range w.people(s) {
+		names = append(names, e.name)
+	}
+	return names
+}
+
+type person struct {
+	name   string
+	values func(attribute string) []string
+}
+
+// people returns all entries but the views.
+func (w *world) people(s *partition.Snapshot) (all []person) {
+	ctx := context.Background()
+	for r, err := range s.Search(ctx, partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
+		must(w.t, err)
+		e, text := r.Entry, r.Name.String()
+		if strings.HasSuffix(text, "cn=views") {
+			continue
+		}
+		all = append(all, person{text, func(attribute string) (vs []string) {
+			for _, v := range e.Values(s.Schema().Attribute(attribute)) {
+				vs = append(vs, string(v))
+			}
+			return vs
+		}})
+	}
+	return all
+}
+
+// fold is what departments and places are compared by.
+func fold(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
+
+// expected computes the records of a view from its definition.
+func (w *world) expected(s *partition.Snapshot, view string) []string {
+	type group struct {
+		spelling []string
+		count    int
+		numbers  []int
+	}
+	groups := map[string]*group{}
+	put := func(key, spelling string, numbers []int) {
+		g := groups[key]
+		if g == nil {
+			g = &group{}
+			groups[key] = g
+		}
+		g.count++
+		g.spelling, g.numbers = append(g.spelling, spelling), append(g.numbers, numbers...)
+	}
+	for _, e := range w.people(s) {
+		var numbers []int
+		for _, v := range e.values("uidNumber") {
+			n, err := strconv.Atoi(v)
+			must(w.t, err)
+			numbers = append(numbers, n)
+		}
+		if view == "cn=departments,cn=views" {
+			if strings.HasSuffix(e.name, base) && len(e.values("title")) == 0 {
+				for _, d := range e.values("departmentNumber") {
+					put(fold(d), d, numbers)
+				}
+			}
+			continue
+		}
+		for _, d := range e.values("departmentNumber") {
+			for _, l := range e.values("l") {
+				put(fold(d)+"+"+fold(l), d+"+"+l, nil)
+			}
+		}
+	}
+	var lines []string
+	for _, g := range groups {
+		sum := 0
+		for _, n := range g.numbers {
+			sum += n
+		}
+		// Values are compared with their length before them.
+		slices.SortFunc(g.spelling, func(a, b string) int { return strings.Compare(lengths(a), lengths(b)) })
+		line := fmt.Sprintf("%s count %d", g.spelling[0], g.count)
+		if view == "cn=departments,cn=views" {
+			least, most := "-", "-"
+			if len(g.numbers) > 0 {
+				least, most = strconv.Itoa(slices.Min(g.numbers)), strconv.Itoa(slices.Max(g.numbers))
+			}
+			line += fmt.Sprintf(" max uidNumber %s min uidNumber %s sum uidNumber %d", most, least, sum)
+		}
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// lengths returns the values of a group with their lengths.
+func lengths(group string) (b string) {
+	for v := range strings.SplitSeq(group, "+") {
+		b += fmt.Sprintf("%03d%s", len(v), v)
+	}
+	return b
+}
+
+// lines prints records as expected does.
+func lines(d *view.Definition, rs []view.Record) (out []string) {
+	for _, r := range rs {
+		var values []string
+		for _, v := range r.Values {
+			values = append(values, string(v))
+		}
+		line := strings.Join(values, "+")
+		for i, t := range d.Totals {
+			text := "-"
+			if r.Totals[i] != nil {
+				text = (*big.Int)(r.Totals[i]).String()
+			}
+			line += " " + strings.TrimSpace(fmt.Sprintf("%s %s", t.Op, t.Attribute)) + " " + text
+		}
+		out = append(out, line)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// check compares the views of a state with their definitions.
+func (w *world) check(s *partition.Snapshot, when string) {
+	w.t.Helper()
+	ctx := context.Background()
+	defs, _, err := view.Definitions(ctx, s.State())
+	must(w.t, err)
+	for _, d := range defs {
+		want := w.expected(s, d.Name.String())
+		rs, err := view.Read(ctx, s.State(), d, view.ReadOptions{})
+		must(w.t, err)
+		if got := lines(d, rs); !slices.Equal(got, want) {
+			w.t.Fatalf("%s at %s %s:\n got %s\nwant %s", d.Name, s.Revision(), when, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+		}
+		for _, r := range rs {
+			one, err := view.Read(ctx, s.State(), d, view.ReadOptions{Key: r.Key})
+			must(w.t, err)
+			if len(one) != 1 || lines(d, one)[0] != lines(d, []view.Record{r})[0] {
+				w.t.Fatalf("%s: the record %q read alone: %v", d.Name, r.Key, lines(d, one))
+			}
+		}
+		w.kept[view.Kept(ctx, s.State(), d)]++
+	}
+}
+
+func (w *world) checkNow() {
+	s := w.p.Snapshot()
+	defer s.Close()
+	w.check(s, "now")
+}
+
+func (w *world) checkPast() {
+	r := w.past[w.r.IntN(len(w.past))]
+	s, err := w.p.At(context.Background(), r)
+	if errors.Is(err, txn.ErrRevision) {
+		return // collected
+	}
+	must(w.t, err)
+	defer s.Close()
+	w.check(s, "in the past")
+}
+
+// step lets a manager work. It may end between any two lines of a step.
+func (w *world) step() {
+	i := w.r.IntN(len(w.managers))
+	m := w.managers[i]
+	left := w.r.IntN(12)
+	m.SetPause(func(line string) error {
+		if left--; left == 0 {
+			w.lines[line]++
+			return errCrash
+		}
+		return nil
+	})
+	err := m.Step(context.Background())
+	m.SetPause(nil)
+	if errors.Is(err, errCrash) {
+		m.Close()
+		w.managers[i] = view.NewManager(w.p.Keeper())
+		return
+	}
+	must(w.t, err)
+}
+
+// TestViews makes random commits, lets managers work and end at random, and compares
+// views with their definitions at random states.
+func TestViews(t *testing.T) {
+	stores := map[string]struct {
+		open  func() table.Store
+		crash func(w *world)
+	}{
+		"lsm": {func() table.Store {
+			s, err := lsm.Open(lsm.Options{Path: "store", FS: vfs.NewMem(), NoSync: true})
+			must(t, err)
+			return s
+		}, nil},
+		"batches": {func() table.Store { return tabletest.NewBatchMem() }, func(w *world) {
+			w.close()
+			s := w.store.(*tabletest.BatchMem)
+			s.Crash(w.r.IntN(3))
+			w.open()
+		}},
+		"shared": {func() table.Store { return tabletest.NewMem() }, nil},
+	}
+	histories := 20
+	for _, kind := range slices.Sorted(maps.Keys(stores)) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			kept, ends := map[bool]int{}, map[string]int{}
+			for seed := range histories {
+				w := &world{t: t, r: rand.New(rand.NewPCG(uint64(seed), 1)), store: stores[kind].open(), kept: kept, lines: ends}
+				w.run(60, stores[kind].crash)
+				if t.Failed() {
+					t.Fatalf("seed %d", seed)
+				}
+				w.store.Close()
+			}
+			t.Logf("reads of kept records %d, of computed ones %d; managers ended after %v", kept[true], kept[false], ends)
+			if kept[true] < kept[false]/4 || len(ends) < 2 {
+				t.Error("the managers did too little")
+			}
+		})
+	}
+}
+
+func (w *world) run(n int, crash func(*world)) {
+	w.open()
+	defer func() { w.close() }()
+	must(w.t, configure.SetSuffixes(context.Background(), w.p, []string{"dc=example,dc=com", "cn=views"}))
+	w.add("dc=example,dc=com", "objectClass: dcObject", "objectClass: organization", "o: Example", "dc: example")
+	w.add(base, "objectClass: organizationalUnit", "ou: people")
+	w.add("ou=others,dc=example,dc=com", "objectClass: organizationalUnit", "ou: others")
+	w.add("cn=views", "objectClass: viewContainer", "cn: views")
+	w.define("cn=departments,cn=views")
+	w.define("cn=all,cn=views")
+	for range n {
+		switch k := w.r.IntN(10); {
+		case k < 5:
+			w.change()
+		case k < 7:
+			w.step()
+		case k < 8:
+			w.checkPast()
+		case k == 8 && crash != nil && w.r.IntN(4) == 0:
+			crash(w)
+			w.past = slices.DeleteFunc(w.past, func(r table.Revision) bool { return r > w.newest() })
+		case k == 8 && !w.p.Keeper().DB.Shared() && w.r.IntN(4) == 0:
+			_, err := w.p.Keeper().DB.Collect(context.Background(), txn.CollectOptions{All: w.r.IntN(2) == 0})
+			must(w.t, err)
+			w.collections++
+		default:
+			w.checkNow()
+		}
+	}
+	w.checkNow()
+	for range 5 {
+		w.checkPast()
+	}
+}
+
+func (w *world) newest() table.Revision {
+	s := w.p.Snapshot()
+	defer s.Close()
+	return s.Revision()
+}

@@ -1,0 +1,91 @@
+// Package views reads and keeps views: records of numbers that follow from many entries.
+// A view is defined by an entry below cn=views. Its records are exact at every state that
+// can be read (package partition/internal/view).
+package views
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/view"
+)
+
+type (
+	// A Definition describes a view, as one state has it.
+	Definition = view.Definition
+	// A Record is a record of a view.
+	Record = view.Record
+	// ReadOptions select records.
+	ReadOptions = view.ReadOptions
+	// A Status says how a view is kept.
+	Status = view.Status
+)
+
+// The kinds of totals.
+const (
+	Count = view.Count
+	Sum   = view.Sum
+	Min   = view.Min
+	Max   = view.Max
+)
+
+// Name is the name of the entry above the definitions.
+const Name = view.Name
+
+// Definitions returns the definitions that a state has, sorted by name. Entries that
+// cannot be views are in wrong, with the reasons.
+func Definitions(ctx context.Context, s *partition.Snapshot) (defs []*Definition, wrong map[entry.ID]error, err error) {
+	return view.Definitions(ctx, s.State())
+}
+
+// Find returns the definition with a name, or nil if there is none. It returns an error
+// with the problem [partition.Unwilling] if the entry cannot be a view.
+func Find(ctx context.Context, s *partition.Snapshot, name dn.DN) (*Definition, error) {
+	return view.Find(ctx, s.State(), name)
+}
+
+// Check returns an error with the problem [partition.Unwilling] if the entry with a name
+// is a definition that cannot be a view.
+func Check(ctx context.Context, s *partition.Snapshot, name dn.DN) error {
+	return view.Check(ctx, s.State(), name)
+}
+
+// Read returns the records of a view in a state, sorted by key.
+func Read(ctx context.Context, s *partition.Snapshot, d *Definition, o ReadOptions) ([]Record, error) {
+	return view.Read(ctx, s.State(), d, o)
+}
+
+// StatusOf returns how a view is kept, as of now.
+func StatusOf(ctx context.Context, s *partition.Snapshot, d *Definition) (Status, error) {
+	return view.StatusOf(ctx, s.State(), d)
+}
+
+// AreKept reports whether the records of views are kept in the store of a directory. They
+// are not kept yet on stores that several servers share: there, they are computed from
+// the entries for each reader.
+func AreKept(p *partition.Partition) bool { return !p.Keeper().DB.Shared() }
+
+// Keep keeps the views of a directory until ctx ends, if they are kept at all. It passes
+// errors that it will try again to report.
+func Keep(ctx context.Context, p *partition.Partition, report func(error)) {
+	if !AreKept(p) {
+		return
+	}
+	m := view.NewManager(p.Keeper())
+	defer m.Close()
+	m.Run(ctx, report)
+}
+
+// Update brings all views to the newest state that does not change any more.
+func Update(ctx context.Context, p *partition.Partition) error {
+	m := view.NewManager(p.Keeper())
+	defer m.Close()
+	return m.Step(ctx)
+}
+
+// Rebuild makes the servers build a view again, in a new table.
+func Rebuild(ctx context.Context, p *partition.Partition, d *Definition) error {
+	return view.Rebuild(ctx, p.Keeper(), d.ID)
+}
