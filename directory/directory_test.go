@@ -25,6 +25,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/views"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
@@ -80,6 +81,8 @@ func newDirectory(t testing.TB, p *partition.Partition, o directory.Options) *di
 //	end        a transaction: id, abort
 //	session    a new connection
 //	checkpoint of this moment: its name
+//	context    a further naming context: its name
+//	keep       the records of all views
 //
 // A line "control" contains controls separated by "; ". Each control is a name of
 // namedControls or an OID, followed by its value, and optionally "critical". "paged N" is
@@ -160,6 +163,18 @@ func (c *client) command(td *datadriven.TestData) string {
 	}
 	if td.Cmd == "rules" {
 		c.setRules(td)
+		return ""
+	}
+	if td.Cmd == "context" {
+		if err := configure.AddSuffixes(c.t.Context(), c.p, []string{td.Input}); err != nil {
+			td.Fatalf(c.t, "%v", err)
+		}
+		return ""
+	}
+	if td.Cmd == "keep" {
+		if err := views.Update(c.t.Context(), c.p); err != nil {
+			td.Fatalf(c.t, "%v", err)
+		}
 		return ""
 	}
 	f, rest := fields(td.Input, "control")

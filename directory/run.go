@@ -107,7 +107,8 @@ func (d *Directory) search(ctx context.Context, req *request.Request, r *op.Sear
 	if r.Scope > op.Subordinates || r.Deref > op.DerefAlways || r.SizeLimit < 0 || r.TimeLimit < 0 {
 		return op.Errorf(op.ProtocolError, "a search's scope, dereferencing or limits are out of range")
 	}
-	if source := virtual.Lookup(name, r.Scope); source != nil {
+	waits := req.Controls.Waits() && virtual.HoldsDefinitions(name)
+	if source := virtual.Lookup(name, r.Scope); source != nil && !waits {
 		return source.Search(ctx, req, name, r, sink)
 	}
 	if req.Controls.Waits() {

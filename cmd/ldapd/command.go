@@ -76,6 +76,7 @@ func (m *Main) root() *cobra.Command {
 		m.reindexCommand(),
 		m.uniqueCommand(),
 		m.referencesCommand(),
+		m.viewCommand(),
 		m.accessCommand(), m.accountCommand(),
 		m.gcCommand(),
 		m.eraseCommand(),

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/views"
 	"github.com/seed-4dac0d86/ldapd/server"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
@@ -98,6 +99,10 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	defer d.Close()
 	stopWarming := m.warm(c, p.Partition, log)
 	defer stopWarming()
+	stopViews := beside(func(ctx context.Context) {
+		views.Keep(ctx, p.Partition, func(err error) { log.Warn("views are not kept for now", "error", err) })
+	})
+	defer stopViews()
 	stopGiving := beside(giveBack)
 	defer stopGiving()
 	stopTools := m.serveTools(c, p.Partition, archive, d.Admin, log)

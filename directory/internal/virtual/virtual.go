@@ -1,5 +1,5 @@
 // Package virtual serves the entries that are not in the tree: the root DSE, the
-// subschema, cn=config, the changelog and the monitor.
+// subschema, cn=config, the changelog, the monitor and the records of views.
 package virtual
 
 import (
@@ -34,7 +34,7 @@ type Source interface {
 	refusal() string
 }
 
-var sources = []Source{theRootDSE{}, theSubschema{}, theConfig{}, theChangelog{}, theMonitor{}}
+var sources = []Source{theRootDSE{}, theSubschema{}, theConfig{}, theChangelog{}, theMonitor{}, theViews{}}
 
 // Lookup returns the source for searches with the given base and scope, or nil if such
 // searches run in the tree.

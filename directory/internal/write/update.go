@@ -18,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+	"github.com/seed-4dac0d86/ldapd/partition/views"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
@@ -190,6 +191,11 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 	}
 	if err := u.change(tx); err != nil {
 		return err
+	}
+	if virtual.IsBelowViews(u.name) {
+		if err := views.Check(ctx, &tx.Snapshot, u.name); err != nil {
+			return err
+		}
 	}
 	if u.policy {
 		if err := checkPolicy(ctx, req, u.name); err != nil {

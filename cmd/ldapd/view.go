@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/views"
+)
+
+func (m *Main) viewCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "view",
+		Short: "Look after views: numbers that follow from many entries",
+		Args:  cobra.NoArgs,
+	}
+	c.AddCommand(m.viewListCommand(), m.viewShowCommand(), m.viewRebuildCommand())
+	return c
+}
+
+// viewArgs are the arguments of the commands besides the configuration. Name is the value
+// of cn, or the DN, of a definition.
+type viewArgs struct{ Name string }
+
+func (m *Main) viewListCommand() *cobra.Command {
+	return m.command(&cobra.Command{
+		Use:   "list --store STORE",
+		Short: "List the views",
+		Long: `List the views with their states: whether the records are kept, and up to which moment.
+What was committed since then is added when records are read. Until a view is kept, its
+records are computed from the entries.`,
+		Example: `  ldapd view list --store ./data`,
+		Args:    cobra.NoArgs,
+	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		return viewListJob.on(ctx, m, c, reading, m.around(), viewArgs{})
+	})
+}
+
+func (m *Main) viewShowCommand() *cobra.Command {
+	return m.command(&cobra.Command{
+		Use:     "show --store STORE NAME",
+		Short:   "Print the records of a view",
+		Example: `  ldapd view show --store ./data departments`,
+		Args:    cobra.ExactArgs(1),
+	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		return viewShowJob.on(ctx, m, c, reading, m.around(), viewArgs{args[0]})
+	})
+}
+
+func (m *Main) viewRebuildCommand() *cobra.Command {
+	return accepts(m.command(&cobra.Command{
+		Use:   "rebuild --store STORE NAME",
+		Short: "Build the records of a view again",
+		Long: `Build the records of a view again from the entries, in a new table. Until that is done,
+the records are computed for each reader.`,
+		Example: `  ldapd view rebuild --store ./data departments`,
+		Args:    cobra.ExactArgs(1),
+	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		return viewRebuildJob.on(ctx, m, c, changing, m.around(), viewArgs{args[0]})
+	}))
+}
+
+var (
+	viewListJob    = job[viewArgs]{"view list", listViews}
+	viewShowJob    = job[viewArgs]{"view show", showView}
+	viewRebuildJob = job[viewArgs]{"view rebuild", rebuildView}
+)
+
+func listViews(ctx context.Context, w *work, _ viewArgs) error {
+	s := w.Snapshot()
+	defer s.Close()
+	defs, wrong, err := views.Definitions(ctx, s)
+	if err != nil {
+		return err
+	}
+	for _, d := range defs {
+		st, err := views.StatusOf(ctx, s, d)
+		if err != nil {
+			return err
+		}
+		text := st.State
+		if st.Reason != "" {
+			text += ": " + st.Reason
+		}
+		if st.UpTo != 0 {
+			text += " up to " + st.UpTo.Time().UTC().Format(time.RFC3339Nano)
+		}
+		fmt.Fprintf(w.Stdout, "%s: %s\n", d.Name, text)
+	}
+	var lines []string
+	for id, reason := range wrong {
+		name, err := s.Name(ctx, id)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, fmt.Sprintf("%s: not a view: %v", name, reason))
+	}
+	slices.Sort(lines)
+	for _, l := range lines {
+		fmt.Fprintln(w.Stdout, l)
+	}
+	return nil
+}
+
+// findView returns the definition that a command names.
+func findView(ctx context.Context, s *partition.Snapshot, text string) (*views.Definition, error) {
+	if !strings.Contains(text, "=") {
+		text = dn.RDN{{Type: "cn", Value: []byte(text)}}.String() + "," + views.Name
+	}
+	name, err := dn.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	d, err := views.Find(ctx, s, name)
+	if err == nil && d == nil {
+		err = fmt.Errorf("there is no view %s", name)
+	}
+	return d, err
+}
+
+func showView(ctx context.Context, w *work, a viewArgs) error {
+	s := w.Snapshot()
+	defer s.Close()
+	d, err := findView(ctx, s, a.Name)
+	if err != nil {
+		return err
+	}
+	rs, err := views.Read(ctx, s, d, views.ReadOptions{})
+	if err != nil {
+		return err
+	}
+	for _, r := range rs {
+		fmt.Fprintln(w.Stdout, recordText(d, &r))
+	}
+	return nil
+}
+
+// recordText returns a record as a line.
+func recordText(d *views.Definition, r *views.Record) string {
+	rdn := make(dn.RDN, len(d.Groups))
+	for i, t := range d.Groups {
+		rdn[i] = dn.AVA{Type: t.Name(), Value: r.Values[i]}
+	}
+	text := rdn.String() + ":"
+	for i, t := range d.Totals {
+		if n := r.Totals[i]; n != nil {
+			text += " " + strings.TrimSpace(string(t.Op)+" "+t.Attribute) + " " + n.String() + ","
+		}
+	}
+	return strings.TrimSuffix(text, ",")
+}
+
+func rebuildView(ctx context.Context, w *work, a viewArgs) error {
+	s := w.Snapshot()
+	defer s.Close()
+	d, err := findView(ctx, s, a.Name)
+	if err != nil {
+		return err
+	}
+	if !views.AreKept(w.Partition) {
+		return errors.New("the records of views are computed for each reader on a shared store: there is nothing to rebuild")
+	}
+	if err := views.Rebuild(ctx, w.Partition, d); err != nil || w.elsewhere {
+		return err // a server keeps the views itself
+	}
+	return views.Update(ctx, w.Partition)
+}

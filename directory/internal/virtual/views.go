@@ -1,0 +1,322 @@
+package virtual
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// The definitions of views are entries of the tree, directly below cn=views. Their records
+// are computed, and stand below the definitions. A search that could find both is served
+// here. The other searches run in the tree.
+const (
+	definitionDepth = 2 // number of RDNs in the name of a definition
+	recordDepth     = 3
+)
+
+// IsBelowViews reports whether a name is that of an entry which may define a view.
+func IsBelowViews(name dn.DN) bool { return len(name) == definitionDepth && endsIn(name, "views") }
+
+// HoldsDefinitions reports whether a name is cn=views, or that of an entry which may
+// define a view. Searches that wait for changes show only the stored entries there.
+func HoldsDefinitions(name dn.DN) bool { return len(name) <= definitionDepth && endsIn(name, "views") }
+
+// theViews serves the records of views.
+type theViews struct{}
+
+func (theViews) holds(name dn.DN) bool { return len(name) >= recordDepth && endsIn(name, "views") }
+
+func (theViews) serves(base dn.DN, scope op.Scope) bool {
+	if !endsIn(base, "views") {
+		return false
+	}
+	switch scope {
+	case op.BaseObject:
+		return len(base) >= recordDepth
+	case op.SingleLevel:
+		return len(base) >= definitionDepth
+	}
+	return true
+}
+
+func (theViews) refusal() string {
+	return "the records of a view follow from entries and cannot be changed"
+}
+
+// find returns the record with a name. If there is none that the requester sees, the tree
+// answers: it has no entry with the name either.
+func (theViews) find(ctx context.Context, req *request.Request, name dn.DN) (*Entry, error) {
+	d, err := readableView(ctx, req, name.Parent())
+	if err != nil || d == nil {
+		return nil, err
+	}
+	rs, err := recordsNamed(ctx, req, d, name)
+	if err != nil || len(rs) == 0 {
+		return nil, err
+	}
+	return recordEntry(req, d, &rs[0]), nil
+}
+
+func (theViews) Search(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
+	c := &req.Controls
+	if c.Waits() || c.Vlv != nil || c.Assertion != nil {
+		return op.Errorf(op.UnwillingToPerform, "records of views support paged searches, but neither sorting, list views, assertions nor persistent searches")
+	}
+	p, done, err := results.OpenPage(req, r)
+	if done || err != nil {
+		return err
+	}
+	s, err := pageState(ctx, req, p)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := refuseOrder(req, "a search for records of views"); err != nil {
+		return err
+	}
+	ctx, cancel := results.LimitTime(ctx, req, r)
+	defer cancel()
+	v := &viewSearch{listing: &listing{req: req, r: r, filter: filters.PrepareUnstored(req, r.Filter)}, had: -1}
+	v.out.Open(req, r, p, sink)
+	p.AtPlace()
+	if _, had, ok := v.start(); ok {
+		v.had = had
+	}
+	return v.out.Finish(v.run(ctx, name))
+}
+
+// pageState returns the state of the earlier pages. If there are none, it returns the
+// state that the request reads.
+func pageState(ctx context.Context, req *request.Request, p *results.Page) (*partition.Snapshot, error) {
+	if !p.GoesOn() {
+		return req.State(ctx)
+	}
+	s, err := req.Server.Part.At(ctx, p.Revision)
+	if err != nil {
+		return nil, err
+	}
+	return req.Read(s), nil
+}
+
+// A viewSearch is a search for records. Its results have numbers, by which the next page
+// continues: the state is the same for all pages, and so are the results before the
+// filter.
+type viewSearch struct {
+	*listing
+	number, had int
+	query       partition.Query // finds stored entries
+}
+
+func (v *viewSearch) run(ctx context.Context, base dn.DN) error {
+	f, err := filters.Prepare(ctx, v.req, v.r.Filter, nil)
+	if err != nil {
+		return err
+	}
+	v.query = v.out.View.Query(nil)
+	v.query.Filter, v.query.Children = v.req.Judge.OnlySeen(ctx, f), v.req.Judge.Children(ctx)
+	if len(base) >= recordDepth {
+		return v.record(ctx, base)
+	}
+	at, err := v.req.Judge.Find(ctx, base)
+	if err != nil {
+		return err
+	}
+	if len(base) == definitionDepth {
+		return v.definition(ctx, at, base, 0)
+	}
+	return v.everything(ctx, at)
+}
+
+// everything offers the entry above the definitions, the definitions and their records.
+func (v *viewSearch) everything(ctx context.Context, at partition.Located) error {
+	if v.r.Scope == op.WholeSubtree {
+		if err := v.stored(ctx, at.ID); err != nil {
+			return err
+		}
+	}
+	all := partition.Query{Base: at.ID, Scope: op.SingleLevel, Filter: filter.Const(filter.True), Only: nil}
+	var below []partition.Located
+	for found, err := range v.req.Snapshot.Search(ctx, all) {
+		if err != nil {
+			return err
+		}
+		below = append(below, found.Located)
+	}
+	slices.SortFunc(below, func(a, b partition.Located) int { return a.ID.Compare(b.ID) })
+	for _, at := range below {
+		name, err := at.Name.DN()
+		if err != nil {
+			return err
+		}
+		if err := v.definition(ctx, at, name, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// definition offers an entry below cn=views, and its records if it is a view. It is some
+// levels below the base of the search.
+func (v *viewSearch) definition(ctx context.Context, at partition.Located, name dn.DN, level int) error {
+	if covers(v.r.Scope, level) {
+		if err := v.stored(ctx, at.ID); err != nil {
+			return err
+		}
+	}
+	d, err := readableView(ctx, v.req, name)
+	if err != nil || d == nil {
+		return err
+	}
+	rs, err := readRecords(ctx, v.req, d, "")
+	for i := range rs {
+		if err := v.next(func() error { return v.offer(recordEntry(v.req, d, &rs[i]), nil, v.number) }); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// record offers the record with a name.
+func (v *viewSearch) record(ctx context.Context, name dn.DN) error {
+	d, err := readableView(ctx, v.req, name.Parent())
+	if err != nil {
+		return err
+	}
+	var rs []views.Record
+	if d != nil {
+		if rs, err = recordsNamed(ctx, v.req, d, name); err != nil {
+			return err
+		}
+	}
+	if len(rs) == 0 {
+		if _, err := v.req.Judge.Find(ctx, name); err != nil {
+			return err
+		}
+		return &op.Result{Code: op.NoSuchObject, Diagnostic: "no such record"}
+	}
+	if !covers(v.r.Scope, 0) {
+		return nil
+	}
+	return v.next(func() error { return v.offer(recordEntry(v.req, d, &rs[0]), nil, v.number) })
+}
+
+// next calls offer for the next result, unless an earlier page has come to it.
+func (v *viewSearch) next(offer func() error) error {
+	defer func() { v.number++ }()
+	if v.number <= v.had {
+		return nil
+	}
+	return offer()
+}
+
+// stored offers a stored entry, as a search of the tree does.
+func (v *viewSearch) stored(ctx context.Context, id entry.ID) error {
+	return v.next(func() error {
+		q := v.query
+		q.Base, q.Scope = id, op.BaseObject
+		found, ok, err := v.req.Snapshot.Lookup(ctx, q, id)
+		if err == nil {
+			err = v.req.Judge.Failure()
+		}
+		if err != nil || !ok {
+			return err
+		}
+		if _, err := v.out.Admit(true); err != nil {
+			return err
+		}
+		if p := v.out.Page; p.IsFull() {
+			p.GoOn(nil, v.number)
+		}
+		return v.out.Entry(ctx, &found)
+	})
+}
+
+// readableView returns the definition with a name. It returns nil if there is none, or if
+// the requester may not read it: who may read the definition may read the records.
+func readableView(ctx context.Context, req *request.Request, name dn.DN) (*views.Definition, error) {
+	if len(name) != definitionDepth {
+		return nil, nil
+	}
+	d, err := views.Find(ctx, req.Snapshot, name)
+	if partition.Is(err, partition.Unwilling) {
+		return nil, nil // the entry cannot be a view, perhaps since the schema changed
+	}
+	if err != nil || d == nil || req.Judge.Free() {
+		return d, err
+	}
+	e, err := req.Snapshot.Entry(ctx, d.ID, false)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	shown, err := req.Judge.Shown(ctx, d.Name, e, slices.Clone(e.Attributes))
+	if err != nil {
+		return nil, err
+	}
+	for _, attribute := range []string{"viewBase", "viewFilter", "viewGroup", "viewTotal"} {
+		t := req.Schema.Attribute(attribute)
+		if len((&entry.Entry{Attributes: shown}).Values(t)) != len(e.Values(t)) {
+			return nil, nil
+		}
+	}
+	return d, nil
+}
+
+// readRecords reads all records of a view, or one of them.
+func readRecords(ctx context.Context, req *request.Request, d *views.Definition, key string) ([]views.Record, error) {
+	rs, err := views.Read(ctx, req.Snapshot, d, views.ReadOptions{Key: key, Most: req.Limits.Candidates})
+	if partition.Is(err, partition.TooMany) {
+		return nil, op.Errorf(op.Busy, "%v: try again when the view is kept", err)
+	}
+	return rs, err
+}
+
+// recordsNamed returns the record with a name, if there is one.
+func recordsNamed(ctx context.Context, req *request.Request, d *views.Definition, name dn.DN) ([]views.Record, error) {
+	key, ok := d.KeyOf(req.Schema, name[0])
+	if !ok {
+		return nil, nil
+	}
+	return readRecords(ctx, req, d, key)
+}
+
+// recordEntry returns a record as an entry.
+func recordEntry(req *request.Request, d *views.Definition, r *views.Record) *Entry {
+	rdn := make(dn.RDN, len(d.Groups))
+	for i, t := range d.Groups {
+		rdn[i] = dn.AVA{Type: t.Name(), Value: r.Values[i]}
+	}
+	v := newEntry(req, rdn.String()+","+d.Name.String(), "viewRecord")
+	for i, t := range d.Groups {
+		v.add(req.Schema, t.Name(), string(r.Values[i]))
+	}
+	attributes := map[string]string{string(views.Sum): "viewSum", string(views.Min): "viewMin", string(views.Max): "viewMax"}
+	for i, t := range d.Totals {
+		switch {
+		case t.Op == views.Count:
+			v.add(req.Schema, "viewCount", strconv.FormatInt(r.Count, 10))
+		case r.Totals[i] != nil:
+			v.addOf(req.Schema.Attribute(attributes[string(t.Op)]), t.Attribute, r.Totals[i].String())
+		}
+	}
+	return v
+}
+
+// addOf adds a total of an attribute, under an option with the attribute's name.
+func (v *Entry) addOf(t *schema.AttributeType, attribute, value string) {
+	if t == nil {
+		return
+	}
+	a := entry.Attribute{Type: t, Options: entry.SortOptions(";of-" + attribute), Values: [][]byte{[]byte(value)}}
+	v.Entry.Attributes = append(v.Entry.Attributes, a)
+}

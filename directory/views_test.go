@@ -1,0 +1,44 @@
+package directory_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/views"
+)
+
+// TestViewsSynchronized checks that a client which synchronizes cn=views gets the
+// definitions and no records, and that the definitions below it are synchronized too.
+func TestViewsSynchronized(t *testing.T) {
+	p := newPartition(t)
+	if err := configure.AddSuffixes(t.Context(), p, []string{"cn=views"}); err != nil {
+		t.Fatal(err)
+	}
+	s := newDirectory(t, p, directory.Options{Secret: []byte("k")}).NewSession(nil)
+	serve(t, s, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
+	serve(t, s, &op.Add{Name: "dc=example,dc=com", Attributes: attributes(lines("objectClass: domain\ndc: example"))})
+	serve(t, s, &op.Add{Name: "cn=views", Attributes: attributes(lines("objectClass: viewContainer"))})
+	serve(t, s, &op.Add{Name: "cn=a,cn=views", Attributes: attributes(lines("objectClass: totalsView\nviewBase: dc=example,dc=com\nviewGroup: dc\nviewTotal: count"))})
+	if err := views.Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	refreshOnly := op.Control{OID: "1.3.6.1.4.1.4203.1.9.1.1", Critical: true, Value: []byte{0x30, 3, 0x0a, 1, 1}}
+	for base, want := range map[string][]string{
+		"cn=views":                 {"cn=a,cn=views", "cn=views"},
+		"cn=a,cn=views":            {"cn=a,cn=views"},
+		"dc=example,cn=a,cn=views": nil,
+	} {
+		got, done := changesOf(t, s, base, op.WholeSubtree, "(objectClass=*)", "1.1", refreshOnly)
+		for i := range got {
+			got[i], _, _ = strings.Cut(strings.TrimPrefix(got[i], "dn: "), "\n")
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) || (done.Code == op.Success) != (want != nil) {
+			t.Errorf("synchronizing %s: %q, %v, want %q", base, got, &done.Result, want)
+		}
+	}
+}
