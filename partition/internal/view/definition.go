@@ -60,16 +60,6 @@ type Definition struct {
 	key string
 }
 
-// Sums returns the totals that are sums, in order.
-func (d *Definition) sums() (sums []Total) {
-	for _, t := range d.Totals {
-		if t.Op == Sum {
-			sums = append(sums, t)
-		}
-	}
-	return sums
-}
-
 // Definitions returns the definitions that a state has, sorted by name. An entry that is
 // not a valid definition is in wrong, with the reason.
 func Definitions(ctx context.Context, s *state.Snapshot) (defs []*Definition, wrong map[entry.ID]error, err error) {
