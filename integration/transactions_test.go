@@ -41,7 +41,9 @@ func endTransaction(c *ldap.Conn, id string, commit bool) error {
 	return err
 }
 
-func inTransaction(id string) ldap.Control { return ldap.NewControlString(control.OIDTransaction, true, id) }
+func inTransaction(id string) ldap.Control {
+	return ldap.NewControlString(control.OIDTransaction, true, id)
+}
 
 // TestGoLDAPTransaction commits and aborts transactions with go-ldap (RFC 5805).
 func TestGoLDAPTransaction(t *testing.T) {
