@@ -16,9 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Placed reads the current rules, with the names that entries have in the state s. It
-// leaves out a rule if the entry at its place no longer exists, because then no entry
-// below the place exists either.
+// Placed reads the current rules, with the names that entries have in the state s. A rule
+// applies to the entry at its place and to the entries below it. If that entry no longer
+// exists, the rule applies to nothing, and Placed leaves it out.
 func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	return readOrOpen(ctx, s, s.Access().Rules)
 }

@@ -119,7 +119,7 @@ type Standing uint8
 
 const (
 	NotFor  Standing = iota // the rule is for other identities
-	Unmet                   // the rule is for the identity, but on another connection or at another time
+	Unmet                   // the rule is for the identity, but one of its conditions is not met
 	ByEntry                 // the rule is for the identity on some entries, such as the identity's own entry
 	For                     // the rule is for the identity
 )

@@ -75,7 +75,8 @@ values: deny everyone to read mail(mail=*@closed.org)
 part: deny everyone to read member in only "cn=mixed,ou=groups,dc=example,dc=com"
 `
 
-// twins are two directories that differ in what the clients may not see.
+// twins are two directories with the same rules. Their contents differ only where the
+// clients may not see them.
 type twins struct {
 	*rand.Rand
 	t       *testing.T

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// readAt reads one value in the past. It returns the value, or the result if there is no
-// value.
+// readAt reads one value in the past. If there is none, readAt returns the result code and
+// the diagnostic message.
 func readAt(t *testing.T, s *directory.Session, moment string) string {
 	t.Helper()
 	var out answers

@@ -138,7 +138,8 @@ func appendExtensible(b []byte, f *Extensible) []byte {
 }
 
 // appendDescription appends an attribute description or the name of a rule. It escapes
-// invalid characters, which only BER can contain. Without the escapes, such a character
+// invalid characters. Only a filter that was received as BER can have them, because Parse
+// refuses them. Without the escapes, such a character
 // could forge the text of a filter in a log.
 func appendDescription(b []byte, s string) []byte {
 	for i := range len(s) {

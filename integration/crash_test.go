@@ -117,8 +117,8 @@ func (c *crowd) recovered(t *testing.T, p *process) {
 	}
 }
 
-// check compares the directory with what was acknowledged. It returns the step at which
-// it found each person.
+// check compares the directory with what was acknowledged. For each person, it returns the
+// last step of the person's life (see life) whose result the directory shows.
 func (c *crowd) check(t *testing.T, p *process) map[*person]int {
 	t.Helper()
 	s := look(t, p.admin())

@@ -50,7 +50,7 @@ func TestSampleFiles(t *testing.T) {
 // sampleEntry is an entry of the sample.
 type sampleEntry struct {
 	*Record
-	values map[*schema.AttributeType][][]byte // values by type, with any options
+	values map[*schema.AttributeType][][]byte // the values of each type, whatever options they have
 }
 
 func readSample(t *testing.T, s *schema.Schema) map[string]*sampleEntry {

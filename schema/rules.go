@@ -171,8 +171,9 @@ func (t *AttributeType) KeyPrefix(name []byte) []byte {
 	return name
 }
 
-// KeyOfName returns the key of the name in the key of a value. It is the inverse of
-// [AttributeType.KeyPrefix]. It returns nil if the value has a unique identifier.
+// KeyOfName returns the key of the name in the key of a value: if
+// [AttributeType.KeyPrefix] of a name is the key of a value, KeyOfName returns that name.
+// It returns nil if the value has a unique identifier.
 func (t *AttributeType) KeyOfName(key []byte) []byte {
 	if t.Equality.Form != nameAndOptionalUID {
 		return key

@@ -13,7 +13,7 @@ import (
 
 const cancelOID = "1.3.6.1.1.8"
 
-// cancelOf returns a Cancel of the operation with an id (RFC 3909, 2.1).
+// cancelOf returns a Cancel of the operation with the given message ID (RFC 3909, 2.1).
 func cancelOf(id int64) *op.Extended {
 	b := ber.AppendInt(ber.Open(nil, ber.Sequence), ber.Integer, id)
 	return &op.Extended{OID: cancelOID, Value: ber.Close(b, 0)}

@@ -41,7 +41,7 @@ func TestRandomMixture(t *testing.T) {
 
 const lastID = 200
 
-// converse sends lastID requests in pieces of random size and counts the answers.
+// converse sends lastID requests, several of them in each write, and counts the answers.
 func converse(c *client, random *rand.Rand) {
 	abandoned := map[int32]bool{}
 	var rs []op.Request

@@ -184,7 +184,7 @@ func (n *net) send(ctx context.Context, c *call) error {
 	return context.Cause(ctx)
 }
 
-// yield waits until the net continues the caller. It is for actions that are not calls to
+// yield waits until the simulated net lets the caller go on. It is for actions that are not calls to
 // the store.
 func (d *node) yield(ctx context.Context, what string) error {
 	return d.net.send(ctx, &call{node: d, step: clientStep, key: what, effect: func(int) string { return "" }})

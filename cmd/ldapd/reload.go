@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// hangups returns a channel of SIGHUP signals, which do not end the process until stop
-// is called.
+// hangups returns a channel that receives SIGHUP signals. Until stop is called, a SIGHUP
+// does not end the process.
 func hangups() (c <-chan os.Signal, stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)

@@ -246,8 +246,8 @@ func (s *Store) admin(ctx context.Context, server string) (*admin, error) {
 	return a, nil
 }
 
-// An adminCall is a call of the AdminService. The embedded call provides all methods
-// except the name and the messages.
+// An adminCall is a call of the AdminService. It overrides the methods that return the name
+// and the messages. All others are those of the embedded call.
 type adminCall struct {
 	*hrpc.GetProcedureState
 	name              string

@@ -71,8 +71,8 @@ func (x *space) writable(urgent bool) error {
 	return nil
 }
 
-// lost handles the error of a write after which earlier writes may not be on disk. It
-// records a full disk. If the file is vital, the store stops all writing, because a
+// lost handles the error of a write after which earlier writes may not be on disk. If the
+// disk is full, lost records that. If the file is vital, the store stops all writing, because a
 // second attempt to write may succeed without having written. In that case lost does not
 // return, because Pebble would end the process if it received the error.
 func (x *space) lost(vital bool, err error) {
@@ -250,7 +250,8 @@ func (x *space) wait(n int) {
 	x.setChannels()
 }
 
-// fits records that a table could be written.
+// fits is called after a successful write of a file that is not vital, such as a sorted
+// table of Pebble. It resets the count of failures, from which delay computes its pause.
 func (x *space) fits() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -58,7 +58,9 @@ func (s *Session) connection() acl.Connection {
 	_, _, local := s.Channel.Peer()
 	c := acl.Connection{Secure: s.Channel.TLS() != nil || local, Local: local, Time: time.Now()}
 	if c.Secure {
-		c.SSF = 128 // every cipher suite that the server accepts has at least this strength
+		// No cipher suite that the server accepts is weaker. A local connection counts as
+		// equally strong.
+		c.SSF = 128
 	}
 	s.once.Do(func() {
 		if a, err := netip.ParseAddrPort(s.Channel.Remote()); err == nil {

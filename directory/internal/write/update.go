@@ -139,8 +139,10 @@ func (u *update) begin() error {
 	return errPrepare
 }
 
-// refused returns the error of an update that the requester may not make. It is called on
-// a server that is opened only for reading, because such a server has no transactions.
+// refused returns the error of an update that the requester may not make. Usually the
+// update's transaction checks the rights. A server that is opened only for reading has no
+// transactions, so run calls refused there, and a requester without the rights gets this
+// error instead of ErrReadOnly.
 func (u *update) refused(ctx context.Context, req *request.Request) error {
 	defer req.Now().Close()
 	return u.may(ctx, req)

@@ -99,8 +99,8 @@ func planAdd(ctx context.Context, req *request.Request, r *op.Add, p *preparatio
 	return u, nil
 }
 
-// planDelete plans the deletion of a leaf (RFC 4511, 4.8). In a transaction, it may also
-// be the deletion of a tree.
+// planDelete plans the deletion of a leaf (RFC 4511, 4.8). Within an LDAP transaction, it
+// also plans the deletion of a tree, for a Delete with the tree delete control.
 func planDelete(ctx context.Context, req *request.Request, r *op.Delete, p *preparation) (*update, error) {
 	name, err := target(r.Name)
 	if err != nil {

@@ -29,8 +29,9 @@ func OwnDefinitions(s *state.Snapshot) (added, removed []schema.Definition) {
 }
 
 // Lacking returns the change (for Tx.ChangeSchema) that adds the OwnDefinitions of
-// another directory to the schema. Definitions that exist are omitted, and built-in
-// definitions are overridden. Lacking returns an error for each definition that this
+// another directory to the schema. It omits definitions that this schema has already, with
+// the same text. It replaces or removes built-in definitions that the other directory has
+// replaced or removed. Lacking returns an error for each definition that this
 // directory itself defines differently, and joins these errors. remove contains the texts
 // of whole definitions, so that the caller can undo the change by adding remove and
 // removing add.
