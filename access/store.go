@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
-	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -73,9 +71,6 @@ func StoreAt(ctx context.Context, s *partition.Snapshot, place entry.ID, r acl.P
 	if _, err := acl.NewSet(s.Schema(), s.Contexts(), []acl.Placed{r}); err != nil {
 		return rule, err
 	}
-	if name := testsComputed(s.Schema(), r.Rule); name != "" {
-		return rule, &acl.Problem{Rule: r, Err: fmt.Errorf("its filter tests %s, which is computed: filters of rules test what is stored", name)}
-	}
 	var ids []string
 	for _, ref := range r.Rule.References() {
 		id, err := refersTo(ctx, r, ref, find)
@@ -86,35 +81,6 @@ func StoreAt(ctx context.Context, s *partition.Snapshot, place entry.ID, r acl.P
 	}
 	rule.Names = strings.Join(ids, " ")
 	return rule, nil
-}
-
-// computed are the attributes that are not stored, so that a filter of a rule would test
-// nothing. A rule that leaves out the members of a group by such a filter would leave out
-// nobody.
-var computed = []string{"memberOf", "isMemberOf", "entryDN", "subschemaSubentry", "hasSubordinates", "numSubordinates", "accessRule"}
-
-// testsComputed returns the first computed attribute that a filter of the rule tests, or
-// "" if there is none.
-func testsComputed(sch *schema.Schema, r *acl.Rule) string {
-	var filters []filter.Filter
-	for _, t := range slices.Concat(r.Who.Any, r.Who.Except) {
-		for _, subject := range t {
-			filters = append(filters, subject.Filter)
-		}
-	}
-	if r.In != nil {
-		for _, t := range slices.Concat(r.In.Any, r.In.Except) {
-			filters = append(filters, t.Filter)
-		}
-	}
-	for _, f := range filters {
-		for _, t := range testedBy(sch, f) {
-			if slices.Contains(computed, t.Name()) {
-				return t.Name()
-			}
-		}
-	}
-	return ""
 }
 
 var errNoEntry = errors.New("no entry has the name")

@@ -298,27 +298,43 @@ func isName(t *schema.AttributeType) bool {
 }
 
 // filter resolves a filter of a rule. It returns an error if a part of the filter is
-// always Undefined.
+// always Undefined, or tests an attribute that is not stored. Such a test would match
+// nothing, so a rule except the members of a group, by memberOf, would except nobody.
 func (k compiler) filter(f filter.Filter) (filter.Resolved, error) {
 	r := filter.Resolve(f, k.schema)
-	if hasUndefined(r) {
+	if hasPart(r, func(p filter.Resolved) bool { return p == filter.Const(filter.Undefined) }) {
 		return nil, fmt.Errorf("the filter %s is never true: an attribute type is not known, has no such matching rule or is secret, or a value breaks its syntax", f)
+	}
+	if hasPart(r, testsComputed) {
+		return nil, fmt.Errorf("the filter %s tests an attribute that is computed: filters of rules test what is stored", f)
 	}
 	return r, nil
 }
 
-func hasUndefined(f filter.Resolved) bool {
+// hasPart reports whether a filter or a part of it is of a kind.
+func hasPart(f filter.Resolved, is func(filter.Resolved) bool) bool {
+	has := func(f filter.Resolved) bool { return hasPart(f, is) }
 	switch f := f.(type) {
-	case filter.Const:
-		return filter.Tri(f) == filter.Undefined
 	case *filter.NotNode:
-		return hasUndefined(f.Part)
+		return has(f.Part)
 	case *filter.AndNode:
-		return slices.ContainsFunc(f.Parts, hasUndefined)
+		return slices.ContainsFunc(f.Parts, has)
 	case *filter.OrNode:
-		return slices.ContainsFunc(f.Parts, hasUndefined)
+		return slices.ContainsFunc(f.Parts, has)
 	}
-	return false
+	return is(f)
+}
+
+// computed are the attributes that are not stored.
+var computed = []string{"memberOf", "isMemberOf", "entryDN", "subschemaSubentry", "hasSubordinates", "numSubordinates", "accessRule"}
+
+// testsComputed reports whether a test is about computed attributes only. A test of a
+// matching rule alone is about all attributes of the rule.
+func testsComputed(f filter.Resolved) bool {
+	t, ok := f.(*filter.Test)
+	return ok && len(t.Types) > 0 && !slices.ContainsFunc(t.Types, func(t *schema.AttributeType) bool {
+		return !slices.Contains(computed, t.Name())
+	})
 }
 
 // targets resolves the targets of a rule. The children of the root are the naming
