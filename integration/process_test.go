@@ -103,10 +103,17 @@ type process struct {
 }
 
 // serve starts a server for the naming context of the sample directory, on a free port.
-// It returns when clients can connect.
+// It returns when clients can connect. A server that cannot reach its store ends, and serve
+// starts it again, as a supervisor does: an HBase on a busy machine may take seconds.
 func serve(t testing.TB, store string, args ...string) *process {
 	t.Helper()
 	p, err := tryServe(t, store, args...)
+	for range 5 {
+		if err == nil || !strings.Contains(err.Error(), "store unavailable") {
+			break
+		}
+		p, err = tryServe(t, store, args...)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
