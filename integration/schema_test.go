@@ -24,7 +24,6 @@ const (
 // change that entries would violate must be refused with an error that names such
 // entries. All servers must have the same schema in force, and no entry may violate it.
 func TestSchemaBesideWriters(t *testing.T) {
-	t.Parallel()
 	store := storeKinds[1].make(t)
 	load(t, store, example)
 	s := &shelves{t: t, store: store}
