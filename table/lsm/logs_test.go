@@ -105,6 +105,11 @@ func TestLogsFollow(t *testing.T) {
 	var flushes int64
 	for n := 1; n <= 400; n++ {
 		mustCommit(t, s, n)
+		if n%80 == 0 { // the flushes that the small MemTable causes may come late
+			if err := s.db.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if n == 100 {
 			base, first = copied(t, s)
 			from = first
