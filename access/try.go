@@ -60,9 +60,12 @@ type Asked struct {
 
 // An Outcome says what differs for an operation.
 type Outcome struct {
-	Refused, Granted []Reason       // what is allowed by the rules before or after only
-	Less, More       map[string]int // for each attribute, the entries of which a search shows less or more; "": entries that it does not see, or sees only now
-	Unfound, Found   map[string]int // the same for attributes that the filter tests
+	Refused, Granted []Reason // what only the rules before allow, and what only those after allow
+	// Less counts, for each attribute, the entries that a search shows with the attribute by
+	// the rules before, and without it by the rules after. More counts the opposite. The key
+	// "" counts the entries that a search shows by only one of the two.
+	Less, More     map[string]int
+	Unfound, Found map[string]int // the same for attributes that the filter tests
 }
 
 // Same reports whether nothing differs.
@@ -113,10 +116,11 @@ func (t *Trial) questions(ctx context.Context, ps [2]*acl.Program, o *Operation,
 	for _, q := range o.Questions {
 		of := x
 		if q.New != nil {
-			e, err := x.entry.Entry, error(nil)
+			e := x.entry.Entry
 			if q.Empty {
 				e = &entry.Entry{}
 			}
+			var err error
 			if of, err = t.two(ctx, ps, q.New, e); err != nil {
 				return err
 			}
@@ -281,40 +285,10 @@ func asksFor(attributes []string, a *entry.Attribute) bool {
 
 // testedBy returns the types that the tests of a filter are about.
 func testedBy(sch *schema.Schema, f filter.Filter) (types []*schema.AttributeType) {
-	add := func(description string) {
-		if t, _ := sch.Describe(description); t != nil && !slices.Contains(types, t) && t.Name() != "objectClass" {
+	for leaf := range filter.Leaves(f) {
+		if t, _ := sch.Describe(filter.Description(leaf)); t != nil && !slices.Contains(types, t) && t.Name() != "objectClass" {
 			types = append(types, t)
 		}
 	}
-	var walk func(f filter.Filter)
-	walk = func(f filter.Filter) {
-		switch f := f.(type) {
-		case filter.And:
-			for _, part := range f {
-				walk(part)
-			}
-		case filter.Or:
-			for _, part := range f {
-				walk(part)
-			}
-		case *filter.Not:
-			walk(f.Filter)
-		case *filter.Equal:
-			add(f.Attribute)
-		case *filter.GreaterOrEqual:
-			add(f.Attribute)
-		case *filter.LessOrEqual:
-			add(f.Attribute)
-		case *filter.Approx:
-			add(f.Attribute)
-		case *filter.Present:
-			add(f.Attribute)
-		case *filter.Substrings:
-			add(f.Attribute)
-		case *filter.Extensible:
-			add(f.Attribute)
-		}
-	}
-	walk(f)
 	return types
 }

@@ -302,39 +302,34 @@ func isName(t *schema.AttributeType) bool {
 // nothing, so a rule except the members of a group, by memberOf, would except nobody.
 func (k compiler) filter(f filter.Filter) (filter.Resolved, error) {
 	r := filter.Resolve(f, k.schema)
-	if hasPart(r, func(p filter.Resolved) bool { return p == filter.Const(filter.Undefined) }) {
+	if hasUndefined(r) {
 		return nil, fmt.Errorf("the filter %s is never true: an attribute type is not known, has no such matching rule or is secret, or a value breaks its syntax", f)
 	}
-	if hasPart(r, testsComputed) {
-		return nil, fmt.Errorf("the filter %s tests an attribute that is computed: filters of rules test what is stored", f)
+	for t := range filter.Tests(r) {
+		if !slices.ContainsFunc(t.Types, isStored) { // a test of a rule alone is about many types
+			return nil, fmt.Errorf("the filter %s tests an attribute that is computed: filters of rules test what is stored", f)
+		}
 	}
 	return r, nil
-}
-
-// hasPart reports whether a filter or a part of it is of a kind.
-func hasPart(f filter.Resolved, is func(filter.Resolved) bool) bool {
-	has := func(f filter.Resolved) bool { return hasPart(f, is) }
-	switch f := f.(type) {
-	case *filter.NotNode:
-		return has(f.Part)
-	case *filter.AndNode:
-		return slices.ContainsFunc(f.Parts, has)
-	case *filter.OrNode:
-		return slices.ContainsFunc(f.Parts, has)
-	}
-	return is(f)
 }
 
 // computed are the attributes that are not stored.
 var computed = []string{"memberOf", "isMemberOf", "entryDN", "subschemaSubentry", "hasSubordinates", "numSubordinates", "accessRule"}
 
-// testsComputed reports whether a test is about computed attributes only. A test of a
-// matching rule alone is about all attributes of the rule.
-func testsComputed(f filter.Resolved) bool {
-	t, ok := f.(*filter.Test)
-	return ok && len(t.Types) > 0 && !slices.ContainsFunc(t.Types, func(t *schema.AttributeType) bool {
-		return !slices.Contains(computed, t.Name())
-	})
+func isStored(t *schema.AttributeType) bool { return !slices.Contains(computed, t.Name()) }
+
+func hasUndefined(f filter.Resolved) bool {
+	switch f := f.(type) {
+	case filter.Const:
+		return filter.Tri(f) == filter.Undefined
+	case *filter.NotNode:
+		return hasUndefined(f.Part)
+	case *filter.AndNode:
+		return slices.ContainsFunc(f.Parts, hasUndefined)
+	case *filter.OrNode:
+		return slices.ContainsFunc(f.Parts, hasUndefined)
+	}
+	return false
 }
 
 // targets resolves the targets of a rule. The children of the root are the naming

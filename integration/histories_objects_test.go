@@ -60,7 +60,7 @@ func (r registerRead) object() string                           { return string(
 func (r registerRead) initial() string                          { return "0" }
 func (r registerRead) next(state, output string) (string, bool) { return state, output == state }
 
-// Each value of one multi-valued attribute is an object. The state of the object tells
+// Each value of one multi-valued attribute is an object. The state of the object says
 // whether the value is present.
 type (
 	put struct {

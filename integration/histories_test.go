@@ -106,10 +106,11 @@ func (r *run) objects() string {
 
 // sit starts a server at a seat. If the store does not answer that server, sit tries
 // again.
-func (r *run) sit(i int) {
-	s := &r.seats[i]
-	eventually(r.t, "a server starts", func() error {
-		p, err := tryServe(r.t, r.store, s.args...)
+func (r *run) sit(i int) { r.seats[i].sit(r.t, r.store) }
+
+func (s *seat) sit(t *testing.T, store string) {
+	eventually(t, "a server starts", func() error {
+		p, err := tryServe(t, store, s.args...)
 		if err != nil {
 			return err
 		}

@@ -148,7 +148,8 @@ func TestBank(t *testing.T) {
 	b := &bank{t: t, store: storeKinds[1].make(t)}
 	load(t, b.store, example, b.accounts())
 	for i := range b.seats {
-		b.seats[i].p = serve(t, b.store, "--lease", historiesLease.String())
+		b.seats[i].args = []string{"--lease", historiesLease.String()}
+		b.seats[i].sit(t, b.store)
 	}
 	for i := range b.seats {
 		awaitWriter(t, b.seats[i].process())
@@ -191,17 +192,8 @@ func (b *bank) accounts() (file string) {
 
 // kill kills a server and starts another one in its place.
 func (b *bank) kill(n int) {
-	s := &b.seats[n]
-	s.process().kill()
-	eventually(b.t, "a server starts", func() error {
-		p, err := tryServe(b.t, b.store, "--lease", historiesLease.String())
-		if err == nil {
-			s.mu.Lock()
-			s.p = p
-			s.mu.Unlock()
-		}
-		return err
-	})
+	b.seats[n].process().kill()
+	b.seats[n].sit(b.t, b.store)
 }
 
 // transfer makes transactions at one server, and at its successors after it is killed.

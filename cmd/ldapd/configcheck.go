@@ -296,7 +296,7 @@ func (k *checker) taken(key string, err error) {
 		k.say(isNote, key, "%v", errors.Unwrap(err))
 		return
 	case errors.Is(err, syscall.EACCES):
-		l = isWarning // systemd's unit file gives the server the right
+		l = isWarning // the unit file for systemd grants the server this right
 	}
 	k.say(l, key, "%v", err)
 }
@@ -321,7 +321,7 @@ func (k *checker) archive() {
 	}
 }
 
-// within reports whether a path lies in a folder.
+// within reports whether a path is the folder or is below it.
 func within(path, folder string) bool {
 	path, err := filepath.Abs(path)
 	if err != nil {

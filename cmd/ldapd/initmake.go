@@ -188,7 +188,7 @@ func (k *maker) configure(context.Context) error {
 	return err
 }
 
-// yamlText returns a string of YAML, of which those of JSON are a part.
+// yamlText returns s as a YAML string. Every JSON string is one.
 func yamlText(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -204,8 +204,8 @@ func absolute(name string) string {
 	return name
 }
 
-// hand gives root's files to the owner of the folder that the store is in: the user of
-// the service.
+// hand changes the owner of what root has made to the owner of the folder that contains
+// the store, which is the user of the service.
 func (k *maker) hand(context.Context) error {
 	info, err := os.Stat(filepath.Dir(absolute(k.store)))
 	if err != nil {

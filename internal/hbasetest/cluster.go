@@ -20,12 +20,7 @@ type Cluster struct {
 // StartCluster runs a cluster with a number of region servers until the test ends.
 func StartCluster(tb testing.TB, regionServers int) *Cluster {
 	tb.Helper()
-	if testing.Short() {
-		tb.Skip("HBase is not started by short tests")
-	}
-	if err := Needs(); err != nil {
-		tb.Skipf("no HBase: %v", err)
-	}
+	need(tb)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	folder, err := exclusive(ctx)

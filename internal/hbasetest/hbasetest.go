@@ -32,7 +32,6 @@ const patience = 20 * time.Minute
 var shared struct {
 	once sync.Once
 	inst *Instance
-	skip error // why tests cannot have an HBase
 	err  error
 }
 
@@ -50,23 +49,25 @@ func Start(tb testing.TB) string {
 // Shared is like Start, but returns the instance, for tests that kill and restart it.
 func Shared(tb testing.TB) *Instance {
 	tb.Helper()
-	if testing.Short() {
-		tb.Skip("HBase is not started by short tests")
-	}
-	shared.once.Do(startShared)
-	switch {
-	case shared.skip != nil:
-		tb.Skipf("no HBase: %v", shared.skip)
-	case shared.err != nil:
+	need(tb)
+	if shared.once.Do(startShared); shared.err != nil {
 		tb.Fatalf("starting HBase: %v", shared.err)
 	}
 	return shared.inst
 }
 
-func startShared() {
-	if shared.skip = Needs(); shared.skip != nil {
-		return
+// need skips a test that cannot have an HBase.
+func need(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("HBase is not started by short tests")
 	}
+	if err := Needs(); err != nil {
+		tb.Skipf("no HBase: %v", err)
+	}
+}
+
+func startShared() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	shared.inst, shared.err = startExclusive(ctx, "shared")
@@ -76,12 +77,7 @@ func startShared() {
 // instance while other tests run. The instance lives until the test ends.
 func Own(tb testing.TB) *Instance {
 	tb.Helper()
-	if testing.Short() {
-		tb.Skip("HBase is not started by short tests")
-	}
-	if err := Needs(); err != nil {
-		tb.Skipf("no HBase: %v", err)
-	}
+	need(tb)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	i, err := startExclusive(ctx, filepath.Base(Prefix(tb)))

@@ -7,8 +7,8 @@ import "fmt"
 // The priority of an attempt is the id of its transaction's first attempt. One
 // transaction may die.
 //
-// One attempt of an older transaction can cost a younger transaction two attempts: one
-// that is aborted, and one that gives way. The oldest transaction loses only to committed
+// One attempt of an older transaction can cost a younger transaction two attempts: the
+// older one aborts the first, and the second gives way to it. The oldest transaction loses only to committed
 // transactions. These losses are bounded. The constant tries is large enough that no
 // transaction runs out of attempts.
 

@@ -29,7 +29,8 @@ func (g *garbage) add(id uint16, n int64) {
 	g.bytes[id] += n
 }
 
-// take returns the tables of which at least 1/part is garbage, and resets their counts.
+// take returns the tables whose garbage is at least 1/part of their size, and resets the
+// counts of these tables.
 func (g *garbage) take(part int64, size func(id uint16) (uint64, error)) (ids []uint16, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // errInspected is the answer to an identity that does not exist, or whose rights the
@@ -67,15 +66,8 @@ func sameIdentity(a, b *settings.Identity) bool {
 // What the anonymous identity may do is no secret of an entry, so it is asked for by
 // whoever may ask about the entries that are found.
 func mayInspect(ctx context.Context, j *judge.Judge, who *settings.Identity) error {
-	switch {
-	case j.Free() || who == nil:
+	if who == nil {
 		return nil
-	case !who.HasEntry() || who.IsAdmin():
-		return errInspected
 	}
-	d, err := j.DecideAt(ctx, partition.Located{ID: who.ID, Name: who.Name})
-	if err == nil && (d == nil || !d.Entry(acl.Explain)) {
-		err = errInspected
-	}
-	return err
+	return mayActOn(ctx, j, who, acl.Explain, errInspected)
 }

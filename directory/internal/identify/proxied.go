@@ -54,6 +54,13 @@ func above(req *request.Request) *request.Request {
 // MayAssume returns the given refusal unless the requester may act as the given identity.
 // The requester needs the proxy right on the identity's entry.
 func MayAssume(ctx context.Context, j *judge.Judge, who *settings.Identity, refusal error) error {
+	return mayActOn(ctx, j, who, acl.Proxy, refusal)
+}
+
+// mayActOn returns the given refusal unless the requester has a right on the entry of the
+// given identity. Nobody but a requester above the rules has it on an identity without an
+// entry, or on the administrator.
+func mayActOn(ctx context.Context, j *judge.Judge, who *settings.Identity, right acl.Rights, refusal error) error {
 	switch {
 	case j.Free():
 		return nil
@@ -61,7 +68,7 @@ func MayAssume(ctx context.Context, j *judge.Judge, who *settings.Identity, refu
 		return refusal
 	}
 	d, err := j.DecideAt(ctx, partition.Located{ID: who.ID, Name: who.Name})
-	if err == nil && (d == nil || !d.Entry(acl.Proxy)) {
+	if err == nil && (d == nil || !d.Entry(right)) {
 		err = refusal
 	}
 	return err

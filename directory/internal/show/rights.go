@@ -74,8 +74,8 @@ func (v *View) appendRights(ctx context.Context, shown []entry.Attribute, found 
 }
 
 // askedAbout returns the attributes to answer about: those of the control, those that the
-// search names, those that the requester is shown, and for "*" those that the classes
-// allow of which the requester is shown that the entry has them.
+// search names, and those that the requester is shown. For "*" it adds the attributes that
+// the entry's classes allow, as far as the requester is shown these classes.
 func (v *View) askedAbout(ctx context.Context, shown []entry.Attribute, found *partition.Result) (all []named, err error) {
 	add := func(n named) {
 		if !slices.Contains(all, n) && !v.answers(n.Type) {

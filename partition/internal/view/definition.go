@@ -233,48 +233,28 @@ func (d *Definition) readFilter(k *catalog.Types, text string) error {
 // checkFilter returns an error if the value of a filter does not follow from the stored
 // values of an entry.
 func checkFilter(k *catalog.Types, f filter.Filter) error {
-	all := func(parts []filter.Filter) error {
-		for _, p := range parts {
-			if err := checkFilter(k, p); err != nil {
-				return err
-			}
+	for leaf := range filter.Leaves(f) {
+		if err := checkLeaf(k, leaf); err != nil {
+			return err
 		}
-		return nil
 	}
-	description := ""
-	switch f := f.(type) {
-	case filter.And:
-		return all(f)
-	case filter.Or:
-		return all(f)
-	case *filter.Not:
-		return checkFilter(k, f.Filter)
-	case *filter.Present:
-		description = f.Attribute
-	case *filter.Equal:
-		description = f.Attribute
-	case *filter.Approx:
-		description = f.Attribute
-	case *filter.GreaterOrEqual:
-		description = f.Attribute
-	case *filter.LessOrEqual:
-		description = f.Attribute
-	case *filter.Substrings:
-		description = f.Attribute
-	case *filter.Extensible:
-		if f.Attribute == "" || f.DNAttrs {
-			return fmt.Errorf("it must name an attribute in each part, and must not test names of entries")
-		}
-		description = f.Attribute
-	default:
+	return nil
+}
+
+func checkLeaf(k *catalog.Types, leaf filter.Filter) error {
+	description := filter.Description(leaf)
+	switch x, ok := leaf.(*filter.Extensible); {
+	case ok && (description == "" || x.DNAttrs):
+		return fmt.Errorf("it must name an attribute in each part, and must not test names of entries")
+	case description == "":
 		return fmt.Errorf("it has a part of an unknown kind")
 	}
 	name, _, _ := strings.Cut(description, ";")
 	if _, err := storedType(k, name); err != nil {
 		return err
 	}
-	if filter.Resolve(f, k.Schema) == filter.Resolved(filter.Const(filter.Undefined)) {
-		return fmt.Errorf("%s can match nothing: the attribute has no such rule, or the value breaks its syntax", f)
+	if filter.Resolve(leaf, k.Schema) == filter.Resolved(filter.Const(filter.Undefined)) {
+		return fmt.Errorf("%s can match nothing: the attribute has no such rule, or the value breaks its syntax", leaf)
 	}
 	return nil
 }
