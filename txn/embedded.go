@@ -157,8 +157,15 @@ func (e *embedded) mutate(ctx context.Context, do func(context.Context) error) e
 func (e *embedded) stamp() (table.Revision, error) { return e.clock.Next() }
 
 func (e *embedded) writable() error {
-	if e.db.o.ReadOnly {
+	switch o := &e.db.o; {
+	case o.Follow:
+		return fmt.Errorf("%w: it is a standby", ErrReadOnly)
+	case o.ReadOnly:
 		return fmt.Errorf("%w: it was opened for reading", ErrReadOnly)
+	case o.Fenced != nil:
+		if err := o.Fenced(); err != nil {
+			return fmt.Errorf("%w: %w", ErrReadOnly, err)
+		}
 	}
 	if err := e.broken.Load(); err != nil {
 		return *err
@@ -323,8 +330,11 @@ func (e *embedded) at(_ context.Context, r table.Revision) (*Snapshot, error) {
 
 // until makes all later commits use revisions above r, and waits for commits that have a
 // revision but are not durable yet. While the clock is in doubt, until does not raise the
-// revisions.
+// revisions. On a standby, until returns ErrRevision if r is above the head.
 func (e *embedded) until(ctx context.Context, r table.Revision) (*Snapshot, error) {
+	if err := e.known(r); err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
 	if e.doubt() == nil {
 		e.clock.Observe(r)

@@ -96,6 +96,13 @@ func (g *registry) expire(horizon table.Revision) {
 	}
 }
 
+// raise raises the horizon, although older snapshots may be in use.
+func (g *registry) raise(horizon table.Revision) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.horizon = max(g.horizon, horizon)
+}
+
 // unreadable returns the error that reads of the snapshot return, or nil if the snapshot
 // can be read.
 func (s *Snapshot) unreadable() error {
@@ -134,8 +141,12 @@ func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 
 // asked reports whether reads of this snapshot need no check by stillKept. On a shared
 // store, snapshots of checkpoints need the check, and so do snapshots of the past on a
-// server that only reads, because collections on other servers do not wait for them.
+// server that only reads, because collections on other servers do not wait for them. The
+// same applies to snapshots of the past on a standby.
 func (s *Snapshot) asked() bool {
+	if s.db.o.Follow {
+		return s.ordinal != 0
+	}
 	return s.ordinal != 0 || !s.db.Shared() || !s.pinned && !s.db.o.ReadOnly
 }
 

@@ -39,6 +39,12 @@ type Options struct {
 	Owner string
 	// ReadOnly makes Open claim no slot; Update then fails with ErrReadOnly.
 	ReadOnly bool
+	// Follow opens a store to which another server's log is written. It implies ReadOnly,
+	// and ShowNewest shows what was written.
+	Follow bool
+	// Fenced, if set, returns an error if another server has taken the store over. A
+	// store of one process then commits nothing.
+	Fenced func() error
 	// Lease is how long a silent server keeps its slot; 10 s by default. A server is
 	// silent if it no longer changes its heads cell.
 	Lease time.Duration
@@ -105,6 +111,7 @@ func (o Options) withDefaults() Options {
 	def(&o.SecretAge, 2*time.Minute)
 	def(&o.CollectRate, 5000)
 	def(&o.stripes, 1<<16)
+	o.ReadOnly = o.ReadOnly || o.Follow
 	if o.Now == nil {
 		o.Now = time.Now
 	}

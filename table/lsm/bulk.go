@@ -66,8 +66,8 @@ func (s *Store) Bulk(ctx context.Context, r table.Revision, o table.BulkOptions)
 	if r == 0 || r > maxRevision {
 		return nil, s.wrap("load", errRevision)
 	}
-	if s.o.ReadOnly {
-		return nil, s.wrap("load", fmt.Errorf("%w: opened read-only", table.ErrUnavailable))
+	if s.o.ReadOnly || s.o.Follow {
+		return nil, s.wrap("load", s.writable(false))
 	}
 	if o.Memory == 0 {
 		o.Memory = defaultBulkMemory

@@ -80,7 +80,6 @@ type catalog map[string]*tableInfo
 // loadCatalog reads the catalog.
 func (s *Store) loadCatalog() error {
 	cat := catalog{}
-	s.cat.Store(&cat)
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{0, 0, 't'}, UpperBound: []byte{0, 0, 't' + 1}})
 	if err != nil {
 		return err
@@ -95,6 +94,7 @@ func (s *Store) loadCatalog() error {
 			break
 		}
 	}
+	s.cat.Store(&cat)
 	return errors.Join(err, it.Close())
 }
 

@@ -36,7 +36,7 @@ func (s *Store) open() (err error) {
 	}
 	s.iters.init(s.db, &s.m)
 	s.w.s = s
-	if err := errors.Join(s.loadCatalog(), s.writeHeader()); err != nil {
+	if err := errors.Join(s.checkMark(), s.loadCatalog(), s.writeHeader()); err != nil {
 		return errors.Join(err, s.endPebble())
 	}
 	s.syncs.start(s)

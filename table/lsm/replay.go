@@ -38,15 +38,9 @@ func (r *Replayer) Next() Position { return r.next }
 // for a batch that does not follow the last applied one.
 func (r *Replayer) Apply(repr []byte) (err error) {
 	defer r.s.caught(&err)
-	h, ok := batchrepr.ReadHeader(repr)
-	first := Position(h.SeqNum)
-	switch {
-	case !ok || h.Count == 0:
-		return fmt.Errorf("%w: a batch without a header", table.ErrCorrupt)
-	case first+Position(h.Count) <= r.next:
-		return nil
-	case first != r.next:
-		return fmt.Errorf("%w from %d to %d", ErrGap, r.next, first)
+	next, err := follow(r.next, repr)
+	if err != nil || next == r.next {
+		return err
 	}
 	b := r.s.db.NewBatch()
 	if err := b.SetRepr(bytes.Clone(repr)); err != nil {
@@ -55,7 +49,7 @@ func (r *Replayer) Apply(repr []byte) (err error) {
 	if err := r.s.db.Apply(b, pebble.NoSync); err != nil {
 		return err
 	}
-	r.next = first + Position(h.Count)
+	r.next = next
 	return b.Close()
 }
 

@@ -42,6 +42,9 @@ type Options struct {
 	// KeepLogs keeps logs that Pebble no longer needs, for ReadLog, until ReleaseLogs or
 	// LimitLogs removes them.
 	KeepLogs bool
+	// Follow opens a store that follows another one (see Increment). Only increments
+	// write to it.
+	Follow bool
 
 	copied bool                      // the folder contains a copy's files and no header yet
 	format pebble.FormatMajorVersion // format of a new store; zero means the newest
@@ -225,6 +228,8 @@ func (s *Store) writable(urgent bool) error {
 	switch {
 	case s.o.ReadOnly:
 		err = fmt.Errorf("%w: opened read-only", table.ErrUnavailable)
+	case s.o.Follow:
+		err = fmt.Errorf("%w: %w", table.ErrUnavailable, ErrFollows)
 	case err == nil:
 		err = s.disk.writable(urgent)
 	}

@@ -1,0 +1,258 @@
+package lsm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A store that follows another store contains a part of that store's log, and a mark that
+// says how much. Only increments write to it. The mark is written in the same batch as
+// the writes that it counts, so after a crash the store and its mark belong together.
+
+// markKey has the mark of a store that follows another one. It belongs to no table.
+var markKey = []byte{0, 0, 'f'}
+
+var (
+	// ErrFollows: the store follows another one and cannot be opened for writing.
+	ErrFollows = errors.New("the store belongs to a standby")
+	// ErrFollowsNone: the store was opened with Options.Follow and follows no other one.
+	ErrFollowsNone = errors.New("the store does not belong to a standby")
+)
+
+// Mark returns the mark of the store, or nil if the store follows no other one.
+func (s *Store) Mark() ([]byte, error) {
+	v, c, err := s.db.Get(markKey)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return bytes.Clone(v), nil
+}
+
+// checkMark returns an error if the store is opened for writing and follows another store,
+// or is opened to follow and does not.
+func (s *Store) checkMark() error {
+	if s.o.ReadOnly || s.o.copied {
+		return nil
+	}
+	mark, err := s.Mark()
+	switch {
+	case err != nil:
+		return err
+	case mark != nil && !s.o.Follow:
+		return fmt.Errorf("%w: 'ldapd promote' opens it for writing", ErrFollows)
+	case mark == nil && s.o.Follow:
+		return ErrFollowsNone
+	}
+	return nil
+}
+
+// An Increment is a part of another store's log that is applied in one atomic step.
+type Increment struct {
+	s       *Store
+	b       *pebble.Batch
+	next    Position
+	catalog bool // tables are created or dropped
+}
+
+// Increment begins an increment at the position up to which the store contains the log.
+func (s *Store) Increment(next Position) *Increment {
+	return &Increment{s: s, b: s.db.NewBatch(), next: next}
+}
+
+// Next returns the position behind the last batch of the increment.
+func (i *Increment) Next() Position { return i.next }
+
+// Add adds a batch of the log. It ignores a batch that the store already contains, and
+// returns ErrGap for a batch that does not follow the last one.
+func (i *Increment) Add(repr []byte) error {
+	next, err := follow(i.next, repr)
+	if err != nil || next == i.next {
+		return err
+	}
+	var x pebble.Batch
+	if err := x.SetRepr(repr); err != nil {
+		return fmt.Errorf("%w: batch of the log: %w", table.ErrCorrupt, err)
+	}
+	if err := i.look(repr); err != nil {
+		return err
+	}
+	i.next = next
+	return i.b.Apply(&x, nil)
+}
+
+// look finds out whether a batch changes table 0.
+func (i *Increment) look(repr []byte) error {
+	for r := batchrepr.Read(repr); len(r) > 0; {
+		_, key, _, ok, err := r.Next()
+		if err != nil || !ok {
+			return fmt.Errorf("%w: batch of the log: %w", table.ErrCorrupt, err)
+		}
+		if bytes.HasPrefix(key, []byte{0, 0, 't'}) {
+			i.catalog = true
+		}
+	}
+	return nil
+}
+
+// follow returns the position behind a batch of the log that follows the position next.
+// It returns next if the batch ends at or before next.
+func follow(next Position, repr []byte) (Position, error) {
+	h, ok := batchrepr.ReadHeader(repr)
+	first := Position(h.SeqNum)
+	switch {
+	case !ok || h.Count == 0:
+		return next, fmt.Errorf("%w: a batch without a header", table.ErrCorrupt)
+	case first+Position(h.Count) <= next:
+		return next, nil
+	case first != next:
+		return next, fmt.Errorf("%w from %d to %d", ErrGap, next, first)
+	}
+	return first + Position(h.Count), nil
+}
+
+// Apply makes the increment readable and durable, together with a mark. While the disk is
+// full, Apply waits.
+func (i *Increment) Apply(ctx context.Context, mark []byte) error {
+	s := i.s
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	if err := s.acquireFollowing(ctx); err != nil {
+		s.end()
+		return s.wrap("follow", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer s.endWrite()
+		done <- i.apply(mark)
+	}()
+	select {
+	case err := <-done:
+		return s.wrap("follow", err)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// acquireFollowing acquires the right to write in a store that follows another one.
+func (s *Store) acquireFollowing(ctx context.Context) error {
+	if err := errors.Join(s.shut, s.disk.writable(false)); err != nil {
+		return err
+	}
+	select {
+	case s.writing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (i *Increment) apply(mark []byte) (err error) {
+	defer i.s.caught(&err)
+	if err := i.b.Set(markKey, mark, nil); err != nil {
+		return err
+	}
+	if err := i.s.applyNow(i.b); err != nil {
+		return err
+	}
+	if i.catalog {
+		err = i.s.loadCatalog()
+	}
+	i.s.iters.changed(0) // the increment may change revisions of any age
+	return err
+}
+
+// Abandon ends an increment that is not applied.
+func (i *Increment) Abandon() error { return i.b.Close() }
+
+// Unfollow removes the mark, so that the store can be opened for writing from then on.
+func (s *Store) Unfollow(ctx context.Context) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.end()
+	if err := s.acquireFollowing(ctx); err != nil {
+		return s.wrap("follow", err)
+	}
+	defer func() { <-s.writing }()
+	b := s.db.NewBatch()
+	if err := b.Delete(markKey, nil); err != nil {
+		return s.wrap("follow", err)
+	}
+	return s.wrap("follow", s.applyNow(b))
+}
+
+// Mark makes the new store follow the one whose log is replayed.
+func (r *Replayer) Mark(mark []byte) error { return r.s.db.Set(markKey, mark, pebble.NoSync) }
+
+// IsComplete reports whether a folder contains a complete store.
+func IsComplete(path string) (bool, error) { return isComplete(vfs.Default, path) }
+
+func isComplete(on vfs.FS, path string) (bool, error) {
+	_, err := on.Stat(on.PathJoin(path, headerFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Replace replaces the store in a folder by the store in the folder from, which must be
+// complete and on the same file system. Nobody may have one of them open. If Replace is
+// interrupted, both folders may be incomplete.
+func Replace(path, from string) error { return replaceOn(vfs.Default, path, from) }
+
+func replaceOn(fs vfs.FS, path, from string) error {
+	old, err := fs.List(path)
+	if err != nil {
+		return err
+	}
+	names, err := fs.List(from)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(names, headerFile) {
+		return fmt.Errorf("%s: %w: there is no complete store", from, table.ErrCorrupt)
+	}
+	if slices.Contains(old, headerFile) {
+		if err := errors.Join(fs.Remove(fs.PathJoin(path, headerFile)), syncDir(fs, path)); err != nil {
+			return err
+		}
+	}
+	for _, n := range old {
+		if isData(n) {
+			err = errors.Join(err, fs.Remove(fs.PathJoin(path, n)))
+		}
+	}
+	for _, n := range names {
+		if err == nil && isData(n) {
+			err = fs.Rename(fs.PathJoin(from, n), fs.PathJoin(path, n))
+		}
+	}
+	if err == nil {
+		err = syncDir(fs, path)
+	}
+	if err == nil {
+		err = fs.Rename(fs.PathJoin(from, headerFile), fs.PathJoin(path, headerFile))
+	}
+	return errors.Join(err, syncDir(fs, path), fs.RemoveAll(from))
+}
+
+// isData reports whether a file is one of Pebble's files.
+func isData(name string) bool {
+	return vital(name) || strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
+}

@@ -1,0 +1,74 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A DB with Options.Follow shows a store that contains the log of another server's store.
+// Somebody else writes the store and then calls ShowNewest. No other part of package txn
+// writes it: the original's garbage collections are in its log too.
+
+// ShowNewest shows the commits that were written to the store beside this DB. It notes
+// what they changed, as a server of a shared store does with the commits of others.
+func (db *DB) ShowNewest(ctx context.Context) error {
+	e, ok := db.commits.(*embedded)
+	if !ok || !db.o.Follow {
+		return fmt.Errorf("%w: the store was not opened to follow another one", ErrReadOnly)
+	}
+	return e.showNewest(ctx)
+}
+
+func (e *embedded) showNewest(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	head, _, err := e.newest(ctx)
+	if err != nil {
+		return err
+	}
+	heads, err := e.db.log.Heads(ctx)
+	if err != nil {
+		return err
+	}
+	was := e.db.current.Load().max
+	if head < was {
+		return fmt.Errorf("%w: the store's newest commit is %s, and %s was shown", ErrRevision, head, was)
+	}
+	n := e.ordinal + 1
+	if err := e.noteChanges(ctx, was, head, n); err != nil || heads.Horizon > was {
+		e.db.changes.everything(n) // the records may be incomplete
+	}
+	e.ordinal = n
+	e.show(head, n)
+	e.db.live.expire(heads.Horizon)
+	e.db.live.raise(heads.Horizon)
+	return nil
+}
+
+// noteChanges records what was changed by the commits after one revision and up to
+// another.
+func (e *embedded) noteChanges(ctx context.Context, after, upTo table.Revision, n uint64) error {
+	for rec, err := range e.db.log.Scan(ctx, revision.OnlySlot, after, upTo) {
+		if err != nil {
+			return err
+		}
+		e.db.changes.touch(rec.IDs, rec.Keys, n)
+		if rec.AllChanged {
+			e.db.changes.everything(n)
+		}
+	}
+	return nil
+}
+
+// known returns an error if a store that follows another one may still receive commits up
+// to revision r.
+func (e *embedded) known(r table.Revision) error {
+	if head := e.db.current.Load().max; e.db.o.Follow && r > head {
+		return fmt.Errorf("%w: this server is a standby, and knows what was committed until %s", ErrRevision, head.Time().UTC().Format(time.RFC3339Nano))
+	}
+	return nil
+}
