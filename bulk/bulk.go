@@ -54,6 +54,11 @@ type Options struct {
 	// DropDuplicates drops values that the schema considers equal to another value of
 	// the same entry. Without DropDuplicates, equal values are an error.
 	DropDuplicates bool
+	// Beside is set if others write to the directory through the same partition. Import
+	// then adds entries in transactions of a batch each, so that others wait for a batch
+	// at most. It also does so if other servers of the store prevent a load. Together
+	// makes Import load all entries at once in any case, or not at all.
+	Beside, Together bool
 	// AllowFiles allows values that are read from files (see package ldif).
 	AllowFiles bool
 	// Report is called with every bad record, and Note with every other remark. Neither
@@ -116,6 +121,8 @@ func (o *Options) ended(r Result) error {
 	switch {
 	case r.Bad == 0:
 		return nil
+	case r.Done > 0 && !o.Continue:
+		return &refusal{fmt.Sprintf("%s bad because others changed the directory during the import; the other %d are imported", records(r.Bad), r.Done)}
 	case o.Continue:
 		return &refusal{fmt.Sprintf("%s bad, written to %s: mend and import that file", records(r.Bad), o.Rejects)}
 	}

@@ -26,8 +26,13 @@ func must(t testing.TB, err error) {
 
 func open(t testing.TB, s table.Store) *partition.Partition {
 	t.Helper()
+	return openWith(t, s, partition.Options{Create: true, Cache: 8 << 20})
+}
+
+func openWith(t testing.TB, s table.Store, o partition.Options) *partition.Partition {
+	t.Helper()
 	ctx := context.Background()
-	p, err := partition.Open(ctx, s, partition.Options{Create: true, Cache: 8 << 20})
+	p, err := partition.Open(ctx, s, o)
 	must(t, err)
 	t.Cleanup(func() { p.Close(ctx) })
 	return p

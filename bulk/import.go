@@ -83,7 +83,9 @@ type importer struct {
 	wait    spool // entries whose parent has not been read yet
 	tally   *tally
 	skip    int // number of records at the beginning that are not entries
-	rules   *givenRules
+	// accepted, if set, collects the checked entries, parents first, instead of l.Write.
+	accepted *spool
+	rules    *givenRules
 
 	mu    sync.Mutex // guards noted
 	noted map[string]bool
@@ -112,35 +114,67 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 	return res, err
 }
 
-// load loads the entries that follow the first skip records.
+// load loads the entries that follow the first skip records. They become visible
+// together, or in batches while others write to the directory.
 func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN, rules *givenRules) (Result, error) {
-	l, err := transfer.Load(ctx, p, transfer.LoadOptions{
+	lo := transfer.LoadOptions{
 		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory, Scopes: scopes,
-		Progress: o.Progress.finishing,
-	})
+		Progress: o.Progress.finishing, CheckOnly: o.Beside,
+	}
+	l, err := transfer.Load(ctx, p, lo)
+	if partition.Is(err, partition.Busy) && !o.Together {
+		lo.CheckOnly = true
+		l, err = transfer.Load(ctx, p, lo)
+	}
 	if err != nil {
 		return Result{}, err
 	}
 	defer l.Abort(ctx)
 	im := &importer{o: o, p: p, l: l, rejects: rejects{o: o}, skip: skip, rules: rules, tally: newTally(), noted: map[string]bool{}}
 	defer im.wait.close()
-	err = im.run(ctx)
-	if e := im.rejects.close(); err == nil {
+	finish := im.commit
+	if lo.CheckOnly {
+		im.accepted = &spool{}
+		defer im.accepted.close()
+		finish = im.addAll
+	}
+	return im.load(ctx, finish)
+}
+
+// load checks all entries and, if they are good, makes them visible by finish. If the bad
+// records cannot be written to their file, nothing becomes visible.
+func (im *importer) load(ctx context.Context, finish func(context.Context) (Result, error)) (Result, error) {
+	err := im.run(ctx)
+	if e := im.rejects.flush(); err == nil {
 		err = e
 	}
-	res := Result{Bad: im.rejects.n}
+	defer im.rejects.close()
 	if err != nil {
-		return res, interrupted(ctx, err)
+		return Result{Bad: im.rejects.n}, interrupted(ctx, err)
 	}
-	if res.Bad > 0 && !o.Continue {
-		return res, o.ended(res)
+	if im.rejects.n > 0 && !im.o.Continue {
+		res := Result{Bad: im.rejects.n}
+		return res, im.o.ended(res)
 	}
-	if res.Revision, err = l.Commit(ctx); err != nil {
-		return res, interrupted(ctx, err)
+	res, err := finish(ctx)
+	res.Bad = im.rejects.n
+	if e := im.rejects.flush(); err == nil {
+		err = e
 	}
-	res.Done = l.Count()
-	im.tally.report(o.Note)
-	return res, o.ended(res)
+	if err != nil {
+		return res, err
+	}
+	im.tally.report(im.o.Note)
+	return res, im.o.ended(res)
+}
+
+// commit makes all entries visible together.
+func (im *importer) commit(ctx context.Context) (Result, error) {
+	r, err := im.l.Commit(ctx)
+	if err != nil {
+		return Result{}, interrupted(ctx, err)
+	}
+	return Result{Done: im.l.Count(), Revision: r}, nil
 }
 
 // interrupted returns an error with advice if the user has interrupted the import.
@@ -245,8 +279,10 @@ func (im *importer) work(ctx context.Context, s *cleaner, b *batch) error {
 	if bad > 0 && !im.o.Continue {
 		return nil // nothing will be imported
 	}
-	if err := im.l.Write(ctx, ready...); err != nil {
-		return err
+	if len(ready) > 0 {
+		if err := im.l.Write(ctx, ready...); err != nil {
+			return err
+		}
 	}
 	im.o.Progress.entries.Add(int64(len(ready)))
 	return nil
@@ -261,13 +297,14 @@ func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, er
 		if err == nil {
 			err = im.l.Link(ctx, e)
 		}
-		if err == nil {
+		switch {
+		case err == nil && im.accepted != nil:
+			err = im.accepted.add(x)
+		case err == nil:
 			ready = append(ready, e)
-			continue
-		}
-		if partition.Is(err, partition.NoSuchEntry) {
+		case partition.Is(err, partition.NoSuchEntry):
 			err = im.wait.add(x)
-		} else {
+		default:
 			err = im.refuse(x, err)
 		}
 		if err != nil {
@@ -326,7 +363,12 @@ func (im *importer) prepare(s *cleaner, x *item) (*transfer.Loading, error) {
 	if attributes, err = im.rules.take(im.p.Schema(), x.DN, attributes); err != nil {
 		return nil, x.wrong(err)
 	}
-	return im.l.Prepare(name, s.clean(attributes))
+	attributes = s.clean(attributes)
+	e, err := im.l.Prepare(name, attributes)
+	if err == nil && im.accepted != nil {
+		x.Attributes = attributes // the record is only read again to add the entry
+	}
+	return e, err
 }
 
 func (im *importer) noteForeign(attribute string) {
@@ -369,6 +411,8 @@ func (im *importer) retry(ctx context.Context, s *cleaner, x *item, last bool) e
 		err = im.l.Link(ctx, e)
 	}
 	switch {
+	case err == nil && im.accepted != nil:
+		return im.accepted.add(x)
 	case err == nil && (im.rejects.n == 0 || im.o.Continue):
 		im.o.Progress.entries.Add(1)
 		return im.l.Write(ctx, e)

@@ -75,6 +75,15 @@ func CreateRejects(rejects string, files []string) (*os.File, error) {
 	return os.Create(rejects)
 }
 
+// flush writes what is buffered to the file. Its error means that bad records may be
+// missing in the file.
+func (r *rejects) flush() error {
+	if r.f == nil {
+		return r.err
+	}
+	return errors.Join(r.err, r.w.Flush())
+}
+
 // close closes the file. Its error means that bad records may be missing in the file.
 func (r *rejects) close() error {
 	if r.f == nil {

@@ -23,6 +23,7 @@ type importArgs struct {
 	Size                int64 // total size of all files
 	Continue, FromFiles bool
 	DropDuplicates      bool
+	Together            bool
 	Rejects             string
 }
 
@@ -52,8 +53,11 @@ rules of a profile (--access), or with those of the files if they have any.
 With --continue, bad records are written to a file and everything else is
 imported. With --url, the records are sent to a running server, one by one.
 
-While a server has an embedded store, it does the work: updates by its clients
-wait until entries are loaded.`,
+While a server has an embedded store, it does the work, and while servers write to a
+store in HBase, the command does it beside them. All entries are checked first. Then
+they are added, and become visible, in batches, so that clients' updates wait for a
+batch at most. --at-once makes updates wait until all entries are loaded, and needs a
+store in HBase alone.`,
 		Example: `  ldapd import --store ./data --suffix dc=example,dc=com people.ldif.gz
   slapcat | ldapd import --store ./data -
   ldapd import --url ldap://127.0.0.1:3890 --bind cn=admin --password-file pw changes.ldif`,
@@ -69,6 +73,7 @@ wait until entries are loaded.`,
 	c.Flags().BoolVar(&a.Continue, "continue", false, "go on behind bad records")
 	c.Flags().StringVar(&a.Rejects, "rejects", "", "`FILE` for bad records with --continue (default the first file's name and .rejects)")
 	c.Flags().BoolVar(&a.DropDuplicates, "drop-duplicates", false, "keep one of the values that an entry has several times, and count them, instead of refusing it")
+	c.Flags().BoolVar(&a.Together, "at-once", false, "make entries visible together, also while servers write to the store")
 	c.Flags().BoolVar(&a.FromFiles, "allow-file-urls", false, `let values be read from files ("jpegPhoto:< file:///...")`)
 	return c
 }
@@ -104,10 +109,10 @@ func (a *importArgs) options(w *around) bulk.Options {
 	return bulk.Options{
 		Files: a.Files, Stdin: w.Stdin, Open: w.open, Size: a.Size, Suffixes: a.Suffixes,
 		Continue: a.Continue, Rejects: a.Rejects, Create: w.create, AllowFiles: a.FromFiles,
-		DropDuplicates: a.DropDuplicates,
-		Report:         w.reportBad(),
-		Note:           func(s string) { fmt.Fprintln(w.Stderr, "note:", s) },
-		Progress:       w.progress("import"),
+		DropDuplicates: a.DropDuplicates, Together: a.Together,
+		Report:   w.reportBad(),
+		Note:     func(s string) { fmt.Fprintln(w.Stderr, "note:", s) },
+		Progress: w.progress("import"),
 	}
 }
 
@@ -116,7 +121,7 @@ func importFiles(ctx context.Context, w *work, a importArgs) error {
 		return &config.Error{Where: "--allow-file-urls", Text: "the server that has the store would read the files, by its own rights: import with --url, or while no server runs"}
 	}
 	o := a.options(&w.around)
-	o.By = w.by("")
+	o.By, o.Beside = w.by(""), w.elsewhere && !a.Together
 	o.Progress.Begin()
 	res, err := bulk.Import(ctx, w.Partition, o)
 	o.Progress.End()

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -44,13 +45,17 @@ type LoadOptions struct {
 	Folder string
 	// Progress, if set, is called from time to time by Commit.
 	Progress func(done, of float64)
+	// CheckOnly makes a load that checks entries and writes nothing. Other transactions
+	// can commit meanwhile, and what they change after Load is not checked. Such a load
+	// has no Write and no Commit.
+	CheckOnly bool
 }
 
 const DefaultLoadMemory = 288 << 20
 
 // A Loader adds entries without a transaction for each entry. Either Commit makes all
 // entries visible at once, or no entry ever becomes visible. No other transaction can
-// commit during the load.
+// commit during the load, except if it only checks entries.
 //
 // An entry is added in three steps. Prepare checks the entry against the schema. Link
 // finds the entry's parent, so the caller must link the parent first. Write writes the
@@ -93,6 +98,9 @@ func Load(ctx context.Context, p *catalog.Keeper, o LoadOptions) (*Loader, error
 	if o.Memory <= 0 {
 		o.Memory = DefaultLoadMemory
 	}
+	if o.CheckOnly {
+		return newLoader(ctx, p, o)
+	}
 	p.Changing.Lock()
 	l, err := newLoader(ctx, p, o)
 	if err != nil {
@@ -113,19 +121,25 @@ func newLoader(ctx context.Context, p *catalog.Keeper, o LoadOptions) (*Loader, 
 		return nil, err
 	}
 	l.catalog.Store(c)
-	if l.bulk, err = p.DB.Bulk(ctx, table.BulkOptions{Memory: o.Memory, Progress: o.Progress}); err != nil {
-		return nil, err
+	if !o.CheckOnly {
+		l.bulk, err = p.DB.Bulk(ctx, table.BulkOptions{Memory: o.Memory, Progress: o.Progress})
+		if errors.Is(err, txn.ErrConflict) {
+			err = catalog.Errorf(catalog.Busy, "%v", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		now := o.By.Time
+		if now.IsZero() {
+			now = l.bulk.Stamp().Time()
+		}
+		l.stamps = write.StampsOf(c.Types, o.By.Name, schema.AppendTime(nil, now), write.Csn(l.bulk.Stamp()))
 	}
 	l.s, l.empty = state.Newest(p), true
-	now := l.o.By.Time
-	if now.IsZero() {
-		now = l.bulk.Stamp().Time()
-	}
-	l.stamps = write.StampsOf(c.Types, o.By.Name, schema.AppendTime(nil, now), write.Csn(l.bulk.Stamp()))
 	for row, err := range l.s.Reader.Scan(ctx, p.Master, table.Range{}, table.Select{Families: []table.Family{master.TreeInfo}, MaxRows: 2}) {
 		if err != nil {
 			l.s.Close()
-			return nil, errors.Join(err, l.bulk.Abort(context.WithoutCancel(ctx)))
+			return nil, errors.Join(err, l.drop(ctx))
 		}
 		l.empty = l.empty && bytes.Equal(row.Key, catalog.SubschemaID[:])
 	}
@@ -484,10 +498,25 @@ func (l *Loader) commit(ctx context.Context) (table.Revision, error) {
 func (l *Loader) Abort(ctx context.Context) (err error) {
 	l.end.Do(func() {
 		defer l.done()
-		err = l.bulk.Abort(context.WithoutCancel(ctx))
+		err = l.drop(ctx)
 	})
 	return err
 }
+
+// drop discards what the load has written, if it writes.
+func (l *Loader) drop(ctx context.Context) error {
+	if l.o.CheckOnly {
+		return nil
+	}
+	return l.bulk.Abort(context.WithoutCancel(ctx))
+}
+
+// Suffixes returns the naming contexts that the directory has after the load.
+func (l *Loader) Suffixes() []string { return slices.Clone(l.catalog.Load().Header.Suffixes) }
+
+// Check ends the check of all entries: it returns an error if a value must name an entry
+// and names neither an entry of the directory nor one of the load.
+func (l *Loader) Check() error { return l.checkArrived() }
 
 func (l *Loader) done() {
 	l.s.Close()
@@ -496,5 +525,7 @@ func (l *Loader) done() {
 	if err := errors.Join(l.names.Close(), l.ids.Close()); err != nil {
 		l.p.Log.Warn("removing scratch files", "error", err)
 	}
-	l.p.Changing.Unlock()
+	if !l.o.CheckOnly {
+		l.p.Changing.Unlock()
+	}
 }

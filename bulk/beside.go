@@ -1,0 +1,132 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+)
+
+// The limits of the batches in which an import adds entries while others write to the
+// directory. The entries of a batch become visible together. Others wait while a batch
+// commits, so batches are small.
+const (
+	besideItems = 100
+	besideBytes = 256 << 10
+)
+
+// addAll adds the accepted entries, parents first, in batches. An entry that cannot be
+// added may name entries that come later, so it is tried again after all others, as long
+// as that adds entries. What remains was refused because others have changed the
+// directory since the entries were checked, and is reported as bad.
+func (im *importer) addAll(ctx context.Context) (res Result, err error) {
+	if err := im.l.Check(); err != nil {
+		return res, err
+	}
+	if err := configure.AddSuffixes(ctx, im.p, im.l.Suffixes()); err != nil {
+		return res, err
+	}
+	total := im.accepted.n
+	todo := im.accepted
+	for last := false; todo.n > 0; {
+		a := adder{im: im, res: &res, last: last, total: total}
+		err := a.round(ctx, todo)
+		if todo != im.accepted {
+			err = errors.Join(err, todo.close())
+		}
+		if err != nil {
+			return res, errors.Join(incomplete(ctx, err, res.Done, total), a.later.close())
+		}
+		last = a.later.n == todo.n
+		todo = &a.later
+	}
+	return res, nil
+}
+
+// incomplete returns the error of an import that ended after done of total entries.
+func incomplete(ctx context.Context, err error, done, total int) error {
+	if ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	return fmt.Errorf("%w: %d of %d entries are imported; import the file again with --continue for the others", err, done, total)
+}
+
+// An adder adds entries in batches, in one round.
+type adder struct {
+	im    *importer
+	res   *Result
+	total int
+	later spool // refused entries, for the next round
+	last  bool  // there is no next round: report refused entries
+}
+
+func (a *adder) round(ctx context.Context, todo *spool) error {
+	var batch []*item
+	size := 0
+	for x, err := range todo.items() {
+		if err != nil {
+			return err
+		}
+		batch, size = append(batch, x), size+x.size()
+		if len(batch) < besideItems && size < besideBytes {
+			continue
+		}
+		if err := a.add(ctx, batch); err != nil {
+			return err
+		}
+		batch, size = nil, 0
+	}
+	return a.add(ctx, batch)
+}
+
+// add adds the entries of a batch, except those that are refused.
+func (a *adder) add(ctx context.Context, batch []*item) error {
+	for len(batch) > 0 {
+		n := 0 // entries added before the transaction failed
+		r, err := a.im.p.Update(ctx, a.im.o.By, func(tx *partition.Tx) error {
+			for n = range batch {
+				if err := addTo(ctx, tx, batch[n]); err != nil {
+					return err
+				}
+			}
+			n = len(batch)
+			return nil
+		})
+		switch {
+		case err == nil:
+			a.res.Revision, a.res.Done = r, a.res.Done+len(batch)
+			a.im.o.Progress.finishing(float64(a.res.Done), float64(a.total))
+			return ctx.Err()
+		case !isRecords(err) || partition.Is(err, partition.Busy):
+			return err
+		case n == len(batch) && n > 1: // the commit was refused, for one of the entries
+			return errors.Join(a.add(ctx, batch[:n/2]), a.add(ctx, batch[n/2:]))
+		}
+		n = min(n, len(batch)-1)
+		if err := a.refuse(batch[n], err); err != nil {
+			return err
+		}
+		batch = append(batch[:n], batch[n+1:]...)
+	}
+	return ctx.Err()
+}
+
+func addTo(ctx context.Context, tx *partition.Tx, x *item) error {
+	name, err := dn.Parse(x.DN)
+	if err == nil {
+		_, err = tx.Add(ctx, name, x.Attributes, true)
+	}
+	return err
+}
+
+// refuse leaves an entry to the next round, or reports it in the last one.
+func (a *adder) refuse(x *item, err error) error {
+	if !a.last {
+		return a.later.add(x)
+	}
+	a.im.rejects.add(x, x.wrong(err))
+	return nil
+}
