@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/journal"
@@ -40,6 +41,7 @@ type Archiver struct {
 	sent    map[string]File // files sent, also for unfinished bases, by hash; guarded by turning
 	turning sync.Mutex      // held while a base is taken or objects are removed
 	tried   time.Time       // when Run last began a base
+	lost    atomic.Pointer[error]
 
 	mu      sync.Mutex // serializes the sending of pieces and changes of the state
 	st      *state
@@ -67,7 +69,7 @@ func New(o Options) (*Archiver, error) {
 func (a *Archiver) Check(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, _, err := checkOwner(ctx, a.o.Place, a.st)
+	_, _, err := a.owned(ctx)
 	return err
 }
 
@@ -127,7 +129,7 @@ func (a *Archiver) pieces(ctx context.Context) error {
 // mayWrite returns an error if the archive's epoch does not belong to this folder. The
 // error wraps ErrGap if this folder may begin a new epoch. The caller must hold mu.
 func (a *Archiver) mayWrite(ctx context.Context) error {
-	ours, _, err := checkOwner(ctx, a.o.Place, a.st)
+	ours, _, err := a.owned(ctx)
 	if err == nil && !ours {
 		err = fmt.Errorf("%w: the archive is in another epoch", lsm.ErrGap)
 	}
@@ -278,7 +280,7 @@ func (a *Archiver) base(ctx context.Context) error {
 func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	ours, owner, err := checkOwner(ctx, a.o.Place, a.st)
+	ours, owner, err := a.owned(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -318,6 +320,9 @@ func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 func (a *Archiver) own(ctx context.Context, e Epoch, was *Owner) error {
 	host, _ := os.Hostname()
 	o := &Owner{Format: format, Store: a.st.Store, Epoch: e, Writer: a.st.Writer, Server: fmt.Sprintf("%s:%s", host, a.o.Store), Since: a.o.Now().UTC()}
+	if was != nil && was.Writer == a.st.Writer {
+		o.Promoted = was.Promoted
+	}
 	return o.write(ctx, a.o.Place, was)
 }
 

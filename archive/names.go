@@ -47,6 +47,15 @@ func pieceName(e Epoch, from, to lsm.Position, newest table.Revision, hash strin
 	return fmt.Sprintf("%s%08x/%016x-%016x-%016x-%s", logPrefix, uint32(e), uint64(from), uint64(to), uint64(newest), hash)
 }
 
+// pieceFrom returns the prefix of the names of the pieces that begin at a position. If the
+// position is zero, it returns the prefix of all pieces of the epoch.
+func pieceFrom(e Epoch, from lsm.Position) string {
+	if from == 0 {
+		return fmt.Sprintf("%s%08x/", logPrefix, uint32(e))
+	}
+	return fmt.Sprintf("%s%08x/%016x-", logPrefix, uint32(e), uint64(from))
+}
+
 func fileName(sum string) string { return filePrefix + sum }
 
 // parseBase parses the name of a base.

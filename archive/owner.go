@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // An Owner identifies the store and the folder that may write to an archive.
@@ -15,7 +17,10 @@ type Owner struct {
 	Writer string // id of the folder
 	Server string // host and folder of the writer, for messages
 	Since  time.Time
-	tag    string
+	// Promoted is the newest commit that the writer had when it was promoted; 0: it was no
+	// standby.
+	Promoted table.Revision `json:",omitempty"`
+	tag      string
 }
 
 // ReadOwner reads the owner of an archive. It returns nil if there is none.
@@ -59,6 +64,9 @@ func checkOwner(ctx context.Context, p Place, st *state) (ours bool, o *Owner, e
 	switch {
 	case o.Store != st.Store:
 		return false, o, fmt.Errorf("%w: it was begun by %s", ErrForeign, o.Server)
+	case o.Writer != st.Writer && !st.TakeOver && o.Promoted != 0:
+		return false, o, fmt.Errorf("%w by %s at %s, a standby that was promoted; 'ldapd backup --take-over' has this one go on",
+			ErrTakenOver, o.Server, o.Since.Format(time.RFC3339))
 	case o.Writer != st.Writer && !st.TakeOver:
 		return false, o, fmt.Errorf("%w by %s at %s: this folder was copied, or the store was restored elsewhere; 'ldapd backup --take-over' has this one go on",
 			ErrTakenOver, o.Server, o.Since.Format(time.RFC3339))

@@ -30,6 +30,7 @@ type state struct {
 	Sending  lsm.Position // end of the piece being sent, if its result is unknown
 	Newest   table.Revision
 	TakeOver bool // this folder may take the archive over from another one
+	Promoted bool `json:",omitempty"` // the store was, or is being, promoted from a standby's
 }
 
 // readState reads the state from the folder of a store. If there is none, it returns a

@@ -330,7 +330,9 @@ func (b *bulk) finish(ctx context.Context) (err error) {
 	}
 	b.s.iters.changed(b.r)
 	b.s.iters.swapped()
-	return db.LogData(nil, b.s.sync)
+	// This write also shows ReadLog that the log lacks something, even if nothing else is
+	// written after the load.
+	return db.Set(purgeKey, []byte{1}, b.s.sync)
 }
 
 // writeShard merges a shard's records into sorted tables and returns the paths of these

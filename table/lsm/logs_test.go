@@ -155,19 +155,27 @@ func TestLogsFollow(t *testing.T) {
 func TestLogGaps(t *testing.T) {
 	ctx := context.Background()
 	drop := func(LogBatch) error { return nil }
+	load := func(t *testing.T, s *Store) *Store {
+		b, err := s.Bulk(ctx, 7, table.BulkOptions{})
+		if err == nil {
+			err = b.Add("data", step(7).Writes[0].Mutations...)
+		}
+		if err == nil {
+			err = b.Finish(ctx, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	const silent = "a load, and nothing after it"
 	gaps := map[string]func(t *testing.T, s *Store) *Store{
-		"a load": func(t *testing.T, s *Store) *Store {
-			b, err := s.Bulk(ctx, 7, table.BulkOptions{})
-			if err == nil {
-				err = b.Add("data", step(7).Writes[0].Mutations...)
-			}
-			if err == nil {
-				err = b.Finish(ctx, nil)
-			}
-			if err != nil {
+		"a load": load,
+		silent: func(t *testing.T, s *Store) *Store {
+			if err := s.db.Flush(); err != nil { // the load overlaps no table in memory
 				t.Fatal(err)
 			}
-			return s
+			return load(t, s)
 		},
 		"opened without keeping": func(t *testing.T, s *Store) *Store {
 			s.Close()
@@ -218,7 +226,9 @@ func TestLogGaps(t *testing.T) {
 				t.Fatal(next, err)
 			}
 			s = gap(t, s)
-			mustCommit(t, s, 30)
+			if name != silent {
+				mustCommit(t, s, 30)
+			}
 			if _, err := s.ReadLog(ctx, next, drop); !errors.Is(err, ErrGap) {
 				t.Error("no gap:", err)
 			}

@@ -1,0 +1,166 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A Promotion is the result of Promote.
+type Promotion struct {
+	Epoch  Epoch          // epoch of the owner; 0 if the archive was not asked
+	Newest table.Revision // newest commit in the store
+}
+
+// Promote makes the store a store of its own, which can be opened for writing when it was
+// closed. It first makes its folder the owner of the archive, so that the old owner can
+// archive no more, and applies what the old owner archived before. If anything fails, the
+// store stays a standby's, and Promote may be called again.
+//
+// If alone is set, Promote does not ask the archive. The store takes the archive over
+// when it is archived for the first time.
+func (s *Standby) Promote(ctx context.Context, alone bool) (p Promotion, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if alone {
+		err = s.noteAlone()
+	} else {
+		p.Epoch, err = s.takeArchive(ctx)
+	}
+	if err != nil {
+		return p, err
+	}
+	p.Newest = s.at.Newest
+	if err := s.store.Unfollow(ctx); err != nil {
+		return p, err
+	}
+	return p, errors.Join(os.Remove(s.path(standbyFile)), syncFolder(s.o.Folder))
+}
+
+// state returns the state of a store that is promoted.
+func (s *Standby) state() (*state, error) {
+	st, err := readState(s.o.Folder, s.o.Place.String())
+	if err != nil {
+		return nil, err
+	}
+	st.Store, st.Epoch, st.Based, st.Promoted = s.at.Store, 0, false, true
+	return st, nil
+}
+
+func (s *Standby) noteAlone() error {
+	st, err := s.state()
+	if err == nil {
+		st.TakeOver = true
+		err = st.save(s.o.Folder)
+	}
+	return err
+}
+
+// takeArchive makes the folder the owner of the archive and applies the last pieces of
+// the old owner.
+func (s *Standby) takeArchive(ctx context.Context) (Epoch, error) {
+	ok, err := s.o.Place.Conditions(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("the archive at %s cannot be reached: %w", s, err)
+	}
+	if !ok {
+		return 0, fmt.Errorf("%s ignores conditions of puts, so the old server could go on archiving: stop it, then use --without-archive", s)
+	}
+	if err := s.drain(ctx); err != nil {
+		return 0, err
+	}
+	st, err := s.state()
+	if err != nil {
+		return 0, err
+	}
+	// The state is saved first: if this process is killed, the next one knows that the
+	// owner is this folder.
+	if err := st.save(s.o.Folder); err != nil {
+		return 0, err
+	}
+	o, err := s.own(ctx, st)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.drain(ctx); err != nil {
+		return 0, err
+	}
+	if o.Promoted == s.at.Newest {
+		return o.Epoch, nil
+	}
+	last := *o
+	last.Promoted = s.at.Newest
+	return o.Epoch, last.write(ctx, s.o.Place, o)
+}
+
+// own makes the folder the owner, unless it is already.
+func (s *Standby) own(ctx context.Context, st *state) (*Owner, error) {
+	was, err := s.owner(ctx)
+	if err != nil || was.Writer == st.Writer {
+		return was, err
+	}
+	if was.Epoch != s.at.Epoch {
+		return nil, fmt.Errorf("epoch %d of the archive has begun at %s, and the standby does not have its base yet: wait for it", was.Epoch, was.Server)
+	}
+	host, _ := os.Hostname()
+	o := &Owner{
+		Format: format, Store: s.at.Store, Epoch: was.Epoch + 1, Writer: st.Writer, Promoted: s.at.Newest,
+		Server: fmt.Sprintf("%s:%s", host, s.o.Folder), Since: s.o.Now().UTC(),
+	}
+	err = o.write(ctx, s.o.Place, was)
+	// After an error the owner may have been written. In both cases the place knows.
+	now, e := s.owner(ctx)
+	switch {
+	case e != nil:
+		return nil, errors.Join(err, e)
+	case now.Writer != st.Writer:
+		return nil, fmt.Errorf("the archive could not be taken over: %w", err)
+	}
+	return now, nil
+}
+
+// owned is checkOwner, and notes whether another folder has taken the archive over.
+func (a *Archiver) owned(ctx context.Context) (ours bool, o *Owner, err error) {
+	ours, o, err = checkOwner(ctx, a.o.Place, a.st)
+	switch {
+	case errors.Is(err, ErrTakenOver):
+		err = a.withLost(ctx, o, err)
+		if a.lost.Swap(&err) == nil {
+			a.o.Log.Error("the store takes no more changes", "store", a.o.Store.String(), "reason", err)
+		}
+	case err == nil:
+		a.lost.Store(nil)
+	}
+	return ours, o, err
+}
+
+// withLost adds to err how many commits of this store the new owner does not have.
+func (a *Archiver) withLost(ctx context.Context, o *Owner, err error) error {
+	if o.Promoted == 0 {
+		return err
+	}
+	n := 0
+	for rec, e := range journal.New(a.o.Store).Scan(ctx, revision.OnlySlot, o.Promoted, revision.Last-1) {
+		if e != nil {
+			return errors.Join(err, e)
+		}
+		if rec.State == journal.Committed {
+			n++
+		}
+	}
+	return fmt.Errorf("%w; %d commits of this store after %s were not taken over", err, n, o.Promoted)
+}
+
+// Lost returns an error if another folder has taken the archive over. From then on
+// nothing may be committed to the store, because another server has continued without it.
+func (a *Archiver) Lost() error {
+	if err := a.lost.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

@@ -1,0 +1,528 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+)
+
+// StandbyOptions configure a Standby.
+type StandbyOptions struct {
+	Folder string // of the store
+	Place  Place
+	Keys   Keys
+	Poll   time.Duration // interval at which the archive is asked for pieces; 0: a second
+	Log    *slog.Logger
+	Now    func() time.Time // nil: time.Now
+}
+
+// A Standby keeps a store equal to the newest state of an archive. It restores a base,
+// and applies the pieces behind it as they come. When the epoch ends, it restores the
+// next base.
+//
+// The folder of the store contains the file ldapd.standby until the store is promoted.
+type Standby struct {
+	o      StandbyOptions
+	status standbyStatus
+
+	mu      sync.Mutex // held while the store or the mark changes
+	store   *lsm.Store
+	show    func(context.Context) error
+	at      mark
+	silence int // polls since the last complete listing that found nothing
+}
+
+// A mark says which part of an archive a store contains. It is stored in the store.
+type mark struct {
+	Format int
+	Store  string
+	Epoch  Epoch
+	Next   lsm.Position   // position up to which the log is applied
+	From   lsm.Position   // where the last piece begins; zero: none was applied
+	Newest table.Revision // newest commit
+}
+
+const (
+	standbyFile = "ldapd.standby"
+	nextBase    = "base.new" // folder in which a base is restored
+)
+
+// Errors of a Standby.
+var (
+	// ErrNextBase means that the next base was restored. The store must be closed, and
+	// Prepare must be called again.
+	ErrNextBase = errors.New("the next base was restored")
+	// ErrNoStandby means that the folder contains a store of its own.
+	ErrNoStandby = errors.New("the store is not a standby's")
+)
+
+// A Role says what the store in the folder of a Standby is.
+type Role int
+
+// Roles of stores.
+const (
+	Follower  Role = iota
+	Promoting      // a promotion was interrupted: call Promote again
+	Promoted       // the store was promoted, and is served for writing
+)
+
+// NewStandby returns a Standby. It does not access the place.
+func NewStandby(o StandbyOptions) *Standby {
+	if o.Poll == 0 {
+		o.Poll = time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Standby{o: o}
+}
+
+// String returns the name of the place.
+func (s *Standby) String() string { return s.o.Place.String() }
+
+func (s *Standby) path(name string) string { return filepath.Join(s.o.Folder, name) }
+
+// Prepare restores a base if the folder contains no store, or if the next base was
+// restored beside the store. It waits until there is a base. The store must be closed.
+func (s *Standby) Prepare(ctx context.Context) (Role, error) {
+	whole, err := lsm.IsComplete(s.o.Folder)
+	if err != nil {
+		return 0, err
+	}
+	_, err = os.Stat(s.path(standbyFile))
+	if is := err == nil; !is && whole {
+		return s.ownStore(ctx)
+	} else if !is {
+		if err := s.begin(); err != nil {
+			return 0, err
+		}
+	}
+	next, err := lsm.IsComplete(s.path(nextBase))
+	switch {
+	case err != nil:
+		return 0, err
+	case whole && next:
+		err = lsm.Replace(s.o.Folder, s.path(nextBase))
+	case whole:
+		err = os.RemoveAll(s.path(nextBase))
+	default:
+		err = s.first(ctx)
+	}
+	if err != nil {
+		return 0, err
+	}
+	st, err := readState(s.o.Folder, s.o.Place.String())
+	if err == nil && st.Promoted {
+		return Promoting, nil
+	}
+	return Follower, err
+}
+
+// begin marks an empty folder as that of a standby.
+func (s *Standby) begin() error {
+	if err := emptyFolder(s.o.Folder); err != nil {
+		return err
+	}
+	return folder(s.o.Folder).Put(context.Background(), standbyFile, strings.NewReader(s.o.Place.String()+"\n"))
+}
+
+// ownStore returns the role of a store that follows no archive.
+func (s *Standby) ownStore(ctx context.Context) (Role, error) {
+	st, err := readState(s.o.Folder, s.o.Place.String())
+	if err != nil {
+		return 0, err
+	}
+	if !st.Promoted {
+		return 0, fmt.Errorf("%w: %s has a store of its own: move it away to have a standby there", ErrNoStandby, s.o.Folder)
+	}
+	owner, err := ReadOwner(ctx, s.o.Place)
+	switch {
+	case err != nil:
+		s.o.Log.Warn("the archive cannot be reached", "place", s.String(), "error", err)
+	case owner != nil && owner.Writer != st.Writer && !st.TakeOver:
+		return 0, fmt.Errorf("%w by %s at %s: move the store in %s away to have a standby there", ErrTakenOver, owner.Server, owner.Since.Format(time.RFC3339), s.o.Folder)
+	}
+	return Promoted, nil
+}
+
+// first restores the newest base that can be read. It tries again until that succeeds or
+// cannot succeed.
+func (s *Standby) first(ctx context.Context) error {
+	for failures := 0; ; {
+		err := s.newestBase(ctx)
+		if err == nil {
+			return lsm.Replace(s.o.Folder, s.path(nextBase))
+		}
+		if hopeless(err) || ctx.Err() != nil {
+			return err
+		}
+		s.failed(err)
+		if failures++; failures%20 == 1 {
+			s.o.Log.Warn("no base can be restored yet", "place", s.String(), "failures", failures, "error", err)
+		}
+		if err := pause.For(ctx, min(s.o.Poll<<min(failures, 6), longestStandbyPause)); err != nil {
+			return err
+		}
+	}
+}
+
+// hopeless reports whether trying again cannot help.
+func hopeless(err error) bool {
+	return errors.Is(err, ErrSealed) || errors.Is(err, table.ErrNewer) || errors.Is(err, ErrForeign)
+}
+
+// newestBase restores the newest base beside the store. If it is damaged, newestBase
+// restores the one before.
+func (s *Standby) newestBase(ctx context.Context) error {
+	x, err := ReadIndex(ctx, s.o.Place)
+	if err != nil {
+		return err
+	}
+	err = fmt.Errorf("%w: it has no base yet", ErrNoState)
+	for _, b := range slices.Backward(x.Bases) {
+		if err = s.restore(ctx, b); err == nil || !errors.Is(err, ErrDamaged) {
+			break
+		}
+		s.o.Log.Error("a base is damaged", "place", s.String(), "base", b.Name, "error", err)
+	}
+	return err
+}
+
+// restore restores a base beside the store.
+func (s *Standby) restore(ctx context.Context, b Base) error {
+	to := s.path(nextBase)
+	err := errors.Join(os.RemoveAll(to), os.MkdirAll(to, 0o700))
+	if err != nil {
+		return err
+	}
+	if err := s.restoreTo(ctx, b, to); err != nil {
+		return errors.Join(fmt.Errorf("restore the base %s of %s: %w", b.Name, s, err), os.RemoveAll(to))
+	}
+	return nil
+}
+
+func (s *Standby) restoreTo(ctx context.Context, b Base, to string) error {
+	m, err := ReadManifest(ctx, s.o.Place, b)
+	if err != nil {
+		return err
+	}
+	if s.at.Store != "" && m.Store != s.at.Store {
+		return fmt.Errorf("%w: the base is not one of this standby's store", ErrForeign)
+	}
+	began := s.o.Now()
+	if err := m.fetch(ctx, s.o.Place, s.o.Keys, to); err != nil {
+		return err
+	}
+	r, err := lsm.Replay(to, m.Next)
+	if err != nil {
+		return err
+	}
+	first := mark{Format: format, Store: m.Store, Epoch: m.Epoch, Next: m.Next, Newest: m.Newest}
+	if err := r.Mark(first.encode()); err != nil {
+		return errors.Join(err, r.Abandon())
+	}
+	s.o.Log.Info("a base was restored", "place", s.String(), "epoch", m.Epoch, "newest", m.Newest.Time().UTC(), "bytes", m.Size(), "took", s.o.Now().Sub(began))
+	return r.Finish()
+}
+
+func (m *mark) encode() []byte {
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // numbers and strings
+	}
+	return b
+}
+
+// Follow sets the open store, which was opened with lsm.Options.Follow, and the function
+// that shows what was applied to it.
+func (s *Standby) Follow(store *lsm.Store, show func(context.Context) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, err := store.Mark()
+	if err != nil {
+		return err
+	}
+	var at mark
+	if err := json.Unmarshal(b, &at); err != nil {
+		return fmt.Errorf("%w: the mark of a standby: %w", table.ErrCorrupt, err)
+	}
+	if at.Format > format {
+		return newer("the standby", at.Format)
+	}
+	s.store, s.show, s.at = store, show, at
+	s.status.at(&at)
+	return nil
+}
+
+// longestStandbyPause bounds the pause between attempts to reach an archive.
+const longestStandbyPause = 10 * time.Second
+
+// Run applies pieces until ctx ends. It returns ErrNextBase when the next base was
+// restored.
+func (s *Standby) Run(ctx context.Context) error {
+	for failures := 0; ; {
+		err := s.Poll(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, ErrNextBase) {
+			return err
+		}
+		failures = s.heard(err, failures)
+		if pause.For(ctx, min(s.o.Poll<<min(failures, 6), max(longestStandbyPause, s.o.Poll))) != nil {
+			return nil
+		}
+	}
+}
+
+// heard logs the first of several consecutive failures, every 100th, and the first
+// success after them. It returns the number of consecutive failures.
+func (s *Standby) heard(err error, failures int) int {
+	switch {
+	case err != nil:
+		if failures++; failures%100 == 1 {
+			s.o.Log.Error("the standby cannot follow its archive; serving goes on", "place", s.String(), "failures", failures, "error", err)
+		}
+		return failures
+	case failures > 0:
+		s.o.Log.Info("the standby follows its archive again", "place", s.String())
+	}
+	return 0
+}
+
+// Poll applies the pieces that the archive has. If the epoch has ended and the next base
+// exists, it restores that base and returns ErrNextBase.
+func (s *Standby) Poll(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	began := s.o.Now()
+	ended, err := s.poll(ctx)
+	switch {
+	case errors.Is(err, ErrNextBase):
+	case err != nil:
+		s.failed(err)
+	case !ended:
+		s.status.caughtUp(began)
+	}
+	return err
+}
+
+// poll reports whether the epoch of the store has ended. The caller must hold mu.
+func (s *Standby) poll(ctx context.Context) (ended bool, err error) {
+	owner, err := s.owner(ctx)
+	if err != nil {
+		return false, err
+	}
+	err = s.drain(ctx)
+	ended = owner.Epoch > s.at.Epoch
+	if !ended && !errors.Is(err, ErrDamaged) {
+		return false, err
+	}
+	// Another base leads on if there is one.
+	b, found, e := s.laterBase(ctx)
+	if e != nil || !found {
+		return ended, errors.Join(err, e)
+	}
+	s.o.Log.Info("the standby continues from another base", "place", s.String(), "epoch", b.Epoch, "reason", err)
+	if err := s.restore(ctx, b); err != nil {
+		return ended, err
+	}
+	return ended, ErrNextBase
+}
+
+// owner returns the owner of the archive, which must be an owner of the standby's store.
+func (s *Standby) owner(ctx context.Context) (*Owner, error) {
+	o, err := ReadOwner(ctx, s.o.Place)
+	switch {
+	case err != nil:
+		return nil, err
+	case o == nil:
+		return nil, fmt.Errorf("%w: %s has no owner", ErrDamaged, s)
+	case o.Store != s.at.Store:
+		return nil, fmt.Errorf("%w than this standby's: it was begun by %s", ErrForeign, o.Server)
+	case o.Epoch < s.at.Epoch:
+		return nil, fmt.Errorf("%w: it is in epoch %d, and the standby in epoch %d: it was set back", ErrDamaged, o.Epoch, s.at.Epoch)
+	}
+	return o, nil
+}
+
+// laterBase returns the newest base that contains more than the store.
+func (s *Standby) laterBase(ctx context.Context) (b Base, found bool, err error) {
+	bases, err := listOf(ctx, s.o.Place, basePrefix, parseBase)
+	if err != nil || len(bases) == 0 {
+		return b, false, err
+	}
+	b = slices.MaxFunc(bases, Base.compare)
+	return b, b.compare(Base{Epoch: s.at.Epoch, Next: s.at.Next}) > 0, nil
+}
+
+// drain applies the pieces that follow.
+func (s *Standby) drain(ctx context.Context) error {
+	for {
+		p, err := s.following(ctx)
+		if err != nil || p == nil {
+			return err
+		}
+		if err := s.apply(ctx, *p); err != nil {
+			return err
+		}
+	}
+}
+
+// looks is the number of polls without a piece after which all pieces of the epoch are
+// listed.
+const looks = 60
+
+// following returns the piece that follows, or nil. It lists only the pieces that begin
+// where the last one began or ended: a piece whose sending failed may be followed by a
+// longer one that begins at the same position. Because a listing of all pieces may be
+// long, it is made only now and then, to find out whether pieces are missing.
+func (s *Standby) following(ctx context.Context) (*Piece, error) {
+	if s.at.From != 0 && s.silence < looks {
+		for _, from := range []lsm.Position{s.at.Next, s.at.From} {
+			all, err := listOf(ctx, s.o.Place, pieceFrom(s.at.Epoch, from), parsePiece)
+			if err != nil {
+				return nil, err
+			}
+			if p, _ := s.next(all); p != nil {
+				return p, nil
+			}
+		}
+		s.silence++
+		return nil, nil
+	}
+	all, err := listOf(ctx, s.o.Place, pieceFrom(s.at.Epoch, 0), parsePiece)
+	if err != nil {
+		return nil, err
+	}
+	if s.at.From != 0 {
+		s.silence = 0
+	}
+	p, gap := s.next(all)
+	if p == nil && gap != nil {
+		return nil, gap
+	}
+	return p, nil
+}
+
+// next returns the longest of the pieces that contain the position up to which the log is
+// applied. If there is none and there are later pieces, it returns the gap.
+func (s *Standby) next(all []Piece) (p *Piece, gap error) {
+	slices.SortFunc(all, Piece.compare)
+	for i := range all {
+		switch x := &all[i]; {
+		case x.To <= s.at.Next:
+		case x.From > s.at.Next:
+			if p == nil && gap == nil {
+				gap = &Gap{Epoch: x.Epoch, From: s.at.Next, To: x.From}
+			}
+		case p == nil || x.To > p.To:
+			p = x
+		}
+	}
+	return p, gap
+}
+
+// apply applies a piece in one step and shows the state at its end.
+func (s *Standby) apply(ctx context.Context, p Piece) error {
+	inc := s.store.Increment(s.at.Next)
+	next := s.at
+	err := getPiece(ctx, s.o.Place, s.o.Keys, s.at.Store, p, func(repr []byte) error {
+		newest, err := newestIn(ctx, s.store, repr)
+		if err != nil {
+			return err
+		}
+		next.Newest = max(next.Newest, newest)
+		return inc.Add(repr)
+	})
+	if err == nil && inc.Next() != p.To {
+		err = fmt.Errorf("%w: %s ends at %016x", ErrDamaged, p.Name, uint64(inc.Next()))
+	}
+	if errors.Is(err, lsm.ErrGap) {
+		err = fmt.Errorf("%w: %s: %w", ErrDamaged, p.Name, err)
+	}
+	if err != nil {
+		return errors.Join(err, inc.Abandon())
+	}
+	next.Next, next.From = p.To, p.From
+	if err := inc.Apply(ctx, next.encode()); err != nil {
+		return err
+	}
+	s.at = next
+	s.silence = 0
+	s.status.at(&next)
+	return s.show(ctx)
+}
+
+// A StandbyStatus describes how far a standby has come.
+type StandbyStatus struct {
+	Place  string
+	Epoch  Epoch
+	Newest table.Revision // newest commit that is shown
+	// CaughtUp is the time at which the standby began to look for pieces and then had
+	// applied all of them; zero: not yet.
+	CaughtUp time.Time
+	Failures int64
+	Failure  error // the last failure, if nothing has succeeded since
+}
+
+type standbyStatus struct {
+	mu sync.Mutex
+	StandbyStatus
+}
+
+func (s *standbyStatus) at(m *mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Epoch, s.Newest = m.Epoch, m.Newest
+}
+
+func (s *standbyStatus) caughtUp(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.CaughtUp, s.Failure = at, nil
+}
+
+func (s *Standby) failed(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	s.status.mu.Lock()
+	defer s.status.mu.Unlock()
+	s.status.Failure = err
+	s.status.Failures++
+}
+
+// Status returns how far the standby has come.
+func (s *Standby) Status() StandbyStatus {
+	s.status.mu.Lock()
+	defer s.status.mu.Unlock()
+	st := s.status.StandbyStatus
+	st.Place = s.String()
+	return st
+}
+
+// IsStandby reports whether a folder is that of a standby.
+func IsStandby(path string) (bool, error) {
+	_, err := os.Stat(filepath.Join(path, standbyFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
