@@ -2,7 +2,7 @@ package bulk
 
 import (
 	"bufio"
-	"encoding/gob"
+	"encoding/binary"
 	"errors"
 	"io"
 	"iter"
@@ -14,17 +14,9 @@ import (
 
 // A spool keeps waiting records on disk, in the order in which they were added.
 type spool struct {
-	n   int
-	f   *os.File
-	w   *bufio.Writer
-	enc *gob.Encoder
-}
-
-// waiting is the form in which a spool writes a record.
-type waiting struct {
-	File, DN   string
-	Line       int
-	Attributes []op.PartialAttribute
+	n int
+	f *os.File
+	w *bufio.Writer
 }
 
 func (s *spool) add(x *item) error {
@@ -34,10 +26,31 @@ func (s *spool) add(x *item) error {
 			return err
 		}
 		s.f, s.w = f, bufio.NewWriter(f)
-		s.enc = gob.NewEncoder(s.w)
 	}
 	s.n++
-	return s.enc.Encode(waiting{x.file, x.DN, x.Line, x.Attributes})
+	_, err := s.w.Write(appendWaiting(nil, x))
+	return err
+}
+
+// appendWaiting appends a record as a spool keeps it: strings with their lengths before
+// them, and numbers as varints.
+func appendWaiting(b []byte, x *item) []byte {
+	b = appendText(b, x.file)
+	b = appendText(b, x.DN)
+	b = binary.AppendUvarint(b, uint64(x.Line))
+	b = binary.AppendUvarint(b, uint64(len(x.Attributes)))
+	for _, a := range x.Attributes {
+		b = appendText(b, a.Description)
+		b = binary.AppendUvarint(b, uint64(len(a.Values)))
+		for _, v := range a.Values {
+			b = appendText(b, v)
+		}
+	}
+	return b
+}
+
+func appendText[S string | []byte](b []byte, s S) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 // items yields the records of the spool.
@@ -50,22 +63,57 @@ func (s *spool) items() iter.Seq2[*item, error] {
 		if err == nil {
 			_, err = s.f.Seek(0, io.SeekStart)
 		}
-		dec := gob.NewDecoder(bufio.NewReader(s.f))
+		r := &spoolReader{r: bufio.NewReader(s.f), err: err}
 		for range s.n {
-			var w waiting
-			if err == nil {
-				err = dec.Decode(&w)
-			}
-			if err != nil {
-				yield(nil, err)
+			x := r.item()
+			if r.err != nil {
+				yield(nil, r.err)
 				return
 			}
-			rec := &ldif.Record{Line: w.Line, DN: w.DN, Attributes: w.Attributes}
-			if !yield(&item{Record: rec, file: w.File}, nil) {
+			if !yield(x, nil) {
 				return
 			}
 		}
 	}
+}
+
+// A spoolReader reads what appendWaiting has written. It keeps the first error.
+type spoolReader struct {
+	r   *bufio.Reader
+	err error
+}
+
+func (r *spoolReader) item() *item {
+	x := &item{file: string(r.text()), Record: &ldif.Record{}}
+	x.DN, x.Line = string(r.text()), r.number()
+	for range r.number() {
+		a := op.PartialAttribute{Description: string(r.text())}
+		for range r.number() {
+			a.Values = append(a.Values, r.text())
+		}
+		x.Attributes = append(x.Attributes, a)
+	}
+	return x
+}
+
+func (r *spoolReader) text() []byte {
+	b := make([]byte, r.number())
+	if r.err == nil {
+		_, r.err = io.ReadFull(r.r, b)
+	}
+	return b
+}
+
+// number returns 0 after an error.
+func (r *spoolReader) number() int {
+	if r.err != nil {
+		return 0
+	}
+	n, err := binary.ReadUvarint(r.r)
+	if r.err = err; err != nil {
+		return 0
+	}
+	return int(n)
 }
 
 // close removes the spool's file.

@@ -2,17 +2,19 @@ package search
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 
 	"github.com/maypok86/otter/v2"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition/sorting"
-	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // A sorted search runs in one of three ways. All pages of a search run in the same way,
@@ -37,14 +39,20 @@ const (
 var ListCheap = 2048
 
 // Lists caches the sorted ids of searches whose clients may request more results. The key
-// of a list contains everything that must not change between the requests. Any server can
-// make a list again.
-type Lists = otter.Cache[listKey, []entry.ID]
+// of a list, a hash, depends on everything that must not change between the requests except
+// the access rules. Any server can make a list again.
+type Lists = otter.Cache[[16]byte, *list]
 
-type listKey struct {
-	search   [32]byte // results.CookieKey
-	program  *acl.Program
-	revision table.Revision
+type list struct {
+	program *acl.Program
+	ids     []entry.ID
+}
+
+// listKey returns the key of a search's list at a revision.
+func listKey(req *request.Request, r *op.Search) [16]byte {
+	at := binary.BigEndian.AppendUint64(results.CookieKey(req, r), uint64(req.Snapshot.Revision()))
+	sum := sha256.Sum256(at)
+	return [16]byte(sum[:16])
 }
 
 // listMemory is the largest size of all lists together, in bytes.
@@ -52,9 +60,9 @@ const listMemory = 64 << 20
 
 // NewLists returns an empty cache.
 func NewLists() *Lists {
-	return otter.Must(&otter.Options[listKey, []entry.ID]{
+	return otter.Must(&otter.Options[[16]byte, *list]{
 		MaximumWeight: listMemory,
-		Weigher:       func(_ listKey, ids []entry.ID) uint32 { return uint32(128 + len(ids)*len(entry.ID{})) },
+		Weigher:       func(_ [16]byte, l *list) uint32 { return uint32(128 + len(l.ids)*len(entry.ID{})) },
 	})
 }
 
@@ -186,16 +194,17 @@ func (st *Stream) lookUp(ctx context.Context, ids []entry.ID) error {
 // list returns the ids of all results, in order.
 func (st *Stream) list(ctx context.Context) ([]entry.ID, error) {
 	again := st.Out.Page != nil || st.Req.Controls.Vlv != nil
-	var key listKey
+	var key [16]byte
+	program := st.Req.Judge.Program()
 	if again {
-		key = listKey{[32]byte(results.CookieKey(st.Req, st.R)), st.Req.Judge.Program(), st.Req.Snapshot.Revision()}
-		if ids, ok := st.lists.GetIfPresent(key); ok {
-			return ids, nil
+		key = listKey(st.Req, st.R)
+		if l, ok := st.lists.GetIfPresent(key); ok && l.program == program {
+			return l.ids, nil
 		}
 	}
 	ids, err := st.makeList(ctx)
 	if err == nil && again {
-		st.lists.Set(key, ids)
+		st.lists.Set(key, &list{program, ids})
 	}
 	return ids, err
 }

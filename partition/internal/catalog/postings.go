@@ -38,7 +38,7 @@ func PostingHash(t *schema.AttributeType, key []byte) uint64 {
 type KeptIndex struct {
 	index.Index
 	typ  *schema.AttributeType
-	kept *otter.Cache[cache.PostingKey, *cache.Posting]
+	kept *otter.Cache[cache.ValuesKey, *cache.Posting]
 }
 
 // current returns r as a snapshot if r can use postings. A transaction and a snapshot of
@@ -94,13 +94,13 @@ func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.
 }
 
 func (x KeptIndex) put(key []byte, p *cache.Posting) {
-	x.kept.Set(cache.PostingKey{Typ: x.typ, Key: string(key)}, p)
+	x.kept.Set(cache.ValuesKey{Typ: x.typ, Text: string(key)}, p)
 }
 
 // known returns the posting of a value as a snapshot shows it. It returns nil if the
 // posting is not in memory, or if bringing it up to date fails or would cost too much.
 func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo int) *cache.Posting {
-	p, ok := x.kept.GetIfPresent(cache.PostingKey{Typ: x.typ, Key: string(key)})
+	p, ok := x.kept.GetIfPresent(cache.ValuesKey{Typ: x.typ, Text: string(key)})
 	if !ok || p.Set == nil {
 		return nil
 	}
@@ -168,6 +168,6 @@ func (x KeptIndex) Preload(ctx context.Context, r table.Reader, ordinal uint64) 
 
 // Longer implements index.Memory.
 func (x KeptIndex) Longer(key []byte, n int) bool {
-	p, ok := x.kept.GetIfPresent(cache.PostingKey{Typ: x.typ, Key: string(key)})
+	p, ok := x.kept.GetIfPresent(cache.ValuesKey{Typ: x.typ, Text: string(key)})
 	return ok && p.Set == nil && p.MoreThan >= n
 }

@@ -46,7 +46,7 @@ func warmEntries(ctx context.Context, s *state.Snapshot) (n int, err error) {
 		if i == nil {
 			continue
 		}
-		s.Catalog.Cache.Children.Set(cache.ChildKey{Parent: i.Node.Parent, RDN: i.Node.NormRDN}, id)
+		s.Catalog.Cache.Children.Set(cache.NameKey{Parent: i.Node.Parent, Name: string(i.Node.NormRDN)}, id)
 		if n++; n%1024 == 0 && s.Catalog.Cache.Entries.WeightedSize() > enough {
 			break
 		}

@@ -133,7 +133,7 @@ func (s *Snapshot) Child(ctx context.Context, key []byte) (id entry.ID, ok bool,
 // Resolve finds the child of an entry by its normalised RDN.
 func (s *Snapshot) Resolve(ctx context.Context, parent entry.ID, rdn dn.Norm) (id entry.ID, ok bool, err error) {
 	if s.Cached {
-		key := cache.ChildKey{Parent: parent, RDN: rdn}
+		key := cache.NameKey{Parent: parent, Name: string(rdn)}
 		if id, ok := s.Catalog.Cache.Children.GetIfPresent(key); ok {
 			node, err := s.Node(ctx, id)
 			if err != nil {
@@ -489,7 +489,7 @@ func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.Attri
 // exactly the stored spelling. For frequent names this saves parsing the name and looking
 // up its RDNs. Recall returns false for a name that is not valid at this snapshot.
 func (s *Snapshot) Recall(name string) (Located, bool) {
-	id, ok := s.Catalog.Cache.Names.GetIfPresent(name)
+	id, ok := s.Catalog.Cache.Names.GetIfPresent(cache.NameKey{Name: name})
 	if !ok {
 		return Located{}, false
 	}
@@ -507,7 +507,7 @@ func (s *Snapshot) Recall(name string) (Located, bool) {
 // Remember caches the entry of a name for Recall, if the name has the stored spelling.
 func (s *Snapshot) Remember(name string, at Located) {
 	if s.Cached && name == at.Name.String() {
-		s.Catalog.Cache.Names.Set(name, at.ID)
+		s.Catalog.Cache.Names.Set(cache.NameKey{Name: name}, at.ID)
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 // description has more values. It begins to read at the nearest known step at or before
 // that value.
 func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, from, n int) (values [][]byte, more bool, err error) {
-	key := cache.RangeStepsKey{ID: id, Typ: t, Options: options}
+	key := cache.ValuesKey{ID: id, Typ: t, Text: options}
 	l := s.rangeSteps(key)
 	step := min(from/stepEvery, len(l.Starts))
 	columns := master.Columns(t, options)
@@ -61,7 +61,7 @@ func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.Attrib
 }
 
 // rangeSteps returns the steps of an attribute's columns that are cached and valid.
-func (s *Snapshot) rangeSteps(key cache.RangeStepsKey) *cache.RangeSteps {
+func (s *Snapshot) rangeSteps(key cache.ValuesKey) *cache.RangeSteps {
 	if s.Cached {
 		if l, ok := s.Catalog.Cache.RangeSteps.GetIfPresent(key); ok && s.At.Unchanged(key.ID, l.AsOf) {
 			return l
