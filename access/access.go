@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/internal/bounded"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -20,7 +21,7 @@ import (
 // caches identities.
 type Rules struct {
 	inForce atomic.Pointer[inForce]
-	askers  *otter.Cache[entry.ID, *Who] // by the id of the identity's entry
+	askers  bounded.Cache[entry.ID, *Who] // by the id of the identity's entry
 }
 
 // maxAskers is the maximum number of identities that Rules caches.
@@ -28,7 +29,7 @@ const maxAskers = 1 << 14
 
 // NewRules returns an empty cache.
 func NewRules() *Rules {
-	return &Rules{askers: otter.Must(&otter.Options[entry.ID, *Who]{MaximumSize: maxAskers})}
+	return &Rules{askers: bounded.New(&otter.Options[entry.ID, *Who]{MaximumSize: maxAskers})}
 }
 
 // Who returns the identity with the given name and entry. It caches identities because

@@ -35,8 +35,8 @@ import (
 // open.
 type Directory struct {
 	server *request.Server
-	lists  *search.Lists // sorted results of paged searches, for the next pages
-	pool   sync.Pool     // *request.Request
+	lists  search.Lists // sorted results of paged searches, for the next pages
+	pool   sync.Pool    // *request.Request
 }
 
 // New returns a directory over an open partition. It fails if the administrator's name or

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/internal/bounded"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/usage"
@@ -26,7 +27,7 @@ import (
 // entry.
 type Cache struct {
 	set   atomic.Pointer[Set]
-	found *otter.Cache[entry.ID, *finding]
+	found bounded.Cache[entry.ID, *finding]
 	log   *slog.Logger
 }
 
@@ -35,7 +36,7 @@ const remembered = 1 << 16
 
 // NewCache returns an empty Cache.
 func NewCache(log *slog.Logger) *Cache {
-	return &Cache{found: otter.Must(&otter.Options[entry.ID, *finding]{MaximumSize: remembered}), log: log}
+	return &Cache{found: bounded.New(&otter.Options[entry.ID, *finding]{MaximumSize: remembered}), log: log}
 }
 
 // A Set contains the policies of a state. It is also valid for other states with the same

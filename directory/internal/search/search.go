@@ -22,7 +22,7 @@ import (
 )
 
 // Run runs a search of the tree (RFC 4511, 4.5).
-func Run(ctx context.Context, req *request.Request, l *Lists, name dn.DN, r *op.Search, sink op.Sink) error {
+func Run(ctx context.Context, req *request.Request, l Lists, name dn.DN, r *op.Search, sink op.Sink) error {
 	ctx, cancel := results.LimitTime(ctx, req, r)
 	defer cancel()
 	p, done, err := results.OpenPage(req, r)
@@ -104,7 +104,7 @@ type state struct {
 	bases []entry.ID
 
 	keys   []partition.SortKey // nil: unsorted
-	lists  *Lists
+	lists  Lists
 	way    byte            // byList, byIndex or bySearch; 0 if the search is not sorted
 	sorter *sorting.Sorter // collects the results if they must be sorted first
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/internal/bounded"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition/sorting"
 )
@@ -41,7 +42,7 @@ var ListCheap = 2048
 // Lists caches the sorted ids of searches whose clients may request more results. The key
 // of a list, a hash, depends on everything that must not change between the requests except
 // the access rules. Any server can make a list again.
-type Lists = otter.Cache[[16]byte, *list]
+type Lists = bounded.Cache[[16]byte, *list]
 
 type list struct {
 	program *acl.Program
@@ -59,8 +60,8 @@ func listKey(req *request.Request, r *op.Search) [16]byte {
 const listMemory = 64 << 20
 
 // NewLists returns an empty cache.
-func NewLists() *Lists {
-	return otter.Must(&otter.Options[[16]byte, *list]{
+func NewLists() Lists {
+	return bounded.New(&otter.Options[[16]byte, *list]{
 		MaximumWeight: listMemory,
 		Weigher:       func(_ [16]byte, l *list) uint32 { return uint32(128 + len(l.ids)*len(entry.ID{})) },
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/internal/bounded"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -24,15 +25,15 @@ import (
 // So nothing is ever invalidated: a reader detects a stale item when it reads the item.
 // Items refer to one schema, so each schema has its own cache.
 type Cache struct {
-	Entries *otter.Cache[entry.ID, *Item]
+	Entries bounded.Cache[entry.ID, *Item]
 	// Children is only a hint. A reader checks it against the parent and the RDN in the
 	// entry's node, so the values need no ordinal.
-	Children *otter.Cache[NameKey, entry.ID]
-	Postings *otter.Cache[ValuesKey, *Posting]
+	Children bounded.Cache[NameKey, entry.ID]
+	Postings bounded.Cache[ValuesKey, *Posting]
 	// Names is only a hint too: see state.Snapshot.Recall.
-	Names *otter.Cache[NameKey, entry.ID]
+	Names bounded.Cache[NameKey, entry.ID]
 	// RangeSteps is for attributes with very many values.
-	RangeSteps *otter.Cache[ValuesKey, *RangeSteps]
+	RangeSteps bounded.Cache[ValuesKey, *RangeSteps]
 	// Classes contains the results of HasClass. It maps *schema.ObjectClass to classSeen.
 	Classes sync.Map
 }
@@ -92,19 +93,19 @@ const LargeEntry = 1 << 20
 func NewCache(size int64) *Cache {
 	share := uint64(max(size/32, 1))
 	return &Cache{
-		Entries: otter.Must(&otter.Options[entry.ID, *Item]{
+		Entries: bounded.New(&otter.Options[entry.ID, *Item]{
 			StatsRecorder: newCounter(),
 			MaximumWeight: 19 * share,
 			Weigher:       func(_ entry.ID, i *Item) uint32 { return i.Weight() },
 		}),
-		Children: otter.Must(&otter.Options[NameKey, entry.ID]{
+		Children: bounded.New(&otter.Options[NameKey, entry.ID]{
 			StatsRecorder: newCounter(),
 			MaximumWeight: 3 * share,
 			Weigher:       func(k NameKey, _ entry.ID) uint32 { return uint32(128 + len(k.Name)) },
 		}),
 		Postings:   newPostings(8 * share),
 		RangeSteps: newRangeSteps(),
-		Names: otter.Must(&otter.Options[NameKey, entry.ID]{
+		Names: bounded.New(&otter.Options[NameKey, entry.ID]{
 			StatsRecorder: newCounter(),
 			MaximumWeight: 2 * share,
 			Weigher:       func(k NameKey, _ entry.ID) uint32 { return uint32(128 + len(k.Name)) },
@@ -185,15 +186,15 @@ type RangeSteps struct {
 	Starts [][]byte // qualifiers, beginning with that of value number stepEvery
 }
 
-func newRangeSteps() *otter.Cache[ValuesKey, *RangeSteps] {
-	return otter.Must(&otter.Options[ValuesKey, *RangeSteps]{
+func newRangeSteps() bounded.Cache[ValuesKey, *RangeSteps] {
+	return bounded.New(&otter.Options[ValuesKey, *RangeSteps]{
 		MaximumWeight: rangeStepsMemory,
 		Weigher:       func(_ ValuesKey, l *RangeSteps) uint32 { return uint32(128 + 64*len(l.Starts)) },
 	})
 }
 
-func newPostings(size uint64) *otter.Cache[ValuesKey, *Posting] {
-	return otter.Must(&otter.Options[ValuesKey, *Posting]{
+func newPostings(size uint64) bounded.Cache[ValuesKey, *Posting] {
+	return bounded.New(&otter.Options[ValuesKey, *Posting]{
 		StatsRecorder: newCounter(),
 		MaximumWeight: size,
 		Weigher: func(k ValuesKey, p *Posting) uint32 {

@@ -1,6 +1,6 @@
 package cache
 
-import "github.com/maypok86/otter/v2"
+import "github.com/seed-4dac0d86/ldapd/internal/bounded"
 
 // Stats are the statistics of a part of the cache since the cache was created.
 type Stats struct {
@@ -19,7 +19,7 @@ func (c *Cache) Stats() []Stats {
 	}
 }
 
-func of[K comparable, V any](name string, c *otter.Cache[K, V]) Stats {
+func of[K comparable, V any](name string, c bounded.Cache[K, V]) Stats {
 	s := c.Stats()
 	return Stats{name, s.Hits, s.Misses, c.WeightedSize()}
 }

@@ -6,10 +6,9 @@ import (
 	"io"
 	"math"
 
-	"github.com/maypok86/otter/v2"
-
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/internal/bounded"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -38,7 +37,7 @@ func PostingHash(t *schema.AttributeType, key []byte) uint64 {
 type KeptIndex struct {
 	index.Index
 	typ  *schema.AttributeType
-	kept *otter.Cache[cache.ValuesKey, *cache.Posting]
+	kept bounded.Cache[cache.ValuesKey, *cache.Posting]
 }
 
 // current returns r as a snapshot if r can use postings. A transaction and a snapshot of
