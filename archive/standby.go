@@ -90,7 +90,9 @@ func NewStandby(o StandbyOptions) *Standby {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Standby{o: o}
+	s := &Standby{o: o}
+	s.status.Since = o.Now()
+	return s
 }
 
 // String returns the name of the place.
@@ -339,6 +341,9 @@ func (s *Standby) poll(ctx context.Context) (ended bool, err error) {
 	if e != nil || !found {
 		return ended, errors.Join(err, e)
 	}
+	if err == nil {
+		err = fmt.Errorf("epoch %d has ended", s.at.Epoch)
+	}
 	s.o.Log.Info("the standby continues from another base", "place", s.String(), "epoch", b.Epoch, "reason", err)
 	if err := s.restore(ctx, b); err != nil {
 		return ended, err
@@ -475,6 +480,7 @@ type StandbyStatus struct {
 	Place  string
 	Epoch  Epoch
 	Newest table.Revision // newest commit that is shown
+	Since  time.Time      // when this process began to follow
 	// CaughtUp is the time at which the standby began to look for pieces and then had
 	// applied all of them; zero: not yet.
 	CaughtUp time.Time

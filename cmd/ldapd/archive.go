@@ -18,6 +18,7 @@ type archives struct {
 	open    func() (*archive.Archiver, error)
 	copy    func(ctx context.Context, folder string) (*directoryStore, error) // opens a restored store
 	store   string
+	standby *follower // nil: the server is no standby
 }
 
 // archivesOf returns the archives of the store p, which this process has open.
@@ -33,6 +34,8 @@ func (m *Main) archivesOf(c *config.Config, p *directoryStore) archives {
 		store: c.Store,
 	}
 }
+
+var errStandbyArchives = errors.New("the server is a standby: its primary archives")
 
 var errNoArchive = &config.Error{Text: "no archive given: say archive.to, or --archive-to PLACE"}
 
@@ -54,9 +57,12 @@ func newArchiver(c *config.Config, p *directoryStore, log *slog.Logger) (*archiv
 // an error if the archive belongs to another store or if a store in another folder has
 // taken the archive over. Otherwise clients could change a state from which another
 // server has continued.
-func (m *Main) serveArchive(ctx context.Context, c *config.Config, p *directoryStore, log *slog.Logger) (a archives, stop func(), err error) {
+func (m *Main) serveArchive(ctx context.Context, c *config.Config, p *directoryStore, f *follower, log *slog.Logger) (a archives, stop func(), err error) {
 	a = m.archivesOf(c, p)
-	if c.Archive.Place == nil {
+	if a.standby = f; f != nil {
+		a.open = func() (*archive.Archiver, error) { return nil, errStandbyArchives }
+	}
+	if c.Archive.Place == nil || f != nil {
 		return a, func() {}, nil
 	}
 	if a.running, err = a.open(); err != nil {

@@ -41,7 +41,7 @@ func readGuard(c *config.Config, log *slog.Logger, use purpose) (*wallclock.Guar
 	if c.Test != (config.Test{}) {
 		log.Warn("options for tests are in force", "in-flight", c.Test.InFlight, "clock", c.Test.Clock)
 	}
-	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") || use == reading {
+	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") || use == reading || use == standingBy {
 		return nil, nil
 	}
 	o := wallclock.Options{Folder: c.Store, Now: clock(c), Log: log}

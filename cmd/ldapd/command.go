@@ -92,7 +92,7 @@ func (m *Main) root() *cobra.Command {
 		m.configCommand(),
 		m.healthCommand(),
 		m.upgradeCommand(),
-		m.backupCommand(),
+		m.backupCommand(), m.promoteCommand(),
 		m.versionCommand(), m.manCommand(),
 	)
 	return root

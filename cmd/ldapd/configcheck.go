@@ -173,7 +173,9 @@ func (k *checker) store() {
 	case is:
 		k.storeFolder()
 	default:
-		if err := makeable(k.Store); err != nil {
+		if err := makeable(k.Store); err == nil && k.Standby.From != nil {
+			k.say(isNote, "store", "%s has no store yet: the standby restores one", k.Store)
+		} else if err != nil {
 			k.say(isError, "store", "there is no store, and none can be made: %v", err)
 		} else {
 			k.say(isNote, "store", "%s has no store yet: 'ldapd init' and 'ldapd serve --create' make one", k.Store)
@@ -306,6 +308,13 @@ func (k *checker) taken(key string, err error) {
 func (k *checker) archive() {
 	if _, err := readKeys(k.Archive.Identity, os.Open); err != nil {
 		k.say(isError, "archive.identity", "%v", err)
+	}
+	if from := k.Standby.From; from != nil && archive.IsFolder(from) && k.fine("standby.from") {
+		if within(from.String(), k.Store) {
+			k.say(isError, "standby.from", "%s is in the folder of the standby's store", from)
+		} else if _, err := os.Stat(from.String()); err != nil {
+			k.say(isWarning, "standby.from", "there is no archive to follow: %v", err)
+		}
 	}
 	p := k.Archive.Place
 	switch {

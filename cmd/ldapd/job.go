@@ -58,7 +58,7 @@ var jobs = byName(
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accessListJob, accessShowJob, accessProfileJob, accessApplyJob, accessExplainJob,
 	accessWhoamiJob, accessCheckJob, accessDiffJob, accessTryJob, accountJob,
-	logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob,
+	logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob, promoteJob,
 )
 
 // anyJob is a job with any type of arguments.

@@ -30,7 +30,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("LDAPD_ACCESS", "open")             // most scripts read as the anonymous identity
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "waitbind": waitBindCommand, "hangup": hangupCommand, "status": statusCommand, "freeport": freePortCommand, "damage": damageCommand},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "waitbind": waitBindCommand, "waitfind": waitFindCommand, "waitadd": waitAddCommand, "hangup": hangupCommand, "status": statusCommand, "freeport": freePortCommand, "damage": damageCommand},
 	})
 }
 
@@ -97,6 +97,32 @@ func waitBindCommand(ts *testscript.TestScript, neg bool, args []string) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	ts.Fatalf("%s cannot bind with this password", args[1])
+}
+
+// waitFindCommand waits until a search finds something: waitfind SOCKET DN PASSWORD BASE
+// FILTER.
+func waitFindCommand(ts *testscript.TestScript, neg bool, args []string) {
+	var err error
+	for range 1000 {
+		var out string
+		if out, err = ldapDo("ldapi://"+ts.MkAbs(args[0]), args[1], args[2], "search", args[3:]); err == nil && out != "" {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("%s finds nothing: %v", args[4], err)
+}
+
+// waitAddCommand adds an entry as soon as the server lets it be added.
+func waitAddCommand(ts *testscript.TestScript, neg bool, args []string) {
+	var err error
+	for range 1000 {
+		if _, err = ldapDo("ldapi://"+ts.MkAbs(args[0]), args[1], args[2], "add", args[3:]); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Check(err)
 }
 
 // hangupCommand sends SIGHUP to all background commands, which testscript's kill cannot

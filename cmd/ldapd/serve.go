@@ -7,9 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/archive"
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
@@ -41,7 +44,27 @@ contexts it is to have, --access who may see what. When clients can connect, a l
 	return c
 }
 
-func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err error) {
+// serve serves until ctx ends. A standby that is promoted, or continues from another base,
+// starts again in this process.
+func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) error {
+	for {
+		once, again := context.WithCancelCause(ctx)
+		err := m.serveOnce(once, c, use, again)
+		isAgain := context.Cause(once) == errAgain && (err == nil || errors.Is(err, context.Canceled)) || errors.Is(err, errAgain)
+		again(nil)
+		if !isAgain || ctx.Err() != nil {
+			return err
+		}
+		if now, err := m.again(); err == nil {
+			c = now // it may have been read again since
+		} else {
+			m.logger(c).Error("the configuration cannot be used, the one before stays in force", "error", err)
+		}
+	}
+}
+
+// serveOnce serves until ctx ends. again ends ctx in order to serve again.
+func (m *Main) serveOnce(ctx context.Context, c *config.Config, use purpose, again context.CancelCauseFunc) (err error) {
 	log := m.logger(c)
 	hangups, unnotify := hangups()
 	defer unnotify()
@@ -61,7 +84,12 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 		return err
 	}
 	defer closer.Close()
-	p, err := openPartition(ctx, c, log, use, func(o *txn.Options) { o.Observe = w.metrics.Commit })
+	standby, err := openFollower(ctx, c, log, again)
+	if err != nil {
+		return err
+	}
+	var fence fence
+	p, err := openPartition(ctx, c, log, standby.purpose(use), func(o *txn.Options) { o.Observe, o.Fenced = w.metrics.Commit, fence.lost })
 	if err != nil {
 		return err
 	}
@@ -69,13 +97,21 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	// not end.
 	last := context.WithoutCancel(ctx)
 	defer func() { err = errors.Join(err, p.Close(last)) }()
-	archive, stopArchiving, err := m.serveArchive(ctx, c, p, log)
+	archived, stopArchiving, err := m.serveArchive(ctx, c, p, standby, log)
 	if err != nil {
 		return err
 	}
 	defer stopArchiving()
-	if err := configure.AddSuffixes(ctx, p.Partition, c.Suffix); err != nil {
+	fence.archive.Store(archived.running)
+	stopFollowing, err := standby.follow(ctx, p, log)
+	if err != nil {
 		return err
+	}
+	defer stopFollowing()
+	if standby == nil {
+		if err := configure.AddSuffixes(ctx, p.Partition, c.Suffix); err != nil {
+			return err
+		}
 	}
 	warn(c, log)
 	warnOpen(p.Partition, log)
@@ -100,15 +136,18 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	stopWarming := m.warm(c, p.Partition, log)
 	defer stopWarming()
 	stopViews := beside(func(ctx context.Context) {
+		if standby != nil {
+			return // the primary's records are in its log
+		}
 		views.Keep(ctx, p.Partition, func(err error) { log.Warn("views are not kept for now", "error", err) })
 	})
 	defer stopViews()
 	stopGiving := beside(giveBack)
 	defer stopGiving()
-	stopTools := m.serveTools(c, p.Partition, archive, d.Admin, log)
+	stopTools := m.serveTools(c, p.Partition, archived, d.Admin, log)
 	defer stopTools()
 	f.options.Traffic = w.metrics.Traffic
-	w.serve(ctx, p, o.Passwords, f.files, archive)
+	w.serve(ctx, p, o.Passwords, f.files, archived)
 	defer w.stop(last)
 	r := &reloader{m: m, watch: w, started: c, current: c, log: log, files: f.files, access: closer, directory: d}
 	return m.run(ctx, c, f, r, hangups)
@@ -154,14 +193,36 @@ func (m *Main) run(ctx context.Context, c *config.Config, f *listeners, r *reloa
 	case err = <-failed:
 	}
 	stopSigns()
-	manager.stopping()
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.GracePeriod)
+	patience := c.GracePeriod
+	if context.Cause(ctx) == errAgain {
+		patience = min(patience, shortGrace)
+	} else {
+		manager.stopping()
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if e := s.Shutdown(grace); e != nil {
 		log.Warn("operations were still running after the grace period and have been ended")
 	}
 	log.Info("stopped")
 	return err
+}
+
+// shortGrace is how long running operations get before a server starts again in the same
+// process.
+const shortGrace = time.Second
+
+// A fence keeps a server from making changes once its archive was taken over.
+type fence struct {
+	archive atomic.Pointer[archive.Archiver]
+}
+
+// lost returns an error if the archive was taken over.
+func (f *fence) lost() error {
+	if a := f.archive.Load(); a != nil {
+		return a.Lost()
+	}
+	return nil
 }
 
 // handler adapts a Directory to package server, which package directory does not import.
@@ -191,6 +252,7 @@ func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, er
 		Identities:       c.SASL.Identities,
 		Tokens:           tokens,
 		Referral:         c.Referral,
+		Primary:          c.Standby.Primary,
 		Log:              log,
 		Slow:             c.Slow,
 	}, err

@@ -24,6 +24,8 @@ type watch struct {
 	server  *status.Server // nil: no listener is configured
 	part    *partition.Partition
 	log     *slog.Logger
+	// announced means that the servers of the store list this one.
+	announced bool
 }
 
 // openWatch opens the status listener. Until serve is called, /ready reports that the
@@ -65,14 +67,18 @@ func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Pa
 	if a.running != nil {
 		s.Archive = a.running.Status
 	}
+	if a.standby != nil {
+		s.Standby = a.standby.Status
+	}
 	w.metrics.Registry.MustRegister(status.Collector(s))
 	passwords.Watch(w.metrics.Hash)
 	w.health.Serve(func() txn.Status { return maintain.Status(p.Partition) })
-	if w.server != nil {
+	if w.server != nil && a.standby == nil { // a standby's store has its primary's list
 		own := monitor.Server{Version: version(), Status: w.server.URL(), Since: time.Now().UTC()}
 		if err := maintain.Announce(ctx, p.Partition, own); err != nil {
 			w.log.Warn("other servers do not list this one", "error", err)
 		}
+		w.announced = true
 	}
 }
 
@@ -80,7 +86,7 @@ func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Pa
 // list of the store's servers.
 func (w *watch) stop(ctx context.Context) {
 	w.health.Stop()
-	if w.server != nil && w.part != nil {
+	if w.announced {
 		if err := maintain.Withdraw(ctx, w.part); err != nil {
 			w.log.Warn("other servers go on listing this one", "error", err)
 		}

@@ -22,7 +22,7 @@ import (
 // in bytes of a folder's block cache; zero means a small one.
 func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purpose, cache int64) (table.Store, error) {
 	if c.Store == "" {
-		return nil, &config.Error{Text: "no store given: say --store FOLDER or --store hbase://ZK1,ZK2:2181/PREFIX"}
+		return nil, errNoStoreNamed
 	}
 	if strings.HasPrefix(c.Store, "hbase:") {
 		if _, err := hbase.Parse(c.Store); err != nil {
@@ -30,14 +30,20 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purp
 		}
 		return hbase.Open(ctx, c.Store, hbase.Options{Log: log, Compact: c.Compaction})
 	}
-	o := lsm.Options{Path: c.Store, Cache: cache, ReadOnly: use == reading, KeepLogs: c.Archive.Place != nil, Logf: func(format string, args ...any) {
-		log.Warn(fmt.Sprintf(format, args...), "store", c.Store)
-	}}
+	o := lsm.Options{
+		Path: c.Store, Cache: cache, ReadOnly: use == reading, Follow: use == standingBy,
+		KeepLogs: c.Archive.Place != nil && use != standingBy,
+		Logf: func(format string, args ...any) {
+			log.Warn(fmt.Sprintf(format, args...), "store", c.Store)
+		},
+	}
 	if use.serves() {
 		o.Reserve = lsm.DefaultReserve
 	}
 	return lsm.Open(o)
 }
+
+var errNoStoreNamed = &config.Error{Text: "no store given: say --store FOLDER or --store hbase://ZK1,ZK2:2181/PREFIX"}
 
 // directoryStore is an open store with its partition.
 type directoryStore struct {
@@ -50,18 +56,19 @@ type directoryStore struct {
 type purpose int
 
 const (
-	reading  purpose = iota // only to read
-	changing                // to write, if a directory exists
-	serving                 // like changing, with large caches
-	filling                 // to write; a directory is created if none exists
-	founding                // like filling, with the caches of serving
+	reading    purpose = iota // only to read
+	changing                  // to write, if a directory exists
+	serving                   // like changing, with large caches
+	standingBy                // to read what a standby applies, with the caches of serving
+	filling                   // to write; a directory is created if none exists
+	founding                  // like filling, with the caches of serving
 )
 
 // creates reports whether a directory is created if none exists.
 func (u purpose) creates() bool { return u >= filling }
 
 // serves reports whether a server will use the store.
-func (u purpose) serves() bool { return u == serving || u == founding }
+func (u purpose) serves() bool { return u == serving || u == founding || u == standingBy }
 
 // openPartition opens the configured store and its partition.
 func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use purpose, change ...func(*txn.Options)) (*directoryStore, error) {
@@ -84,8 +91,8 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		return nil, err
 	}
 	transactions := txn.Options{
-		ReadOnly: use == reading, Lease: c.Lease, Drift: c.Drift, Log: log,
-		Collect: use.serves(), Retention: c.Retention,
+		ReadOnly: use == reading, Follow: use == standingBy, Lease: c.Lease, Drift: c.Drift, Log: log,
+		Collect: use.serves() && use != standingBy, Retention: c.Retention,
 		InFlight: c.Test.InFlight, Now: clock(c), Doubt: guard.Doubt,
 	}
 	for _, f := range change {

@@ -36,3 +36,21 @@ func (r *reader) archive() Archive {
 	}
 	return a
 }
+
+// standby reads of which server this one is a standby.
+func (r *reader) standby() Standby {
+	s := Standby{Primary: r.list("standby.primary", checkServer)}
+	from := r.text("standby.from")
+	if from == "" {
+		return s
+	}
+	var err error
+	if s.From, err = archive.OpenPlace(from); err != nil {
+		r.fail("standby.from", "%v", err)
+		return s
+	}
+	if strings.HasPrefix(r.text("store"), "hbase:") {
+		r.fail("standby.from", "only an embedded store has a standby; servers of a store on HBase need none")
+	}
+	return s
+}

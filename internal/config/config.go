@@ -47,6 +47,7 @@ type Config struct {
 	Retention        time.Duration // zero means forever
 	Compaction       time.Duration // zero means only on demand
 	Archive          Archive
+	Standby          Standby
 	LogLevel         string // debug, info, warn, error
 	LogFormat        string // text, json
 	Access           Access
@@ -90,6 +91,13 @@ type Archive struct {
 	Every, Lag, Keep time.Duration
 	Drill            time.Duration // the interval of restore drills; 0 means no drills
 	Identity         string        // the file with the identity that opens the archive
+}
+
+// Standby describes the server of which this one is a standby. If From is nil, this server
+// is none.
+type Standby struct {
+	From    archive.Place // archive of the primary
+	Primary []string      // URLs of the primary
 }
 
 // Test has settings that only tests use.
@@ -202,6 +210,7 @@ func (r *reader) config() *Config {
 		Retention:        r.duration("retention"),
 		Compaction:       r.duration("compaction"),
 		Archive:          r.archive(),
+		Standby:          r.standby(),
 		LogLevel:         r.oneOf("log.level", "debug", "info", "warn", "error"),
 		LogFormat:        r.oneOf("log.format", "text", "json"),
 		Access: Access{

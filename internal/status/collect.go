@@ -22,8 +22,9 @@ type Sources struct {
 	Partition    *partition.Partition
 	Store        table.Store
 	Passwords    *auth.Passwords
-	Certificates func() map[string]time.Time // expiry of each certificate, by file; nil without TLS
-	Archive      func() archive.Status       // nil if the store is not archived
+	Certificates func() map[string]time.Time  // expiry of each certificate, by file; nil without TLS
+	Archive      func() archive.Status        // nil if the store is not archived
+	Standby      func() archive.StandbyStatus // nil if the server is no standby
 }
 
 // readFor bounds how long a scrape waits for a store.
@@ -60,6 +61,7 @@ func Collector(s *Sources) prometheus.Collector {
 	if _, ok := s.Store.(*lsm.Store); ok {
 		r.addEngine()
 		r.addArchive()
+		r.addStandby()
 	}
 	return r
 }
@@ -253,6 +255,34 @@ func (r *reader) addArchive() {
 		func(a *archive.Status, _ time.Time, yield func(float64, ...string)) { yield(float64(a.Failures)) })
 	add("drill_last_success_timestamp_seconds", "When a drill restored the archive and found it equal to the store; 0: not yet.", prometheus.GaugeValue,
 		func(a *archive.Status, _ time.Time, yield func(float64, ...string)) { yield(seconds(a.Drilled)) })
+}
+
+// addStandby adds the metrics of a standby. They have no series if the server is none.
+func (r *reader) addStandby() {
+	add := func(name, help string, kind prometheus.ValueType, from func(*archive.StandbyStatus, time.Time, func(float64, ...string))) {
+		r.add(name, help, kind, func(s *state, yield func(float64, ...string)) {
+			if s.Standby != nil {
+				b := s.Standby()
+				from(&b, s.now, yield)
+			}
+		})
+	}
+	add("standby_lag_seconds", "Time since the standby had applied everything in its archive, or since it was started.", prometheus.GaugeValue,
+		func(b *archive.StandbyStatus, now time.Time, yield func(float64, ...string)) {
+			last := b.CaughtUp
+			if last.IsZero() {
+				last = b.Since
+			}
+			yield(max(0, now.Sub(last).Seconds()))
+		})
+	add("standby_newest_timestamp_seconds", "When the newest commit that the standby shows was made.", prometheus.GaugeValue,
+		func(b *archive.StandbyStatus, _ time.Time, yield func(float64, ...string)) {
+			yield(seconds(b.Newest.Time()))
+		})
+	add("standby_failures_total", "Attempts to follow the archive that failed.", prometheus.CounterValue,
+		func(b *archive.StandbyStatus, _ time.Time, yield func(float64, ...string)) {
+			yield(float64(b.Failures))
+		})
 }
 
 var syncs = prometheus.NewDesc("ldapd_store_sync_seconds", "Time that the log took to sync.", nil, nil)

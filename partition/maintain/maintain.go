@@ -83,6 +83,11 @@ func Erase(ctx context.Context, p *partition.Partition, o EraseOptions) (*Erased
 // accepts changes.
 func Refusal(p *partition.Partition) error { return p.Keeper().DB.Refusal() }
 
+// ShowNewest shows the commits that were written to the store of a standby.
+func ShowNewest(ctx context.Context, p *partition.Partition) error {
+	return p.Keeper().DB.ShowNewest(ctx)
+}
+
 // Status describes this server's connection to the store.
 func Status(p *partition.Partition) txn.Status { return p.Keeper().DB.Status() }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // ErrCredentials is the answer to a wrong name, to a wrong password, and to the right
@@ -71,7 +72,7 @@ func (a *Account) expired() error {
 func (a *Account) useGrace(ctx context.Context, now time.Time) error {
 	uses, err := a.ledger.Use(ctx, a.req.Known.Account.GraceUse)
 	if err != nil {
-		return err
+		return recorded(err)
 	}
 	if len(uses) > a.Policy.GraceLimit {
 		return a.expired()
@@ -91,6 +92,16 @@ func (a *Account) useReset(ctx context.Context) error {
 	uses, err := a.ledger.Use(ctx, a.req.Known.Account.ResetUse)
 	if err == nil && len(uses) > a.Policy.MaxResetUse {
 		err = a.expired()
+	}
+	return recorded(err)
+}
+
+// recorded returns the result of a bind that cannot be recorded. A server that takes no
+// changes refuses binds that count, because their use could be repeated elsewhere. Such a
+// bind gets no referral: few clients expect one.
+func recorded(err error) error {
+	if errors.Is(err, txn.ErrReadOnly) {
+		return op.Errorf(op.UnwillingToPerform, "this server takes no changes and cannot record this bind: bind at the primary server")
 	}
 	return err
 }

@@ -151,7 +151,7 @@ func (a *Account) withCode(ctx context.Context, m account.Match, code string) (a
 	case errors.Is(err, ledger.ErrUsed):
 		return account.Mismatch, nil
 	case err != nil:
-		return account.Mismatch, err
+		return account.Mismatch, recorded(err)
 	}
 	return account.Fits, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/usage"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // A Book contains the ledgers of all accounts of a directory.
@@ -103,7 +104,9 @@ func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error)
 		if partition.Is(err, partition.NoSuchEntry) {
 			return begun, nil
 		}
-		l.book.log.Warn("a wrong password could not be written down: this server alone remembers it", "entry", l.id, "error", err)
+		if !errors.Is(err, txn.ErrReadOnly) { // a standby records none
+			l.book.log.Warn("a wrong password could not be written down: this server alone remembers it", "entry", l.id, "error", err)
+		}
 		return l.book.unrecorded.add(l.id, begun), nil
 	}
 	l.book.took.add(time.Since(begun))
@@ -190,7 +193,7 @@ func (l *Ledger) besides(what string, fn func(ctx context.Context, tx *usage.Tx)
 			}
 			return fn(ctx, tx)
 		})
-		if err != nil && ctx.Err() == nil && !partition.Is(err, partition.NoSuchEntry) {
+		if err != nil && ctx.Err() == nil && !partition.Is(err, partition.NoSuchEntry) && !errors.Is(err, txn.ErrReadOnly) {
 			l.book.log.Warn("the state of an account stays as it was", "doing", what, "entry", l.id, "error", err)
 		}
 	})

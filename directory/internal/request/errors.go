@@ -42,8 +42,8 @@ var sentinels = []struct {
 	text string
 }{
 	{txn.ErrConflict, op.Busy, "other writers were faster too often: try again"},
-	{txn.ErrReadOnly, op.UnwillingToPerform, "this server was opened for reading only"},
-	{txn.ErrRevision, op.UnwillingToPerform, "the state that was asked for is no longer kept"},
+	{txn.ErrReadOnly, op.UnwillingToPerform, "this server takes no changes"},
+	{txn.ErrRevision, op.UnwillingToPerform, "the state that was asked for is no longer kept, or not known here yet"},
 	{table.ErrPending, op.Unavailable, "the disk is full: the change is made when there is space, or not at all: read to learn whether it stands"},
 	{txn.ErrUnknown, op.Other, "the store failed while committing: read to learn whether the change stands"},
 	{table.ErrTooLarge, op.AdminLimitExceeded, "a value is larger than the store takes"},
@@ -65,6 +65,11 @@ func (d *Server) ToResult(err error) op.Result {
 	if errors.As(err, &problem) {
 		if code, ok := problemCodes[problem.Problem]; ok {
 			return op.Result{Code: code, MatchedDN: problem.Matched, Diagnostic: problem.Text}
+		}
+	}
+	if errors.Is(err, txn.ErrReadOnly) {
+		if urls := d.Settings().Primary; len(urls) > 0 {
+			return op.Result{Code: op.Referral, Diagnostic: "this server takes no changes", Referrals: urls}
 		}
 	}
 	for _, s := range sentinels {

@@ -58,6 +58,9 @@ type Options struct {
 	// Referral are LDAP URLs without a DN. Operations on names outside all naming
 	// contexts are referred to the servers in these URLs.
 	Referral []string
+	// Primary are LDAP URLs without a DN. While this server takes no changes because it is
+	// a standby or was taken over, it refers changes to the servers in these URLs.
+	Primary []string
 	// Log receives what clients do not learn: the causes of results with the code other
 	// (80), and the operations that take at least as long as Slow. If Slow is zero, Log
 	// receives no slow operations.

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+)
+
+var (
+	people   = flag.Int("people", 2000, "entries of TestStandbyFigures")
+	rate     = flag.Int("rate", 300, "commits a second of TestStandbyFigures")
+	loadTime = flag.Duration("load", 4*time.Second, "how long TestStandbyFigures reads, and then commits")
+)
+
+// A served is a server that runs in this process.
+type served struct {
+	*testing.T
+	url    string
+	errs   bytes.Buffer
+	mu     sync.Mutex
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// Write implements io.Writer for the server's log.
+func (s *served) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.errs.Write(b)
+}
+
+func (s *served) said(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Contains(s.errs.String(), text)
+}
+
+// serve starts a server on a Unix socket.
+func (h *home) serve(socket string, args ...string) *served {
+	h.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &served{T: h.T, url: "ldapi://" + h.path(socket), cancel: cancel, ended: make(chan struct{})}
+	m := &Main{Stdin: strings.NewReader(""), Stdout: s, Stderr: s}
+	go func() {
+		defer close(s.ended)
+		if status := m.Run(ctx, append([]string{"serve", "--listen", s.url, "--admin-password-file", h.path("admin.pw"), "--retention", "0s"}, args...)); status != exitDone {
+			h.Errorf("the server ended with status %d:\n%s", status, s.errs.String())
+		}
+	}()
+	h.Cleanup(s.stop)
+	s.await("ready ldapi", time.Hour)
+	return s
+}
+
+func (s *served) await(text string, patience time.Duration) {
+	s.Helper()
+	for end := time.Now().Add(patience); !s.said(text); time.Sleep(5 * time.Millisecond) {
+		select {
+		case <-s.ended:
+			s.Fatal("the server has ended")
+		default:
+		}
+		if time.Now().After(end) {
+			s.Fatalf("the server never says %q", text)
+		}
+	}
+}
+
+func (s *served) stop() {
+	s.cancel()
+	<-s.ended
+}
+
+// dial returns a connection on which the administrator is bound.
+func (s *served) dial() *ldap.Conn {
+	s.Helper()
+	c, err := ldap.DialURL(s.url)
+	if err == nil {
+		err = c.Bind("cn=admin", "secret")
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return c
+}
+
+func person(n int) string { return fmt.Sprintf("uid=p%d,ou=people,dc=example,dc=com", n) }
+
+// description returns the description of an entry.
+func description(c *ldap.Conn, name string) (string, error) {
+	r, err := c.Search(ldap.NewSearchRequest(name, ldap.ScopeBaseObject, ldap.NeverDerefAliases, 0, 0, false, "(objectClass=*)", []string{"description"}, nil))
+	if err != nil {
+		return "", err
+	}
+	return r.Entries[0].GetAttributeValue("description"), nil
+}
+
+func describe(c *ldap.Conn, name, text string) error {
+	r := ldap.NewModifyRequest(name, nil)
+	r.Replace("description", []string{text})
+	return c.Modify(r)
+}
+
+// reads reads random entries until done returns true, and returns the 99th percentile of
+// the latencies.
+func (s *served) reads(done func() bool) (p99 time.Duration, n int) {
+	s.Helper()
+	c := s.dial()
+	defer c.Close()
+	var took []time.Duration
+	for !done() {
+		begun := time.Now()
+		if _, err := description(c, person(rand.IntN(*people))); err != nil {
+			s.Fatal(err)
+		}
+		took = append(took, time.Since(begun))
+		time.Sleep(time.Millisecond)
+	}
+	return percentile(took, 0.99), len(took)
+}
+
+func percentile(all []time.Duration, p float64) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[min(int(float64(len(all))*p), len(all)-1)]
+}
+
+func (h *home) writePeople() string {
+	file, err := os.Create(h.path("people.ldif"))
+	if err != nil {
+		h.Fatal(err)
+	}
+	w := bufio.NewWriter(file)
+	fmt.Fprint(w, "dn: dc=example,dc=com\nobjectClass: domain\ndc: example\n\ndn: ou=people,dc=example,dc=com\nobjectClass: organizationalUnit\nou: people\n\n")
+	for n := range *people {
+		fmt.Fprintf(w, "dn: %s\nobjectClass: inetOrgPerson\nuid: p%d\ncn: Person %d\nsn: S%d\nmail: p%d@example.com\nemployeeNumber: %d\n\n", person(n), n, n, n%5000, n, n)
+	}
+	if err := w.Flush(); err != nil {
+		h.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		h.Fatal(err)
+	}
+	return file.Name()
+}
+
+// size returns the total size of the files below a folder.
+func (h *home) size(folder string) (n int64) {
+	err := filepath.WalkDir(h.path(folder), func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		return err
+	})
+	if err != nil {
+		h.Error(err)
+	}
+	return n
+}
+
+// A pace commits at a rate. Every commit of the writer number 0 raises the description of
+// one entry, and its time is noted.
+type pace struct {
+	mu    sync.Mutex
+	acked []time.Time // acked[i]: when description i was acknowledged
+	all   atomic.Int64
+}
+
+func (p *pace) write(s *served, writers int, until func() bool) *sync.WaitGroup {
+	var group sync.WaitGroup
+	for w := range writers {
+		group.Go(func() {
+			c := s.dial()
+			defer c.Close()
+			every := time.Second * time.Duration(writers) / time.Duration(*rate)
+			for next := time.Now(); !until(); next = next.Add(every) {
+				time.Sleep(time.Until(next))
+				name, text := person(1+rand.IntN(*people-1)), strconv.Itoa(rand.Int())
+				if w == 0 {
+					name, text = person(0), strconv.Itoa(len(p.acked))
+				}
+				if err := describe(c, name, text); err != nil {
+					if !ldap.IsErrorWithCode(err, ldap.LDAPResultUnwillingToPerform) { // it was taken over
+						s.Error(err)
+					}
+					return
+				}
+				p.all.Add(1)
+				if w == 0 {
+					p.mu.Lock()
+					p.acked = append(p.acked, time.Now())
+					p.mu.Unlock()
+				}
+			}
+		})
+	}
+	return &group
+}
+
+// lag returns how long ago the oldest commit was acknowledged that a reader who sees the
+// description seen does not see.
+func (p *pace) lag(seen string) time.Duration {
+	n, err := strconv.Atoi(seen)
+	if err != nil {
+		n = -1
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n+1 >= len(p.acked) {
+		return 0
+	}
+	return time.Since(p.acked[n+1])
+}
+
+// TestStandbyFigures measures an archive and a standby beside a load, and checks that a
+// promoted standby has all that was archived. CI runs it with few entries, to see that it
+// runs.
+func TestStandbyFigures(t *testing.T) {
+	h := &home{t, t.TempDir()}
+	if err := os.WriteFile(h.path("admin.pw"), []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	h.ldapd("import", "--store", h.path("store"), "--suffix", "dc=example,dc=com", h.writePeople())
+	t.Logf("import of %d entries: %v", *people, time.Since(begun).Round(time.Millisecond))
+
+	s := h.serve("a", "--store", h.path("store"))
+	s.await("cache is warm", time.Hour)
+	deadline := time.Now().Add(*loadTime)
+	alone, n := s.reads(func() bool { return time.Now().After(deadline) })
+	t.Logf("%d reads without an archive: p99 %v", n, alone)
+	s.stop()
+
+	archived := []string{"--store", h.path("store"), "--archive-to", h.path("archive"), "--archive-lag", "500ms"}
+	begun = time.Now()
+	s = h.serve("a", archived...)
+	beside, n := s.reads(func() bool { return s.said("a base was archived") && time.Since(begun) > time.Second })
+	t.Logf("%d reads beside a base: p99 %v, %.2f times as much; the base took %v, %d MB", n, beside, float64(beside)/float64(alone), time.Since(begun).Round(time.Millisecond), h.size("archive")>>20)
+
+	c := s.dial()
+	for range *people / 100 {
+		if err := describe(c, person(rand.IntN(*people)), "changed"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Close()
+	before := h.size("archive/file")
+	h.ldapd("backup", "--store", h.path("store"), "--base")
+	t.Logf("the base after changes of 1%% of the entries sent %.1f%% of the octets", 100*float64(h.size("archive/file")-before)/float64(before))
+
+	begun = time.Now()
+	h.ldapd("backup", "restore", "--from", h.path("archive"), "--to", h.path("restored"))
+	t.Logf("restore: %v", time.Since(begun).Round(time.Millisecond))
+
+	begun = time.Now()
+	standby := h.serve("b", "--store", h.path("two"), "--standby-from", h.path("archive"), "--archive-to", h.path("archive"), "--archive-lag", "500ms")
+	t.Logf("a new standby: %v", time.Since(begun).Round(time.Millisecond))
+	p := &pace{}
+	var over atomic.Bool
+	writers := p.write(s, 16, over.Load)
+	reader := standby.dial()
+	begun = time.Now()
+	var lags []time.Duration
+	for time.Since(begun) < *loadTime {
+		seen, err := description(reader, person(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lags = append(lags, p.lag(seen))
+		time.Sleep(10 * time.Millisecond)
+	}
+	reader.Close()
+	t.Logf("lag at %.0f commits a second: p50 %v, p99 %v, most %v", float64(p.all.Load())/time.Since(begun).Seconds(),
+		percentile(lags, 0.5).Round(time.Millisecond), percentile(lags, 0.99).Round(time.Millisecond), slices.Max(lags).Round(time.Millisecond))
+
+	begun = time.Now()
+	h.ldapd("promote", "--store", h.path("two"), "--standby-from", h.path("archive"))
+	told := time.Since(begun)
+	for {
+		c, err := ldap.DialURL(standby.url)
+		if err == nil {
+			if err = c.Bind("cn=admin", "secret"); err == nil {
+				err = describe(c, person(1), "promoted")
+			}
+			c.Close()
+		}
+		if err == nil {
+			break
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatal("the promoted standby takes no changes: ", err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Logf("promotion: %v, the first change after %v", told.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
+	over.Store(true)
+	writers.Wait()
+	s.await("were not taken over", time.Minute)
+	c = standby.dial()
+	defer c.Close()
+	seen, err := description(c, person(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := strconv.Atoi(seen)
+	if err != nil || last >= len(p.acked) {
+		t.Fatalf("the promoted standby has %q, and %d commits were acknowledged", seen, len(p.acked))
+	}
+	lost := len(p.acked) - 1 - last
+	if lost > 0 {
+		t.Logf("%d of %d commits were not taken over, the oldest was acknowledged %v before the promotion", lost, len(p.acked), begun.Sub(p.acked[last+1]).Round(time.Millisecond))
+		if begun.Sub(p.acked[last+1]) > 30*time.Second {
+			t.Error("that is more than the tail")
+		}
+	}
+}
