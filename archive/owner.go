@@ -18,7 +18,7 @@ type Owner struct {
 	Server string // host and folder of the writer, for messages
 	Since  time.Time
 	// Promoted is the newest commit that the writer had when it was promoted; 0: it was no
-	// standby.
+	// standby, or is being promoted.
 	Promoted table.Revision `json:",omitempty"`
 	tag      string
 }

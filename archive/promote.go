@@ -93,6 +93,7 @@ func (s *Standby) takeArchive(ctx context.Context) (Epoch, error) {
 	if o.Promoted == s.at.Newest {
 		return o.Epoch, nil
 	}
+	// Only now is it known which commit of the old owner's is the last.
 	last := *o
 	last.Promoted = s.at.Newest
 	return o.Epoch, last.write(ctx, s.o.Place, o)
@@ -109,7 +110,7 @@ func (s *Standby) own(ctx context.Context, st *state) (*Owner, error) {
 	}
 	host, _ := os.Hostname()
 	o := &Owner{
-		Format: format, Store: s.at.Store, Epoch: was.Epoch + 1, Writer: st.Writer, Promoted: s.at.Newest,
+		Format: format, Store: s.at.Store, Epoch: was.Epoch + 1, Writer: st.Writer,
 		Server: fmt.Sprintf("%s:%s", host, s.o.Folder), Since: s.o.Now().UTC(),
 	}
 	err = o.write(ctx, s.o.Place, was)
@@ -130,7 +131,7 @@ func (a *Archiver) owned(ctx context.Context) (ours bool, o *Owner, err error) {
 	switch {
 	case errors.Is(err, ErrTakenOver):
 		err = a.withLost(ctx, o, err)
-		if a.lost.Swap(&err) == nil {
+		if was := a.lost.Swap(&err); was == nil || (*was).Error() != err.Error() {
 			a.o.Log.Error("the store takes no more changes", "store", a.o.Store.String(), "reason", err)
 		}
 	case err == nil:

@@ -620,8 +620,13 @@ func TestNeverTwoOwners(t *testing.T) {
 		var promoted atomic.Bool
 		var primary sync.WaitGroup
 		primary.Go(func() {
-			for f.a.Lost() == nil {
-				f.commit(1 + rand.IntN(3))
+			for {
+				switch lost := f.a.Lost(); {
+				case lost == nil:
+					f.commit(1 + rand.IntN(3))
+				case strings.Contains(lost.Error(), "were not taken over"):
+					return
+				}
 				late := promoted.Load()
 				switch err := f.a.Pieces(ctx); {
 				case err == nil && late:
