@@ -57,8 +57,8 @@ func (d *Directory) Admin() string { return d.server.Settings().Options.Admin }
 
 // Reconfigure replaces the options of a directory that is serving. Operations that begin
 // afterwards use the new options. Sessions stay bound. Secret, Passwords, Log, Access,
-// Metrics, Health, Observers, Extensions and Version keep their values. Reconfigure fails
-// in the cases in which [New] fails, and then changes nothing.
+// Metrics, Health, Observers, Trace, Extensions and Version keep their values. Reconfigure
+// fails in the cases in which [New] fails, and then changes nothing.
 func (d *Directory) Reconfigure(o Options) error { return d.server.Reconfigure(o) }
 
 // Session is one client's connection. Callers may call Serve concurrently, except that a
@@ -111,6 +111,7 @@ func (s *Session) Answered(m *op.Message, r *op.Response) { s.d.server.Answered(
 func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 	req := s.d.pool.Get().(*request.Request)
 	req.Begin(s.s, m.ID)
+	ctx = req.Traced(ctx, m)
 	s.Receive(m)
 	if err := s.run(ctx, req, m, sink); err != nil {
 		req.Response.Result = req.Server.ToResult(err)

@@ -1,7 +1,10 @@
 package monitor
 
 import (
+	"strings"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -26,6 +29,8 @@ type Observation struct {
 	// Answered means that the connection itself answered the operation, and that the
 	// fields below are not set.
 	Answered bool
+
+	Span trace.Span // the operation's span; nil: the operation was not sampled
 
 	// Denied names the access rules that refused the operation, or says that no rule
 	// allows it. Rules is the revision of the access rules.
@@ -61,6 +66,22 @@ func (o *Observation) Reset() {
 
 // Operation returns the kind of the operation.
 func (o *Observation) Operation() Operation { return OperationOf(o.Message.Request) }
+
+// Index returns the indexes that a search used, "none" if it scanned without an index, and
+// "" if it needed neither.
+func (o *Observation) Index() string {
+	if len(o.Cost.Indexes) == 0 {
+		if o.Cost.Scans > 0 {
+			return "none"
+		}
+		return ""
+	}
+	names := make([]string, len(o.Cost.Indexes))
+	for i, u := range o.Cost.Indexes {
+		names[i] = u.String()
+	}
+	return strings.Join(names, ", ")
+}
 
 // An Operation is a kind of LDAP operation (RFC 4511, 4.2 to 4.12).
 type Operation int

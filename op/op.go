@@ -5,6 +5,8 @@
 package op
 
 import (
+	"strconv"
+
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
@@ -56,6 +58,10 @@ const (
 	Subordinates // draft-sermersheim-ldap-subordinate-scope: the subtree without its base
 )
 
+var scopes = [...]string{"base", "one", "sub", "subordinates"}
+
+func (s Scope) String() string { return nameIn(scopes[:], s) }
+
 // Deref states when a search follows aliases (RFC 4511, 4.5.1.3).
 type Deref uint8
 
@@ -65,6 +71,18 @@ const (
 	DerefFindingBase
 	DerefAlways
 )
+
+var derefs = [...]string{"never", "searching", "finding", "always"}
+
+func (d Deref) String() string { return nameIn(derefs[:], d) }
+
+// nameIn returns the name of a value, or its number if it has no name.
+func nameIn[T Scope | Deref](names []string, i T) string {
+	if int(i) < len(names) {
+		return names[i]
+	}
+	return strconv.Itoa(int(i))
+}
 
 // Search is a SearchRequest (RFC 4511, 4.5.1).
 type Search struct {

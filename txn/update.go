@@ -7,7 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/seed-4dac0d86/ldapd/internal/pause"
+	"github.com/seed-4dac0d86/ldapd/internal/span"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -90,7 +93,12 @@ func (db *DB) try(ctx context.Context, fn func(*Tx) error, a *attempt, try int) 
 		defer db.gate.leave()
 	}
 	begun := time.Now()
+	ctx, s := span.Start(ctx, "commit")
 	r, met, err := db.commits.commit(ctx, tx)
+	if met != nil && s.IsRecording() {
+		s.SetAttributes(attribute.Bool("conflict", true))
+	}
+	s.End()
 	db.observe(tx, begun, met, err)
 	return r, met, err
 }

@@ -79,6 +79,8 @@ func (m *Main) serveOnce(ctx context.Context, c *config.Config, use purpose, aga
 		return err
 	}
 	defer w.close()
+	tracer := openTraces(c, w.metrics.Registry, log)
+	defer tracer.close()
 	access, closer, err := m.accessLog(c)
 	if err != nil {
 		return err
@@ -124,6 +126,7 @@ func (m *Main) serveOnce(ctx context.Context, c *config.Config, use purpose, aga
 	o.Passwords = auth.New(c.Passwords.Parallel, hashes)
 	o.Access, o.Metrics = access, w.metrics
 	o.Health = w.health
+	tracer.addTo(&o)
 	o.Extensions = f.options.Extensions()
 	if o.Secret, err = configure.Secret(ctx, p.Partition); err != nil {
 		return err

@@ -54,7 +54,8 @@ type Config struct {
 	Slow             time.Duration // zero means that no operation is logged as slow
 	GracePeriod      time.Duration
 	Status           string // URL of the status listener, or "" for none
-	AcceptClock      bool   // set by a flag, for one run; not a key
+	Trace            Trace
+	AcceptClock      bool // set by a flag, for one run; not a key
 	Test             Test
 
 	settings []Setting
@@ -81,6 +82,12 @@ type TLS struct {
 	Certificate, Key, ClientCA string // files
 	Clients                    string // none, request, require
 	MinVersion                 string // 1.2, 1.3
+}
+
+// Trace describes where traces are sent. If Endpoint is empty, nothing is traced.
+type Trace struct {
+	Endpoint string  // without a slash at its end
+	Ratio    float64 // of the operations that are traced
 }
 
 // Archive describes a second place for the data of an embedded store. If Place is nil,
@@ -220,6 +227,7 @@ func (r *reader) config() *Config {
 		},
 		Slow:        r.duration("log.slow"),
 		Status:      r.statusURL("status.listen"),
+		Trace:       r.traces(),
 		GracePeriod: r.duration("grace-period"),
 		Test:        Test{InFlight: r.duration("test.in-flight"), Clock: r.offset("test.clock")},
 		Limits: Limits{

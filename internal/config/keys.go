@@ -107,6 +107,8 @@ var Keys = []Key{
 	{Name: "test.clock", Default: "0s", Test: true, Help: "for tests only: `TIME`, perhaps negative, by which this server's clock is put forward for what it commits"},
 	{Name: "log.slow", Reload: true, Default: "1s", Help: "`TIME` from which an operation is logged with its plan, 0 for none"},
 	{Name: "status.listen", Help: "`URL`, http://HOST:PORT, for /metrics, /live, /ready and /servers; they name no entries"},
+	{Name: "trace.endpoint", Help: "`URL`, such as http://127.0.0.1:4318, of a collector that receives traces by OTLP over HTTP"},
+	{Name: "trace.ratio", Default: "0.01", Help: "`RATIO` of operations to trace, from 0 to 1; slow and failed ones are always told to the collector"},
 }
 
 func findKey(name string) *Key {
@@ -152,6 +154,20 @@ func (r *reader) statusURL(key string) string {
 		r.fail(key, "%q is not http://HOST:PORT", s)
 	}
 	return s
+}
+
+// traces reads where traces are sent.
+func (r *reader) traces() Trace {
+	t := Trace{Endpoint: strings.TrimSuffix(r.text("trace.endpoint"), "/")}
+	u, err := url.Parse(t.Endpoint)
+	if t.Endpoint != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || t.Endpoint != u.Scheme+"://"+u.Host+u.Path) {
+		r.fail("trace.endpoint", "%q is not http://HOST:PORT or https://HOST:PORT", t.Endpoint)
+	}
+	t.Ratio, err = strconv.ParseFloat(r.text("trace.ratio"), 64)
+	if err != nil || !(t.Ratio >= 0 && t.Ratio <= 1) {
+		r.fail("trace.ratio", "%q is not a number from 0 to 1", r.text("trace.ratio"))
+	}
+	return t
 }
 
 // checkServer checks the URL of a server. It must contain a scheme and a host, and

@@ -20,7 +20,7 @@ const module = "github.com/seed-4dac0d86/ldapd"
 // order is the order of packages in docs/design/architecture.md, without the packages
 // for tests and tools. Test files may import any package.
 var order = strings.Fields(`
-	internal/pause internal/bounded ber dn schema entry filter op
+	internal/pause internal/bounded internal/span ber dn schema entry filter op
 	wire control ldif schemafile
 	table table/lsm table/hbase internal/spill internal/peer
 	master tree index index/existence index/rowindex index/colindex plan
@@ -36,7 +36,7 @@ var order = strings.Fields(`
 	directory/internal/bind directory/internal/show directory/internal/results directory/internal/virtual
 	directory/internal/locate directory/internal/assertion directory/internal/search directory/internal/watch
 	directory/internal/write directory
-	server internal/status
+	server internal/status internal/tracing
 	internal/certs internal/config internal/handoff internal/wallclock cmd/ldapd
 `)
 

@@ -6,13 +6,10 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"strconv"
-	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/plan"
 )
 
 // Operations returns an observer that writes a line of the access log for every
@@ -126,33 +123,10 @@ func appendSearch(attrs []slog.Attr, o *monitor.Observation) []slog.Attr {
 	if o.Cost.Rows > 0 {
 		attrs = append(attrs, slog.Int("rows", o.Cost.Rows))
 	}
-	switch {
-	case len(o.Cost.Indexes) > 0:
-		attrs = append(attrs, slog.String("index", uses(o.Cost.Indexes)))
-	case o.Cost.Scans > 0:
-		attrs = append(attrs, slog.String("index", "none"))
+	if index := o.Index(); index != "" {
+		attrs = append(attrs, slog.String("index", index))
 	}
 	return attrs
-}
-
-func uses(all []plan.Use) string {
-	names := make([]string, len(all))
-	for i, u := range all {
-		names[i] = u.String()
-	}
-	return strings.Join(names, ", ")
-}
-
-var (
-	scopeNames = [...]string{"base", "one", "sub", "subordinates"}
-	derefNames = [...]string{"never", "searching", "finding", "always"}
-)
-
-func nameIn[T op.Scope | op.Deref](names []string, i T) string {
-	if int(i) < len(names) {
-		return names[i]
-	}
-	return strconv.Itoa(int(i))
 }
 
 func appendRequest(attrs []slog.Attr, r op.Request) []slog.Attr {
@@ -164,13 +138,13 @@ func appendRequest(attrs []slog.Attr, r op.Request) []slog.Attr {
 		}
 	case *op.Search:
 		attrs = append(attrs, slog.String("dn", r.Base),
-			slog.String("scope", nameIn(scopeNames[:], r.Scope)),
+			slog.String("scope", r.Scope.String()),
 			slog.String("filter", filter.Shape(r.Filter)))
 		if len(r.Attributes) > 0 {
 			attrs = append(attrs, slog.Any("attributes", r.Attributes))
 		}
 		if r.Deref != op.NeverDerefAliases {
-			attrs = append(attrs, slog.String("deref", nameIn(derefNames[:], r.Deref)))
+			attrs = append(attrs, slog.String("deref", r.Deref.String()))
 		}
 	case *op.Compare:
 		attrs = append(attrs, slog.String("dn", r.Name), slog.String("attribute", r.Description))

@@ -1,11 +1,21 @@
 package request
 
 import (
+	"context"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
+
+// Traced begins the span of a request, if it is sampled, and returns the context in which
+// the request runs.
+func (req *Request) Traced(ctx context.Context, m *op.Message) context.Context {
+	if begin := req.Server.Settings().Trace; begin != nil {
+		ctx, req.Seen.Span = begin(ctx, m)
+	}
+	return ctx
+}
 
 // Observed passes the observation of an answered request to the observers.
 func (req *Request) Observed(m *op.Message) {

@@ -1,13 +1,17 @@
 package settings
 
 import (
+	"context"
 	"crypto/rand"
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
 	"github.com/seed-4dac0d86/ldapd/monitor"
+	"github.com/seed-4dac0d86/ldapd/op"
 )
 
 // Options are the options of a directory. The zero Options are usable.
@@ -76,6 +80,11 @@ type Options struct {
 	Health Health
 	// Observers receive the observation of every operation when it ends.
 	Observers []monitor.Observer
+	// Trace begins the span of an operation and returns the context in which the
+	// operation runs. It returns ctx and nil for an operation that is not sampled. The
+	// span becomes part of the operation's observation, and an observer ends it. Nil: no
+	// operation is sampled.
+	Trace func(ctx context.Context, m *op.Message) (context.Context, trace.Span)
 }
 
 // Health reports the health of a server.

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
+	"github.com/seed-4dac0d86/ldapd/internal/span"
 	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -115,6 +116,8 @@ func (b *batch) try(ctx context.Context) (table.Revision, error) {
 		run = b.req.Server.Part.UpdateAccess
 	}
 	return run(ctx, b.by(), func(tx *partition.Tx) error {
+		ctx, s := span.Start(ctx, "prepare")
+		defer s.End()
 		b.req.Seen.Attempts++
 		b.failed, b.waiting, b.left = nil, nil, maxTreeCommit
 		for _, m := range b.updates {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/internal/span"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
@@ -115,6 +116,8 @@ func (u *update) try(ctx context.Context, req *request.Request) (table.Revision,
 		run = req.Server.Part.UpdateAccess
 	}
 	return run(ctx, by(req), func(tx *partition.Tx) error {
+		ctx, s := span.Start(ctx, "prepare")
+		defer s.End()
 		req.Read(&tx.Snapshot)
 		if err := u.may(ctx, req); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/internal/span"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -215,6 +216,8 @@ type walked struct {
 
 // page reads and tests a page of children.
 func (w *walker) page(ctx context.Context, rows table.Range, sel table.Select) (page []walked, err error) {
+	ctx, s := span.Start(ctx, "read")
+	defer s.End()
 	for row, err := range w.f.s.Reader.Scan(ctx, w.f.s.Keeper.Tree, rows, sel) {
 		if err != nil {
 			return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/internal/span"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
@@ -155,7 +156,7 @@ func (f *finder) run(ctx context.Context) {
 	switch {
 	case f.q.Scope == op.BaseObject:
 		f.base(ctx)
-	case f.plan():
+	case f.plan(ctx):
 		f.candidates(ctx)
 	case f.q.Scope == op.SingleLevel:
 		f.scan(ctx, tree.Children(f.q.Base))
@@ -165,7 +166,9 @@ func (f *finder) run(ctx context.Context) {
 }
 
 // plan builds the access. It returns false if the entries in scope must be scanned.
-func (f *finder) plan() bool {
+func (f *finder) plan(ctx context.Context) bool {
+	_, s := span.Start(ctx, "plan")
+	defer s.End()
 	f.access = plan.Build(f.q.Filter, f.s.Catalog)
 	return f.access != nil
 }
@@ -282,6 +285,8 @@ func (f *finder) lookUp(ctx context.Context) error {
 	if len(f.ids) == 0 {
 		return nil
 	}
+	ctx, s := span.Start(ctx, "read")
+	defer s.End()
 	rows, err := getMany(ctx, f.s, f.ids)
 	if err != nil {
 		return err
@@ -461,7 +466,7 @@ func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string,
 		failed = err
 		return err == nil
 	})
-	f.plan()
+	f.plan(ctx)
 	if run {
 		f.run(ctx)
 	}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/internal/tracing"
+)
+
+// traces is a process's tracer. The tracer is nil if no collector is configured.
+type traces struct{ *tracing.Tracer }
+
+// openTraces returns the tracer that the configuration describes, and makes the client of
+// HBase record its spans there too.
+func openTraces(c *config.Config, r prometheus.Registerer, log *slog.Logger) traces {
+	if c.Trace.Endpoint == "" {
+		return traces{}
+	}
+	host, _ := os.Hostname() // without a name, spans lack one
+	t := tracing.New(tracing.Options{Endpoint: c.Trace.Endpoint, Ratio: c.Trace.Ratio, Version: version(), Host: host, Registerer: r, Log: log})
+	otel.SetTracerProvider(t.Provider())
+	return traces{t}
+}
+
+// addTo makes a directory trace its operations.
+func (t traces) addTo(o *directory.Options) {
+	if t.Tracer != nil {
+		o.Trace, o.Observers = t.Begin, append(o.Observers, t.Observe)
+	}
+}
+
+// traceFlush is the longest time for which a server that stops waits for the collector.
+const traceFlush = 5 * time.Second
+
+func (t traces) close() {
+	if t.Tracer == nil {
+		return
+	}
+	otel.SetTracerProvider(noop.NewTracerProvider())
+	ctx, cancel := context.WithTimeout(context.Background(), traceFlush)
+	defer cancel()
+	_ = t.Close(ctx) // the error says only that spans were dropped, which the log said
+}

@@ -1,0 +1,151 @@
+// Package tracing records spans of operations and sends them to a collector, by OTLP over
+// HTTP.
+//
+// A [Tracer] decides when an operation begins whether the operation is sampled. A sampled
+// operation has a span in its context, below which package span and the client of HBase
+// record the steps of the operation. A slow operation, or one that failed by the server's
+// fault, is sent even if it was not sampled. It is then sent after its end, and without
+// steps.
+//
+// If the collector does not take the spans, they are dropped and counted. Operations never
+// wait for it.
+package tracing
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/internal/span"
+	"github.com/seed-4dac0d86/ldapd/monitor"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// Options are the options of a Tracer.
+type Options struct {
+	Endpoint   string  // the collector's URL, without /v1/traces
+	Ratio      float64 // of operations to sample
+	Version    string  // of the program
+	Host       string  // name of this server
+	Registerer prometheus.Registerer
+	Log        *slog.Logger
+}
+
+// A Tracer records and sends the spans of operations.
+type Tracer struct {
+	provider *sdk.TracerProvider
+	tracer   trace.Tracer
+	ratio    float64
+	asked    budget // spent by operations that are sampled because their client asks for it
+}
+
+// New returns a Tracer. The caller must close it.
+func New(o Options) *Tracer {
+	limits := sdk.NewSpanLimits()
+	limits.AttributeValueLengthLimit = mostText
+	p := sdk.NewTracerProvider(
+		sdk.WithSampler(belowOperations{}),
+		sdk.WithSpanProcessor(newSender(o)),
+		sdk.WithRawSpanLimits(limits),
+		sdk.WithResource(resource.NewSchemaless(
+			attribute.String("service.name", "ldapd"),
+			attribute.String("service.version", o.Version),
+			attribute.String("host.name", o.Host),
+		)))
+	return &Tracer{provider: p, tracer: p.Tracer(span.Library), ratio: o.Ratio, asked: budget{most: mostAsked}}
+}
+
+// Provider returns the provider for libraries that record spans. It records nothing
+// outside sampled operations.
+func (t *Tracer) Provider() trace.TracerProvider { return t.provider }
+
+// Close sends the spans that wait, until ctx ends.
+func (t *Tracer) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+
+const (
+	mostText  = 1024 // octets of an attribute
+	mostSpans = 256  // recorded in one operation
+	mostAsked = 100  // operations a second that are sampled because their clients ask for it
+)
+
+// Begin begins the span of an operation, if the operation is sampled. It is the option
+// Trace of a directory.
+func (t *Tracer) Begin(ctx context.Context, m *op.Message) (context.Context, trace.Span) {
+	caller := parent(m)
+	if !(caller.IsSampled() && t.asked.spend(time.Now())) && rand.Float64() >= t.ratio {
+		return ctx, nil
+	}
+	return t.start(ctx, caller, monitor.OperationOf(m.Request))
+}
+
+func (t *Tracer) start(ctx context.Context, caller trace.SpanContext, k monitor.Operation, o ...trace.SpanStartOption) (context.Context, trace.Span) {
+	ctx = context.WithValue(ctx, operationKey{}, new(atomic.Int32))
+	if caller.IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, caller)
+	}
+	return t.tracer.Start(ctx, k.String(), append(o, trace.WithSpanKind(trace.SpanKindServer))...)
+}
+
+// parent returns the span of the client that requests an operation: a traceparent of W3C
+// Trace Context as the identifier in a session tracking control, of whichever format. If
+// there are several, the last is the one of the nearest system.
+func parent(m *op.Message) (p trace.SpanContext) {
+	for i := range m.Controls {
+		if m.Controls[i].OID != control.OIDSessionTracking {
+			continue
+		}
+		s, err := control.ParseSessionTracking(m.Controls[i].Value)
+		if err != nil {
+			return p // the operation fails because of it
+		}
+		header := propagation.MapCarrier{"traceparent": s.Identifier}
+		ctx := propagation.TraceContext{}.Extract(context.Background(), header)
+		if c := trace.SpanContextFromContext(ctx); c.IsValid() {
+			p = c
+		}
+	}
+	return p
+}
+
+// operationKey is the key of a context's *atomic.Int32, the number of spans that the
+// operation has begun.
+type operationKey struct{}
+
+// belowOperations is a sampler that samples the first spans of sampled operations, and
+// nothing else.
+type belowOperations struct{}
+
+// ShouldSample implements sdk.Sampler.
+func (belowOperations) ShouldSample(p sdk.SamplingParameters) sdk.SamplingResult {
+	r := sdk.SamplingResult{Decision: sdk.Drop, Tracestate: trace.SpanContextFromContext(p.ParentContext).TraceState()}
+	if n, ok := p.ParentContext.Value(operationKey{}).(*atomic.Int32); ok && n.Add(1) <= mostSpans {
+		r.Decision = sdk.RecordAndSample
+	}
+	return r
+}
+
+// Description implements sdk.Sampler.
+func (belowOperations) Description() string { return "belowOperations" }
+
+// A budget allows most uses a second.
+type budget struct {
+	most         int64
+	second, used atomic.Int64
+}
+
+func (b *budget) spend(now time.Time) bool {
+	if s := now.Unix(); b.second.Swap(s) != s {
+		b.used.Store(0)
+	}
+	return b.used.Add(1) <= b.most
+}
