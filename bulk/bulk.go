@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"runtime"
 
@@ -72,6 +73,8 @@ type Options struct {
 	Workers int
 	// Memory is passed on as the field Memory of transfer.LoadOptions.
 	Memory int64
+
+	entries iter.Seq[*ldif.Record] // the records, instead of Files
 }
 
 func (o Options) withDefaults() Options {

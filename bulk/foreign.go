@@ -73,6 +73,21 @@ func newCleaner(s *schema.Schema, note func(string), t *tally, once bool) *clean
 	return &cleaner{schema: s, note: note, tally: t, once: once, fates: map[string]fate{}}
 }
 
+// A Translator translates attributes of other servers in the way of an import. Only one
+// goroutine may use it.
+type Translator struct{ c *cleaner }
+
+// NewTranslator returns a Translator for a directory with the schema s. It calls note
+// once for each attribute that is left out.
+func NewTranslator(s *schema.Schema, note func(attribute string)) *Translator {
+	return &Translator{newCleaner(s, note, newTally(), false)}
+}
+
+// Translate returns the attributes that an import of an entry takes.
+func (t *Translator) Translate(attributes []op.PartialAttribute) []op.PartialAttribute {
+	return t.c.clean(attributes)
+}
+
 func (s *cleaner) fate(description string) fate {
 	f, ok := s.fates[description]
 	if ok {

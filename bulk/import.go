@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -26,6 +27,18 @@ func Import(ctx context.Context, p *partition.Partition, o Options) (Result, err
 		return importChanges(ctx, p, &o)
 	}
 	return importEntries(ctx, p, &o, &h)
+}
+
+// ImportEntries loads entries that do not come from files. It treats them like the entries
+// of files, and goes on behind bad ones. It loads nothing if ctx ends.
+func ImportEntries(ctx context.Context, p *partition.Partition, o Options, entries iter.Seq[*ldif.Record]) (Result, error) {
+	o.Files, o.Continue, o.entries = nil, true, entries
+	o = o.withDefaults()
+	res, err := importEntries(ctx, p, &o, &head{})
+	if res.Revision != 0 && errors.Is(err, ErrBad) {
+		err = nil
+	}
+	return res, err
 }
 
 // A head has the first records of the files.

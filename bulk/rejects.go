@@ -22,7 +22,7 @@ type rejects struct {
 func (r *rejects) add(x *item, bad *ldif.Error) {
 	r.n++
 	r.o.Report(bad)
-	if r.o.Continue && r.err == nil {
+	if r.o.Continue && r.o.entries == nil && r.err == nil {
 		r.err = r.write(x, bad)
 	}
 }

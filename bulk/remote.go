@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -25,6 +26,9 @@ type Remote struct {
 	URL              string // ldap://, ldaps:// or ldapi://
 	BindDN, Password string
 	StartTLS         bool
+	// Authorities are the certificates, in PEM, that the server's certificate must lead
+	// to. Without them, those of the system count.
+	Authorities []byte
 	// Connections is the number of entries that are sent at once; 0 means 8. Changes are
 	// sent one by one.
 	Connections int
@@ -90,7 +94,7 @@ func (s *sender) run(ctx context.Context, n int) error {
 	var wg sync.WaitGroup
 	var one *ldap.Conn
 	for range n {
-		c, err := s.r.dial()
+		c, err := s.r.Dial()
 		if err != nil {
 			close(work)
 			wg.Wait()
@@ -314,8 +318,16 @@ func controls(x *item) (cs []ldap.Control) {
 	return cs
 }
 
-// dial connects to the server and binds.
-func (r Remote) dial() (*ldap.Conn, error) {
+// Dial connects to the server and binds.
+func (r Remote) Dial() (*ldap.Conn, error) {
+	c, err := r.connect()
+	if err != nil {
+		return nil, err
+	}
+	return c, r.bind(c)
+}
+
+func (r Remote) connect() (*ldap.Conn, error) {
 	if rest, ok := strings.CutPrefix(r.URL, "ldapi://"); ok {
 		path, err := url.PathUnescape(rest)
 		if err != nil {
@@ -327,23 +339,29 @@ func (r Remote) dial() (*ldap.Conn, error) {
 		}
 		c := ldap.NewConn(conn, false)
 		c.Start()
-		return c, r.bind(c)
+		return c, nil
 	}
-	c, err := ldap.DialURL(r.URL)
+	secure := &tls.Config{}
+	if r.Authorities != nil {
+		secure.RootCAs = x509.NewCertPool()
+		if !secure.RootCAs.AppendCertsFromPEM(r.Authorities) {
+			return nil, errors.New("the file of authorities has no certificates in PEM")
+		}
+	}
+	c, err := ldap.DialURL(r.URL, ldap.DialWithTLSConfig(secure))
+	if err != nil || !r.StartTLS {
+		return c, err
+	}
+	u, err := url.Parse(r.URL)
+	if err == nil {
+		secure.ServerName = u.Hostname()
+		err = c.StartTLS(secure)
+	}
 	if err != nil {
-		return nil, err
+		c.Close()
+		return nil, fmt.Errorf("%s: %w", r.URL, err)
 	}
-	if r.StartTLS {
-		u, err := url.Parse(r.URL)
-		if err == nil {
-			err = c.StartTLS(&tls.Config{ServerName: u.Hostname()})
-		}
-		if err != nil {
-			c.Close()
-			return nil, fmt.Errorf("%s: %w", r.URL, err)
-		}
-	}
-	return c, r.bind(c)
+	return c, nil
 }
 
 func (r Remote) bind(c *ldap.Conn) error {

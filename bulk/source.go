@@ -106,6 +106,14 @@ func (x *item) changes() bool { return x.Record != nil && x.Change != nil }
 // file is a bad item.
 func (o *Options) items() iter.Seq[item] {
 	return func(yield func(item) bool) {
+		if o.entries != nil {
+			for rec := range o.entries {
+				if !yield(item{Record: rec}) {
+					return
+				}
+			}
+			return
+		}
 		for _, name := range o.Files {
 			if !o.file(name, yield) {
 				return

@@ -114,7 +114,13 @@ func runSlapd(t *testing.T, conf string, log *safeBuffer) (url string, cmd *exec
 	}
 	url = "ldap://" + l.Addr().String()
 	l.Close()
-	cmd = exec.Command(lookSbin(t, "slapd"), "-d", "0", "-f", conf, "-h", url)
+	return url, runSlapdAt(t, conf, log, url)
+}
+
+// runSlapdAt starts a slapd at a URL and waits until clients can connect.
+func runSlapdAt(t *testing.T, conf string, log *safeBuffer, url string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(lookSbin(t, "slapd"), "-d", "0", "-f", conf, "-h", url)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -126,7 +132,7 @@ func runSlapd(t *testing.T, conf string, log *safeBuffer) (url string, cmd *exec
 		}
 		return err
 	})
-	return url, cmd
+	return cmd
 }
 
 // lookSbin returns the path of a daemon, which may be outside the search path of users.

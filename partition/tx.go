@@ -97,6 +97,12 @@ func (tx *Tx) ChangeSchema(ctx context.Context, add, remove []schema.Definition)
 // SetAccess replaces the access rules. It must be called within UpdateAccess.
 func (tx *Tx) SetAccess(rules []AccessRule) error { return tx.tx.SetAccess(rules) }
 
+// SetFollowing makes the directory follow another server or, if f is nil, ends that.
+func (tx *Tx) SetFollowing(f *Following) error { return tx.tx.SetFollowing(f) }
+
+// SetCursor writes how far the changes of the followed server have been copied.
+func (tx *Tx) SetCursor(value []byte) { tx.tx.SetCursor(value) }
+
 // Isolate keeps concurrent transactions from changing an entry. Without Isolate, a value
 // that a concurrent transaction adds to the entry causes no conflict, although this
 // transaction did not see the value.

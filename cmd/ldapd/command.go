@@ -72,6 +72,7 @@ func (m *Main) root() *cobra.Command {
 		m.initCommand(),
 		m.importCommand(),
 		m.exportCommand(),
+		m.migrateCommand(), m.compareCommand(),
 		m.checkCommand(),
 		m.reindexCommand(),
 		m.uniqueCommand(),

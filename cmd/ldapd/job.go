@@ -59,6 +59,7 @@ var jobs = byName(
 	accessListJob, accessShowJob, accessProfileJob, accessApplyJob, accessExplainJob,
 	accessWhoamiJob, accessCheckJob, accessDiffJob, accessTryJob, accountJob,
 	logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob, promoteJob,
+	migrateJob, compareJob,
 )
 
 // anyJob is a job with any type of arguments.

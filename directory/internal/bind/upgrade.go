@@ -94,7 +94,7 @@ func restore(ctx context.Context, req *request.Request, who *settings.Identity, 
 		}
 		req.Read(&tx.Snapshot)
 		at, err := tx.Find(ctx, name)
-		if err != nil || at.ID != who.ID {
+		if err != nil || at.ID != who.ID || tx.Following() != nil {
 			return err
 		}
 		now, err := password.Stored(ctx, req, name, "userPassword")

@@ -160,6 +160,9 @@ func (b *batch) apply(ctx context.Context, tx *partition.Tx, m *member) error {
 		return err
 	}
 	u := m.update
+	if err := checkFollowing(m.req, u.name); err != nil {
+		return err
+	}
 	if err := u.may(ctx, m.req); err != nil {
 		return err
 	}

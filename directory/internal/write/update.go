@@ -119,6 +119,9 @@ func (u *update) try(ctx context.Context, req *request.Request) (table.Revision,
 		ctx, s := span.Start(ctx, "prepare")
 		defer s.End()
 		req.Read(&tx.Snapshot)
+		if err := checkFollowing(req, u.name); err != nil {
+			return err
+		}
 		if err := u.may(ctx, req); err != nil {
 			return err
 		}

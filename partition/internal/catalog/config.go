@@ -83,6 +83,17 @@ type Settings struct {
 	// Erasures is the number of erasures so far. A cache that was filled before the last
 	// erasure may contain erased values.
 	Erasures int `json:"erasures,omitempty"`
+	// Following is the server that the directory follows, or nil.
+	Following *Following `json:"following,omitempty"`
+}
+
+// Following is another server from which a directory is copied and whose changes are
+// copied too. Meanwhile clients make their updates there.
+type Following struct {
+	URL      string   `json:"url"` // without a name of an entry
+	BindDN   string   `json:"bindDN,omitempty"`
+	StartTLS bool     `json:"startTLS,omitempty"`
+	Bases    []string `json:"bases"` // names of the entries whose subtrees are copied
 }
 
 type HeaderIndex struct {

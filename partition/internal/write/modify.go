@@ -127,7 +127,7 @@ func (m *modification) load(ctx context.Context, changes []op.Modification) erro
 
 func (m *modification) changeable(t *schema.AttributeType) error {
 	rules := &m.tx.Rules
-	given := rules.Relaxed && relaxable(m.tx.Catalog.Types, t) || rules.Accounts && ofAccounts(t)
+	given := rules.Kept || rules.Relaxed && relaxable(m.tx.Catalog.Types, t) || rules.Accounts && ofAccounts(t)
 	if t.NoUserModification && !given || computed(m.tx.Catalog.Types, t) {
 		return catalog.Errorf(catalog.Constraint, "attribute %s is the server's: it cannot be changed", t.Name())
 	}

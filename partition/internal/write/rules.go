@@ -19,6 +19,9 @@ type Rules struct {
 	// modifyTimestamp from the client. An Add then also accepts entryUUID. Obsolete types
 	// and classes count as active.
 	Relaxed bool
+	// Kept lets a Modify write all attributes that are stored, with any times: the entry
+	// becomes a copy of another server's.
+	Kept bool
 	// Accounts accepts values of the account attributes that normally only the server
 	// sets, see ofAccounts.
 	Accounts bool
@@ -98,7 +101,7 @@ func (m *modification) setsStamp(t *schema.AttributeType) bool {
 
 // checkGiven checks the values that the change sets under relaxed rules.
 func (m *modification) checkGiven() error {
-	if len(m.given) == 0 {
+	if len(m.given) == 0 || m.tx.Rules.Kept {
 		return nil
 	}
 	t := m.tx.Catalog

@@ -1,0 +1,24 @@
+package write
+
+import (
+	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+)
+
+// checkFollowing returns a referral if the directory follows another server, because
+// updates are then made there. The schema and the settings of the directory are its own.
+func checkFollowing(req *request.Request, name dn.DN) error {
+	f := req.Snapshot.Following()
+	if f == nil || subschema.Is(name) || virtual.IsConfig(name) {
+		return nil
+	}
+	return &op.Result{
+		Code:       op.Referral,
+		Diagnostic: "this directory follows another server until it takes its place: updates are made there",
+		Referrals:  locate.ReferralURLs([][]byte{[]byte(f.URL)}, name.String(), nil, ""),
+	}
+}

@@ -1,0 +1,283 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+)
+
+// An oldServer is a server from which a directory is moved.
+type oldServer struct {
+	url, admin string
+	restart    func() // stops the server and starts it again, at the same URL
+}
+
+// oldServers start servers with the sample directory.
+var oldServers = []struct {
+	name  string
+	start func(t *testing.T) *oldServer
+}{
+	{"slapd", func(t *testing.T) *oldServer { return startOldSlapd(t, "moduleload syncprov\n", "overlay syncprov\n") }},
+	{"slapd without syncprov", func(t *testing.T) *oldServer { return startOldSlapd(t, "", "") }},
+	{"ldapd", func(t *testing.T) *oldServer {
+		store := filepath.Join(t.TempDir(), "old")
+		load(t, store, example)
+		p := serve(t, store, "--admin-dn", slapdAdmin)
+		s := &oldServer{url: p.url(), admin: slapdAdmin}
+		s.restart = func() {
+			p.stop()
+			p = serve(t, store, "--admin-dn", slapdAdmin, "--listen", s.url)
+		}
+		return s
+	}},
+}
+
+// TestMigrate moves a directory from another server to ldapd while clients write at the
+// other server. Meanwhile the command that follows is killed, and the other server is
+// started again.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	for _, o := range oldServers {
+		t.Run(o.name, func(t *testing.T) {
+			old := o.start(t)
+			store := filepath.Join(t.TempDir(), "store")
+			p := serve(t, store, "--admin-dn", slapdAdmin)
+			w := writeAt(t, old)
+			from := []string{"migrate", "--store", store, "--from", old.url, "--bind", old.admin, "--password-file", passwordFile(t), "--follow"}
+			follow := runMigrate(t, from...)
+			follow.wait(t, "caught up")
+			refusesUpdates(t, p, old)
+			follow.kill()
+			w.more(t, 50)
+			follow = runMigrate(t, from...)
+			follow.wait(t, "caught up")
+			w.stop()
+			old.restart()
+			w = writeAt(t, old)
+			w.more(t, 50)
+			finish := runMigrate(t, "migrate", "--store", store, "--password-file", passwordFile(t), "--finish")
+			finish.wait(t, "press Enter")
+			w.more(t, 20)
+			w.stop()
+			if _, err := io.WriteString(finish.stdin, "\n"); err != nil {
+				t.Fatal(err)
+			}
+			finish.wait(t, "open for updates")
+			finish.ends(t, 0)
+			follow.ends(t, 0)
+			compare := []string{"compare", "--store", store, "--from", old.url, "--bind", old.admin, "--password-file", passwordFile(t)}
+			out, status := ldapdRun(t, compare...)
+			if status != 0 || !regexp.MustCompile(`(?m)^[1-9]\d+ entries on both, 0 here only, 0 there only, 0 different$`).MatchString(out) {
+				t.Errorf("compare: exit status %d\n%s", status, out)
+			}
+			c := p.connect(slapdAdmin, adminPassword)
+			r := ldap.NewModifyRequest(suffix, nil)
+			r.Replace("description", []string{"moved"})
+			if err := c.Modify(r); err != nil {
+				t.Errorf("an update after the end: %v", err)
+			}
+			if out, status := ldapdRun(t, compare...); status != 1 || !strings.Contains(out, "different: "+suffix+": description, ") {
+				t.Errorf("compare after an update: exit status %d\n%s", status, out)
+			}
+			if out, status := ldapdRun(t, "check", "--store", store); status != 0 {
+				t.Errorf("check: exit status %d\n%s", status, out)
+			}
+		})
+	}
+}
+
+// refusesUpdates checks that updates get a referral to the old server.
+func refusesUpdates(t *testing.T, p *process, old *oldServer) {
+	t.Helper()
+	c := p.connect(slapdAdmin, adminPassword)
+	r := ldap.NewModifyRequest(suffix, nil)
+	r.Replace("description", []string{"too early"})
+	err := c.Modify(r)
+	var e *ldap.Error
+	if !errors.As(err, &e) || e.ResultCode != ldap.LDAPResultReferral {
+		t.Fatalf("an update while the store follows: %v", err)
+	}
+	if _, err := c.Search(ldap.NewSearchRequest(suffix, ldap.ScopeBaseObject, 0, 0, 0, false, "(objectClass=*)", nil, nil)); err != nil {
+		t.Errorf("a search while the store follows: %v", err)
+	}
+}
+
+// startOldSlapd starts a slapd with the sample directory.
+func startOldSlapd(t *testing.T, modules, overlays string) *oldServer {
+	t.Helper()
+	slapadd := lookSbin(t, "slapadd")
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "slapd.conf")
+	text := slapdSchemas(t) + modules + fmt.Sprintf("sizelimit unlimited\ndatabase mdb\nmaxsize 67108864\nsuffix %q\nrootdn %q\nrootpw %s\ndirectory %s\nindex entryUUID,entryCSN eq\n%s",
+		suffix, slapdAdmin, adminPassword, dir, overlays)
+	entries, err := os.ReadFile(example)
+	if err == nil {
+		err = os.WriteFile(conf, []byte(text), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := exec.Command(slapadd, "-q", "-f", conf)
+	add.Stdin = strings.NewReader(strings.Replace(string(entries), "\nversion: 1\n", "\n", 1))
+	if out, err := add.CombinedOutput(); err != nil {
+		t.Fatalf("slapadd: %v\n%s", err, out)
+	}
+	var log safeBuffer
+	s := &oldServer{admin: slapdAdmin}
+	var cmd *exec.Cmd
+	stop := func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	}
+	s.url, cmd = runSlapd(t, conf, &log)
+	s.restart = func() {
+		stop()
+		cmd = runSlapdAt(t, conf, &log, s.url)
+	}
+	t.Cleanup(func() {
+		stop()
+		if t.Failed() {
+			t.Logf("slapd: %s", log.String())
+		}
+	})
+	return s
+}
+
+// A writer makes random changes at a server until it is stopped.
+type writer struct {
+	mu   sync.Mutex
+	n    int
+	done chan struct{}
+	wg   sync.WaitGroup
+}
+
+func writeAt(t *testing.T, s *oldServer) *writer {
+	t.Helper()
+	w := &writer{done: make(chan struct{})}
+	c, err := dial(s.url, s.admin, adminPassword)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLoad(t, s.url, time.Now().String())
+	l.conn.Close()
+	l.conn = c
+	w.wg.Go(func() {
+		defer c.Close()
+		for {
+			select {
+			case <-w.done:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			_ = l.step() // some operations fail because of earlier ones
+			w.mu.Lock()
+			w.n++
+			w.mu.Unlock()
+		}
+	})
+	t.Cleanup(w.stop)
+	return w
+}
+
+// more waits until the writer has tried n more changes.
+func (w *writer) more(t *testing.T, n int) {
+	t.Helper()
+	count := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.n
+	}
+	want := count() + n
+	eventually(t, "writes", func() error {
+		if count() < want {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
+func (w *writer) stop() {
+	select {
+	case <-w.done:
+	default:
+		close(w.done)
+	}
+	w.wg.Wait()
+}
+
+// A migration is a running ldapd migrate.
+type migration struct {
+	cmd    *exec.Cmd
+	stdin  io.Writer
+	out    safeBuffer
+	exited chan struct{}
+}
+
+func runMigrate(t *testing.T, args ...string) *migration {
+	t.Helper()
+	m := &migration{cmd: exec.Command(ldapd(t), args...), exited: make(chan struct{})}
+	m.cmd.Stdout, m.cmd.Stderr = &m.out, &m.out
+	stdin, err := m.cmd.StdinPipe()
+	if err == nil {
+		err = m.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.stdin = stdin
+	go func() {
+		defer close(m.exited)
+		_ = m.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		m.kill()
+		if t.Failed() {
+			t.Logf("ldapd %s:\n%s", strings.Join(args, " "), m.out.String())
+		}
+	})
+	return m
+}
+
+// wait waits until the command has printed a text.
+func (m *migration) wait(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, "the command prints "+text, func() error {
+		if strings.Contains(m.out.String(), text) {
+			return nil
+		}
+		select {
+		case <-m.exited:
+			t.Fatalf("%v: it ended without printing %q:\n%s", m.cmd.Args, text, m.out.String())
+		default:
+		}
+		return errors.New("not yet")
+	})
+}
+
+func (m *migration) kill() {
+	_ = m.cmd.Process.Kill()
+	<-m.exited
+}
+
+func (m *migration) ends(t *testing.T, status int) {
+	t.Helper()
+	select {
+	case <-m.exited:
+	case <-time.After(patience):
+		t.Fatalf("%v does not end:\n%s", m.cmd.Args, m.out.String())
+	}
+	if got := m.cmd.ProcessState.ExitCode(); got != status {
+		t.Errorf("%v: exit status %d:\n%s", m.cmd.Args, got, m.out.String())
+	}
+}

@@ -1,0 +1,188 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// FinishOptions are the options of Finish.
+type FinishOptions struct {
+	// Quiet is called when everything has been compared. It returns when nobody writes at
+	// the server any more.
+	Quiet func(ctx context.Context) error
+	// Different finishes although entries differ or were left out.
+	Different bool
+}
+
+// ErrDifferent means that the directory and the server differ.
+var ErrDifferent = errors.New("the two differ")
+
+// Finish makes the directory take the place of the server: it catches up, compares the
+// two, and opens the directory for updates. Until Quiet is called clients may write at the
+// server. Afterwards Finish has only to copy and to compare what was changed last.
+func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
+	if err := m.CatchUp(ctx); err != nil {
+		return nil, err
+	}
+	m.o.Note("caught up")
+	r, checked, err := m.compareLive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.o.Note("compared while clients write there: " + r.String())
+	if err := m.whileFollowing(ctx, func(ctx context.Context) error { return o.Quiet(ctx) }, func(ctx context.Context) (err error) {
+		checked, err = m.compareSince(ctx, checked, r)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	if err := m.CatchUp(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := m.compareSince(ctx, checked, r); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(m.recheck(ctx, r), m.explain(ctx, r)); err != nil {
+		return nil, err
+	}
+	if len(r.Differences) > 0 && !o.Different {
+		return r, ErrDifferent
+	}
+	if err := m.end(ctx); err != nil {
+		return r, err
+	}
+	m.o.Note(fmt.Sprintf("open for updates %s after the last one there", since(begun)))
+	return r, nil
+}
+
+// compareLive compares everything while clients write at the server and the directory
+// follows. It returns the revision after which entries have to be compared again.
+func (m *Move) compareLive(ctx context.Context) (r *Report, checked table.Revision, err error) {
+	checked = m.revision()
+	err = m.whileFollowing(ctx, func(ctx context.Context) error {
+		r, err = m.Compare(ctx, 3)
+		return err
+	}, func(context.Context) error { return nil })
+	return r, checked, err
+}
+
+func (m *Move) revision() table.Revision {
+	s := m.p.Snapshot()
+	defer s.Close()
+	return s.Revision()
+}
+
+// whileFollowing runs do while the directory follows. It calls idle every second until do
+// ends.
+func (m *Move) whileFollowing(ctx context.Context, do, idle func(context.Context) error) error {
+	following, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var wg sync.WaitGroup
+	f, err := m.beside()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	wg.Go(func() {
+		if err := f.Follow(following, func() {}); !errors.Is(err, errStopped) {
+			stop(err)
+		}
+	})
+	done := make(chan error, 1)
+	wg.Go(func() { done <- do(following) })
+	err = m.idle(following, done, idle)
+	stop(errStopped)
+	wg.Wait()
+	m.cursor, m.saved = f.cursor, f.saved
+	maps.Copy(m.others, f.others)
+	if cause := context.Cause(following); err == nil && !errors.Is(cause, errStopped) {
+		err = cause
+	}
+	return err
+}
+
+func (m *Move) idle(ctx context.Context, done <-chan error, idle func(context.Context) error) error {
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
+		if err := idle(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// beside returns a Move that follows in place of m, over connections of its own.
+func (m *Move) beside() (*Move, error) {
+	src, err := m.src.Again()
+	if err != nil {
+		return nil, err
+	}
+	ask, err := src.Again()
+	if err != nil {
+		src.Close()
+		return nil, err
+	}
+	f := *m
+	f.src, f.ask, f.translate = src, ask, nil
+	f.noted, f.left, f.others = maps.Clone(m.noted), maps.Clone(m.left), maps.Clone(m.others)
+	return &f, nil
+}
+
+// compareSince compares the entries that commits after a revision changed, and adds those
+// that differ to a report. It returns the revision up to which it has compared.
+func (m *Move) compareSince(ctx context.Context, after table.Revision, r *Report) (table.Revision, error) {
+	s := m.p.Snapshot()
+	defer s.Close()
+	known := map[entry.ID]bool{}
+	for _, d := range r.Differences {
+		known[d.id] = true
+	}
+	for c, err := range changes.ShownAfter(ctx, s, after) {
+		if err != nil {
+			return after, err
+		}
+		for _, id := range c.IDs {
+			if known[id] {
+				continue
+			}
+			known[id] = true
+			if err := m.compareID(ctx, s, id, r); err != nil {
+				return after, err
+			}
+		}
+	}
+	return s.Revision(), nil
+}
+
+// compareID compares one entry of the directory with that of the server.
+func (m *Move) compareID(ctx context.Context, s *partition.Snapshot, id entry.ID, r *Report) error {
+	at, err := byID(ctx, s, id)
+	if err != nil || at.ID == entry.Root {
+		return err
+	}
+	if !slices.ContainsFunc(m.src.Bases, func(base string) bool { return below(at.Name.String(), base) }) {
+		return nil
+	}
+	d, _, err := m.compareAgain(ctx, s, &Difference{Name: at.Name.String(), id: id})
+	if err == nil && d != nil {
+		r.Differences = append(r.Differences, d)
+	}
+	return err
+}
+

@@ -1,0 +1,166 @@
+package migrate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
+)
+
+// mostWait is the longest time between two attempts to reach a server.
+const mostWait = time.Minute
+
+// Follow copies the changes that are made at the server until ctx ends. It calls caught
+// each time when the directory has caught up. If the server cannot be reached, Follow
+// tries again.
+func (m *Move) Follow(ctx context.Context, caught func()) error {
+	if len(m.src.Bases) == 1 {
+		return m.persist(ctx, func(ctx context.Context) error {
+			if err := m.synchronize(ctx, m.src.Bases[0], true, caught); err != nil {
+				return err
+			}
+			return m.rest(ctx)
+		})
+	}
+	// One connection cannot stay with several subtrees, so they are refreshed in turn.
+	return m.persist(ctx, func(ctx context.Context) error {
+		for {
+			if err := m.refreshAll(ctx); err != nil {
+				return err
+			}
+			caught()
+			if err := m.rest(ctx); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// rest waits until everything is to be read again.
+func (m *Move) rest(ctx context.Context) error {
+	if m.src.synced {
+		return pause.For(ctx, time.Second)
+	}
+	return pause.For(ctx, m.o.Every)
+}
+
+// persist runs fn again and again, and connects again whenever the server is lost.
+func (m *Move) persist(ctx context.Context, fn func(context.Context) error) error {
+	for wait := time.Duration(0); ; {
+		begun := time.Now()
+		err := fn(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil:
+			continue
+		case m.begins(err):
+			wait = 0
+		case !isLost(err):
+			return err
+		default:
+			if time.Since(begun) > mostWait {
+				wait = 0
+			}
+			wait = min(max(2*wait, m.o.Every/8), mostWait)
+			m.o.Note(fmt.Sprintf("%s: %v; trying again in %s", m.src.Remote.URL, err, wait.Round(time.Millisecond)))
+		}
+		if err := m.reconnect(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// begins reports whether an error means that the next synchronization has to begin anew,
+// and sees to it.
+func (m *Move) begins(err error) bool {
+	switch {
+	case errors.Is(err, errReload):
+		m.o.Note(err.Error() + ": everything is compared")
+	case errors.Is(err, errNoSync) && m.refuses(err):
+	default:
+		return false
+	}
+	m.cursor.Cookies = map[string][]byte{}
+	return true
+}
+
+// reconnect connects again. It tries until it succeeds or ctx ends.
+func (m *Move) reconnect(ctx context.Context, wait time.Duration) error {
+	for {
+		if err := pause.For(ctx, wait); err != nil {
+			return err
+		}
+		src, err := m.src.Again()
+		if err == nil {
+			var ask *Source
+			if ask, err = m.src.Again(); err == nil {
+				m.Close()
+				m.src, m.ask = src, ask
+				return nil
+			}
+			src.Close()
+		}
+		m.o.Note(err.Error())
+		wait = min(2*max(wait, m.o.Every/8), mostWait)
+	}
+}
+
+// CatchUp copies what has changed at the server until now.
+func (m *Move) CatchUp(ctx context.Context) error {
+	for {
+		err := m.refreshAll(ctx)
+		if err == nil || !m.begins(err) {
+			return err
+		}
+		if err := m.reconnect(ctx, 0); err != nil {
+			return err
+		}
+	}
+}
+
+func (m *Move) refreshAll(ctx context.Context) error {
+	for _, base := range m.src.Bases {
+		if err := m.synchronize(ctx, base, false, func() {}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// synchronize makes the subtree of base what it is at the server. If persist is set, it
+// stays for the changes that follow, until the connection or ctx ends. A server without
+// content synchronization has no changes that follow.
+func (m *Move) synchronize(ctx context.Context, base string, persist bool, caught func()) error {
+	r := &refresh{m: m, base: base}
+	cookie := m.cursor.Cookies[base]
+	if err := r.list(ctx, cookie); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	queue := make(chan *event, 256)
+	var wg sync.WaitGroup
+	var lost error
+	wg.Go(func() {
+		defer close(queue)
+		lost = m.src.events(ctx, base, cookie, persist, func(ev *event) error {
+			select {
+			case queue <- ev:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	})
+	err := r.consume(ctx, queue, caught)
+	if err != nil {
+		cancel(err)
+	}
+	wg.Wait()
+	return cmp.Or(err, lost)
+}

@@ -1,0 +1,300 @@
+package migrate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/bulk"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A copied is an entry of the other server as this directory would have it.
+type copied struct {
+	name       dn.DN
+	id         entry.ID // zero: the server shows no ids
+	attributes []op.PartialAttribute
+}
+
+// A translation translates the entries of another server.
+type translation struct {
+	schema *schema.Schema
+	t      *bulk.Translator
+}
+
+func newTranslation(s *schema.Schema, note func(string)) *translation {
+	return &translation{s, bulk.NewTranslator(s, note)}
+}
+
+// translate returns an entry as the directory would have it.
+func (t *translation) translate(e *ldap.Entry) (*copied, error) {
+	name, err := dn.Parse(e.DN)
+	if err != nil {
+		return nil, err
+	}
+	c := &copied{name: name}
+	for _, a := range t.t.Translate(t.stored(attributesOf(e))) {
+		if strings.EqualFold(a.Description, "entryUUID") && len(a.Values) == 1 {
+			if c.id, err = entry.ParseID(string(a.Values[0])); err != nil {
+				c.id = entry.Root
+			}
+		}
+		c.attributes = append(c.attributes, a)
+	}
+	return c, nil
+}
+
+// stored returns the attributes without those that the directory makes itself, and
+// without the access rules of another ldapd.
+func (t *translation) stored(as []op.PartialAttribute) []op.PartialAttribute {
+	return slices.DeleteFunc(as, func(a op.PartialAttribute) bool {
+		switch strings.ToLower(a.Description) {
+		case "accessrule", "entrycsn", "structuralobjectclass", "entrydn", "subschemasubentry", "hassubordinates", "numsubordinates",
+			"governingstructurerule", "scramkey":
+			return true
+		}
+		return false
+	})
+}
+
+// occupied is the error of an entry whose name another entry has.
+type occupied struct {
+	id   entry.ID
+	name dn.DN
+}
+
+func (o *occupied) Error() string {
+	return "another entry, with the entryUUID " + o.id.String() + ", has the name"
+}
+
+// put makes the entry of the directory equal to c, and reports whether it changed.
+func put(ctx context.Context, tx *partition.Tx, c *copied) (changed bool, err error) {
+	tx.Rules = partition.Rules{Relaxed: true, Permissive: true, Kept: true, Accounts: true}
+	at, err := locate(ctx, &tx.Snapshot, c)
+	if partition.Is(err, partition.NoSuchEntry) {
+		_, err = tx.Add(ctx, c.name, c.attributes, true)
+		return true, err
+	}
+	if err != nil {
+		return false, err
+	}
+	renamed, err := rename(ctx, tx, at, c)
+	if err != nil {
+		return false, err
+	}
+	e, err := tx.Entry(ctx, at.ID, true)
+	if err != nil {
+		return false, err
+	}
+	changes := changesTo(tx.Schema(), e, c)
+	if len(changes) == 0 {
+		return renamed, nil
+	}
+	return true, tx.Modify(ctx, c.name, changes)
+}
+
+// locate finds the entry of the directory that c is a copy of. It returns an occupied if
+// another entry has the name, and a partition.Error with the problem NoSuchEntry if there
+// is none.
+func locate(ctx context.Context, s *partition.Snapshot, c *copied) (partition.Located, error) {
+	if c.id == entry.Root {
+		return s.Find(ctx, c.name)
+	}
+	at, err := byID(ctx, s, c.id)
+	if err != nil || at.ID != entry.Root {
+		return at, err
+	}
+	at, err = s.Find(ctx, c.name)
+	if err == nil {
+		return at, &occupied{at.ID, c.name}
+	}
+	return at, err
+}
+
+// byID finds an entry by its id. It returns the zero Located if there is none.
+func byID(ctx context.Context, s *partition.Snapshot, id entry.ID) (at partition.Located, err error) {
+	node, err := past.Node(ctx, s, id)
+	if err != nil || node == nil {
+		return at, err
+	}
+	name, err := s.Name(ctx, id)
+	return partition.Located{ID: id, Parent: node.Parent, Name: name}, err
+}
+
+// rename gives an entry the name that c has, and reports whether it had another one.
+func rename(ctx context.Context, tx *partition.Tx, at partition.Located, c *copied) (bool, error) {
+	old, err := at.Name.DN()
+	if err != nil {
+		return false, err
+	}
+	there, err := tx.Find(ctx, c.name)
+	switch {
+	case err == nil && there.ID != at.ID:
+		return false, &occupied{there.ID, c.name}
+	case err == nil && (len(c.name) == 0 || len(old) == 0 || old[0].String() == c.name[0].String()):
+		return false, nil
+	case err != nil && !partition.Is(err, partition.NoSuchEntry):
+		return false, err
+	}
+	var parent *dn.DN
+	if err != nil { // another name, not another spelling of the same
+		p := c.name.Parent()
+		parent = &p
+	}
+	return true, tx.Rename(ctx, old, c.name[0], !c.has(tx.Schema(), old[0]), parent)
+}
+
+// has reports whether c has all values of an RDN.
+func (c *copied) has(s *schema.Schema, rdn dn.RDN) bool {
+	for _, ava := range rdn {
+		t := s.Attribute(ava.Type)
+		in := slices.ContainsFunc(c.attributes, func(a op.PartialAttribute) bool {
+			of, _ := s.Describe(a.Description)
+			return t != nil && of == t && slices.ContainsFunc(a.Values, func(v []byte) bool { return t.SameValue(v, ava.Value) })
+		})
+		if !in {
+			return false
+		}
+	}
+	return true
+}
+
+// changesTo returns the modifications that make e equal to c, to the octet.
+func changesTo(s *schema.Schema, e *entry.Entry, c *copied) (changes []op.Modification) {
+	theirs, ours := c.byDescription(s), ofEntry(e)
+	for d, want := range theirs {
+		have := ours[d]
+		delete(ours, d)
+		if d.typ.Name() == "objectClass" {
+			want = withSuperclasses(s, want)
+			have = withSuperclasses(s, have)
+		}
+		if sameOctets(have, want) || !d.changeable() {
+			continue
+		}
+		changes = append(changes, op.Modification{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: d.String(), Values: want}})
+	}
+	for d := range ours {
+		if d.changeable() && !d.stamp() {
+			changes = append(changes, op.Modification{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: d.String()}})
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	// A change writes these, unless they are given.
+	for d, v := range theirs {
+		given := slices.ContainsFunc(changes, func(m op.Modification) bool { return m.Description == d.String() })
+		if d.stamp() && !given {
+			changes = append(changes, op.Modification{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: d.String(), Values: v}})
+		}
+	}
+	slices.SortFunc(changes, func(a, b op.Modification) int { return strings.Compare(a.Description, b.Description) })
+	return changes
+}
+
+// A described is an attribute description.
+type described struct {
+	typ     *schema.AttributeType
+	options string
+}
+
+func (d described) String() string { return d.typ.Name() + d.options }
+
+// stamp reports whether an attribute says who made or changed an entry, and when.
+func (d described) stamp() bool {
+	switch d.typ.Name() {
+	case "creatorsName", "createTimestamp", "modifiersName", "modifyTimestamp":
+		return true
+	}
+	return false
+}
+
+// accounts is the arc of the attributes that a password policy keeps.
+const accounts = "1.3.6.1.4.1.42.2.27.8.1."
+
+// changeable reports whether the directory takes an attribute from another server.
+func (d described) changeable() bool {
+	switch {
+	case d.stamp(), strings.HasPrefix(d.typ.OID, accounts):
+		return true
+	}
+	return !d.typ.NoUserModification && d.typ.Name() != "accessRule"
+}
+
+// compared reports whether an attribute counts in a comparison. What binds change does
+// not.
+func (d described) compared() bool {
+	return d.stamp() || !d.typ.NoUserModification && d.changeable()
+}
+
+// byDescription returns the attributes of c. Those that the schema lacks are not in it.
+func (c *copied) byDescription(s *schema.Schema) map[described][][]byte {
+	m := make(map[described][][]byte, len(c.attributes))
+	for _, a := range c.attributes {
+		t, options := s.Describe(a.Description)
+		if t == nil {
+			continue
+		}
+		d := described{t, entry.SortOptions(options)}
+		m[d] = append(m[d], a.Values...)
+	}
+	return m
+}
+
+func ofEntry(e *entry.Entry) map[described][][]byte {
+	m := make(map[described][][]byte, len(e.Attributes))
+	for i := range e.Attributes {
+		a := &e.Attributes[i]
+		m[described{a.Type, a.Options}] = a.Values
+	}
+	return m
+}
+
+// withSuperclasses adds the superclasses that an entry need not name.
+func withSuperclasses(s *schema.Schema, classes [][]byte) [][]byte {
+	all := slices.Clone(classes)
+	for i := 0; i < len(all); i++ {
+		c := s.Class(string(all[i]))
+		if c == nil {
+			continue
+		}
+		for _, sup := range c.Sup {
+			if !slices.ContainsFunc(all, func(v []byte) bool { return s.Class(string(v)) == sup }) {
+				all = append(all, []byte(sup.Name()))
+			}
+		}
+	}
+	return all
+}
+
+// sameOctets reports whether two lists have the same values, in any order.
+func sameOctets(a, b [][]byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	if slices.EqualFunc(a, b, bytes.Equal) {
+		return true
+	}
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.SortFunc(a, bytes.Compare)
+	slices.SortFunc(b, bytes.Compare)
+	return slices.EqualFunc(a, b, bytes.Equal)
+}
+
+// isRefusal reports whether an error is about an entry, not about the store.
+func isRefusal(err error) bool {
+	var p *partition.Error
+	var o *occupied
+	var d *dn.Error
+	return errors.As(err, &p) && p.Problem != partition.Busy || errors.As(err, &o) || errors.As(err, &d)
+}

@@ -1,0 +1,374 @@
+package migrate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/bulk"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// Options are the options of a Move.
+type Options struct {
+	By partition.By // who adds entries that do not name their creator
+	// Note is called with every remark, and LeftOut with every entry that is left out.
+	// Neither is called by two goroutines at once.
+	Note     func(string)
+	LeftOut  func(name, why string)
+	Progress *bulk.Progress
+	// Every is the time between two readings of a server without content
+	// synchronization, and the time between two attempts to reach a server.
+	Every time.Duration
+}
+
+// A Move copies a directory from another server.
+type Move struct {
+	p   *partition.Partition
+	o   Options
+	by  partition.By
+	src *Source
+	// ask is a second connection, for questions during a synchronization.
+	ask *Source
+	// translate is replaced when the schema changes.
+	translate *translation
+	noted     map[string]bool
+	owner     string
+	cursor    cursor
+	saved     []byte          // the cursor as it was last written
+	left      map[string]bool // names of entries that were reported as left out
+	// again is set if only a refresh from the beginning can mend the directory.
+	again bool
+	// others maps the ids of the synchronization to those of entries, where they differ.
+	// It is complete if mapped is set.
+	others map[entry.ID]entry.ID
+	mapped bool
+	// refreshing is set while entries are deleted at the end of a refresh.
+	refreshing bool
+}
+
+// A cursor is how far the changes of a server have been copied.
+type cursor struct {
+	Owner   string            `json:"owner"` // the process that follows
+	Cookies map[string][]byte `json:"cookies"`
+}
+
+// Errors of a Move that ends without a fault.
+var (
+	// ErrTaken means that another process follows now.
+	ErrTaken = errors.New("another ldapd migrate goes on with this store")
+	// ErrEnded means that the directory no longer follows.
+	ErrEnded = errors.New("the store no longer follows another server")
+)
+
+// New returns a Move from a server into a partition.
+func New(p *partition.Partition, src *Source, o Options) (*Move, error) {
+	ask, err := src.Again()
+	if err != nil {
+		return nil, err
+	}
+	if o.Progress == nil {
+		o.Progress = &bulk.Progress{}
+	}
+	if o.Every == 0 {
+		o.Every = 5 * time.Second
+	}
+	var one sync.Mutex
+	note, leftOut := o.Note, o.LeftOut
+	o.Note = func(text string) {
+		one.Lock()
+		defer one.Unlock()
+		note(text)
+	}
+	o.LeftOut = func(name, why string) {
+		one.Lock()
+		defer one.Unlock()
+		leftOut(name, why)
+	}
+	m := &Move{p: p, o: o, by: o.By, src: src, ask: ask, owner: entry.NewID().String(), left: map[string]bool{}, others: map[entry.ID]entry.ID{}, noted: map[string]bool{}}
+	m.cursor = cursor{Owner: m.owner, Cookies: map[string][]byte{}}
+	return m, nil
+}
+
+// Close closes the connections.
+func (m *Move) Close() {
+	m.src.Close()
+	m.ask.Close()
+}
+
+// Followed returns the server that the directory of a partition follows, or nil.
+func Followed(p *partition.Partition) *partition.Following {
+	s := p.Snapshot()
+	defer s.Close()
+	return s.Following()
+}
+
+// note is called for each attribute that is left out.
+func (m *Move) note(attribute string) {
+	if !m.noted[attribute] {
+		m.noted[attribute] = true
+		m.o.Note("attribute " + attribute + " of another server is left out")
+	}
+}
+
+func (m *Move) translation() *translation {
+	if s := m.p.Schema(); m.translate == nil || m.translate.schema != s {
+		m.translate = newTranslation(s, m.note)
+	}
+	return m.translate
+}
+
+// leave reports an entry that is left out, once.
+func (m *Move) leave(name string, why error) {
+	if !m.left[name] {
+		m.left[name] = true
+		m.o.LeftOut(name, why.Error())
+	}
+}
+
+// Copy copies the schema and the entries of the server into the directory, which must
+// have no entries there. If follow is set, the directory follows the server from then on.
+// It returns the number of copied entries, and a text with the time that it took.
+func (m *Move) Copy(ctx context.Context, follow bool) (n int, rate string, err error) {
+	m.o.Progress.Begin()
+	n, err = m.copy(ctx, follow)
+	m.o.Progress.End()
+	return n, m.o.Progress.Rate(n), err
+}
+
+func (m *Move) copy(ctx context.Context, follow bool) (int, error) {
+	if err := m.empty(ctx); err != nil {
+		return 0, err
+	}
+	m.o.Note(fmt.Sprintf("%s is %s; left out are its %s", m.src.Remote.URL, m.src.product.name, m.src.product.lost))
+	if err := m.takeSchema(ctx); err != nil {
+		return 0, err
+	}
+	if follow {
+		if err := m.begin(ctx); err != nil {
+			return 0, err
+		}
+	}
+	n, err := m.load(ctx)
+	if err != nil || !follow {
+		return n, err
+	}
+	return n, m.apply(ctx, nil, true)
+}
+
+// empty returns an error if there are entries where entries are to be copied to.
+func (m *Move) empty(ctx context.Context) error {
+	s := m.p.Snapshot()
+	defer s.Close()
+	for _, base := range m.src.Bases {
+		name, err := dn.Parse(base)
+		if err != nil {
+			return err
+		}
+		at, err := s.Find(ctx, name)
+		if err == nil {
+			return fmt.Errorf("the store has an entry %s already: copy into a store without it", at.Name)
+		}
+		if !partition.Is(err, partition.NoSuchEntry) {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin makes the directory follow the server.
+func (m *Move) begin(ctx context.Context) error {
+	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
+		if f := tx.Following(); f != nil {
+			return fmt.Errorf("the store follows %s already", f.URL)
+		}
+		if err := m.save(tx); err != nil {
+			return err
+		}
+		r := m.src.Remote
+		return tx.SetFollowing(&partition.Following{URL: r.URL, BindDN: r.BindDN, StartTLS: r.StartTLS, Bases: m.src.Bases})
+	})
+	m.written()
+	return err
+}
+
+// Resume goes on with the server that the directory follows. It makes this process the one
+// that follows.
+func (m *Move) Resume(ctx context.Context) error {
+	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
+		if tx.Following() == nil {
+			return ErrEnded
+		}
+		c, err := readCursor(ctx, &tx.Snapshot)
+		if err != nil {
+			return err
+		}
+		m.cursor.Cookies = c.Cookies
+		if m.cursor.Cookies == nil {
+			m.cursor.Cookies = map[string][]byte{}
+		}
+		return m.save(tx)
+	})
+	m.written()
+	if err != nil || m.empty(ctx) != nil {
+		return err
+	}
+	// The copy was interrupted.
+	if _, err := m.load(ctx); err != nil {
+		return err
+	}
+	return m.apply(ctx, nil, true)
+}
+
+func readCursor(ctx context.Context, s *partition.Snapshot) (c cursor, err error) {
+	value, err := s.Cursor(ctx)
+	if err == nil && len(value) > 0 {
+		err = json.Unmarshal(value, &c)
+	}
+	return c, err
+}
+
+// save writes the cursor.
+func (m *Move) save(tx *partition.Tx) error {
+	value, err := json.Marshal(m.cursor)
+	if err == nil {
+		tx.SetCursor(value)
+	}
+	return err
+}
+
+// changed reports whether the cursor has to be written.
+func (m *Move) changed() bool {
+	value, err := json.Marshal(m.cursor)
+	return err != nil || !bytes.Equal(value, m.saved)
+}
+
+// written notes that the cursor has been written.
+func (m *Move) written() { m.saved, _ = json.Marshal(m.cursor) }
+
+// own returns an error if another process follows, or none may.
+func (m *Move) own(ctx context.Context, tx *partition.Tx) error {
+	if tx.Following() == nil {
+		return ErrEnded
+	}
+	c, err := readCursor(ctx, &tx.Snapshot)
+	if err == nil && c.Owner != m.owner {
+		err = ErrTaken
+	}
+	return err
+}
+
+// load loads the entries of the server.
+func (m *Move) load(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	cookies := map[string][]byte{}
+	entries := func(yield func(*ldif.Record) bool) {
+		for _, base := range m.src.Bases {
+			err := m.records(ctx, base, cookies, yield)
+			if errors.Is(err, errNoSync) && m.refuses(err) {
+				err = m.records(ctx, base, cookies, yield)
+			}
+			if err != nil {
+				cancel(fmt.Errorf("%s: %w", m.src.Remote.URL, err))
+				return
+			}
+		}
+	}
+	res, err := bulk.ImportEntries(ctx, m.p, bulk.Options{
+		Suffixes: m.src.Bases, By: m.by, Progress: m.o.Progress, Note: m.o.Note,
+		Report: func(e *ldif.Error) { m.leave(e.DN, errors.New(e.Text)) },
+	}, entries)
+	if cause := context.Cause(ctx); cause != nil && res.Revision == 0 {
+		return 0, cause
+	}
+	m.cursor.Cookies = cookies
+	return res.Done, err
+}
+
+// errStopped ends a stream whose reader wants no more.
+var errStopped = errors.New("stopped")
+
+// records yields the entries of a subtree as records, and stores the cookie.
+func (m *Move) records(ctx context.Context, base string, cookies map[string][]byte, yield func(*ldif.Record) bool) error {
+	one := func(e *ldap.Entry) error {
+		rec := &ldif.Record{DN: e.DN, Attributes: m.translation().stored(attributesOf(e))}
+		if !yield(rec) {
+			return errStopped
+		}
+		return nil
+	}
+	err := m.src.events(ctx, base, nil, false, func(ev *event) error {
+		if len(ev.cookie) > 0 {
+			cookies[base] = ev.cookie
+		}
+		if ev.entry != nil {
+			return one(ev.entry)
+		}
+		return nil
+	})
+	if err == nil && m.src.synced {
+		err = m.src.hidden(ctx, base, one)
+	}
+	return err
+}
+
+// hidden calls each for the subentries, which a synchronization does not send.
+func (s *Source) hidden(ctx context.Context, base string, each func(*ldap.Entry) error) error {
+	for _, c := range s.subentries() {
+		if err := s.pages(ctx, base, s.product.all(), wanted, append(s.controls(), c), each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuses makes the source one without content synchronization, and reports whether it was
+// another.
+func (m *Move) refuses(err error) bool {
+	if !m.src.synced {
+		return false
+	}
+	m.src.synced = false
+	m.o.Note(err.Error() + ": everything is read again each time instead")
+	return true
+}
+
+// end ends the following: the directory is open for updates.
+func (m *Move) end(ctx context.Context) error {
+	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
+		if err := m.own(ctx, tx); err != nil {
+			return err
+		}
+		tx.SetCursor(nil)
+		return tx.SetFollowing(nil)
+	})
+	return err
+}
+
+// Cancel makes the directory of a partition follow no server, without a comparison.
+func Cancel(ctx context.Context, p *partition.Partition, by partition.By) error {
+	_, err := p.Update(ctx, by, func(tx *partition.Tx) error {
+		if tx.Following() == nil {
+			return ErrEnded
+		}
+		tx.SetCursor(nil)
+		return tx.SetFollowing(nil)
+	})
+	return err
+}
+
+// isLost reports whether an error is of the connection or of the other server.
+func isLost(err error) bool {
+	var f *failure
+	return errors.As(err, &f)
+}

@@ -1,0 +1,450 @@
+package migrate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// A refresh is what a server has said of a subtree since the synchronization began.
+type refresh struct {
+	m       *Move
+	base    string
+	done    bool       // the changes that follow are of now
+	present []entry.ID // entries that are there; only until done
+	// deleted are entries to be deleted when the refresh is done: they may have entries
+	// below them that are still to be moved or deleted.
+	deleted []entry.ID
+	sweep   bool // entries that are not present are to be deleted
+	cookie  []byte
+}
+
+// An action is a change that the server has made.
+type action struct {
+	put *copied  // the entry as it is now, or nil
+	del entry.ID // the entry that was deleted
+}
+
+// list finds out which ids the synchronization has for the entries, if the product has
+// other ids there. Without it the ids of deleted entries say nothing.
+func (r *refresh) list(ctx context.Context, cookie []byte) error {
+	m := r.m
+	if m.src.product.id == "" || !m.src.synced || cookie == nil || m.mapped {
+		return nil
+	}
+	r.sweep = true
+	err := m.src.All(ctx, r.base, []string{"entryUUID", m.src.product.id}, func(e *ldap.Entry) error {
+		c, err := m.translation().translate(e)
+		if err != nil {
+			return nil // synchronize reports it
+		}
+		r.present = append(r.present, c.id)
+		for _, a := range m.src.ids(e) {
+			if a != c.id {
+				m.others[a] = c.id
+			}
+		}
+		return nil
+	})
+	m.mapped = err == nil && len(m.src.Bases) == 1
+	return err
+}
+
+// ids returns the id that the product has for an entry besides entryUUID.
+func (s *Source) ids(e *ldap.Entry) (ids []entry.ID) {
+	for _, v := range e.GetEqualFoldAttributeValues(s.product.id) {
+		if id, err := entry.ParseID(dashed(v)); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// consume copies what events say, until there are no more.
+func (r *refresh) consume(ctx context.Context, queue <-chan *event, caught func()) error {
+	for ev := range queue {
+		batch := []*event{ev}
+		for len(batch) < mostBatch && batch[len(batch)-1].refreshed == nil {
+			ev, ok := next(queue)
+			if !ok {
+				break
+			}
+			batch = append(batch, ev)
+		}
+		before := r.done
+		if err := r.take(ctx, batch); err != nil {
+			return err
+		}
+		if r.done && !before {
+			caught()
+		}
+		if r.m.again && r.done {
+			r.m.again = false
+			return errReload
+		}
+	}
+	return nil
+}
+
+// mostBatch is the largest number of events in one commit.
+const mostBatch = 128
+
+// next returns the next event if there is one now.
+func next(queue <-chan *event) (*event, bool) {
+	select {
+	case ev, ok := <-queue:
+		return ev, ok
+	default:
+		return nil, false
+	}
+}
+
+// take copies what some events say. Only the last of them may end a phase.
+func (r *refresh) take(ctx context.Context, batch []*event) error {
+	var as []action
+	for _, ev := range batch {
+		if len(ev.cookie) > 0 {
+			r.cookie = ev.cookie
+		}
+		if a, ok := r.action(ev); ok {
+			as = append(as, a)
+		}
+	}
+	if r.done && len(r.cookie) > 0 {
+		r.m.cursor.Cookies[r.base] = r.cookie
+	}
+	if err := r.m.apply(ctx, as, r.done); err != nil {
+		return err
+	}
+	if end := batch[len(batch)-1].refreshed; end != nil && !r.done {
+		return r.end(ctx, end)
+	}
+	return nil
+}
+
+// action returns what is to be done now about an event, if anything is.
+func (r *refresh) action(ev *event) (a action, ok bool) {
+	switch {
+	case ev.entry != nil:
+		return r.put(ev)
+	case ev.gone != nil && r.done:
+		return action{del: r.m.entryID(ev.id)}, true
+	case ev.gone != nil:
+		r.deleted = append(r.deleted, r.m.entryID(ev.id))
+	}
+	for _, id := range ev.ids {
+		if id = r.m.entryID(id); ev.deleted {
+			r.deleted = append(r.deleted, id)
+		} else {
+			r.present = append(r.present, id)
+		}
+	}
+	return a, false
+}
+
+func (r *refresh) put(ev *event) (a action, ok bool) {
+	c, err := r.m.translation().translate(ev.entry)
+	if err != nil {
+		r.m.leave(ev.entry.DN, err)
+		return a, false
+	}
+	if ev.id != entry.Root && c.id != entry.Root && ev.id != c.id {
+		r.m.others[ev.id] = c.id
+	}
+	if !r.done && c.id != entry.Root {
+		r.present = append(r.present, c.id)
+	}
+	return action{put: c}, true
+}
+
+// entryID returns the id of the entry that has an id in the synchronization.
+func (m *Move) entryID(id entry.ID) entry.ID {
+	if other, ok := m.others[id]; ok {
+		return other
+	}
+	return id
+}
+
+// end ends a phase of the refresh. At the end of the last one it deletes the entries that
+// are there no longer.
+func (r *refresh) end(ctx context.Context, end *refreshed) error {
+	r.sweep = r.sweep || end.present
+	if !end.done {
+		return nil
+	}
+	if r.m.src.synced {
+		if err := r.subentries(ctx); err != nil {
+			return err
+		}
+	}
+	if r.sweep {
+		if err := r.absent(ctx); err != nil {
+			return err
+		}
+	}
+	r.m.refreshing = true
+	err := r.m.remove(ctx, r.deleted)
+	r.m.refreshing = false
+	if err != nil {
+		return err
+	}
+	r.done, r.present, r.deleted = true, nil, nil
+	if len(r.cookie) > 0 {
+		r.m.cursor.Cookies[r.base] = r.cookie
+	}
+	return r.m.apply(ctx, nil, true)
+}
+
+// subentries copies the subentries, which a synchronization does not send.
+func (r *refresh) subentries(ctx context.Context) error {
+	var as []action
+	err := r.m.ask.hidden(ctx, r.base, func(e *ldap.Entry) error {
+		if a, ok := r.put(&event{entry: e}); ok {
+			as = append(as, a)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.m.apply(ctx, as, false)
+}
+
+// absent adds the entries that are not present to those that are deleted.
+func (r *refresh) absent(ctx context.Context) error {
+	slices.SortFunc(r.present, compareIDs)
+	s := r.m.p.Snapshot()
+	defer s.Close()
+	name, err := dn.Parse(r.base)
+	if err != nil {
+		return err
+	}
+	at, err := s.Find(ctx, name)
+	if partition.Is(err, partition.NoSuchEntry) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !has(r.present, at.ID) {
+		return fmt.Errorf("%s shows no entry %s: nothing is deleted because of that", r.m.src.Remote.URL, r.base)
+	}
+	for x, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
+		if err != nil {
+			return err
+		}
+		if !has(r.present, x.ID) {
+			r.deleted = append(r.deleted, x.ID)
+		}
+	}
+	return nil
+}
+
+func compareIDs(a, b entry.ID) int { return bytes.Compare(a[:], b[:]) }
+
+func has(sorted []entry.ID, id entry.ID) bool {
+	_, found := slices.BinarySearchFunc(sorted, id, compareIDs)
+	return found
+}
+
+// remove deletes entries, the deepest first.
+func (m *Move) remove(ctx context.Context, ids []entry.ID) error {
+	type deep struct {
+		id    entry.ID
+		depth int
+	}
+	s := m.p.Snapshot()
+	defer s.Close()
+	var all []deep
+	for _, id := range ids {
+		at, err := byID(ctx, s, id)
+		if err != nil {
+			return err
+		}
+		if at.ID == entry.Root {
+			continue
+		}
+		name, err := at.Name.DN()
+		if err != nil {
+			return err
+		}
+		all = append(all, deep{id, len(name)})
+	}
+	slices.SortStableFunc(all, func(a, b deep) int { return b.depth - a.depth })
+	for some := range slices.Chunk(all, mostBatch) {
+		var as []action
+		for _, x := range some {
+			as = append(as, action{del: x.id})
+		}
+		if err := m.apply(ctx, as, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply makes changes in one commit. If save is set, the commit writes the cursor too. If
+// the directory refuses a change, apply makes them one by one, and leaves out what it
+// refuses.
+func (m *Move) apply(ctx context.Context, as []action, save bool) error {
+	save = save && m.changed()
+	if len(as) == 0 && !save {
+		return nil
+	}
+	err := m.commit(ctx, as, save)
+	if err == nil || !isRefusal(err) {
+		return err
+	}
+	for i := range as {
+		if err := m.one(ctx, as[i], map[entry.ID]bool{}); err != nil {
+			return err
+		}
+	}
+	if !save {
+		return nil
+	}
+	return m.commit(ctx, nil, true)
+}
+
+// commit makes changes in one commit.
+func (m *Move) commit(ctx context.Context, as []action, save bool) error {
+	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
+		if err := m.own(ctx, tx); err != nil {
+			return err
+		}
+		changed := save
+		for i := range as {
+			did, err := as[i].do(ctx, tx)
+			if err != nil {
+				return err
+			}
+			changed = changed || did
+		}
+		if !changed {
+			return errNothing
+		}
+		if !save {
+			tx.SetCursor(m.saved) // makes another process that follows conflict
+			return nil
+		}
+		return m.save(tx)
+	})
+	if errors.Is(err, errNothing) {
+		return nil
+	}
+	if err == nil && save {
+		m.written()
+	}
+	return err
+}
+
+// do makes the change in a transaction, and reports whether there was anything to change.
+func (a *action) do(ctx context.Context, tx *partition.Tx) (bool, error) {
+	if a.put != nil {
+		return put(ctx, tx, a.put)
+	}
+	at, err := byID(ctx, &tx.Snapshot, a.del)
+	if err != nil || at.ID == entry.Root {
+		return false, err
+	}
+	name, err := at.Name.DN()
+	if err != nil {
+		return false, err
+	}
+	return true, tx.Delete(ctx, name)
+}
+
+// one makes one change. If another entry is in its way, or the entry above is missing, it
+// asks the server for that entry first. busy has the entries that wait for this one.
+func (m *Move) one(ctx context.Context, a action, busy map[entry.ID]bool) error {
+	err := m.commit(ctx, []action{a}, false)
+	for tries := 0; err != nil && a.put != nil && tries < 3; tries++ {
+		var o *occupied
+		var again bool
+		switch {
+		case errors.As(err, &o):
+			again, err = true, m.displace(ctx, o, a.put.id, busy)
+		case partition.Is(err, partition.NoSuchEntry) && len(a.put.name) > 1:
+			again, err = m.above(ctx, a.put, busy)
+		}
+		if err != nil || !again {
+			break
+		}
+		err = m.commit(ctx, []action{a}, false)
+	}
+	switch {
+	case err == nil || !isRefusal(err):
+		return err
+	case a.put != nil:
+		m.leave(a.put.name.String(), err)
+		return nil
+	case m.refreshing:
+		m.leave("the deletion of "+a.del.String(), err)
+		return nil
+	}
+	m.again = true // the entry has others below it that the server no longer has
+	return nil
+}
+
+// displace makes room for an entry whose name another one has: it gives that one the name
+// that it has now at the server, or deletes it.
+func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[entry.ID]bool) error {
+	busy[by] = true
+	if !busy[o.id] {
+		e, err := m.ask.find(o.id.String())
+		if err != nil {
+			return err
+		}
+		if e != nil {
+			c, err := m.translation().translate(e)
+			if err != nil {
+				return err
+			}
+			if c.id == o.id && c.name.String() != o.name.String() {
+				return m.one(ctx, action{put: c}, busy)
+			}
+		}
+	}
+	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
+		if err := m.own(ctx, tx); err != nil {
+			return err
+		}
+		n, whole, err := tx.DeleteTree(ctx, o.name, mostDisplaced)
+		if err == nil && !whole {
+			err = fmt.Errorf("%s has more than %d entries below it, and another entry has its name at the server", o.name, mostDisplaced)
+		}
+		// Those below it, and the entry itself if it waits, are copied again.
+		m.again = m.again || n > 1 || busy[o.id]
+		return err
+	})
+	return err
+}
+
+// mostDisplaced is the largest number of entries that are deleted to make room for one.
+const mostDisplaced = 5000
+
+// above copies the entry above c, and reports whether the server has it.
+func (m *Move) above(ctx context.Context, c *copied, busy map[entry.ID]bool) (bool, error) {
+	e, err := m.ask.read(c.name.Parent().String())
+	if err != nil {
+		return false, err
+	}
+	if e == nil {
+		return false, &partition.Error{Problem: partition.NoSuchEntry, Text: "the entry above it does not exist"}
+	}
+	p, err := m.translation().translate(e)
+	if err != nil {
+		return false, err
+	}
+	return true, m.one(ctx, action{put: p}, busy)
+}

@@ -1,0 +1,55 @@
+package write
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// The cursor of a directory that follows another server is a cell beside the settings. It
+// is no setting, because it is written with every change that is copied, and a setting
+// makes a new catalog.
+var (
+	cursorRow    = []byte("cursor")
+	cursorColumn = []byte("cursor")
+)
+
+// SetFollowing replaces the setting Following.
+func (tx *Tx) SetFollowing(f *catalog.Following) error {
+	h := *tx.Catalog.Header
+	h.Following = f
+	next, err := tx.Catalog.With(&h)
+	if err != nil {
+		return err
+	}
+	if err := tx.Configure(&h); err != nil {
+		return err
+	}
+	tx.Message = append(tx.Message, "\nconfigure"...)
+	tx.Catalog = next
+	return nil
+}
+
+// SetCursor writes how far the changes of another server have been copied.
+func (tx *Tx) SetCursor(value []byte) {
+	// The mark makes two processes that follow at once conflict.
+	tx.Txn.Mark(tx.Keeper.SettingsTable, cursorRow, txn.Mark{Kind: txn.MarkExclusive})
+	cell := table.Cell{Family: catalog.HeaderFamily, Qualifier: cursorColumn, Value: bytes.Clone(value)}
+	tx.Write(tx.Keeper.SettingsTable, table.Mutation{Row: cursorRow, Cells: []table.Cell{cell}})
+}
+
+// Cursor returns the value of the last SetCursor that a state shows, or nil.
+func Cursor(ctx context.Context, s *state.Snapshot) ([]byte, error) {
+	row, err := s.Reader.Get(ctx, s.Keeper.SettingsTable, cursorRow, table.Select{Families: []table.Family{catalog.HeaderFamily}})
+	if err != nil {
+		return nil, err
+	}
+	if c := row.Find(catalog.HeaderFamily, cursorColumn); c != nil {
+		return bytes.Clone(c.Value), nil
+	}
+	return nil, nil
+}
