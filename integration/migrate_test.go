@@ -1,9 +1,11 @@
 package integration
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +22,8 @@ import (
 // An oldServer is a server from which a directory is moved.
 type oldServer struct {
 	url, admin string
+	password   string // "": the usual one
+	leftOut    int    // entries that ldapd refuses
 	restart    func() // stops the server and starts it again, at the same URL
 }
 
@@ -30,6 +34,8 @@ var oldServers = []struct {
 }{
 	{"slapd", func(t *testing.T) *oldServer { return startOldSlapd(t, "moduleload syncprov\n", "overlay syncprov\n") }},
 	{"slapd without syncprov", func(t *testing.T) *oldServer { return startOldSlapd(t, "", "") }},
+	{"389", func(t *testing.T) *oldServer { return startOldDirsrv(t, true) }},
+	{"389 without its plug-in", func(t *testing.T) *oldServer { return startOldDirsrv(t, false) }},
 	{"ldapd", func(t *testing.T) *oldServer {
 		store := filepath.Join(t.TempDir(), "old")
 		load(t, store, example)
@@ -54,19 +60,26 @@ func TestMigrate(t *testing.T) {
 			store := filepath.Join(t.TempDir(), "store")
 			p := serve(t, store, "--admin-dn", slapdAdmin)
 			w := writeAt(t, old)
-			from := []string{"migrate", "--store", store, "--from", old.url, "--bind", old.admin, "--password-file", passwordFile(t), "--follow"}
-			follow := runMigrate(t, from...)
+			auth := []string{"--store", store, "--password-file", old.passwordFile(t)}
+			from := append([]string{"--from", old.url, "--bind", old.admin}, auth...)
+			begin := append([]string{"migrate", "--follow"}, from...)
+			follow := runMigrate(t, begin...)
 			follow.wait(t, "caught up")
-			refusesUpdates(t, p, old)
+			refusesUpdates(t, p)
 			follow.kill()
 			w.more(t, 50)
-			follow = runMigrate(t, from...)
+			follow = runMigrate(t, begin...)
 			follow.wait(t, "caught up")
 			w.stop()
 			old.restart()
 			w = writeAt(t, old)
 			w.more(t, 50)
-			finish := runMigrate(t, "migrate", "--store", store, "--password-file", passwordFile(t), "--finish")
+			if old.leftOut > 0 {
+				finish := runMigrate(t, append([]string{"migrate", "--finish", "--read-only"}, auth...)...)
+				finish.wait(t, "the two differ, so the store still follows")
+				finish.ends(t, 1)
+			}
+			finish := runMigrate(t, append([]string{"migrate", "--finish", "--accept-differences"}, auth...)...)
 			finish.wait(t, "press Enter")
 			w.more(t, 20)
 			w.stop()
@@ -76,18 +89,14 @@ func TestMigrate(t *testing.T) {
 			finish.wait(t, "open for updates")
 			finish.ends(t, 0)
 			follow.ends(t, 0)
-			compare := []string{"compare", "--store", store, "--from", old.url, "--bind", old.admin, "--password-file", passwordFile(t)}
-			out, status := ldapdRun(t, compare...)
-			if status != 0 || !regexp.MustCompile(`(?m)^[1-9]\d+ entries on both, 0 here only, 0 there only, 0 different$`).MatchString(out) {
-				t.Errorf("compare: exit status %d\n%s", status, out)
-			}
+			equal(t, old, append([]string{"compare"}, from...)...)
 			c := p.connect(slapdAdmin, adminPassword)
 			r := ldap.NewModifyRequest(suffix, nil)
 			r.Replace("description", []string{"moved"})
 			if err := c.Modify(r); err != nil {
 				t.Errorf("an update after the end: %v", err)
 			}
-			if out, status := ldapdRun(t, compare...); status != 1 || !strings.Contains(out, "different: "+suffix+": description, ") {
+			if out, status := ldapdRun(t, append([]string{"compare"}, from...)...); status != 1 || !strings.Contains(out, "different: "+suffix+": description, ") {
 				t.Errorf("compare after an update: exit status %d\n%s", status, out)
 			}
 			if out, status := ldapdRun(t, "check", "--store", store); status != 0 {
@@ -97,8 +106,29 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// equal checks that a comparison finds no differences but the entries that ldapd refuses.
+func equal(t *testing.T, old *oldServer, compare ...string) {
+	t.Helper()
+	out, status := ldapdRun(t, compare...)
+	want := fmt.Sprintf(`(?m)^[1-9]\d+ entries on both, 0 here only, %d there only, 0 different$`, old.leftOut)
+	if status != min(1, old.leftOut) || !regexp.MustCompile(want).MatchString(out) {
+		t.Errorf("compare: exit status %d\n%s", status, out)
+	}
+}
+
+func (s *oldServer) passwordFile(t *testing.T) string {
+	if s.password == "" {
+		return passwordFile(t)
+	}
+	name := filepath.Join(t.TempDir(), "old")
+	if err := os.WriteFile(name, []byte(s.password), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 // refusesUpdates checks that updates get a referral to the old server.
-func refusesUpdates(t *testing.T, p *process, old *oldServer) {
+func refusesUpdates(t *testing.T, p *process) {
 	t.Helper()
 	c := p.connect(slapdAdmin, adminPassword)
 	r := ldap.NewModifyRequest(suffix, nil)
@@ -165,13 +195,11 @@ type writer struct {
 func writeAt(t *testing.T, s *oldServer) *writer {
 	t.Helper()
 	w := &writer{done: make(chan struct{})}
-	c, err := dial(s.url, s.admin, adminPassword)
+	c, err := dial(s.url, s.admin, cmp.Or(s.password, adminPassword))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLoad(t, s.url, time.Now().String())
-	l.conn.Close()
-	l.conn = c
+	l := &randomLoad{t: t, rng: rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano()))), units: []string{suffix}, conn: c}
 	w.wg.Go(func() {
 		defer c.Close()
 		for {

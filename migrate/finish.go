@@ -39,6 +39,11 @@ func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(r.Differences) > 0 {
+		if err := m.mend(ctx, r); err != nil {
+			return nil, err
+		}
+	}
 	m.o.Note("compared while clients write there: " + r.String())
 	if err := m.whileFollowing(ctx, func(ctx context.Context) error { return o.Quiet(ctx) }, func(ctx context.Context) (err error) {
 		checked, err = m.compareSince(ctx, checked, r)
@@ -75,6 +80,27 @@ func (m *Move) compareLive(ctx context.Context) (r *Report, checked table.Revisi
 		return err
 	}, func(context.Context) error { return nil })
 	return r, checked, err
+}
+
+// mend makes the entries of a report equal, as far as the directory takes them, and
+// compares them again.
+func (m *Move) mend(ctx context.Context, r *Report) error {
+	for _, d := range r.Differences {
+		e, err := m.now(d)
+		if err != nil {
+			return err
+		}
+		a := action{del: d.id}
+		if e != nil {
+			if a.put, err = m.translation().translate(e); err != nil {
+				continue
+			}
+		}
+		if err := m.apply(ctx, []action{a}, false); err != nil {
+			return err
+		}
+	}
+	return m.recheck(ctx, r)
 }
 
 func (m *Move) revision() table.Revision {
@@ -185,4 +211,3 @@ func (m *Move) compareID(ctx context.Context, s *partition.Snapshot, id entry.ID
 	}
 	return err
 }
-

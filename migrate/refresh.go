@@ -116,6 +116,9 @@ func (r *refresh) take(ctx context.Context, batch []*event) error {
 		if len(ev.cookie) > 0 {
 			r.cookie = ev.cookie
 		}
+		if err := r.m.complete(ev); err != nil {
+			return err
+		}
 		if a, ok := r.action(ev); ok {
 			as = append(as, a)
 		}
@@ -130,6 +133,16 @@ func (r *refresh) take(ctx context.Context, batch []*event) error {
 		return r.end(ctx, end)
 	}
 	return nil
+}
+
+// complete reads an entry again that was sent without its ids. In a refresh, 389 sends
+// only the attributes of users.
+func (m *Move) complete(ev *event) (err error) {
+	if ev.entry == nil || ev.id == entry.Root || m.src.product.id == "" || len(m.src.ids(ev.entry)) > 0 {
+		return nil
+	}
+	ev.entry, err = m.ask.find(ev.id.String())
+	return err
 }
 
 // action returns what is to be done now about an event, if anything is.

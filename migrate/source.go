@@ -86,7 +86,9 @@ func (s *Source) look() error {
 		return errors.New("the server shows no root DSE: bind as somebody who may read it")
 	}
 	s.root, s.product = root, productOf(root)
-	offers := func(oid string) bool { return slices.Contains(root.GetEqualFoldAttributeValues("supportedControl"), oid) }
+	offers := func(oid string) bool {
+		return slices.Contains(root.GetEqualFoldAttributeValues("supportedControl"), oid)
+	}
 	s.synced, s.paged = offers(control.OIDSyncRequest), offers(ldap.ControlTypePaging)
 	if len(s.Bases) > 0 {
 		return nil

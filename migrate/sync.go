@@ -57,8 +57,10 @@ func (s *Source) events(ctx context.Context, base string, cookie []byte, persist
 	for res.Next() {
 		for _, ev := range eventsOf(res) {
 			done = done || ev.refreshed != nil && ev.refreshed.done
-			if ev.refreshed != nil && cookie == nil {
-				ev.refreshed.present = true // all entries were sent
+			if ev.refreshed != nil {
+				// Without a cookie all entries are sent. 389 says of a refresh that sends
+				// deletions that it named all entries.
+				ev.refreshed.present = cookie == nil || ev.refreshed.present && s.product.id == ""
 			}
 			if err := each(ev); err != nil {
 				return err
