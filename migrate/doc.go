@@ -10,8 +10,7 @@
 // The changes come by content synchronization (RFC 4533) from servers that offer it. From
 // other servers everything is read again and again, page by page.
 //
-// The setting partition.Following says that a directory follows a server. While it is
-// set, servers refer updates to the followed server. The cursor (partition.Tx.SetCursor)
-// has the cookies of the synchronization. It is written in the same commits as the
+// A setting (package follow) says that a directory follows a server. While it is set,
+// servers refer updates to the followed server. The cursor beside it has the cookies of the synchronization. It is written in the same commits as the
 // changes, and names the process that follows, so that only one does.
 package migrate

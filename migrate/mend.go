@@ -130,7 +130,7 @@ func byID(ctx context.Context, s *partition.Snapshot, id entry.ID) (at partition
 	return partition.Located{ID: id, Parent: node.Parent, Name: name}, err
 }
 
-// rename gives an entry the name that c has, and reports whether it had another one.
+// rename renames an entry to the name of c, and reports whether it had another one.
 func rename(ctx context.Context, tx *partition.Tx, at partition.Located, c *copied) (bool, error) {
 	old, err := at.Name.DN()
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/follow"
 )
 
 // Options are the options of a Move.
@@ -106,10 +107,10 @@ func (m *Move) Close() {
 }
 
 // Followed returns the server that the directory of a partition follows, or nil.
-func Followed(p *partition.Partition) *partition.Following {
+func Followed(p *partition.Partition) *follow.Server {
 	s := p.Snapshot()
 	defer s.Close()
-	return s.Following()
+	return follow.Of(s)
 }
 
 // note is called for each attribute that is left out.
@@ -136,16 +137,16 @@ func (m *Move) leave(name string, why error) {
 }
 
 // Copy copies the schema and the entries of the server into the directory, which must
-// have no entries there. If follow is set, the directory follows the server from then on.
+// have no entries there. If follows is set, the directory follows the server from then on.
 // It returns the number of copied entries, and a text with the time that it took.
-func (m *Move) Copy(ctx context.Context, follow bool) (n int, rate string, err error) {
+func (m *Move) Copy(ctx context.Context, follows bool) (n int, rate string, err error) {
 	m.o.Progress.Begin()
-	n, err = m.copy(ctx, follow)
+	n, err = m.copy(ctx, follows)
 	m.o.Progress.End()
 	return n, m.o.Progress.Rate(n), err
 }
 
-func (m *Move) copy(ctx context.Context, follow bool) (int, error) {
+func (m *Move) copy(ctx context.Context, follows bool) (int, error) {
 	if err := m.empty(ctx); err != nil {
 		return 0, err
 	}
@@ -153,13 +154,13 @@ func (m *Move) copy(ctx context.Context, follow bool) (int, error) {
 	if err := m.takeSchema(ctx); err != nil {
 		return 0, err
 	}
-	if follow {
+	if follows {
 		if err := m.begin(ctx); err != nil {
 			return 0, err
 		}
 	}
 	n, err := m.load(ctx)
-	if err != nil || !follow {
+	if err != nil || !follows {
 		return n, err
 	}
 	return n, m.apply(ctx, nil, true)
@@ -188,14 +189,14 @@ func (m *Move) empty(ctx context.Context) error {
 // begin makes the directory follow the server.
 func (m *Move) begin(ctx context.Context) error {
 	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
-		if f := tx.Following(); f != nil {
+		if f := follow.Of(&tx.Snapshot); f != nil {
 			return fmt.Errorf("the store follows %s already", f.URL)
 		}
 		if err := m.save(tx); err != nil {
 			return err
 		}
 		r := m.src.Remote
-		return tx.SetFollowing(&partition.Following{URL: r.URL, BindDN: r.BindDN, StartTLS: r.StartTLS, Bases: m.src.Bases})
+		return follow.Set(tx, &follow.Server{URL: r.URL, BindDN: r.BindDN, StartTLS: r.StartTLS, Bases: m.src.Bases})
 	})
 	m.written()
 	return err
@@ -205,7 +206,7 @@ func (m *Move) begin(ctx context.Context) error {
 // that follows.
 func (m *Move) Resume(ctx context.Context) error {
 	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
-		if tx.Following() == nil {
+		if follow.Of(&tx.Snapshot) == nil {
 			return ErrEnded
 		}
 		c, err := readCursor(ctx, &tx.Snapshot)
@@ -230,7 +231,7 @@ func (m *Move) Resume(ctx context.Context) error {
 }
 
 func readCursor(ctx context.Context, s *partition.Snapshot) (c cursor, err error) {
-	value, err := s.Cursor(ctx)
+	value, err := follow.Cursor(ctx, s)
 	if err == nil && len(value) > 0 {
 		err = json.Unmarshal(value, &c)
 	}
@@ -241,7 +242,7 @@ func readCursor(ctx context.Context, s *partition.Snapshot) (c cursor, err error
 func (m *Move) save(tx *partition.Tx) error {
 	value, err := json.Marshal(m.cursor)
 	if err == nil {
-		tx.SetCursor(value)
+		follow.SetCursor(tx, value)
 	}
 	return err
 }
@@ -257,7 +258,7 @@ func (m *Move) written() { m.saved, _ = json.Marshal(m.cursor) }
 
 // own returns an error if another process follows, or none may.
 func (m *Move) own(ctx context.Context, tx *partition.Tx) error {
-	if tx.Following() == nil {
+	if follow.Of(&tx.Snapshot) == nil {
 		return ErrEnded
 	}
 	c, err := readCursor(ctx, &tx.Snapshot)
@@ -349,8 +350,8 @@ func (m *Move) end(ctx context.Context) error {
 		if err := m.own(ctx, tx); err != nil {
 			return err
 		}
-		tx.SetCursor(nil)
-		return tx.SetFollowing(nil)
+		follow.SetCursor(tx, nil)
+		return follow.Set(tx, nil)
 	})
 	return err
 }
@@ -358,11 +359,11 @@ func (m *Move) end(ctx context.Context) error {
 // Cancel makes the directory of a partition follow no server, without a comparison.
 func Cancel(ctx context.Context, p *partition.Partition, by partition.By) error {
 	_, err := p.Update(ctx, by, func(tx *partition.Tx) error {
-		if tx.Following() == nil {
+		if follow.Of(&tx.Snapshot) == nil {
 			return ErrEnded
 		}
-		tx.SetCursor(nil)
-		return tx.SetFollowing(nil)
+		follow.SetCursor(tx, nil)
+		return follow.Set(tx, nil)
 	})
 	return err
 }

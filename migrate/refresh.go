@@ -14,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/follow"
 )
 
 // A refresh is what a server has said of a subtree since the synchronization began.
@@ -347,7 +348,7 @@ func (m *Move) commit(ctx context.Context, as []action, save bool) error {
 			return errNothing
 		}
 		if !save {
-			tx.SetCursor(m.saved) // makes another process that follows conflict
+			follow.SetCursor(tx, m.saved) // makes another process that follows conflict
 			return nil
 		}
 		return m.save(tx)

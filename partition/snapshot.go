@@ -11,7 +11,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -56,12 +55,6 @@ func (s *Snapshot) Contexts() []dn.DN {
 // and the schema stay the same. For a state of the past, Access returns the present
 // rules.
 func (s *Snapshot) Access() *Access { return s.s.Catalog.Access }
-
-// Following returns the server that the directory follows, or nil.
-func (s *Snapshot) Following() *Following { return s.s.Catalog.Header.Following }
-
-// Cursor returns the value of the last SetCursor that the state shows, or nil.
-func (s *Snapshot) Cursor(ctx context.Context) ([]byte, error) { return write.Cursor(ctx, s.s) }
 
 // Ordinal returns the ordinal of the state, for SameNames, SameEntries and Unchanged. It
 // is 0 for a state whose results must not be cached: a state of the past, or a state with

@@ -94,14 +94,8 @@ func (tx *Tx) ChangeSchema(ctx context.Context, add, remove []schema.Definition)
 	return evolve.ChangeSchema(ctx, tx.ruled(), add, remove)
 }
 
-// SetAccess replaces the access rules. It must be called within UpdateAccess.
-func (tx *Tx) SetAccess(rules []AccessRule) error { return tx.tx.SetAccess(rules) }
-
-// SetFollowing makes the directory follow another server or, if f is nil, ends that.
-func (tx *Tx) SetFollowing(f *Following) error { return tx.tx.SetFollowing(f) }
-
-// SetCursor writes how far the changes of the followed server have been copied.
-func (tx *Tx) SetCursor(value []byte) { tx.tx.SetCursor(value) }
+// Writer returns the write transaction. Only the packages beside this one call it.
+func (tx *Tx) Writer() *write.Tx { return tx.tx }
 
 // Isolate keeps concurrent transactions from changing an entry. Without Isolate, a value
 // that a concurrent transaction adds to the entry causes no conflict, although this

@@ -19,10 +19,6 @@ type (
 	// Access is the list of access rules of a state.
 	Access = catalog.Access
 
-	// Following is another server from which a directory is copied and whose changes are
-	// copied too.
-	Following = catalog.Following
-
 	// By identifies the author of a change, for creatorsName and the journal.
 	By = write.By
 	// Rules specify what a change may do beyond the rights of ordinary users.

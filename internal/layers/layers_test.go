@@ -28,7 +28,7 @@ var order = strings.Fields(`
 	partition/internal/cache partition/internal/catalog partition/internal/state partition/internal/search
 	partition/internal/write partition/internal/load partition/internal/verify partition/internal/evolve
 	partition/internal/erase partition/internal/feed partition/internal/view partition
-	partition/past partition/changes partition/subschema partition/configure partition/sorting partition/usage partition/views
+	partition/past partition/changes partition/subschema partition/configure partition/sorting partition/usage partition/follow partition/views
 	monitor partition/transfer partition/maintain history account auth acl access bulk migrate
 	internal/hasher
 	directory/internal/known directory/internal/accesslog directory/internal/transaction directory/internal/settings directory/internal/judge directory/internal/policies directory/internal/ledger directory/internal/request

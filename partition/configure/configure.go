@@ -90,6 +90,11 @@ func SetAccess(ctx context.Context, p *partition.Partition, by partition.By, cha
 	})
 }
 
+// SetAccessIn replaces the access rules in a transaction of Partition.UpdateAccess.
+func SetAccessIn(tx *partition.Tx, rules []partition.AccessRule) error {
+	return tx.Writer().SetAccess(rules)
+}
+
 // Secret returns the secret of the directory, which all its servers share. The first call
 // creates the secret.
 func Secret(ctx context.Context, p *partition.Partition) ([]byte, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/follow"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
@@ -94,7 +95,7 @@ func restore(ctx context.Context, req *request.Request, who *settings.Identity, 
 		}
 		req.Read(&tx.Snapshot)
 		at, err := tx.Find(ctx, name)
-		if err != nil || at.ID != who.ID || tx.Following() != nil {
+		if err != nil || at.ID != who.ID || follow.Of(&tx.Snapshot) != nil {
 			return err
 		}
 		now, err := password.Stored(ctx, req, name, "userPassword")

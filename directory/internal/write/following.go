@@ -6,13 +6,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/follow"
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
 // checkFollowing returns a referral if the directory follows another server, because
 // updates are then made there. The schema and the settings of the directory are its own.
 func checkFollowing(req *request.Request, name dn.DN) error {
-	f := req.Snapshot.Following()
+	f := follow.Of(req.Snapshot)
 	if f == nil || subschema.Is(name) || virtual.IsConfig(name) {
 		return nil
 	}

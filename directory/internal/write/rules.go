@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
 // isRule reports whether a description is the attribute of access rules. The entry itself
@@ -90,7 +91,7 @@ func changeRules(ctx context.Context, req *request.Request, tx *partition.Tx, pl
 	if err := staysManaged(ctx, req, tx, rules); err != nil {
 		return err
 	}
-	return tx.SetAccess(rules)
+	return configure.SetAccessIn(tx, rules)
 }
 
 // staysManaged returns an error if nobody would manage the whole directory any more under
