@@ -23,9 +23,9 @@
 //
 // The packages beside this one contain functions that only few callers need: changes (the
 // stream of commits), past (states of the past), subschema, configure (naming contexts,
-// indexes, unique attributes, access rules), sorting, usage (hot attributes), follow
-// (that a directory follows another server), transfer
-// (import and export) and maintain (checks, indexes, collection of the past).
+// indexes, unique attributes, access rules), sorting, usage (hot attributes), follow (the
+// server that a directory follows), transfer (import and export) and maintain (checks,
+// indexes, collection of the past).
 package partition
 
 import (
