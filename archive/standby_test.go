@@ -503,6 +503,43 @@ func TestPromote(t *testing.T) {
 	}
 }
 
+// TestPromoteLastPiece has the primary archive a piece just before the owner changes. The
+// promotion must apply it.
+func TestPromoteLastPiece(t *testing.T) {
+	f := newFixture(t)
+	ctx := context.Background()
+	f.commit(5)
+	f.must(f.a.Base(ctx))
+	p := &busy{Place: f.place}
+	h := newHeir(f, func(o *StandbyOptions) { o.Place = p })
+	h.open()
+	p.before = func() {
+		f.commit(5)
+		f.must(f.a.Pieces(ctx))
+	}
+	done, err := h.Promote(ctx, false)
+	f.must(err)
+	h.close()
+	if n := rows(t, h.folder); n != 10 || done.Newest != f.revs[9] {
+		t.Errorf("%d commits were taken over: %+v", n, done)
+	}
+}
+
+// busy is a place at which others work before the first change of an object.
+type busy struct {
+	Place
+	before func()
+}
+
+// Swap implements Place.
+func (b *busy) Swap(ctx context.Context, name, tag string, data []byte) error {
+	if do := b.before; do != nil && name == ownerName {
+		b.before = nil
+		do()
+	}
+	return b.Place.Swap(ctx, name, tag, data)
+}
+
 // TestPromoteInterrupted interrupts a promotion at each of its calls to the archive. The
 // next start must complete it or the standby must go on following.
 func TestPromoteInterrupted(t *testing.T) {

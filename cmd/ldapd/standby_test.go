@@ -3,13 +3,13 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -28,14 +28,36 @@ var (
 	loadTime = flag.Duration("load", 4*time.Second, "how long TestStandbyFigures reads, and then commits")
 )
 
-// A served is a server that runs in this process.
+// A served is a server in a process of its own.
 type served struct {
 	*testing.T
-	url    string
-	errs   bytes.Buffer
-	mu     sync.Mutex
-	cancel context.CancelFunc
-	ended  chan struct{}
+	url   string
+	cmd   *exec.Cmd
+	mu    sync.Mutex
+	errs  bytes.Buffer
+	ended chan struct{}
+}
+
+// program returns the program's path. The test binary is the program if it has its name.
+func (h *home) program() string {
+	h.Helper()
+	path := h.path("ldapd")
+	self, err := os.Executable()
+	if err == nil {
+		err = os.Symlink(self, path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		h.Fatal(err)
+	}
+	return path
+}
+
+// run runs a command in a process of its own.
+func (h *home) run(args ...string) {
+	h.Helper()
+	if out, err := exec.Command(h.program(), args...).CombinedOutput(); err != nil {
+		h.Errorf("ldapd %s: %v: %s", strings.Join(args, " "), err, out)
+	}
 }
 
 // Write implements io.Writer for the server's log.
@@ -54,13 +76,16 @@ func (s *served) said(text string) bool {
 // serve starts a server on a Unix socket.
 func (h *home) serve(socket string, args ...string) *served {
 	h.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	s := &served{T: h.T, url: "ldapi://" + h.path(socket), cancel: cancel, ended: make(chan struct{})}
-	m := &Main{Stdin: strings.NewReader(""), Stdout: s, Stderr: s}
+	s := &served{T: h.T, url: "ldapi://" + h.path(socket), ended: make(chan struct{})}
+	s.cmd = exec.Command(h.program(), append([]string{"serve", "--listen", s.url, "--admin-password-file", h.path("admin.pw")}, args...)...)
+	s.cmd.Stdout, s.cmd.Stderr = s, s
+	if err := s.cmd.Start(); err != nil {
+		h.Fatal(err)
+	}
 	go func() {
 		defer close(s.ended)
-		if status := m.Run(ctx, append([]string{"serve", "--listen", s.url, "--admin-password-file", h.path("admin.pw"), "--retention", "0s"}, args...)); status != exitDone {
-			h.Errorf("the server ended with status %d:\n%s", status, s.errs.String())
+		if err := s.cmd.Wait(); err != nil {
+			h.Errorf("the server ended: %v\n%s", err, s.errs.String())
 		}
 	}()
 	h.Cleanup(s.stop)
@@ -83,8 +108,12 @@ func (s *served) await(text string, patience time.Duration) {
 }
 
 func (s *served) stop() {
-	s.cancel()
-	<-s.ended
+	select {
+	case <-s.ended:
+	default:
+		s.cmd.Process.Signal(os.Interrupt)
+		<-s.ended
+	}
 }
 
 // dial returns a connection on which the administrator is bound.
@@ -242,7 +271,7 @@ func TestStandbyFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := time.Now()
-	h.ldapd("import", "--store", h.path("store"), "--suffix", "dc=example,dc=com", h.writePeople())
+	h.run("import", "--store", h.path("store"), "--suffix", "dc=example,dc=com", h.writePeople())
 	t.Logf("import of %d entries: %v", *people, time.Since(begun).Round(time.Millisecond))
 
 	s := h.serve("a", "--store", h.path("store"), "--archive-to", h.path("archive"), "--archive-lag", "500ms")
@@ -260,7 +289,7 @@ func TestStandbyFigures(t *testing.T) {
 	based := make(chan struct{})
 	go func() {
 		defer close(based)
-		h.ldapd("backup", "--store", h.path("store"), "--base")
+		h.run("backup", "--store", h.path("store"), "--base")
 		took.Store(int64(time.Since(begun)))
 	}()
 	beside, n := s.reads(func() bool {
@@ -281,11 +310,11 @@ func TestStandbyFigures(t *testing.T) {
 	}
 	c.Close()
 	before := h.size("archive/file")
-	h.ldapd("backup", "--store", h.path("store"), "--base")
+	h.run("backup", "--store", h.path("store"), "--base")
 	t.Logf("the base after changes of 1%% of the entries sent %.1f%% of the octets", 100*float64(h.size("archive/file")-before)/float64(before))
 
 	begun = time.Now()
-	h.ldapd("backup", "restore", "--from", h.path("archive"), "--to", h.path("restored"))
+	h.run("backup", "restore", "--from", h.path("archive"), "--to", h.path("restored"))
 	t.Logf("restore: %v", time.Since(begun).Round(time.Millisecond))
 
 	begun = time.Now()
@@ -310,7 +339,7 @@ func TestStandbyFigures(t *testing.T) {
 		percentile(lags, 0.5).Round(time.Millisecond), percentile(lags, 0.99).Round(time.Millisecond), slices.Max(lags).Round(time.Millisecond))
 
 	begun = time.Now()
-	h.ldapd("promote", "--store", h.path("two"), "--standby-from", h.path("archive"))
+	h.run("promote", "--store", h.path("two"), "--standby-from", h.path("archive"))
 	told := time.Since(begun)
 	for {
 		c, err := ldap.DialURL(standby.url)
@@ -344,7 +373,7 @@ func TestStandbyFigures(t *testing.T) {
 	}
 	lost := len(p.acked) - 1 - last
 	if lost > 0 {
-		t.Logf("%d of %d commits were not taken over, the oldest was acknowledged %v before the promotion", lost, len(p.acked), begun.Sub(p.acked[last+1]).Round(time.Millisecond))
+		t.Logf("%d of %d commits were not taken over, the oldest was acknowledged %v after the promotion began", lost, len(p.acked), p.acked[last+1].Sub(begun).Round(time.Millisecond))
 		if begun.Sub(p.acked[last+1]) > 30*time.Second {
 			t.Error("that is more than the tail")
 		}
