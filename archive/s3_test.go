@@ -24,6 +24,7 @@ type store3 struct {
 	ignores atomic.Bool // the server ignores conditions
 	// Make a tenth of the requests return 403, half of them after they were executed.
 	fails atomic.Bool
+	down  atomic.Bool // every request returns 503
 	posts atomic.Int64
 }
 
@@ -43,6 +44,8 @@ func newS3(t *testing.T) *store3 {
 		}
 		s.posts.Add(1)
 		switch {
+		case s.down.Load():
+			w.WriteHeader(http.StatusServiceUnavailable)
 		case s.fails.Load() && rand.IntN(20) == 0:
 			inner.ServeHTTP(httptest.NewRecorder(), r)
 			w.WriteHeader(http.StatusForbidden) // the client does not retry after this status
@@ -157,6 +160,58 @@ func TestArchiveInABucket(t *testing.T) {
 	f.verify(0)
 	if s.posts.Load() < 40 {
 		t.Error("the bucket was not asked")
+	}
+}
+
+// TestStandbyInABucket follows a bucket, which is down for a while. Both sides then report
+// failures, and go on in the same epoch. A standby of a bucket that ignores conditions
+// cannot take it over.
+func TestStandbyInABucket(t *testing.T) {
+	f := newFixture(t)
+	s := newS3(t)
+	f.place = s.Place
+	f.reopenArchive()
+	ctx := context.Background()
+	f.commit(20)
+	f.must(f.a.Pieces(ctx))
+	h := newHeir(f)
+	h.open()
+	for range 5 {
+		f.commit(20)
+		f.must(f.a.Pieces(ctx))
+		h.poll()
+	}
+	h.want(f.n)
+	s.down.Store(true)
+	f.commit(20)
+	if err := f.a.Pieces(ctx); err == nil || f.a.Status().Failures != 1 {
+		t.Error("the archiver:", err)
+	}
+	if err := h.Poll(ctx); err == nil || h.Status().Failures != 1 {
+		t.Error("the standby:", err)
+	}
+	if _, err := h.Promote(ctx, false); err == nil || !strings.Contains(err.Error(), "cannot be reached") {
+		t.Error("a promotion:", err)
+	}
+	s.down.Store(false)
+	f.must(f.a.Pieces(ctx))
+	h.poll()
+	h.want(f.n)
+	if st := h.Status(); st.Epoch != 1 || st.Failure != nil {
+		t.Errorf("%+v", st)
+	}
+	s.ignores.Store(true)
+	if _, err := h.Promote(ctx, false); err == nil || !strings.Contains(err.Error(), "--without-archive") {
+		t.Error("a promotion:", err)
+	}
+	f.commit(1)
+	f.must(f.a.Pieces(ctx)) // the refused promotion changed nothing
+	s.ignores.Store(false)
+	if _, err := h.Promote(ctx, false); err != nil {
+		t.Error(err)
+	}
+	if err := f.a.Pieces(ctx); !errors.Is(err, ErrTakenOver) {
+		t.Error("the old primary:", err)
 	}
 }
 

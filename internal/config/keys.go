@@ -93,7 +93,7 @@ var Keys = []Key{
 	{Name: "archive.recipients", List: true, Help: "`RECIPIENT` (age1...) who can read the archive; the server cannot"},
 	{Name: "archive.clear", Default: "false", Help: "`BOOL`: let an archive that is no folder be without recipients; there are password hashes in it"},
 	{Name: "archive.drill", Default: "168h", Help: "`TIME` between two drills, which restore the archive and compare it with the store, 0 for none"},
-	{Name: "archive.identity", Help: "`FILE` with the identity that reads the archive, for drills of a sealed one; without it only people with the identity run them"},
+	{Name: "archive.identity", Help: "`FILE` with the identity that reads a sealed archive, for drills and for a standby; without it only people with the identity run drills"},
 	{Name: "standby.from", Help: "`PLACE` of the archive of another server, which this server is a standby of until it is promoted"},
 	{Name: "standby.primary", Reload: true, List: true, Help: "`URL`, ldap://HOST or ldaps://HOST:PORT, of the server that clients are referred to for changes while this one is a standby"},
 	{Name: "compaction", Default: "24h", Help: "least `TIME` between two major compactions of an HBase table, which free what was collected; 0 for none"},
