@@ -35,6 +35,7 @@ func (s *Standby) Promote(ctx context.Context, alone bool) (p Promotion, err err
 	if err != nil {
 		return p, err
 	}
+	s.promoted = true
 	p.Newest = s.at.Newest
 	if err := s.store.Unfollow(ctx); err != nil {
 		return p, err

@@ -43,6 +43,8 @@ type Standby struct {
 	show    func(context.Context) error
 	at      mark
 	silence int // polls since the last complete listing that found nothing
+	// promoted means that nothing is applied any more.
+	promoted bool
 }
 
 // A mark says which part of an archive a store contains. It is stored in the store.
@@ -138,7 +140,12 @@ func (s *Standby) Prepare(ctx context.Context) (Role, error) {
 
 // begin marks an empty folder as that of a standby.
 func (s *Standby) begin() error {
-	if err := emptyFolder(s.o.Folder); err != nil {
+	names, err := os.ReadDir(s.o.Folder)
+	other := func(d fs.DirEntry) bool { return d.Name() != "lost+found" } // a new file system has it
+	if err == nil && slices.ContainsFunc(names, other) {
+		return fmt.Errorf("%s: the folder is not empty: a standby begins in an empty one", s.o.Folder)
+	}
+	if err := errors.Join(ignoreMissing(err), os.MkdirAll(s.o.Folder, 0o700)); err != nil {
 		return err
 	}
 	return folder(s.o.Folder).Put(context.Background(), standbyFile, strings.NewReader(s.o.Place.String()+"\n"))
@@ -313,6 +320,9 @@ func (s *Standby) heard(err error, failures int) int {
 func (s *Standby) Poll(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.promoted {
+		return nil
+	}
 	began := s.o.Now()
 	ended, err := s.poll(ctx)
 	switch {

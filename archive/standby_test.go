@@ -468,6 +468,15 @@ func TestPromote(t *testing.T) {
 	if p.Epoch != 2 || p.Newest != f.revs[9] {
 		t.Errorf("%+v", p)
 	}
+	// A piece that the old primary was sending when the owner changed is not applied.
+	was := *f.a.st
+	_, err = f.a.piece(ctx)
+	f.must(err)
+	f.a.st = &was
+	f.must(h.Poll(ctx))
+	if mark, err := h.own.Mark(); mark != nil || err != nil {
+		t.Errorf("the promoted store follows again: %s, %v", mark, err)
+	}
 	for _, do := range []func(context.Context) error{f.a.Pieces, f.a.Base, f.a.Check} {
 		if err := do(ctx); !errors.Is(err, ErrTakenOver) || !strings.Contains(err.Error(), "3 commits of this store") {
 			t.Error("the old primary:", err)
