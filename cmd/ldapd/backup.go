@@ -38,7 +38,8 @@ store then continues the archive, and the archive refuses the old folder from th
 	}))
 	c.Flags().BoolVar(&a.Base, "base", false, "take a base")
 	c.Flags().BoolVar(&a.TakeOver, "take-over", false, "continue an archive that another folder wrote to")
-	c.AddCommand(m.backupListCommand(), m.backupVerifyCommand(), m.backupRestoreCommand(), m.backupDrillCommand())
+	c.AddCommand(m.backupListCommand(), m.backupVerifyCommand(), m.backupRestoreCommand(), m.backupDrillCommand(),
+		m.backupSnapshotCommand(), m.backupCloneCommand(), m.backupCutCommand())
 	return c
 }
 

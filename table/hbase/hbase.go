@@ -116,6 +116,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// FullName returns the name that a table of the store has in HBase.
+func (s *Store) FullName(name string) string { return s.target.table(name) }
+
 // Table implements table.Store.
 func (s *Store) Table(name string) table.Table {
 	return &Table{store: s, name: name, full: []byte(s.target.table(name))}

@@ -35,6 +35,7 @@ type scanner struct {
 	// they differ, the server leaves out cells, and rows are read again by their keys.
 	first, plain *selection
 
+	depth     int // number of versions of a column that pages return
 	reverse   bool
 	start     []byte // start of the next page
 	exclusive bool   // the next page begins after start
@@ -62,7 +63,7 @@ func (t *Table) newScanner(ctx context.Context, r table.Range, s *table.Select) 
 	if err != nil {
 		return nil, err
 	}
-	sc := &scanner{t: t, reverse: s.Reverse, size: firstPage, left: -1}
+	sc := &scanner{t: t, depth: 1, reverse: s.Reverse, size: firstPage, left: -1}
 	if s.MaxRows > 0 {
 		sc.left = s.MaxRows
 	}
@@ -207,7 +208,7 @@ func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanRespon
 	}
 	sc.size = min(4*sc.size, lastPage)
 	err = sc.t.store.conn.do(ctx, "scan", sc.t.full, func(ctx context.Context, cl *client) error {
-		opts := append(sc.first.options(1, sc.first.limit()), hrpc.NumberOfRows(uint32(n)), hrpc.CloseScanner())
+		opts := append(sc.first.options(sc.depth, sc.first.limit()), hrpc.NumberOfRows(uint32(n)), hrpc.CloseScanner())
 		if f := sc.filter(); f != nil {
 			opts = append(opts, hrpc.Filters(f))
 		}

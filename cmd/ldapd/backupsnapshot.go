@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/snapshots"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/hbase"
+)
+
+func (m *Main) backupSnapshotCommand() *cobra.Command {
+	var list, remove bool
+	c := m.command(&cobra.Command{
+		Use:   "snapshot --store hbase://... [--list | [--delete] NAME]",
+		Short: "Take HBase snapshots of a store's tables while servers write",
+		Long: `Make a checkpoint of the present state and then an HBase snapshot of each table. Servers
+continue to write. The backup contains the state of the checkpoint and its history.
+"ldapd backup clone" makes a new store of it. The name is a letter and up to 63 letters,
+digits, '_' and '-'. To keep a backup outside this HBase, copy its snapshots with HBase's
+ExportSnapshot.
+
+--delete deletes the snapshots and the checkpoint.`,
+		Example: `  ldapd backup snapshot --store hbase://zk1,zk2,zk3/prod nightly
+  ldapd backup snapshot --store hbase://zk1,zk2,zk3/prod --list
+  ldapd backup clone --store hbase://zk1,zk2,zk3/prod --to hbase://zk1,zk2,zk3/copy nightly`,
+		Args: func(c *cobra.Command, args []string) error {
+			if list || len(args) == 0 && !remove {
+				return cobra.NoArgs(c, args)
+			}
+			return cobra.ExactArgs(1)(c, args)
+		},
+	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		name := strings.Join(args, "")
+		switch {
+		case name == "":
+			return m.listSnapshots(ctx, c)
+		case remove:
+			return m.deleteSnapshots(ctx, c, name)
+		}
+		return m.takeSnapshots(ctx, c, name)
+	})
+	c.Flags().BoolVar(&list, "list", false, "list the backups; so does no name")
+	c.Flags().BoolVar(&remove, "delete", false, "delete the backup")
+	c.MarkFlagsMutuallyExclusive("list", "delete")
+	return c
+}
+
+// hbaseAt opens a store in HBase. where is the option that names it.
+func (m *Main) hbaseAt(ctx context.Context, c *config.Config, where, url string) (*hbase.Store, error) {
+	if !strings.HasPrefix(url, hbase.Scheme) {
+		return nil, &config.Error{Where: where, Text: "this needs a store in HBase, " + hbase.Scheme + "ZK1,ZK2:2181/PREFIX; an embedded store has \"ldapd backup\""}
+	}
+	if _, err := hbase.Parse(url); err != nil {
+		return nil, &config.Error{Where: where, Text: err.Error()}
+	}
+	return hbase.Open(ctx, url, hbase.Options{Log: m.logger(c), Compact: c.Compaction})
+}
+
+// withHBase calls f with the configured store, which must be in HBase.
+func (m *Main) withHBase(ctx context.Context, c *config.Config, f func(*hbase.Store) error) error {
+	s, err := m.hbaseAt(ctx, c, c.Origin("store"), c.Store)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(s), s.Close())
+}
+
+// secretsKept is how long the past of passwords is kept, less time for a slow clock. If
+// the snapshot of the entries is later than that after the checkpoint, a password that
+// was changed in between may be missing in it.
+const secretsKept = 100 * time.Second
+
+func (m *Main) takeSnapshots(ctx context.Context, c *config.Config, name string) error {
+	if err := snapshots.CheckName(name); err != nil {
+		return &config.Error{Text: err.Error()}
+	}
+	return m.withHBase(ctx, c, func(s *hbase.Store) (err error) {
+		d, err := openPartition(ctx, c, m.logger(c), changing)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, d.Close(context.WithoutCancel(ctx))) }()
+		at, err := maintain.Checkpoint(ctx, d.Partition, name)
+		if err != nil {
+			return err
+		}
+		b, err := snapshots.Take(ctx, s, at, master.Name)
+		if err != nil {
+			return err
+		}
+		if b.Late(master.Name) > secretsKept {
+			fmt.Fprintln(m.Stderr, "warning: the snapshot of the entries was taken", b.Late(master.Name).Round(time.Second),
+				"after the checkpoint: passwords changed meanwhile may be missing in the backup")
+		}
+		_, err = fmt.Fprintf(m.Stdout, "%s is the state at %s: %d tables in %s\n", b.Name, at.Revision, len(b.Tables), time.Since(b.Taken).Round(100*time.Millisecond))
+		return err
+	})
+}
+
+func (m *Main) listSnapshots(ctx context.Context, c *config.Config) error {
+	return m.withHBase(ctx, c, func(s *hbase.Store) error {
+		all, err := snapshots.List(ctx, s)
+		for _, b := range all {
+			note := ""
+			if !b.Complete {
+				note = " (incomplete)"
+			}
+			fmt.Fprintf(m.Stdout, "%s %s %s %d tables%s\n", b.Taken.UTC().Format(time.RFC3339), b.Revision, b.Name, len(b.Tables), note)
+		}
+		return err
+	})
+}
+
+func (m *Main) deleteSnapshots(ctx context.Context, c *config.Config, name string) error {
+	return m.withHBase(ctx, c, func(s *hbase.Store) error {
+		b, err := snapshots.Find(ctx, s, name)
+		if err != nil {
+			return err
+		}
+		return snapshots.Delete(ctx, s, b)
+	})
+}
+
+func (m *Main) backupCloneCommand() *cobra.Command {
+	var to string
+	c := m.command(&cobra.Command{
+		Use:   "clone --store hbase://... --to hbase://... NAME",
+		Short: "Make a new store of HBase snapshots",
+		Long: `Make a new store of a backup that "ldapd backup snapshot" has taken: clone the snapshots to
+tables of another prefix and remove all commits after the backup's checkpoint. The tables
+share files with the snapshots. An interrupted clone can be repeated.`,
+		Example: `  ldapd backup clone --store hbase://zk1,zk2,zk3/prod --to hbase://zk1,zk2,zk3/copy nightly
+  ldapd check --store hbase://zk1,zk2,zk3/copy`,
+		Args: cobra.ExactArgs(1),
+	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		return m.withHBase(ctx, c, func(from *hbase.Store) error {
+			target, err := m.hbaseAt(ctx, c, "--to", to)
+			if err != nil {
+				return err
+			}
+			defer target.Close()
+			return m.clone(ctx, from, target, args[0])
+		})
+	})
+	c.Flags().StringVar(&to, "to", "", "`STORE` that is made, in the same HBase")
+	return c
+}
+
+func (m *Main) clone(ctx context.Context, from, to *hbase.Store, name string) error {
+	b, err := snapshots.Find(ctx, from, name)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err := snapshots.Restore(ctx, from, to, b); err != nil {
+		return err
+	}
+	return m.printCut(to, b.Revision, begun)
+}
+
+func (m *Main) printCut(s *hbase.Store, r table.Revision, begun time.Time) error {
+	_, err := fmt.Fprintf(m.Stdout, "%s is as of %s (%s): made in %s\n", s, r.Time().UTC().Format(time.RFC3339), r,
+		time.Since(begun).Round(100*time.Millisecond))
+	return err
+}
+
+func (m *Main) backupCutCommand() *cobra.Command {
+	return m.command(&cobra.Command{
+		Use:   "cut --store hbase://... NAME",
+		Short: "Remove all commits after a checkpoint from a copied store",
+		Long: `Remove all commits after a checkpoint, for ever, from a store whose tables were copied while
+servers wrote to them: by hand, or by HBase's own tools. "ldapd backup clone" does it
+by itself. The command waits for a lease first, and refuses a store that servers write to.`,
+		Example: `  ldapd backup cut --store hbase://zk1,zk2,zk3/copy nightly`,
+		Args:    cobra.ExactArgs(1),
+	}, append([]string{"lease"}, storeKeys...), func(ctx context.Context, c *config.Config, args []string) error {
+		return m.withHBase(ctx, c, func(s *hbase.Store) error {
+			begun := time.Now()
+			at, err := snapshots.Cut(ctx, s, args[0], max(c.Lease, minSilence))
+			if err != nil {
+				return err
+			}
+			return m.printCut(s, at.Revision, begun)
+		})
+	})
+}
+
+// minSilence is the shortest time for which a store must be silent before it is cut. It
+// is the default lease: servers may be configured with another lease than this command.
+const minSilence = 10 * time.Second

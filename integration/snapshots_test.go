@@ -1,0 +1,200 @@
+package integration
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+)
+
+var snapshotRounds = flag.Int("snapshots", 2, "how many backups by HBase snapshots are taken and compared while clients write")
+
+// TestSnapshots takes HBase snapshots of a store while clients write to it at three
+// servers, and servers are killed. A clone must be equal to what the store itself shows of
+// the checkpoint, and must have no fault.
+func TestSnapshots(t *testing.T) {
+	t.Parallel()
+	store := storeKinds[1].make(t)
+	load(t, store, example)
+	w := &writers{t: t}
+	for i := range w.seats {
+		w.seats[i].args = []string{"--lease", historiesLease.String()}
+		w.seats[i].sit(t, store)
+	}
+	for i := range w.seats {
+		awaitWriter(t, w.seats[i].process())
+	}
+	var g sync.WaitGroup
+	for n := range 2 * servers {
+		g.Go(func() { w.write(n) })
+	}
+	importBeside(t, store)
+	for round := range *snapshotRounds {
+		if round%2 == 1 {
+			w.seats[round%servers].process().kill()
+			w.seats[round%servers].sit(t, store)
+		}
+		before := w.done.Load()
+		name := fmt.Sprintf("backup-%d", round)
+		mustRun(t, "backup", "snapshot", "--store", store, name)
+		if w.done.Load() == before {
+			t.Error("nobody wrote during the backup")
+		}
+		compareClone(t, store, fmt.Sprintf("%s-copy%d", store, round), name)
+	}
+	w.stopped.Store(true)
+	g.Wait()
+	t.Logf("%d updates", w.done.Load())
+	if out := mustRun(t, "backup", "snapshot", "--store", store, "--list"); strings.Count(out, " tables\n") != *snapshotRounds {
+		t.Errorf("the list of backups:\n%s", out)
+	}
+	mustRun(t, "backup", "snapshot", "--store", store, "--delete", "backup-0")
+	if out := mustRun(t, "backup", "snapshot", "--store", store); strings.Contains(out, "backup-0") {
+		t.Errorf("the list of backups:\n%s", out)
+	}
+	for i := range w.seats {
+		w.seats[i].process().stop()
+	}
+	checkStore(t, store)
+}
+
+func mustRun(t *testing.T, args ...string) string {
+	t.Helper()
+	out, status := ldapdRun(t, args...)
+	if status != 0 {
+		t.Fatalf("ldapd %s: exit status %d\n%s", strings.Join(args, " "), status, out)
+	}
+	return out
+}
+
+// importBeside imports entries into a store that servers write to.
+func importBeside(t *testing.T, store string) {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "dn: ou=imported,%s\nobjectClass: organizationalUnit\n\n", suffix)
+	for n := range 250 {
+		fmt.Fprintf(&b, "dn: uid=%d,ou=imported,%s\nobjectClass: account\n\n", n, suffix)
+	}
+	file := filepath.Join(t.TempDir(), "imported.ldif")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := mustRun(t, "import", "--store", store, file); !strings.Contains(out, "imported 251 entries") {
+		t.Error(out)
+	}
+}
+
+// compareClone clones a backup, checks the clone, compares it with the store's own past,
+// and writes to it.
+func compareClone(t *testing.T, store, clone, name string) {
+	t.Helper()
+	mustRun(t, "backup", "clone", "--store", store, "--to", clone, name)
+	checkStore(t, clone)
+	want := withoutNoise(mustRun(t, "export", "--store", store, "--at", name))
+	if got := withoutNoise(mustRun(t, "export", "--store", clone)); got != want {
+		t.Errorf("the clone differs from the store at %s: %s", name, difference(got, want))
+	}
+	if out, status := ldapdRun(t, "backup", "clone", "--store", store, "--to", clone, name); status == 0 || !strings.Contains(out, "is a store already") {
+		t.Errorf("a second clone: exit status %d\n%s", status, out)
+	}
+	p := serve(t, clone)
+	awaitWriter(t, p)
+	c := p.admin()
+	m := ldap.NewModifyRequest(suffix, nil)
+	m.Replace("description", []string{"written to a clone"})
+	wantCode(t, "a write to the clone", c.Modify(m), ldap.LDAPResultSuccess)
+	c.Close()
+	p.stop()
+}
+
+// withoutNoise returns the entries of an export without lines of the log.
+func withoutNoise(out string) string {
+	var b strings.Builder
+	for line := range strings.Lines(out) {
+		if !strings.HasPrefix(line, "time=") && !strings.HasPrefix(line, "exported ") && !strings.HasPrefix(line, "#") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// difference returns the first lines that differ.
+func difference(a, b string) string {
+	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(as), len(bs)) {
+		if as[i] != bs[i] {
+			return fmt.Sprintf("line %d: %q, want %q", i, as[i], bs[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, want %d", len(as), len(bs))
+}
+
+// writers are clients that add, change, rename and delete entries at three servers.
+type writers struct {
+	t       *testing.T
+	seats   [servers]seat
+	stopped atomic.Bool
+	done    atomic.Int64
+}
+
+func (w *writers) write(client int) {
+	r := rand.New(rand.NewPCG(uint64(client), 2))
+	var c *ldap.Conn
+	for !w.stopped.Load() {
+		if c == nil || c.IsClosing() {
+			var err error
+			if c, err = dial(w.seats[client%servers].process().url(), adminDN, adminPassword); err != nil {
+				time.Sleep(50 * time.Millisecond)
+				continue
+			}
+		}
+		switch err := update(c, r); code(err) {
+		case ldap.LDAPResultSuccess:
+			w.done.Add(1)
+		case -1, ldap.LDAPResultOther:
+			c.Close()
+		}
+	}
+	if c != nil {
+		c.Close()
+	}
+}
+
+// update makes a random update of one of a few entries. It may have any outcome.
+func update(c *ldap.Conn, r *rand.Rand) error {
+	dn := func() string { return fmt.Sprintf("uid=w%d,%s", r.IntN(30), suffix) }
+	switch r.IntN(6) {
+	case 0:
+		add := ldap.NewAddRequest(dn(), nil)
+		add.Attribute("objectClass", []string{"inetOrgPerson"})
+		add.Attribute("cn", []string{"writer"})
+		add.Attribute("sn", []string{fmt.Sprint(r.IntN(5))})
+		add.Attribute("userPassword", []string{fmt.Sprint("secret", r.IntN(1000))})
+		return c.Add(add)
+	case 1:
+		return c.Del(ldap.NewDelRequest(dn(), nil))
+	case 2:
+		return c.ModifyDN(ldap.NewModifyDNRequest(dn(), fmt.Sprintf("uid=w%d", r.IntN(30)), true, ""))
+	case 3:
+		m := ldap.NewModifyRequest(dn(), nil)
+		m.Replace("userPassword", []string{fmt.Sprint("secret", r.IntN(1000))})
+		return c.Modify(m)
+	case 4:
+		m := ldap.NewModifyRequest(dn(), nil)
+		m.Replace("mail", []string{fmt.Sprint(r.IntN(1000), "@example.com")})
+		m.Replace("sn", []string{fmt.Sprint(r.IntN(5))})
+		return c.Modify(m)
+	default:
+		m := ldap.NewModifyRequest(suffix, nil)
+		m.Replace("description", []string{fmt.Sprint(r.IntN(1000))})
+		return c.Modify(m)
+	}
+}

@@ -1,0 +1,160 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Cut makes the journal and the heads of a copied store end at the revision r: no commit
+// after r remains, and no slot has a holder. The commits up to r must all be decided, as
+// they are at a checkpoint. The cells of later commits must be gone from all other
+// tables, and nobody may have the store open. Cut can be repeated.
+func (l *Log) Cut(ctx context.Context, r table.Revision) error {
+	row, err := l.cluster.Get(ctx, headsRow, table.Select{})
+	if err != nil {
+		return fmt.Errorf("reading the heads: %w", err)
+	}
+	for _, x := range row.Cells {
+		if len(x.Qualifier) != 2 {
+			return fmt.Errorf("heads row, column %x: %w", x.Qualifier, table.ErrCorrupt)
+		}
+		s := revision.Slot(binary.BigEndian.Uint16(x.Qualifier))
+		c, err := revision.DecodeCell(x.Value)
+		if err == nil {
+			err = l.cutSlot(ctx, s, c, bytes.Clone(x.Value), r)
+		}
+		if err != nil {
+			return fmt.Errorf("slot %d: %w", s, err)
+		}
+	}
+	if err := l.cutArchives(ctx, r); err != nil {
+		return err
+	}
+	if err := l.cutCheckpoints(ctx, r); err != nil {
+		return err
+	}
+	servers, err := l.Servers(ctx)
+	for owner := range servers {
+		if err == nil {
+			err = l.SetServer(ctx, owner, nil)
+		}
+	}
+	return err
+}
+
+func (l *Log) cutSlot(ctx context.Context, s revision.Slot, c revision.Cell, raw []byte, r table.Revision) error {
+	if s == horizonSlot {
+		if c.Horizon <= r {
+			return nil
+		}
+		c.Horizon = r
+		c.Sequence++
+		_, _, err := l.SwapHead(ctx, s, raw, c.Append(nil))
+		return err
+	}
+	if err := l.forgetAfter(ctx, s, r); err != nil {
+		return err
+	}
+	if c.State == revision.Free {
+		return nil
+	}
+	c = cutCell(c, r)
+	next := c.Append(nil)
+	if _, _, err := l.SwapHead(ctx, s, raw, next); err != nil {
+		return err
+	}
+	return l.CleanUp(ctx, s, next)
+}
+
+// cutCell closes a cell at r. Limit stays, so that no later holder of the slot issues an
+// id that was used before.
+func cutCell(c revision.Cell, r table.Revision) revision.Cell {
+	a := cutArchive(c.Archive(), r)
+	c.Limit = max(c.Limit, c.Head)
+	c.State, c.Head, c.Void, c.Undecided, c.Late = revision.Closed, a.Head, a.Void, a.Undecided, a.Late
+	c.Sequence++
+	return c
+}
+
+func cutArchive(a revision.Archive, r table.Revision) revision.Archive {
+	a.Head = min(a.Head, r)
+	a.Void, a.Undecided, a.Late = until(a.Void, r), until(a.Undecided, r), until(a.Late, r)
+	return a
+}
+
+// until returns the revisions of a sorted list that are not after r.
+func until(rs []table.Revision, r table.Revision) []table.Revision {
+	for i, x := range rs {
+		if x > r {
+			return rs[:i:i]
+		}
+	}
+	return rs
+}
+
+// forgetAfter removes the rows of a slot's commits after r.
+func (l *Log) forgetAfter(ctx context.Context, s revision.Slot, r table.Revision) error {
+	t, err := Collector(l.journal, Table)
+	if err != nil {
+		return err
+	}
+	var keys [][]byte
+	for key, err := range t.Keys(ctx, between(s, r, revision.Last-1)) {
+		if err != nil {
+			return fmt.Errorf("reading the journal: %w", err)
+		}
+		keys = append(keys, bytes.Clone(key))
+	}
+	if len(keys) > 0 {
+		_, err = t.Forget(ctx, keys)
+	}
+	return err
+}
+
+// cutArchives makes the archives end at r.
+func (l *Log) cutArchives(ctx context.Context, r table.Revision) error {
+	for row, err := range l.cluster.Scan(ctx, table.Prefix(archivePrefix), table.Select{}) {
+		if err != nil {
+			return fmt.Errorf("reading the archives: %w", err)
+		}
+		for _, x := range row.Cells {
+			a, err := revision.DecodeArchive(x.Value)
+			if err != nil {
+				return err
+			}
+			a = cutArchive(a, r)
+			next := a.Append(nil)
+			if bytes.Equal(next, x.Value) {
+				continue
+			}
+			cell := table.Cell{Family: clusterFamily, Qualifier: archiveColumn, Value: next}
+			if _, _, err := swap(ctx, l.cluster, bytes.Clone(row.Key), clusterFamily, archiveColumn, bytes.Clone(x.Value), []table.Cell{cell}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cutCheckpoints deletes the checkpoints after r, whose states no longer exist.
+func (l *Log) cutCheckpoints(ctx context.Context, r table.Revision) error {
+	all, err := l.Checkpoints(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if c.Revision <= r {
+			continue
+		}
+		if _, err := l.DropCheckpoint(ctx, c, time.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

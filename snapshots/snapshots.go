@@ -1,0 +1,331 @@
+// Package snapshots makes backups of a store in HBase while servers write to it.
+//
+// A backup is a checkpoint and an HBase snapshot of each table, taken one after the other.
+// No commit at or before the checkpoint's revision S can change any more, so each of them
+// is in all snapshots, whole. Commits after S may be in some snapshots and missing in
+// others. A restore clones the snapshots to tables of another prefix and cuts what is
+// after S.
+//
+// The order of the tables matters. A commit writes its record in the journal before its
+// cells, and its head in the table cluster after its record; so the journal's snapshot is
+// taken after those of the tables with cells, and the snapshot of cluster is the last. A
+// backup is complete if it has that one. A restore clones and cuts in the same order. A
+// store without the table cluster has no commits, so servers cannot serve what an
+// interrupted restore left behind.
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/hbase"
+)
+
+// parallel is how many tables are snapshot, cloned or cut at a time.
+const parallel = 4
+
+// A Backup is a set of HBase snapshots, one of each table of a store.
+type Backup struct {
+	Name     string
+	Revision table.Revision // of the checkpoint
+	Taken    time.Time
+	Tables   []string
+	Complete bool // all tables have a snapshot
+
+	done map[string]time.Duration // since the checkpoint was made, by table
+}
+
+// Late returns how long after the checkpoint Take had the snapshot of a table.
+func (b *Backup) Late(tableName string) time.Duration { return b.done[tableName] }
+
+// nameForm is the form of names of backups. It is that of checkpoints, without dots.
+var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+
+// CheckName returns an error if a backup cannot have the name.
+func CheckName(name string) error {
+	if !nameForm.MatchString(name) {
+		return fmt.Errorf("%q is no name of a backup: a letter, and up to 63 letters, digits, '_' and '-'", name)
+	}
+	return nil
+}
+
+// snapshotName returns the name of a table's snapshot: backup, revision, full table name.
+func snapshotName(b *Backup, s *hbase.Store, tableName string) string {
+	return fmt.Sprintf("%s.%016x.%s", b.Name, uint64(b.Revision), s.FullName(tableName))
+}
+
+func parseName(s *hbase.Store, x *hbase.TableSnapshot) (b Backup, ok bool) {
+	head, ok := strings.CutSuffix(x.Name, "."+s.FullName(x.Table))
+	name, number, found := strings.Cut(head, ".")
+	r, err := strconv.ParseUint(number, 16, 63)
+	return Backup{Name: name, Revision: table.Revision(r), Taken: x.Taken, Tables: []string{x.Table}}, ok && found && err == nil && CheckName(name) == nil
+}
+
+// Take takes snapshots of all tables of a store that has the checkpoint c, which becomes
+// the backup's name and revision. The tables of first are done first. After an error Take
+// leaves no snapshots behind.
+func Take(ctx context.Context, s *hbase.Store, c journal.Checkpoint, first ...string) (_ *Backup, err error) {
+	b := &Backup{Name: c.Name, Revision: c.Revision, Taken: time.Now(), Complete: true}
+	if err := CheckName(b.Name); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("backup %s: %w", b.Name, err), Delete(context.WithoutCancel(ctx), s, b))
+		}
+	}()
+	if b.Tables, err = s.Names(ctx); err != nil {
+		return nil, err
+	}
+	if err := settled(ctx, journal.New(s), c.Revision); err != nil {
+		return nil, err
+	}
+	b.done = map[string]time.Duration{}
+	var mu sync.Mutex
+	for _, group := range inOrder(b.Tables, first) {
+		if err := each(ctx, group, func(ctx context.Context, t string) error {
+			err := s.TakeSnapshot(ctx, t, snapshotName(b, s, t))
+			mu.Lock()
+			defer mu.Unlock()
+			b.done[t] = time.Since(c.Made)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// settling bounds the wait for aborted commits. After a server has died it takes a lease
+// and the time for which its writes may still arrive, 40 s with the defaults.
+const settling = 2 * time.Minute
+
+// settled returns when no cell of an aborted commit at or before r is left in the store,
+// or can still arrive. A snapshot with such a cell would show it after a restore, because
+// the heads forget aborted commits that have been cleaned up.
+func settled(ctx context.Context, log *journal.Log, r table.Revision) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, settling, fmt.Errorf("aborted commits before %s are not cleaned up after %v: is a server stuck?", r, settling))
+	defer cancel()
+	for {
+		h, err := log.Heads(ctx)
+		if err != nil {
+			return err
+		}
+		if h.Low() >= r {
+			return nil
+		}
+		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// inOrder divides tables into groups. A group is done before the next one is begun.
+func inOrder(tables, first []string) [][]string {
+	groups := make([][]string, 4)
+	for _, t := range tables {
+		switch {
+		case t == journal.Cluster:
+			groups[3] = append(groups[3], t)
+		case t == journal.Table:
+			groups[2] = append(groups[2], t)
+		case slices.Contains(first, t):
+			groups[0] = append(groups[0], t)
+		default:
+			groups[1] = append(groups[1], t)
+		}
+	}
+	return groups
+}
+
+func each(ctx context.Context, tables []string, do func(context.Context, string) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for _, t := range tables {
+		g.Go(func() error { return do(ctx, t) })
+	}
+	return g.Wait()
+}
+
+// List lists the backups of a store, oldest first.
+func List(ctx context.Context, s *hbase.Store) ([]Backup, error) {
+	all, err := s.Snapshots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []Backup
+	for i := range all {
+		b, ok := parseName(s, &all[i])
+		if !ok {
+			continue
+		}
+		k := slices.IndexFunc(found, func(x Backup) bool { return x.Name == b.Name && x.Revision == b.Revision })
+		if k < 0 {
+			found, k = append(found, Backup{Name: b.Name, Revision: b.Revision, Taken: b.Taken}), len(found)
+		}
+		found[k].Tables = append(found[k].Tables, b.Tables...)
+		found[k].Complete = found[k].Complete || b.Tables[0] == journal.Cluster
+		if b.Taken.Before(found[k].Taken) {
+			found[k].Taken = b.Taken
+		}
+	}
+	slices.SortFunc(found, func(a, b Backup) int { return a.Revision.Compare(b.Revision) })
+	return found, nil
+}
+
+// Find returns the backup with the given name.
+func Find(ctx context.Context, s *hbase.Store, name string) (*Backup, error) {
+	all, err := List(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i], nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no backup %q", s, name)
+}
+
+// Delete deletes the snapshots of a backup and, if the store still exists, its checkpoint.
+func Delete(ctx context.Context, s *hbase.Store, b *Backup) error {
+	groups := inOrder(b.Tables, nil)
+	slices.Reverse(groups) // without the snapshot of cluster the backup is incomplete
+	for _, group := range groups {
+		if err := each(ctx, group, func(ctx context.Context, t string) error {
+			return s.DeleteSnapshot(ctx, snapshotName(b, s, t))
+		}); err != nil {
+			return fmt.Errorf("backup %s: %w", b.Name, err)
+		}
+	}
+	return deleteCheckpoint(ctx, s, b)
+}
+
+func deleteCheckpoint(ctx context.Context, s *hbase.Store, b *Backup) error {
+	names, err := s.Names(ctx)
+	if err != nil || !slices.Contains(names, journal.Cluster) {
+		return err
+	}
+	log := journal.New(s)
+	all, err := log.Checkpoints(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if c.Name == b.Name && c.Revision == b.Revision {
+			_, err = log.DropCheckpoint(ctx, c, time.Now())
+		}
+	}
+	return err
+}
+
+// Restore makes the store to, which must not exist, of a backup of the store from. The
+// new store ends at the backup's checkpoint.
+func Restore(ctx context.Context, from, to *hbase.Store, b *Backup) error {
+	if !b.Complete {
+		return fmt.Errorf("backup %s is not complete: its tables are %s, without %s", b.Name, strings.Join(b.Tables, ", "), journal.Cluster)
+	}
+	have, err := to.Names(ctx)
+	switch {
+	case err != nil:
+		return err
+	case slices.Contains(have, journal.Cluster):
+		return fmt.Errorf("%s is a store already: restore to a new prefix", to)
+	case len(have) > 0: // an interrupted restore
+		if err := to.Drop(ctx, have...); err != nil {
+			return err
+		}
+	}
+	for _, group := range inOrder(b.Tables, nil) {
+		err := each(ctx, group, func(ctx context.Context, t string) error {
+			if err := to.Clone(ctx, snapshotName(b, from, t), t); err != nil {
+				return err
+			}
+			return cutTable(ctx, to, t, b.Revision)
+		})
+		if err != nil {
+			return fmt.Errorf("restoring backup %s: %w", b.Name, err)
+		}
+	}
+	return journal.New(to).Cut(ctx, b.Revision)
+}
+
+func cutTable(ctx context.Context, s *hbase.Store, t string, r table.Revision) error {
+	if t == journal.Cluster || t == journal.Table {
+		return nil // journal.Log.Cut cuts both
+	}
+	x, ok := s.Table(t).(*hbase.Table)
+	if !ok {
+		return fmt.Errorf("table %s is a %T", t, s.Table(t))
+	}
+	_, err := x.CutAfter(ctx, r)
+	return err
+}
+
+// Cut makes a store end at a checkpoint that it has. All later commits are gone for ever.
+// It is for stores that were cloned by hand, and returns an error if a server writes to
+// the store within the time lease.
+func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration) (*journal.Checkpoint, error) {
+	names, err := s.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(names, journal.Cluster) || !slices.Contains(names, journal.Table) {
+		return nil, fmt.Errorf("there is no store %s", s)
+	}
+	log := journal.New(s)
+	c, err := findCheckpoint(ctx, log, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := silent(ctx, log, lease); err != nil {
+		return nil, err
+	}
+	for _, group := range inOrder(names, nil) {
+		if err := each(ctx, group, func(ctx context.Context, t string) error { return cutTable(ctx, s, t, c.Revision) }); err != nil {
+			return nil, fmt.Errorf("cutting %s: %w", s, err)
+		}
+	}
+	return c, log.Cut(ctx, c.Revision)
+}
+
+func findCheckpoint(ctx context.Context, log *journal.Log, name string) (*journal.Checkpoint, error) {
+	all, err := log.Checkpoints(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i], nil
+		}
+	}
+	return nil, fmt.Errorf("the store has no checkpoint %q", name)
+}
+
+// silent returns an error if a server changes its cell of the heads within the time lease.
+func silent(ctx context.Context, log *journal.Log, lease time.Duration) error {
+	before, err := log.Heads(ctx)
+	if err != nil {
+		return err
+	}
+	if err := pause.For(ctx, lease); err != nil {
+		return err
+	}
+	now, err := log.Heads(ctx)
+	if err == nil && !now.Same(before) {
+		err = errors.New("servers write to this store: cut only a copy that nobody uses")
+	}
+	return err
+}
