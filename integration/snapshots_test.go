@@ -48,7 +48,9 @@ func TestSnapshots(t *testing.T) {
 		if w.done.Load() == before {
 			t.Error("nobody wrote during the backup")
 		}
+		w.resting.Lock() // so that the comparison is faster
 		compareClone(t, store, fmt.Sprintf("%s-copy%d", store, round), name)
+		w.resting.Unlock()
 	}
 	w.stopped.Store(true)
 	g.Wait()
@@ -143,6 +145,7 @@ type writers struct {
 	seats   [servers]seat
 	stopped atomic.Bool
 	done    atomic.Int64
+	resting sync.RWMutex // held for writing while clients wait
 }
 
 func (w *writers) write(client int) {
@@ -156,7 +159,10 @@ func (w *writers) write(client int) {
 				continue
 			}
 		}
-		switch err := update(c, r); code(err) {
+		w.resting.RLock()
+		err := update(c, r)
+		w.resting.RUnlock()
+		switch code(err) {
 		case ldap.LDAPResultSuccess:
 			w.done.Add(1)
 		case -1, ldap.LDAPResultOther:
