@@ -24,7 +24,7 @@ var order = strings.Fields(`
 	wire control ldif schemafile
 	table table/lsm table/hbase internal/spill internal/peer
 	master tree index index/existence index/rowindex index/colindex plan
-	revision journal archive txn
+	revision journal archive snapshots txn
 	partition/internal/cache partition/internal/catalog partition/internal/state partition/internal/search
 	partition/internal/write partition/internal/load partition/internal/verify partition/internal/evolve
 	partition/internal/erase partition/internal/feed partition/internal/view partition
