@@ -21,13 +21,14 @@ type Progress struct {
 	every    time.Duration
 	begun    time.Time
 
-	total   int64 // bytes to read or entries to write; 0: unknown
+	total   int64 // bytes to read or entries to write; 0: unknown; set before Begin
 	bytes   atomic.Int64
 	entries atomic.Int64
 	finish  atomic.Int64 // progress of the last stage, which follows reading, per mille
 
-	stop chan struct{}
-	wg   sync.WaitGroup
+	begins atomic.Bool // Begin has been called
+	stop   chan struct{}
+	wg     sync.WaitGroup
 }
 
 // NewProgress returns a Progress that writes to w. Its lines begin with verb.
@@ -39,6 +40,7 @@ func NewProgress(w io.Writer, terminal bool, verb string) *Progress {
 func (p *Progress) Begin() {
 	p.begun = time.Now()
 	p.stop = make(chan struct{})
+	p.begins.Store(true)
 	if p.w == nil {
 		return
 	}
@@ -67,6 +69,15 @@ func short(d time.Duration) time.Duration {
 		return d.Round(time.Second)
 	}
 	return d.Round(10 * time.Millisecond)
+}
+
+// Ratio returns how much of the total is done, from 0 to 1, if that is known. It may be
+// called from any goroutine.
+func (p *Progress) Ratio() (done float64, known bool) {
+	if !p.begins.Load() || p.total <= 0 {
+		return 0, false
+	}
+	return float64(p.done()) / float64(p.total), true
 }
 
 // finishing records the progress of the store's final stage.

@@ -13,6 +13,7 @@ type Metrics struct {
 	Registry   *prometheus.Registry
 	Operations *Operations
 	Traffic    *Traffic
+	Jobs       *Jobs
 	Started    time.Time
 
 	load    atomic.Pointer[func() *Load]
@@ -23,7 +24,7 @@ type Metrics struct {
 // New returns the metrics of a process. version is the version of the program.
 func New(version string) *Metrics {
 	r := prometheus.NewRegistry()
-	m := &Metrics{Registry: r, Operations: newOperations(r), Traffic: NewTraffic(r), Started: time.Now(), commits: newCommits(r), hashes: newHashes(r)}
+	m := &Metrics{Registry: r, Operations: newOperations(r), Traffic: NewTraffic(r), Jobs: newJobs(r), Started: time.Now(), commits: newCommits(r), hashes: newHashes(r)}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ldapd_build_info", Help: "1, with the version of the program."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
 	r.MustRegister(build, newLoadMetrics(m.Load), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

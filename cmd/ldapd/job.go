@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/internal/handoff"
 	"github.com/seed-4dac0d86/ldapd/internal/pause"
+	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -49,6 +50,7 @@ type around struct {
 	terminal       bool // Stderr is a terminal
 	elsewhere      bool // the job runs in a server's process
 	open, create   func(name string) (*os.File, error)
+	running        *monitor.Job // nil: the job runs in the tool's process
 }
 
 // jobs are all jobs that a server does for tools, by name.
@@ -136,7 +138,7 @@ func (j job[A]) ask(ctx context.Context, c *config.Config, a around, args A, loc
 // serveTools does the jobs of tools that find the store's folder locked, until stop is
 // called. It does nothing for a shared store, because tools can open a shared store
 // themselves.
-func (m *Main) serveTools(c *config.Config, p *partition.Partition, archive archives, signer func() string, log *slog.Logger) (stop func()) {
+func (m *Main) serveTools(c *config.Config, p *partition.Partition, archive archives, signer func() string, all *monitor.Jobs, log *slog.Logger) (stop func()) {
 	if strings.HasPrefix(c.Store, "hbase:") {
 		return func() {}
 	}
@@ -146,19 +148,23 @@ func (m *Main) serveTools(c *config.Config, p *partition.Partition, archive arch
 		return func() {}
 	}
 	return beside(func(ctx context.Context) {
-		l.Serve(ctx, func(ctx context.Context, call *handoff.Call) error { return doFor(ctx, p, archive, signer(), call) })
+		l.Serve(ctx, func(ctx context.Context, call *handoff.Call) error {
+			return doFor(ctx, p, archive, signer(), all, call)
+		})
 	})
 }
 
 // doFor does the job that a tool has requested.
-func doFor(ctx context.Context, p *partition.Partition, archive archives, signer string, call *handoff.Call) error {
+func doFor(ctx context.Context, p *partition.Partition, archive archives, signer string, all *monitor.Jobs, call *handoff.Call) error {
 	j := jobs[call.Work]
 	if j == nil {
 		return fmt.Errorf("this version of the server does not do %q", call.Work)
 	}
+	running := all.Begin(call.Work)
+	defer running.End()
 	err := j.decode(ctx, &work{p, around{
 		Stdin: &lateInput{open: call.Open}, Stdout: call.Stdout, Stderr: call.Stderr,
-		terminal: call.Terminal, elsewhere: true, open: call.Open, create: call.Create,
+		terminal: call.Terminal, elsewhere: true, open: call.Open, create: call.Create, running: running,
 	}, signer, archive}, call.Args)
 	var mistake *config.Error
 	if errors.As(err, &mistake) {
@@ -186,5 +192,9 @@ func (l *lateInput) Read(p []byte) (int, error) {
 
 // progress returns a Progress that writes to standard error.
 func (a *around) progress(verb string) *bulk.Progress {
-	return bulk.NewProgress(a.Stderr, a.terminal, verb)
+	p := bulk.NewProgress(a.Stderr, a.terminal, verb)
+	if a.running != nil {
+		a.running.Measure(p.Ratio)
+	}
+	return p
 }

@@ -147,7 +147,7 @@ func (m *Main) serveOnce(ctx context.Context, c *config.Config, use purpose, aga
 	defer stopViews()
 	stopGiving := beside(giveBack)
 	defer stopGiving()
-	stopTools := m.serveTools(c, p.Partition, archived, d.Admin, log)
+	stopTools := m.serveTools(c, p.Partition, archived, d.Admin, w.metrics.Jobs, log)
 	defer stopTools()
 	f.options.Traffic = w.metrics.Traffic
 	w.serve(ctx, p, o.Passwords, f.files, archived)

@@ -5,7 +5,10 @@ import (
 	"log/slog"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/internal/certs"
@@ -35,8 +38,12 @@ func openWatch(c *config.Config, log *slog.Logger) (*watch, error) {
 	if c.Status == "" {
 		return w, nil
 	}
+	metrics := prometheus.Gatherers{w.metrics.Registry}
+	if strings.HasPrefix(c.Store, "hbase:") {
+		metrics = append(metrics, status.HBase)
+	}
 	var err error
-	w.server, err = status.Listen(c.Status, status.Options{Health: w.health, Metrics: w.metrics.Registry, Targets: w.targets, Log: log})
+	w.server, err = status.Listen(c.Status, status.Options{Health: w.health, Metrics: metrics, Targets: w.targets, Log: log})
 	if err != nil {
 		return nil, &config.Error{Where: c.Origin("status.listen"), Text: "status.listen: " + err.Error()}
 	}

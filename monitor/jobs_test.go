@@ -1,0 +1,38 @@
+package monitor
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// TestJobs checks the metrics of jobs that run, whose progress is known or not, and that
+// have ended.
+func TestJobs(t *testing.T) {
+	m := New("test")
+	done := 0.25
+	progress := func() (float64, bool) { return done, done > 0 }
+	first, second, check := m.Jobs.Begin("import"), m.Jobs.Begin("import"), m.Jobs.Begin("check")
+	first.Measure(progress)
+	second.Measure(func() (float64, bool) { return 0.75, true })
+	check.End()
+	expect := func(want string) {
+		t.Helper()
+		if err := testutil.GatherAndCompare(m.Registry, strings.NewReader(want), "ldapd_jobs", "ldapd_job_progress_ratio"); err != nil {
+			t.Error(err)
+		}
+	}
+	const head = `# HELP ldapd_jobs Jobs of tools that the server does now.
+# TYPE ldapd_jobs gauge
+ldapd_jobs{job="check"} 0
+`
+	const ratio = `# HELP ldapd_job_progress_ratio How much of its input the job has read, of several jobs of one name the one that is least far; absent where it is unknown.
+# TYPE ldapd_job_progress_ratio gauge
+`
+	expect(head + "ldapd_jobs{job=\"import\"} 2\n" + ratio + "ldapd_job_progress_ratio{job=\"import\"} 0.25\n")
+	done = 0
+	expect(head + "ldapd_jobs{job=\"import\"} 2\n" + ratio + "ldapd_job_progress_ratio{job=\"import\"} 0.75\n")
+	second.End()
+	expect(head + "ldapd_jobs{job=\"import\"} 1\n")
+}
