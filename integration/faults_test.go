@@ -298,9 +298,10 @@ func TestHBaseGone(t *testing.T) {
 	i := hbasetest.Own(t)
 	store := "hbase://" + i.Quorum() + "/" + hbasetest.Prefix(t)
 	load(t, store, example)
-	p := serve(t, store, "--lease", "5s")
+	p := serve(t, store, "--lease", "5s", "--status-listen", "http://127.0.0.1:0")
 	awaitWriter(t, p)
 	c := p.admin()
+	wantHealth(t, p, "with HBase", 200, 200, 200)
 	w := &steadyWriters{t: t}
 	w.start(p, 4)
 	eventually(t, "clients write", w.acked(20))
@@ -311,6 +312,7 @@ func TestHBaseGone(t *testing.T) {
 	wantCode(t, "compare without HBase", compare(c, staffDN, "cn", "admins"), ldap.LDAPResultUnavailable)
 	t.Logf("two operations ended after %v", time.Since(begin).Round(time.Second))
 	eventually(t, "writes are refused", w.refused(4))
+	wantHealth(t, p, "without HBase", 200, 503, 503)
 	if _, err := c.WhoAmI(nil); err != nil {
 		t.Errorf("an operation that needs no store: %v", err)
 	}
@@ -322,6 +324,7 @@ func TestHBaseGone(t *testing.T) {
 	t.Logf("reads went on after %v", time.Since(begin).Round(time.Second))
 	eventually(t, "writes go on", w.acked(20))
 	t.Logf("writes went on after %v", time.Since(begin).Round(time.Second))
+	wantHealth(t, p, "with HBase again", 200, 200, 200)
 	crowd := &crowd{people: w.end()}
 	crowd.recovered(t, p)
 	p.stop()

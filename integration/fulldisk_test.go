@@ -64,11 +64,13 @@ func TestFullDiskUntilSpace(t *testing.T) {
 	dir := smallDisk(t, 64<<20)
 	store := filepath.Join(dir, "store")
 	load(t, store, example)
-	p := serve(t, store)
+	p := serve(t, store, "--status-listen", "http://127.0.0.1:0")
 	c := p.admin()
+	wantHealth(t, p, "with space", 200, 200, 200)
 	filler := fill(t, dir)
 	n, err := addUntilFull(c, "one")
 	wantCode(t, "the first refused add", err, ldap.LDAPResultUnavailable)
+	wantHealth(t, p, "disk full", 200, 200, 503)
 	if n > 0 {
 		wantCode(t, "a delete", c.Del(ldap.NewDelRequest("cn=one0,"+suffix, nil)), ldap.LDAPResultSuccess)
 	}

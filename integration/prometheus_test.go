@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,8 +47,7 @@ func TestDashboard(t *testing.T) {
 			p := serve(t, store, append(f.flags(), "--listen", "ldap://127.0.0.1:0", "--listen", "ldaps://127.0.0.1:0",
 				"--status-listen", "http://127.0.0.1:0", "--limits-connections-per-address", "8", "--log-slow", "1us")...)
 			awaitWriter(t, p)
-			status := regexp.MustCompile(`status=(http\S+)`).FindStringSubmatch(p.stderr.String())[1]
-			prometheus := scrape(t, status)
+			prometheus := scrape(t, statusURL(t, p))
 			work := &varied{t: t, p: p, tls: f}
 			queries := dashboard(t)
 			missing := func() (none []string) {
