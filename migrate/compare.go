@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -127,18 +128,7 @@ func (m *Move) compareTree(ctx context.Context, base string, r *Report) error {
 
 // onlyHere adds the entries of a subtree that the server does not have.
 func (m *Move) onlyHere(ctx context.Context, s *partition.Snapshot, base string, seen []entry.ID, r *Report) error {
-	name, err := dn.Parse(base)
-	if err != nil {
-		return err
-	}
-	at, err := s.Find(ctx, name)
-	if partition.Is(err, partition.NoSuchEntry) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for x, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
+	for x, err := range entriesBelow(ctx, s, base) {
 		if err != nil {
 			return err
 		}
@@ -147,6 +137,22 @@ func (m *Move) onlyHere(ctx context.Context, s *partition.Snapshot, base string,
 		}
 	}
 	return nil
+}
+
+// entriesBelow streams the entries of a subtree, or none if there is no such subtree.
+func entriesBelow(ctx context.Context, s *partition.Snapshot, base string) iter.Seq2[*partition.Result, error] {
+	none := func(func(*partition.Result, error) bool) {}
+	name, err := dn.Parse(base)
+	if err == nil {
+		var at partition.Located
+		if at, err = s.Find(ctx, name); err == nil {
+			return s.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)})
+		}
+	}
+	if partition.Is(err, partition.NoSuchEntry) {
+		return none
+	}
+	return func(yield func(*partition.Result, error) bool) { yield(nil, err) }
 }
 
 // compare compares an entry of the server with that of the directory, and returns the

@@ -62,13 +62,31 @@ func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 		return nil, err
 	}
 	if len(r.Differences) > 0 && !o.Different {
-		return r, ErrDifferent
+		return r, errors.Join(m.count(ctx, r), ErrDifferent)
 	}
 	if err := m.end(ctx); err != nil {
 		return r, err
 	}
 	m.o.Note(fmt.Sprintf("open for updates %s after the last one there", since(begun)))
-	return r, nil
+	return r, m.count(ctx, r)
+}
+
+// count counts the entries that both have. Entries were added and deleted since the
+// comparison of everything.
+func (m *Move) count(ctx context.Context, r *Report) error {
+	s := m.p.Snapshot()
+	defer s.Close()
+	here, _, _ := r.Counts()
+	r.Both = -here
+	for _, base := range m.src.Bases {
+		for _, err := range entriesBelow(ctx, s, base) {
+			if err != nil {
+				return err
+			}
+			r.Both++
+		}
+	}
+	return nil
 }
 
 // compareLive compares everything while clients write at the server and the directory

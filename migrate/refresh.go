@@ -11,8 +11,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
-	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/follow"
 )
@@ -253,7 +251,7 @@ func (r *refresh) absent(ctx context.Context) error {
 	if !has(r.present, at.ID) {
 		return fmt.Errorf("%s shows no entry %s: nothing is deleted because of that", r.m.src.Remote.URL, r.base)
 	}
-	for x, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
+	for x, err := range entriesBelow(ctx, s, r.base) {
 		if err != nil {
 			return err
 		}
