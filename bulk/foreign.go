@@ -51,7 +51,9 @@ type fate uint8
 const (
 	keep fate = iota
 	drop
-	uniqueID // an entry's id in 389; becomes entryUUID if the entry has none
+	// An entry's id in 389, dropped or kept. It becomes entryUUID if the entry has none.
+	uniqueID
+	keepUniqueID
 	// 389's roles, dropped or kept. An import sets nsAccountLock if one of the roles
 	// disables an account.
 	dropRoles
@@ -100,6 +102,8 @@ func (s *cleaner) fate(description string) fate {
 		f = password
 	case strings.EqualFold(name, "nsRoleDN") && t != nil:
 		f = keepRoles
+	case strings.EqualFold(name, "nsUniqueId") && t != nil && t.Usage != schema.DSAOperation:
+		f = keepUniqueID
 	case !foreign[strings.ToLower(name)] || t != nil && t.Usage != schema.DSAOperation:
 	case strings.EqualFold(name, "nsUniqueId"):
 		f = uniqueID
@@ -187,6 +191,11 @@ func (s *cleaner) withoutForeign(attributes []op.PartialAttribute) []op.PartialA
 			return false
 		case keepRoles:
 			disabled = disabled || disables(a.Values)
+			return false
+		case keepUniqueID:
+			if v := fromUniqueID(a.Values); v != nil {
+				id = v
+			}
 			return false
 		case dropRoles:
 			disabled = disabled || disables(a.Values)

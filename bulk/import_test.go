@@ -164,6 +164,28 @@ contextCSN: 20020203040506.000000Z#000000#001#000000
 	}
 }
 
+// TestUniqueIDDefined imports an entry of 389 into a directory whose schema has nsUniqueId, as
+// it does after `ldapd schema add` of 389's files. The attribute is kept and is the entry's id.
+func TestUniqueIDDefined(t *testing.T) {
+	text := `dn: cn=Subschema
+objectClass: subschema
+attributeTypes: ( 2.16.840.1.113730.3.1.542 NAME 'nsUniqueId' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 SINGLE-VALUE NO-USER-MODIFICATION USAGE directoryOperation )
+
+dn: dc=example,dc=com
+objectClass: domain
+nsUniqueId: 3f2504e0-4f8911d3-9a0c0305-e82c3301
+
+`
+	p := openMem(t)
+	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", text)}})
+	got := export(t, p, bulk.ExportOptions{})
+	for _, want := range []string{"entryUUID: 3f2504e0-4f89-11d3-9a0c-0305e82c3301", "nsUniqueId: 3f2504e0-4f8911d3-9a0c0305-e82c3301"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
 // TestDisabledAccountsStayDisabled checks that an account that another server had
 // disabled is disabled after an import.
 func TestDisabledAccountsStayDisabled(t *testing.T) {

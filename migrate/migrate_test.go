@@ -361,6 +361,11 @@ func (o *old) change() {
 	r.Add("uid", []string{"six"})
 	r.Replace("userPassword", []string{"{SSHA}AAAA"})
 	must(o.t, o.conn.Modify(r))
+	o.describe("p7", "for a moment")
+	r = ldap.NewModifyRequest("cn=p7,ou=people,"+suffix, nil)
+	r.Delete("description", nil)
+	r.Delete("userPassword", nil)
+	must(o.t, o.conn.Modify(r))
 }
 
 // TestNamesExchanged gives two entries each other's names while nobody follows, so that
@@ -461,6 +466,22 @@ func TestCutWhileCopying(t *testing.T) {
 		must(t, m.Resume(ctx))
 		must(t, m.CatchUp(ctx))
 		m.differences(o)
+	}
+}
+
+// TestClosedConnection asks over a connection that is closed. The client library reports no
+// error for such a search, and its empty answer must not count.
+func TestClosedConnection(t *testing.T) {
+	ctx := context.Background()
+	o := newOld(t)
+	m := o.move(newPartition(t))
+	m.src.Close()
+	nothing := func(*event) error { return nil }
+	for _, synced := range []bool{true, false} {
+		m.src.synced = synced
+		if err := m.src.events(ctx, suffix, nil, false, nothing); !isLost(err) {
+			t.Errorf("synchronized %v: %v", synced, err)
+		}
 	}
 }
 
