@@ -262,6 +262,27 @@ func TestBasesShareFiles(t *testing.T) {
 	f.wantRestored(0, f.n)
 }
 
+// TestPace checks that a base is not read faster than Rate, and arrives whole.
+func TestPace(t *testing.T) {
+	f := newFixture(t)
+	f.o.Rate = 1 << 20
+	f.reopenArchive()
+	f.commit(3000)
+	begun := time.Now()
+	f.must(f.a.Base(context.Background()))
+	sent := f.a.Status().BaseBytes
+	if least := time.Duration(float64(2*sent) / float64(f.o.Rate) * 0.8 * float64(time.Second)); time.Since(begun) < least {
+		t.Errorf("%d bytes took %v, want at least %v", sent, time.Since(begun), least)
+	}
+	f.wantRestored(0, f.n)
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	f.commit(3000)
+	if err := f.a.Base(ctx); !errors.Is(err, context.Canceled) {
+		t.Error("canceled:", err)
+	}
+}
+
 // TestNothingNew checks that nothing is sent and nothing is written while a store is
 // idle.
 func TestNothingNew(t *testing.T) {

@@ -25,6 +25,7 @@ type Options struct {
 	Every time.Duration // interval between bases
 	Lag   time.Duration // interval between pieces
 	Keep  time.Duration // for how long after a moment it can be restored; 0: for ever
+	Rate  int64         // bytes a second at which the files of a base are read; 0: no bound
 	Log   *slog.Logger
 	Now   func() time.Time // nil: time.Now
 }
@@ -331,7 +332,7 @@ func (a *Archiver) upload(ctx context.Context, m *Manifest, c *lsm.Copy) error {
 	if err != nil {
 		return err
 	}
-	u := &upload{place: a.o.Place, seal: a.o.Seal, sums: &a.sums, sent: func(n int64) { a.status.sent("base", n) }}
+	u := &upload{pace: pacer{rate: a.o.Rate}, place: a.o.Place, seal: a.o.Seal, sums: &a.sums, sent: func(n int64) { a.status.sent("base", n) }}
 	if u.known, err = known(ctx, a.o.Place, bases, a.sent); err != nil {
 		return err
 	}

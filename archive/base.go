@@ -82,6 +82,7 @@ type upload struct {
 	seal  Seal
 	known map[string]File // files in the place, by hash
 	sums  *sums
+	pace  pacer
 	sent  func(octets int64)
 }
 
@@ -135,7 +136,7 @@ func (u *upload) files(ctx context.Context, c *lsm.Copy) ([]File, error) {
 
 func (u *upload) file(ctx context.Context, path string) (f File, err error) {
 	f = File{Name: filepath.Base(path)}
-	if f.SHA256, f.Size, err = u.sums.of(path); err != nil {
+	if f.SHA256, f.Size, err = u.sums.of(ctx, path, &u.pace); err != nil {
 		return f, err
 	}
 	if f.Size == 0 {
@@ -150,7 +151,7 @@ func (u *upload) file(ctx context.Context, path string) (f File, err error) {
 		return f, err
 	}
 	defer in.Close()
-	sealed, err := u.seal.reader(in)
+	sealed, err := u.seal.reader(u.pace.reader(ctx, in))
 	if err != nil {
 		return f, err
 	}
@@ -188,7 +189,7 @@ type sumKey struct {
 	at   time.Time
 }
 
-func (s *sums) of(path string) (sum string, size int64, err error) {
+func (s *sums) of(ctx context.Context, path string, pace *pacer) (sum string, size int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", 0, err
@@ -203,7 +204,7 @@ func (s *sums) of(path string) (sum string, size int64, err error) {
 		return sum, key.size, nil
 	}
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	if _, err := io.Copy(h, pace.reader(ctx, f)); err != nil {
 		return "", 0, err
 	}
 	sum = hex.EncodeToString(h.Sum(nil))

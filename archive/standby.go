@@ -24,7 +24,7 @@ type StandbyOptions struct {
 	Folder string // of the store
 	Place  Place
 	Keys   Keys
-	Poll   time.Duration // interval at which the archive is asked for pieces; 0: a second
+	Poll   time.Duration // interval at which an idle archive is asked for pieces; 0: a second
 	Log    *slog.Logger
 	Now    func() time.Time // nil: time.Now
 }
@@ -286,6 +286,7 @@ const longestStandbyPause = 10 * time.Second
 // restored.
 func (s *Standby) Run(ctx context.Context) error {
 	for failures := 0; ; {
+		was := s.position()
 		err := s.Poll(ctx)
 		if ctx.Err() != nil {
 			return nil
@@ -294,10 +295,24 @@ func (s *Standby) Run(ctx context.Context) error {
 			return err
 		}
 		failures = s.heard(err, failures)
-		if pause.For(ctx, min(s.o.Poll<<min(failures, 6), max(longestStandbyPause, s.o.Poll))) != nil {
+		wait := min(s.o.Poll<<min(failures, 6), max(longestStandbyPause, s.o.Poll))
+		if failures == 0 && s.position() != was {
+			wait /= busyPolls // the next piece comes soon
+		}
+		if pause.For(ctx, wait) != nil {
 			return nil
 		}
 	}
+}
+
+// busyPolls is how much more often the archive is asked while pieces come.
+const busyPolls = 4
+
+// position returns the position up to which the log is applied.
+func (s *Standby) position() lsm.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at.Next
 }
 
 // heard logs the first of several consecutive failures, every 100th, and the first

@@ -25,7 +25,7 @@ type archives struct {
 func (m *Main) archivesOf(c *config.Config, p *directoryStore) archives {
 	log := m.logger(c)
 	return archives{
-		open: func() (*archive.Archiver, error) { return newArchiver(c, p, log) },
+		open: func() (*archive.Archiver, error) { return newArchiver(c, p, log, 0) },
 		copy: func(ctx context.Context, folder string) (*directoryStore, error) {
 			restored := *c
 			restored.Store, restored.Archive = folder, config.Archive{}
@@ -39,7 +39,11 @@ var errStandbyArchives = errors.New("the server is a standby: its primary archiv
 
 var errNoArchive = &config.Error{Text: "no archive given: say archive.to, or --archive-to PLACE"}
 
-func newArchiver(c *config.Config, p *directoryStore, log *slog.Logger) (*archive.Archiver, error) {
+// besideRate is the rate in bytes a second at which a server reads the files of a base.
+// Each file that the archive lacks is read twice.
+const besideRate = 48 << 20
+
+func newArchiver(c *config.Config, p *directoryStore, log *slog.Logger, rate int64) (*archive.Archiver, error) {
 	s, ok := p.store.(*lsm.Store)
 	switch {
 	case c.Archive.Place == nil:
@@ -49,7 +53,7 @@ func newArchiver(c *config.Config, p *directoryStore, log *slog.Logger) (*archiv
 	}
 	return archive.New(archive.Options{
 		Store: s, Place: c.Archive.Place, Seal: c.Archive.Seal,
-		Every: c.Archive.Every, Lag: c.Archive.Lag, Keep: c.Archive.Keep, Log: log, Now: clock(c),
+		Every: c.Archive.Every, Lag: c.Archive.Lag, Keep: c.Archive.Keep, Rate: rate, Log: log, Now: clock(c),
 	})
 }
 
@@ -65,7 +69,7 @@ func (m *Main) serveArchive(ctx context.Context, c *config.Config, p *directoryS
 	if c.Archive.Place == nil || f != nil {
 		return a, func() {}, nil
 	}
-	if a.running, err = a.open(); err != nil {
+	if a.running, err = newArchiver(c, p, log, besideRate); err != nil {
 		return a, nil, err
 	}
 	a.open = func() (*archive.Archiver, error) { return a.running, nil }

@@ -1,0 +1,55 @@
+package archive
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
+)
+
+// A pacer bounds the rate at which files are read. A base beside a server would otherwise
+// take a whole processor until it is complete, and clients would wait.
+type pacer struct {
+	rate  int64 // bytes a second; 0: no bound
+	begun time.Time
+	n     int64
+}
+
+// reader returns a reader of r whose reads count.
+func (p *pacer) reader(ctx context.Context, r io.Reader) io.Reader {
+	if p.rate == 0 {
+		return r
+	}
+	return &paced{ctx, p, r}
+}
+
+type paced struct {
+	ctx context.Context
+	p   *pacer
+	r   io.Reader
+}
+
+// Read implements io.Reader.
+func (r *paced) Read(b []byte) (int, error) {
+	n, err := r.r.Read(b)
+	if e := r.p.wait(r.ctx, n); e != nil {
+		return n, e
+	}
+	return n, err
+}
+
+// wait waits until n more bytes may have been read. Time that was not used is not made up
+// for.
+func (p *pacer) wait(ctx context.Context, n int) error {
+	now := time.Now()
+	due := p.begun.Add(time.Duration(float64(p.n) / float64(p.rate) * float64(time.Second)))
+	if now.Sub(due) > 10*time.Millisecond {
+		p.begun, p.n, due = now, 0, now
+	}
+	p.n += int64(n)
+	if ahead := due.Sub(now); ahead > time.Millisecond {
+		return pause.For(ctx, ahead)
+	}
+	return ctx.Err()
+}
