@@ -40,7 +40,12 @@ func (s *Standby) Promote(ctx context.Context, alone bool) (p Promotion, err err
 	if err := s.store.Unfollow(ctx); err != nil {
 		return p, err
 	}
-	return p, errors.Join(os.Remove(s.path(standbyFile)), syncFolder(s.o.Folder))
+	return p, s.Finish()
+}
+
+// Finish ends a promotion that was interrupted after its last change of the store.
+func (s *Standby) Finish() error {
+	return errors.Join(os.Remove(s.path(standbyFile)), syncFolder(s.o.Folder))
 }
 
 // state returns the state of a store that is promoted.

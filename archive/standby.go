@@ -131,11 +131,22 @@ func (s *Standby) Prepare(ctx context.Context) (Role, error) {
 	if err != nil {
 		return 0, err
 	}
+	return s.followerRole(ctx)
+}
+
+// followerRole returns the role of a standby's store. A promotion is completed only if it
+// has made the folder the owner: otherwise it failed, and somebody may have decided
+// against it since.
+func (s *Standby) followerRole(ctx context.Context) (Role, error) {
 	st, err := readState(s.o.Folder, s.o.Place.String())
-	if err == nil && st.Promoted {
+	if err != nil || !st.Promoted {
+		return Follower, err
+	}
+	owner, err := ReadOwner(ctx, s.o.Place)
+	if err == nil && owner != nil && owner.Writer == st.Writer {
 		return Promoting, nil
 	}
-	return Follower, err
+	return Follower, nil // Poll reports an archive that cannot be reached
 }
 
 // begin marks an empty folder as that of a standby.

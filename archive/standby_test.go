@@ -571,6 +571,16 @@ func TestPromoteInterrupted(t *testing.T) {
 			}
 			return
 		}
+		h.close()
+		owner, err := ReadOwner(ctx, f.place)
+		f.must(err)
+		want := Follower
+		if owner.Epoch == 2 {
+			want = Promoting
+		}
+		if role, err := h.Prepare(ctx); role != want || err != nil {
+			t.Errorf("step %d: after a restart it has the role %d, want %d (%v)", step, role, want, err)
+		}
 		h.open()
 		if _, err := h.Promote(ctx, false); err != nil {
 			t.Fatalf("step %d: %v", step, err)

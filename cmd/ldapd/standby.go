@@ -138,6 +138,10 @@ func promoteServed(ctx context.Context, w *work, a promoteArgs) error {
 var errNotStandby = errors.New("the server is not a standby: it takes changes already")
 
 func printPromotion(a around, p archive.Promotion) error {
+	if p.Newest == 0 {
+		_, err := fmt.Fprintln(a.Stdout, "promoted: an earlier promotion was interrupted near its end")
+		return err
+	}
 	epoch := "the archive was not asked"
 	if p.Epoch > 0 {
 		epoch = fmt.Sprintf("epoch %d of the archive", p.Epoch)
@@ -184,6 +188,9 @@ func (m *Main) promote(ctx context.Context, c *config.Config, a promoteArgs) err
 // promoteAlone promotes the store of a standby that no server has open.
 func promoteAlone(ctx context.Context, c *config.Config, f *follower, without bool, log *slog.Logger) (p archive.Promotion, err error) {
 	s, err := openStore(ctx, c, log, standingBy, 0)
+	if errors.Is(err, lsm.ErrFollowsNone) {
+		return p, f.Finish()
+	}
 	if err != nil {
 		return p, err
 	}
