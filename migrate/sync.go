@@ -53,9 +53,10 @@ func (s *Source) events(ctx context.Context, base string, cookie []byte, persist
 	}
 	r := ldap.NewSearchRequest(base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, 0, false, s.product.all(), wanted, s.controls())
 	res := s.conn.Syncrepl(ctx, r, 256, mode, cookie, false)
-	done := false
+	done, begun := false, false
 	for res.Next() {
 		for _, ev := range eventsOf(res) {
+			begun = true
 			done = done || ev.refreshed != nil && ev.refreshed.done
 			if ev.refreshed != nil {
 				// Without a cookie all entries are sent. 389 says of a refresh that sends
@@ -71,7 +72,7 @@ func (s *Source) events(ctx context.Context, base string, cookie []byte, persist
 		return err
 	}
 	if err := res.Err(); err != nil {
-		return failed(s.refused(err))
+		return failed(s.refused(err, begun))
 	}
 	if persist || !done {
 		return errCut
@@ -79,13 +80,15 @@ func (s *Source) events(ctx context.Context, base string, cookie []byte, persist
 	return nil
 }
 
-// refused returns what an error of a synchronization means.
-func (s *Source) refused(err error) error {
+// refused returns what an error of a synchronization means. begun is set if the server had
+// sent something before. ApacheDS offers the control also where it refuses it, with the code
+// other.
+func (s *Source) refused(err error, begun bool) error {
 	switch {
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultSyncRefreshRequired):
 		return fmt.Errorf("%w: %w", errReload, err)
-	case ldap.IsErrorAnyOf(err, ldap.LDAPResultUnavailableCriticalExtension, ldap.LDAPResultUnwillingToPerform, ldap.LDAPResultProtocolError,
-		ldap.LDAPResultInsufficientAccessRights, ldap.LDAPResultOperationsError):
+	case !begun && ldap.IsErrorAnyOf(err, ldap.LDAPResultUnavailableCriticalExtension, ldap.LDAPResultUnwillingToPerform, ldap.LDAPResultProtocolError,
+		ldap.LDAPResultInsufficientAccessRights, ldap.LDAPResultOperationsError, ldap.LDAPResultOther):
 		return fmt.Errorf("%w: %w", errNoSync, err)
 	}
 	return s.limited(err)
