@@ -50,7 +50,7 @@ test-long:
 	$(GO) test ./archive -run 'TestCrashes|TestNeverTwoOwners' -crashes 1000 -promotions 100 -timeout 2h
 	$(GO) test ./cmd/ldapd -run 'TestUntil|TestStandbyFigures' -moments 100 -people 1000000 -rate 2000 -load 30s -timeout 2h
 	$(GO) test ./partition -run SpaceComesBack -people 10000 -rounds 100 -timeout 2h
-	$(GO) test ./integration -run 'TestHistories|SpaceComesBack' -histories 10m -people 500 -rounds 20 -timeout 2h
+	$(GO) test ./integration -run 'TestHistories|SpaceComesBack|TestSnapshots' -histories 10m -people 500 -rounds 20 -snapshots 20 -timeout 2h
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
