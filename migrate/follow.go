@@ -138,6 +138,9 @@ func (m *Move) refreshAll(ctx context.Context) error {
 func (m *Move) synchronize(ctx context.Context, base string, persist bool, caught func()) error {
 	r := &refresh{m: m, base: base}
 	cookie := m.cursor.Cookies[base]
+	if m.cursor.Ahead[base] {
+		cookie = nil // everything is compared
+	}
 	if err := r.list(ctx, cookie); err != nil {
 		return err
 	}

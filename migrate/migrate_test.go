@@ -255,7 +255,7 @@ func (m *moving) differences(o *old, want ...string) {
 	var got []string
 	for _, d := range r.Differences {
 		// Times have seconds, and a change in the same second as another is not seen in them.
-		got = append(got, strings.TrimSuffix(d.String(), ", modifyTimestamp"))
+		got = append(got, strings.NewReplacer(", createTimestamp", "", ", modifyTimestamp", "").Replace(d.String()))
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {

@@ -61,6 +61,9 @@ type Move struct {
 type cursor struct {
 	Owner   string            `json:"owner"` // the process that follows
 	Cookies map[string][]byte `json:"cookies"`
+	// Ahead are the subtrees with entries that were copied after the cookie. A server that
+	// deletes such an entry need not say so to whoever comes with the cookie.
+	Ahead map[string]bool `json:"ahead,omitempty"`
 }
 
 // Errors of a Move that ends without a fault.
@@ -213,7 +216,7 @@ func (m *Move) Resume(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		m.cursor.Cookies = c.Cookies
+		m.cursor.Cookies, m.cursor.Ahead = c.Cookies, c.Ahead
 		if m.cursor.Cookies == nil {
 			m.cursor.Cookies = map[string][]byte{}
 		}

@@ -111,9 +111,11 @@ func next(queue <-chan *event) (*event, bool) {
 // take copies what some events say. Only the last of them may end a phase.
 func (r *refresh) take(ctx context.Context, batch []*event) error {
 	var as []action
+	ahead := r.m.cursor.Ahead[r.base]
 	for _, ev := range batch {
+		ahead = ahead || ev.entry != nil
 		if len(ev.cookie) > 0 {
-			r.cookie = ev.cookie
+			r.cookie, ahead = ev.cookie, ahead && !r.done
 		}
 		if err := r.m.complete(ev); err != nil {
 			return err
@@ -125,7 +127,8 @@ func (r *refresh) take(ctx context.Context, batch []*event) error {
 	if r.done && len(r.cookie) > 0 {
 		r.m.cursor.Cookies[r.base] = r.cookie
 	}
-	if err := r.m.apply(ctx, as, r.done); err != nil {
+	r.setAhead(ahead)
+	if err := r.m.apply(ctx, as, true); err != nil {
 		return err
 	}
 	if end := batch[len(batch)-1].refreshed; end != nil && !r.done {
@@ -214,7 +217,21 @@ func (r *refresh) end(ctx context.Context, end *refreshed) error {
 	if len(r.cookie) > 0 {
 		r.m.cursor.Cookies[r.base] = r.cookie
 	}
+	r.setAhead(false)
 	return r.m.apply(ctx, nil, true)
+}
+
+// setAhead notes whether entries were copied after the cookie.
+func (r *refresh) setAhead(ahead bool) {
+	c := &r.m.cursor
+	switch {
+	case !ahead:
+		delete(c.Ahead, r.base)
+	case c.Ahead == nil:
+		c.Ahead = map[string]bool{r.base: true}
+	default:
+		c.Ahead[r.base] = true
+	}
 }
 
 // subentries copies the subentries, which a synchronization does not send.
