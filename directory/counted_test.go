@@ -54,6 +54,22 @@ func TestMonitorAsExportersOfOpenLDAPAsk(t *testing.T) {
 	}
 }
 
+// TestMonitorShowsJobs checks that cn=Jobs has the jobs that run, and how far they are.
+func TestMonitorShowsJobs(t *testing.T) {
+	s, m := counting(t, directory.Options{})
+	j := m.Jobs.Begin("import")
+	j.Measure(func() (float64, bool) { return 0.456, true })
+	m.Jobs.Begin("check").End()
+	all, _ := changesOf(t, s, "cn=Jobs,cn=monitor", op.SingleLevel, "(objectClass=monitorCounterObject)", "monitorCounter monitoredInfo")
+	text := strings.ReplaceAll(strings.Join(all, "\n"), "\n  ", "\n")
+	for _, want := range []string{"dn: cn=import,cn=Jobs,cn=monitor\nmonitorCounter: 1\nmonitoredInfo: 46%", "dn: cn=check,cn=Jobs,cn=monitor\nmonitorCounter: 0"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	j.End()
+}
+
 // TestMonitorAsExportersOf389Ask checks that exporters find the attributes that they
 // request from 389-ds.
 func TestMonitorAsExportersOf389Ask(t *testing.T) {

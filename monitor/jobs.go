@@ -1,6 +1,8 @@
 package monitor
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,25 +62,47 @@ func (j *Jobs) Describe(ch chan<- *prometheus.Desc) {
 	ch <- progressDesc
 }
 
-// Collect implements prometheus.Collector.
-func (j *Jobs) Collect(ch chan<- prometheus.Metric) {
+// A JobState says how many jobs of one name run.
+type JobState struct {
+	Name    string
+	Running int
+	// Ratio is how much of its input the job has read that is least far, from 0 to 1. It
+	// is negative if that is unknown.
+	Ratio float64
+}
+
+// States returns the states of all names of which a job has run, sorted by name.
+func (j *Jobs) States() []JobState {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	n, least := map[string]int{}, map[string]float64{}
+	by := map[string]*JobState{}
+	for name := range j.counted {
+		by[name] = &JobState{Name: name, Ratio: -1}
+	}
 	for x := range j.running {
-		n[x.name]++
+		s := by[x.name]
+		s.Running++
 		if x.progress == nil {
 			continue
 		}
-		ratio, known := x.progress()
-		if other, seen := least[x.name]; known && (!seen || ratio < other) {
-			least[x.name] = ratio
+		if ratio, known := x.progress(); known && (s.Ratio < 0 || ratio < s.Ratio) {
+			s.Ratio = ratio
 		}
 	}
-	for name := range j.counted {
-		ch <- prometheus.MustNewConstMetric(jobsDesc, prometheus.GaugeValue, float64(n[name]), name)
+	all := make([]JobState, 0, len(by))
+	for _, s := range by {
+		all = append(all, *s)
 	}
-	for name, ratio := range least {
-		ch <- prometheus.MustNewConstMetric(progressDesc, prometheus.GaugeValue, ratio, name)
+	slices.SortFunc(all, func(a, b JobState) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Collect implements prometheus.Collector.
+func (j *Jobs) Collect(ch chan<- prometheus.Metric) {
+	for _, s := range j.States() {
+		ch <- prometheus.MustNewConstMetric(jobsDesc, prometheus.GaugeValue, float64(s.Running), s.Name)
+		if s.Ratio >= 0 {
+			ch <- prometheus.MustNewConstMetric(progressDesc, prometheus.GaugeValue, s.Ratio, s.Name)
+		}
 	}
 }

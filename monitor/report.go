@@ -18,6 +18,7 @@ type Report struct {
 	Completed, Initiated    [operations]int64
 	Results                 map[op.Code]int64
 	Binds                   map[string]int64 // successful binds, by mechanism
+	Jobs                    []JobState
 }
 
 // Kinds returns all kinds of operations.
@@ -31,7 +32,7 @@ func Kinds() []Operation {
 
 // Report returns the current counts.
 func (m *Metrics) Report() *Report {
-	r := &Report{Started: m.Started, Binds: map[string]int64{}}
+	r := &Report{Started: m.Started, Binds: map[string]int64{}, Jobs: m.Jobs.States()}
 	if l := m.Load(); l != nil {
 		r.Load = *l
 	}

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"fmt"
 	"runtime"
 	"strconv"
 	"time"
@@ -11,7 +12,7 @@ import (
 )
 
 // The entries below cn=monitor contain the counters that exporters read from OpenLDAP's
-// slapd. The entries cn=monitor and cn=snmp,cn=monitor contain the counters that
+// slapd, and cn=Jobs the jobs that the server does for tools. The entries cn=monitor and cn=snmp,cn=monitor contain the counters that
 // exporters read from 389-ds. All counters have the names that they have in these
 // servers.
 
@@ -37,7 +38,7 @@ func addTotals(req *request.Request, top *Entry, r *monitor.Report) {
 	top.add(req.Schema, "startTime", generalized(r.Started))
 }
 
-// counted returns the entries that slapd has below cn=monitor, and the entry
+// counted returns the entries that slapd has below cn=monitor, cn=Jobs, and the entry
 // cn=snmp,cn=monitor that 389-ds has.
 func counted(req *request.Request, r *monitor.Report) (all []*Entry) {
 	group := func(cn string, class string, children []child) {
@@ -71,6 +72,15 @@ func counted(req *request.Request, r *monitor.Report) (all []*Entry) {
 		object("Uptime", "monitoredInfo", strconv.Itoa(int(time.Since(r.Started).Seconds())))})
 	group("Waiters", "monitorContainer", []child{
 		count("Read", int64(r.Load.Connections()-r.Load.Busy)), count("Write", int64(r.Load.Writing))})
+	var jobs []child
+	for _, j := range r.Jobs {
+		x := count(j.Name, int64(j.Running))
+		if j.Ratio >= 0 {
+			x.pairs = append(x.pairs, "monitoredInfo", fmt.Sprintf("%.0f%%", 100*j.Ratio))
+		}
+		jobs = append(jobs, x)
+	}
+	group("Jobs", "monitorContainer", jobs)
 	return append(all, snmp(req, r))
 }
 
