@@ -16,8 +16,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -245,46 +243,6 @@ func (s *sender) send(c *ldap.Conn, x *item) error {
 		return c.ModifyDN(ldap.NewModifyDNWithControlsRequest(x.DN, r.NewRDN, r.DeleteOldRDN, above, controls(x)))
 	}
 	return x.wrong(errors.New("a change of a kind that LDIF does not have"))
-}
-
-// define adds the definitions in a record to the server's schema. Like an import into a
-// store, it adds only definitions that the server lacks.
-func (s *sender) define(c *ldap.Conn, x *item) error {
-	added, removed, err := x.definitions()
-	if err != nil {
-		return err
-	}
-	there, err := subschemaOf(c)
-	if err != nil {
-		return err
-	}
-	add, remove, err := transfer.LackingAt(there, added, removed)
-	if err != nil || len(add)+len(remove) == 0 {
-		return err
-	}
-	m := ldap.NewModifyRequest(subschema.Name, nil)
-	for _, d := range remove {
-		m.Delete(d.Attribute, []string{d.Text})
-	}
-	for _, d := range add {
-		m.Add(d.Attribute, []string{d.Text})
-	}
-	return c.Modify(m)
-}
-
-// subschemaOf reads the definitions of a server's schema.
-func subschemaOf(c *ldap.Conn) (attributes []op.PartialAttribute, err error) {
-	res, err := c.Search(ldap.NewSearchRequest(subschema.Name, ldap.ScopeBaseObject, ldap.NeverDerefAliases,
-		1, 0, false, "(objectClass=subschema)", []string{"+"}, nil))
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range res.Entries {
-		for _, a := range e.Attributes {
-			attributes = append(attributes, op.PartialAttribute{Description: a.Name, Values: a.ByteValues})
-		}
-	}
-	return attributes, nil
 }
 
 // add adds an entry. It leaves out the attributes that clients may not set.

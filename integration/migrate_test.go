@@ -106,6 +106,54 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// TestSchemaToOthers sends the definitions and an entry of an export to slapd and to 389
+// Directory Server, twice.
+func TestSchemaToOthers(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "own.ldif")
+	if err := os.WriteFile(file, []byte(`dn: cn=Subschema
+objectClass: subschema
+attributeTypes: ( 2.25.4711.1 NAME 'floorsOfHouse' EQUALITY integerMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 SINGLE-VALUE )
+attributeTypes: ( 2.5.4.3 NAME ( 'cn' 'commonName' ) SUP name )
+objectClasses: ( 2.25.4711.2 NAME 'house' SUP top STRUCTURAL MUST cn MAY floorsOfHouse )
+nameForms: ( 2.25.4711.3 NAME 'houseForm' OC house MUST cn )
+
+dn: cn=house,`+suffix+`
+objectClass: house
+cn: house
+floorsOfHouse: 3
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []struct {
+		name  string
+		start func() *oldServer
+	}{
+		{"slapd", func() *oldServer { return startOldSlapd(t, "database config\nrootdn \""+slapdAdmin+"\"\n", "") }},
+		{"389", func() *oldServer { return startOldDirsrv(t, false) }},
+	} {
+		t.Run(o.name, func(t *testing.T) {
+			old := o.start()
+			args := []string{"import", "--url", old.url, "--bind", old.admin, "--password-file", old.passwordFile(t), file}
+			out := mustRun(t, args...)
+			if !strings.Contains(out, "nameForms of 2.25.4711.3 is not sent") {
+				t.Error(out)
+			}
+			if out, status := ldapdRun(t, args...); status != 1 || !strings.Contains(out, "own.ldif:8: ") {
+				t.Errorf("sent again: exit status %d\n%s", status, out)
+			}
+			c, err := dial(old.url, old.admin, cmp.Or(old.password, adminPassword))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if found, err := searchDN(c, "cn=house,"+suffix, ldap.ScopeBaseObject, "(floorsOfHouse=3)"); err != nil || len(found) != 1 {
+				t.Errorf("%v, %v", found, err)
+			}
+		})
+	}
+}
+
 // equal checks that a comparison finds no differences but the entries that ldapd refuses.
 func equal(t *testing.T, old *oldServer, compare ...string) {
 	t.Helper()
