@@ -106,6 +106,7 @@ type finder struct {
 	found   int
 	skipped int                   // number of rows excluded by their columns in the tree
 	inner   map[entry.ID]struct{} // ids of the entries that have children; nil: unknown
+	above   map[entry.ID]*dn.Name // names of parents, see nameOf
 	// derived are the types in the filter whose values no entry stores. lookForDerived
 	// sets it.
 	derived []*schema.AttributeType
@@ -312,13 +313,37 @@ func getMany(ctx context.Context, s *state.Snapshot, ids [][]byte) ([]table.Row,
 	return s.Reader.GetMany(ctx, s.Keeper.Master, ids, sel)
 }
 
+// maxAbove bounds the number of names that a search in the past remembers.
+const maxAbove = 1024
+
+// nameOf returns an entry's name. No cache has the names of past states, and a search may
+// find many entries with the same parent, so the search remembers the parents' names. On
+// HBase, reading an entry that has changed very often since then is slow.
+func (f *finder) nameOf(ctx context.Context, id entry.ID, it *cache.Item) (*dn.Name, error) {
+	if f.s.At.Ordinal() != 0 || it.Node.Parent == catalog.Root {
+		return f.s.NameOf(ctx, id, it)
+	}
+	above := f.above[it.Node.Parent]
+	if above == nil {
+		var err error
+		if above, err = f.s.Name(ctx, it.Node.Parent); err != nil {
+			return nil, err
+		}
+		if f.above == nil || len(f.above) >= maxAbove {
+			f.above = map[entry.ID]*dn.Name{}
+		}
+		f.above[it.Node.Parent] = above
+	}
+	return dn.NewName(it.Node.UpRDN + "," + above.String()), nil
+}
+
 // test tests one entry and yields the entry if it matches. It returns false if the search
 // must stop.
 func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item) bool {
 	if f.tested++; !f.within() {
 		return false
 	}
-	name, err := f.s.NameOf(ctx, c.ID, it)
+	name, err := f.nameOf(ctx, c.ID, it)
 	if err != nil {
 		f.fail(err)
 		return false
