@@ -24,28 +24,40 @@ type Promotion struct {
 //
 // If alone is set, Promote does not ask the archive. The store takes the archive over
 // when it is archived for the first time.
+//
+// Promote ends a poll that is running, and a base that the poll was restoring is
+// discarded. If that base is complete already, Promote returns ErrNextBase, because the
+// store on it is newer.
 func (s *Standby) Promote(ctx context.Context, alone bool) (p Promotion, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if alone {
+	defer s.polling.interrupt()()
+	if err := s.lock(ctx); err != nil {
+		return p, fmt.Errorf("a call of the archive at %s does not end: %w", s, err)
+	}
+	defer s.unlock()
+	switch {
+	case s.promoted != nil:
+		return *s.promoted, s.Finish()
+	case s.nextBase:
+		return p, fmt.Errorf("%w: the server starts again on it: promote it after that", ErrNextBase)
+	case alone:
 		err = s.noteAlone()
-	} else {
+	default:
 		p.Epoch, err = s.takeArchive(ctx)
 	}
 	if err != nil {
 		return p, err
 	}
-	s.promoted = true
 	p.Newest = s.at.Newest
 	if err := s.store.Unfollow(ctx); err != nil {
 		return p, err
 	}
+	s.promoted = &p
 	return p, s.Finish()
 }
 
 // Finish ends a promotion that was interrupted after its last change of the store.
 func (s *Standby) Finish() error {
-	return errors.Join(os.Remove(s.path(standbyFile)), syncFolder(s.o.Folder))
+	return errors.Join(ignoreMissing(os.Remove(s.path(standbyFile))), syncFolder(s.o.Folder))
 }
 
 // state returns the state of a store that is promoted.

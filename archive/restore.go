@@ -144,7 +144,7 @@ func (f *File) fetch(ctx context.Context, p Place, keys Keys, to string) (err er
 		return err
 	}
 	h := sha256.New()
-	n, err := io.Copy(io.MultiWriter(out, h), in)
+	n, err := io.Copy(io.MultiWriter(out, h), cancelable{ctx, in})
 	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
 		return err
 	}
@@ -152,6 +152,20 @@ func (f *File) fetch(ctx context.Context, p Place, keys Keys, to string) (err er
 		return fmt.Errorf("%w: it is not what was put there", ErrDamaged)
 	}
 	return nil
+}
+
+// A cancelable is a reader that fails when ctx ends, between two reads.
+type cancelable struct {
+	ctx context.Context
+	io.Reader
+}
+
+// Read implements io.Reader.
+func (c cancelable) Read(b []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.Reader.Read(b)
 }
 
 // replay applies pieces to a restored base.

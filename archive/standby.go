@@ -38,13 +38,73 @@ type Standby struct {
 	o      StandbyOptions
 	status standbyStatus
 
-	mu      sync.Mutex // held while the store or the mark changes
-	store   *lsm.Store
-	show    func(context.Context) error
-	at      mark
-	silence int // polls since the last complete listing that found nothing
-	// promoted means that nothing is applied any more.
-	promoted bool
+	polling interruption
+
+	// turn has an element while somebody uses the fields below. It is a channel, because a
+	// call of the archive may last long, and who waits for it must be able to give up.
+	turn     chan struct{}
+	store    *lsm.Store
+	show     func(context.Context) error
+	at       mark
+	due      bool       // what was applied up to the mark is not shown yet
+	silence  int        // polls since the last complete listing that found nothing
+	nextBase bool       // the next base was restored, so the store is of no more use
+	promoted *Promotion // if it is not nil, nothing is applied any more
+}
+
+// lock acquires turn.
+func (s *Standby) lock(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Standby) unlock() { <-s.turn }
+
+// An interruption lets a promotion end the running poll, and keeps others from beginning.
+type interruption struct {
+	mu         sync.Mutex
+	promotions int // that wait or run
+	cancel     context.CancelFunc
+}
+
+// begin returns the context of a poll. It reports false if the poll must not run.
+func (i *interruption) begin(ctx context.Context) (_ context.Context, end context.CancelFunc, ok bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.promotions > 0 {
+		return ctx, nil, false
+	}
+	ctx, i.cancel = context.WithCancel(ctx)
+	return ctx, i.cancel, true
+}
+
+// interrupt cancels the running poll. No other poll begins until resume is called.
+func (i *interruption) interrupt() (resume func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.promotions++
+	if i.cancel != nil {
+		i.cancel()
+	}
+	return func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.promotions--
+	}
+}
+
+// interrupted reports whether a promotion waits or runs.
+func (i *interruption) interrupted() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.promotions > 0
 }
 
 // A mark says which part of an archive a store contains. It is stored in the store.
@@ -92,7 +152,7 @@ func NewStandby(o StandbyOptions) *Standby {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Standby{o: o}
+	s := &Standby{o: o, turn: make(chan struct{}, 1)}
 	s.status.Since = o.Now()
 	return s
 }
@@ -254,7 +314,11 @@ func (s *Standby) restoreTo(ctx context.Context, b Base, to string) error {
 		return err
 	}
 	first := mark{Format: format, Store: m.Store, Epoch: m.Epoch, Next: m.Next, Newest: m.Newest}
-	if err := r.Mark(first.encode()); err != nil {
+	err = r.Mark(first.encode())
+	if err == nil {
+		err = ctx.Err() // a promotion does not want the base any more
+	}
+	if err != nil {
 		return errors.Join(err, r.Abandon())
 	}
 	s.o.Log.Info("a base was restored", "place", s.String(), "epoch", m.Epoch, "newest", m.Newest.Time().UTC(), "bytes", m.Size(), "took", s.o.Now().Sub(began))
@@ -272,8 +336,10 @@ func (m *mark) encode() []byte {
 // Follow sets the open store, which was opened with lsm.Options.Follow, and the function
 // that shows what was applied to it.
 func (s *Standby) Follow(store *lsm.Store, show func(context.Context) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.lock(context.Background()); err != nil {
+		return err
+	}
+	defer s.unlock()
 	b, err := store.Mark()
 	if err != nil {
 		return err
@@ -286,6 +352,7 @@ func (s *Standby) Follow(store *lsm.Store, show func(context.Context) error) err
 		return newer("the standby", at.Format)
 	}
 	s.store, s.show, s.at = store, show, at
+	s.due, s.nextBase = false, false
 	s.status.at(&at)
 	return nil
 }
@@ -297,7 +364,7 @@ const longestStandbyPause = 10 * time.Second
 // restored.
 func (s *Standby) Run(ctx context.Context) error {
 	for failures := 0; ; {
-		was := s.position()
+		was := s.status.position()
 		err := s.Poll(ctx)
 		if ctx.Err() != nil {
 			return nil
@@ -307,7 +374,7 @@ func (s *Standby) Run(ctx context.Context) error {
 		}
 		failures = s.heard(err, failures)
 		wait := min(s.o.Poll<<min(failures, 6), max(longestStandbyPause, s.o.Poll))
-		if failures == 0 && s.position() != was {
+		if failures == 0 && s.status.position() != was {
 			wait /= busyPolls // the next piece comes soon
 		}
 		if pause.For(ctx, wait) != nil {
@@ -318,13 +385,6 @@ func (s *Standby) Run(ctx context.Context) error {
 
 // busyPolls is how much more often the archive is asked while pieces come.
 const busyPolls = 4
-
-// position returns the position up to which the log is applied.
-func (s *Standby) position() lsm.Position {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.at.Next
-}
 
 // heard logs the first of several consecutive failures, every 100th, and the first
 // success after them. It returns the number of consecutive failures.
@@ -342,17 +402,31 @@ func (s *Standby) heard(err error, failures int) int {
 }
 
 // Poll applies the pieces that the archive has. If the epoch has ended and the next base
-// exists, it restores that base and returns ErrNextBase.
+// exists, it restores that base and returns ErrNextBase. A promotion ends a poll that is
+// running. Poll then returns nil, as it does for a store that is promoted.
 func (s *Standby) Poll(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.promoted {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	if s.promoted != nil {
 		return nil
 	}
+	if s.nextBase {
+		return ErrNextBase
+	}
+	ctx, end, ok := s.polling.begin(ctx)
+	if !ok {
+		return nil
+	}
+	defer end()
 	began := s.o.Now()
 	ended, err := s.poll(ctx)
 	switch {
 	case errors.Is(err, ErrNextBase):
+		s.nextBase = true
+	case err != nil && s.polling.interrupted():
+		return nil
 	case err != nil:
 		s.failed(err)
 	case !ended:
@@ -361,7 +435,7 @@ func (s *Standby) Poll(ctx context.Context) error {
 	return err
 }
 
-// poll reports whether the epoch of the store has ended. The caller must hold mu.
+// poll reports whether the epoch of the store has ended. The caller must hold turn.
 func (s *Standby) poll(ctx context.Context) (ended bool, err error) {
 	owner, err := s.owner(ctx)
 	if err != nil {
@@ -416,6 +490,9 @@ func (s *Standby) laterBase(ctx context.Context) (b Base, found bool, err error)
 // drain applies the pieces that follow.
 func (s *Standby) drain(ctx context.Context) error {
 	for {
+		if err := s.showDue(ctx); err != nil {
+			return err
+		}
 		p, err := s.following(ctx)
 		if err != nil || p == nil {
 			return err
@@ -480,7 +557,20 @@ func (s *Standby) next(all []Piece) (p *Piece, gap error) {
 	return p, gap
 }
 
-// apply applies a piece in one step and shows the state at its end.
+// showDue shows what was applied, if that has not succeeded yet.
+func (s *Standby) showDue(ctx context.Context) error {
+	if !s.due {
+		return nil
+	}
+	if err := s.show(ctx); err != nil {
+		return fmt.Errorf("show the state at %s: %w", s.at.Newest, err)
+	}
+	s.due = false
+	s.status.at(&s.at)
+	return nil
+}
+
+// apply applies a piece in one step. The state at its end remains to be shown.
 func (s *Standby) apply(ctx context.Context, p Piece) error {
 	inc := s.store.Increment(s.at.Next)
 	next := s.at
@@ -505,10 +595,8 @@ func (s *Standby) apply(ctx context.Context, p Piece) error {
 	if err := inc.Apply(ctx, next.encode()); err != nil {
 		return err
 	}
-	s.at = next
-	s.silence = 0
-	s.status.at(&next)
-	return s.show(ctx)
+	s.at, s.due, s.silence = next, true, 0
+	return nil
 }
 
 // A StandbyStatus describes how far a standby has come.
@@ -527,12 +615,19 @@ type StandbyStatus struct {
 type standbyStatus struct {
 	mu sync.Mutex
 	StandbyStatus
+	next lsm.Position // position up to which the log is shown
 }
 
 func (s *standbyStatus) at(m *mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Epoch, s.Newest = m.Epoch, m.Newest
+	s.Epoch, s.Newest, s.next = m.Epoch, m.Newest, m.Next
+}
+
+func (s *standbyStatus) position() lsm.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next
 }
 
 func (s *standbyStatus) caughtUp(at time.Time) {

@@ -330,6 +330,38 @@ func TestStandbyPassesDamage(t *testing.T) {
 	}
 }
 
+// TestStandbyShowFails has the state not be shown at first. Until it is shown, the standby
+// must not claim so.
+func TestStandbyShowFails(t *testing.T) {
+	f := newFixture(t)
+	ctx := context.Background()
+	f.commit(5)
+	f.must(f.a.Base(ctx))
+	h := newHeir(f)
+	h.open()
+	h.poll()
+	was := h.Status()
+	failure, shown := errors.New("not now"), 0
+	f.must(h.Follow(h.own, func(context.Context) error {
+		if shown++; shown <= 2 {
+			return failure
+		}
+		return nil
+	}))
+	f.commit(5)
+	f.must(f.a.Pieces(ctx))
+	for range 2 {
+		err := h.Poll(ctx)
+		if s := h.Status(); !errors.Is(err, failure) || s.Newest != was.Newest || s.CaughtUp != was.CaughtUp {
+			t.Errorf("%v, %+v", err, s)
+		}
+	}
+	f.must(h.Poll(ctx))
+	if s := h.Status(); shown != 3 || s.Newest != f.revs[f.n-1] || !s.CaughtUp.After(was.CaughtUp) {
+		t.Errorf("shown %d times, %+v", shown, s)
+	}
+}
+
 // TestStandbySealed checks that a standby needs the identity of a sealed archive.
 func TestStandbySealed(t *testing.T) {
 	f := newFixture(t)
@@ -532,6 +564,128 @@ func TestPromoteLastPiece(t *testing.T) {
 	if n := rows(t, h.folder); n != 10 || done.Newest != f.revs[9] {
 		t.Errorf("%d commits were taken over: %+v", n, done)
 	}
+}
+
+// stuck is a place whose reads of files hang, until their context ends or release is
+// closed.
+type stuck struct {
+	Place
+	began   chan struct{} // receives when a read hangs
+	release chan struct{}
+	deaf    bool // hanging reads do not notice the end of their context
+}
+
+// Get implements Place.
+func (s *stuck) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	if strings.HasPrefix(name, filePrefix) && s.began != nil {
+		select {
+		case s.began <- struct{}{}:
+		default:
+		}
+		if s.deaf {
+			ctx = context.Background()
+		}
+		select {
+		case <-s.release:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return s.Place.Get(ctx, name)
+}
+
+// newStuck returns a standby that restores its next base, and hangs there.
+func newStuck(f *fixture, deaf bool) (h *heir, p *stuck, polled chan error) {
+	f.Helper()
+	f.commit(5)
+	f.must(f.a.Base(context.Background()))
+	p = &stuck{Place: f.place, deaf: deaf, release: make(chan struct{})}
+	h = newHeir(f, func(o *StandbyOptions) { o.Place = p })
+	h.open()
+	f.load() // ends the epoch
+	f.must(f.a.Pieces(context.Background()))
+	p.began = make(chan struct{}, 1)
+	polled = make(chan error, 1)
+	go func() { polled <- h.Poll(context.Background()) }()
+	<-p.began
+	return h, p, polled
+}
+
+// TestPromoteDuringRestore promotes a standby that restores the next base from an archive
+// that hangs. The base is discarded, and the store that is open is promoted.
+func TestPromoteDuringRestore(t *testing.T) {
+	f := newFixture(t)
+	h, _, polled := newStuck(f, false)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if _, err := h.Promote(ctx, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-polled; err != nil || h.Status().Failures != 0 {
+		t.Error("the poll:", err, h.Status())
+	}
+	if _, err := os.Stat(filepath.Join(h.folder, nextBase)); err == nil {
+		t.Error("half a base is left")
+	}
+	if mark, err := h.own.Mark(); mark != nil || err != nil {
+		t.Errorf("the store still follows: %s, %v", mark, err)
+	}
+	h.close()
+	if n := rows(t, h.folder); n != 5 {
+		t.Errorf("%d commits", n)
+	}
+}
+
+// TestPromoteHangs promotes a standby while a read of the archive hangs that no context
+// ends. Promote ends with its own context. A base that is complete then is used first.
+func TestPromoteHangs(t *testing.T) {
+	f := newFixture(t)
+	h, p, polled := newStuck(f, true)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := h.Promote(ctx, true); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	close(p.release)
+	if err := <-polled; !errors.Is(err, context.Canceled) {
+		t.Error("the poll:", err)
+	}
+	if err := h.Poll(context.Background()); !errors.Is(err, ErrNextBase) {
+		t.Error("the next poll:", err)
+	}
+	if _, err := h.Promote(context.Background(), true); !errors.Is(err, ErrNextBase) {
+		t.Error("promoted although the next base is complete:", err)
+	}
+	h.open()
+	if _, err := h.Promote(context.Background(), true); err != nil {
+		t.Error(err)
+	}
+	h.close()
+	if n := rows(t, h.folder); n != f.n {
+		t.Errorf("%d commits, want %d", n, f.n)
+	}
+}
+
+// TestPromoteFails has a promotion fail at its last change of the store. The standby must
+// go on following.
+func TestPromoteFails(t *testing.T) {
+	f := newFixture(t)
+	f.commit(5)
+	f.must(f.a.Base(context.Background()))
+	h := newHeir(f)
+	h.open()
+	h.must(h.own.Close())
+	if _, err := h.Promote(context.Background(), true); !errors.Is(err, table.ErrClosed) {
+		t.Fatal(err)
+	}
+	f.commit(5)
+	f.must(f.a.Pieces(context.Background()))
+	if err := h.Poll(context.Background()); err == nil || h.Status().Failures != 1 {
+		t.Errorf("the poll hides that it applies nothing: %v", err)
+	}
+	h.open()
+	h.poll()
+	h.want(10)
 }
 
 // busy is a place at which others work before the first change of an object.

@@ -90,6 +90,11 @@ func TestTraces(t *testing.T) {
 			if calls != (engine == "hbase") {
 				t.Errorf("calls of HBase's client below a commit: %v, in %s", calls, fmt.Sprint(got))
 			}
+			for _, s := range c.spans {
+				if text := s.String(); strings.Contains(text, "traced") || strings.Contains(text, `"key"`) {
+					t.Errorf("a span has the name of an entry: %s", text)
+				}
+			}
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -69,7 +70,7 @@ func (s *sender) OnStart(context.Context, sdk.ReadWriteSpan) {}
 // OnEnd implements sdk.SpanProcessor.
 func (s *sender) OnEnd(x sdk.ReadOnlySpan) {
 	select {
-	case s.queue <- x:
+	case s.queue <- withoutNames(x):
 	default:
 		s.dropped.Inc()
 	}
@@ -139,7 +140,7 @@ func (s *sender) next() (batch []sdk.ReadOnlySpan) {
 }
 
 // deliver sends a batch. If the collector is away, deliver tries until it takes the batch.
-// After Shutdown it tries once.
+// After Shutdown it tries once. A batch that cannot be sent is dropped.
 func (s *sender) deliver(batch []sdk.ReadOnlySpan) {
 	for pause := retry; ; pause = min(2*pause, longestPause) {
 		last := s.stopped()
@@ -149,8 +150,7 @@ func (s *sender) deliver(batch []sdk.ReadOnlySpan) {
 			s.sent.Add(float64(len(batch)))
 			return
 		}
-		var refused *refusal
-		if last || errors.As(err, &refused) && refused.final() {
+		if last || !passing(err) {
 			s.dropped.Add(float64(len(batch)))
 			return
 		}
@@ -159,6 +159,18 @@ func (s *sender) deliver(batch []sdk.ReadOnlySpan) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// passing reports whether the same spans may be sent later: the collector cannot be
+// reached, or asks to be tried again. A batch that cannot be encoded, for example, would
+// fail for ever.
+func passing(err error) bool {
+	var refused *refusal
+	if errors.As(err, &refused) {
+		return !refused.final()
+	}
+	var network *url.Error
+	return errors.As(err, &network)
 }
 
 func (s *sender) stopped() bool {

@@ -3,6 +3,7 @@ package tracing
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +19,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -431,6 +435,65 @@ func TestOutsideOperations(t *testing.T) {
 	s.End()
 	r.finish(t)
 	r.expect(t, 0, 0)
+}
+
+// TestForeign checks that a span of a library is sent without what may contain names and
+// values of entries.
+func TestForeign(t *testing.T) {
+	c := newCollector(t)
+	r := newRig(t, c.URL, 1, 0)
+	ctx, root := r.Begin(context.Background(), &op.Message{Request: &op.Delete{}})
+	link := trace.Link{SpanContext: root.SpanContext(), Attributes: []attribute.KeyValue{attribute.String("key", "jdoe")}}
+	_, s := r.Provider().Tracer("gohbase").Start(ctx, "Get", trace.WithLinks(link), trace.WithAttributes(
+		attribute.String("table", "prod_tree"), attribute.String("key", `"jdoe"`)))
+	s.AddEvent("retry", trace.WithAttributes(attribute.String("key", "jdoe")))
+	s.RecordError(errors.New("no region for jdoe"))
+	s.SetStatus(codes.Error, "no region for jdoe")
+	s.End()
+	root.End()
+	r.finish(t)
+	if got := c.trees(); !strings.Contains(got, "delete\n  Get table=prod_tree error \"\"\n") {
+		t.Errorf("got\n%s", got)
+	}
+	events := 0
+	for _, s := range c.spans {
+		events += len(s.Events)
+		if strings.Contains(s.String(), "jdoe") {
+			t.Errorf("a name is sent: %s", s)
+		}
+	}
+	if events != 2 {
+		t.Errorf("%d events", events)
+	}
+}
+
+// TestUnsendable has spans that cannot be encoded. They are dropped, and later ones are
+// sent.
+func TestUnsendable(t *testing.T) {
+	defer func(a time.Duration) { gather = a }(gather)
+	gather = time.Millisecond
+	c := newCollector(t)
+	r := newRig(t, c.URL, 0, 0)
+	ask := tracking(sampled)
+	_, root := r.Begin(context.Background(), &op.Message{Request: &op.Delete{}, Controls: []op.Control{ask}})
+	root.SetName("\xff")
+	root.End()
+	for i := 0; r.log.String() == ""; i++ {
+		if i > 1000 {
+			t.Fatal("no line in the log")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	_, root = r.Begin(context.Background(), &op.Message{Request: &op.Delete{}, Controls: []op.Control{ask}})
+	root.End()
+	for i := 0; c.requests() == 0; i++ {
+		if i > 1000 {
+			t.Fatal("no later span is sent")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	r.finish(t)
+	r.expect(t, 1, 1)
 }
 
 // TestBudget checks that clients cannot have all their operations sampled.

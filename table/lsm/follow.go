@@ -125,8 +125,9 @@ func follow(next Position, repr []byte) (Position, error) {
 	return first + Position(h.Count), nil
 }
 
-// Apply makes the increment readable and durable, together with a mark. While the disk is
-// full, Apply waits.
+// Apply makes the increment readable and durable, together with a mark. If ctx ends while
+// Apply waits for other writers, nothing is applied. A write that has begun is completed
+// even if ctx ends, so that the caller knows which mark the store has.
 func (i *Increment) Apply(ctx context.Context, mark []byte) error {
 	s := i.s
 	if err := s.begin(ctx); err != nil {
@@ -136,17 +137,17 @@ func (i *Increment) Apply(ctx context.Context, mark []byte) error {
 		s.end()
 		return s.wrap("follow", err)
 	}
-	done := make(chan error, 1)
+	done := make(chan struct{})
+	var err error
 	go func() {
 		defer s.endWrite()
-		done <- i.apply(mark)
+		defer close(done)
+		err = i.apply(mark)
 	}()
-	select {
-	case err := <-done:
-		return s.wrap("follow", err)
-	case <-ctx.Done():
-		return ctx.Err()
+	if !s.await(done) {
+		return s.wrap("follow", fmt.Errorf("%w: the disk does not answer", table.ErrUnavailable))
 	}
+	return s.wrap("follow", err)
 }
 
 // acquireFollowing acquires the right to write in a store that follows another one.
@@ -249,7 +250,10 @@ func replaceOn(fs vfs.FS, path, from string) error {
 	if err == nil {
 		err = fs.Rename(fs.PathJoin(from, headerFile), fs.PathJoin(path, headerFile))
 	}
-	return errors.Join(err, syncDir(fs, path), fs.RemoveAll(from))
+	if err = errors.Join(err, syncDir(fs, path)); err != nil {
+		return err // what is left of the stores may be the only copy
+	}
+	return fs.RemoveAll(from)
 }
 
 // isData reports whether a file is one of Pebble's files.

@@ -8,9 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -129,6 +132,72 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%d keys, want %d", len(got), len(want))
 		}
 		p.must(p.follower.Close())
+		p.open()
+	}
+}
+
+// TestFollowApplyCanceled ends the context of Apply during its write. Apply must complete
+// the write and report that.
+func TestFollowApplyCanceled(t *testing.T) {
+	p := newPair(t)
+	p.must(p.follower.Close())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var slow atomic.Bool
+	p.fs = errorfs.Wrap(p.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if slow.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			cancel()
+			time.Sleep(50 * time.Millisecond)
+		}
+		return nil
+	}))
+	p.open()
+	mustCommit(t, p.original, 2)
+	inc := p.follower.Increment(p.next)
+	_, err := p.original.ReadLog(context.Background(), p.next, func(b LogBatch) error { return inc.Add(b.Repr) })
+	p.must(err)
+	slow.Store(true)
+	err = inc.Apply(ctx, p.mark(inc.Next()))
+	slow.Store(false)
+	if ctx.Err() == nil {
+		t.Fatal("the write was not slow")
+	}
+	p.must(err)
+	if mark, err := p.follower.Mark(); err != nil || !bytes.Equal(mark, p.mark(inc.Next())) || headOf(t, p.follower) != 2 {
+		t.Errorf("the mark is %s (%v)", mark, err)
+	}
+	if err := p.follower.Increment(inc.Next()).Apply(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Error("an increment that begins after the end of its context:", err)
+	}
+}
+
+// TestFollowReplaceFails makes each of the steps of Replace fail that change the folders.
+// The new store must not be removed.
+func TestFollowReplaceFails(t *testing.T) {
+	for _, kind := range []errorfs.OpKind{errorfs.OpRemove, errorfs.OpRename} {
+		p := newPair(t)
+		base, next := copied(t, p.original)
+		r, err := replayOn(p.fs, base, next)
+		p.must(err)
+		p.must(r.Mark(p.mark(next)))
+		p.must(r.Finish())
+		p.must(p.follower.Close())
+		failure := errors.New("the file system fails")
+		broken := errorfs.Wrap(p.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == kind {
+				return failure
+			}
+			return nil
+		}))
+		if err := replaceOn(broken, "follower", base); !errors.Is(err, failure) {
+			t.Error(err)
+		}
+		if whole, err := isComplete(p.fs, base); !whole || err != nil {
+			t.Errorf("operation %d: the new store was removed (%v)", kind, err)
+		}
+		// No file was renamed, so Replace can be repeated.
+		p.must(replaceOn(p.fs, "follower", base))
+		p.next = next
 		p.open()
 	}
 }
