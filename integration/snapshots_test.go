@@ -104,7 +104,7 @@ func compareClone(t *testing.T, store, clone, name string) {
 	if got := exported(t, clone); got != want {
 		t.Errorf("the clone differs from the store at %s: %s", name, difference(got, want))
 	}
-	if out, status := ldapdRun(t, "backup", "clone", "--store", store, "--to", clone, name); status == 0 || !strings.Contains(out, "is a store already") {
+	if out, status := ldapdRun(t, "backup", "clone", "--store", store, "--to", clone, name); status == 0 || !strings.Contains(out, "there are tables of this prefix already") {
 		t.Errorf("a second clone: exit status %d\n%s", status, out)
 	}
 	p := serve(t, clone)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -55,8 +56,7 @@ func (l *Log) cutSlot(ctx context.Context, s revision.Slot, c revision.Cell, raw
 		}
 		c.Horizon = r
 		c.Sequence++
-		_, _, err := l.SwapHead(ctx, s, raw, c.Append(nil))
-		return err
+		return l.replaceHead(ctx, s, raw, c.Append(nil))
 	}
 	if err := l.forgetAfter(ctx, s, r); err != nil {
 		return err
@@ -66,10 +66,20 @@ func (l *Log) cutSlot(ctx context.Context, s revision.Slot, c revision.Cell, raw
 	}
 	c = cutCell(c, r)
 	next := c.Append(nil)
-	if _, _, err := l.SwapHead(ctx, s, raw, next); err != nil {
+	if err := l.replaceHead(ctx, s, raw, next); err != nil {
 		return err
 	}
 	return l.CleanUp(ctx, s, next)
+}
+
+var errOthersWrite = errors.New("somebody else writes to the store")
+
+func (l *Log) replaceHead(ctx context.Context, s revision.Slot, old, new []byte) error {
+	done, _, err := l.SwapHead(ctx, s, old, new)
+	if err == nil && !done {
+		err = errOthersWrite
+	}
+	return err
 }
 
 // cutCell closes a cell at r. Limit stays, so that no later holder of the slot issues an
@@ -134,7 +144,11 @@ func (l *Log) cutArchives(ctx context.Context, r table.Revision) error {
 				continue
 			}
 			cell := table.Cell{Family: clusterFamily, Qualifier: archiveColumn, Value: next}
-			if _, _, err := swap(ctx, l.cluster, bytes.Clone(row.Key), clusterFamily, archiveColumn, bytes.Clone(x.Value), []table.Cell{cell}); err != nil {
+			done, _, err := swap(ctx, l.cluster, bytes.Clone(row.Key), clusterFamily, archiveColumn, bytes.Clone(x.Value), []table.Cell{cell})
+			if err == nil && !done {
+				err = errOthersWrite
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -51,6 +51,9 @@ import (
 const (
 	Table   = "journal"
 	Cluster = "cluster"
+	// Incomplete exists while a store is made of copies of tables. Such a store cannot be
+	// opened.
+	Incomplete = "incomplete"
 )
 
 const clusterFamily = 'c'

@@ -9,9 +9,8 @@
 // The order of the tables matters. A commit writes its record in the journal before its
 // cells, and its head in the table cluster after its record; so the journal's snapshot is
 // taken after those of the tables with cells, and the snapshot of cluster is the last. A
-// backup is complete if it has that one. A restore clones and cuts in the same order. A
-// store without the table cluster has no commits, so servers cannot serve what an
-// interrupted restore left behind.
+// backup is complete if it has that one. While a store is cloned or cut it has the table
+// incomplete, so that servers do not open what an interrupted command left behind.
 package snapshots
 
 import (
@@ -237,16 +236,11 @@ func Restore(ctx context.Context, from, to *hbase.Store, b *Backup) error {
 	if !b.Complete {
 		return fmt.Errorf("backup %s is not complete: its tables are %s, without %s", b.Name, strings.Join(b.Tables, ", "), journal.Cluster)
 	}
-	have, err := to.Names(ctx)
-	switch {
-	case err != nil:
+	if err := makeRoom(ctx, to, b); err != nil {
 		return err
-	case slices.Contains(have, journal.Cluster):
-		return fmt.Errorf("%s is a store already: restore to a new prefix", to)
-	case len(have) > 0: // an interrupted restore
-		if err := to.Drop(ctx, have...); err != nil {
-			return err
-		}
+	}
+	if err := to.Create(ctx, incomplete); err != nil {
+		return err
 	}
 	for _, group := range inOrder(b.Tables, nil) {
 		err := each(ctx, group, func(ctx context.Context, t string) error {
@@ -256,10 +250,35 @@ func Restore(ctx context.Context, from, to *hbase.Store, b *Backup) error {
 			return cutTable(ctx, to, t, b.Revision)
 		})
 		if err != nil {
-			return fmt.Errorf("restoring backup %s: %w", b.Name, err)
+			return fmt.Errorf("cloning backup %s: %w", b.Name, err)
 		}
 	}
-	return journal.New(to).Cut(ctx, b.Revision)
+	if err := journal.New(to).Cut(ctx, b.Revision); err != nil {
+		return err
+	}
+	return to.Drop(ctx, journal.Incomplete)
+}
+
+// incomplete is the table that keeps servers from opening a store that is not yet cut.
+var incomplete = table.Spec{Name: journal.Incomplete, Unversioned: true, Families: []table.FamilySpec{{Name: 'i'}}}
+
+// makeRoom removes what an interrupted restore has left, and returns an error if there are
+// other tables.
+func makeRoom(ctx context.Context, to *hbase.Store, b *Backup) error {
+	have, err := to.Names(ctx)
+	if err != nil || len(have) == 0 {
+		return err
+	}
+	if !slices.Contains(have, journal.Incomplete) {
+		return fmt.Errorf("there are tables of this prefix already, %s and others: clone to another prefix", to.FullName(have[0]))
+	}
+	for _, t := range have {
+		if t != journal.Incomplete && !slices.Contains(b.Tables, t) {
+			return fmt.Errorf("there is a table %s, which the backup does not have: clone to another prefix", to.FullName(t))
+		}
+	}
+	have = slices.DeleteFunc(have, func(t string) bool { return t == journal.Incomplete })
+	return errors.Join(to.Drop(ctx, have...), to.Drop(ctx, journal.Incomplete))
 }
 
 func cutTable(ctx context.Context, s *hbase.Store, t string, r table.Revision) error {
@@ -293,12 +312,18 @@ func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration) 
 	if err := silent(ctx, log, lease); err != nil {
 		return nil, err
 	}
+	if err := s.Create(ctx, incomplete); err != nil {
+		return nil, err
+	}
 	for _, group := range inOrder(names, nil) {
 		if err := each(ctx, group, func(ctx context.Context, t string) error { return cutTable(ctx, s, t, c.Revision) }); err != nil {
 			return nil, fmt.Errorf("cutting %s: %w", s, err)
 		}
 	}
-	return c, log.Cut(ctx, c.Revision)
+	if err := log.Cut(ctx, c.Revision); err != nil {
+		return nil, err
+	}
+	return c, s.Drop(ctx, journal.Incomplete)
 }
 
 func findCheckpoint(ctx context.Context, log *journal.Log, name string) (*journal.Checkpoint, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
@@ -108,6 +109,18 @@ func TestCut(t *testing.T) {
 	defer now.Close()
 	if got := value(t, now, db.Table("data"), "row 0", "q"); got != "again" {
 		t.Errorf("after a commit: %q", got)
+	}
+}
+
+// TestIncomplete checks that a store that is being copied cannot be opened.
+func TestIncomplete(t *testing.T) {
+	s := tabletest.NewMem()
+	open(t, s, fast)
+	if err := s.Create(t.Context(), table.Spec{Name: journal.Incomplete, Unversioned: true, Families: []table.FamilySpec{{Name: 'i'}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), s, fast); !errors.Is(err, errIncomplete) {
+		t.Error(err)
 	}
 }
 

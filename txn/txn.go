@@ -285,12 +285,17 @@ func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 	return db, nil
 }
 
+var errIncomplete = errors.New("the store is incomplete: 'ldapd backup clone' or 'ldapd backup cut' was interrupted, run it again")
+
 // createTables creates the tables that are missing. If no table is missing, it does not
 // call Create, because a store that was opened for reading cannot create tables.
 func (db *DB) createTables(ctx context.Context) error {
 	names, err := db.store.Names(ctx)
 	if err != nil {
 		return err
+	}
+	if slices.Contains(names, journal.Incomplete) {
+		return errIncomplete
 	}
 	if slices.Contains(names, journal.Table) && slices.Contains(names, journal.Cluster) {
 		return nil
