@@ -18,7 +18,7 @@ type Config struct {
 	Dir  string // data, configuration and log; created if it does not exist
 	Jars string // the folder that Jars returned
 	Port int    // ZooKeeper's port; zero means a free port
-	Heap string // heap size of the JVM; 256m by default
+	Heap string // heap size of the JVM; 768m by default
 	// Tied makes the kernel kill the JVM when this process ends. If Tied is false, the
 	// JVM continues to run.
 	Tied bool
@@ -43,7 +43,7 @@ func Run(ctx context.Context, c Config) (*Instance, error) {
 // number of region servers.
 func (c *Config) prepare(servers int) (err error) {
 	if c.Heap == "" {
-		c.Heap = "256m"
+		c.Heap = "768m" // each family of each table that is written to takes 2 MB
 	}
 	if c.Port == 0 {
 		if c.Port, err = freePort(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -15,6 +16,7 @@ import (
 
 func TestToResult(t *testing.T) {
 	d := &Server{Log: slog.New(slog.DiscardHandler)}
+	d.current.Store(&settings.Settings{})
 	for _, c := range []struct {
 		err  error
 		code op.Code
@@ -38,6 +40,12 @@ func TestToResult(t *testing.T) {
 		if r := d.ToResult(c.err); r.Code != c.code {
 			t.Errorf("%v: %d, want %d", c.err, r.Code, c.code)
 		}
+	}
+	standby := &settings.Settings{}
+	standby.Primary = []string{"ldap://primary"}
+	d.current.Store(standby)
+	if r := d.ToResult(txn.ErrReadOnly); r.Code != op.Referral || len(r.Referrals) != 1 {
+		t.Errorf("a standby: %+v", r)
 	}
 	if r := d.ToResult(errors.New("/secret/path")); r.Diagnostic != "internal error: the server's log has more" {
 		t.Errorf("a client is told %q", r.Diagnostic)
