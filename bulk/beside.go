@@ -38,7 +38,7 @@ func (im *importer) addAll(ctx context.Context) (res Result, err error) {
 			err = errors.Join(err, todo.close())
 		}
 		if err != nil {
-			return res, errors.Join(incomplete(ctx, err, res.Done, total), a.later.close())
+			return res, errors.Join(im.incomplete(ctx, err, res.Done, total), a.later.close())
 		}
 		last = a.later.n == todo.n
 		todo = &a.later
@@ -47,11 +47,15 @@ func (im *importer) addAll(ctx context.Context) (res Result, err error) {
 }
 
 // incomplete returns the error of an import that ended after done of total entries.
-func incomplete(ctx context.Context, err error, done, total int) error {
+func (im *importer) incomplete(ctx context.Context, err error, done, total int) error {
 	if ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}
-	return fmt.Errorf("%w: %d of %d entries are imported; import the file again with --continue for the others", err, done, total)
+	err = fmt.Errorf("%w: %d of %d entries are imported", err, done, total)
+	if im.o.entries != nil {
+		return err // what to do depends on where they come from
+	}
+	return fmt.Errorf("%w; import the file again with --continue for the others", err)
 }
 
 // An adder adds entries in batches, in one round.

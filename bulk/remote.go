@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-ldap/ldap/v3"
 
@@ -322,10 +323,15 @@ func (r Remote) connect() (*ldap.Conn, error) {
 	return c, nil
 }
 
+// mostBind is the longest time that a server may take for a bind.
+const mostBind = time.Minute
+
 func (r Remote) bind(c *ldap.Conn) error {
 	if r.BindDN == "" {
 		return nil
 	}
+	c.SetTimeout(mostBind)
+	defer c.SetTimeout(0)
 	if err := c.Bind(r.BindDN, r.Password); err != nil {
 		c.Close()
 		return fmt.Errorf("binding as %s at %s: %w", r.BindDN, r.URL, err)

@@ -97,11 +97,15 @@ func (m *Move) compareTree(ctx context.Context, base string, r *Report) error {
 	s := m.p.Snapshot()
 	defer s.Close()
 	var seen []entry.ID
+	inner := m.src.inner(base)
 	err := m.ask.All(ctx, base, wanted, func(e *ldap.Entry) error {
 		for _, id := range m.ask.ids(e) {
 			if c, err := m.translation().translate(e); err == nil && id != c.id {
 				m.others[id] = c.id
 			}
+		}
+		if within(e.DN, inner) {
+			return nil
 		}
 		d, id, err := m.compare(ctx, s, e)
 		if err != nil {
@@ -128,11 +132,12 @@ func (m *Move) compareTree(ctx context.Context, base string, r *Report) error {
 
 // onlyHere adds the entries of a subtree that the server does not have.
 func (m *Move) onlyHere(ctx context.Context, s *partition.Snapshot, base string, seen []entry.ID, r *Report) error {
+	inner := m.src.inner(base)
 	for x, err := range entriesBelow(ctx, s, base) {
 		if err != nil {
 			return err
 		}
-		if !has(seen, x.ID) {
+		if !has(seen, x.ID) && !within(x.Name.String(), inner) {
 			r.Differences = append(r.Differences, &Difference{Name: x.Name.String(), Here: true, id: x.ID})
 		}
 	}
@@ -271,7 +276,7 @@ func (m *Move) recheck(ctx context.Context, r *Report) error {
 
 // compareAgain compares one entry again, and reports whether both have it now.
 func (m *Move) compareAgain(ctx context.Context, s *partition.Snapshot, d *Difference) (now *Difference, both bool, err error) {
-	e, err := m.now(d)
+	e, err := m.now(ctx, d)
 	if err != nil {
 		return nil, false, err
 	}
@@ -287,8 +292,8 @@ func (m *Move) compareAgain(ctx context.Context, s *partition.Snapshot, d *Diffe
 }
 
 // now reads the entry of a difference at the server.
-func (m *Move) now(d *Difference) (*ldap.Entry, error) {
-	e, err := m.ask.read(d.Name)
+func (m *Move) now(ctx context.Context, d *Difference) (*ldap.Entry, error) {
+	e, err := m.ask.read(ctx, d.Name)
 	if err != nil || d.id == entry.Root {
 		return e, err
 	}
@@ -297,7 +302,7 @@ func (m *Move) now(d *Difference) (*ldap.Entry, error) {
 			return e, nil
 		}
 	}
-	return m.ask.find(d.id.String())
+	return m.ask.find(ctx, d.id.String())
 }
 
 // explain adds to the entries that only the server has why the directory refuses them.
@@ -306,9 +311,12 @@ func (m *Move) explain(ctx context.Context, r *Report) error {
 		if d.Here || d.Why != "" {
 			continue
 		}
-		e, err := m.ask.read(d.Name)
-		if err != nil || e == nil {
+		e, err := m.ask.read(ctx, d.Name)
+		if err != nil {
 			return err
+		}
+		if e == nil {
+			continue // deleted since
 		}
 		c, err := m.translation().translate(e)
 		if err != nil {

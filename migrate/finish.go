@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,30 +36,43 @@ func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 		return nil, err
 	}
 	m.o.Note("caught up")
-	r, checked, err := m.compareLive(ctx)
-	if err != nil {
+	var r *Report
+	var checked table.Revision
+	if err := m.retry(ctx, isCut, func(ctx context.Context) (err error) {
+		if r, checked, err = m.compareLive(ctx); err != nil || len(r.Differences) == 0 {
+			return err
+		}
+		return m.mend(ctx, r)
+	}); err != nil {
 		return nil, err
 	}
-	if len(r.Differences) > 0 {
-		if err := m.mend(ctx, r); err != nil {
-			return nil, err
-		}
-	}
 	m.o.Note("compared while clients write there: " + r.String())
-	if err := m.whileFollowing(ctx, func(ctx context.Context) error { return o.Quiet(ctx) }, func(ctx context.Context) (err error) {
+	changed := func(ctx context.Context) (err error) {
 		checked, err = m.compareSince(ctx, checked, r)
 		return err
+	}
+	// Quiet may take hours, and servers close connections that nobody uses.
+	if err := m.whileFollowing(ctx, o.Quiet, func(ctx context.Context) error {
+		return m.retry(ctx, isCut, changed)
 	}); err != nil {
 		return nil, err
 	}
 	begun := time.Now()
+	if err := m.reconnect(ctx, 0); err != nil {
+		return nil, err
+	}
 	if err := m.CatchUp(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := m.compareSince(ctx, checked, r); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(m.recheck(ctx, r), m.explain(ctx, r)); err != nil {
+	if err := m.retry(ctx, isCut, func(ctx context.Context) error {
+		if err := changed(ctx); err != nil {
+			return err
+		}
+		if err := m.compareRefused(ctx, r); err != nil {
+			return err
+		}
+		return errors.Join(m.recheck(ctx, r), m.explain(ctx, r))
+	}); err != nil {
 		return nil, err
 	}
 	if len(r.Differences) > 0 && !o.Different {
@@ -79,11 +93,14 @@ func (m *Move) count(ctx context.Context, r *Report) error {
 	here, _, _ := r.Counts()
 	r.Both = -here
 	for _, base := range m.src.Bases {
-		for _, err := range entriesBelow(ctx, s, base) {
+		inner := m.src.inner(base)
+		for x, err := range entriesBelow(ctx, s, base) {
 			if err != nil {
 				return err
 			}
-			r.Both++
+			if !within(x.Name.String(), inner) {
+				r.Both++
+			}
 		}
 	}
 	return nil
@@ -93,6 +110,7 @@ func (m *Move) count(ctx context.Context, r *Report) error {
 // follows. It returns the revision after which entries have to be compared again.
 func (m *Move) compareLive(ctx context.Context) (r *Report, checked table.Revision, err error) {
 	checked = m.revision()
+	clear(m.refused)
 	err = m.whileFollowing(ctx, func(ctx context.Context) error {
 		r, err = m.Compare(ctx, 3)
 		return err
@@ -104,7 +122,7 @@ func (m *Move) compareLive(ctx context.Context) (r *Report, checked table.Revisi
 // compares them again.
 func (m *Move) mend(ctx context.Context, r *Report) error {
 	for _, d := range r.Differences {
-		e, err := m.now(d)
+		e, err := m.now(ctx, d)
 		if err != nil {
 			return err
 		}
@@ -114,7 +132,7 @@ func (m *Move) mend(ctx context.Context, r *Report) error {
 				continue
 			}
 		}
-		if err := m.apply(ctx, []action{a}, false); err != nil {
+		if err := m.apply(ctx, []action{a}, nil); err != nil {
 			return err
 		}
 	}
@@ -148,8 +166,10 @@ func (m *Move) whileFollowing(ctx context.Context, do, idle func(context.Context
 	err = m.idle(following, done, idle)
 	stop(errStopped)
 	wg.Wait()
-	m.cursor, m.saved = f.cursor, f.saved
+	m.again = f.again
 	maps.Copy(m.others, f.others)
+	maps.Copy(m.refused, f.refused)
+	err = cmp.Or(err, m.reload(ctx))
 	if cause := context.Cause(following); err == nil && !errors.Is(cause, errStopped) {
 		err = cause
 	}
@@ -184,7 +204,8 @@ func (m *Move) beside() (*Move, error) {
 	}
 	f := *m
 	f.src, f.ask, f.translate = src, ask, nil
-	f.noted, f.left, f.others = maps.Clone(m.noted), maps.Clone(m.left), maps.Clone(m.others)
+	f.cursor = *m.cursor.clone()
+	f.noted, f.left, f.others, f.refused = maps.Clone(m.noted), maps.Clone(m.left), maps.Clone(m.others), maps.Clone(m.refused)
 	return &f, nil
 }
 
@@ -214,13 +235,56 @@ func (m *Move) compareSince(ctx context.Context, after table.Revision, r *Report
 	return s.Revision(), nil
 }
 
-// compareID compares one entry of the directory with that of the server.
+// compareRefused compares the entries that the directory has refused, and adds those that
+// differ to a report.
+func (m *Move) compareRefused(ctx context.Context, r *Report) error {
+	s := m.p.Snapshot()
+	defer s.Close()
+	for x := range m.refused {
+		if slices.ContainsFunc(r.Differences, func(d *Difference) bool {
+			return x.id != entry.Root && d.id == x.id || x.name != "" && d.Name == x.name
+		}) {
+			continue
+		}
+		if x.name == "" {
+			if err := m.compareID(ctx, s, x.id, r); err != nil {
+				return err
+			}
+			continue
+		}
+		d, _, err := m.compareAgain(ctx, s, &Difference{Name: x.name, id: x.id})
+		if err != nil {
+			return err
+		}
+		if d != nil {
+			r.Differences = append(r.Differences, d)
+		}
+	}
+	return nil
+}
+
+// compareID compares one entry of the directory with that of the server. An entry that the
+// directory no longer has is found by its id.
 func (m *Move) compareID(ctx context.Context, s *partition.Snapshot, id entry.ID, r *Report) error {
+	if id == entry.Root {
+		return nil
+	}
 	at, err := byID(ctx, s, id)
-	if err != nil || at.ID == entry.Root {
+	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(m.src.Bases, func(base string) bool { return below(at.Name.String(), base) }) {
+	if at.ID == entry.Root {
+		e, err := m.ask.find(ctx, id.String())
+		if err != nil || e == nil {
+			return err
+		}
+		d, _, err := m.compare(ctx, s, e)
+		if err == nil && d != nil {
+			r.Differences = append(r.Differences, d)
+		}
+		return err
+	}
+	if !within(at.Name.String(), m.src.Bases) {
 		return nil
 	}
 	d, _, err := m.compareAgain(ctx, s, &Difference{Name: at.Name.String(), id: id})

@@ -50,25 +50,41 @@ func (m *Move) rest(ctx context.Context) error {
 
 // persist runs fn again and again, and connects again whenever the server is lost.
 func (m *Move) persist(ctx context.Context, fn func(context.Context) error) error {
+	for {
+		if err := m.retry(ctx, isLost, fn); err != nil {
+			return err
+		}
+	}
+}
+
+// retry runs fn until it succeeds. It connects again after an error that again accepts,
+// and after one that means that the synchronization has to begin anew.
+func (m *Move) retry(ctx context.Context, again func(error) bool, fn func(context.Context) error) error {
+	began := false // the attempt before began anew
 	for wait := time.Duration(0); ; {
 		begun := time.Now()
 		err := fn(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
-		case err == nil:
-			continue
-		case m.begins(err):
-			wait = 0
-		case !isLost(err):
+		}
+		begins := m.begins(err)
+		if !begins && !again(err) {
 			return err
-		default:
-			if time.Since(begun) > mostWait {
-				wait = 0
-			}
+		}
+		if time.Since(begun) > mostWait {
+			wait, began = 0, false
+		}
+		if begins && !began {
+			wait = 0
+		} else {
+			// A server may say each time that the synchronization has to begin anew.
 			wait = min(max(2*wait, m.o.Every/8), mostWait)
 			m.o.Note(fmt.Sprintf("%s: %v; trying again in %s", m.src.Remote.URL, err, wait.Round(time.Millisecond)))
 		}
+		began = begins
 		if err := m.reconnect(ctx, wait); err != nil {
 			return err
 		}
@@ -110,17 +126,10 @@ func (m *Move) reconnect(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// CatchUp copies what has changed at the server until now.
+// CatchUp copies what has changed at the server until now. If the connection is lost,
+// CatchUp connects again.
 func (m *Move) CatchUp(ctx context.Context) error {
-	for {
-		err := m.refreshAll(ctx)
-		if err == nil || !m.begins(err) {
-			return err
-		}
-		if err := m.reconnect(ctx, 0); err != nil {
-			return err
-		}
-	}
+	return m.retry(ctx, isCut, m.refreshAll)
 }
 
 func (m *Move) refreshAll(ctx context.Context) error {

@@ -1,11 +1,11 @@
 package migrate
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -47,6 +47,9 @@ type Move struct {
 	cursor    cursor
 	saved     []byte          // the cursor as it was last written
 	left      map[string]bool // names of entries that were reported as left out
+	// refused are the entries that the directory has refused since the comparison of
+	// everything. No commit has them.
+	refused map[suspect]bool
 	// again is set if only a refresh from the beginning can mend the directory.
 	again bool
 	// others maps the ids of the synchronization to those of entries, where they differ.
@@ -64,6 +67,36 @@ type cursor struct {
 	// Ahead are the subtrees with entries that were copied after the cookie. A server that
 	// deletes such an entry need not say so to whoever comes with the cookie.
 	Ahead map[string]bool `json:"ahead,omitempty"`
+}
+
+// A suspect is an entry that is to be compared. The name or the id may be missing.
+type suspect struct {
+	name string
+	id   entry.ID
+}
+
+func (c *cursor) clone() *cursor {
+	next := &cursor{c.Owner, maps.Clone(c.Cookies), maps.Clone(c.Ahead)}
+	if next.Cookies == nil {
+		next.Cookies = map[string][]byte{}
+	}
+	return next
+}
+
+func (c *cursor) setAhead(base string) {
+	if c.Ahead == nil {
+		c.Ahead = map[string]bool{}
+	}
+	c.Ahead[base] = true
+}
+
+// marshal returns the cursor as it is stored.
+func (c *cursor) marshal() []byte {
+	value, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // strings and octets always have a form
+	}
+	return value
 }
 
 // Errors of a Move that ends without a fault.
@@ -98,7 +131,8 @@ func New(p *partition.Partition, src *Source, o Options) (*Move, error) {
 		defer one.Unlock()
 		leftOut(name, why)
 	}
-	m := &Move{p: p, o: o, by: o.By, src: src, ask: ask, owner: entry.NewID().String(), left: map[string]bool{}, others: map[entry.ID]entry.ID{}, noted: map[string]bool{}}
+	m := &Move{p: p, o: o, by: o.By, src: src, ask: ask, owner: entry.NewID().String(), left: map[string]bool{}, others: map[entry.ID]entry.ID{}, noted: map[string]bool{}, refused: map[suspect]bool{}}
+	src.references.note = o.Note
 	m.cursor = cursor{Owner: m.owner, Cookies: map[string][]byte{}}
 	return m, nil
 }
@@ -139,6 +173,12 @@ func (m *Move) leave(name string, why error) {
 	}
 }
 
+// refuse reports an entry that is left out, and notes that it is to be compared.
+func (m *Move) refuse(name string, id entry.ID, why error) {
+	m.refused[suspect{name, id}] = true
+	m.leave(name, why)
+}
+
 // Copy copies the schema and the entries of the server into the directory, which must
 // have no entries there. If follows is set, the directory follows the server from then on.
 // It returns the number of copied entries, and a text with the time that it took.
@@ -163,10 +203,15 @@ func (m *Move) copy(ctx context.Context, follows bool) (int, error) {
 		}
 	}
 	n, err := m.load(ctx)
-	if err != nil || !follows {
+	switch {
+	case err != nil && n > 0 && follows:
+		return n, fmt.Errorf("%w; start the command again to copy the others", err)
+	case err != nil && n > 0:
+		return n, fmt.Errorf("%w; delete them, or copy into another store", err)
+	case err != nil || !follows:
 		return n, err
 	}
-	return n, m.apply(ctx, nil, true)
+	return n, m.apply(ctx, nil, m.cursor.clone())
 }
 
 // empty returns an error if there are entries where entries are to be copied to.
@@ -195,9 +240,7 @@ func (m *Move) begin(ctx context.Context) error {
 		if f := follow.Of(&tx.Snapshot); f != nil {
 			return fmt.Errorf("the store follows %s already", f.URL)
 		}
-		if err := m.save(tx); err != nil {
-			return err
-		}
+		follow.SetCursor(tx, m.cursor.marshal())
 		r := m.src.Remote
 		return follow.Set(tx, &follow.Server{URL: r.URL, BindDN: r.BindDN, StartTLS: r.StartTLS, Bases: m.src.Bases})
 	})
@@ -216,11 +259,10 @@ func (m *Move) Resume(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		m.cursor.Cookies, m.cursor.Ahead = c.Cookies, c.Ahead
-		if m.cursor.Cookies == nil {
-			m.cursor.Cookies = map[string][]byte{}
-		}
-		return m.save(tx)
+		c.Owner = m.owner
+		m.cursor = *c.clone()
+		follow.SetCursor(tx, m.cursor.marshal())
+		return nil
 	})
 	m.written()
 	if err != nil || m.empty(ctx) != nil {
@@ -230,7 +272,20 @@ func (m *Move) Resume(ctx context.Context) error {
 	if _, err := m.load(ctx); err != nil {
 		return err
 	}
-	return m.apply(ctx, nil, true)
+	return m.apply(ctx, nil, m.cursor.clone())
+}
+
+// reload reads the cursor after another Move has written it in place of m.
+func (m *Move) reload(ctx context.Context) error {
+	s := m.p.Snapshot()
+	defer s.Close()
+	c, err := readCursor(ctx, s)
+	if err == nil {
+		c.Owner = m.owner
+		m.cursor = *c.clone()
+		m.written()
+	}
+	return err
 }
 
 func readCursor(ctx context.Context, s *partition.Snapshot) (c cursor, err error) {
@@ -241,23 +296,8 @@ func readCursor(ctx context.Context, s *partition.Snapshot) (c cursor, err error
 	return c, err
 }
 
-// save writes the cursor.
-func (m *Move) save(tx *partition.Tx) error {
-	value, err := json.Marshal(m.cursor)
-	if err == nil {
-		follow.SetCursor(tx, value)
-	}
-	return err
-}
-
-// changed reports whether the cursor has to be written.
-func (m *Move) changed() bool {
-	value, err := json.Marshal(m.cursor)
-	return err != nil || !bytes.Equal(value, m.saved)
-}
-
 // written notes that the cursor has been written.
-func (m *Move) written() { m.saved, _ = json.Marshal(m.cursor) }
+func (m *Move) written() { m.saved = m.cursor.marshal() }
 
 // own returns an error if another process follows, or none may.
 func (m *Move) own(ctx context.Context, tx *partition.Tx) error {
@@ -295,7 +335,9 @@ func (m *Move) load(ctx context.Context) (int, error) {
 	if cause := context.Cause(ctx); cause != nil && res.Revision == 0 {
 		return 0, cause
 	}
-	m.cursor.Cookies = cookies
+	if err == nil {
+		m.cursor.Cookies = cookies
+	}
 	return res.Done, err
 }
 
@@ -304,7 +346,11 @@ var errStopped = errors.New("stopped")
 
 // records yields the entries of a subtree as records, and stores the cookie.
 func (m *Move) records(ctx context.Context, base string, cookies map[string][]byte, yield func(*ldif.Record) bool) error {
+	inner := m.src.inner(base)
 	one := func(e *ldap.Entry) error {
+		if within(e.DN, inner) {
+			return nil
+		}
 		rec := &ldif.Record{DN: e.DN, Attributes: m.translation().stored(attributesOf(e))}
 		if !yield(rec) {
 			return errStopped
@@ -375,4 +421,9 @@ func Cancel(ctx context.Context, p *partition.Partition, by partition.By) error 
 func isLost(err error) bool {
 	var f *failure
 	return errors.As(err, &f)
+}
+
+// isCut reports whether an error is of the connection.
+func isCut(err error) bool {
+	return errors.Is(err, errCut) || isLost(err) && ldap.IsErrorWithCode(err, ldap.ErrorNetwork)
 }

@@ -88,7 +88,7 @@ func (r *refresh) consume(ctx context.Context, queue <-chan *event, caught func(
 			caught()
 		}
 		if r.m.again && r.done {
-			r.m.again = false
+			r.m.again = false // the cursor has it
 			return errReload
 		}
 	}
@@ -111,26 +111,23 @@ func next(queue <-chan *event) (*event, bool) {
 // take copies what some events say. Only the last of them may end a phase.
 func (r *refresh) take(ctx context.Context, batch []*event) error {
 	var as []action
-	ahead := r.m.cursor.Ahead[r.base]
+	cookie, ahead := r.cookie, r.m.cursor.Ahead[r.base]
 	for _, ev := range batch {
 		ahead = ahead || ev.entry != nil
 		if len(ev.cookie) > 0 {
-			r.cookie, ahead = ev.cookie, ahead && !r.done
+			cookie, ahead = ev.cookie, ahead && !r.done
 		}
-		if err := r.m.complete(ev); err != nil {
+		if err := r.m.complete(ctx, ev); err != nil {
 			return err
 		}
 		if a, ok := r.action(ev); ok {
 			as = append(as, a)
 		}
 	}
-	if r.done && len(r.cookie) > 0 {
-		r.m.cursor.Cookies[r.base] = r.cookie
-	}
-	r.setAhead(ahead)
-	if err := r.m.apply(ctx, as, true); err != nil {
+	if err := r.apply(ctx, as, r.next(cookie, r.done, ahead)); err != nil {
 		return err
 	}
+	r.cookie = cookie
 	if end := batch[len(batch)-1].refreshed; end != nil && !r.done {
 		return r.end(ctx, end)
 	}
@@ -139,11 +136,11 @@ func (r *refresh) take(ctx context.Context, batch []*event) error {
 
 // complete reads an entry again that was sent without its ids. In a refresh, 389 sends
 // only the attributes of users.
-func (m *Move) complete(ev *event) (err error) {
+func (m *Move) complete(ctx context.Context, ev *event) (err error) {
 	if ev.entry == nil || ev.id == entry.Root || m.src.product.id == "" || len(m.src.ids(ev.entry)) > 0 {
 		return nil
 	}
-	ev.entry, err = m.ask.find(ev.id.String())
+	ev.entry, err = m.ask.find(ctx, ev.id.String())
 	return err
 }
 
@@ -170,7 +167,7 @@ func (r *refresh) action(ev *event) (a action, ok bool) {
 func (r *refresh) put(ev *event) (a action, ok bool) {
 	c, err := r.m.translation().translate(ev.entry)
 	if err != nil {
-		r.m.leave(ev.entry.DN, err)
+		r.m.refuse(ev.entry.DN, entry.Root, err)
 		return a, false
 	}
 	if ev.id != entry.Root && c.id != entry.Root && ev.id != c.id {
@@ -214,24 +211,43 @@ func (r *refresh) end(ctx context.Context, end *refreshed) error {
 		return err
 	}
 	r.done, r.present, r.deleted = true, nil, nil
-	if len(r.cookie) > 0 {
-		r.m.cursor.Cookies[r.base] = r.cookie
-	}
-	r.setAhead(false)
-	return r.m.apply(ctx, nil, true)
+	return r.m.apply(ctx, nil, r.next(r.cookie, true, false))
 }
 
-// setAhead notes whether entries were copied after the cookie.
-func (r *refresh) setAhead(ahead bool) {
-	c := &r.m.cursor
-	switch {
-	case !ahead:
-		delete(c.Ahead, r.base)
-	case c.Ahead == nil:
-		c.Ahead = map[string]bool{r.base: true}
-	default:
-		c.Ahead[r.base] = true
+// next returns the cursor after a batch. ahead is set if entries were copied after the
+// cookie.
+func (r *refresh) next(cookie []byte, done, ahead bool) *cursor {
+	c := r.m.cursor.clone()
+	if done && len(cookie) > 0 {
+		c.Cookies[r.base] = cookie
 	}
+	if delete(c.Ahead, r.base); ahead {
+		c.setAhead(r.base)
+	}
+	return c
+}
+
+// apply makes changes as Move.apply does. Entries without an id of the server are present
+// under the id that they have here.
+func (r *refresh) apply(ctx context.Context, as []action, next *cursor) error {
+	if err := r.m.apply(ctx, as, next); err != nil || r.done {
+		return err
+	}
+	s := r.m.p.Snapshot()
+	defer s.Close()
+	for _, a := range as {
+		if a.put == nil || a.put.id != entry.Root {
+			continue
+		}
+		at, err := s.Find(ctx, a.put.name)
+		switch {
+		case err == nil:
+			r.present = append(r.present, at.ID)
+		case !isRefusal(err):
+			return err
+		}
+	}
+	return nil
 }
 
 // subentries copies the subentries, which a synchronization does not send.
@@ -246,10 +262,11 @@ func (r *refresh) subentries(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.m.apply(ctx, as, false)
+	return r.apply(ctx, as, nil)
 }
 
-// absent adds the entries that are not present to those that are deleted.
+// absent adds the entries that are not present to those that are deleted. Entries of a
+// base below this one are left to the refresh of that one.
 func (r *refresh) absent(ctx context.Context) error {
 	slices.SortFunc(r.present, compareIDs)
 	s := r.m.p.Snapshot()
@@ -268,11 +285,12 @@ func (r *refresh) absent(ctx context.Context) error {
 	if !has(r.present, at.ID) {
 		return fmt.Errorf("%s shows no entry %s: nothing is deleted because of that", r.m.src.Remote.URL, r.base)
 	}
+	inner := r.m.src.inner(r.base)
 	for x, err := range entriesBelow(ctx, s, r.base) {
 		if err != nil {
 			return err
 		}
-		if !has(r.present, x.ID) {
+		if !has(r.present, x.ID) && !within(x.Name.String(), inner) {
 			r.deleted = append(r.deleted, x.ID)
 		}
 	}
@@ -315,43 +333,57 @@ func (m *Move) remove(ctx context.Context, ids []entry.ID) error {
 		for _, x := range some {
 			as = append(as, action{del: x.id})
 		}
-		if err := m.apply(ctx, as, false); err != nil {
+		if err := m.apply(ctx, as, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// apply makes changes in one commit. If save is set, the commit writes the cursor too. If
-// the directory refuses a change, apply makes them one by one, and leaves out what it
-// refuses.
-func (m *Move) apply(ctx context.Context, as []action, save bool) error {
-	save = save && m.changed()
-	if len(as) == 0 && !save {
+// apply makes changes in one commit. If next is not nil, the commit writes it as the
+// cursor. If the directory refuses a change, apply makes them one by one, leaves out those
+// that it refuses, and writes the cursor afterwards.
+func (m *Move) apply(ctx context.Context, as []action, next *cursor) error {
+	if next != nil && bytes.Equal(next.marshal(), m.saved) {
+		next = nil
+	}
+	if len(as) == 0 && next == nil {
 		return nil
 	}
-	err := m.commit(ctx, as, save)
+	err := m.commit(ctx, as, next)
 	if err == nil || !isRefusal(err) {
 		return err
+	}
+	if next != nil {
+		// If the rest of the batch is lost, some of its entries are ahead of the cookie.
+		if err := m.commit(ctx, nil, m.ahead()); err != nil {
+			return err
+		}
 	}
 	for i := range as {
 		if err := m.one(ctx, as[i], map[entry.ID]bool{}); err != nil {
 			return err
 		}
 	}
-	if !save {
+	if next == nil {
 		return nil
 	}
-	return m.commit(ctx, nil, true)
+	return m.commit(ctx, nil, next)
 }
 
-// commit makes changes in one commit.
-func (m *Move) commit(ctx context.Context, as []action, save bool) error {
+// commit makes changes in one commit. The cursor in memory changes only when the commit
+// has succeeded.
+func (m *Move) commit(ctx context.Context, as []action, next *cursor) error {
+	if next != nil && m.again {
+		for _, base := range m.src.Bases {
+			next.setAhead(base)
+		}
+	}
 	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
 		if err := m.own(ctx, tx); err != nil {
 			return err
 		}
-		changed := save
+		changed := next != nil
 		for i := range as {
 			did, err := as[i].do(ctx, tx)
 			if err != nil {
@@ -362,19 +394,30 @@ func (m *Move) commit(ctx context.Context, as []action, save bool) error {
 		if !changed {
 			return errNothing
 		}
-		if !save {
+		if next == nil {
 			follow.SetCursor(tx, m.saved) // makes another process that follows conflict
-			return nil
+		} else {
+			follow.SetCursor(tx, next.marshal())
 		}
-		return m.save(tx)
+		return nil
 	})
 	if errors.Is(err, errNothing) {
 		return nil
 	}
-	if err == nil && save {
+	if err == nil && next != nil {
+		m.cursor = *next
 		m.written()
 	}
 	return err
+}
+
+// ahead returns the cursor with which the next refresh begins anew.
+func (m *Move) ahead() *cursor {
+	c := m.cursor.clone()
+	for _, base := range m.src.Bases {
+		c.setAhead(base)
+	}
+	return c
 }
 
 // do makes the change in a transaction, and reports whether there was anything to change.
@@ -396,7 +439,7 @@ func (a *action) do(ctx context.Context, tx *partition.Tx) (bool, error) {
 // one makes one change. If another entry is in its way, or the entry above is missing, it
 // asks the server for that entry first. busy has the entries that wait for this one.
 func (m *Move) one(ctx context.Context, a action, busy map[entry.ID]bool) error {
-	err := m.commit(ctx, []action{a}, false)
+	err := m.commit(ctx, []action{a}, nil)
 	for tries := 0; err != nil && a.put != nil && tries < 3; tries++ {
 		var o *occupied
 		var again bool
@@ -409,16 +452,17 @@ func (m *Move) one(ctx context.Context, a action, busy map[entry.ID]bool) error 
 		if err != nil || !again {
 			break
 		}
-		err = m.commit(ctx, []action{a}, false)
+		err = m.commit(ctx, []action{a}, nil)
 	}
 	switch {
 	case err == nil || !isRefusal(err):
 		return err
 	case a.put != nil:
-		m.leave(a.put.name.String(), err)
+		m.refuse(a.put.name.String(), a.put.id, err)
 		return nil
 	case m.refreshing:
 		m.leave("the deletion of "+a.del.String(), err)
+		m.refused[suspect{id: a.del}] = true
 		return nil
 	}
 	m.again = true // the entry has others below it that the server no longer has
@@ -430,7 +474,7 @@ func (m *Move) one(ctx context.Context, a action, busy map[entry.ID]bool) error 
 func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[entry.ID]bool) error {
 	busy[by] = true
 	if !busy[o.id] {
-		e, err := m.ask.find(o.id.String())
+		e, err := m.ask.find(ctx, o.id.String())
 		if err != nil {
 			return err
 		}
@@ -444,6 +488,7 @@ func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[
 			}
 		}
 	}
+	again, next := false, m.ahead()
 	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
 		if err := m.own(ctx, tx); err != nil {
 			return err
@@ -452,10 +497,17 @@ func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[
 		if err == nil && !whole {
 			err = fmt.Errorf("%s has more than %d entries below it, and another entry has its name at the server", o.name, mostDisplaced)
 		}
-		// Those below it, and the entry itself if it waits, are copied again.
-		m.again = m.again || n > 1 || busy[o.id]
+		// Those below it, and the entry itself if it waits, are copied again, also if this
+		// process ends before.
+		if again = n > 1 || busy[o.id]; again {
+			follow.SetCursor(tx, next.marshal())
+		}
 		return err
 	})
+	if err == nil && again {
+		m.again, m.cursor = true, *next
+		m.written()
+	}
 	return err
 }
 
@@ -464,7 +516,7 @@ const mostDisplaced = 5000
 
 // above copies the entry above c, and reports whether the server has it.
 func (m *Move) above(ctx context.Context, c *copied, busy map[entry.ID]bool) (bool, error) {
-	e, err := m.ask.read(c.name.Parent().String())
+	e, err := m.ask.read(ctx, c.name.Parent().String())
 	if err != nil {
 		return false, err
 	}

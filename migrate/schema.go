@@ -33,7 +33,7 @@ func (s *Source) definitions(ctx context.Context) ([]schema.Definition, []error,
 		if name == "" {
 			return nil, nil, nil
 		}
-		e, err := s.entry(name, "(objectClass=*)", "attributeTypes", "objectClasses", "ditContentRules", "nameForms", "ditStructureRules")
+		e, err := s.entry(ctx, name, "(objectClass=*)", "attributeTypes", "objectClasses", "ditContentRules", "nameForms", "ditStructureRules")
 		if err != nil || e == nil {
 			return nil, nil, err
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/go-ldap/ldap/v3"
 
@@ -23,6 +25,26 @@ type Source struct {
 	root    *ldap.Entry
 	synced  bool // offers content synchronization
 	paged   bool // offers paged results
+	// references are those of all connections to the server.
+	references *references
+}
+
+// references are the URLs of other servers at which the server has said that a part of the
+// subtree is.
+type references struct {
+	mu   sync.Mutex
+	seen map[string]bool
+	note func(string)
+}
+
+// add notes a reference, once.
+func (r *references) add(url string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if url != "" && !r.seen[url] {
+		r.seen[url] = true
+		r.note("the server refers to " + url + ": the entries there are neither copied nor compared")
+	}
 }
 
 // Look connects to a server. If bases is empty, the naming contexts of the server are
@@ -32,7 +54,7 @@ func Look(r bulk.Remote, bases []string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{Remote: r, Bases: bases, conn: c}
+	s := &Source{Remote: r, Bases: bases, conn: c, references: &references{seen: map[string]bool{}, note: func(string) {}}}
 	if err := s.look(); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("%s: %w", r.URL, err)
@@ -78,7 +100,7 @@ func (s *Source) Product() string { return s.product.name }
 func (s *Source) Synchronized() bool { return s.synced }
 
 func (s *Source) look() error {
-	root, err := s.entry("", "(objectClass=*)", "*", "+", "namingContexts", "supportedControl", "vendorName", "configContext", "subschemaSubentry")
+	root, err := s.entry(context.Background(), "", "(objectClass=*)", "*", "+", "namingContexts", "supportedControl", "vendorName", "configContext", "subschemaSubentry")
 	if err != nil {
 		return err
 	}
@@ -105,8 +127,8 @@ func (s *Source) look() error {
 }
 
 // entry reads one entry. It returns nil if there is none or it does not match the filter.
-func (s *Source) entry(name, filter string, attributes ...string) (*ldap.Entry, error) {
-	res, err := s.conn.Search(ldap.NewSearchRequest(name, ldap.ScopeBaseObject, ldap.NeverDerefAliases, 0, 0, false,
+func (s *Source) entry(ctx context.Context, name, filter string, attributes ...string) (*ldap.Entry, error) {
+	res, err := s.search(ctx, ldap.NewSearchRequest(name, ldap.ScopeBaseObject, ldap.NeverDerefAliases, 0, 0, false,
 		filter, attributes, s.controls()))
 	if ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject) {
 		return nil, nil
@@ -115,6 +137,24 @@ func (s *Source) entry(name, filter string, attributes ...string) (*ldap.Entry, 
 		return nil, failed(err)
 	}
 	return res.Entries[0], nil
+}
+
+// mostAnswer is the longest time that the server may take for one entry. A server without
+// an index of ids reads all its entries for it.
+const mostAnswer = 5 * time.Minute
+
+// search runs a search for one entry. It ends with ctx.
+func (s *Source) search(ctx context.Context, r *ldap.SearchRequest) (*ldap.SearchResult, error) {
+	// The client library knows no context here.
+	stop := context.AfterFunc(ctx, func() { s.conn.Close() })
+	defer stop()
+	s.conn.SetTimeout(mostAnswer)
+	defer s.conn.SetTimeout(0)
+	res, err := s.conn.Search(r)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return res, err
 }
 
 // controls returns the controls of all searches: referrals are entries.
@@ -130,9 +170,9 @@ var wanted = []string{
 }
 
 // find reads the entry with an id, or returns nil.
-func (s *Source) find(id string) (*ldap.Entry, error) {
+func (s *Source) find(ctx context.Context, id string) (*ldap.Entry, error) {
 	for _, base := range s.Bases {
-		res, err := s.conn.Search(ldap.NewSearchRequest(base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, 0, false,
+		res, err := s.search(ctx, ldap.NewSearchRequest(base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, 0, false,
 			s.product.byID(id), wanted, s.controls()))
 		if err != nil && !ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject) {
 			return nil, failed(err)
@@ -145,8 +185,8 @@ func (s *Source) find(id string) (*ldap.Entry, error) {
 }
 
 // read reads the entry with a name, or returns nil.
-func (s *Source) read(name string) (*ldap.Entry, error) {
-	return s.entry(name, s.product.all(), wanted...)
+func (s *Source) read(ctx context.Context, name string) (*ldap.Entry, error) {
+	return s.entry(ctx, name, s.product.all(), wanted...)
 }
 
 // pageSize is the number of entries of a page.
@@ -197,6 +237,7 @@ func (s *Source) page(ctx context.Context, r *ldap.SearchRequest, page *ldap.Con
 	defer cancel()
 	res := s.conn.SearchAsync(ctx, r, 64)
 	for res.Next() {
+		s.references.add(res.Referral())
 		if e := res.Entry(); e != nil {
 			if err := each(e); err != nil {
 				return false, err
@@ -233,4 +274,20 @@ func below(name, base string) bool {
 	n, err := dn.Parse(name)
 	b, err2 := dn.Parse(base)
 	return err == nil && err2 == nil && len(n) >= len(b) && strings.EqualFold(n[len(n)-len(b):].String(), b.String())
+}
+
+// inner returns the bases below another one. A server may have them in databases of their
+// own, and then a search of the other one does not show their entries.
+func (s *Source) inner(base string) (all []string) {
+	for _, b := range s.Bases {
+		if below(b, base) && !below(base, b) {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// within reports whether a name is one of bases or below one.
+func within(name string, bases []string) bool {
+	return slices.ContainsFunc(bases, func(base string) bool { return below(name, base) })
 }

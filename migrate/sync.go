@@ -55,6 +55,7 @@ func (s *Source) events(ctx context.Context, base string, cookie []byte, persist
 	res := s.conn.Syncrepl(ctx, r, 256, mode, cookie, false)
 	done, begun := false, false
 	for res.Next() {
+		s.references.add(res.Referral())
 		for _, ev := range eventsOf(res) {
 			begun = true
 			done = done || ev.refreshed != nil && ev.refreshed.done
@@ -74,7 +75,10 @@ func (s *Source) events(ctx context.Context, base string, cookie []byte, persist
 	if err := res.Err(); err != nil {
 		return failed(s.refused(err, begun))
 	}
-	if persist || !done {
+	switch {
+	case !done && !s.conn.IsClosing():
+		return failed(fmt.Errorf("%w: it ended one without a Sync Done control", errNoSync))
+	case persist || !done:
 		return errCut
 	}
 	return nil

@@ -1,0 +1,209 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// following copies o into a new directory, which follows.
+func (o *old) following() *moving {
+	o.t.Helper()
+	m := o.move(newPartition(o.t))
+	_, _, err := m.Copy(context.Background(), true)
+	must(o.t, err)
+	return m
+}
+
+// event returns the event of an entry as it is now.
+func (o *old) event(m *moving, name string) *event {
+	o.t.Helper()
+	e, err := m.src.read(context.Background(), name)
+	must(o.t, err)
+	c, err := m.translation().translate(e)
+	must(o.t, err)
+	return &event{entry: e, id: c.id}
+}
+
+// cookie returns the cookie of now.
+func (o *old) cookie() []byte {
+	o.t.Helper()
+	m := o.following()
+	return m.cursor.Cookies[suffix]
+}
+
+// TestBatchLost loses a batch whose last event has a cookie: the context ends before the
+// commit, or the connection for questions is lost after the directory has refused the
+// batch. The next refresh brings the batch again.
+func TestBatchLost(t *testing.T) {
+	for _, lost := range []string{"context", "connection"} {
+		t.Run(lost, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			o := newOld(t)
+			m := o.following()
+			o.add("ou=new,"+suffix, "objectClass: organizationalUnit")
+			o.add("cn=x,ou=new,"+suffix, "objectClass: device")
+			batch := []*event{o.event(m, "cn=x,ou=new,"+suffix), {cookie: o.cookie()}} // and none for ou=new
+			if lost == "context" {
+				batch = slices.Insert(batch, 0, o.event(m, "ou=new,"+suffix))
+				cancel()
+			} else {
+				m.ask.Close()
+			}
+			r := &refresh{m: m.Move, base: suffix, done: true}
+			if err := r.take(ctx, batch); err == nil {
+				t.Fatal("the batch was copied")
+			}
+			must(t, m.reconnect(context.Background(), 0))
+			must(t, m.CatchUp(context.Background()))
+			m.differences(o)
+		})
+	}
+}
+
+// TestDisplacedAndKilled ends a process after it has deleted a subtree that was in the way of
+// an entry. The next process copies it again.
+func TestDisplacedAndKilled(t *testing.T) {
+	ctx := context.Background()
+	o := newOld(t)
+	o.person("a")
+	m := o.following()
+	people := o.event(m, "ou=people,"+suffix)
+	name, err := dn.Parse("ou=people," + suffix)
+	must(t, err)
+	must(t, m.displace(ctx, &occupied{people.id, name}, entry.NewID(), map[entry.ID]bool{people.id: true}))
+	next := o.move(m.p)
+	must(t, next.Resume(ctx))
+	must(t, next.CatchUp(ctx))
+	next.differences(o)
+}
+
+// TestFinishSeesLate finishes after a change in the last phase that makes the two differ
+// without a commit here, or by a commit that deletes.
+func TestFinishSeesLate(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		do         func(o *old, m *moving)
+	}{
+		{"refused addition", "there only: ou=odd," + suffix, func(o *old, _ *moving) {
+			o.add("ou=odd,"+suffix, "objectClass: organizationalUnit", "objectClass: extensibleObject", "strange: x")
+		}},
+		{"refused change", "different: cn=a,ou=people," + suffix, func(o *old, _ *moving) {
+			r := ldap.NewModifyRequest("cn=a,ou=people,"+suffix, nil)
+			r.Add("objectClass", []string{"extensibleObject"})
+			r.Add("strange", []string{"x"})
+			must(o.t, o.conn.Modify(r))
+		}},
+		{"deleted here", "there only: cn=a,ou=people," + suffix, func(o *old, m *moving) {
+			name, err := dn.Parse("cn=a,ou=people," + suffix)
+			must(o.t, err)
+			_, err = m.p.Update(context.Background(), partition.By{}, func(tx *partition.Tx) error { return tx.Delete(context.Background(), name) })
+			must(o.t, err)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := newOld(t)
+			o.person("a")
+			m := o.following()
+			o.define("( 1.3.6.1.4.1.99999.1 NAME 'strange' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )")
+			r, err := m.Finish(context.Background(), FinishOptions{Quiet: func(context.Context) error {
+				c.do(o, m)
+				return nil
+			}})
+			must2(t, err, ErrDifferent)
+			if r == nil || len(r.Differences) != 1 || !strings.HasPrefix(r.Differences[0].String(), c.want) {
+				t.Errorf("%v, wanted %s", r, c.want)
+			}
+			if Followed(m.p) == nil {
+				t.Error("it no longer follows")
+			}
+		})
+	}
+}
+
+// TestFinishAfterIdle finishes after the server has closed all connections while Finish
+// waited.
+func TestFinishAfterIdle(t *testing.T) {
+	o := newOld(t)
+	m := o.following()
+	r, err := m.Finish(context.Background(), FinishOptions{Quiet: func(context.Context) error {
+		o.cutAll()
+		o.person("late")
+		time.Sleep(2500 * time.Millisecond) // in which what was changed is compared
+		o.cutAll()
+		o.person("last")
+		return nil
+	}})
+	must(t, err)
+	if len(r.Differences) > 0 || Followed(m.p) != nil {
+		t.Errorf("%v, follows %v", r.Differences, Followed(m.p))
+	}
+	m.differences(o)
+}
+
+// TestNoIDs refreshes from a server that shows no entryUUID.
+func TestNoIDs(t *testing.T) {
+	ctx := context.Background()
+	o := newOld(t)
+	o.person("a")
+	o.person("b")
+	m := o.following()
+	m.src.synced = false
+	o.describe("a", "changed")
+	var batch []*event
+	for _, name := range []string{suffix, "ou=people," + suffix, "cn=a,ou=people," + suffix} {
+		ev := o.event(m, name)
+		ev.id = entry.Root
+		ev.entry.Attributes = slices.DeleteFunc(ev.entry.Attributes, func(a *ldap.EntryAttribute) bool { return a.Name == "entryUUID" })
+		batch = append(batch, ev)
+	}
+	r := &refresh{m: m.Move, base: suffix}
+	must(t, r.take(ctx, append(batch, &event{refreshed: &refreshed{present: true, done: true}})))
+	must(t, o.conn.Del(ldap.NewDelRequest("cn=b,ou=people,"+suffix, nil)))
+	m.differences(o)
+}
+
+// TestNestedBases refreshes a base with another one below it, which the server has in a
+// database of its own.
+func TestNestedBases(t *testing.T) {
+	ctx := context.Background()
+	o := newOld(t)
+	o.person("a")
+	m := o.following()
+	m.src.Bases = []string{suffix, "ou=people," + suffix}
+	m.ask.Bases = m.src.Bases
+	r := &refresh{m: m.Move, base: suffix}
+	must(t, r.take(ctx, []*event{o.event(m, suffix), {refreshed: &refreshed{present: true, done: true}}}))
+	m.differences(o)
+	report, err := m.Compare(ctx, 0)
+	must(t, err)
+	if report.Both != 3 || len(report.Differences) > 0 {
+		t.Errorf("%v: %v", report, report.Differences)
+	}
+}
+
+// TestHanging asks a server that never answers. The question ends with its context.
+func TestHanging(t *testing.T) {
+	here, there := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, there) }()
+	c := ldap.NewConn(here, false)
+	c.Start()
+	s := &Source{conn: c, Bases: []string{suffix}}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.read(ctx, suffix); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
