@@ -95,18 +95,19 @@ func TestDisplacedAndKilled(t *testing.T) {
 func TestFinishSeesLate(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
+		wait       time.Duration // in which the change is followed
 		do         func(o *old, m *moving)
 	}{
-		{"refused addition", "there only: ou=odd," + suffix, func(o *old, _ *moving) {
+		{"refused addition", "there only: ou=odd," + suffix, 0, func(o *old, _ *moving) {
 			o.add("ou=odd,"+suffix, "objectClass: organizationalUnit", "objectClass: extensibleObject", "strange: x")
 		}},
-		{"refused change", "different: cn=a,ou=people," + suffix, func(o *old, _ *moving) {
+		{"refused change", "different: cn=a,ou=people," + suffix, time.Second, func(o *old, _ *moving) {
 			r := ldap.NewModifyRequest("cn=a,ou=people,"+suffix, nil)
 			r.Add("objectClass", []string{"extensibleObject"})
 			r.Add("strange", []string{"x"})
 			must(o.t, o.conn.Modify(r))
 		}},
-		{"deleted here", "there only: cn=a,ou=people," + suffix, func(o *old, m *moving) {
+		{"deleted here", "there only: cn=a,ou=people," + suffix, 0, func(o *old, m *moving) {
 			name, err := dn.Parse("cn=a,ou=people," + suffix)
 			must(o.t, err)
 			_, err = m.p.Update(context.Background(), partition.By{}, func(tx *partition.Tx) error { return tx.Delete(context.Background(), name) })
@@ -120,6 +121,7 @@ func TestFinishSeesLate(t *testing.T) {
 			o.define("( 1.3.6.1.4.1.99999.1 NAME 'strange' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )")
 			r, err := m.Finish(context.Background(), FinishOptions{Quiet: func(context.Context) error {
 				c.do(o, m)
+				time.Sleep(c.wait)
 				return nil
 			}})
 			must2(t, err, ErrDifferent)
