@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	ber "github.com/go-asn1-ber/asn1-ber"
 	"github.com/go-ldap/ldap/v3"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -207,5 +208,76 @@ func TestHanging(t *testing.T) {
 	defer cancel()
 	if _, err := s.read(ctx, suffix); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
+	}
+}
+
+// A script is a server that answers each search with the same messages.
+func script(t *testing.T, answers ...func(id int64) *ber.Packet) *Source {
+	t.Helper()
+	here, there := net.Pipe()
+	t.Cleanup(func() { here.Close() })
+	go func() {
+		for {
+			p, err := ber.ReadPacket(there)
+			if err != nil {
+				return
+			}
+			for _, a := range answers {
+				if _, err := there.Write(a(p.Children[0].Value.(int64)).Bytes()); err != nil {
+					return
+				}
+			}
+		}
+	}()
+	c := ldap.NewConn(here, false)
+	c.Start()
+	return &Source{conn: c, Bases: []string{suffix}, synced: true, root: &ldap.Entry{}, references: &references{seen: map[string]bool{}}}
+}
+
+func message(id int64, op *ber.Packet) *ber.Packet {
+	m := ber.NewSequence("")
+	m.AppendChild(ber.NewInteger(ber.ClassUniversal, ber.TypePrimitive, ber.TagInteger, id, ""))
+	m.AppendChild(op)
+	return m
+}
+
+func reference(id int64) *ber.Packet {
+	op := ber.Encode(ber.ClassApplication, ber.TypeConstructed, ldap.ApplicationSearchResultReference, nil, "")
+	op.AppendChild(ber.NewString(ber.ClassUniversal, ber.TypePrimitive, ber.TagOctetString, "ldap://other/ou=there", ""))
+	return message(id, op)
+}
+
+func success(id int64) *ber.Packet {
+	op := ber.Encode(ber.ClassApplication, ber.TypeConstructed, ldap.ApplicationSearchResultDone, nil, "")
+	op.AppendChild(ber.NewInteger(ber.ClassUniversal, ber.TypePrimitive, ber.TagEnumerated, 0, ""))
+	op.AppendChild(ber.NewString(ber.ClassUniversal, ber.TypePrimitive, ber.TagOctetString, "", ""))
+	op.AppendChild(ber.NewString(ber.ClassUniversal, ber.TypePrimitive, ber.TagOctetString, "", ""))
+	return message(id, op)
+}
+
+// TestReferences reads a subtree of which another server has a part. It is noted once.
+// The server ends a synchronization without a Sync Done control, so it offers none.
+func TestReferences(t *testing.T) {
+	ctx := context.Background()
+	s := script(t, reference, reference, success)
+	var notes []string
+	s.references.note = func(text string) { notes = append(notes, text) }
+	must2(t, s.events(ctx, suffix, nil, true, func(*event) error { return nil }), errNoSync)
+	must(t, s.All(ctx, suffix, wanted, func(*ldap.Entry) error { return nil }))
+	if len(notes) != 1 || !strings.Contains(notes[0], "ldap://other/ou=there: the entries there are neither copied nor compared") {
+		t.Errorf("%q", notes)
+	}
+}
+
+// TestBeginsAgain has a server say each time that a synchronization has to begin anew. The
+// second attempt follows at once, the others later.
+func TestBeginsAgain(t *testing.T) {
+	m := newOld(t).following()
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	n := 0
+	must2(t, m.retry(ctx, isLost, func(context.Context) error { n++; return errReload }), context.DeadlineExceeded)
+	if n < 3 || n > 10 {
+		t.Errorf("%d attempts", n)
 	}
 }
