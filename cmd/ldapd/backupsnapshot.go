@@ -10,11 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/snapshots"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 func (m *Main) backupSnapshotCommand() *cobra.Command {
@@ -89,7 +92,7 @@ func (m *Main) takeSnapshots(ctx context.Context, c *config.Config, name string)
 			return err
 		}
 		defer func() { err = errors.Join(err, d.Close(context.WithoutCancel(ctx))) }()
-		at, err := maintain.Checkpoint(ctx, d.Partition, name)
+		at, err := checkpointWhenDecided(ctx, d.Partition, name)
 		if err != nil {
 			return err
 		}
@@ -104,6 +107,20 @@ func (m *Main) takeSnapshots(ctx context.Context, c *config.Config, name string)
 		_, err = fmt.Fprintf(m.Stdout, "%s is the state at %s: %d tables in %s\n", b.Name, at.Revision, len(b.Tables), time.Since(b.Taken).Round(100*time.Millisecond))
 		return err
 	})
+}
+
+// undecided is how long a backup waits for the commits of a server that has died. Others
+// decide them after its lease.
+const undecided = time.Minute
+
+// checkpointWhenDecided makes a checkpoint when all earlier commits are decided.
+func checkpointWhenDecided(ctx context.Context, p *partition.Partition, name string) (journal.Checkpoint, error) {
+	for end := time.Now().Add(undecided); ; {
+		c, err := maintain.Checkpoint(ctx, p, name)
+		if !errors.Is(err, txn.ErrRevision) || time.Now().After(end) {
+			return c, err
+		}
+	}
 }
 
 func (m *Main) listSnapshots(ctx context.Context, c *config.Config) error {
