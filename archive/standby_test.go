@@ -295,12 +295,8 @@ func TestStandbyFaults(t *testing.T) {
 // TestStandbyPassesDamage checks that a standby continues from a later base if a piece is
 // damaged for good, and from an earlier one if the newest base is.
 func TestStandbyPassesDamage(t *testing.T) {
-	f := newFixture(t)
+	f, h := followed(t)
 	ctx := context.Background()
-	f.commit(5)
-	f.must(f.a.Base(ctx))
-	h := newHeir(f)
-	h.open()
 	f.commit(5)
 	f.must(f.a.Pieces(ctx))
 	x, err := ReadIndex(ctx, f.place)
@@ -330,15 +326,21 @@ func TestStandbyPassesDamage(t *testing.T) {
 	}
 }
 
+// followed returns a primary with five commits in its archive, and a standby of it.
+func followed(t *testing.T) (*fixture, *heir) {
+	f := newFixture(t)
+	f.commit(5)
+	f.must(f.a.Base(context.Background()))
+	h := newHeir(f)
+	h.open()
+	return f, h
+}
+
 // TestStandbyShowFails has the state not be shown at first. Until it is shown, the standby
 // must not claim so.
 func TestStandbyShowFails(t *testing.T) {
-	f := newFixture(t)
+	f, h := followed(t)
 	ctx := context.Background()
-	f.commit(5)
-	f.must(f.a.Base(ctx))
-	h := newHeir(f)
-	h.open()
 	h.poll()
 	was := h.Status()
 	failure, shown := errors.New("not now"), 0

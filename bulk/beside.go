@@ -102,6 +102,7 @@ func (a *adder) add(ctx context.Context, batch []*item) error {
 		switch {
 		case err == nil:
 			a.res.Revision, a.res.Done = r, a.res.Done+len(batch)
+			a.im.o.Progress.Entries(a.res.Done)
 			a.im.o.Progress.finishing(float64(a.res.Done), float64(a.total))
 			return ctx.Err()
 		case !isRecords(err) || partition.Is(err, partition.Busy):

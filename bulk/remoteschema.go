@@ -2,6 +2,7 @@ package bulk
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// The attributes of definitions that other servers take, in the order in which these need
+// each other.
+var (
+	takenByDirsrv = []string{"attributeTypes", "objectClasses"}
+	takenBySlapd  = []string{"attributeTypes", "objectClasses", "dITContentRules"}
 )
 
 // define adds the definitions in a record to the server's schema. Like an import into a
@@ -28,16 +36,16 @@ func (s *sender) define(c *ldap.Conn, x *item) error {
 	config, vendor := root.GetEqualFoldAttributeValue("configContext"), root.GetEqualFoldAttributeValue("vendorName")
 	switch {
 	case strings.Contains(strings.ToLower(vendor), "389 project"):
-		return s.defineElsewhere(c, root, added, removed, "attributeTypes objectClasses", addTo389)
+		return s.defineElsewhere(c, root, added, removed, takenByDirsrv, addToDirsrv)
 	case vendor != "ldapd" && config != "":
-		return s.defineElsewhere(c, root, added, removed, "attributeTypes objectClasses dITContentRules",
+		return s.defineElsewhere(c, root, added, removed, takenBySlapd,
 			func(c *ldap.Conn, by map[string][]string) error { return addToSlapd(c, config, by) })
 	}
-	return defineHere(c, added, removed)
+	return defineInLdapd(c, added, removed)
 }
 
-// defineHere changes the schema of another ldapd.
-func defineHere(c *ldap.Conn, added, removed []schema.Definition) error {
+// defineInLdapd changes the schema of another ldapd.
+func defineInLdapd(c *ldap.Conn, added, removed []schema.Definition) error {
 	there, err := subschemaOf(c, subschema.Name)
 	if err != nil {
 		return err
@@ -59,7 +67,7 @@ func defineHere(c *ldap.Conn, added, removed []schema.Definition) error {
 // defineElsewhere adds definitions to a server of another kind by do, which gets them by
 // attribute. It passes over those whose OID the server knows, and notes those of
 // attributes that the server does not take.
-func (s *sender) defineElsewhere(c *ldap.Conn, root *ldap.Entry, added, removed []schema.Definition, takes string, do func(*ldap.Conn, map[string][]string) error) error {
+func (s *sender) defineElsewhere(c *ldap.Conn, root *ldap.Entry, added, removed []schema.Definition, takes []string, do func(*ldap.Conn, map[string][]string) error) error {
 	there, err := subschemaOf(c, root.GetEqualFoldAttributeValue("subschemaSubentry"))
 	if err != nil {
 		return err
@@ -70,21 +78,20 @@ func (s *sender) defineElsewhere(c *ldap.Conn, root *ldap.Entry, added, removed 
 			known[strings.ToLower(a.Description)+oidOf(string(v))] = true
 		}
 	}
-	by, n := map[string][]string{}, 0
+	by := map[string][]string{}
 	for _, d := range added {
 		switch {
 		case known[strings.ToLower(d.Attribute)+oidOf(d.Text)]:
-		case !strings.Contains(" "+takes+" ", " "+d.Attribute+" "):
+		case !slices.Contains(takes, d.Attribute):
 			s.o.Note(fmt.Sprintf("%s: %s of %s is not sent: that server does not take such definitions", d.Source, d.Attribute, oidOf(d.Text)))
 		default:
 			by[d.Attribute] = append(by[d.Attribute], d.Text)
-			n++
 		}
 	}
 	if len(removed) > 0 {
 		s.o.Note(fmt.Sprintf("%d built-in definitions that the directory does not have are not removed from the server's schema", len(removed)))
 	}
-	if n == 0 {
+	if len(by) == 0 {
 		return nil
 	}
 	return do(c, by)
@@ -99,9 +106,9 @@ func oidOf(text string) string {
 	return f[0]
 }
 
-// addTo389 adds definitions to 389 Directory Server, attribute types first.
-func addTo389(c *ldap.Conn, by map[string][]string) error {
-	for _, a := range []string{"attributeTypes", "objectClasses"} {
+// addToDirsrv adds definitions to 389 Directory Server.
+func addToDirsrv(c *ldap.Conn, by map[string][]string) error {
+	for _, a := range takenByDirsrv {
 		if len(by[a]) == 0 {
 			continue
 		}
@@ -120,7 +127,7 @@ func addToSlapd(c *ldap.Conn, config string, by map[string][]string) error {
 	r := ldap.NewAddRequest("cn="+cn+",cn=schema,"+config, nil)
 	r.Attribute("objectClass", []string{"olcSchemaConfig"})
 	r.Attribute("cn", []string{cn})
-	for _, a := range []string{"attributeTypes", "objectClasses", "dITContentRules"} {
+	for _, a := range takenBySlapd {
 		if len(by[a]) > 0 {
 			r.Attribute("olc"+strings.ToUpper(a[:1])+a[1:], by[a])
 		}

@@ -207,6 +207,7 @@ func startOldSlapd(t *testing.T, modules, overlays string) *oldServer {
 		t.Fatal(err)
 	}
 	add := exec.Command(slapadd, "-q", "-f", conf)
+	// slapadd treats the version line as an entry if an empty line follows it.
 	add.Stdin = strings.NewReader(strings.Replace(string(entries), "\nversion: 1\n", "\n", 1))
 	if out, err := add.CombinedOutput(); err != nil {
 		t.Fatalf("slapadd: %v\n%s", err, out)

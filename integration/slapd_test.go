@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/go-ldap/ldap/v3"
@@ -56,35 +55,8 @@ const slapdAdmin = "cn=admin," + suffix
 // startSlapd starts a slapd that serves the sample directory.
 func startSlapd(t *testing.T) (url string) {
 	t.Helper()
-	slapadd := lookSbin(t, "slapadd")
 	lookSbin(t, "slapd")
-	dir := t.TempDir()
-	conf := filepath.Join(dir, "slapd.conf")
-	text := slapdSchemas(t) + fmt.Sprintf("database mdb\nmaxsize 67108864\nsuffix %q\nrootdn %q\nrootpw %s\ndirectory %s\n",
-		suffix, slapdAdmin, adminPassword, dir)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadFile(example)
-	if err != nil {
-		t.Fatal(err)
-	}
-	add := exec.Command(slapadd, "-q", "-f", conf)
-	// slapadd treats the version line as an entry if an empty line follows it.
-	add.Stdin = strings.NewReader(strings.Replace(string(entries), "\nversion: 1\n", "\n", 1))
-	if out, err := add.CombinedOutput(); err != nil {
-		t.Fatalf("slapadd: %v\n%s", err, out)
-	}
-	var log safeBuffer
-	url, cmd := runSlapd(t, conf, &log)
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		cmd.Wait()
-		if t.Failed() && log.String() != "" {
-			t.Logf("slapd: %s", log.String())
-		}
-	})
-	return url
+	return startOldSlapd(t, "", "").url
 }
 
 // slapdSchemas returns the beginning of a configuration of slapd. It skips the test if

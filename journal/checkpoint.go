@@ -70,6 +70,20 @@ func (l *Log) Checkpoints(ctx context.Context) ([]Checkpoint, error) {
 	return all, nil
 }
 
+// FindCheckpoint returns the checkpoint with the given name, or nil if there is none.
+func (l *Log) FindCheckpoint(ctx context.Context, name string) (*Checkpoint, error) {
+	all, err := l.Checkpoints(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i], nil
+		}
+	}
+	return nil, nil
+}
+
 // droppedAt reports whether b is the value of a deleted checkpoint, and returns the time
 // of the deletion.
 func droppedAt(b []byte) (time.Time, bool) {

@@ -40,7 +40,7 @@ func (m *Move) Follow(ctx context.Context, caught func()) error {
 	})
 }
 
-// rest waits until everything is to be read again.
+// rest waits until it is time to read everything again.
 func (m *Move) rest(ctx context.Context) error {
 	if m.src.synced {
 		return pause.For(ctx, time.Second)

@@ -255,7 +255,7 @@ func success(id int64) *ber.Packet {
 	return message(id, op)
 }
 
-// TestReferences reads a subtree of which another server has a part. It is noted once.
+// TestReferences reads a subtree with a part at another server, which is noted once.
 // The server ends a synchronization without a Sync Done control, so it offers none.
 func TestReferences(t *testing.T) {
 	ctx := context.Background()

@@ -368,8 +368,8 @@ func (o *old) change() {
 	must(o.t, o.conn.Modify(r))
 }
 
-// TestNamesExchanged gives two entries each other's names while nobody follows, so that
-// each is in the way of the other.
+// TestNamesExchanged exchanges the names of two entries while nobody follows. Neither can
+// be renamed before the other.
 func TestNamesExchanged(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)

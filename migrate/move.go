@@ -173,7 +173,7 @@ func (m *Move) leave(name string, why error) {
 	}
 }
 
-// refuse reports an entry that is left out, and notes that it is to be compared.
+// refuse reports an entry that is left out. The end of the migration compares it again.
 func (m *Move) refuse(name string, id entry.ID, why error) {
 	m.refused[suspect{name, id}] = true
 	m.leave(name, why)
@@ -214,7 +214,7 @@ func (m *Move) copy(ctx context.Context, follows bool) (int, error) {
 	return n, m.apply(ctx, nil, m.cursor.clone())
 }
 
-// empty returns an error if there are entries where entries are to be copied to.
+// empty returns an error if the directory has an entry of a name that will be copied.
 func (m *Move) empty(ctx context.Context) error {
 	s := m.p.Snapshot()
 	defer s.Close()

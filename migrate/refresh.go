@@ -21,10 +21,10 @@ type refresh struct {
 	base    string
 	done    bool       // the changes that follow are of now
 	present []entry.ID // entries that are there; only until done
-	// deleted are entries to be deleted when the refresh is done: they may have entries
-	// below them that are still to be moved or deleted.
+	// deleted are the entries that are deleted when the refresh is done: they may have
+	// entries below them that must be moved or deleted first.
 	deleted []entry.ID
-	sweep   bool // entries that are not present are to be deleted
+	sweep   bool // delete entries that are not present
 	cookie  []byte
 }
 
@@ -144,7 +144,7 @@ func (m *Move) complete(ctx context.Context, ev *event) (err error) {
 	return err
 }
 
-// action returns what is to be done now about an event, if anything is.
+// action returns the change that an event asks for now. It returns false if there is none.
 func (r *refresh) action(ev *event) (a action, ok bool) {
 	switch {
 	case ev.entry != nil:
@@ -469,8 +469,8 @@ func (m *Move) one(ctx context.Context, a action, busy map[entry.ID]bool) error 
 	return nil
 }
 
-// displace makes room for an entry whose name another one has: it gives that one the name
-// that it has now at the server, or deletes it.
+// displace renames the entry o, whose name another entry needs, to the name that it has now
+// at the server. If the server no longer has it, displace deletes it.
 func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[entry.ID]bool) error {
 	busy[by] = true
 	if !busy[o.id] {

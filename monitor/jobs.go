@@ -66,12 +66,12 @@ func (j *Jobs) Describe(ch chan<- *prometheus.Desc) {
 type JobState struct {
 	Name    string
 	Running int
-	// Ratio is how much of its input the job has read that is least far, from 0 to 1. It
-	// is negative if that is unknown.
+	// Ratio is the smallest part of its input that one of the jobs has read, from 0 to 1.
+	// It is negative if it is unknown.
 	Ratio float64
 }
 
-// States returns the states of all names of which a job has run, sorted by name.
+// States returns the states of all jobs that run or have run, sorted by name.
 func (j *Jobs) States() []JobState {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -218,14 +218,9 @@ func deleteCheckpoint(ctx context.Context, s *hbase.Store, b *Backup) error {
 		return err
 	}
 	log := journal.New(s)
-	all, err := log.Checkpoints(ctx)
-	if err != nil {
-		return err
-	}
-	for _, c := range all {
-		if c.Name == b.Name && c.Revision == b.Revision {
-			_, err = log.DropCheckpoint(ctx, c, time.Now())
-		}
+	c, err := log.FindCheckpoint(ctx, b.Name)
+	if err == nil && c != nil && c.Revision == b.Revision {
+		_, err = log.DropCheckpoint(ctx, *c, time.Now())
 	}
 	return err
 }
@@ -285,11 +280,7 @@ func cutTable(ctx context.Context, s *hbase.Store, t string, r table.Revision) e
 	if t == journal.Cluster || t == journal.Table {
 		return nil // journal.Log.Cut cuts both
 	}
-	x, ok := s.Table(t).(*hbase.Table)
-	if !ok {
-		return fmt.Errorf("table %s is a %T", t, s.Table(t))
-	}
-	_, err := x.CutAfter(ctx, r)
+	_, err := s.CutAfter(ctx, t, r)
 	return err
 }
 
@@ -305,9 +296,12 @@ func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration) 
 		return nil, fmt.Errorf("there is no store %s", s)
 	}
 	log := journal.New(s)
-	c, err := findCheckpoint(ctx, log, name)
-	if err != nil {
+	c, err := log.FindCheckpoint(ctx, name)
+	switch {
+	case err != nil:
 		return nil, err
+	case c == nil:
+		return nil, fmt.Errorf("the store has no checkpoint %q", name)
 	}
 	if err := silent(ctx, log, lease); err != nil {
 		return nil, err
@@ -324,19 +318,6 @@ func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration) 
 		return nil, err
 	}
 	return c, s.Drop(ctx, journal.Incomplete)
-}
-
-func findCheckpoint(ctx context.Context, log *journal.Log, name string) (*journal.Checkpoint, error) {
-	all, err := log.Checkpoints(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i := range all {
-		if all[i].Name == name {
-			return &all[i], nil
-		}
-	}
-	return nil, fmt.Errorf("the store has no checkpoint %q", name)
 }
 
 // silent returns an error if a server changes its cell of the heads within the time lease.

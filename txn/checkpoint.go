@@ -60,7 +60,7 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 		return Checkpoint{}, err
 	}
 	// The snapshot keeps the state from being collected until the checkpoint is recorded.
-	s, err := db.At(ctx, db.current.Load().max)
+	s, err := db.newestDecided(ctx)
 	if err != nil {
 		return Checkpoint{}, err
 	}
@@ -77,22 +77,34 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 	return c, err
 }
 
+// deciding is how many leases Checkpoint waits for commits of servers that have died.
+// Other servers decide them after one lease.
+const deciding = 6
+
+// newestDecided returns the newest state to which no commit can be added.
+func (db *DB) newestDecided(ctx context.Context) (*Snapshot, error) {
+	for end := time.Now().Add(deciding * db.o.Lease); ; {
+		s, err := db.At(ctx, db.current.Load().max)
+		if !errors.Is(err, ErrRevision) || time.Now().After(end) || ctx.Err() != nil {
+			return s, err
+		}
+	}
+}
+
 // Checkpoints returns all checkpoints, sorted by name.
 func (db *DB) Checkpoints(ctx context.Context) ([]Checkpoint, error) { return db.log.Checkpoints(ctx) }
 
 // FindCheckpoint returns the checkpoint with the given name. It returns ErrCheckpoint if
 // there is none.
 func (db *DB) FindCheckpoint(ctx context.Context, name string) (Checkpoint, error) {
-	all, err := db.Checkpoints(ctx)
-	if err != nil {
+	c, err := db.log.FindCheckpoint(ctx, name)
+	switch {
+	case err != nil:
 		return Checkpoint{}, err
+	case c == nil:
+		return Checkpoint{}, fmt.Errorf("%w: %s", ErrCheckpoint, name)
 	}
-	for _, c := range all {
-		if c.Name == name {
-			return c, nil
-		}
-	}
-	return Checkpoint{}, fmt.Errorf("%w: %s", ErrCheckpoint, name)
+	return *c, nil
 }
 
 // DeleteCheckpoint removes a checkpoint. The next garbage collection removes the versions

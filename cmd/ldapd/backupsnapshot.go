@@ -10,14 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/master"
-	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/snapshots"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 func (m *Main) backupSnapshotCommand() *cobra.Command {
@@ -57,20 +54,9 @@ ExportSnapshot.
 	return c
 }
 
-// hbaseAt opens a store in HBase. where is the option that names it.
-func (m *Main) hbaseAt(ctx context.Context, c *config.Config, where, url string) (*hbase.Store, error) {
-	if !strings.HasPrefix(url, hbase.Scheme) {
-		return nil, &config.Error{Where: where, Text: "this needs a store in HBase, " + hbase.Scheme + "ZK1,ZK2:2181/PREFIX; an embedded store has \"ldapd backup\""}
-	}
-	if _, err := hbase.Parse(url); err != nil {
-		return nil, &config.Error{Where: where, Text: err.Error()}
-	}
-	return hbase.Open(ctx, url, hbase.Options{Log: m.logger(c), Compact: c.Compaction})
-}
-
 // withHBase calls f with the configured store, which must be in HBase.
 func (m *Main) withHBase(ctx context.Context, c *config.Config, f func(*hbase.Store) error) error {
-	s, err := m.hbaseAt(ctx, c, c.Origin("store"), c.Store)
+	s, err := openHBase(ctx, c, m.logger(c), c.Origin("store"), c.Store)
 	if err != nil {
 		return err
 	}
@@ -82,45 +68,36 @@ func (m *Main) withHBase(ctx context.Context, c *config.Config, f func(*hbase.St
 // was changed in between may be missing in it.
 const secretsKept = 100 * time.Second
 
-func (m *Main) takeSnapshots(ctx context.Context, c *config.Config, name string) error {
+func (m *Main) takeSnapshots(ctx context.Context, c *config.Config, name string) (err error) {
 	if err := snapshots.CheckName(name); err != nil {
 		return &config.Error{Text: err.Error()}
 	}
-	return m.withHBase(ctx, c, func(s *hbase.Store) (err error) {
-		d, err := openPartition(ctx, c, m.logger(c), changing)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, d.Close(context.WithoutCancel(ctx))) }()
-		at, err := checkpointWhenDecided(ctx, d.Partition, name)
-		if err != nil {
-			return err
-		}
-		b, err := snapshots.Take(ctx, s, at, master.Name)
-		if err != nil {
-			return err
-		}
-		if b.Late(master.Name) > secretsKept {
-			fmt.Fprintln(m.Stderr, "warning: the snapshot of the entries was taken", b.Late(master.Name).Round(time.Second),
-				"after the checkpoint: passwords changed meanwhile may be missing in the backup")
-		}
-		_, err = fmt.Fprintf(m.Stdout, "%s is the state at %s: %d tables in %s\n", b.Name, at.Revision, len(b.Tables), time.Since(b.Taken).Round(100*time.Millisecond))
+	if err := checkHBase(c.Origin("store"), c.Store); err != nil {
 		return err
-	})
-}
-
-// undecided is how long a backup waits for the commits of a server that has died. Others
-// decide them after its lease.
-const undecided = time.Minute
-
-// checkpointWhenDecided makes a checkpoint when all earlier commits are decided.
-func checkpointWhenDecided(ctx context.Context, p *partition.Partition, name string) (journal.Checkpoint, error) {
-	for end := time.Now().Add(undecided); ; {
-		c, err := maintain.Checkpoint(ctx, p, name)
-		if !errors.Is(err, txn.ErrRevision) || time.Now().After(end) {
-			return c, err
-		}
 	}
+	d, err := openPartition(ctx, c, m.logger(c), changing)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close(context.WithoutCancel(ctx))) }()
+	s, ok := d.store.(*hbase.Store)
+	if !ok {
+		return fmt.Errorf("%s is a %T", c.Store, d.store)
+	}
+	at, err := maintain.Checkpoint(ctx, d.Partition, name)
+	if err != nil {
+		return err
+	}
+	b, err := snapshots.Take(ctx, s, at, master.Name)
+	if err != nil {
+		return err
+	}
+	if b.Late(master.Name) > secretsKept {
+		fmt.Fprintln(m.Stderr, "warning: the snapshot of the entries was taken", b.Late(master.Name).Round(time.Second),
+			"after the checkpoint: passwords changed meanwhile may be missing in the backup")
+	}
+	_, err = fmt.Fprintf(m.Stdout, "%s is the state at %s: %d tables in %s\n", b.Name, at.Revision, len(b.Tables), time.Since(b.Taken).Round(100*time.Millisecond))
+	return err
 }
 
 func (m *Main) listSnapshots(ctx context.Context, c *config.Config) error {
@@ -160,7 +137,7 @@ share files with the snapshots. An interrupted clone can be repeated.`,
 		Args: cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		return m.withHBase(ctx, c, func(from *hbase.Store) error {
-			target, err := m.hbaseAt(ctx, c, "--to", to)
+			target, err := openHBase(ctx, c, m.logger(c), "--to", to)
 			if err != nil {
 				return err
 			}

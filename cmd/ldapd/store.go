@@ -25,10 +25,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purp
 		return nil, errNoStoreNamed
 	}
 	if strings.HasPrefix(c.Store, "hbase:") {
-		if _, err := hbase.Parse(c.Store); err != nil {
-			return nil, &config.Error{Where: c.Origin("store"), Text: err.Error()}
-		}
-		return hbase.Open(ctx, c.Store, hbase.Options{Log: log, Compact: c.Compaction})
+		return openHBase(ctx, c, log, c.Origin("store"), c.Store)
 	}
 	o := lsm.Options{
 		Path: c.Store, Cache: cache, ReadOnly: use == reading, Follow: use == standingBy,
@@ -41,6 +38,25 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purp
 		o.Reserve = lsm.DefaultReserve
 	}
 	return lsm.Open(o)
+}
+
+// openHBase opens a store in HBase. where is the option that names it.
+func openHBase(ctx context.Context, c *config.Config, log *slog.Logger, where, url string) (*hbase.Store, error) {
+	if err := checkHBase(where, url); err != nil {
+		return nil, err
+	}
+	return hbase.Open(ctx, url, hbase.Options{Log: log, Compact: c.Compaction})
+}
+
+// checkHBase returns an error if url does not name a store in HBase.
+func checkHBase(where, url string) error {
+	if !strings.HasPrefix(url, hbase.Scheme) {
+		return &config.Error{Where: where, Text: "this needs a store in HBase, " + hbase.Scheme + "ZK1,ZK2:2181/PREFIX; an embedded store has \"ldapd backup\""}
+	}
+	if _, err := hbase.Parse(url); err != nil {
+		return &config.Error{Where: where, Text: err.Error()}
+	}
+	return nil
 }
 
 var errNoStoreNamed = &config.Error{Text: "no store given: say --store FOLDER or --store hbase://ZK1,ZK2:2181/PREFIX"}

@@ -37,7 +37,7 @@ func (r *reader) archive() Archive {
 	return a
 }
 
-// standby reads of which server this one is a standby.
+// standby reads the keys of a standby.
 func (r *reader) standby() Standby {
 	s := Standby{Primary: r.list("standby.primary", checkServer)}
 	from := r.text("standby.from")

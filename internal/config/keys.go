@@ -108,7 +108,7 @@ var Keys = []Key{
 	{Name: "log.slow", Reload: true, Default: "1s", Help: "`TIME` from which an operation is logged with its plan, 0 for none"},
 	{Name: "status.listen", Help: "`URL`, http://HOST:PORT, for /metrics, /live, /ready and /servers; they name no entries"},
 	{Name: "trace.endpoint", Help: "`URL`, such as http://127.0.0.1:4318, of a collector that receives traces by OTLP over HTTP"},
-	{Name: "trace.ratio", Default: "0.01", Help: "`RATIO` of operations to trace, from 0 to 1; slow and failed ones are always told to the collector"},
+	{Name: "trace.ratio", Default: "0.01", Help: "`RATIO` of operations to trace, from 0 to 1; slow and failed ones are always sent"},
 }
 
 func findKey(name string) *Key {

@@ -8,9 +8,9 @@ import "fmt"
 // transaction may die.
 //
 // One attempt of an older transaction can cost a younger transaction two attempts: the
-// older one aborts the first, and the second gives way to it. The oldest transaction loses only to committed
-// transactions. These losses are bounded. The constant tries is large enough that no
-// transaction runs out of attempts.
+// older one aborts the first, and the second gives way to it. The oldest transaction loses
+// only to committed transactions. These losses are bounded. The constant tries is large
+// enough that no transaction runs out of attempts.
 
 const (
 	players = 3

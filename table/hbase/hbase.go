@@ -120,7 +120,9 @@ func (s *Store) Close() error {
 func (s *Store) FullName(name string) string { return s.target.table(name) }
 
 // Table implements table.Store.
-func (s *Store) Table(name string) table.Table {
+func (s *Store) Table(name string) table.Table { return s.table(name) }
+
+func (s *Store) table(name string) *Table {
 	return &Table{store: s, name: name, full: []byte(s.target.table(name))}
 }
 

@@ -79,23 +79,12 @@ func (s *Store) Clone(ctx context.Context, snapshot, tableName string) error {
 		}
 		// HBase restores a snapshot to a table that exists, and clones it to one that does
 		// not.
-		m, err := raw.SendRPC(&cloneCall{hrpc.NewRestoreSnapshot(sn), sn})
+		m, err := raw.SendRPC(hrpc.NewRestoreSnapshot(sn))
 		if err != nil {
 			return err
 		}
 		return awaitProcedure(ctx, raw, procedureOf(m))
 	})
-}
-
-// A cloneCall is a RestoreSnapshot whose message names the snapshot only, as HBase 2
-// expects.
-type cloneCall struct {
-	*hrpc.RestoreSnapshot
-	sn *hrpc.Snapshot
-}
-
-func (c *cloneCall) ToProto() proto.Message {
-	return &pb.RestoreSnapshotRequest{Snapshot: c.sn.ToProto().(*pb.SnapshotRequest).Snapshot}
 }
 
 // procedureOf returns the procedure that executes a RestoreSnapshot. It is field 1 of the
@@ -146,7 +135,8 @@ func awaitProcedure(ctx context.Context, raw gohbase.RPCClient, id uint64) error
 // for ever. Nobody may use the table meanwhile. It returns the number of rows that it
 // changed. It does nothing to an unversioned table, whose cells have no revisions. The
 // scan asks for a range of timestamps, so HBase reads only the files that have such cells.
-func (t *Table) CutAfter(ctx context.Context, r table.Revision) (rows int, err error) {
+func (s *Store) CutAfter(ctx context.Context, tableName string, r table.Revision) (rows int, err error) {
+	t := s.table(tableName)
 	h, err := t.shape(ctx)
 	if err != nil || h.unversioned {
 		return 0, err
@@ -174,7 +164,7 @@ func (t *Table) cutPass(ctx context.Context, h *shape, r table.Revision) (rows i
 		if err != nil {
 			return rows, err
 		}
-		at := map[table.Revision][][]byte{}
+		var cut []erased
 		for _, row := range page {
 			if row.partial {
 				calls, err := t.read(ctx, []*table.Row{{Key: row.key}}, sel, allVersions, 0)
@@ -185,11 +175,14 @@ func (t *Table) cutPass(ctx context.Context, h *shape, r table.Revision) (rows i
 			}
 			rs := revisionsOf(row.versions)
 			for _, x := range rs {
-				at[x] = append(at[x], row.key)
+				if x > math.MaxInt64-1 {
+					return rows, fmt.Errorf("hbase: table %s: %w: a cell of revision %d", t.full, table.ErrCorrupt, x)
+				}
+				cut = append(cut, erased{row.key, x})
 			}
 			rows += min(len(rs), 1)
 		}
-		if err := t.eraseAll(ctx, h, at); err != nil {
+		if err := t.erase(ctx, "cut", h, cut); err != nil {
 			return rows, err
 		}
 	}
@@ -203,34 +196,4 @@ func revisionsOf(vs []version) []table.Revision {
 	}
 	slices.Sort(rs)
 	return slices.Compact(rs)
-}
-
-// eraseAll is Erase for the rows of several revisions.
-func (t *Table) eraseAll(ctx context.Context, h *shape, at map[table.Revision][][]byte) error {
-	all := make(columns, len(h.families))
-	for _, f := range h.families {
-		all[familyName(f)] = nil
-	}
-	type target struct {
-		r   table.Revision
-		row []byte
-	}
-	var targets []target
-	for r, rows := range at {
-		if r > math.MaxInt64-1 {
-			return fmt.Errorf("hbase: table %s: %w: a cell of revision %d", t.full, table.ErrCorrupt, r)
-		}
-		for _, row := range rows {
-			targets = append(targets, target{r, row})
-		}
-	}
-	for part := range slices.Chunk(targets, batchWrites) {
-		err := t.write(ctx, "cut", len(part), func(ctx context.Context, i int) (hrpc.Call, error) {
-			return hrpc.NewDel(ctx, t.full, part[i].row, all, hrpc.TimestampUint64(uint64(part[i].r)), hrpc.DeleteOneVersion())
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

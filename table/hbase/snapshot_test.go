@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/table/hbase"
 )
 
 // TestCutAfter cuts a clone of a table at a revision, and compares it with what the table
@@ -54,14 +53,14 @@ func TestCutAfter(t *testing.T) {
 	if err := s.Clone(t.Context(), name, "copy"); err != nil {
 		t.Fatal(err)
 	}
-	clone := s.Table("copy").(*hbase.Table)
-	if n, err := clone.CutAfter(t.Context(), 10); err != nil || n != 14 {
+	clone := s.Table("copy")
+	if n, err := s.CutAfter(t.Context(), "copy", 10); err != nil || n != 14 {
 		t.Errorf("%d rows, %v", n, err)
 	}
-	if n, err := clone.CutAfter(t.Context(), 10); err != nil || n != 0 {
+	if n, err := s.CutAfter(t.Context(), "copy", 10); err != nil || n != 0 {
 		t.Errorf("a second cut: %d rows, %v", n, err)
 	}
-	if n, err := s.Table("heads").(*hbase.Table).CutAfter(t.Context(), 10); err != nil || n != 0 {
+	if n, err := s.CutAfter(t.Context(), "heads", 10); err != nil || n != 0 {
 		t.Errorf("an unversioned table: %d rows, %v", n, err)
 	}
 	for _, r := range []table.Revision{3, 10, 20} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tsuna/gohbase/hrpc"
 
@@ -170,28 +171,39 @@ func (t *Table) write(ctx context.Context, op string, n int, make func(context.C
 	})
 }
 
-// Erase implements table.Table. It writes one delete marker per family, for exactly the
-// timestamp r. Until the next major compaction, the marker also masks cells of r that
-// arrive later.
+// Erase implements table.Table. Until the next major compaction, its delete markers also
+// mask cells of r that arrive later.
 func (t *Table) Erase(ctx context.Context, r table.Revision, rows [][]byte) error {
 	h, err := t.writable(ctx, r)
 	if err != nil {
 		return err
 	}
-	all := make(columns, len(h.families))
-	for _, f := range h.families {
-		all[familyName(f)] = nil
+	all := make([]erased, len(rows))
+	for i, row := range rows {
+		all[i] = erased{row, r}
 	}
-	ts, exact := hrpc.TimestampUint64(uint64(r)), hrpc.DeleteOneVersion()
-	for len(rows) > 0 {
-		n := min(len(rows), batchWrites)
-		err := t.write(ctx, "erase", n, func(ctx context.Context, i int) (hrpc.Call, error) {
-			return hrpc.NewDel(ctx, t.full, rows[i], all, ts, exact)
+	return t.erase(ctx, "erase", h, all)
+}
+
+// erased names the cells of one row that one revision has written.
+type erased struct {
+	row []byte
+	at  table.Revision
+}
+
+// erase writes one delete marker per row and family, for exactly the revision.
+func (t *Table) erase(ctx context.Context, op string, h *shape, all []erased) error {
+	families := make(columns, len(h.families))
+	for _, f := range h.families {
+		families[familyName(f)] = nil
+	}
+	for part := range slices.Chunk(all, batchWrites) {
+		err := t.write(ctx, op, len(part), func(ctx context.Context, i int) (hrpc.Call, error) {
+			return hrpc.NewDel(ctx, t.full, part[i].row, families, hrpc.TimestampUint64(uint64(part[i].at)), hrpc.DeleteOneVersion())
 		})
 		if err != nil {
 			return err
 		}
-		rows = rows[n:]
 	}
 	return nil
 }
