@@ -11,23 +11,48 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Entry returns an entry of a state as an acl.Entry. If the parent of the entry cannot be
-// read, fail is called with the error.
+// Entry returns an entry of a state as an acl.Entry. If other entries on which a decision
+// depends cannot be read, fail is called with the error.
 func Entry(ctx context.Context, s *partition.Snapshot, name dn.DN, e *entry.Entry, src filter.Source, fail func(error)) *acl.Entry {
-	return &acl.Entry{Name: name, Entry: e, Source: src, Parent: func() *entry.Entry {
-		at, err := s.Find(ctx, name.Parent())
-		if partition.Is(err, partition.NoSuchEntry) {
-			return nil
-		}
-		var parent *entry.Entry
-		if err == nil {
-			parent, err = s.Entry(ctx, at.ID, false)
-		}
-		if err != nil {
-			fail(err)
-		}
-		return parent
-	}}
+	x := &struct {
+		acl.Entry
+		others
+	}{acl.Entry{Name: name, Entry: e, Source: src}, others{ctx, s, name, fail}}
+	x.Entry.Others = &x.others
+	return &x.Entry
+}
+
+// others are the entries around an entry with a name, in a state.
+type others struct {
+	ctx   context.Context
+	state *partition.Snapshot
+	name  dn.DN
+	fail  func(error)
+}
+
+// Parent implements acl.Others.
+func (o *others) Parent() *entry.Entry {
+	at, err := o.state.Find(o.ctx, o.name.Parent())
+	if partition.Is(err, partition.NoSuchEntry) {
+		return nil
+	}
+	var parent *entry.Entry
+	if err == nil {
+		parent, err = o.state.Entry(o.ctx, at.ID, false)
+	}
+	if err != nil {
+		o.fail(err)
+	}
+	return parent
+}
+
+// InGroup implements acl.Others.
+func (o *others) InGroup(group dn.DN, nested bool) bool {
+	in, err := isIn(o.ctx, o.state, o.name, group, nested)
+	if err != nil {
+		o.fail(err)
+	}
+	return in
 }
 
 // A Case is an identity, an entry, and the access rules that decide what the identity may

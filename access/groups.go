@@ -108,3 +108,36 @@ func (c *closure) isMember(sch *schema.Schema, types []*schema.AttributeType, na
 	}
 	return filter.MakeOr(either...)
 }
+
+// isIn reports whether the entry with a name is a member of a group, or, if group is nil,
+// of any group. If nested is set, members of groups in the group count. The work grows
+// with the groups that the entry is in, and not with the size of a group.
+func isIn(ctx context.Context, s *partition.Snapshot, name, group dn.DN, nested bool) (bool, error) {
+	if group != nil && !nested {
+		return isDirectly(ctx, s, name, group)
+	}
+	c, err := groupsOf(ctx, s, dn.NameOf(name))
+	if err != nil || group == nil {
+		return err == nil && len(c.groups) > 0, err
+	}
+	return slices.ContainsFunc(c.groups, func(g dn.DN) bool { return same(s.Schema(), g, group) }), nil
+}
+
+// isDirectly reports whether a group names an entry as a member.
+func isDirectly(ctx context.Context, s *partition.Snapshot, name, group dn.DN) (bool, error) {
+	at, err := s.Find(ctx, group)
+	if partition.Is(err, partition.NoSuchEntry) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	value := []byte(name.String())
+	for _, t := range MemberTypes(s.Schema()) {
+		has, err := s.Compare(ctx, at.ID, t.OID, value)
+		if has || err != nil && !partition.Is(err, partition.NoSuchAttribute) {
+			return has, err
+		}
+	}
+	return false, nil
+}

@@ -103,8 +103,30 @@ func (w *world) entry(name string) *Entry {
 	if e == nil {
 		w.t.Fatalf("no entry %s", name)
 	}
-	return &Entry{Name: d, Entry: e, Source: &filter.EntrySource{Schema: w.schema, Entry: e, Name: d},
-		Parent: func() *entry.Entry { return w.entries[d.Parent().String()] }}
+	return &Entry{Name: d, Entry: e, Source: &filter.EntrySource{Schema: w.schema, Entry: e, Name: d}, Others: around{w, d}}
+}
+
+// around answers questions about the entries around an entry of a world.
+type around struct {
+	*world
+	name dn.DN
+}
+
+func (a around) Parent() *entry.Entry { return a.entries[a.name.Parent().String()] }
+
+// InGroup looks at the attribute member of entries. Groups in groups count if nested is set.
+func (a around) InGroup(group dn.DN, nested bool) bool {
+	for name, e := range a.entries {
+		if group != nil && name != group.String() {
+			continue
+		}
+		for _, v := range e.Values(a.schema.Attribute("member")) {
+			if string(v) == a.name.String() || nested && (around{a.world, a.world.name(string(v))}).InGroup(group, true) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (w *world) decide(p *Program, name string) *Decision {
@@ -308,6 +330,15 @@ func TestDecisions(t *testing.T) {
 		{"except of manage", "| a: deny everyone to manage\ndc=x | b: allow \"uid=ann,ou=people,dc=x\" to manage, to see", ann, nil, `
 			+ see uid=bob,ou=people,dc=x
 			- delete uid=bob,ou=people,dc=x`},
+		{"members of a group", `| a: allow users to read in "dc=x" except (memberOf=cn=admins,ou=north,dc=x)`, ann, nil, `
+			+ see uid=ann,ou=people,dc=x
+			- see uid=bob,ou=people,dc=x
+			+ see ou=people,dc=x`},
+		{"members of any group", "| a: allow users to read in (memberOf=*)", ann, nil, `
+			- see uid=ann,ou=people,dc=x
+			+ see uid=bob,ou=people,dc=x`},
+		{"members of a group that is gone", "| a: allow users to read in (memberOf=)", ann, nil, `
+			- see uid=bob,ou=people,dc=x`},
 		{"an entry by a filter", `| a: allow users to read in (employeeType=admin) except (departmentNumber=8)`, ann, nil, `
 			+ see uid=bob,ou=people,dc=x
 			- see uid=ann,ou=people,dc=x`},
@@ -362,28 +393,32 @@ func TestConditions(t *testing.T) {
 
 func TestBadRules(t *testing.T) {
 	for rule, want := range map[string]string{
-		`a: allow users to read foo`:                                          "not known",
-		`a: allow users to read @foo`:                                         "not known",
-		`a: allow users to read in "dc=x" except (|(cn=a)(!(memberOf=cn=g)))`: "is computed",
-		`a: allow users to read in "dc=x" except (isMemberOf=cn=g)`:           "is computed",
-		`a: allow users to read in (foo=1)`:                                   "never true",
-		`a: allow users to read in (userPassword=x)`:                          "never true",
-		`a: allow users to read in "ou=people=x,,"`:                           "malformed",
-		`a: allow "foo=x" to read`:                                            "foo",
-		`a: allow users to read in "ou={t}"`:                                  "nothing says",
-		`a: allow users, "ou={t}" to read in "ou={t}"`:                        "nothing says",
-		`a: allow everyone except "ou={t}" to read`:                           "except",
-		`a: allow "ou=x{t}" to read`:                                          "whole value",
-		`a: allow "ou={}" to read`:                                            "brace",
-		`a: allow its title to read`:                                          "not names",
-		`a: allow same userPassword to read`:                                  "cannot be compared",
-		`a: allow users to read title=self`:                                   "not names",
-		`a: allow users to read uidNumber="x"`:                                "uidNumber",
-		`a: allow users to read mail(cn=x)`:                                   "another attribute",
-		`a: allow users to see cn`:                                            "takes no attributes",
-		`a: allow users to use`:                                               "use stands alone",
-		`a: allow users to use sync in "ou=x"`:                                "cn=config",
-		`a: allow "uid={t},ou=people,dc=x" to read in "uidNumber={t}"`:        "compared alike",
+		`a: allow users to read foo`:                                         "not known",
+		`a: allow users to read @foo`:                                        "not known",
+		`a: allow users to read in (numSubordinates=2)`:                      "is computed",
+		`a: allow users to read in (memberOf=cn=g*)`:                         "never true",
+		`a: allow users to read in (memberOf=g)`:                             "never true",
+		`a: allow users to read in (memberOf:1.2.840.113556.1.4.1941:=cn=g)`: "never true",
+		`a: allow below "dc=x" (memberOf=cn=g) to read`:                      "is computed",
+		`a: allow users to read seeAlso(memberOf=cn=g)`:                      "is computed",
+		`a: allow users to read in (foo=1)`:                                  "never true",
+		`a: allow users to read in (userPassword=x)`:                         "never true",
+		`a: allow users to read in "ou=people=x,,"`:                          "malformed",
+		`a: allow "foo=x" to read`:                                           "foo",
+		`a: allow users to read in "ou={t}"`:                                 "nothing says",
+		`a: allow users, "ou={t}" to read in "ou={t}"`:                       "nothing says",
+		`a: allow everyone except "ou={t}" to read`:                          "except",
+		`a: allow "ou=x{t}" to read`:                                         "whole value",
+		`a: allow "ou={}" to read`:                                           "brace",
+		`a: allow its title to read`:                                         "not names",
+		`a: allow same userPassword to read`:                                 "cannot be compared",
+		`a: allow users to read title=self`:                                  "not names",
+		`a: allow users to read uidNumber="x"`:                               "uidNumber",
+		`a: allow users to read mail(cn=x)`:                                  "another attribute",
+		`a: allow users to see cn`:                                           "takes no attributes",
+		`a: allow users to use`:                                              "use stands alone",
+		`a: allow users to use sync in "ou=x"`:                               "cn=config",
+		`a: allow "uid={t},ou=people,dc=x" to read in "uidNumber={t}"`:       "compared alike",
 	} {
 		r, err := Parse(rule)
 		if err != nil {
@@ -498,6 +533,33 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainDeniedManage checks that a rule that denies the management of an entry is
+// named for all rights that it takes away.
+func TestExplainDeniedManage(t *testing.T) {
+	w := newWorld(t, people, "| admins: allow users to manage\n| tls: deny everyone to manage if not secure\n| mail: deny everyone to read mail")
+	p := w.as(ann)
+	z, err := p.Zone(w.name(bob).Parent())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		question Question
+		want     string
+	}{
+		{Question{Right: Manage}, "tls@cn=config"},
+		{Question{Right: Delete}, "tls@cn=config"},
+		{Question{Right: Insert, Type: w.schema.Attribute("title")}, "tls@cn=config"},
+		{Question{Right: Show, Type: w.schema.Attribute("mail")}, "mail@cn=config tls@cn=config"},
+		{Question{Right: Show, Type: w.schema.Attribute("userPassword")}, ""},
+	} {
+		e := w.entry(bob)
+		a := p.Explain(z, e, c.question)
+		if got := strings.Join(a.Deny, " "); a.Allowed || got != c.want || strings.Join(z.Decide(e).Denials(c.question), " ") != c.want {
+			t.Errorf("%s: %+v", c.question, a)
+		}
+	}
+}
+
 func TestUse(t *testing.T) {
 	w := newWorld(t, people, "| a: allow everyone to use * except sync\n| b: allow users to use sync\n| c: deny everyone to use relax")
 	for _, c := range []struct {
@@ -523,5 +585,25 @@ func BenchmarkDecide(b *testing.B) {
 		if !d.All(cn, Show) || !d.All(title, Write) {
 			b.Fatal("not allowed")
 		}
+	}
+}
+
+// TestGroupsAreReferences checks that the names of groups in filters of targets are
+// references, also below Not, And and Or, by any spelling of the attribute.
+func TestGroupsAreReferences(t *testing.T) {
+	r, err := Parse(`a: allow "uid=a" to read in "ou=x" (|(MemberOf=cn=g)(!(1.3.6.1.4.1.42.2.27.9.1.792=cn=h))(cn=g)), (memberOf=*) except (&(memberof=cn=i)(memberOf=))`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, ref := range r.References() {
+		names = append(names, ref.Name)
+	}
+	if got, want := strings.Join(names, " "), "uid=a ou=x cn=g cn=h cn=i"; got != want {
+		t.Errorf("references %s, want %s", got, want)
+	}
+	want := `a: allow "uid=b" to read in "ou=y" (|(MemberOf=cn=j)(!(1.3.6.1.4.1.42.2.27.9.1.792=))(cn=g)), (memberOf=*) except (&(memberof=cn=k)(memberOf=))`
+	if got := r.WithNames([]string{"uid=b", "ou=y", "cn=j", "", "cn=k"}).String(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }

@@ -1,10 +1,6 @@
 package acl
 
-import (
-	"strings"
-
-	"github.com/seed-4dac0d86/ldapd/filter"
-)
+import "strings"
 
 // An atom is a condition in rules that diagrams represent by one variable: a subject, a
 // part of the tree, a filter, a condition on the connection, or a selection of values of
@@ -13,7 +9,7 @@ type atom struct {
 	text    string
 	subject *subject
 	target  *target
-	filter  filter.Resolved
+	filter  *entryFilter
 	cond    *Condition
 	kind    atomKind
 }

@@ -42,7 +42,10 @@ func (s *Set) Check(members func(group string) ([]dn.DN, error)) (all []Finding,
 
 func (c *compiled) namesNobody() bool {
 	is := func(t term) bool { return slices.ContainsFunc(t, func(s subject) bool { return s.Kind == Nobody }) }
-	return slices.ContainsFunc(c.who, is) || slices.ContainsFunc(c.except, is)
+	gone := func(t Target) bool { return t.Filter != nil && namesGone(t.Filter) }
+	in := c.Rule.In
+	return slices.ContainsFunc(c.who, is) || slices.ContainsFunc(c.except, is) ||
+		in != nil && (slices.ContainsFunc(in.Any, gone) || slices.ContainsFunc(in.Except, gone))
 }
 
 // neverHolds returns the reason why a rule applies to no identity, to no entry, or on no

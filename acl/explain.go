@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -44,10 +43,41 @@ func (p *Program) Explain(z *Zone, e *Entry, q Question) Answer {
 			}
 		}
 	}
+	if !a.Allowed {
+		a.Deny = slices.Compact(append(a.Deny, d.notManaged(q)...))
+	}
 	if !a.Allowed && len(a.Deny) == 0 {
 		a.Near = p.near(d, e, q)
 	}
 	return a
+}
+
+// notManaged returns the labels of the rules that deny the management of the entry, if
+// other rules allow it and an administrator would have the right in the question.
+func (d *Decision) notManaged(q Question) (all []string) {
+	if d.manage || q.Right == Manage || !givenToManagers(q) {
+		return nil
+	}
+	allowed := false
+	for _, r := range d.rules {
+		switch {
+		case !r.Rule.manages():
+		case r.Rule.Deny:
+			all = addLabel(all, r)
+		default:
+			allowed = true
+		}
+	}
+	if !allowed {
+		return nil
+	}
+	return all
+}
+
+// givenToManagers reports whether administrators have the right in the question without
+// a rule that names it.
+func givenToManagers(q Question) bool {
+	return q.Type == nil || !q.Type.Secret() || q.Right&(Show|Search) == 0
 }
 
 func addLabel(all []string, r *compiled) []string {
@@ -111,7 +141,7 @@ func (t *target) has(name []dn.Norm, e *Entry) bool {
 		return false
 	}
 	in := map[Scope]bool{Subtree: true, This: below == 0, Only: below == 0, Children: below == 1, Under: below > 0}[t.scope]
-	return in && (t.filter == nil || t.filter.Match(e.Source) == filter.True)
+	return in && (t.filter == nil || t.filter.holds(e))
 }
 
 // Standing is the relation of a rule to an identity on a connection.
@@ -157,7 +187,7 @@ func (d *Decision) Denials(q Question) (all []string) {
 			}
 		}
 	}
-	return all
+	return slices.Compact(append(all, d.notManaged(q)...))
 }
 
 // DenyUse returns the labels of the rules that deny the use of the control or extended

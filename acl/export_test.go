@@ -3,7 +3,6 @@ package acl
 import (
 	"slices"
 
-	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -75,7 +74,7 @@ func (a *atom) isTrue(p *Program, e *Entry) bool {
 		name, err := e.Name.Normalize(p.set.schema)
 		return err == nil && a.target.has(name, e)
 	case a.filter != nil:
-		return a.filter.Match(e.Source) == filter.True
+		return a.filter.holds(e)
 	}
 	return p.who.holds(a.cond)
 }

@@ -66,7 +66,14 @@ func (s *Set) levers(m members) (levers []lever, err error) {
 		}
 		for _, t := range slices.Concat(r.in, r.notIn) {
 			if t.filter != nil {
-				levers = append(levers, lever{r, typesOf(t.filter), []target{{scope: t.scope, base: t.base}}, "it looks at " + t.filter.String(), false})
+				levers = append(levers, lever{r, typesOf(t.filter.filter), []target{{scope: t.scope, base: t.base}}, "it looks at " + t.filter.String(), false})
+				for _, group := range t.filter.groups {
+					l, err := s.groupNamed(r, group, "it looks at "+t.filter.String(), m)
+					if err != nil {
+						return nil, err
+					}
+					levers = append(levers, l)
+				}
 			}
 		}
 		for _, sub := range slices.Concat(slices.Concat(r.who, r.except)...) {
@@ -158,6 +165,17 @@ func (s *Set) accounts(r *compiled, m members) (l lever, err error) {
 		}
 	}
 	return l, nil
+}
+
+// groupNamed returns the lever of a group whose members a filter of a rule tests.
+func (s *Set) groupNamed(r *compiled, group, what string, m members) (l lever, err error) {
+	sub := subject{Subject: Subject{Kind: Group, Name: EscapeName(group)}}
+	if sub.name, err = parsePattern(sub.Name, s.schema); err != nil {
+		return l, err
+	}
+	l, err = s.groups(r, &sub, m)
+	l.what = what
+	return l, err
 }
 
 // groups returns the lever of a group that a rule is for: the member attributes of the

@@ -111,7 +111,10 @@ func (g generator) tree() (nodes []*node) {
 	}
 	for _, name := range treeNames {
 		d := treeDNs[name]
-		nodes = append(nodes, &node{d, byName[name], byName[d.Parent().String()]})
+		nodes = append(nodes, &node{name: d, entry: byName[name], parent: byName[d.Parent().String()]})
+	}
+	for _, n := range nodes {
+		n.tree = nodes
 	}
 	return nodes
 }
@@ -223,7 +226,7 @@ func (g generator) tenantTarget() acl.Target {
 	t := acl.Target{Scope: pick(g, []acl.Scope{acl.Subtree, acl.Subtree, acl.Only, acl.Children, acl.Under}),
 		Pattern: pick(g, []string{"ou={t},dc=x", "ou={t},dc=*", "ou=people,ou={t},dc=x", "uid={t},ou=people,dc=x", "ou={t},dc={u}", "cn=admins,ou={t},dc=x"})}
 	if g.oneIn(4) {
-		t.Filter = g.filter(1)
+		t.Filter = g.targetFilter()
 	}
 	return t
 }
@@ -341,9 +344,23 @@ func (g generator) target(place dn.DN) acl.Target {
 		t.Pattern = g.below(place)
 	}
 	if g.oneIn(3) || t.Scope == acl.Subtree && t.Pattern == "" {
-		t.Filter = g.filter(1)
+		t.Filter = g.targetFilter()
 	}
 	return t
+}
+
+// targetFilter makes a filter of a target. It may test the groups of the entry.
+func (g generator) targetFilter() filter.Filter {
+	return g.combined(1, func() filter.Filter {
+		if !g.oneIn(5) {
+			return g.assertion(pick(g, allTypes))
+		}
+		attribute := pick(g, []string{"memberOf", "isMemberOf"})
+		if g.oneIn(4) {
+			return &filter.Present{Attribute: attribute}
+		}
+		return &filter.Equal{Attribute: attribute, Value: []byte(pick(g, treeNames))}
+	})
 }
 
 // below makes a pattern, relative to the place, from the name of an entry below the

@@ -196,8 +196,48 @@ func (c *trial) decide(p *acl.Program, n *node) (*acl.Zone, *acl.Entry, *acl.Dec
 	if err != nil {
 		panic(err)
 	}
-	e := &acl.Entry{Name: n.name, Entry: n.entry, Source: n.source(), Parent: func() *entry.Entry { return n.parent }}
+	e := &acl.Entry{Name: n.name, Entry: n.entry, Source: n.source(), Others: around{n}}
 	return z, e, z.Decide(e)
+}
+
+// around answers questions about the entries around an entry of the tree.
+type around struct{ *node }
+
+func (a around) Parent() *entry.Entry { return a.parent }
+
+// InGroup goes up from the entry: to the groups that name it, and, if nested is set, to the
+// groups that name these.
+func (a around) InGroup(group dn.DN, nested bool) bool {
+	found, next := map[*node]bool{}, []*node{a.node}
+	for len(next) > 0 {
+		member := next[0]
+		next = next[1:]
+		for _, g := range a.tree {
+			if found[g] || !g.names(member.name) {
+				continue
+			}
+			found[g] = true
+			if nested {
+				next = append(next, g)
+			}
+		}
+	}
+	for g := range found {
+		if group == nil || sameName(g.name, group) {
+			return true
+		}
+	}
+	return false
+}
+
+// names reports whether the entry names a member.
+func (n *node) names(member dn.DN) bool {
+	for _, v := range n.entry.Values(core.Attribute("member")) {
+		if d, err := dn.Parse(string(v)); err == nil && sameName(d, member) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *trial) askEntry(p *acl.Program, o *oracle, n *node, r *result) {

@@ -28,6 +28,7 @@ type node struct {
 	name   dn.DN
 	entry  *entry.Entry
 	parent *entry.Entry // nil: the entry has no parent
+	tree   []*node      // the tree that the entry is in
 }
 
 func (n *node) source() *filter.EntrySource {
@@ -218,4 +219,71 @@ func (o *oracle) chosen(a acl.Attribute, v value) bool {
 
 func meetsFilter(f filter.Filter, n *node) bool {
 	return f == nil || filter.Resolve(f, core).Match(n.source()) == filter.True
+}
+
+// meetsTarget evaluates the filter of a target on an entry. It looks for the members of
+// groups in the tree.
+func meetsTarget(f filter.Filter, n *node) filter.Tri {
+	switch f := f.(type) {
+	case nil:
+		return filter.True
+	case filter.And:
+		least := filter.True
+		for _, p := range f {
+			least = min(least, meetsTarget(p, n))
+		}
+		return least
+	case filter.Or:
+		most := filter.False
+		for _, p := range f {
+			most = max(most, meetsTarget(p, n))
+		}
+		return most
+	case *filter.Not:
+		return -meetsTarget(f.Filter, n)
+	case *filter.Equal:
+		if strings.HasSuffix(f.Attribute, "emberOf") {
+			return isMember(n, string(f.Value), f.Attribute == "isMemberOf")
+		}
+	case *filter.Present:
+		if strings.HasSuffix(f.Attribute, "emberOf") {
+			return isMember(n, "", f.Attribute == "isMemberOf")
+		}
+	}
+	return filter.Resolve(f, core).Match(n.source())
+}
+
+// isMember reports whether an entry is a member of the group with a name, or, if the name
+// is "", of any group. It goes down from the group to its members.
+func isMember(n *node, group string, nested bool) filter.Tri {
+	for _, g := range n.tree {
+		if group == "" && g.has(n.name, nested, nil) || group != "" && sameName(g.name, mustName(group)) && g.has(n.name, nested, nil) {
+			return filter.True
+		}
+	}
+	return filter.False
+}
+
+// has reports whether the group n has a member, directly or, if nested is set, through
+// groups that are not in seen.
+func (n *node) has(member dn.DN, nested bool, seen []*node) bool {
+	if slices.Contains(seen, n) {
+		return false
+	}
+	seen = append(seen, n)
+	for _, v := range append(n.entry.Values(core.Attribute("member")), n.entry.Values(core.Attribute("uniqueMember"))...) {
+		d, err := dn.Parse(string(v))
+		if err != nil {
+			continue
+		}
+		if sameName(d, member) {
+			return true
+		}
+		for _, g := range n.tree {
+			if nested && sameName(g.name, d) && g.has(member, true, seen) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
 func sameName(a, b dn.DN) bool {
@@ -213,7 +214,7 @@ func (o *oracle) isWhat(p acl.Placed, n *node, b binding) bool {
 // isTarget reports whether a target includes an entry. The base of the target has as many
 // RDNs as the place and the pattern together.
 func (o *oracle) isTarget(place dn.DN, t acl.Target, n *node, b binding) bool {
-	if !meetsFilter(t.Filter, n) {
+	if meetsTarget(t.Filter, n) != filter.True {
 		return false
 	}
 	pattern := parsePattern(t.Pattern)

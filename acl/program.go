@@ -17,9 +17,17 @@ type Entry struct {
 	Name   dn.DN
 	Entry  *entry.Entry
 	Source filter.Source // values of the same entry
-	// Parent returns the parent entry, or nil if there is none. Parent cannot return an
-	// error, so the caller of the decision must record an error of reading the parent.
-	Parent func() *entry.Entry
+	Others Others
+}
+
+// Others answers questions about the entries around the entry of a decision. The methods
+// cannot return errors, so the caller of the decision must record them.
+type Others interface {
+	// Parent returns the parent entry, or nil if there is none.
+	Parent() *entry.Entry
+	// InGroup reports whether the entry is a member of the group with a name, or, if the
+	// name is nil, of any group. If nested is set, members of groups in the group count.
+	InGroup(group dn.DN, nested bool) bool
 }
 
 // A test is a condition of a rule on an entry.
@@ -336,9 +344,7 @@ func (p *Program) test(text string, t test) int {
 	return n
 }
 
-func (p *Program) filterTest(f filter.Resolved) int {
-	return p.test("filter "+f.String(), func(e *Entry) bool { return f.Match(e.Source) == filter.True })
-}
+func (p *Program) filterTest(f *entryFilter) int { return p.test("filter "+f.String(), f.holds) }
 
 func (p *Program) isSelf(e *Entry) bool {
 	if p.who.Entry != nil {
@@ -375,10 +381,10 @@ func (p *Program) isParent(e *Entry, group bool) bool {
 }
 
 func (p *Program) parentNames(e *Entry, s *subject) bool {
-	if e.Parent == nil {
+	if e.Others == nil {
 		return false
 	}
-	parent := e.Parent()
+	parent := e.Others.Parent()
 	if parent == nil {
 		return false
 	}

@@ -6,11 +6,12 @@ import (
 )
 
 // A Reference is a name in a rule that denotes one entry: the name contains neither * nor
-// a variable.
+// a variable. The name of a group in a filter of a target is a reference too.
 type Reference struct {
 	Name string
 	// Target means that the name denotes entries that the rule applies to, relative to
-	// the place of the rule. Otherwise the name denotes an identity that the rule is for.
+	// the place of the rule. Otherwise the name denotes an identity that the rule is for, or
+	// a group.
 	Target bool
 }
 
@@ -25,6 +26,7 @@ func (r *Rule) References() (all []Reference) {
 
 // WithNames returns the rule with the names of its references replaced, in their order.
 // If the new name of a subject is "", the subject becomes nobody. If the new name of a
+// group in a filter is "", the filter tests the members of no group. If the new name of a
 // target is "", the target keeps the old name.
 func (r *Rule) WithNames(names []string) *Rule {
 	return r.rename(func(ref Reference) (name string) {
@@ -67,8 +69,12 @@ func renameTerms(all []Term, to func(Reference) string) []Term {
 func renameTargets(all []Target, to func(Reference) string) []Target {
 	out := slices.Clone(all)
 	for i := range out {
-		if t := &out[i]; isWhole(t.Pattern) {
+		t := &out[i]
+		if isWhole(t.Pattern) {
 			t.Pattern = to(Reference{Name: t.Pattern, Target: true})
+		}
+		if t.Filter != nil {
+			t.Filter = renameGroups(t.Filter, func(name string) string { return to(Reference{Name: name}) })
 		}
 	}
 	return out

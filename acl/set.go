@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,9 +66,9 @@ type subject struct {
 
 type target struct {
 	scope  Scope
-	base   pattern // the whole name of the base, not relative to the place
-	name   string  // the name of the base as the rule writes it, followed by the place
-	filter filter.Resolved
+	base   pattern      // the whole name of the base, not relative to the place
+	name   string       // the name of the base as the rule writes it, followed by the place
+	filter *entryFilter // nil: no filter
 }
 
 // NewSet checks rules against a schema. contexts are the naming contexts, which are
@@ -197,7 +198,7 @@ func (s *Set) collectLooksAt() {
 	for _, c := range s.rules {
 		for _, t := range slices.Concat(c.in, c.notIn) {
 			if t.filter != nil {
-				for test := range filter.Tests(t.filter) {
+				for test := range filter.Tests(t.filter.filter) {
 					add(test.Types)
 				}
 			}
@@ -297,20 +298,41 @@ func isName(t *schema.AttributeType) bool {
 	return n == "distinguishedNameMatch" || n == "uniqueMemberMatch"
 }
 
-// filter resolves a filter of a rule. It returns an error if a part of the filter is
-// always Undefined, or tests an attribute that is not stored. Such a test would match
-// nothing, so a rule except the members of a group, by memberOf, would except nobody.
+// filter resolves a filter of identities or of values. All attributes that it tests must
+// be stored: a test of another attribute would match nothing, so an exception by such a
+// test would except nobody.
 func (k compiler) filter(f filter.Filter) (filter.Resolved, error) {
+	r, err := k.resolve(f)
+	if err != nil {
+		return nil, err
+	}
+	for t := range filter.Tests(r) {
+		if err := mustBeStored(t, nil); err != nil {
+			return nil, fmt.Errorf("the filter %s %w", f, err)
+		}
+	}
+	return r, nil
+}
+
+// resolve resolves a filter of a rule. It returns an error if a part of the filter is
+// always Undefined.
+func (k compiler) resolve(f filter.Filter) (filter.Resolved, error) {
 	r := filter.Resolve(f, k.schema)
 	if hasUndefined(r) {
 		return nil, fmt.Errorf("the filter %s is never true: an attribute type is not known, has no such matching rule or is secret, or a value breaks its syntax", f)
 	}
-	for t := range filter.Tests(r) {
-		if !slices.ContainsFunc(t.Types, isStored) { // a test of a rule alone is about many types
-			return nil, fmt.Errorf("the filter %s tests an attribute that is computed: filters of rules test what is stored", f)
+	return r, nil
+}
+
+// mustBeStored returns an error if none of the types that a test is about is stored,
+// except types for which served returns true.
+func mustBeStored(t *filter.Test, served func(*schema.AttributeType) bool) error {
+	for _, typ := range t.Types { // a test of a rule alone is about many types
+		if isStored(typ) || served != nil && served(typ) {
+			return nil
 		}
 	}
-	return r, nil
+	return errors.New("tests an attribute that is computed and that filters here cannot test")
 }
 
 // computed are the attributes that are not stored.
@@ -378,7 +400,7 @@ func (k compiler) target(t Target) (out target, err error) {
 	out.base = append(out.base, place...)
 	out.name = strings.Trim(t.Pattern+","+k.place.String(), ",")
 	if t.Filter != nil {
-		out.filter, err = k.filter(t.Filter)
+		out.filter, err = k.entryFilter(t.Filter)
 	}
 	return out, err
 }

@@ -16,13 +16,20 @@ type EntryRef struct{ ID, Parent entry.ID }
 // same order; it may yield an entry more than once. If these entries cannot be listed,
 // list must be nil. If list yields an error, the search ends.
 func (t *Test) Related(holds func(name dn.DN) bool, list iter.Seq2[EntryRef, error]) *Test {
-	c := *t
-	// With these values, the Test uses no index and no key, and NeedsValues returns true.
-	c.Op, c.ByKey, c.DNAttrs, c.shared, c.list = TestExtensible, false, false, nil, list
-	c.place = func(e Source) bool {
+	c := t.Computed(func(e Source) bool {
 		named, ok := e.(interface{ EntryName() dn.DN })
 		return ok && holds(named.EntryName())
-	}
+	})
+	c.list = list
+	return c
+}
+
+// Computed returns the same assertion about values that no entry stores. The call
+// holds(e) must report whether the entry of the Source matches.
+func (t *Test) Computed(holds func(e Source) bool) *Test {
+	c := *t
+	// With these values, the Test uses no index and no key, and NeedsValues returns true.
+	c.Op, c.ByKey, c.DNAttrs, c.shared, c.list, c.place = TestExtensible, false, false, nil, nil, holds
 	return &c
 }
 

@@ -1,0 +1,141 @@
+package acl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// An entryFilter is a filter of a target. It may test memberOf and isMemberOf, whose
+// values no entry stores: they follow from groups.
+type entryFilter struct {
+	filter filter.Resolved
+	text   string
+	// groups are the groups whose members the filter tests, as the rule writes them.
+	// asksGroups is set if there are any, or if the filter tests membership in any group.
+	groups     []string
+	asksGroups bool
+}
+
+func (f *entryFilter) String() string { return f.text }
+
+// holds reports whether the filter is True for an entry.
+func (f *entryFilter) holds(e *Entry) bool {
+	if f.asksGroups {
+		return f.filter.Match(&withGroups{e.Source, e}) == filter.True
+	}
+	return f.filter.Match(e.Source) == filter.True
+}
+
+// withGroups is the source of an entry whose groups a filter tests.
+type withGroups struct {
+	filter.Source
+	entry *Entry
+}
+
+// EntryName returns the DN of the entry.
+func (s *withGroups) EntryName() dn.DN { return s.entry.Name }
+
+// membershipTypes are the computed attributes that filters of targets may test, by their
+// names in lower case and by their OIDs.
+var membershipTypes = []string{"memberof", "1.2.840.113556.1.2.102", "ismemberof", "1.3.6.1.4.1.42.2.27.9.1.792"}
+
+// groupOf returns the group of a test of membership in one group.
+func groupOf(f filter.Filter) (group string, ok bool) {
+	e, ok := f.(*filter.Equal)
+	if !ok || !slices.Contains(membershipTypes, strings.ToLower(e.Attribute)) {
+		return "", false
+	}
+	return string(e.Value), true
+}
+
+// renameGroups returns a filter with the names of the groups that it tests replaced by
+// the results of newName. The name "" is a group that is gone, and has no members.
+func renameGroups(f filter.Filter, newName func(string) string) filter.Filter {
+	renameAll := func(parts []filter.Filter) []filter.Filter {
+		out := make([]filter.Filter, len(parts))
+		for i, p := range parts {
+			out[i] = renameGroups(p, newName)
+		}
+		return out
+	}
+	switch f := f.(type) {
+	case filter.And:
+		return filter.And(renameAll(f))
+	case filter.Or:
+		return filter.Or(renameAll(f))
+	case *filter.Not:
+		return &filter.Not{Filter: renameGroups(f.Filter, newName)}
+	}
+	if group, ok := groupOf(f); ok && group != "" {
+		return &filter.Equal{Attribute: f.(*filter.Equal).Attribute, Value: []byte(newName(group))}
+	}
+	return f
+}
+
+// namesGone reports whether the filter tests membership in a group that is gone.
+func namesGone(f filter.Filter) bool {
+	for leaf := range filter.Leaves(f) {
+		if group, ok := groupOf(leaf); ok && group == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// entryFilter resolves a filter of a target.
+func (k compiler) entryFilter(f filter.Filter) (*entryFilter, error) {
+	r, err := k.resolve(f)
+	if err != nil {
+		return nil, err
+	}
+	out := &entryFilter{text: r.String()}
+	out.filter = filter.Map(r, func(t *filter.Test) filter.Resolved {
+		changed, e := out.test(t)
+		if e != nil {
+			err = fmt.Errorf("the filter %s %w", f, e)
+		}
+		return changed
+	})
+	return out, err
+}
+
+// test replaces a test of membership by a test that asks the entry for its groups.
+func (out *entryFilter) test(t *filter.Test) (filter.Resolved, error) {
+	if err := mustBeStored(t, membership); err != nil {
+		return t, err
+	}
+	if len(t.Types) != 1 || !membership(t.Types[0]) {
+		return t, nil
+	}
+	out.asksGroups = true
+	nested := t.Types[0].Name() == "isMemberOf"
+	switch f := t.Asked().(type) {
+	case *filter.Present:
+		return t.Computed(func(e filter.Source) bool { return e.(*withGroups).entry.inGroup(nil, nested) }), nil
+	case *filter.Equal:
+		if len(f.Value) == 0 {
+			return filter.Const(filter.False), nil
+		}
+		group, err := dn.Parse(string(f.Value))
+		if err == nil && t.Options == "" {
+			out.groups = append(out.groups, string(f.Value))
+			return t.Computed(func(e filter.Source) bool { return e.(*withGroups).entry.inGroup(group, nested) }), nil
+		}
+	}
+	return t, fmt.Errorf("is never true: of %s it can test whether there is a value, or one value", t.Types[0].Name())
+}
+
+func membership(t *schema.AttributeType) bool {
+	return t.Name() == "memberOf" || t.Name() == "isMemberOf"
+}
+
+// inGroup reports whether the entry is a member of a group, or, if group is nil, of any
+// group.
+func (e *Entry) inGroup(group dn.DN, nested bool) bool {
+	return e.Others != nil && e.Others.InGroup(group, nested)
+}
