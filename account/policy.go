@@ -141,6 +141,18 @@ func Parse(name string, values func(attribute string) []string) (*Policy, error)
 	return p, errors.Join(bad...)
 }
 
+// ParseDefault reads the policy of entries that no other policy applies to. It does not
+// allow the attributes that choose among policies.
+func ParseDefault(name string, values func(attribute string) []string) (*Policy, error) {
+	p, err := Parse(name, values)
+	for _, a := range []string{"pwdPolicyFor", "pwdPriority"} {
+		if len(values(a)) > 0 {
+			err = errors.Join(err, fmt.Errorf("%s: the default policy is for all entries that have no other one", a))
+		}
+	}
+	return p, err
+}
+
 // contradictions returns an error for each pair of values that exclude each other (the
 // draft, 5.2).
 func (p *Policy) contradictions() (bad []error) {
@@ -258,4 +270,19 @@ func readFactors(p *Policy, values []string) error {
 		p.SecondFactor = append(p.SecondFactor, way)
 	}
 	return nil
+}
+
+// Recommended are the values of the policy that new directories begin with: long
+// passwords that are hard to guess, and no expiry (NIST SP 800-63B).
+var Recommended = []struct{ Name, Value string }{
+	{"pwdAttribute", "userPassword"},
+	{"pwdCheckQuality", "1"},
+	{"pwdMinLength", "12"},
+	{"pwdQuality", "strength 3"},
+	{"pwdQuality", "unlike uid, cn, sn, givenName, mail"},
+	{"pwdLockout", "TRUE"},
+	{"pwdMaxFailure", "10"},
+	{"pwdFailureCountInterval", "900"},
+	{"pwdLockoutDuration", "300"},
+	{"pwdMustChange", "TRUE"},
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/access"
+	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -31,6 +32,9 @@ import (
 //	reference: manager mustExist
 //	accessRule: staff: allow users to read cn, sn
 //	accessRule: 3f2504e0-4f89-11d3-9a0c-0305e82c3301 own: allow self to read
+//	objectClass: pwdPolicy
+//	pwdAttribute: userPassword
+//	pwdMaxFailure: 10
 //
 // The UUID before a DN or a rule is the entryUUID of the base entry. The values are
 // unique, or the rule applies, in the subtree of that entry.
@@ -42,6 +46,7 @@ const (
 	uniqueOf       = "unique"
 	referenceOf    = "reference"
 	accessOf       = "accessRule"
+	policyClass    = "pwdPolicy"
 	configurations = "cn=config with objectClass " + configClass
 )
 
@@ -55,6 +60,8 @@ type configuration struct {
 	unique   []scope
 	refers   []configure.Reference
 	access   []partition.AccessRule
+	policy   []configure.PolicyAttribute // the default password policy; nil: none
+	isPolicy bool                        // the record has the class pwdPolicy
 }
 
 // A scope is an attribute with the subtree in which its values are unique.
@@ -105,6 +112,19 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 	}
 	if err != nil {
 		return err
+	}
+	policy, err := configure.PolicyAt(ctx, s)
+	if err != nil {
+		return err
+	}
+	if policy != nil {
+		classes := &rec.Attributes[0]
+		classes.Values = append(classes.Values, []byte(policyClass))
+	}
+	for _, a := range policy {
+		for _, v := range a.Values {
+			value(a.Name, v)
+		}
 	}
 	return out.Write(rec)
 }
@@ -164,6 +184,9 @@ func (x *item) configuration() (*configuration, error) {
 			}
 		}
 	}
+	if err := c.checkPolicy(); err != nil {
+		bad = append(bad, err)
+	}
 	if len(bad) > 0 {
 		return nil, x.wrong(errors.Join(bad...))
 	}
@@ -173,7 +196,10 @@ func (x *item) configuration() (*configuration, error) {
 func (c *configuration) take(attribute, value string) error {
 	fields := strings.Fields(value)
 	switch strings.ToLower(attribute) {
-	case "objectclass", "cn":
+	case "objectclass":
+		c.isPolicy = c.isPolicy || strings.EqualFold(value, policyClass)
+		return nil
+	case "cn":
 		return nil
 	case strings.ToLower(contextsOf):
 		_, err := dn.Parse(value)
@@ -200,7 +226,44 @@ func (c *configuration) take(attribute, value string) error {
 		c.access = append(c.access, r)
 		return err
 	}
+	if i := slices.IndexFunc(account.Attributes, func(name string) bool { return strings.EqualFold(name, attribute) }); i >= 0 {
+		c.takePolicy(account.Attributes[i], value)
+		return nil
+	}
 	return fmt.Errorf("not an attribute of %s", configurations)
+}
+
+// takePolicy adds a value to the default password policy.
+func (c *configuration) takePolicy(name, value string) {
+	i := slices.IndexFunc(c.policy, func(a configure.PolicyAttribute) bool { return a.Name == name })
+	if i < 0 {
+		i = len(c.policy)
+		c.policy = append(c.policy, configure.PolicyAttribute{Name: name})
+	}
+	c.policy[i].Values = append(c.policy[i].Values, value)
+}
+
+// checkPolicy returns an error if the record's default password policy is invalid.
+func (c *configuration) checkPolicy() error {
+	if c.policy == nil && !c.isPolicy {
+		return nil
+	}
+	values := func(name string) []string {
+		for _, a := range c.policy {
+			if a.Name == name {
+				return a.Values
+			}
+		}
+		return nil
+	}
+	switch {
+	case !c.isPolicy:
+		return fmt.Errorf("%s is allowed only with objectClass %s", c.policy[0].Name, policyClass)
+	case values("pwdAttribute") == nil:
+		return fmt.Errorf("objectClass %s requires pwdAttribute", policyClass)
+	}
+	_, err := account.ParseDefault(configName, values)
+	return err
 }
 
 // parseAccess parses an access rule. The UUID of the rule's place may come before the
@@ -242,11 +305,13 @@ type configured struct {
 	scopes  map[entry.ID]dn.DN     // names of the bases of unique attributes
 	access  bool                   // access rules were set
 	rules   []partition.AccessRule // the access rules before
+	policy  bool                   // the default password policy was set
+	before  []configure.PolicyAttribute
 }
 
 // takeConfiguration applies the shared configuration in record x. In a directory
-// without entries it replaces the present indexes. It adds all other missing settings,
-// and sets the access rules if there are none, or no entries. It leaves naming contexts to the Loader,
+// without entries it replaces the present indexes and the default password policy. It adds
+// all other missing settings, and sets the access rules if there are none, or no entries. It leaves naming contexts to the Loader,
 // which adds them with the entries.
 func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, x *item) (*configured, error) {
 	d := &configured{p: p, scopes: map[entry.ID]dn.DN{}}
@@ -265,6 +330,9 @@ func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, 
 	}
 	if err == nil {
 		err = d.setAccess(ctx, c)
+	}
+	if err == nil {
+		err = d.setPolicy(ctx, c)
 	}
 	if err != nil {
 		err = fmt.Errorf("nothing was imported, as what servers share cannot be as it is there: %w", x.wrong(err))
@@ -384,6 +452,20 @@ func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 	})
 }
 
+// setPolicy sets the default password policy if the directory has none, or no entries. In
+// a directory without entries, a record without a policy removes the policy with which
+// the store was made.
+func (d *configured) setPolicy(ctx context.Context, c *configuration) error {
+	return configure.SetPolicy(ctx, d.p, partition.By{}, func(s *partition.Snapshot, old []configure.PolicyAttribute) ([]configure.PolicyAttribute, error) {
+		empty, err := transfer.Empty(ctx, s)
+		if err != nil || old != nil && !empty {
+			return old, err
+		}
+		d.policy, d.before = true, old
+		return c.policy, nil
+	})
+}
+
 // takeBack undoes the changes of the configuration after an import has failed.
 func (d *configured) takeBack(ctx context.Context) error {
 	for _, u := range slices.Backward(d.unique) {
@@ -404,6 +486,15 @@ func (d *configured) takeBack(ctx context.Context) error {
 			return fmt.Errorf("the access rules of %s stay: %w", configName, err)
 		}
 		d.access = false
+	}
+	if d.policy {
+		old := func(*partition.Snapshot, []configure.PolicyAttribute) ([]configure.PolicyAttribute, error) {
+			return d.before, nil
+		}
+		if err := configure.SetPolicy(ctx, d.p, partition.By{}, old); err != nil {
+			return fmt.Errorf("the password policy of %s stays: %w", configName, err)
+		}
+		d.policy = false
 	}
 	if d.indexes == nil {
 		return nil

@@ -33,6 +33,9 @@ func configured(t *testing.T) *partition.Partition {
 	must(t, configure.SetUnique(ctx, p, configure.Unique{Attribute: "mail", Base: at.ID}, true))
 	must(t, configure.SetReference(ctx, p, configure.Reference{Attribute: "manager"}, true))
 	must(t, configure.SetReference(ctx, p, configure.Reference{Attribute: "seeAlso", MustExist: true}, true))
+	must(t, configure.SetPolicy(ctx, p, partition.By{}, func(*partition.Snapshot, []configure.PolicyAttribute) ([]configure.PolicyAttribute, error) {
+		return []configure.PolicyAttribute{{Name: "pwdAttribute", Values: []string{"userPassword"}}, {Name: "pwdQuality", Values: []string{"classes 3", "upper 1"}}}, nil
+	}))
 	return p
 }
 
@@ -42,7 +45,8 @@ func TestConfigurationComesBack(t *testing.T) {
 	p := configured(t)
 	text := exportAll(t, p, bulk.ExportOptions{})
 	for _, want := range []string{"\ndn: cn=config\n", "\nnamingContexts: o=empty\n", "\nindex: title row\n", "\nunique: uid\n", "\nunique: mail ",
-		"\nreference: manager\n", "\nreference: seeAlso mustExist\n"} {
+		"\nreference: manager\n", "\nreference: seeAlso mustExist\n",
+		"\nobjectClass: pwdPolicy\n", "\npwdQuality: classes 3\npwdQuality: upper 1\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%.800s", want, text)
 		}
@@ -145,8 +149,12 @@ func TestBadConfigurations(t *testing.T) {
 		"a reference that is none": {"index: mail row\nreference: mail\n", "are not names of entries"},
 		"a reference of what":      {"index: member row\nreference: member always\n", "expected an attribute, and perhaps mustExist"},
 		"another attribute":        {"olcThreads: 8\n", "olcThreads: 8: not an attribute of cn=config"},
+		"a policy of no class":     {"pwdMaxFailure: 3\n", "pwdMaxFailure is allowed only with objectClass pwdPolicy"},
+		"a policy of nothing":      {"objectClass: pwdPolicy\npwdMaxFailure: 3\n", "requires pwdAttribute"},
+		"a policy for some":        {"objectClass: pwdPolicy\npwdAttribute: userPassword\npwdPolicyFor: users\n", "pwdPolicyFor: the default policy is for all"},
+		"an impossible policy":     {"objectClass: pwdPolicy\npwdAttribute: userPassword\npwdMaxFailure: many\n", "pwdMaxFailure:"},
 		"two mistakes":             {"index: uid\nindex: cn\n", "index: cn: expected"},
-		"good, but the entries":    {"index: uid row\nindex: title row\nunique: uid\nindex: member column\nreference: member mustExist\n", ""},
+		"good, but the entries":    {"objectClass: pwdPolicy\npwdAttribute: userPassword\nindex: uid row\nindex: title row\nunique: uid\nindex: member column\nreference: member mustExist\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := openMem(t)

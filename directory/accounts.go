@@ -19,7 +19,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
+
+// RecommendedPolicy returns the default password policy that new directories begin with.
+func RecommendedPolicy() (policy []configure.PolicyAttribute) {
+	for _, v := range account.Recommended {
+		if n := len(policy); n > 0 && policy[n-1].Name == v.Name {
+			policy[n-1].Values = append(policy[n-1].Values, v.Value)
+			continue
+		}
+		policy = append(policy, configure.PolicyAttribute{Name: v.Name, Values: []string{v.Value}})
+	}
+	return policy
+}
 
 // Accounts reports on accounts and changes them for an operator, with the administrator's
 // rights.

@@ -36,12 +36,18 @@ const adminPassword = "{SSHA}y+dX0kZIbVwVNdDNg5T1bjbFH+F/+wKO" // secret
 // newPartition returns a partition in memory.
 func newPartition(t testing.TB) *partition.Partition {
 	t.Helper()
+	return newPartitionWith(t, partition.Options{})
+}
+
+func newPartitionWith(t testing.TB, o partition.Options) *partition.Partition {
+	t.Helper()
 	ctx := context.Background()
 	s, err := lsm.Open(lsm.Options{Path: "store", FS: vfs.NewMem()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: schema.Core().WithOptions("x-foobar")})
+	o.Create, o.Schema = true, schema.Core().WithOptions("x-foobar")
+	p, err := partition.Open(ctx, s, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func sampleServer(t *testing.T) func(data string) string {
 		}
 		cmd := exec.Command("scripts/run", ldapd(t), data, "ldap://127.0.0.1:0", "dc=example,dc=com")
 		cmd.Dir = ".."
-		cmd.Env = append(os.Environ(), "LDAPD_ACCESS=staff")
+		cmd.Env = append(os.Environ(), "LDAPD_ACCESS=staff", "LDAPD_PASSWORD_POLICY=default")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		out, err := cmd.StdoutPipe()
 		if err == nil {

@@ -35,10 +35,10 @@ func (p *Partition) UpdateSchema(ctx context.Context, by By, fn func(*Tx) error)
 	return evolve.UpdateSchema(ctx, p.k, by, run(fn))
 }
 
-// UpdateAccess is Update for a transaction that changes access rules, and perhaps
-// entries. It returns when every server applies the new rules.
-func (p *Partition) UpdateAccess(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
-	return evolve.UpdateAccess(ctx, p.k, by, run(fn))
+// UpdateSettings is Update for a transaction that changes access rules or the default
+// password policy, and perhaps entries. It returns when every server applies them.
+func (p *Partition) UpdateSettings(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
+	return evolve.UpdateSettings(ctx, p.k, by, run(fn))
 }
 
 func run(fn func(*Tx) error) func(*write.Tx) error {

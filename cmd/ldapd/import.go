@@ -38,7 +38,7 @@ var importJob = job[importArgs]{"import", importFiles}
 func (m *Main) importCommand() *cobra.Command {
 	var a importArgs
 	var r importRemote
-	keys := append([]string{"suffix", "admin.dn", "access"}, storeKeys...)
+	keys := append([]string{"suffix", "admin.dn", "access", "password-policy"}, storeKeys...)
 	c := accepts(m.command(&cobra.Command{
 		Use:   "import (--store STORE | --url URL) [--suffix DN]... FILE...",
 		Short: "Load LDIF files into a directory",
@@ -48,7 +48,8 @@ Changes are applied in their order, in one transaction. Exports of slapd (slapca
 ApacheDS load as they are: ids, timestamps and names are kept.
 
 A store that is missing is made, in a folder that is missing or empty, with the access
-rules of a profile (--access), or with those of the files if they have any.
+rules of a profile (--access), or with those of the files if they have any, and with a
+password policy (--password-policy), or with that of the files' cn=config.
 
 With --continue, bad records are written to a file and everything else is
 imported. With --url, the records are sent to a running server, one by one.

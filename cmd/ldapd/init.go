@@ -68,6 +68,7 @@ hands what is made to the owner of the folder that the store is made in.`,
 	f.StringVar(&s.listen, "listen", "", "`URLS` to serve, separated by spaces (default: all addresses for root, else this machine's own)")
 	f.StringVar(&s.folders, "folders", "people,groups", "`NAMES` of the units (ou) below the suffix, separated by commas")
 	f.StringVar(&s.access, "access", "staff", "`PROFILE` of access rules to begin with: "+strings.Join(acl.Profiles, ", "))
+	f.StringVar(&s.policy, "password-policy", "default", "`POLICY` for passwords to begin with: default or none")
 	return c
 }
 
@@ -80,7 +81,8 @@ type setup struct {
 	certificate, key     string
 	hosts                []string
 	listen               string // separated by spaces
-	folders, access      string
+	folders              string
+	access, policy       string
 }
 
 // A question is answered by a flag, by what somebody types, or by its default.

@@ -92,7 +92,7 @@ func (k *maker) makeStore(ctx context.Context) (err error) {
 	if err := os.MkdirAll(filepath.Dir(k.store), 0o755); err != nil {
 		return err
 	}
-	c, err := config.Load(config.Sources{Flags: map[string][]string{"store": {k.store}, "suffix": {k.suffix}, "access": {k.access}, "admin.dn": {k.admin}}})
+	c, err := config.Load(config.Sources{Flags: map[string][]string{"store": {k.store}, "suffix": {k.suffix}, "access": {k.access}, "password-policy": {k.policy}, "admin.dn": {k.admin}}})
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ var (
 func (m *Main) migrateCommand() *cobra.Command {
 	var a migrateArgs
 	var from fromFlags
-	keys := append([]string{"admin.dn", "access"}, storeKeys...)
+	keys := append([]string{"admin.dn", "access", "password-policy"}, storeKeys...)
 	c := accepts(m.command(&cobra.Command{
 		Use:   "migrate --store STORE --from URL [--bind DN --password-file FILE] [--base DN]... [--follow | --finish]",
 		Short: "Move a directory here from a running server",

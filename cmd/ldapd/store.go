@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/access"
+	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/internal/wallclock"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
@@ -119,6 +121,7 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		Cache:  entries,
 		Create: use.creates(),
 		Access: rules,
+		Policy: firstPolicy(c),
 		Txn:    transactions,
 		Log:    log,
 	})
@@ -130,7 +133,7 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		return nil, err
 	}
 	if !made {
-		log.Info("made a new store", "store", c.Store, "access", c.Profile)
+		log.Info("made a new store", "store", c.Store, "access", c.Profile, "password-policy", c.Policy)
 	}
 	guard.Start(newest(p))
 	return &directoryStore{p, s, guard}, nil
@@ -146,6 +149,15 @@ func firstRules(c *config.Config, sch *schema.Schema, made bool, use purpose) ([
 		return nil, &config.Error{Where: c.Origin("access"), Text: "the profile services is for accounts below ou=services of naming contexts: give them with --suffix"}
 	}
 	return access.Profile(c.Profile, sch, c.Suffix)
+}
+
+// firstPolicy returns the default password policy of a store that is made now. Stores
+// that exist keep theirs.
+func firstPolicy(c *config.Config) []configure.PolicyAttribute {
+	if c.Policy == "none" {
+		return nil
+	}
+	return directory.RecommendedPolicy()
 }
 
 // storeThere reports whether a store exists. It returns an error if the store would be

@@ -30,6 +30,8 @@ type Config struct {
 	Suffix []string
 	// Profile is the profile of access rules that a store has when it is made.
 	Profile string
+	// Policy says which password policy a store has when it is made: "default" or "none".
+	Policy string
 	// Referral lists the servers that clients are referred to for names outside all
 	// naming contexts.
 	Referral []string
@@ -204,6 +206,7 @@ func (r *reader) config() *Config {
 		Listen:           r.list("listen", checkURL),
 		Suffix:           r.list("suffix", checkDN),
 		Profile:          r.oneOf("access", acl.Profiles...),
+		Policy:           r.oneOf("password-policy", "default", "none"),
 		Referral:         r.list("referral", checkServer),
 		AttributeOptions: r.list("attribute-options", checkOption),
 		Admin:            r.admin(),

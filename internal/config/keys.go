@@ -40,6 +40,7 @@ var Keys = []Key{
 	{Name: "listen", List: true, Default: "ldap://127.0.0.1:3890", Help: "`URL` to serve: ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH"},
 	{Name: "suffix", List: true, Help: "`DN` of a naming context, added to the store if it is not there"},
 	{Name: "access", Default: "staff", Help: "`PROFILE` of access rules that a store has when it is made: staff, private, public, services or open (see ldapd access profile)"},
+	{Name: "password-policy", Default: "default", Help: "`POLICY` for passwords that a store has when it is made: default (cn=config is one, see docs/accounts.md) or none"},
 	{Name: "referral", Reload: true, List: true, Help: "`URL`, ldap://HOST or ldaps://HOST:PORT, of a server that clients are referred to for names outside all naming contexts"},
 	{Name: "admin.dn", Reload: true, Default: "cn=admin", Help: "`DN` of the administrator, who needs no entry"},
 	{Name: "admin.password-hash", Reload: true, Secret: true, Help: "the administrator's password as `HASH` (see ldapd passwd)"},

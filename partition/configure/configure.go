@@ -1,5 +1,5 @@
 // Package configure changes the configuration that all servers of a directory share: its
-// naming contexts, indexes, unique attributes and access rules. Where the servers must
+// naming contexts, indexes, unique attributes, access rules and default password policy. Where the servers must
 // agree, a change takes several commits, and waits until every server applies one of them
 // before it makes the next.
 package configure
@@ -26,6 +26,10 @@ type (
 	// A Reference is an attribute whose values follow the entries that they name:
 	// renaming an entry changes the values, and deleting an entry removes them.
 	Reference = catalog.Reference
+	// A Policy is the password policy of entries that no other policy applies to.
+	Policy = catalog.DefaultPolicy
+	// A PolicyAttribute is an attribute of a Policy.
+	PolicyAttribute = catalog.PolicyAttribute
 )
 
 // The layouts of indexes.
@@ -90,9 +94,39 @@ func SetAccess(ctx context.Context, p *partition.Partition, by partition.By, cha
 	})
 }
 
-// SetAccessIn replaces the access rules in a transaction of Partition.UpdateAccess.
+// SetAccessIn replaces the access rules in a transaction of Partition.UpdateSettings.
 func SetAccessIn(tx *partition.Tx, rules []partition.AccessRule) error {
 	return tx.Writer().SetAccess(rules)
+}
+
+// SetPolicy replaces the default password policy. It calls change with the present
+// policy, and change returns the new policy; nil means that there is none.
+func SetPolicy(ctx context.Context, p *partition.Partition, by partition.By, change func(s *partition.Snapshot, old []PolicyAttribute) ([]PolicyAttribute, error)) error {
+	return evolve.SetPolicy(ctx, p.Keeper(), by, func(st *state.Snapshot, old []PolicyAttribute) ([]PolicyAttribute, error) {
+		s, err := partition.NewSnapshot(st, nil)
+		if err != nil {
+			return nil, err
+		}
+		return change(s, old)
+	})
+}
+
+// SetPolicyIn replaces the default password policy in a transaction of
+// Partition.UpdateSettings.
+func SetPolicyIn(tx *partition.Tx, policy []PolicyAttribute) error {
+	return tx.Writer().SetPolicy(policy)
+}
+
+// DefaultPolicy returns the password policy in force for entries that no other policy
+// applies to, or nil. The pointer stays the same while the policy and the schema stay the
+// same. For a state of the past, DefaultPolicy returns the present policy.
+func DefaultPolicy(s *partition.Snapshot) *Policy { return s.State().Catalog.Policy }
+
+// PolicyAt returns the default password policy that a state shows, or nil. For a state of
+// the past this is the policy of that time.
+func PolicyAt(ctx context.Context, s *partition.Snapshot) ([]PolicyAttribute, error) {
+	st := s.State()
+	return st.Catalog.PolicyAt(ctx, st.Reader)
 }
 
 // Secret returns the secret of the directory, which all its servers share. The first call

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/bounded"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/usage"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -45,8 +46,11 @@ type Set struct {
 	schema *schema.Schema
 	asOf   uint64
 	all    []*placed
-	counts bool // a policy counts failures
-	ignore int  // the largest number of old passwords that a policy ignores
+	// standard is the policy of entries that no other policy applies to, or nil.
+	standard *account.Policy
+	settings *configure.Policy // what standard was read from
+	counts   bool              // a policy counts failures
+	ignore   int               // the largest number of old passwords that a policy ignores
 }
 
 // IgnoreOld returns the largest number of old passwords that a policy ignores.
@@ -90,11 +94,12 @@ func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *known.Element
 	if k.Policy == nil {
 		return nil, nil
 	}
-	if has, err := s.HasClass(ctx, k.Policy); err != nil || !has {
+	settings := configure.DefaultPolicy(s)
+	if has, err := s.HasClass(ctx, k.Policy); err != nil || !has && settings == nil {
 		return nil, err
 	}
 	set := c.set.Load()
-	if set != nil && set.schema == k.Schema && usage.SameClass(s, k.Policy, set.asOf) && s.SameNames(set.asOf) {
+	if set != nil && set.schema == k.Schema && set.settings == settings && usage.SameClass(s, k.Policy, set.asOf) && s.SameNames(set.asOf) {
 		return set, nil
 	}
 	set, err := read(ctx, s, k, c.log)
@@ -106,20 +111,37 @@ func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *known.Element
 
 // read reads the policies of a state.
 func read(ctx context.Context, s *partition.Snapshot, k *known.Elements, log *slog.Logger) (*Set, error) {
-	set := &Set{schema: k.Schema, asOf: s.Ordinal()}
+	set := &Set{schema: k.Schema, asOf: s.Ordinal(), settings: configure.DefaultPolicy(s)}
+	if set.settings != nil {
+		p, err := ParseDefault(set.settings.Attributes)
+		if err != nil {
+			warn(log, DefaultName, err)
+		}
+		set.standard = p
+		set.take(p)
+	}
 	for found, err := range s.Search(ctx, partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: k.IsPolicy}) {
 		if err != nil {
 			return nil, err
 		}
 		p, err := place(s, k, found)
 		if err != nil {
-			log.Warn("a password policy says what cannot be; the rest of it counts", "dn", found.Name, "error", err)
+			warn(log, found.Name.String(), err)
 		}
 		set.all = append(set.all, p)
-		set.counts = set.counts || p.policy.Counts()
-		set.ignore = max(set.ignore, p.policy.IgnoreOld)
+		set.take(p.policy)
 	}
 	return set, nil
+}
+
+func warn(log *slog.Logger, name string, err error) {
+	log.Warn("a password policy says what cannot be; the rest of it counts", "dn", name, "error", err)
+}
+
+// take records what a policy of the set demands of all attempts.
+func (set *Set) take(p *account.Policy) {
+	set.counts = set.counts || p.Counts()
+	set.ignore = max(set.ignore, p.IgnoreOld)
 }
 
 // place reads one policy. It leaves out values that it cannot read, and returns an error
@@ -246,9 +268,13 @@ func (f *finding) find(ctx context.Context, s *partition.Snapshot, k *known.Elem
 	}
 	if h := account.Pick(holding); h != nil {
 		f.Policy, f.Why = h.Policy, why(h, holding)
+	} else if f.set.standard != nil {
+		f.Policy, f.Why = f.set.standard, "the default, as no other one holds here"
 	}
 	return nil
 }
+
+const namedByEntry = "named by the entry"
 
 // named sets the finding to the policy that the entry itself names, and reports whether
 // the entry names a policy.
@@ -261,6 +287,10 @@ func (f *finding) named(ctx context.Context, s *partition.Snapshot, k *known.Ele
 	if err != nil {
 		return false, nil
 	}
+	if f.set.standard != nil && isDefault(name) {
+		f.Policy, f.Why = f.set.standard, namedByEntry
+		return true, nil
+	}
 	at, err := s.Find(ctx, name)
 	if partition.Is(err, partition.NoSuchEntry) {
 		return false, nil
@@ -270,7 +300,7 @@ func (f *finding) named(ctx context.Context, s *partition.Snapshot, k *known.Ele
 	}
 	for _, p := range f.set.all {
 		if p.id == at.ID {
-			f.Policy, f.Why = p.policy, "named by the entry"
+			f.Policy, f.Why = p.policy, namedByEntry
 			return true, nil
 		}
 	}

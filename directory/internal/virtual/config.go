@@ -3,14 +3,17 @@ package virtual
 import (
 	"context"
 
+	"github.com/seed-4dac0d86/ldapd/directory/internal/policies"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/show"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
-// ConfigName is the name of the entry with the access rules of the whole directory.
+// ConfigName is the name of the entry with the access rules of the whole directory and the
+// default password policy.
 const ConfigName = "cn=config"
 
 // theConfig serves the entry ConfigName.
@@ -40,7 +43,7 @@ func (theConfig) find(ctx context.Context, req *request.Request, _ dn.DN) (*Entr
 }
 
 func (theConfig) refusal() string {
-	return "of " + ConfigName + " only the access rules can be changed, by a modify"
+	return "of " + ConfigName + " only the access rules and the default password policy can be changed, by a modify"
 }
 
 // errNoConfig is the answer to requesters who do not see the entry ConfigName.
@@ -50,6 +53,17 @@ var errNoConfig = &op.Result{Code: op.NoSuchObject, Diagnostic: "no entry " + Co
 // requester does not see the entry.
 func Config(ctx context.Context, req *request.Request) (*Entry, error) {
 	v := newEntry(req, ConfigName, "directoryConfiguration", "cn", "config", "hasSubordinates", "FALSE")
+	policy, err := defaultPolicy(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if policy != nil {
+		classes := &v.Entry.Attributes[0]
+		classes.Values = append(classes.Values, []byte(policies.Class))
+	}
+	for _, a := range policy {
+		v.add(req.Schema, a.Name, a.Values...)
+	}
 	seen, err := req.Judge.SeesUnstored(ctx, v.Name, &v.Entry)
 	if err != nil || !seen {
 		return nil, err
@@ -63,4 +77,16 @@ func Config(ctx context.Context, req *request.Request) (*Entry, error) {
 	}
 	v.judged = true
 	return v, nil
+}
+
+// defaultPolicy returns the default password policy in the state that the request reads,
+// or nil.
+func defaultPolicy(ctx context.Context, req *request.Request) ([]configure.PolicyAttribute, error) {
+	if req.IsPast() {
+		return configure.PolicyAt(ctx, req.Snapshot)
+	}
+	if d := configure.DefaultPolicy(req.Snapshot); d != nil {
+		return d.Attributes, nil
+	}
+	return nil, nil
 }

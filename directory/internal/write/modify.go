@@ -27,22 +27,22 @@ func planModify(ctx context.Context, req *request.Request, r *op.Modify, p *prep
 	if err != nil {
 		return nil, op.Errorf(op.InvalidDNSyntax, "%v", err)
 	}
+	if identify.MustChange(req, nil) && !isOwnPassword(req, name, r.Changes) {
+		return nil, gate.Refusal(req, account.ErrMustChange)
+	}
 	if subschema.Is(name) {
 		return modifySubschema(ctx, name, r), nil
 	}
 	if virtual.IsConfig(name) {
-		return modifyConfig(ctx, req, name, r)
+		return modifyConfig(ctx, req, name, r), nil
 	}
 	if err := virtual.RefuseWrite(name); err != nil {
 		return nil, err
 	}
-	if identify.MustChange(req, nil) && !isOwnPassword(req, name, r.Changes) {
-		return nil, gate.Refusal(req, account.ErrMustChange)
-	}
 	rules, changes := ruleChanges(req, r.Changes)
 	u := &update{
 		name:     name,
-		rules:    len(rules) > 0,
+		settings: len(rules) > 0,
 		prepared: p,
 		allowed: func(_ context.Context, req *request.Request, _ partition.Located, d *acl.Decision) error {
 			return mayModify(req, d, r.Changes)

@@ -2,10 +2,10 @@ package write
 
 import (
 	"context"
-	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/policies"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -47,14 +47,32 @@ func givenRules(req *request.Request, attributes []op.PartialAttribute) (rules [
 	return rules, rest
 }
 
-// modifyConfig changes the access rules of the whole directory.
-func modifyConfig(ctx context.Context, req *request.Request, name dn.DN, r *op.Modify) (*update, error) {
-	if slices.ContainsFunc(r.Changes, func(c op.Modification) bool { return !isRule(req, c.Description) }) {
-		return nil, virtual.RefuseWrite(name)
+// modifyConfig changes the access rules of the whole directory and the default password
+// policy.
+func modifyConfig(ctx context.Context, req *request.Request, name dn.DN, r *op.Modify) *update {
+	rules, policy := ruleChanges(req, r.Changes)
+	return &update{name: name, settings: true, change: func(tx *partition.Tx) error {
+		if err := changeRules(ctx, req, tx, entry.Root, nil, rules); err != nil {
+			return err
+		}
+		return changePolicy(req, tx, policy)
+	}}
+}
+
+// changePolicy changes the default password policy, in a transaction.
+func changePolicy(req *request.Request, tx *partition.Tx, changes []op.Modification) error {
+	if len(changes) == 0 {
+		return nil
 	}
-	return &update{name: name, rules: true, change: func(tx *partition.Tx) error {
-		return changeRules(ctx, req, tx, entry.Root, nil, r.Changes)
-	}}, nil
+	var old []configure.PolicyAttribute
+	if d := configure.DefaultPolicy(&tx.Snapshot); d != nil {
+		old = d.Attributes
+	}
+	policy, err := policies.ApplyDefault(req.Known, old, changes, req.Controls.Rules.Permissive)
+	if err != nil {
+		return err
+	}
+	return configure.SetPolicyIn(tx, policy)
 }
 
 // mayConfigure returns an error if the requester does not manage cn=config.

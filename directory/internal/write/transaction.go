@@ -10,6 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/internal/span"
 	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -48,9 +50,9 @@ func Commit(ctx context.Context, req *request.Request, t *transaction.Transactio
 
 // A batch contains the updates of a transaction that commits.
 type batch struct {
-	req     *request.Request // the request that ends the transaction
-	updates []*member
-	rules   bool // an update may change access rules
+	req      *request.Request // the request that ends the transaction
+	updates  []*member
+	settings bool // an update may change access rules or the default password policy
 
 	// The following fields belong to one attempt.
 	failed  *member   // the current update, or the update with the control no-op; nil: none
@@ -74,18 +76,21 @@ func newBatch(req *request.Request, t *transaction.Transaction) *batch {
 		x.Response, x.Seen = &op.Response{}, &monitor.Observation{}
 		m := &member{req: &x, message: o.Message, prepared: preparation{kept: true, generated: o.Generated, left: &b.left}}
 		b.updates = append(b.updates, m)
-		b.rules = b.rules || givesRules(req, o.Message.Request)
+		b.settings = b.settings || changesSettings(req, o.Message.Request)
 	}
 	return b
 }
 
-// givesRules reports whether an update may change access rules.
-func givesRules(req *request.Request, r op.Request) bool {
+// changesSettings reports whether an update may change access rules or the default
+// password policy.
+func changesSettings(req *request.Request, r op.Request) bool {
 	switch r := r.(type) {
 	case *op.Add:
 		return slices.ContainsFunc(r.Attributes, func(a op.PartialAttribute) bool { return isRule(req, a.Description) })
 	case *op.Modify:
-		return slices.ContainsFunc(r.Changes, func(c op.Modification) bool { return isRule(req, c.Description) })
+		name, err := dn.Parse(r.Name)
+		return err == nil && virtual.IsConfig(name) ||
+			slices.ContainsFunc(r.Changes, func(c op.Modification) bool { return isRule(req, c.Description) })
 	}
 	return false
 }
@@ -112,8 +117,8 @@ func (b *batch) run(ctx context.Context) (table.Revision, error) {
 
 func (b *batch) try(ctx context.Context) (table.Revision, error) {
 	run := b.req.Server.Part.Update
-	if b.rules {
-		run = b.req.Server.Part.UpdateAccess
+	if b.settings {
+		run = b.req.Server.Part.UpdateSettings
 	}
 	return run(ctx, b.by(), func(tx *partition.Tx) error {
 		ctx, s := span.Start(ctx, "prepare")

@@ -29,8 +29,8 @@ import (
 type update struct {
 	name dn.DN // the entry's name before the change, or the name of a new entry
 	adds bool  // the entry is new
-	// rules means that the update changes access rules.
-	rules bool
+	// settings means that the update changes access rules or the default password policy.
+	settings bool
 	// attributes are the attributes of a new entry.
 	attributes []op.PartialAttribute
 	// allowed returns an error if the access rules do not allow the update. Adds do not
@@ -112,8 +112,8 @@ func (u *update) try(ctx context.Context, req *request.Request) (table.Revision,
 	switch {
 	case subschema.Is(u.name):
 		run = req.Server.Part.UpdateSchema
-	case u.rules:
-		run = req.Server.Part.UpdateAccess
+	case u.settings:
+		run = req.Server.Part.UpdateSettings
 	}
 	return run(ctx, by(req), func(tx *partition.Tx) error {
 		ctx, s := span.Start(ctx, "prepare")

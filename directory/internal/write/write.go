@@ -71,7 +71,7 @@ func planAdd(ctx context.Context, req *request.Request, r *op.Add, p *preparatio
 	}
 	rules, plain := givenRules(req, r.Attributes)
 	given := slices.ContainsFunc(plain, func(a op.PartialAttribute) bool { return password.GivesServers(req, a.Description) })
-	u := &update{name: name, adds: true, attributes: r.Attributes, rules: len(rules) > 0, prepared: p}
+	u := &update{name: name, adds: true, attributes: r.Attributes, settings: len(rules) > 0, prepared: p}
 	u.policy = slices.ContainsFunc(plain, func(a op.PartialAttribute) bool {
 		return ofPolicies(a.Description) && !strings.EqualFold(a.Description, "objectClass")
 	})

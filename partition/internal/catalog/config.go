@@ -80,6 +80,8 @@ type Settings struct {
 	References []Reference `json:"references,omitempty"`
 	// Access are the access rules, or nil if the directory has never had any.
 	Access []AccessRule `json:"access,omitempty"`
+	// Policy is the password policy of entries that no other policy applies to, or nil.
+	Policy []PolicyAttribute `json:"passwordPolicy,omitempty"`
 	// Erasures is the number of erasures so far. A cache that was filled before the last
 	// erasure may contain erased values.
 	Erasures int `json:"erasures,omitempty"`
@@ -135,7 +137,7 @@ func OpenHeader(ctx context.Context, s table.Store, o Options) (*Header, error) 
 		for _, x := range o.Indexes {
 			h.Indexes = append(h.Indexes, HeaderIndex{x.Attribute, x.Layout, 1})
 		}
-		h.Access = o.Access
+		h.Access, h.Policy = o.Access, o.Policy
 		err = createHeader(ctx, s, h)
 	}
 	if err != nil {
@@ -238,7 +240,10 @@ type Catalog struct {
 	Contexts  []NamingContext
 	// Access contains the access rules of the header. Two catalogs with the same pointer
 	// have the same rules and the same schema.
-	Access  *Access
+	Access *Access
+	// Policy is the default password policy of the header, or nil. Two catalogs with the
+	// same pointer have the same policy and the same schema.
+	Policy  *DefaultPolicy
 	Indexes map[*schema.AttributeType]*Indexed
 	Ordered []*Indexed     // in the header's order
 	newest  table.Revision // revision since which all indexes are complete
@@ -301,6 +306,9 @@ func (c *Catalog) With(h *Header) (*Catalog, error) {
 func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Header) (*Catalog, error) {
 	h = h.without(func(x HeaderIndex) bool { return k.Schema.Attribute(x.Attribute) == nil })
 	c := &Catalog{p: p, Types: k, Subschema: own, Cache: kept, Header: h, Access: &Access{h.Access, h.Since}, Indexes: map[*schema.AttributeType]*Indexed{}}
+	if h.Policy != nil {
+		c.Policy = &DefaultPolicy{h.Policy}
+	}
 	for _, x := range h.Indexes {
 		t, err := k.Indexable(x.Attribute)
 		if err != nil {

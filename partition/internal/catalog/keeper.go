@@ -31,6 +31,8 @@ type Options struct {
 	// Access are the access rules of a directory that is created. Nil means that the
 	// directory has no access rules.
 	Access []AccessRule
+	// Policy is the default password policy of a directory that is created, or nil.
+	Policy []PolicyAttribute
 	Txn    txn.Options
 	Log    *slog.Logger
 }

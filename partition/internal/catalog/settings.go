@@ -43,6 +43,15 @@ func (c *Catalog) AccessAt(ctx context.Context, r table.Reader) ([]AccessRule, e
 	return h.Access, nil
 }
 
+// PolicyAt returns the default password policy that a state shows, or nil.
+func (c *Catalog) PolicyAt(ctx context.Context, r table.Reader) ([]PolicyAttribute, error) {
+	h, err := c.p.settingsAt(ctx, r, c.Header)
+	if err != nil {
+		return nil, err
+	}
+	return h.Policy, nil
+}
+
 // SettingsSince returns the commit that wrote the settings that a state shows, or 0 if no
 // commit wrote them.
 func (c *Catalog) SettingsSince(ctx context.Context, r table.Reader) (table.Revision, error) {

@@ -36,11 +36,22 @@ func (tx *Tx) Configure(h *catalog.Header) error {
 func (tx *Tx) SetAccess(rules []catalog.AccessRule) error {
 	h := *tx.Catalog.Header
 	h.Access = rules
-	next, err := tx.Catalog.With(&h)
+	return tx.reconfigure(&h)
+}
+
+// SetPolicy replaces the default password policy.
+func (tx *Tx) SetPolicy(policy []catalog.PolicyAttribute) error {
+	h := *tx.Catalog.Header
+	h.Policy = policy
+	return tx.reconfigure(&h)
+}
+
+func (tx *Tx) reconfigure(h *catalog.Header) error {
+	next, err := tx.Catalog.With(h)
 	if err != nil {
 		return err
 	}
-	if err := tx.Configure(&h); err != nil {
+	if err := tx.Configure(h); err != nil {
 		return err
 	}
 	tx.Catalog = next

@@ -1,0 +1,170 @@
+package directory_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+)
+
+const configDN = "cn=config"
+
+// setDefault makes cn=config the default policy.
+func setDefault(t testing.TB, s *directory.Session, says ...line) {
+	t.Helper()
+	ls := []line{{"add objectClass", "pwdPolicy"}, {"add pwdAttribute", "userPassword"}}
+	for _, l := range says {
+		ls = append(ls, line{"add " + l.key, l.value})
+	}
+	serve(t, s, &op.Modify{Name: configDN, Changes: changes(ls)})
+}
+
+// TestDefaultPolicy checks that cn=config is the policy of entries that no other policy
+// applies to, and how it is changed.
+func TestDefaultPolicy(t *testing.T) {
+	d, p, s := withPolicy(t)
+	serve(t, s, &op.Delete{Name: policyDN})
+	setDefault(t, s, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "2"}, line{"pwdMustChange", "TRUE"}, line{"pwdCheckQuality", "1"}, line{"pwdMinLength", "4"})
+	if got := valuesOf(t, s, annDN, "pwdPolicySubentry"); !slices.Equal(got, []string{configDN}) {
+		t.Errorf("pwdPolicySubentry: %q", got)
+	}
+	if got := valuesOf(t, s, configDN, "objectClass"); !slices.Equal(got, []string{"top", "directoryConfiguration", "pwdPolicy"}) {
+		t.Errorf("objectClass: %q", got)
+	}
+	for range 2 {
+		bindCode(t, d, annDN, "wrong")
+	}
+	if code := bindCode(t, d, annDN, "ann"); code != op.InvalidCredentials {
+		t.Errorf("not locked by the default: %v", code)
+	}
+	if r := withControls(t, s, &op.Modify{Name: bobDN, Changes: changes([]line{{"replace userPassword", "abc"}})}); r.Code != op.ConstraintViolation {
+		t.Errorf("a short password: %v", &r.Result)
+	}
+	serve(t, s, &op.Modify{Name: configDN, Changes: changes([]line{{"replace pwdMaxFailure", "3"}})})
+	if code := bindCode(t, d, annDN, "ann"); code != op.Success {
+		t.Errorf("2 of 3 failures: %v", code)
+	}
+
+	serve(t, s, &op.Add{Name: policyDN, Attributes: attributes([]line{{"objectClass", "subentry"}, {"objectClass", "pwdPolicy"},
+		{"cn", "policy"}, {"subtreeSpecification", "{}"}, {"pwdAttribute", "userPassword"}})})
+	if got := valuesOf(t, s, annDN, "pwdPolicySubentry"); !slices.Equal(got, []string{policyDN}) {
+		t.Errorf("with a subentry: %q", got)
+	}
+	serve(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace pwdPolicySubentry", "CN=Config"}})})
+	if r := withControls(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace userPassword", "abc"}})}); r.Code != op.ConstraintViolation {
+		t.Errorf("the entry names the default: %v", &r.Result)
+	}
+
+	before := p.Snapshot()
+	defer before.Close()
+	serve(t, s, &op.Delete{Name: policyDN})
+	serve(t, s, &op.Modify{Name: configDN, Changes: changes([]line{{"delete objectClass", "pwdPolicy"}, {"delete pwdAttribute", ""}, {"delete pwdLockout", ""},
+		{"delete pwdMaxFailure", ""}, {"delete pwdMustChange", ""}, {"delete pwdCheckQuality", ""}, {"delete pwdMinLength", ""}})})
+	if got := valuesOf(t, s, bobDN, "pwdPolicySubentry"); got != nil {
+		t.Errorf("no policy any more: %q", got)
+	}
+	now := p.Snapshot()
+	defer now.Close()
+	if configure.DefaultPolicy(before) == nil || configure.DefaultPolicy(now) != nil {
+		t.Errorf("the policy: before %v, now %v", configure.DefaultPolicy(before), configure.DefaultPolicy(now))
+	}
+}
+
+// TestDefaultPolicyIsChecked checks which changes of cn=config are refused.
+func TestDefaultPolicyIsChecked(t *testing.T) {
+	_, p, s := withPolicy(t)
+	setDefault(t, s, line{"pwdMaxAge", "100"})
+	since := p.Snapshot()
+	defer since.Close()
+	for _, c := range []struct {
+		change []line
+		want   op.Code
+	}{
+		{[]line{{"add pwdMaxFailure", "many"}}, op.InvalidAttributeSyntax},
+		{[]line{{"add pwdMinAge", "101"}}, op.ConstraintViolation},
+		{[]line{{"add pwdPolicyFor", "users"}}, op.ConstraintViolation},
+		{[]line{{"add pwdPriority", "1"}}, op.ConstraintViolation},
+		{[]line{{"add pwdMaxAge", "200"}}, op.ConstraintViolation},
+		{[]line{{"add pwdMaxAge", "100"}}, op.AttributeOrValueExists},
+		{[]line{{"delete pwdMaxAge", "99"}}, op.NoSuchAttribute},
+		{[]line{{"delete pwdMinAge", ""}}, op.NoSuchAttribute},
+		{[]line{{"delete pwdAttribute", ""}}, op.ObjectClassViolation},
+		{[]line{{"delete objectClass", "pwdPolicy"}}, op.ObjectClassViolation},
+		{[]line{{"delete objectClass", "directoryConfiguration"}}, op.ObjectClassViolation},
+		{[]line{{"add objectClass", "device"}}, op.ObjectClassViolation},
+		{[]line{{"replace cn", "other"}}, op.UnwillingToPerform},
+		{[]line{{"add nothing", "x"}}, op.UndefinedAttributeType},
+		{[]line{{"add accessRule", "x: allow everyone to use *"}, {"add pwdMaxAge", "200"}}, op.ConstraintViolation},
+	} {
+		if r := withControls(t, s, &op.Modify{Name: configDN, Changes: changes(c.change)}); r.Code != c.want {
+			t.Errorf("%q: %v", c.change, &r.Result)
+		}
+	}
+	now := p.Snapshot()
+	defer now.Close()
+	if configure.DefaultPolicy(now) != configure.DefaultPolicy(since) || now.Access() != since.Access() {
+		t.Errorf("a change that was refused changed the settings")
+	}
+	serve(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace pwdReset", "TRUE"}})})
+}
+
+// TestMustChangeComesFirst checks that who must change a password can change neither the
+// settings nor the schema before, with whatever rights.
+func TestMustChangeComesFirst(t *testing.T) {
+	d, p, s := withPolicy(t, line{"pwdMustChange", "TRUE"})
+	setRules(t, p, "use: allow everyone to use *\nall: allow everyone to manage")
+	serve(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace userPassword", "reset"}})})
+	own := d.NewSession(nil)
+	serve(t, own, &op.Bind{Version: 3, Name: annDN, Password: []byte("reset")})
+	for _, r := range []*op.Modify{
+		{Name: configDN, Changes: changes([]line{{"add accessRule", "x: allow everyone to use *"}})},
+		{Name: "cn=Subschema", Changes: changes([]line{{"add attributeTypes", "( 2.25.1 NAME 'x' SUP name )"}})},
+	} {
+		if got := withControls(t, own, r); got.Code != op.InsufficientAccessRights {
+			t.Errorf("%s: %v", r.Name, &got.Result)
+		}
+	}
+}
+
+// TestDefaultPolicyReachesServers checks that a change of the default policy is
+// acknowledged once all servers apply it.
+func TestDefaultPolicyReachesServers(t *testing.T) {
+	cs := newServers(t)
+	cs[0].addPerson("ann")
+	cs[0].must("modify", "dn: cn=config", "add objectClass: pwdPolicy", "add pwdAttribute: userPassword", "add pwdCheckQuality: 1")
+	for i := range 20 {
+		length := []string{"100", "1"}[i%2]
+		cs[0].must("modify", "dn: cn=config", "replace pwdMinLength: "+length)
+		out := cs[1].do("modify", "dn: uid=ann,dc=example,dc=com", "replace userPassword: abc")
+		if want := []string{"19", "0"}[i%2]; len(out) < len(want) || out[:len(want)] != want {
+			t.Fatalf("at least %s characters: %s", length, out)
+		}
+	}
+}
+
+// TestRecommendedPolicy checks that a new directory can begin with the recommended
+// policy.
+func TestRecommendedPolicy(t *testing.T) {
+	d := newDirectory(t, newPartitionWith(t, partition.Options{Policy: directory.RecommendedPolicy()}), directory.Options{})
+	t.Cleanup(d.Close)
+	s := d.NewSession(nil)
+	serve(t, s, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
+	if got := valuesOf(t, s, configDN, "pwdMinLength"); !slices.Equal(got, []string{"12"}) {
+		t.Errorf("pwdMinLength: %q", got)
+	}
+	// It is as a modify would have it.
+	serve(t, s, &op.Modify{Name: configDN, Changes: changes([]line{{"replace pwdMaxFailure", "10"}})})
+	add := func(password string) op.Code {
+		return withControls(t, s, &op.Add{Name: "dc=example,dc=com", Attributes: attributes([]line{{"objectClass", "domain"},
+			{"objectClass", "simpleSecurityObject"}, {"dc", "example"}, {"userPassword", password}})}).Code
+	}
+	if code := add("short"); code != op.ConstraintViolation {
+		t.Errorf("short: %v", code)
+	}
+	if code := add("correct-zebra-7-ladder"); code != op.Success {
+		t.Errorf("long: %v", code)
+	}
+}
