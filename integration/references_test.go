@@ -1,0 +1,160 @@
+package integration
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+)
+
+var referencesTime = flag.Duration("references", 12*time.Second, "how long clients of TestReferencesFollow work while servers are killed")
+
+const (
+	teamsDN      = "ou=teams," + suffix
+	teamsPeople  = 8
+	teamsGroups  = 4
+	teamsClients = 2 * servers
+)
+
+// teams are units, people and groups whose names and members change at three servers.
+type teams struct {
+	*fleet
+	done, unknown atomic.Int64
+}
+
+// TestReferencesFollow renames, moves and deletes people and whole units at three servers on
+// HBase, and makes them members of groups, while servers are killed. Members must name
+// entries that exist, at past moments too.
+func TestReferencesFollow(t *testing.T) {
+	t.Parallel()
+	store := storeKinds[1].make(t)
+	load(t, store, example, teamEntries(t))
+	for _, command := range []string{"reindex --store %s member manager", "references --store %s --must-exist member manager"} {
+		if out, status := ldapdRun(t, strings.Fields(fmt.Sprintf(command, store))...); status != 0 {
+			t.Fatalf("ldapd %s: exit status %d\n%s", command, status, out)
+		}
+	}
+	x := &teams{fleet: newFleet(t, store)}
+	var clients []func()
+	for n := range teamsClients {
+		clients = append(clients, x.client(n, x.update))
+	}
+	begin := time.Now()
+	x.disturb(*referencesTime, clients...)
+	x.past(begin)
+	t.Logf("%d updates succeeded; the outcome of %d is unknown", x.done.Load(), x.unknown.Load())
+	if x.done.Load() < 20 {
+		t.Error("want at least 20")
+	}
+	x.end()
+}
+
+// teamEntries writes an LDIF file of the entries at the beginning.
+func teamEntries(t *testing.T) string {
+	var s strings.Builder
+	for _, unit := range []string{teamsDN, "ou=a," + teamsDN, "ou=b," + teamsDN, "ou=sub,ou=a," + teamsDN} {
+		fmt.Fprintf(&s, "dn: %s\nobjectClass: organizationalUnit\n\n", unit)
+	}
+	for n := range teamsGroups {
+		fmt.Fprintf(&s, "dn: %s\nobjectClass: groupOfNames\nmember: %s\n\n", teamGroup(n), suffix)
+	}
+	file := filepath.Join(t.TempDir(), "teams.ldif")
+	if err := os.WriteFile(file, []byte(s.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func teamGroup(n int) string { return fmt.Sprintf("cn=group%d,%s", n, teamsDN) }
+
+// update makes one random update.
+func (x *teams) update(c *ldap.Conn, r *rand.Rand) bool {
+	err := randomUpdate(c, r)
+	switch code(err) {
+	case ldap.LDAPResultSuccess:
+		x.done.Add(1)
+	case ldap.LDAPResultNoSuchObject, ldap.LDAPResultEntryAlreadyExists, ldap.LDAPResultConstraintViolation,
+		ldap.LDAPResultAttributeOrValueExists, ldap.LDAPResultNoSuchAttribute, ldap.LDAPResultNotAllowedOnNonLeaf,
+		ldap.LDAPResultBusy, ldap.LDAPResultUnavailable, ldap.LDAPResultUnwillingToPerform:
+	case -1, ldap.LDAPResultOther:
+		x.unknown.Add(1)
+		return false
+	default:
+		x.t.Error(err)
+		x.stopped.Store(true)
+	}
+	return true
+}
+
+func randomUpdate(c *ldap.Conn, r *rand.Rand) error {
+	above := []string{"ou=a," + teamsDN, "ou=b," + teamsDN, "ou=sub,ou=a," + teamsDN, "ou=sub,ou=b," + teamsDN}
+	place := func() string { return above[r.IntN(len(above))] }
+	rdn := func() string { return fmt.Sprintf("cn=p%d", r.IntN(teamsPeople)) }
+	person := func() string { return rdn() + "," + place() }
+	members := func(change func(*ldap.ModifyRequest, string, []string)) error {
+		m := ldap.NewModifyRequest(teamGroup(r.IntN(teamsGroups)), nil)
+		change(m, "member", []string{person()})
+		return c.Modify(m)
+	}
+	switch r.IntN(9) {
+	case 0:
+		return c.ModifyDN(ldap.NewModifyDNRequest(above[2], "ou=sub", true, above[1]))
+	case 1:
+		return c.ModifyDN(ldap.NewModifyDNRequest(above[3], "ou=sub", true, above[0]))
+	case 2:
+		return c.ModifyDN(ldap.NewModifyDNRequest(person(), rdn(), true, place()))
+	case 3:
+		return c.Del(ldap.NewDelRequest(person(), nil))
+	case 4:
+		return members((*ldap.ModifyRequest).Delete)
+	case 5, 6:
+		a := ldap.NewAddRequest(person(), nil)
+		a.Attribute("objectClass", []string{"inetOrgPerson"})
+		a.Attribute("sn", []string{"x"})
+		a.Attribute("manager", []string{teamsDN})
+		if r.IntN(2) == 0 {
+			a.Attributes[2].Vals = []string{person()}
+		}
+		return c.Add(a)
+	}
+	return members((*ldap.ModifyRequest).Add)
+}
+
+// past reads members and managers at moments since begin, and all entries of the same
+// moments. A required attribute has the empty name if the last entry that it named is gone.
+func (x *teams) past(begin time.Time) {
+	c := x.seats[0].process().admin()
+	defer c.Close()
+	const moments = 25
+	named := 0
+	for n := range moments {
+		at := begin.Add(time.Since(begin) * time.Duration(n+1) / moments).UTC().Format("20060102150405.000000Z")
+		var found *ldap.SearchResult
+		eventually(x.t, "the past", func() (err error) {
+			found, err = c.Search(ldap.NewSearchRequest(suffix, ldap.ScopeWholeSubtree, 0, 0, 0, false, "(objectClass=*)",
+				[]string{"member", "manager"}, []ldap.Control{ldap.NewControlString(control.OIDAt, true, at)}))
+			return err
+		})
+		is := map[string]bool{"": true}
+		for _, e := range found.Entries {
+			is[strings.ToLower(e.DN)] = true
+		}
+		for _, e := range found.Entries {
+			for _, v := range append(e.GetAttributeValues("member"), e.GetAttributeValues("manager")...) {
+				if named++; !is[strings.ToLower(v)] {
+					x.t.Errorf("at %s: %s names %s, which does not exist", at, e.DN, v)
+				}
+			}
+		}
+	}
+	x.t.Logf("%d values at %d moments name entries that exist", named, moments)
+}
