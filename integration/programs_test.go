@@ -57,11 +57,12 @@ type way struct {
 	env  []string // URL, STARTTLS and CA
 }
 
-func serveSecured(t *testing.T) *secured {
+// serveSecured serves the sample directory and the entries in files.
+func serveSecured(t *testing.T, files ...string) *secured {
 	t.Helper()
 	f := newTLS(t)
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	load(t, store, append([]string{example}, files...)...)
 	p := serve(t, store, append(f.flags(), "--listen", "ldap://127.0.0.1:0", "--listen", "ldaps://127.0.0.1:0")...)
 	return &secured{p, f, []way{
 		{"clear", []string{"URL=" + p.urls[0]}},
@@ -73,7 +74,7 @@ func serveSecured(t *testing.T) *secured {
 // TestForeignClients runs all foreign clients concurrently on one server.
 func TestForeignClients(t *testing.T) {
 	t.Parallel()
-	p := serveSecured(t)
+	p := serveSecured(t, unixEntries(t))
 	t.Run("clients", func(t *testing.T) { // ends when the last client ends
 		for _, client := range foreignClients {
 			t.Run(client.name, func(t *testing.T) {

@@ -233,10 +233,15 @@ func runDovecot(t *testing.T, p *secured) {
 	}
 }
 
-func runNslcd(t *testing.T, p *secured) {
-	wantPrograms(t, "/usr/sbin/nslcd", "/usr/bin/getent", "/lib/*/libnss_ldap.so.2")
+func wantNslcd(t *testing.T) {
+	t.Helper()
 	wantMounts(t)
+	wantPrograms(t, "/usr/sbin/nslcd", "/usr/bin/getent", "/lib/*/libnss_ldap.so.2")
+}
+
+func runNslcd(t *testing.T, p *secured) {
+	wantNslcd(t)
 	conf := writeIn(t, t.TempDir(), "nslcd.conf", blocksOf(t, "nslcd", p)[0])
 	show(t, conf, p.ca)
-	askGetent(t, "testdata/programs/nslcd.sh", "CONF="+conf)
+	askScript(t, "nslcd.sh", conf, getent)
 }

@@ -27,7 +27,8 @@ type Book struct {
 	part       *partition.Partition
 	log        *slog.Logger
 	beside     *beside
-	unrecorded memory
+	unrecorded memory // failures that could not be stored
+	forgotten  memory // failures that a background job is deleting
 	took       durations
 }
 
@@ -59,13 +60,15 @@ func (b *Book) Wait(ctx context.Context) error { return b.took.wait(ctx) }
 
 // Failures implements account.Ledger.
 func (l *Ledger) Failures(ctx context.Context) ([]time.Time, error) {
+	forgotten := l.book.forgotten.of(l.id) // before the snapshot, which shows what is deleted by now
 	s := l.book.part.Snapshot()
 	defer s.Close()
 	secrets, err := s.Secrets(ctx, l.id)
 	if err != nil {
 		return nil, err
 	}
-	return append(Times(secrets, "pwdFailureTime"), l.book.unrecorded.of(l.id)...), nil
+	all := append(Times(secrets, "pwdFailureTime"), l.book.unrecorded.of(l.id)...)
+	return slices.DeleteFunc(all, func(t time.Time) bool { return slices.ContainsFunc(forgotten, t.Equal) }), nil
 }
 
 // Times returns the values of the attribute type with the given name. The types of the
@@ -151,13 +154,18 @@ func (l *Ledger) prune(ctx context.Context, tx *usage.Tx, t *schema.AttributeTyp
 	})
 }
 
-// Forget implements account.Ledger.
+// Forget implements account.Ledger. On this server, Failures no longer returns the
+// failures.
 func (l *Ledger) Forget(failures []time.Time) {
 	l.book.unrecorded.drop(l.id, failures)
-	l.besides("deleting failures", func(ctx context.Context, tx *usage.Tx) error {
-		return tx.Drop(ctx, l.id, []*schema.AttributeType{l.known.Account.Failure}, func(_ *schema.AttributeType, v []byte) bool {
-			at, err := schema.Time(v)
-			return err == nil && slices.ContainsFunc(failures, at.Equal)
+	l.book.forgotten.keep(l.id, failures)
+	l.book.beside.start(func(ctx context.Context) {
+		defer l.book.forgotten.drop(l.id, failures)
+		l.record(ctx, "deleting failures", func(ctx context.Context, tx *usage.Tx) error {
+			return tx.Drop(ctx, l.id, []*schema.AttributeType{l.known.Account.Failure}, func(_ *schema.AttributeType, v []byte) bool {
+				at, err := schema.Time(v)
+				return err == nil && slices.ContainsFunc(failures, at.Equal)
+			})
 		})
 	})
 }
@@ -169,34 +177,35 @@ func (l *Ledger) Succeed(p *account.Policy) {
 	if t == nil {
 		return
 	}
-	l.besides("writing down a success", func(ctx context.Context, tx *usage.Tx) error {
-		secrets, err := tx.Secrets(ctx, l.id)
-		if err != nil {
-			return err
-		}
-		var s account.State
-		if last := Times(secrets, t.Name()); len(last) > 0 {
-			s.Success = last[0]
-		}
-		if p.RecordsSuccess(&s, time.Now()) {
-			tx.Stamp(l.id, t)
-		}
-		return nil
+	l.book.beside.start(func(ctx context.Context) {
+		l.record(ctx, "writing down a success", func(ctx context.Context, tx *usage.Tx) error {
+			secrets, err := tx.Secrets(ctx, l.id)
+			if err != nil {
+				return err
+			}
+			var s account.State
+			if last := Times(secrets, t.Name()); len(last) > 0 {
+				s.Success = last[0]
+			}
+			if p.RecordsSuccess(&s, time.Now()) {
+				tx.Stamp(l.id, t)
+			}
+			return nil
+		})
 	})
 }
 
-func (l *Ledger) besides(what string, fn func(ctx context.Context, tx *usage.Tx) error) {
-	l.book.beside.start(func(ctx context.Context) {
-		_, err := usage.Update(ctx, l.book.part, func(tx *usage.Tx) error {
-			if err := tx.Begin(ctx, l.id); err != nil {
-				return err
-			}
-			return fn(ctx, tx)
-		})
-		if err != nil && ctx.Err() == nil && !partition.Is(err, partition.NoSuchEntry) && !errors.Is(err, txn.ErrReadOnly) {
-			l.book.log.Warn("the state of an account stays as it was", "doing", what, "entry", l.id, "error", err)
+// record makes a change in the background, and logs an error.
+func (l *Ledger) record(ctx context.Context, what string, fn func(ctx context.Context, tx *usage.Tx) error) {
+	_, err := usage.Update(ctx, l.book.part, func(tx *usage.Tx) error {
+		if err := tx.Begin(ctx, l.id); err != nil {
+			return err
 		}
+		return fn(ctx, tx)
 	})
+	if err != nil && ctx.Err() == nil && !partition.Is(err, partition.NoSuchEntry) && !errors.Is(err, txn.ErrReadOnly) {
+		l.book.log.Warn("the state of an account stays as it was", "doing", what, "entry", l.id, "error", err)
+	}
 }
 
 // Use records one use of an expired or reset password, and returns all uses that any

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/pause"
 )
 
-// memory keeps failures that could not be stored.
+// memory keeps failures of accounts that differ from what is stored.
 type memory struct {
 	mu  sync.Mutex
 	all map[entry.ID][]time.Time
@@ -42,6 +42,16 @@ func (m *memory) add(id entry.ID, t time.Time) time.Time {
 		m.all[id] = m.all[id][1:]
 	}
 	return t
+}
+
+// keep remembers failures.
+func (m *memory) keep(id entry.ID, failures []time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		m.all = map[entry.ID][]time.Time{}
+	}
+	m.all[id] = append(m.all[id], failures...)
 }
 
 func (m *memory) drop(id entry.ID, failures []time.Time) {

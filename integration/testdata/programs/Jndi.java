@@ -330,12 +330,24 @@ public class Jndi {
         }
     }
 
+    /** A bind with the password policy control, as somebody whose password was reset. */
+    static void policy(LdapContext admin) throws Exception {
+        LdapContext c = connect("uid=reset,ou=unix,dc=example,dc=com", "correct horse", "throw");
+        c.reconnect(new Control[] {new BasicControl("1.3.6.1.4.1.42.2.27.8.5.1")});
+        Control[] answers = c.getResponseControls();
+        check("controls of the bind", answers == null ? 0 : answers.length, 1);
+        // changeAfterReset (draft-behera-ldap-password-policy-11, 6.2)
+        check("password policy", Arrays.toString(answers[0].getEncodedValue()), Arrays.toString(new byte[] {0x30, 3, (byte) 0x81, 1, 2}));
+        refused("a search before the change", NoPermissionException.class, 50, x -> x.getAttributes(BASE), c);
+        c.close();
+    }
+
     public static void main(String[] args) throws Exception {
         for (int i = 0; i < PHOTO.length; i++) {
             PHOTO[i] = (byte) i;
         }
         LdapContext c = connect(System.getenv("ADMIN"), System.getenv("PASSWORD"), "throw");
-        for (Part p : new Part[] {Jndi::schema, Jndi::add, Jndi::read, Jndi::pages, Jndi::order, Jndi::modify, Jndi::others, Jndi::referrals, Jndi::events}) {
+        for (Part p : new Part[] {Jndi::schema, Jndi::add, Jndi::read, Jndi::pages, Jndi::order, Jndi::modify, Jndi::others, Jndi::referrals, Jndi::events, Jndi::policy}) {
             try {
                 p.run(c);
             } catch (Exception e) {

@@ -1,0 +1,79 @@
+package ledger
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/account"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newLedger returns the ledger of an entry.
+func newLedger(t *testing.T) (*Book, *Ledger) {
+	t.Helper()
+	ctx := context.Background()
+	p, err := partition.Open(ctx, tabletest.NewMem(), partition.Options{Schema: schema.Core(), Create: true})
+	must(t, err)
+	t.Cleanup(func() { must(t, p.Close(ctx)) })
+	name, err := dn.Parse("dc=example")
+	must(t, err)
+	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example"}))
+	var id entry.ID
+	_, err = p.Update(ctx, partition.By{}, func(tx *partition.Tx) (err error) {
+		id, err = tx.Add(ctx, name, []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte("domain")}}}, false)
+		return err
+	})
+	must(t, err)
+	b := NewBook(p, slog.New(slog.DiscardHandler))
+	t.Cleanup(b.Close)
+	return b, b.Of(known.New(p.Schema()), id)
+}
+
+// TestForgottenAtOnce checks that failures that are being deleted no longer count at this
+// server: a right password must not be refused because an earlier one was not yet recorded.
+func TestForgottenAtOnce(t *testing.T) {
+	ctx := context.Background()
+	b, l := newLedger(t)
+	policy := &account.Policy{Lockout: true, MaxFailure: 3}
+	first, err := l.Fail(ctx, policy)
+	must(t, err)
+	later := make(chan struct{})
+	for range besideAtOnce {
+		b.beside.start(func(context.Context) { <-later })
+	}
+	l.Forget([]time.Time{first})
+	second, err := l.Fail(ctx, policy)
+	must(t, err)
+	want := func(when string) {
+		t.Helper()
+		got, err := l.Failures(ctx)
+		must(t, err)
+		if !slices.EqualFunc(got, []time.Time{second}, time.Time.Equal) {
+			t.Errorf("%s: %v, want %v", when, got, second)
+		}
+	}
+	want("before the deletion")
+	close(later)
+	b.Settle()
+	want("after the deletion")
+	if n := len(b.forgotten.all); n != 0 {
+		t.Errorf("%d accounts are still remembered", n)
+	}
+}
