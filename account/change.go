@@ -1,6 +1,7 @@
 package account
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -96,6 +97,9 @@ func (p *Policy) Check(c *Change) error {
 	}
 	var lacks []string
 	for _, d := range p.Quality {
+		if d.Text == unlisted && c.Candidate.Listed == nil {
+			return ErrNoList
+		}
 		if !d.met(&c.Candidate) {
 			lacks = append(lacks, d.lacks)
 		}
@@ -109,6 +113,10 @@ func (p *Policy) Check(c *Change) error {
 // ResetAfter reports whether the user must change the password again after c (the draft,
 // 8.2.7).
 func (p *Policy) ResetAfter(c *Change) bool { return p != nil && p.MustChange && c.Reset }
+
+// ErrNoList is the error for a new password if the policy wants it to be in no list of
+// known passwords, and there is no list.
+var ErrNoList = errors.New("the password policy wants passwords that are in no list of known ones, and this server has no list")
 
 // ErrInHistory is the error for a password that the account had before (the draft,
 // 8.2.6).

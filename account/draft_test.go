@@ -159,6 +159,8 @@ func TestChange(t *testing.T) {
 		{"unlike-old far", quality("unlike-old 4"), State{}, Change{Candidate: Candidate{Old: "Secret2025"}}, "Hidden1999", 0, true},
 		{"unlike", quality("unlike uid, cn"), State{}, Change{}, "my-JOHN-1", InsufficientQuality, false},
 		{"unlike none", quality("unlike uid, cn"), State{}, Change{}, "my-joh-1", 0, true},
+		{"unlisted", quality("unlisted"), State{}, Change{Candidate: Candidate{Listed: listed}}, "known", InsufficientQuality, false},
+		{"unlisted and new", quality(" unlisted "), State{}, Change{Candidate: Candidate{Listed: listed}}, "unknown", 0, true},
 		{"strength", quality("strength 3"), State{}, Change{}, "password1", InsufficientQuality, false},
 		{"strength of one's own name", quality("strength 3"), State{}, Change{}, "johndoe", InsufficientQuality, false},
 		{"strength enough", quality("strength 3"), State{}, Change{}, "correct-zebra-7-ladder", 0, true},
@@ -174,6 +176,15 @@ func TestChange(t *testing.T) {
 		if err != nil && len(c.password) > 2 && strings.Contains(err.Error(), c.password) {
 			t.Errorf("%s: the error has the password: %v", c.sentence, err)
 		}
+	}
+}
+
+func listed(password []byte) bool { return string(password) == "known" }
+
+func TestNoList(t *testing.T) {
+	c := Change{Candidate: Candidate{Password: "unknown"}}
+	if err := policyOf(t, quality("unlisted")...).Check(&c); err != ErrNoList {
+		t.Errorf("no list: %v", err)
 	}
 }
 

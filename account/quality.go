@@ -25,6 +25,9 @@ type Candidate struct {
 	Old      string // the old password; "": unknown
 	// Own returns the values of an attribute of the account's entry.
 	Own func(attribute string) []string
+	// Listed reports whether the password is in the list of known passwords. Nil means
+	// that there is no such list.
+	Listed func(password []byte) bool
 }
 
 // counted are the demands that consist of a word and a number.
@@ -56,13 +59,18 @@ func readQuality(p *Policy, values []string) error {
 	return nil
 }
 
+// unlisted is the demand that a password is in no list of known passwords.
+const unlisted = "unlisted"
+
 func parseDemand(text string) (Demand, error) {
-	d := Demand{Text: text}
-	word, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+	d := Demand{Text: strings.TrimSpace(text)}
+	word, rest, _ := strings.Cut(d.Text, " ")
 	rest = strings.TrimSpace(rest)
 	switch {
 	case word == "palindrome" && rest == "":
 		d.lacks, d.met = "it is the same backwards", func(c *Candidate) bool { return !isPalindrome(c.Password) }
+	case word == unlisted && rest == "":
+		d.lacks, d.met = "it is in a list of passwords that others know", func(c *Candidate) bool { return !c.Listed([]byte(c.Password)) }
 	case word == "unlike" && rest != "":
 		types := strings.FieldsFunc(rest, func(r rune) bool { return r == ',' || r == ' ' })
 		d.lacks, d.met = "it has a part of one's own "+strings.Join(types, ", "), func(c *Candidate) bool { return !hasPartOf(c, types) }
@@ -78,7 +86,7 @@ func parseDemand(text string) (Demand, error) {
 }
 
 func demandExamples() []string {
-	all := []string{"palindrome", "unlike uid, cn"}
+	all := []string{"palindrome", unlisted, "unlike uid, cn"}
 	for word := range counted {
 		all = append(all, word+" 3")
 	}

@@ -44,7 +44,8 @@ type Accounts struct {
 // NewAccounts returns the accounts of a partition. by is the author of the changes that
 // the methods make.
 func NewAccounts(p *partition.Partition, by string) (*Accounts, error) {
-	d, err := New(p, Options{})
+	// The passwords that Reset generates are in no list.
+	d, err := New(p, Options{Listed: func([]byte) bool { return false }})
 	if err != nil {
 		return nil, err
 	}

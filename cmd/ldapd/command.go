@@ -89,6 +89,7 @@ func (m *Main) root() *cobra.Command {
 		m.restoreCommand(),
 		m.checkpointCommand(),
 		m.passwdCommand(),
+		m.knownPasswordsCommand(),
 		m.hashCommand(),
 		m.configCommand(),
 		m.healthCommand(),

@@ -89,6 +89,9 @@ func checkConfig(c *config.Config, mistakes []*config.Error) *checker {
 	if _, err := bearer(c, slog.New(slog.DiscardHandler)); err != nil {
 		k.findings[isError] = append(k.findings[isError], err.Error())
 	}
+	if _, err := knownPasswords(c, slog.New(slog.DiscardHandler)); err != nil {
+		k.findings[isError] = append(k.findings[isError], err.Error())
+	}
 	if !k.wrong["admin.password-file"] && !k.wrong["admin.password-hash"] {
 		warn(c, slog.New(warnings{k}))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/internal/passwordlist"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
@@ -235,6 +236,10 @@ func (h handler) NewSession(c *server.ConnInfo) server.Session { return h.Direct
 
 func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, error) {
 	tokens, err := bearer(c, log)
+	if err != nil {
+		return directory.Options{}, err
+	}
+	listed, err := knownPasswords(c, log)
 	return directory.Options{
 		Admin:         c.Admin.DN,
 		AdminPassword: c.Admin.Password,
@@ -250,6 +255,7 @@ func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, er
 		Version:          version(),
 		ClearPasswords:   clearPasswords[c.Passwords.RequireTLS],
 		UpgradePasswords: c.Passwords.Upgrade,
+		Listed:           listed,
 		Mechanisms:       c.SASL.Mechanisms,
 		PlainInClear:     c.SASL.PlainInClear,
 		Identities:       c.SASL.Identities,
@@ -279,6 +285,18 @@ func bearer(c *config.Config, log *slog.Logger) (*auth.Bearer, error) {
 		return nil, &config.Error{Where: c.Origin("sasl.issuer"), Text: "sasl.issuer: " + err.Error()}
 	}
 	return b, nil
+}
+
+// knownPasswords reads the list of known passwords. If none is configured, it returns nil.
+func knownPasswords(c *config.Config, log *slog.Logger) (func([]byte) bool, error) {
+	if c.Passwords.Known == "" {
+		return nil, nil
+	}
+	f, err := passwordlist.Open(c.Passwords.Known, log)
+	if err != nil {
+		return nil, &config.Error{Where: c.Origin("passwords.known"), Text: "passwords.known: " + err.Error()}
+	}
+	return f.Contains, nil
 }
 
 func limitRules(c *config.Config) []directory.LimitRule {

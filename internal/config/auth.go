@@ -12,7 +12,8 @@ import (
 type Passwords struct {
 	RequireTLS string // "true", "false", or "remote": only for clients beyond loopback
 	Upgrade    bool
-	Parallel   int // concurrent slow hashes; 0 means one less than there are CPUs
+	Known      string // the file of known passwords; "": there is none
+	Parallel   int    // concurrent slow hashes; 0 means one less than there are CPUs
 }
 
 // SASL has the settings of the offered mechanisms, and the rules that map their
@@ -28,6 +29,7 @@ func (r *reader) passwords() Passwords {
 	return Passwords{
 		RequireTLS: r.oneOf("passwords.require-tls", "remote", "true", "false"),
 		Upgrade:    r.boolean("passwords.upgrade"),
+		Known:      r.text("passwords.known"),
 		Parallel:   r.count("passwords.parallel"),
 	}
 }

@@ -52,6 +52,7 @@ var Keys = []Key{
 	{Name: "tls.client-ca", Help: "`FILE` with the CAs that sign clients' certificates, in PEM"},
 	{Name: "proxies", List: true, Help: "`NETWORK`, such as 10.0.0.0/8, whose connections begin with a PROXY header"},
 	{Name: "passwords.require-tls", Reload: true, Default: "remote", Help: "`WHO` may not send passwords in clear, neither in TLS nor by ldapi: remote (clients on other machines), true (everyone) or false (nobody)"},
+	{Name: "passwords.known", Reload: true, Help: "`FILE` with the known passwords that the demand unlisted of password policies forbids (see ldapd known-passwords); read again when it changes"},
 	{Name: "passwords.upgrade", Reload: true, Default: "false", Help: "`BOOL`: after a bind, store a password anew that is stored in clear, in a fast scheme or without keys of SCRAM"},
 	{Name: "passwords.parallel", Default: "0", Help: "slow `HASHES` that run at once, 0 for one CPU less than there are"},
 	{Name: "sasl.mechanisms", Reload: true, List: true, Default: strings.Join(auth.DefaultMechanisms, ";"), Help: "`MECHANISM` of SASL to offer where it works; SCRAM ones bring their -PLUS, and keys with each new password"},

@@ -140,6 +140,9 @@ var codes = map[account.ErrorKind]op.Code{
 // Refusal returns the result for a policy error, and adds the response control that
 // reports the policy error. It returns other errors unchanged.
 func Refusal(req *request.Request, err error) error {
+	if errors.Is(err, account.ErrNoList) {
+		return op.Errorf(op.UnwillingToPerform, "%v", err)
+	}
 	var refused *account.Error
 	if !errors.As(err, &refused) {
 		return err

@@ -175,7 +175,7 @@ func (s *Setting) check(ctx context.Context, req *request.Request, clear [][]byt
 	if s.change.Hashed = hashed; len(clear) > 0 {
 		s.change.Candidate.Password = string(clear[0])
 	}
-	s.change.Candidate.Own = s.own
+	s.change.Candidate.Own, s.change.Candidate.Listed = s.own, req.Server.Settings().Listed
 	if err := p.Check(&s.change); err != nil {
 		return err
 	}

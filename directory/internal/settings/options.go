@@ -45,6 +45,9 @@ type Options struct {
 	// ClearPasswords states which clients may send passwords in clear. Other clients are
 	// refused before the password is used.
 	ClearPasswords ClearPasswords
+	// Listed reports whether a password is in the list of known passwords, which policies
+	// may forbid; nil: there is no list.
+	Listed func(password []byte) bool
 	// Mechanisms are the SASL mechanisms to offer where they can be used. A SCRAM
 	// mechanism adds its -PLUS variant, and the server derives keys for the mechanism
 	// from new passwords. Nil: auth.DefaultMechanisms.
