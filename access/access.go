@@ -22,6 +22,7 @@ import (
 type Rules struct {
 	inForce atomic.Pointer[inForce]
 	askers  bounded.Cache[entry.ID, *Who] // by the id of the identity's entry
+	past    bounded.Cache[pastKey, *acl.Set]
 }
 
 // maxAskers is the maximum number of identities that Rules caches.
@@ -29,7 +30,10 @@ const maxAskers = 1 << 14
 
 // NewRules returns an empty cache.
 func NewRules() *Rules {
-	return &Rules{askers: bounded.New(&otter.Options[entry.ID, *Who]{MaximumSize: maxAskers})}
+	return &Rules{
+		askers: bounded.New(&otter.Options[entry.ID, *Who]{MaximumSize: maxAskers}),
+		past:   bounded.New(&otter.Options[pastKey, *acl.Set]{MaximumSize: maxPast}),
+	}
 }
 
 // Who returns the identity with the given name and entry. It caches identities because

@@ -69,6 +69,12 @@ func open(sch *schema.Schema) (all []acl.Placed, err error) {
 }
 
 func place(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule) (p acl.Placed, err error) {
+	return placeOf(ctx, s, s, rule)
+}
+
+// placeOf returns a rule with the names that entries have: its place, its targets and
+// groups in filters in the state s, and the identities that it is for in the state who.
+func placeOf(ctx context.Context, s, who *partition.Snapshot, rule partition.AccessRule) (p acl.Placed, err error) {
 	if rule.Place != entry.Root {
 		if p.Place, err = nameOf(ctx, s, rule.Place); err != nil {
 			return p, err
@@ -83,7 +89,11 @@ func place(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule
 	}
 	names := make([]string, len(refs))
 	for i, ref := range refs {
-		if names[i], err = spelled(ctx, s, p.Place, ref, ids[i]); err != nil {
+		in := who
+		if ref.Target || ref.Group {
+			in = s
+		}
+		if names[i], err = spelled(ctx, in, p.Place, ref, ids[i]); err != nil {
 			return p, err
 		}
 	}

@@ -20,6 +20,28 @@ type Decision struct {
 	// operational types.
 	general [2]typeRights
 	types   map[*schema.AttributeType]*typeRights
+
+	also *Decision // the decision contains only rights that also contains; nil: see Both
+}
+
+// Both returns a decision with the rights that both a and b contain. The decisions may
+// follow from different entries, rules and schemas. The types that the result is asked
+// about are those of the schema of a.
+func Both(a, b *Decision) *Decision {
+	both := *a
+	both.also = b
+	return &both
+}
+
+// own returns the type of the decision's schema that corresponds to a type of another
+// schema.
+func (d *Decision) own(t *schema.AttributeType) *schema.AttributeType {
+	if d.program != nil {
+		if own := d.program.set.schema.Attribute(t.OID); own != nil {
+			return own
+		}
+	}
+	return t
 }
 
 // typeRights contains the rights on the values of one attribute type.
@@ -148,10 +170,12 @@ func (a *attribute) about(t *schema.AttributeType) bool {
 }
 
 // Entry reports whether the identity has all rights of r on the entry.
-func (d *Decision) Entry(r Rights) bool { return d.entry&r == r }
+func (d *Decision) Entry(r Rights) bool {
+	return d.entry&r == r && (d.also == nil || d.also.Entry(r))
+}
 
 // Manages reports whether the identity is an administrator of the entry.
-func (d *Decision) Manages() bool { return d.manage }
+func (d *Decision) Manages() bool { return d.manage && (d.also == nil || d.also.Manages()) }
 
 func (d *Decision) of(t *schema.AttributeType) typeRights {
 	if r := d.types[t]; r != nil {
@@ -169,30 +193,48 @@ func (d *Decision) of(t *schema.AttributeType) typeRights {
 
 // All reports whether the identity has all rights of r on every value of the type, under
 // any options.
-func (d *Decision) All(t *schema.AttributeType, r Rights) bool { return d.of(t).all&r == r }
+func (d *Decision) All(t *schema.AttributeType, r Rights) bool {
+	return d.of(t).all&r == r && (d.also == nil || d.also.All(d.also.own(t), r))
+}
 
 // Some returns false only if there is certainly no value of the type on which the
 // identity has all rights of r.
-func (d *Decision) Some(t *schema.AttributeType, r Rights) bool { return d.of(t).some&r == r }
+func (d *Decision) Some(t *schema.AttributeType, r Rights) bool {
+	return d.of(t).some&r == r && (d.also == nil || d.also.Some(d.also.own(t), r))
+}
 
 // Description reports whether the identity has all rights of r on every value of an
 // attribute description.
 func (d *Decision) Description(t *schema.AttributeType, options string, r Rights) bool {
-	return d.All(t, r) || d.Some(t, r) && d.rightsOf(&subjectValue{typ: t, options: options, program: d.program})&r == r
+	return d.has(&subjectValue{typ: t, options: options, program: d.program}, r)
 }
 
 // Value reports whether the identity has all rights of r on one value of an attribute
 // description.
 func (d *Decision) Value(t *schema.AttributeType, options string, value []byte, r Rights) bool {
-	return d.All(t, r) || d.Some(t, r) && d.rightsOf(&subjectValue{typ: t, options: options, value: value, program: d.program})&r == r
+	return d.has(&subjectValue{typ: t, options: options, value: value, program: d.program}, r)
 }
 
 // Assertion reports whether the identity has all rights of r on an asserted value. The
 // assertion is about values of the description, and about values of descriptions with
 // further options (RFC 4511, 4.1.6).
 func (d *Decision) Assertion(t *schema.AttributeType, options string, value []byte, r Rights) bool {
-	v := &subjectValue{typ: t, options: options, value: value, program: d.program, more: true}
-	return d.All(t, r) || d.Some(t, r) && d.rightsOf(v)&r == r
+	return d.has(&subjectValue{typ: t, options: options, value: value, program: d.program, more: true}, r)
+}
+
+// has reports whether the identity has all rights of r on the value of v, or, if v has no
+// value, on all values.
+func (d *Decision) has(v *subjectValue, r Rights) bool {
+	here := d.of(v.typ)
+	if here.all&r != r && (here.some&r != r || d.rightsOf(v)&r != r) {
+		return false
+	}
+	if d.also == nil {
+		return true
+	}
+	there := *v
+	there.typ, there.program = d.also.own(v.typ), d.also.program
+	return d.also.has(&there, r)
 }
 
 // rightsOf returns the rights on the value of v, or, if v has no value, the rights on all

@@ -180,6 +180,13 @@ func (p *Program) standing(r *compiled) Standing {
 
 // Denials returns the labels of the rules that deny the right in the question.
 func (d *Decision) Denials(q Question) (all []string) {
+	if d.also != nil {
+		there := q
+		if q.Type != nil {
+			there.Type = d.also.own(q.Type)
+		}
+		all = d.also.Denials(there)
+	}
 	for _, r := range d.rules {
 		for i := range r.parts {
 			if r.Rule.Deny && r.parts[i].answers(q, true, d.program) {

@@ -16,60 +16,74 @@ type Decider func(name dn.DN, e filter.Source) *Decision
 // may search all values of the attribute and its subtypes, under any options, and
 // otherwise Undefined (RFC 4511, 4.5.1.7).
 func (p *Program) Guard(f filter.Resolved, decide Decider) filter.Resolved {
-	return p.guard(filter.Definite(f), decide)
+	return Guard(f, &p.always, p.Types(), decide)
 }
 
-// guard does the work of Guard. In the filter f, every Not must be applied to a test.
-func (p *Program) guard(f filter.Resolved, decide Decider) filter.Resolved {
+// Guard is Program.Guard for decisions that more than one program makes. The decision
+// always must contain only rights that the identity has on every entry, and types are the
+// attribute types that decisions depend on.
+func Guard(f filter.Resolved, always *Decision, types []*schema.AttributeType, decide Decider) filter.Resolved {
+	return guard{always, types, decide}.filter(filter.Definite(f))
+}
+
+// A guard restricts filters to what an identity may search.
+type guard struct {
+	always *Decision
+	types  []*schema.AttributeType
+	decide Decider
+}
+
+// filter does the work of Guard. In the filter f, every Not must be applied to a test.
+func (g guard) filter(f filter.Resolved) filter.Resolved {
 	switch f := f.(type) {
 	case *filter.AndNode:
-		return filter.MakeAnd(p.guardAll(f.Parts, decide)...)
+		return filter.MakeAnd(g.all(f.Parts)...)
 	case *filter.OrNode:
-		return filter.MakeOr(p.guardAll(f.Parts, decide)...)
+		return filter.MakeOr(g.all(f.Parts)...)
 	case *filter.NotNode:
-		if t, ok := f.Part.(*filter.Test); ok && !p.searchesAll(t) {
-			return filter.MakeAnd(f, p.allowed(t, decide, true))
+		if t, ok := f.Part.(*filter.Test); ok && !g.searchesAll(t) {
+			return filter.MakeAnd(f, g.allowed(t, true))
 		}
 	case *filter.Test:
-		if !p.searchesAll(f) {
-			return p.guardTest(f, decide)
+		if !g.searchesAll(f) {
+			return g.test(f)
 		}
 	}
 	return f
 }
 
-func (p *Program) guardAll(parts []filter.Resolved, decide Decider) []filter.Resolved {
+func (g guard) all(parts []filter.Resolved) []filter.Resolved {
 	out := make([]filter.Resolved, len(parts))
 	for i, f := range parts {
-		out[i] = p.guard(f, decide)
+		out[i] = g.filter(f)
 	}
 	return out
 }
 
 // searchesAll reports whether the identity may, in every entry, search everything that
 // the test depends on.
-func (p *Program) searchesAll(t *filter.Test) bool {
+func (g guard) searchesAll(t *filter.Test) bool {
 	for _, typ := range t.Asks() {
-		if !p.always.All(typ, Search) {
+		if !g.always.All(typ, Search) {
 			return false
 		}
 	}
-	return !t.DNAttrs || p.always.Entry(See)
+	return !t.DNAttrs || g.always.Entry(See)
 }
 
-// guardTest restricts a test to the values that the identity may search, separately for
-// each subtype. An identity that may see an entry may search the name of the entry.
-func (p *Program) guardTest(t *filter.Test, decide Decider) filter.Resolved {
+// test restricts a test to the values that the identity may search, separately for each
+// subtype. An identity that may see an entry may search the name of the entry.
+func (g guard) test(t *filter.Test) filter.Resolved {
 	var parts []filter.Resolved
 	for _, typ := range t.Types {
 		one := t.OfType(typ)
-		parts = append(parts, filter.MakeAnd(one, p.allowed(one, decide, false)))
+		parts = append(parts, filter.MakeAnd(one, g.allowed(one, false)))
 	}
 	if shared := t.OfShared(); shared != nil {
-		parts = append(parts, filter.MakeAnd(shared, p.allowed(shared, decide, true)))
+		parts = append(parts, filter.MakeAnd(shared, g.allowed(shared, true)))
 	}
 	if t.DNAttrs {
-		parts = append(parts, filter.MakeAnd(t.OfName(), Visible(p.Types(), decide)))
+		parts = append(parts, filter.MakeAnd(t.OfName(), Visible(g.types, g.decide)))
 	}
 	return filter.MakeOr(parts...)
 }
@@ -87,9 +101,9 @@ func Visible(types []*schema.AttributeType, decide Decider) filter.Resolved {
 // allowed returns a filter that is True for the entries for which the identity may know
 // the result of t. If negated is set, the filter is part of a Not, so the identity must
 // be allowed to search everything that t depends on.
-func (p *Program) allowed(t *filter.Test, decide Decider, negated bool) filter.Resolved {
-	return filter.Place(p.Types(), func(name dn.DN, e filter.Source) bool {
-		d := decide(name, e)
+func (g guard) allowed(t *filter.Test, negated bool) filter.Resolved {
+	return filter.Place(g.types, func(name dn.DN, e filter.Source) bool {
+		d := g.decide(name, e)
 		if d == nil || !d.Entry(See) {
 			return false
 		}

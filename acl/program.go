@@ -46,9 +46,13 @@ type Program struct {
 
 	texts map[string]int // number of each test by its text; nil after the program is complete
 	tests []test
+	text  []string // the text of each test
 
 	always   Decision // the decision that is valid for every entry
 	readsAll bool
+
+	once  sync.Once // guards print
+	print string    // see fingerprint
 
 	mu      sync.RWMutex
 	zones   map[string]*Zone // the key is the reach of every target
@@ -326,9 +330,11 @@ func (p *Program) ofEntry(s *subject) alternatives {
 	case ItsSuperior:
 		t = p.isBelowSelf
 	case Same:
-		if t = p.sharesValue(s.typ); t == nil {
+		own := p.ownKeys(s.typ)
+		if own == nil {
 			return never
 		}
+		return alternatives{{tests: []int{p.test(fmt.Sprintf("%s %q", s.String(), own), p.sharesValue(s.typ, own))}}}
 	}
 	return alternatives{{tests: []int{p.test(s.String(), t)}}}
 }
@@ -339,7 +345,7 @@ func (p *Program) test(text string, t test) int {
 	if !ok {
 		n = len(p.tests)
 		p.texts[text] = n
-		p.tests = append(p.tests, t)
+		p.tests, p.text = append(p.tests, t), append(p.text, text)
 	}
 	return n
 }
@@ -418,22 +424,23 @@ func withoutUID(t *schema.AttributeType, key []byte) []byte {
 	return schema.NameOfUID(key)
 }
 
-// sharesValue returns a test that is true for entries that have a value of the attribute
-// in common with the identity's entry.
-func (p *Program) sharesValue(t *schema.AttributeType) test {
+// ownKeys returns the keys of the values that the identity's entry has of an attribute.
+func (p *Program) ownKeys(t *schema.AttributeType) (own [][]byte) {
 	if p.who.source == nil {
 		return nil
 	}
-	types := p.set.schema.Subtypes(t)
-	var own [][]byte
-	for _, sub := range types {
+	for _, sub := range p.set.schema.Subtypes(t) {
 		for k := range p.who.source.Keys(sub, "") {
 			own = append(own, bytes.Clone(k))
 		}
 	}
-	if len(own) == 0 {
-		return nil
-	}
+	return own
+}
+
+// sharesValue returns a test that is true for entries that have a value of the attribute
+// in common with the identity's entry, which has the keys own.
+func (p *Program) sharesValue(t *schema.AttributeType, own [][]byte) test {
+	types := p.set.schema.Subtypes(t)
 	return func(e *Entry) bool {
 		for _, sub := range types {
 			for k := range e.Source.Keys(sub, "") {

@@ -13,6 +13,8 @@ type Reference struct {
 	// the place of the rule. Otherwise the name denotes an identity that the rule is for, or
 	// a group.
 	Target bool
+	// Group means that the name is that of a group in a filter of a target.
+	Group bool
 }
 
 // References returns the references in a rule, in their order.
@@ -74,7 +76,7 @@ func renameTargets(all []Target, to func(Reference) string) []Target {
 			t.Pattern = to(Reference{Name: t.Pattern, Target: true})
 		}
 		if t.Filter != nil {
-			t.Filter = renameGroups(t.Filter, func(name string) string { return to(Reference{Name: name}) })
+			t.Filter = renameGroups(t.Filter, func(name string) string { return to(Reference{Name: name, Group: true}) })
 		}
 	}
 	return out

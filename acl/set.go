@@ -145,12 +145,7 @@ func (s *Set) Asked(c Connection) (asked Connection) {
 
 // AsksGroups reports whether a rule depends on the groups that an identity is in.
 func (s *Set) AsksGroups() bool {
-	asks := func(terms []term) bool {
-		return slices.ContainsFunc(terms, func(t term) bool {
-			return slices.ContainsFunc(t, func(s subject) bool { return s.Kind == Group || s.Group })
-		})
-	}
-	return slices.ContainsFunc(s.rules, func(c *compiled) bool { return asks(c.who) || asks(c.except) })
+	return s.anySubject(func(sub *subject) bool { return sub.Kind == Group || sub.Group })
 }
 
 // Rules returns the rules in the order in which NewSet received them.

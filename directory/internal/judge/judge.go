@@ -29,6 +29,8 @@ type Judge struct {
 	decision *acl.Decision
 	failed   error // error of a filter that could not read what a rule needs
 
+	past *past // set if the state is one of the past
+
 	refusal *Refusal // where refusals are recorded; nil: they are not recorded
 }
 
@@ -65,7 +67,9 @@ func (j *Judge) Program() *acl.Program { return j.program }
 func (j *Judge) Free() bool { return j.unrestricted }
 
 // ReadsAll reports whether the requester reads everything except secrets.
-func (j *Judge) ReadsAll() bool { return j.unrestricted || j.program != nil && j.program.ReadsAll() }
+func (j *Judge) ReadsAll() bool {
+	return j.unrestricted || j.program != nil && j.program.ReadsAll() && (j.past == nil || j.past.readsAll())
+}
 
 // SeesAll reports whether the requester sees every entry.
 func (j *Judge) SeesAll() bool { return j.Always().Entry(acl.See) }
@@ -77,6 +81,8 @@ func (j *Judge) Always() *acl.Decision {
 		return acl.Everything
 	case j.program == nil:
 		return acl.Nothing
+	case j.past != nil:
+		return j.past.always
 	}
 	return j.program.Always()
 }
@@ -93,15 +99,6 @@ func (j *Judge) MayRead() error {
 	return nil
 }
 
-// MayReadPast returns ErrAccess unless the requester reads everything and has the right
-// to read the past.
-func (j *Judge) MayReadPast() error {
-	if !j.Always().Entry(acl.Past) {
-		return j.Refuse(j.Always(), acl.Question{Right: acl.Past})
-	}
-	return j.MayRead()
-}
-
 // MayUse reports whether the requester may use a control or an extended operation.
 func (j *Judge) MayUse(oid string) bool {
 	return j.unrestricted || j.program != nil && j.program.MayUse(oid)
@@ -113,22 +110,34 @@ func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filt
 	switch {
 	case j.program == nil:
 		return nil, errNoRules
-	case j.program.Schema() != j.schema:
+	case j.past == nil && j.program.Schema() != j.schema:
 		return nil, errRules
 	case j.last == e:
 		return j.decision, nil
 	}
-	zone, err := j.program.Zone(name.Parent())
+	var d *acl.Decision
+	var err error
+	if j.past == nil {
+		d, err = decide(ctx, j.program, j.state, name, e, src)
+	} else {
+		d, err = j.past.decide(ctx, j, name, e, src)
+	}
+	if err != nil {
+		return nil, err
+	}
+	j.last, j.decision = e, d
+	return d, nil
+}
+
+// decide returns the decision of a program about an entry of a state.
+func decide(ctx context.Context, p *acl.Program, s *partition.Snapshot, name dn.DN, e *entry.Entry, src filter.Source) (*acl.Decision, error) {
+	zone, err := p.Zone(name.Parent())
 	if err != nil {
 		return nil, err
 	}
 	var failed error
-	d := zone.Decide(access.Entry(ctx, j.state, name, e, src, func(err error) { failed = err }))
-	if failed != nil {
-		return nil, failed
-	}
-	j.last, j.decision = e, d
-	return d, nil
+	d := zone.Decide(access.Entry(ctx, s, name, e, src, func(err error) { failed = err }))
+	return d, failed
 }
 
 // DecideAt is Decide for an entry that was located by name. It returns nil if the entry
@@ -137,10 +146,10 @@ func (j *Judge) DecideAt(ctx context.Context, at partition.Located) (*acl.Decisi
 	switch {
 	case j.program == nil:
 		return nil, errNoRules
-	case j.program.Schema() != j.schema:
+	case j.past == nil && j.program.Schema() != j.schema:
 		return nil, errRules
 	}
-	e, err := j.state.Some(ctx, at.ID, j.program.Types())
+	e, err := j.state.Some(ctx, at.ID, j.types())
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +158,14 @@ func (j *Judge) DecideAt(ctx context.Context, at partition.Located) (*acl.Decisi
 		return nil, err
 	}
 	return j.Decide(ctx, name, e, j.source(name, e))
+}
+
+// types returns the types that decisions about entries of the state depend on.
+func (j *Judge) types() []*schema.AttributeType {
+	if j.past != nil {
+		return j.past.program.Types()
+	}
+	return j.program.Types()
 }
 
 // DecideNew is Decide for an entry that is not stored yet.
@@ -254,7 +271,7 @@ func (j *Judge) Guard(ctx context.Context, f filter.Resolved) filter.Resolved {
 	case j.program == nil:
 		return filter.Const(filter.False)
 	}
-	return j.program.Guard(f, j.Decider(ctx))
+	return acl.Guard(f, j.Always(), j.LooksAt(), j.Decider(ctx))
 }
 
 // OnlySeen restricts a filter to the entries that the requester sees.
@@ -302,7 +319,7 @@ func (j *Judge) LooksAt() []*schema.AttributeType {
 	if j.ReadsAll() || j.program == nil {
 		return nil
 	}
-	return j.program.Types()
+	return j.types()
 }
 
 // Shown returns the attributes and values of an entry that the requester may be shown. It

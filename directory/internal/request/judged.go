@@ -36,9 +36,14 @@ func (req *Request) ProgramOf(ctx context.Context, newest *partition.Snapshot, w
 	if who != nil {
 		asker = who.Asker(req.Server.rules)
 	}
+	return req.Server.rules.Program(ctx, newest, asker, req.connection(who))
+}
+
+// connection returns the request's connection for an identity on it.
+func (req *Request) connection(who *settings.Identity) acl.Connection {
 	c := req.Session.connection()
 	c.Mechanism, c.Proxied = who.Mechanism(), req.Controls.Proxied != nil
-	return req.Server.rules.Program(ctx, newest, asker, c)
+	return c
 }
 
 // StillReads is MayRead by the access rules that are in force now. Requests that last

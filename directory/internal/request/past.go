@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/past"
@@ -27,7 +28,41 @@ func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 	if err != nil {
 		return nil, req.noState(err)
 	}
-	return req.Read(s), nil
+	return req.Resume(ctx, s)
+}
+
+// Resume sets the request to read a state: that of earlier requests of a search, or one of
+// the past. It returns the state, and closes it if there is an error.
+func (req *Request) Resume(ctx context.Context, s *partition.Snapshot) (*partition.Snapshot, error) {
+	req.Read(s)
+	if !req.IsPast() || req.Judge.Free() {
+		return s, nil
+	}
+	if err := req.judgePast(ctx, s); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// judgePast makes the Judge decide about a past state by the rules of now.
+func (req *Request) judgePast(ctx context.Context, then *partition.Snapshot) error {
+	now := req.Server.Part.Snapshot()
+	req.held = append(req.held, now)
+	if err := req.Judged(ctx, now); err != nil {
+		return err
+	}
+	if err := req.Judge.MayReadPast(); err != nil {
+		return err
+	}
+	p, err := req.Server.rules.Past(ctx, then, now, req.Judge.Program(), req.connection(req.Who))
+	if errors.Is(err, access.ErrPast) {
+		return op.Errorf(op.UnwillingToPerform, "at %s: %v", req.Controls.At, err)
+	}
+	if err == nil {
+		req.Judge.ReadPast(p, now)
+	}
+	return err
 }
 
 // noState returns the error for a point in time whose state cannot be read.

@@ -39,6 +39,7 @@ type Request struct {
 	Seen    *monitor.Observation
 	Watched bool
 	refusal judge.Refusal
+	held    []*partition.Snapshot // states that the Judge reads until the request ends
 }
 
 // New returns a Request that can serve requests one after another.
@@ -59,6 +60,9 @@ func (req *Request) Begin(s *Session, id int32) {
 
 // End resets all fields, because the next request may be that of another client.
 func (req *Request) End() {
+	for _, s := range req.held {
+		s.Close()
+	}
 	*req.Response = op.Response{}
 	req.Seen.Reset()
 	*req = Request{Server: req.Server, Response: req.Response, Seen: req.Seen}
@@ -97,7 +101,7 @@ func (req *Request) On(s *partition.Snapshot) *Request {
 // ended.
 func (req *Request) Apart() *Request {
 	x := *req
-	x.Response, x.Seen = &op.Response{}, &monitor.Observation{}
+	x.Response, x.Seen, x.held = &op.Response{}, &monitor.Observation{}, nil
 	x.adopt(nil, req.Schema)
 	return &x
 }

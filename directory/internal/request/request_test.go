@@ -26,6 +26,7 @@ func TestEndKeepsNothing(t *testing.T) {
 		t.Error("nothing is refused")
 	}
 	req.Snapshot, req.Schema, req.Known = &partition.Snapshot{}, &schema.Schema{}, &known.Elements{}
+	req.held = []*partition.Snapshot{}
 	req.Response.Code, req.Seen.Entries, req.Watched = op.Busy, 1, true
 	for i, v := 0, reflect.ValueOf(req).Elem(); i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {

@@ -69,15 +69,15 @@ func openState(ctx context.Context, req *request.Request, r *op.Search, p *resul
 	if revision == 0 {
 		return req.State(ctx)
 	}
-	s := req.Now()
+	s := req.Server.Part.Snapshot()
 	if revision == s.Revision() {
-		return s, nil
+		return req.Resume(ctx, s)
 	}
 	s.Close()
 	if s, err = req.Server.Part.At(ctx, revision); err != nil {
 		return nil, err
 	}
-	return req.Read(s), nil
+	return req.Resume(ctx, s)
 }
 
 // A Stream sends the results of a search.

@@ -194,7 +194,7 @@ func (st *Stream) lookUp(ctx context.Context, ids []entry.ID) error {
 
 // list returns the ids of all results, in order.
 func (st *Stream) list(ctx context.Context) ([]entry.ID, error) {
-	again := st.Out.Page != nil || st.Req.Controls.Vlv != nil
+	again := (st.Out.Page != nil || st.Req.Controls.Vlv != nil) && !st.Req.Judge.IsPast()
 	var key [16]byte
 	program := st.Req.Judge.Program()
 	if again {

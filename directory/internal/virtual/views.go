@@ -106,7 +106,7 @@ func pageState(ctx context.Context, req *request.Request, p *results.Page) (*par
 	if err != nil {
 		return nil, err
 	}
-	return req.Read(s), nil
+	return req.Resume(ctx, s)
 }
 
 // A viewSearch is a search for records. Its results have numbers, by which the next page

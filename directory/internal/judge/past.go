@@ -1,0 +1,91 @@
+package judge
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// A past makes decisions about the entries of a past state. It shows an entry as far as
+// rules let through both the entry as it was and, if it still exists, the entry as it is,
+// and only if the requester has the right to read its past.
+type past struct {
+	program *acl.Program        // decides about entries as they were: see access.Rules.Past
+	now     *partition.Snapshot // the state of the Judge's program
+	always  *acl.Decision
+}
+
+// MayReadPast returns ErrAccess if there is certainly no entry whose past the requester
+// may read.
+func (j *Judge) MayReadPast() error {
+	if !j.unrestricted && (j.program == nil || !j.program.Somewhere(acl.Past)) {
+		return j.Refuse(j.Always(), acl.Question{Right: acl.Past})
+	}
+	return nil
+}
+
+// ReadPast makes the Judge decide about a past state. The program p must be that of
+// access.Rules.Past, and now must be the state of the Judge's own program.
+func (j *Judge) ReadPast(p *acl.Program, now *partition.Snapshot) {
+	j.last, j.decision = nil, nil
+	j.past = &past{p, now, readable(acl.Both(p.Always(), j.program.Always()))}
+}
+
+// IsPast reports whether decisions depend on a past state and on the newest state. They
+// then may change although the program does not.
+func (j *Judge) IsPast() bool { return j.past != nil }
+
+// readable returns a decision if it contains the right to read the past, and otherwise a
+// decision without any rights.
+func readable(d *acl.Decision) *acl.Decision {
+	if !d.Entry(acl.Past) {
+		return acl.Nothing
+	}
+	return d
+}
+
+// readsAll reports whether the requester may read the past of every entry.
+func (p *past) readsAll() bool { return p.program.ReadsAll() && p.always.Entry(acl.Past) }
+
+func (p *past) decide(ctx context.Context, j *Judge, name dn.DN, e *entry.Entry, src filter.Source) (*acl.Decision, error) {
+	if p.program.Schema() != j.schema || j.program.Schema() != p.now.Schema() {
+		return nil, errRules
+	}
+	was, err := decide(ctx, p.program, j.state, name, e, src)
+	if err != nil {
+		return nil, err
+	}
+	if e.ID == entry.Root { // the entry is not stored
+		return readable(was), nil
+	}
+	is, err := p.decideNow(ctx, j.program, e.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case is == nil:
+		return readable(was), nil
+	}
+	return readable(acl.Both(was, is)), nil
+}
+
+// decideNow returns the decision about an entry as it is now, or nil if it no longer
+// exists.
+func (p *past) decideNow(ctx context.Context, by *acl.Program, id entry.ID) (*acl.Decision, error) {
+	e, err := p.now.Some(ctx, id, by.Types())
+	if err != nil || e == nil {
+		return nil, err
+	}
+	n, err := p.now.Name(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	name, err := n.DN()
+	if err != nil {
+		return nil, err
+	}
+	return decide(ctx, by, p.now, name, e, &filter.EntrySource{Schema: p.now.Schema(), Entry: e, Name: name})
+}
