@@ -37,7 +37,7 @@ docs/access.md.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(m.accessListCommand(), m.accessShowCommand(), m.accessProfileCommand(), m.accessApplyCommand(),
-		m.accessExplainCommand(), m.accessWhoamiCommand(), m.accessCheckCommand(), m.accessDiffCommand(), m.accessTryCommand(), m.accessEditCommand())
+		m.accessExplainCommand(), m.accessWhoamiCommand(), m.accessCheckCommand(), m.accessDiffCommand(), m.accessTryCommand(), m.accessEditCommand(), m.accessImportCommand())
 	return c
 }
 

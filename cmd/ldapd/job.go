@@ -59,7 +59,7 @@ var jobs = byName(
 	viewListJob, viewShowJob, viewRebuildJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accessListJob, accessShowJob, accessProfileJob, accessApplyJob, accessExplainJob,
-	accessWhoamiJob, accessCheckJob, accessDiffJob, accessTryJob, accountJob,
+	accessWhoamiJob, accessCheckJob, accessDiffJob, accessTryJob, accessImportJob, accountJob,
 	logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob, promoteJob,
 	migrateJob, compareJob,
 )

@@ -1,0 +1,64 @@
+package aci
+
+import (
+	"slices"
+	"strings"
+)
+
+// matchMacro returns the part of a name that ($dn) stands for in the target of a value:
+// all between what is before it in the pattern, where that occurs first, and what is
+// after it, at the end of the name.
+func matchMacro(pattern, name string) (matched string, ok bool) {
+	before, after, _ := strings.Cut(strings.ReplaceAll(pattern, ", ", ","), "($dn)")
+	if after = strings.TrimPrefix(after, ","); after != "" {
+		if name, ok = strings.CutSuffix(name, ","+after); !ok {
+			return "", false
+		}
+	}
+	if before == "" {
+		return name, name != ""
+	}
+	if strings.Contains(before, "=*") {
+		return matchPrefix(strings.Split(strings.TrimSuffix(before, ","), ","), strings.Split(name, ","))
+	}
+	i := strings.Index(name, before)
+	if i < 0 || i+len(before) >= len(name) {
+		return "", false
+	}
+	return name[i+len(before):], true
+}
+
+// matchPrefix matches RDNs with wildcards at the beginning of a name, and returns the
+// rest.
+func matchPrefix(patterns, rdns []string) (string, bool) {
+	if len(rdns) <= len(patterns) {
+		return "", false
+	}
+	for i, p := range patterns {
+		if !matchText(p, rdns[i]) {
+			return "", false
+		}
+	}
+	return strings.Join(rdns[len(patterns):], ","), true
+}
+
+// macroNames returns the names that a name with macros in a bind rule stands for: ($dn)
+// is what the target has, [$dn] that and what is left of it after its first RDNs.
+func macroNames(text, matched string) []string {
+	low := strings.ToLower(text)
+	if !strings.Contains(low, "$dn") {
+		return []string{text}
+	}
+	if matched == "" {
+		return nil
+	}
+	low = strings.ReplaceAll(low, "($dn)", matched)
+	if !strings.Contains(low, "[$dn]") {
+		return []string{low}
+	}
+	var all []string
+	for rdns := strings.Split(matched, ","); len(rdns) > 0; rdns = rdns[1:] {
+		all = append(all, strings.ReplaceAll(low, "[$dn]", strings.Join(rdns, ",")))
+	}
+	return slices.Clip(all)
+}

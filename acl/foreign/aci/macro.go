@@ -1,0 +1,148 @@
+package aci
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
+	"github.com/seed-4dac0d86/ldapd/dn"
+)
+
+// hasMacro reports whether the target of a value has ($dn), a part of the entry's name
+// that bind rules may repeat.
+func (a *ACI) hasMacro() bool {
+	return a.Target != nil && strings.Contains(strings.ToLower(a.Target.DN), "($dn)")
+}
+
+// macroTypes are the attribute types of the RDNs that ($dn) stands for if no names of
+// entries are known.
+var macroTypes = []string{"dc", "o", "ou"}
+
+// marker stands for the value in a name until the rule is made.
+const marker = "\uE0F5t\uE0F5"
+
+// translateMacro translates a value in whose target ($dn) stands for a part of the name:
+// for each attribute type that this part may have, a rule in which {t} stands for its
+// value. A part of several RDNs has no such rule.
+func translateMacro(a *ACI, place dn.DN, o *Options) draft.Drafts {
+	var out draft.Drafts
+	if slices.ContainsFunc(a.Clauses, func(c Clause) bool { return c.Deny }) || a.Target.Not ||
+		a.Filter != nil && strings.Contains(a.Filter.Filter.String(), "$dn") {
+		out.Note(draft.Not, "($dn) in a denial, after != or in a filter")
+		out.More = true
+		return out
+	}
+	for _, typ := range o.macroTypes() {
+		t := &translation{aci: a.withMacro(typ + "=" + marker), place: place, o: o}
+		for i := range t.aci.Clauses {
+			t.clause(&t.aci.Clauses[i])
+		}
+		out.Class = max(out.Class, t.out.Class)
+		out.Notes = append(out.Notes, t.out.Notes...)
+		for _, r := range t.out.Rules {
+			out.Rules = append(out.Rules, withVariable(r)...)
+		}
+	}
+	slices.Sort(out.Notes)
+	out.Notes = slices.Compact(out.Notes)
+	out.Note(draft.Near, "($dn) is one RDN of %s", strings.Join(o.macroTypes(), ", "))
+	out.Settle()
+	return out
+}
+
+func (o *Options) macroTypes() []string {
+	if o.Names == nil {
+		return macroTypes
+	}
+	var all []string
+	for _, n := range o.Names {
+		if len(n) > 0 && len(n[0]) == 1 {
+			if s := strings.ToLower(n[0][0].Type); slices.Contains(macroTypes, s) && !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// withMacro returns the value with ($dn) and [$dn] replaced.
+func (a *ACI) withMacro(rdn string) *ACI {
+	out := *a
+	out.Target = &Target{DN: replaceMacro(a.Target.DN, rdn)}
+	out.Clauses = slices.Clone(a.Clauses)
+	for i := range out.Clauses {
+		out.Clauses[i].Bind = bindWith(out.Clauses[i].Bind, rdn)
+	}
+	return &out
+}
+
+var macro = regexp.MustCompile(`(?i)\(\$dn\)|\[\$dn\]`)
+
+func replaceMacro(s, rdn string) string { return macro.ReplaceAllLiteralString(s, rdn) }
+
+func bindWith(b Bind, rdn string) Bind {
+	switch b := b.(type) {
+	case *And:
+		return &And{bindWith(b.Left, rdn), bindWith(b.Right, rdn)}
+	case *Or:
+		return &Or{bindWith(b.Left, rdn), bindWith(b.Right, rdn)}
+	case *Not:
+		return &Not{bindWith(b.Bind, rdn)}
+	}
+	k := *b.(*Keyword)
+	k.Values = slices.Clone(k.Values)
+	for i := range k.Values {
+		k.Values[i] = replaceMacro(k.Values[i], rdn)
+	}
+	return &k
+}
+
+// withVariable puts {t} in the place of the marker. Terms without it get a rule of their
+// own, in whose targets any value matches.
+func withVariable(p acl.Placed) (all []acl.Placed) {
+	has := func(t acl.Term) bool {
+		return slices.ContainsFunc(t, func(s acl.Subject) bool { return strings.Contains(s.Name, marker) })
+	}
+	if slices.ContainsFunc(p.Rule.Who.Except, has) {
+		return nil
+	}
+	for _, with := range []bool{true, false} {
+		r := *p.Rule
+		r.Who.Any = nil
+		for _, t := range p.Rule.Who.Any {
+			if has(t) != with {
+				continue
+			}
+			t = slices.Clone(t)
+			for i := range t {
+				t[i].Name = strings.ReplaceAll(t[i].Name, marker, "{t}")
+			}
+			r.Who.Any = append(r.Who.Any, t)
+		}
+		if r.Who.Any == nil {
+			continue
+		}
+		value := "*"
+		if with {
+			value = "{t}"
+		}
+		r.In = valuesFor(r.In, value)
+		all = append(all, acl.Placed{Place: p.Place, Rule: &r})
+	}
+	return all
+}
+
+func valuesFor(w *acl.What, value string) *acl.What {
+	if w == nil {
+		return nil
+	}
+	out := &acl.What{Any: slices.Clone(w.Any), Except: slices.Clone(w.Except)}
+	for _, list := range [][]acl.Target{out.Any, out.Except} {
+		for i := range list {
+			list[i].Pattern = strings.ReplaceAll(list[i].Pattern, marker, value)
+		}
+	}
+	return out
+}

@@ -1,0 +1,149 @@
+package aci
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
+	"github.com/seed-4dac0d86/ldapd/dn"
+)
+
+// A wild is a DN with wildcards.
+type wild struct {
+	// any means that the pattern begins with a wildcard that stands for whole RDNs: for
+	// one and more if deep is set.
+	any, deep bool
+	rdns      dn.DN // the RDNs after that
+	open      int   // the number of them up to the last one that has a wildcard
+}
+
+// parseWild parses a DN with wildcards. It returns false for patterns that rules have no
+// words for.
+func (o *Options) parseWild(text string) (w wild, ok bool) {
+	rest := text
+	if first, after, found := strings.Cut(text, ","); found && strings.Trim(strings.TrimSpace(first), "*") == "" {
+		// In 389 Directory Server * matches commas too.
+		w.any, w.deep, rest = true, o.Dialect == DS389 || strings.TrimSpace(first) == "**", after
+	}
+	d, err := dn.Parse(rest)
+	if err != nil {
+		return w, false
+	}
+	w.rdns = d
+	for i, r := range d {
+		for _, a := range r {
+			if strings.Contains(a.Type, "*") {
+				return w, false
+			}
+			if strings.Contains(string(a.Value), "*") {
+				w.open = i + 1
+			}
+		}
+	}
+	return w, true
+}
+
+// tail returns the RDNs behind all wildcards.
+func (w *wild) tail() dn.DN { return w.rdns[w.open:] }
+
+// patternText returns RDNs as rules write them, where * stands for any part of a value.
+func patternText(d dn.DN) string { return strings.ReplaceAll(d.String(), "{", `\7b`) }
+
+// pattern returns the entries of a target with wildcards: at least these if over is set,
+// and otherwise at most these.
+func (t *translation) pattern(text string, over bool) (*acl.Target, bool) {
+	if strings.Trim(text, "*") == "" {
+		return &acl.Target{}, true
+	}
+	w, ok := t.o.parseWild(text)
+	if !ok || !draft.Within(t.o.Schema, w.tail(), t.place) {
+		t.out.Note(draft.Not, "its target %q has wildcards that the names in rules do not have", text)
+		return nil, false
+	}
+	rel := w.rdns[:len(w.rdns)-len(t.place)]
+	if w.any {
+		// A suffix pattern of OpenDJ includes what is below, so that one RDN or more are the same.
+		if w.open == 0 {
+			return &acl.Target{Scope: acl.Under, Pattern: patternText(rel)}, true
+		}
+		t.out.Note(draft.Not, "its target %q has wildcards that the names in rules do not have", text)
+		return nil, false
+	}
+	pattern := &acl.Target{Pattern: patternText(rel)}
+	if t.o.Dialect == OpenDJ || t.o.flat(text, w) {
+		return pattern, true
+	}
+	t.out.Note(draft.Near, "* in the target %q matches commas there, so that entries at other depths match too", text)
+	if !over {
+		return pattern, true
+	}
+	tail := w.tail()
+	return &acl.Target{Scope: acl.Under, Pattern: acl.EscapeName(tail[:len(tail)-len(t.place)].String())}, true
+}
+
+// flat reports whether no entry of the directory matches a pattern because * matches
+// commas.
+func (o *Options) flat(text string, w wild) bool {
+	if o.Names == nil {
+		return false
+	}
+	return !slices.ContainsFunc(o.Names, func(n dn.DN) bool {
+		return matchDN(text, plainDN(n), false) && !matchesDepth(w.rdns, n)
+	})
+}
+
+// matchesDepth reports whether a name is below or at a pattern, each of whose wildcards
+// stands for a part of a value.
+func matchesDepth(pattern, name dn.DN) bool {
+	if len(name) < len(pattern) {
+		return false
+	}
+	for i, r := range name[len(name)-len(pattern):] {
+		if !matchText(plainDN(dn.DN{pattern[i]}), plainDN(dn.DN{r})) {
+			return false
+		}
+	}
+	return true
+}
+
+// plainDN returns a name in lower case, without spaces between its parts.
+func plainDN(d dn.DN) string { return strings.ToLower(d.String()) }
+
+// matchDN reports whether a name matches a pattern as in 389 Directory Server: * stands
+// for any text. The beginning counts if whole is set; the end always does.
+func matchDN(pattern, name string, whole bool) bool {
+	if parsed, err := dn.Parse(pattern); err == nil {
+		pattern = plainDN(parsed)
+	} else if first, after, ok := strings.Cut(pattern, ","); ok {
+		parsed, err := dn.Parse(after)
+		if err != nil {
+			return false
+		}
+		pattern = strings.ToLower(strings.TrimSpace(first)) + "," + plainDN(parsed)
+	}
+	if !whole {
+		pattern = "*" + pattern
+	}
+	return matchText(pattern, name)
+}
+
+// matchText reports whether a text matches a pattern in which * stands for any text.
+func matchText(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	rest, ok := strings.CutPrefix(text, parts[0])
+	if !ok {
+		return false
+	}
+	for _, p := range parts[1 : len(parts)-1] {
+		i := strings.Index(rest, p)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+len(p):]
+	}
+	return strings.HasSuffix(rest, parts[len(parts)-1])
+}

@@ -1,0 +1,158 @@
+package foreign
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/aci"
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A View is what an identity may do with an entry, by originals.
+type View interface {
+	Entry(right acl.Rights) bool
+	Value(t *schema.AttributeType, options string, value []byte, right acl.Rights) bool
+}
+
+// A Judge is an evaluator of originals.
+type Judge interface {
+	At(id *acl.Identity, e *acl.Entry) View
+}
+
+type aciJudge struct{ *aci.Evaluator }
+
+func (j aciJudge) At(id *acl.Identity, e *acl.Entry) View { return j.Evaluator.At(id, e) }
+
+// Judge returns the evaluator of the originals that are translated. Those that are not
+// are left out. find returns the entry with a name, or nil.
+func (im *Import) Judge(find func(dn.DN) *entry.Entry) Judge {
+	ev := &aci.Evaluator{Options: &aci.Options{Schema: im.Schema, Dialect: im.dialect, Zone: im.Zone}, Find: find}
+	for _, x := range im.Originals {
+		if x.aci != nil && x.Class != draft.Not {
+			ev.Values = append(ev.Values, aci.Placed{Place: x.dn, ACI: x.aci})
+		}
+	}
+	return aciJudge{ev}
+}
+
+// A Difference is a right that an identity has by only one of originals and drafts.
+type Difference struct {
+	Who, Entry  dn.DN
+	Description string // "": the right is on the entry
+	Value       []byte
+	Right       acl.Rights
+	More        bool // only the drafts allow it
+}
+
+func (d Difference) String() string {
+	who, what, only := "the anonymous", "", "only the original allows it"
+	if len(d.Who) > 0 {
+		who = d.Who.String()
+	}
+	if d.More {
+		only = "only the rules allow it"
+	}
+	if d.Description != "" {
+		what = " " + d.Description
+		if d.Value != nil {
+			what += fmt.Sprintf(" %q", d.Value)
+		}
+	}
+	return fmt.Sprintf("%s: %s%s of %s: %s", who, d.Right, what, d.Entry, only)
+}
+
+// A Comparison compares what originals and drafts allow.
+type Comparison struct {
+	Judge Judge
+	Set   *acl.Set
+	// Reserved means that reserved attributes are compared like others. Otherwise only
+	// what the drafts allow beyond the originals is a difference.
+	Reserved bool
+	// Values are values that are asked for besides those of the entries.
+	Values func(*schema.AttributeType) [][]byte
+	// Types are the attribute types that are asked for besides those of the entries.
+	Types []*schema.AttributeType
+
+	Asked int
+	Found []Difference
+}
+
+// entryRights are the rights on entries that both models have.
+var entryRights = []acl.Rights{acl.See, acl.Add, acl.Delete, acl.Rename, acl.Proxy}
+
+// Compare compares all rights of an identity on an entry.
+func (c *Comparison) Compare(id *acl.Identity, e *acl.Entry) error {
+	p, err := c.Set.Program(id)
+	if err != nil {
+		return err
+	}
+	z, err := p.Zone(e.Name.Parent())
+	if err != nil {
+		return err
+	}
+	d, old := z.Decide(e), c.Judge.At(id, e)
+	for _, r := range entryRights {
+		// A naming attribute that may be written is renamed there; here rename is a right
+		// of its own, which only who may write every attribute has.
+		c.note(Difference{Who: id.Name, Entry: e.Name, Right: r}, old.Entry(r), d.Entry(r), r == acl.Rename)
+	}
+	for _, a := range e.Entry.Attributes {
+		for _, v := range a.Values {
+			c.value(id, e, old, d, a.Type, a.Options, v)
+		}
+	}
+	for _, t := range c.Types {
+		for _, v := range c.Values(t) {
+			c.value(id, e, old, d, t, "", v)
+		}
+	}
+	return nil
+}
+
+func (c *Comparison) value(id *acl.Identity, e *acl.Entry, old View, d *acl.Decision, t *schema.AttributeType, options string, v []byte) {
+	a := entry.Attribute{Type: t, Options: options}
+	seen := d.Entry(acl.See)
+	for _, r := range acl.AttributeRights.Each() {
+		x := Difference{Who: id.Name, Entry: e.Name, Right: r, Description: a.Description(), Value: v}
+		c.note(x, old.Value(t, options, v, r), seen && d.Value(t, options, v, r), acl.Reserved(t) && !c.Reserved)
+	}
+}
+
+// note counts a question, and adds the difference if the answers differ. If lenient is
+// set, less is no difference.
+func (c *Comparison) note(x Difference, old, drafts, lenient bool) {
+	c.Asked++
+	if old == drafts || lenient && old {
+		return
+	}
+	x.More = drafts
+	c.Found = append(c.Found, x)
+}
+
+// entry returns an item as an entry that rules decide about.
+func (d *directory) entry(x Item) *acl.Entry {
+	return &acl.Entry{Name: x.Name, Entry: x.Entry, Source: &filter.EntrySource{Schema: d.schema, Entry: x.Entry, Name: x.Name}, Others: &others{d, x.Name}}
+}
+
+// others are the entries around the one with a name.
+type others struct {
+	*directory
+	name dn.DN
+}
+
+// Parent implements acl.Others.
+func (o *others) Parent() *entry.Entry { return o.find(o.name.Parent()) }
+
+// InGroup implements acl.Others.
+func (o *others) InGroup(group dn.DN, nested bool) bool {
+	in := o.above[o.key(o.name)]
+	if nested {
+		in = o.groups(o.name)
+	}
+	return len(in) > 0 && (group == nil || slices.ContainsFunc(in, func(g dn.DN) bool { return draft.Same(o.schema, g, group) }))
+}

@@ -1,0 +1,191 @@
+package draft
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/filter"
+)
+
+// Build returns rules that are like the given one, each for some of the identities,
+// connections and entries for which e holds. Where rules have no words for a condition,
+// a rule that allows holds in fewer cases, and a rule that denies holds in more cases. The
+// notes say which conditions these are. Build returns false if nothing is left: no rule
+// allows anything, or a rule would deny everyone.
+func Build(e Expr, like acl.Rule) (rules []*acl.Rule, notes []string, ok bool) {
+	n := &normalizer{over: like.Deny}
+	var kept []*fragment
+	for _, c := range n.conjunctions(e, false) {
+		f := newFragment(c)
+		if f == nil {
+			continue
+		}
+		if like.Deny && len(n.notes) > 0 && f.isAlways() {
+			return nil, n.notes, false
+		}
+		i := slices.IndexFunc(kept, func(k *fragment) bool { return k.key() == f.key() })
+		if i < 0 {
+			kept = append(kept, f)
+		} else if !slices.ContainsFunc(kept[i].terms, func(t acl.Term) bool { return t.String() == f.terms[0].String() }) {
+			kept[i].terms = append(kept[i].terms, f.terms[0])
+		}
+	}
+	if n.tooMany {
+		return nil, append(n.notes, "its condition is a combination of more than 64"), false
+	}
+	for _, f := range kept {
+		rules = append(rules, f.rule(like))
+	}
+	return rules, n.notes, len(rules) > 0 || len(n.notes) == 0
+}
+
+// A fragment is what one or more conjunctions are about: identities that match one of
+// the terms and none of the exceptions, on connections that meet all conditions, and
+// entries that match all filters and none of the excepted ones.
+type fragment struct {
+	terms, except []acl.Term
+	conditions    []acl.Condition
+	filters       []filter.Filter
+	notFilters    []filter.Filter
+}
+
+// newFragment returns nil for a conjunction that is never true.
+func newFragment(c conjunction) *fragment {
+	f := &fragment{}
+	var term acl.Term
+	for _, l := range c {
+		switch {
+		case l.If != nil:
+			f.addCondition(*l.If, l.not)
+		case l.Filter != nil && l.not:
+			f.notFilters = appendNew(f.notFilters, l.Filter)
+		case l.Filter != nil:
+			f.filters = appendNew(f.filters, l.Filter)
+		default:
+			s, not := *l.Subject, l.not
+			if not && s.Kind == acl.Users {
+				s, not = acl.Subject{Kind: acl.Anonymous}, false
+			} else if not && s.Kind == acl.Anonymous {
+				s, not = acl.Subject{Kind: acl.Users}, false
+			}
+			switch {
+			case s.Kind == acl.Everyone && not || s.Kind == acl.Nobody && !not:
+				return nil
+			case s.Kind == acl.Everyone || s.Kind == acl.Nobody:
+			case not:
+				f.except = appendNew(f.except, acl.Term{s})
+			default:
+				term = appendNew(term, s)
+			}
+		}
+	}
+	if term = simplify(term); term == nil {
+		return nil
+	}
+	f.terms = []acl.Term{term}
+	return f
+}
+
+func (f *fragment) addCondition(c acl.Condition, not bool) {
+	c.Not = c.Not != not
+	f.conditions = appendNew(f.conditions, c)
+}
+
+func appendNew[T interface{ String() string }](all []T, v T) []T {
+	if slices.ContainsFunc(all, func(o T) bool { return o.String() == v.String() }) {
+		return all
+	}
+	return append(all, v)
+}
+
+// simplify returns a term without subjects that others of it imply. It returns nil if no
+// identity matches all subjects.
+func simplify(t acl.Term) acl.Term {
+	is := func(k acl.SubjectKind) bool {
+		return slices.ContainsFunc(t, func(s acl.Subject) bool { return s.Kind == k })
+	}
+	if len(t) == 0 {
+		return acl.Term{{Kind: acl.Everyone}}
+	}
+	if is(acl.Anonymous) && len(t) > 1 {
+		return nil
+	}
+	if len(t) > 1 {
+		t = slices.DeleteFunc(slices.Clone(t), func(s acl.Subject) bool { return s.Kind == acl.Users })
+	}
+	return t
+}
+
+func (f *fragment) isAlways() bool {
+	return len(f.except)+len(f.conditions)+len(f.filters)+len(f.notFilters) == 0 && f.terms[0][0].Kind == acl.Everyone
+}
+
+// key returns a text that is equal for fragments that differ in their terms only.
+func (f *fragment) key() string {
+	var b strings.Builder
+	for _, t := range f.except {
+		b.WriteString("except " + t.String() + "\n")
+	}
+	for _, c := range f.conditions {
+		b.WriteString("if " + c.String() + "\n")
+	}
+	for _, g := range f.filters {
+		b.WriteString("in " + g.String() + "\n")
+	}
+	for _, g := range f.notFilters {
+		b.WriteString("not in " + g.String() + "\n")
+	}
+	return b.String()
+}
+
+func (f *fragment) rule(like acl.Rule) *acl.Rule {
+	r := like
+	r.Who = acl.Who{Any: f.terms, Except: f.except}
+	if slices.ContainsFunc(f.terms, func(t acl.Term) bool { return t[0].Kind == acl.Everyone }) {
+		r.Who.Any = []acl.Term{{{Kind: acl.Everyone}}}
+	}
+	r.If = slices.Concat(like.If, f.conditions)
+	for _, g := range f.filters {
+		r.In = Narrow(r.In, g)
+	}
+	for _, g := range f.notFilters {
+		r.In = Without(r.In, acl.Target{Filter: g})
+	}
+	return &r
+}
+
+// Narrow returns the entries of w that match a filter.
+func Narrow(w *acl.What, f filter.Filter) *acl.What {
+	if f == nil {
+		return w
+	}
+	if w == nil {
+		return &acl.What{Any: []acl.Target{{Filter: f}}}
+	}
+	out := &acl.What{Any: slices.Clone(w.Any), Except: w.Except}
+	for i := range out.Any {
+		out.Any[i].Filter = And(out.Any[i].Filter, f)
+	}
+	return out
+}
+
+// everywhere is the filter that all entries match.
+var everywhere = &filter.Present{Attribute: "objectClass"}
+
+// Without returns the entries of w that are in no target of except.
+func Without(w *acl.What, except ...acl.Target) *acl.What {
+	if len(except) == 0 {
+		return w
+	}
+	out := &acl.What{}
+	if w == nil {
+		out.Any = []acl.Target{{Filter: everywhere}}
+	} else {
+		out.Any, out.Except = w.Any, slices.Clone(w.Except)
+	}
+	for _, t := range except {
+		out.Except = appendNew(out.Except, t)
+	}
+	return out
+}

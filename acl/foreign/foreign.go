@@ -1,0 +1,158 @@
+// Package foreign translates the access control of other directory servers into drafts of
+// access rules: aci of 389 Directory Server, OpenDJ and PingDirectory. It reads LDIF
+// files, names what it cannot translate with file, line and reason, and compares what an
+// evaluator of the originals allows with what the drafts allow. It knows no store.
+package foreign
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/aci"
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Servers are the servers whose aci differ.
+var Servers = []string{"389", "opendj", "pingdirectory"}
+
+// Options say what a translation may assume.
+type Options struct {
+	Schema   *schema.Schema
+	Contexts []dn.DN        // the naming contexts; nil: not known
+	Server   string         // one of Servers; "": as the values look
+	Zone     *time.Location // of the old server; nil: not known
+	// Reserved means that * includes reserved attributes, which rules have to name.
+	Reserved bool
+}
+
+// An Original is a value or a directive that is translated.
+type Original struct {
+	File string
+	Line int
+	Text string
+	dn   dn.DN // of the entry at which it stands
+
+	aci *aci.ACI
+	draft.Drafts
+	// Hints say what Fit has left out, and Refused are rules that the directory refuses.
+	Hints   []string
+	Refused []Refused
+}
+
+// Where returns the file and the line of an original.
+func (o *Original) Where() string { return fmt.Sprintf("%s:%d", o.File, o.Line) }
+
+// An Import is a translation of files.
+type Import struct {
+	Options
+	Originals []*Original
+	// Names are the names of all entries of the directory. nil: they are not known.
+	Names []dn.DN
+	// Exists reports whether the directory has an entry with a name. nil: that is not known.
+	Exists func(dn.DN) (bool, error)
+	// Accepts returns an error if the directory does not take a rule. nil: by the schema.
+	Accepts func(acl.Placed) error
+
+	entries int // that have been read
+	dialect aci.Dialect
+}
+
+// Translate translates all originals that were read.
+func (im *Import) Translate() {
+	im.dialect = im.chooseDialect()
+	o := &aci.Options{Schema: im.Schema, Dialect: im.dialect, Contexts: im.Contexts, Names: im.Names, Zone: im.Zone,
+		Reserved: im.Options.Reserved, Mentioned: im.mentioned()}
+	for _, x := range im.Originals {
+		if x.aci == nil {
+			continue
+		}
+		if len(x.dn) > 0 && isOwnTree(x.dn) {
+			x.Note(draft.Not, "it stands at an entry of the old server's own: %s", x.dn)
+			continue
+		}
+		x.Drafts = aci.Translate(x.aci, x.dn, o)
+	}
+	im.nameRules()
+}
+
+// chooseDialect returns how the values are read: if no server is given, as the values of
+// OpenDJ if one of them has words that only OpenDJ knows.
+func (im *Import) chooseDialect() aci.Dialect {
+	isOpenDJ := func(x *Original) bool { return x.aci != nil && x.aci.IsOpenDJ() }
+	if im.Server == "opendj" || im.Server == "pingdirectory" || im.Server == "" && slices.ContainsFunc(im.Originals, isOpenDJ) {
+		return aci.OpenDJ
+	}
+	return aci.DS389
+}
+
+// ownTrees are the names of entries that directory servers have for themselves.
+var ownTrees = []string{"cn=config", "cn=monitor", "cn=schema", "cn=changelog", "cn=tasks", "cn=backups", "cn=admin data", "o=netscaperoot", "cn=features", "cn=subschema"}
+
+func isOwnTree(d dn.DN) bool {
+	text := strings.ToLower(d.String())
+	return slices.ContainsFunc(ownTrees, func(o string) bool { return text == o || strings.HasSuffix(text, ","+o) })
+}
+
+// mentioned returns the reserved attributes that originals name.
+func (im *Import) mentioned() (names []string) {
+	for _, x := range im.Originals {
+		if x.aci == nil || x.aci.Attributes == nil {
+			continue
+		}
+		for _, n := range x.aci.Attributes.Names {
+			t, _ := im.Schema.Describe(n)
+			if t != nil && acl.Reserved(t) && !slices.Contains(names, t.SentName()) {
+				names = append(names, t.SentName())
+			}
+		}
+	}
+	return names
+}
+
+// nameRules makes the names of the rules at one place different.
+func (im *Import) nameRules() {
+	used := map[string]int{"\nbind": 1, "\nuse": 1}
+	for _, x := range im.Originals {
+		for i, r := range x.Rules {
+			key := strings.ToLower(r.Place.String()) + "\n" + r.Rule.Name
+			name := r.Rule.Name
+			for used[key] > 0 {
+				used[strings.ToLower(r.Place.String())+"\n"+name]++
+				r.Rule.Name = fmt.Sprintf("%s-%d", name, used[strings.ToLower(r.Place.String())+"\n"+name])
+				key = strings.ToLower(r.Place.String()) + "\n" + r.Rule.Name
+			}
+			used[key] = 1
+			x.Rules[i] = r
+		}
+	}
+}
+
+// General returns rules that every import begins with: what the old server let everybody
+// do without any aci.
+func (im *Import) General() (rules []acl.Placed, err error) {
+	profile, err := acl.Profile("staff", im.Schema, nil)
+	if err != nil {
+		return nil, err
+	}
+	use := !slices.ContainsFunc(im.Originals, func(x *Original) bool { return x.aci != nil && (x.aci.Controls != nil || x.aci.Operations != nil) })
+	for _, r := range profile {
+		if r.Name == "bind" || r.Name == "use" && use {
+			rules = append(rules, acl.Placed{Rule: r})
+		}
+	}
+	return rules, nil
+}
+
+// Rules returns all rules of the import.
+func (im *Import) Rules() ([]acl.Placed, error) {
+	all, err := im.General()
+	for _, x := range im.Originals {
+		all = append(all, x.Rules...)
+	}
+	return all, err
+}

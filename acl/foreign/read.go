@@ -1,0 +1,114 @@
+package foreign
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/aci"
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// An Item is an entry of a file, as far as the schema knows its attributes.
+type Item struct {
+	Name  dn.DN
+	Entry *entry.Entry
+}
+
+// Read adds the originals in an LDIF file to the import, and passes each entry to keep
+// unless that is nil. Changes in the file count as far as they add entries.
+func (im *Import) Read(file string, in io.Reader, keep func(Item)) error {
+	r := ldif.NewReader(in, ldif.Options{File: file, AllowEmpty: true})
+	for {
+		rec, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		attributes := rec.Attributes
+		if add, ok := rec.Change.(*op.Add); ok {
+			attributes = add.Attributes
+		} else if rec.Change != nil {
+			continue
+		}
+		name, err := dn.Parse(rec.DN)
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", file, rec.Line, err)
+		}
+		im.entries++
+		im.values(file, rec, name, attributes, r.Raw())
+		if keep != nil {
+			keep(Item{name, im.entry(attributes, im.entries)})
+		}
+	}
+}
+
+// values adds the originals among the values of an entry.
+func (im *Import) values(file string, rec *ldif.Record, name dn.DN, attributes []op.PartialAttribute, raw []byte) {
+	for _, a := range attributes {
+		at := name
+		switch strings.ToLower(a.Description) {
+		case "aci":
+		case "ds-cfg-global-aci":
+			at = nil
+		default:
+			continue
+		}
+		lines := linesOf(raw, a.Description)
+		for i, v := range a.Values {
+			x := &Original{File: file, Line: rec.Line, Text: string(v), dn: at}
+			if i < len(lines) {
+				x.Line += lines[i]
+			}
+			im.Originals = append(im.Originals, x)
+			var err error
+			if x.aci, err = aci.Parse(x.Text); err != nil {
+				x.Note(draft.Not, "%v", err)
+			} else if len(name) == 0 {
+				x.aci = nil
+				x.Note(draft.Not, "it is about the root DSE")
+			}
+		}
+	}
+}
+
+// linesOf returns the numbers of the lines of a record that have an attribute, after the
+// line with its name.
+func linesOf(raw []byte, description string) (lines []int) {
+	first := -1
+	for n, line := range bytes.Split(raw, []byte("\n")) {
+		head, _, _ := bytes.Cut(line, []byte(":"))
+		if first < 0 && bytes.EqualFold(head, []byte("dn")) {
+			first = n
+		}
+		if first >= 0 && bytes.EqualFold(head, []byte(description)) {
+			lines = append(lines, n-first)
+		}
+	}
+	return lines
+}
+
+// entry returns the attributes that the schema defines as an entry. n becomes its id.
+func (im *Import) entry(attributes []op.PartialAttribute, n int) *entry.Entry {
+	e := &entry.Entry{ID: entry.ID{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}}
+	for _, a := range attributes {
+		t, options := im.Schema.Describe(a.Description)
+		if t == nil || len(a.Values) == 0 {
+			continue
+		}
+		one := entry.Attribute{Type: t, Options: entry.SortOptions(options)}
+		for _, v := range a.Values {
+			one.Values = append(one.Values, v)
+		}
+		e.Attributes = append(e.Attributes, one)
+	}
+	return e
+}
