@@ -104,11 +104,7 @@ func (im *Import) entry(attributes []op.PartialAttribute, n int) *entry.Entry {
 		if t == nil || len(a.Values) == 0 {
 			continue
 		}
-		one := entry.Attribute{Type: t, Options: entry.SortOptions(options)}
-		for _, v := range a.Values {
-			one.Values = append(one.Values, v)
-		}
-		e.Attributes = append(e.Attributes, one)
+		e.Attributes = append(e.Attributes, entry.Attribute{Type: t, Options: entry.SortOptions(options), Values: a.Values})
 	}
 	return e
 }

@@ -18,7 +18,7 @@ func TestAcceptClock(t *testing.T) {
 		for _, sub := range c.Commands() {
 			visit(sub)
 		}
-		if c.Flags().Lookup("store") == nil || c.Name() == "config" || c.CommandPath() == "ldapd config check" {
+		if c.Flags().Lookup("store") == nil || c.Name() == "config" || c.CommandPath() == "ldapd config check" || c.CommandPath() == "ldapd access import" { // which changes nothing
 			return
 		}
 		want := !slices.Contains(reads, c.Name()) && !slices.Contains(onHBase, c.Name()) && c.Name() != "init" // a new store has seen no clock
