@@ -274,7 +274,7 @@ func readFactors(p *Policy, values []string) error {
 
 // Recommended are the values of the policy that new directories begin with: long
 // passwords that are hard to guess, and no expiry (NIST SP 800-63B).
-var Recommended = []struct{ Name, Value string }{
+var Recommended = []Value{
 	{"pwdAttribute", "userPassword"},
 	{"pwdCheckQuality", "1"},
 	{"pwdMinLength", "12"},

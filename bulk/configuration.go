@@ -62,6 +62,11 @@ type configuration struct {
 	access   []partition.AccessRule
 	policy   []configure.PolicyAttribute // the default password policy; nil: none
 	isPolicy bool                        // the record has the class pwdPolicy
+	// foreign is set if the record is another server's. It then has a policy, or policyOf
+	// is the name of the entry with the policy.
+	foreign  bool
+	policyOf string
+	notes    []string
 }
 
 // A scope is an attribute with the subtree in which its values are unique.
@@ -164,9 +169,17 @@ func (x *item) configures() bool {
 		return false
 	}
 	name, err := dn.Parse(x.DN)
-	if err != nil || !strings.EqualFold(name.String(), configName) {
+	if err != nil {
 		return false
 	}
+	if !strings.EqualFold(name.String(), configName) {
+		return x.foreignConfig(name)
+	}
+	return x.isOurs() || x.foreignConfig(name)
+}
+
+// isOurs reports whether a record has the class of the shared configuration.
+func (x *item) isOurs() bool {
 	return slices.ContainsFunc(x.Attributes, func(a op.PartialAttribute) bool {
 		return strings.EqualFold(a.Description, "objectClass") &&
 			slices.ContainsFunc(a.Values, func(v []byte) bool { return strings.EqualFold(string(v), configClass) })
@@ -175,6 +188,9 @@ func (x *item) configures() bool {
 
 // configuration parses a record with the shared configuration.
 func (x *item) configuration() (*configuration, error) {
+	if !x.isOurs() {
+		return x.foreignConfiguration(), nil
+	}
 	c := &configuration{}
 	var bad []error
 	for _, a := range x.Attributes {
@@ -307,6 +323,8 @@ type configured struct {
 	rules   []partition.AccessRule // the access rules before
 	policy  bool                   // the default password policy was set
 	before  []configure.PolicyAttribute
+	// policyOf is the name of the entry that becomes the default password policy.
+	policyOf string
 }
 
 // takeConfiguration applies the shared configuration in record x. In a directory
@@ -322,7 +340,13 @@ func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, 
 	if err != nil {
 		return d, fmt.Errorf("nothing was imported: %w", err)
 	}
-	if err = d.index(ctx, c, o); err == nil {
+	for _, text := range c.notes {
+		o.Note(text)
+	}
+	if !c.foreign {
+		err = d.index(ctx, c, o)
+	}
+	if err == nil {
 		err = d.makeUnique(ctx, c)
 	}
 	if err == nil {
@@ -460,6 +484,9 @@ func (d *configured) setPolicy(ctx context.Context, c *configuration) error {
 		empty, err := transfer.Empty(ctx, s)
 		if err != nil || old != nil && !empty {
 			return old, err
+		}
+		if d.policyOf = c.policyOf; c.policyOf != "" {
+			return old, nil
 		}
 		d.policy, d.before = true, old
 		return c.policy, nil

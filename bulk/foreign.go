@@ -54,11 +54,13 @@ const (
 	// An entry's id in 389, dropped or kept. It becomes entryUUID if the entry has none.
 	uniqueID
 	keepUniqueID
-	// 389's roles, dropped or kept. An import sets nsAccountLock if one of the roles
-	// disables an account.
+	// 389's roles, dropped or kept. An import disables the account if one of the roles
+	// does.
 	dropRoles
 	keepRoles
-	password // the value is kept, and counted if no bind can use it
+	password  // the value is kept, and counted if no bind can use it
+	disabling // the attribute disables an account: it becomes pwdAccountLockedTime
+	classes   // the object classes
 )
 
 // cleaner removes foreign attributes and, if once is set, duplicate values. Only one
@@ -67,12 +69,16 @@ type cleaner struct {
 	schema *schema.Schema
 	note   func(attribute string)
 	tally  *tally
-	once   bool            // drop duplicate values
-	fates  map[string]fate // by attribute description
+	once   bool // drop duplicate values
+	// translate is set if accounts and password policies of other servers become those of
+	// this server.
+	translate bool
+	fates     map[string]fate // by attribute description
 }
 
+// newCleaner returns a cleaner for entries that this server takes.
 func newCleaner(s *schema.Schema, note func(string), t *tally, once bool) *cleaner {
-	return &cleaner{schema: s, note: note, tally: t, once: once, fates: map[string]fate{}}
+	return &cleaner{schema: s, note: note, tally: t, once: once, translate: s.Attribute(lockedTime) != nil && s.Class(policyClass) != nil, fates: map[string]fate{}}
 }
 
 // A Translator translates attributes of other servers in the way of an import. Only one
@@ -98,6 +104,10 @@ func (s *cleaner) fate(description string) fate {
 	name, _, _ := strings.Cut(description, ";")
 	t := s.schema.Attribute(name)
 	switch {
+	case s.translate && strings.EqualFold(name, "objectClass"):
+		f = classes
+	case s.translate && (strings.EqualFold(name, "nsAccountLock") || strings.EqualFold(name, "ds-pwp-account-disabled")):
+		f = disabling
 	case t != nil && t == s.schema.Attribute("userPassword"):
 		f = password
 	case strings.EqualFold(name, "nsRoleDN") && t != nil:
@@ -123,20 +133,25 @@ func (s *cleaner) clean(attributes []op.PartialAttribute) []op.PartialAttribute 
 	if s.once {
 		attributes = s.dropTwins(attributes)
 	}
-	foreign := false
+	foreign, policy := false, false
 	for i := range attributes {
 		switch a := &attributes[i]; s.fate(a.Description) {
 		case keep:
 		case password:
 			s.count(a.Values)
+		case classes:
+			policy = policy || isPolicy389(a)
 		default:
 			foreign = true
 		}
 	}
-	if !foreign {
-		return attributes
+	if foreign {
+		attributes = s.withoutForeign(attributes)
 	}
-	return s.withoutForeign(attributes)
+	if policy {
+		attributes = s.translatePolicy(attributes)
+	}
+	return attributes
 }
 
 // count counts the passwords that no bind can use.
@@ -185,7 +200,9 @@ func (s *cleaner) withoutForeign(attributes []op.PartialAttribute) []op.PartialA
 	hasID, hasLock, disabled := false, false, false
 	attributes = slices.DeleteFunc(slices.Clone(attributes), func(a op.PartialAttribute) bool {
 		switch s.fate(a.Description) {
-		case keep, password:
+		case disabling:
+			disabled = disabled || isTrue(a.Values)
+		case keep, password, classes:
 			hasID = hasID || strings.EqualFold(a.Description, "entryUUID")
 			hasLock = hasLock || strings.EqualFold(a.Description, "nsAccountLock")
 			return false
@@ -209,7 +226,10 @@ func (s *cleaner) withoutForeign(attributes []op.PartialAttribute) []op.PartialA
 	if id != nil && !hasID {
 		attributes = append(attributes, op.PartialAttribute{Description: "entryUUID", Values: id})
 	}
-	if disabled && !hasLock {
+	switch {
+	case disabled && s.translate:
+		attributes = disable(attributes)
+	case disabled && !hasLock:
 		attributes = append(attributes, op.PartialAttribute{Description: "nsAccountLock", Values: [][]byte{[]byte("TRUE")}})
 	}
 	return attributes

@@ -99,6 +99,7 @@ type importer struct {
 	// accepted, if set, collects the checked entries, parents first, instead of l.Write.
 	accepted *spool
 	rules    *givenRules
+	policies *givenPolicies
 
 	mu    sync.Mutex // guards noted
 	noted map[string]bool
@@ -114,11 +115,15 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 	var res Result
 	c, err := takeConfiguration(ctx, p, o, h.configuration)
 	var rules givenRules
+	policies := givenPolicies{standard: c.policyOf}
 	if err == nil {
-		res, err = load(ctx, p, o, h.records(), c.scopes, &rules)
+		res, err = load(ctx, p, o, h.records(), c.scopes, &rules, &policies)
 	}
 	if res.Revision != 0 && (c.access || len(rules.all) > 0) {
 		err = errors.Join(err, rules.settle(ctx, p, o.Note))
+	}
+	if res.Revision != 0 {
+		err = errors.Join(err, policies.settle(ctx, p, o))
 	}
 	if res.Revision == 0 {
 		ctx := context.WithoutCancel(ctx)
@@ -129,7 +134,7 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 
 // load loads the entries that follow the first skip records. They become visible
 // together, or in batches while others write to the directory.
-func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN, rules *givenRules) (Result, error) {
+func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN, rules *givenRules, policies *givenPolicies) (Result, error) {
 	lo := transfer.LoadOptions{
 		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory, Scopes: scopes,
 		Progress: o.Progress.finishing, CheckOnly: o.Beside,
@@ -143,7 +148,7 @@ func load(ctx context.Context, p *partition.Partition, o *Options, skip int, sco
 		return Result{}, err
 	}
 	defer l.Abort(ctx)
-	im := &importer{o: o, p: p, l: l, rejects: rejects{o: o}, skip: skip, rules: rules, tally: newTally(), noted: map[string]bool{}}
+	im := &importer{o: o, p: p, l: l, rejects: rejects{o: o}, skip: skip, rules: rules, policies: policies, tally: newTally(), noted: map[string]bool{}}
 	defer im.wait.close()
 	finish := im.commit
 	if lo.CheckOnly {
@@ -376,6 +381,7 @@ func (im *importer) prepare(s *cleaner, x *item) (*transfer.Loading, error) {
 	if attributes, err = im.rules.take(im.p.Schema(), x.DN, attributes); err != nil {
 		return nil, x.wrong(err)
 	}
+	im.policies.take(name, attributes)
 	attributes = s.clean(attributes)
 	e, err := im.l.Prepare(name, attributes)
 	if err == nil && im.accepted != nil {

@@ -189,7 +189,7 @@ nsUniqueId: 3f2504e0-4f8911d3-9a0c0305-e82c3301
 // TestDisabledAccountsStayDisabled checks that an account that another server had
 // disabled is disabled after an import.
 func TestDisabledAccountsStayDisabled(t *testing.T) {
-	kept := []string{"nsAccountLock: true", "pwdAccountLockedTime: 000001010000Z", "ds-pwp-account-disabled: TRUE", "pwdReset: TRUE",
+	kept := []string{"pwdAccountLockedTime: 20200101000000Z", "pwdReset: TRUE",
 		"passwordExpirationTime: 20200101000000Z", "pwdStartTime: 20990101000000Z", "pwdEndTime: 20200101000000Z",
 		"ds-pwp-account-expiration-time: 20200101000000Z"}
 	text := "dn: dc=example,dc=com\nobjectClass: domain\n" + strings.Join(kept, "\n") + `
@@ -201,6 +201,17 @@ nsRoleDN: cn=nsManagedDisabledRole,dc=example,dc=com
 dn: uid=b,dc=example,dc=com
 objectClass: account
 nsRoleDN: cn=other,dc=example,dc=com
+nsAccountLock: false
+ds-pwp-account-disabled: FALSE
+
+dn: uid=c,dc=example,dc=com
+objectClass: account
+nsAccountLock: true
+
+dn: uid=d,dc=example,dc=com
+objectClass: account
+ds-pwp-account-disabled: TRUE
+pwdAccountLockedTime: 20200101000000Z
 `
 	p := openMem(t)
 	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", text)}})
@@ -210,10 +221,12 @@ nsRoleDN: cn=other,dc=example,dc=com
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	_, a, _ := strings.Cut(got, "dn: uid=a,")
-	a, b, _ := strings.Cut(a, "dn: uid=b,")
-	if !strings.Contains(a, "nsAccountLock: TRUE\n") || strings.Contains(b, "nsAccountLock") {
-		t.Errorf("roles: %s", got)
+	for _, rec := range strings.Split(got, "\n\n") {
+		name, _, _ := strings.Cut(rec, ",")
+		want := strings.HasPrefix(name, "dn: uid=") && name != "dn: uid=b"
+		if is := strings.Contains(rec, "\npwdAccountLockedTime: 000001010000Z"); is != want || strings.Contains(rec, "disabled: ") || strings.Contains(rec, "nsAccountLock: ") {
+			t.Errorf("disabled %v:\n%s", is, rec)
+		}
 	}
 }
 

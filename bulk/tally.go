@@ -13,6 +13,7 @@ type tally struct {
 	mu         sync.Mutex
 	unusable   map[string]int // number of passwords that no bind can use, by scheme
 	duplicates map[string]int // number of dropped values, by attribute
+	policies   int            // password policies of 389 that were translated
 }
 
 func newTally() *tally { return &tally{unusable: map[string]int{}, duplicates: map[string]int{}} }
@@ -32,12 +33,19 @@ func (t *tally) duplicate(attribute string) {
 	t.duplicates[attribute]++
 }
 
+func (t *tally) policy() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.policies++
+}
+
 // reset sets all counts to zero. It is called when a transaction is retried.
 func (t *tally) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.unusable)
 	clear(t.duplicates)
+	t.policies = 0
 }
 
 // report calls note with the counts.
@@ -46,6 +54,9 @@ func (t *tally) report(note func(string)) {
 	defer t.mu.Unlock()
 	if len(t.unusable) > 0 {
 		note("passwords that no bind can use, as they are locked, damaged or in a scheme that is not known: " + listed(t.unusable))
+	}
+	if t.policies > 0 {
+		note(fmt.Sprintf("password policies of 389 Directory Server that became policies of this server (pwdPolicy): %d", t.policies))
 	}
 	if len(t.duplicates) > 0 {
 		note("values that an entry had twice and now has once: " + listed(t.duplicates))

@@ -27,7 +27,7 @@ as Have I Been Pwned has them (HASH or HASH:COUNT); "-" is standard input. The c
 key passwords.known names the file, which servers read again when it changes. They ask nobody
 else.
 
-The file has 18 bits for each password. None of the list is missing in it, and of other
+The file has 19 bits for each password. None of the list is missing in it, and of other
 passwords one in 65,536 is taken for one of the list. Lists of more than four million
 passwords need space for temporary files, 8 octets a password, in $TMPDIR.`,
 		Example: `  ldapd known-passwords --output known.filter rockyou.txt

@@ -1,5 +1,5 @@
 // Package passwordlist looks passwords up in a list of passwords that are known to
-// others, such as those of leaks. A list is a file with a filter of hashes: 18 bits for
+// others, such as those of leaks. A list is a file with a filter of hashes: 19 bits for
 // each password. A password of the list is always found. Of other passwords one in 65,536
 // is found too.
 package passwordlist

@@ -1,0 +1,292 @@
+package bulk
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/seed-4dac0d86/ldapd/account"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+)
+
+// The class of password policies of 389 Directory Server, and the classes that such an
+// entry has besides and does not need here.
+const policyClass389 = "passwordPolicy"
+
+var besides389 = []string{policyClass389, "ldapsubentry"}
+
+// isPolicy389 reports whether an attribute has the class of a password policy of 389.
+func isPolicy389(a *op.PartialAttribute) bool {
+	return slices.ContainsFunc(a.Values, func(v []byte) bool { return strings.EqualFold(string(v), policyClass389) })
+}
+
+// translatePolicy translates an entry with a password policy of 389 into one with a
+// policy of this server. An entry names it in pwdPolicySubentry there and here.
+func (s *cleaner) translatePolicy(attributes []op.PartialAttribute) (translated []op.PartialAttribute) {
+	policy, left := account.From389(func(name string) (values []string) {
+		for i := range attributes {
+			if strings.EqualFold(attributes[i].Description, name) {
+				for _, v := range attributes[i].Values {
+					values = append(values, string(v))
+				}
+			}
+		}
+		return values
+	})
+	for _, a := range attributes {
+		switch {
+		case strings.EqualFold(a.Description, "objectClass"):
+			translated = append(translated, op.PartialAttribute{Description: a.Description, Values: policyClasses(a.Values)})
+		case !account.Is389(a.Description):
+			translated = append(translated, a)
+		}
+	}
+	for _, text := range left {
+		name, reason, _ := strings.Cut(text, ": ")
+		s.note(name + " (" + reason + ")")
+	}
+	s.tally.policy()
+	return appendPolicy(translated, policy)
+}
+
+// policyClasses returns the object classes of a translated policy.
+func policyClasses(classes [][]byte) [][]byte {
+	isOne := func(v []byte, of ...string) bool {
+		return slices.ContainsFunc(of, func(name string) bool { return strings.EqualFold(string(v), name) })
+	}
+	classes = slices.DeleteFunc(slices.Clone(classes), func(v []byte) bool { return isOne(v, besides389...) })
+	if !slices.ContainsFunc(classes, func(v []byte) bool { return !isOne(v, "top", "extensibleObject") }) {
+		classes = append(classes, []byte("device"))
+	}
+	return append(classes, []byte(policyClass))
+}
+
+// appendPolicy appends the attributes of a policy to those of an entry.
+func appendPolicy(attributes []op.PartialAttribute, policy []account.Value) []op.PartialAttribute {
+	for _, v := range policy {
+		i := slices.IndexFunc(attributes, func(a op.PartialAttribute) bool { return a.Description == v.Name })
+		if i < 0 {
+			i = len(attributes)
+			attributes = append(attributes, op.PartialAttribute{Description: v.Name})
+		}
+		attributes[i].Values = append(attributes[i].Values, []byte(v.Value))
+	}
+	return attributes
+}
+
+// disabledTime is the value of pwdAccountLockedTime of accounts that are disabled.
+const (
+	lockedTime   = "pwdAccountLockedTime"
+	disabledTime = "000001010000Z"
+)
+
+// disable adds the attribute that disables an account, unless it is there.
+func disable(attributes []op.PartialAttribute) []op.PartialAttribute {
+	value := [][]byte{[]byte(disabledTime)}
+	for i := range attributes {
+		if strings.EqualFold(attributes[i].Description, lockedTime) {
+			attributes[i].Values = value
+			return attributes
+		}
+	}
+	return append(attributes, op.PartialAttribute{Description: lockedTime, Values: value})
+}
+
+func isTrue(values [][]byte) bool {
+	return slices.ContainsFunc(values, func(v []byte) bool { return strings.EqualFold(strings.TrimSpace(string(v)), "TRUE") })
+}
+
+// The attribute that names slapd's default policy, in the configuration of its overlay
+// ppolicy.
+const slapdDefault = "olcPPolicyDefault"
+
+// foreignConfig reports whether a record is a part of another server's configuration that
+// has its default password policy: 389's cn=config, or slapd's overlay ppolicy.
+func (x *item) foreignConfig(name dn.DN) bool {
+	if len(name) == 0 || !strings.EqualFold(name[len(name)-1:].String(), configName) {
+		return false
+	}
+	return slices.ContainsFunc(x.Attributes, func(a op.PartialAttribute) bool {
+		return len(name) == 1 && account.Is389(a.Description) || strings.EqualFold(a.Description, slapdDefault)
+	})
+}
+
+// foreignConfiguration reads the default password policy in another server's
+// configuration. It takes nothing else of it.
+func (x *item) foreignConfiguration() *configuration {
+	values := func(name string) (values []string) {
+		for _, a := range x.Attributes {
+			if strings.EqualFold(a.Description, name) {
+				for _, v := range a.Values {
+					values = append(values, string(v))
+				}
+			}
+		}
+		return values
+	}
+	c := &configuration{foreign: true}
+	if vs := values(slapdDefault); len(vs) > 0 {
+		c.policyOf = vs[0]
+		return c
+	}
+	policy, left := account.From389(values)
+	for _, v := range policy {
+		c.takePolicy(v.Name, v.Value)
+	}
+	for _, text := range left {
+		c.notes = append(c.notes, "the password policy of "+configName+" is taken without "+text)
+	}
+	for _, v := range values("nsslapd-pwpolicy-local") {
+		if strings.EqualFold(v, "off") {
+			c.notes = append(c.notes, "the password policies of entries and subtrees were switched off there (nsslapd-pwpolicy-local), and are in force here")
+		}
+	}
+	return c
+}
+
+// givenPolicies collects, while entries are imported, what says which password policies
+// apply. The policies may be imported later.
+type givenPolicies struct {
+	mu sync.Mutex
+	// templates are the CoS templates that assign policies of 389 to subtrees, by the name
+	// of the subtree.
+	templates map[string]string
+	// standard is the name of slapd's default policy. It is not taken over if the
+	// directory has a default policy of its own.
+	standard string
+}
+
+// take records a definition of 389's class of service that assigns a password policy to
+// the subtree in which it stands.
+func (g *givenPolicies) take(name dn.DN, attributes []op.PartialAttribute) {
+	assigns, template := false, ""
+	for _, a := range attributes {
+		switch {
+		case len(a.Values) == 0:
+		case strings.EqualFold(a.Description, "cosAttribute"):
+			of, _, _ := strings.Cut(string(a.Values[0]), " ")
+			assigns = strings.EqualFold(of, "pwdPolicySubentry")
+		case strings.EqualFold(a.Description, "cosTemplateDn"):
+			template = string(a.Values[0])
+		}
+	}
+	if !assigns || template == "" || len(name) < 2 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.templates == nil {
+		g.templates = map[string]string{}
+	}
+	g.templates[name.Parent().String()] = template
+}
+
+// settle makes the collected policies apply, once all entries are imported.
+func (g *givenPolicies) settle(ctx context.Context, p *partition.Partition, o *Options) error {
+	for _, subtree := range slices.Sorted(maps.Keys(g.templates)) {
+		if err := addSubentry(ctx, p, o, subtree, g.templates[subtree]); err != nil {
+			return fmt.Errorf("the entries are imported, the password policy of %s is not: %w", subtree, err)
+		}
+	}
+	if g.standard == "" {
+		return nil
+	}
+	return configure.SetPolicy(ctx, p, o.By, func(s *partition.Snapshot, old []configure.PolicyAttribute) ([]configure.PolicyAttribute, error) {
+		values, err := policyAt(ctx, s, g.standard)
+		if err != nil || values == nil {
+			o.Note(fmt.Sprintf("the default password policy %q is none of the entries, so the directory keeps its own", g.standard))
+			return old, err
+		}
+		c := &configuration{isPolicy: true}
+		for _, v := range values {
+			c.takePolicy(v.Name, v.Value)
+		}
+		if err := c.checkPolicy(); err != nil {
+			o.Note(fmt.Sprintf("the default password policy %q cannot be, so the directory keeps its own: %v", g.standard, err))
+			return old, nil
+		}
+		return c.policy, nil
+	})
+}
+
+// subentryName is the value of cn of the subentries that addSubentry adds.
+const subentryName = "nsPwPolicy"
+
+// addSubentry adds a subentry with the policy that a CoS template names, for the subtree.
+func addSubentry(ctx context.Context, p *partition.Partition, o *Options, subtree, template string) error {
+	_, err := p.Update(ctx, o.By, func(tx *partition.Tx) error {
+		policy, err := policyOfTemplate(ctx, &tx.Snapshot, template)
+		if err != nil {
+			return err
+		}
+		base, err := dn.Parse(subtree)
+		if err != nil {
+			return err
+		}
+		if policy == nil {
+			o.Note("the password policy of the subtree " + subtree + " is none of the entries: make a subentry with one there")
+			return nil
+		}
+		attributes := []op.PartialAttribute{
+			{Description: "objectClass", Values: [][]byte{[]byte("top"), []byte("subentry"), []byte(policyClass)}},
+			{Description: "cn", Values: [][]byte{[]byte(subentryName)}},
+			{Description: "subtreeSpecification", Values: [][]byte{[]byte("{}")}},
+		}
+		name := append(dn.DN{{{Type: "cn", Value: []byte(subentryName)}}}, base...)
+		_, err = tx.Add(ctx, name, appendPolicy(attributes, policy), false)
+		if partition.Is(err, partition.EntryExists) || partition.Is(err, partition.NoSuchEntry) {
+			return nil // imported before, or the subtree was refused
+		}
+		return err
+	})
+	return err
+}
+
+// policyOfTemplate returns the attributes of the policy that a CoS template names, or nil.
+func policyOfTemplate(ctx context.Context, s *partition.Snapshot, template string) ([]account.Value, error) {
+	names, err := valuesAt(ctx, s, template, []string{"pwdPolicySubentry"})
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	return policyAt(ctx, s, names[0].Value)
+}
+
+// policyAt returns the attributes of a policy's entry, or nil if there is no such policy.
+func policyAt(ctx context.Context, s *partition.Snapshot, name string) ([]account.Value, error) {
+	return valuesAt(ctx, s, name, account.Attributes)
+}
+
+// valuesAt returns the values of some attributes of an entry, or nil if it does not exist.
+func valuesAt(ctx context.Context, s *partition.Snapshot, text string, attributes []string) (values []account.Value, err error) {
+	name, err := dn.Parse(text)
+	if err != nil {
+		return nil, nil
+	}
+	at, err := s.Find(ctx, name)
+	if partition.Is(err, partition.NoSuchEntry) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.Entry(ctx, at.ID, false)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	for _, a := range attributes {
+		t := s.Schema().Attribute(a)
+		if t == nil {
+			continue
+		}
+		for _, v := range e.Values(t) {
+			values = append(values, account.Value{Name: a, Value: string(v)})
+		}
+	}
+	return values, nil
+}
