@@ -20,11 +20,11 @@ type fleet struct {
 }
 
 // newFleet starts servers on a store and waits until all of them take writes.
-func newFleet(t *testing.T, store string) *fleet {
+func newFleet(t *testing.T, store string, args ...string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, store: store}
 	for i := range f.seats {
-		f.seats[i].args = []string{"--lease", historiesLease.String()}
+		f.seats[i].args = append([]string{"--lease", historiesLease.String()}, args...)
 		f.seats[i].sit(t, store)
 	}
 	for i := range f.seats {

@@ -23,7 +23,7 @@ var snapshotRounds = flag.Int("snapshots", 1, "how many backups by HBase snapsho
 func TestSnapshots(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)
-	load(t, store, example)
+	mustRun(t, "import", "--store", store, "--suffix", suffix, "--suffix", "cn=views", example, shiftEntries(t))
 	w := &writers{t: t}
 	for i := range w.seats {
 		w.seats[i].args = []string{"--lease", historiesLease.String()}
@@ -101,6 +101,9 @@ func compareClone(t *testing.T, store, clone, name string) {
 	want := exported(t, store, "--at", name)
 	if got := exported(t, clone); got != want {
 		t.Errorf("the clone differs from the store at %s: %s", name, difference(got, want))
+	}
+	if got, want := mustRun(t, "view", "show", "--store", clone, "by-shift"), mustRun(t, "view", "show", "--store", store, "by-shift"); got != want {
+		t.Errorf("records of the clone:\n%swant\n%s", got, want)
 	}
 	if out, status := ldapdRun(t, "backup", "clone", "--store", store, "--to", clone, name); status == 0 || !strings.Contains(out, "there are tables of this prefix already") {
 		t.Errorf("a second clone: exit status %d\n%s", status, out)

@@ -72,10 +72,11 @@ func parseName(s *hbase.Store, x *hbase.TableSnapshot) (b Backup, ok bool) {
 	return Backup{Name: name, Revision: table.Revision(r), Taken: x.Taken, Tables: []string{x.Table}}, ok && found && err == nil && CheckName(name) == nil
 }
 
-// Take takes snapshots of all tables of a store that has the checkpoint c, which becomes
-// the backup's name and revision. The tables of first are done first. After an error Take
-// leaves no snapshots behind.
-func Take(ctx context.Context, s *hbase.Store, c journal.Checkpoint, first ...string) (_ *Backup, err error) {
+// Take takes snapshots of the tables of a store that has the checkpoint c, which becomes
+// the backup's name and revision. It leaves out the tables for which derived returns true,
+// which servers make again. The tables of first are done first. After an error Take leaves
+// no snapshots behind.
+func Take(ctx context.Context, s *hbase.Store, c journal.Checkpoint, derived func(string) bool, first ...string) (_ *Backup, err error) {
 	b := &Backup{Name: c.Name, Revision: c.Revision, Taken: time.Now(), Complete: true}
 	if err := CheckName(b.Name); err != nil {
 		return nil, err
@@ -88,6 +89,7 @@ func Take(ctx context.Context, s *hbase.Store, c journal.Checkpoint, first ...st
 	if b.Tables, err = s.Names(ctx); err != nil {
 		return nil, err
 	}
+	b.Tables = slices.DeleteFunc(b.Tables, derived)
 	if err := settled(ctx, journal.New(s), c.Revision); err != nil {
 		return nil, err
 	}
@@ -286,8 +288,9 @@ func cutTable(ctx context.Context, s *hbase.Store, t string, r table.Revision) e
 
 // Cut makes a store end at a checkpoint that it has. All later commits are gone for ever.
 // It is for stores that were cloned by hand, and returns an error if a server writes to
-// the store within the time lease.
-func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration) (*journal.Checkpoint, error) {
+// the store within the time lease. Cut drops the tables for which derived returns true,
+// which servers make again.
+func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration, derived func(string) bool) (*journal.Checkpoint, error) {
 	names, err := s.Names(ctx)
 	if err != nil {
 		return nil, err
@@ -309,8 +312,14 @@ func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration) 
 	if err := s.Create(ctx, incomplete); err != nil {
 		return nil, err
 	}
+	cut := func(ctx context.Context, t string) error {
+		if derived(t) {
+			return s.Drop(ctx, t)
+		}
+		return cutTable(ctx, s, t, c.Revision)
+	}
 	for _, group := range inOrder(names, nil) {
-		if err := each(ctx, group, func(ctx context.Context, t string) error { return cutTable(ctx, s, t, c.Revision) }); err != nil {
+		if err := each(ctx, group, cut); err != nil {
 			return nil, fmt.Errorf("cutting %s: %w", s, err)
 		}
 	}

@@ -141,6 +141,21 @@ func (e *cluster) incarnation() Holder {
 	return Holder{}
 }
 
+// Holders returns the servers that the state shown now has as holders of slots. It returns
+// none if this server is the only one that can write.
+func (db *DB) Holders() (all []Holder) {
+	if db.peers == nil {
+		return nil
+	}
+	v := db.current.Load().heads
+	for _, s := range v.Slots() {
+		if c := v.Cell(s); c.Kind == revision.Server && c.State == revision.Open {
+			all = append(all, Holder{s, c.Incarnation})
+		}
+	}
+	return all
+}
+
 // Over reports whether a holder's tenure has ended in the state shown now. If it has,
 // every commit that the holder ever made is decided.
 func (db *DB) Over(h Holder) bool { return db.peers == nil || db.peers.over(h) }

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/views"
 	"github.com/seed-4dac0d86/ldapd/snapshots"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
@@ -88,7 +89,7 @@ func (m *Main) takeSnapshots(ctx context.Context, c *config.Config, name string)
 	if err != nil {
 		return err
 	}
-	b, err := snapshots.Take(ctx, s, at, master.Name)
+	b, err := snapshots.Take(ctx, s, at, views.IsTable, master.Name)
 	if err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ by itself. The command waits for a lease first, and refuses a store that servers
 	}, append([]string{"lease"}, storeKeys...), func(ctx context.Context, c *config.Config, args []string) error {
 		return m.withHBase(ctx, c, func(s *hbase.Store) error {
 			begun := time.Now()
-			at, err := snapshots.Cut(ctx, s, args[0], max(c.Lease, minSilence))
+			at, err := snapshots.Cut(ctx, s, args[0], max(c.Lease, minSilence), views.IsTable)
 			if err != nil {
 				return err
 			}

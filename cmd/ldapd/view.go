@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -164,9 +163,6 @@ func rebuildView(ctx context.Context, w *work, a viewArgs) error {
 	d, err := findView(ctx, s, a.Name)
 	if err != nil {
 		return err
-	}
-	if !views.AreKept(w.Partition) {
-		return errors.New("the records of views are computed for each reader on a shared store: there is nothing to rebuild")
 	}
 	if err := views.Rebuild(ctx, w.Partition, d); err != nil || w.elsewhere {
 		return err // a server keeps the views itself

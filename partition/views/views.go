@@ -62,19 +62,16 @@ func StatusOf(ctx context.Context, s *partition.Snapshot, d *Definition) (Status
 	return view.StatusOf(ctx, s.State(), d)
 }
 
-// AreKept reports whether the records of views are kept in the store of a directory. They
-// are not kept yet on stores that several servers share: there, they are computed from
-// the entries for each reader.
-func AreKept(p *partition.Partition) bool { return !p.Keeper().DB.Shared() }
+// IsTable reports whether a table of a store has records of views, or says how far they
+// are. What is in these tables follows from the entries.
+func IsTable(name string) bool { return view.IsTable(name) }
 
-// Keep keeps the views of a directory until ctx ends, if they are kept at all. It passes
-// errors that it will try again to report.
+// Keep keeps the views of a directory until ctx ends. Servers of one store share the work.
+// Keep passes errors that it will try again to report.
 func Keep(ctx context.Context, p *partition.Partition, report func(error)) {
-	if !AreKept(p) {
-		return
-	}
 	m := view.NewManager(p.Keeper())
 	defer m.Close()
+	m.Share()
 	m.Run(ctx, report)
 }
 

@@ -82,6 +82,9 @@ type Keeper struct {
 	Catalog   atomic.Pointer[Catalog]
 	// Deriving is locked while views are brought up to date.
 	Deriving sync.Mutex
+	// HasViews is set when the table in which package view keeps how far views are has been
+	// found. Nobody drops the table.
+	HasViews atomic.Bool
 	// KeepToBoth checks, at the end of a transaction, the entries that the transaction
 	// changed. It is called while a schema is announced.
 	KeepToBoth func(ctx context.Context, r table.Reader, at *txn.Snapshot, c *Catalog, changed []entry.ID) error

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
@@ -19,6 +20,11 @@ import (
 const tableName = "views"
 
 var viewsSpec = table.Spec{Name: tableName, Unversioned: true, Families: []table.FamilySpec{{Name: family}}}
+
+// IsTable reports whether a table of the store has only what follows from the entries.
+func IsTable(name string) bool {
+	return name == tableName || strings.HasPrefix(name, catalog.DerivedTables)
+}
 
 // A generation is the table in which the records of a definition are kept. A change of the
 // definition begins a new one.
@@ -67,6 +73,19 @@ type cells struct {
 func (c *cells) begun() bool {
 	return c.generation.Table != "" && c.generation.Failed == "" &&
 		!slices.ContainsFunc(c.cursors, func(x cursor) bool { return x.W == 0 })
+}
+
+// hasCells reports whether the table of cells exists.
+func hasCells(ctx context.Context, k *catalog.Keeper) (bool, error) {
+	if k.HasViews.Load() {
+		return true, nil
+	}
+	names, err := k.Store.Names(ctx)
+	if err != nil {
+		return false, err
+	}
+	k.HasViews.Store(slices.Contains(names, tableName))
+	return k.HasViews.Load(), nil
 }
 
 // readCells reads the cells of a definition. The cursors of other generations count as

@@ -23,24 +23,51 @@ type touched struct {
 	last  table.Revision // of the last commit
 }
 
+func (t *touched) add(c *feed.Change) {
+	if t.ids == nil {
+		t.ids = map[entry.ID]bool{}
+	}
+	for _, id := range c.IDs {
+		t.ids[id] = true
+	}
+	t.all, t.moves, t.last = t.all || c.All, t.moves || c.Renames, c.Revision
+}
+
 // touchedAfter returns what the commits that a state shows above a revision touched. If
 // most is not zero, it ends with the commit with which more than most entries are
 // touched, and then cut is true.
 func touchedAfter(ctx context.Context, s *state.Snapshot, r table.Revision, most int) (t touched, cut bool, err error) {
-	t.ids = map[entry.ID]bool{}
 	for c, err := range feed.ChangesAfter(ctx, s, r) {
 		if err != nil {
 			return t, false, err
 		}
-		for _, id := range c.IDs {
-			t.ids[id] = true
-		}
-		t.all, t.moves, t.last = t.all || c.All, t.moves || c.Renames, c.Revision
+		t.add(c)
 		if most > 0 && (len(t.ids) > most || c.All) {
 			return t, true, nil
 		}
 	}
 	return t, false, nil
+}
+
+// touchedAfterEach returns for each lane what the commits that a state shows above the
+// lane's revision touched. It returns errNotKept if that is more than most entries, or
+// unknown.
+func touchedAfterEach(ctx context.Context, s *state.Snapshot, f finished, most int) ([]touched, error) {
+	ts := make([]touched, len(f))
+	for c, err := range feed.ChangesAfter(ctx, s, f.Low()) {
+		if err != nil {
+			return nil, err
+		}
+		for i := range ts {
+			if c.Revision > f[i] {
+				ts[i].add(c)
+			}
+			if len(ts[i].ids) > most || ts[i].all {
+				return nil, errNotKept
+			}
+		}
+	}
+	return ts, nil
 }
 
 // difference returns what the entries of a lane come to in one state, less what they come

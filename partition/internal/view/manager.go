@@ -23,17 +23,11 @@ type Manager struct {
 	lanes []lane
 	// held are the states at the boundaries of the lanes. Garbage collection keeps what
 	// they show, so that the next steps can begin there.
-	held map[heldKey]heldState
-	// looked means that the manager has looked for the table of cells, and made that the
-	// table exists. Nobody drops the table.
-	looked, made bool
-	random       func() uint64
-	pause        func(line string) error
-}
-
-type heldKey struct {
-	id   entry.ID
-	lane int
+	held   map[task]heldState
+	looked bool // for the table of cells
+	ring   ring
+	random func() uint64
+	pause  func(line string) error
 }
 
 type heldState struct {
@@ -41,9 +35,16 @@ type heldState struct {
 	since time.Time
 }
 
-// NewManager returns a Manager. Close must be called after use.
+// NewManager returns a Manager that keeps all views. Close must be called after use.
 func NewManager(k *catalog.Keeper) *Manager {
-	return &Manager{k: k, lanes: lanes(k.DB.Shared()), held: map[heldKey]heldState{}, random: rand.Uint64}
+	return &Manager{k: k, lanes: lanes(k.DB.Shared()), held: map[task]heldState{}, random: rand.Uint64}
+}
+
+// Share makes the manager leave work to the managers of other servers.
+func (m *Manager) Share() {
+	if m.k.DB.Shared() {
+		m.ring = ring{patience: patience, waiting: map[task]waiting{}}
+	}
 }
 
 // Close releases the states that the manager holds.
@@ -53,7 +54,7 @@ func (m *Manager) Close() {
 	}
 }
 
-func (m *Manager) release(key heldKey) {
+func (m *Manager) release(key task) {
 	if h, ok := m.held[key]; ok {
 		h.Snapshot.Close()
 		delete(m.held, key)
@@ -135,21 +136,18 @@ func settled(ctx context.Context, k *catalog.Keeper) (*state.Snapshot, error) {
 // makeTable creates the table of cells if it is needed. It reports whether the table
 // exists.
 func (m *Manager) makeTable(ctx context.Context, needed bool) (bool, error) {
-	if m.made || m.looked && !needed {
-		return m.made, nil
+	if m.looked && !needed {
+		return m.k.HasViews.Load(), nil
 	}
-	names, err := m.k.Store.Names(ctx)
-	if err != nil {
-		return false, err
-	}
-	m.looked, m.made = true, slices.Contains(names, tableName)
-	if m.made || !needed {
-		return m.made, nil
+	has, err := hasCells(ctx, m.k)
+	m.looked = err == nil
+	if err != nil || has || !needed {
+		return has, err
 	}
 	if err := m.k.Store.Create(ctx, viewsSpec); err != nil {
 		return false, err
 	}
-	m.made = true
+	m.k.HasViews.Store(true)
 	return true, nil
 }
 
@@ -161,6 +159,9 @@ func (m *Manager) keep(ctx context.Context, d *Definition, upTo table.Revision) 
 		return err
 	}
 	if c.generation.Key != d.key || c.generation.Table == "" {
+		if !m.ring.mine(task{d.ID, -1}, m.k.DB, c.generation.raw, time.Now()) {
+			return nil
+		}
 		if c, err = m.begin(ctx, d, c); err != nil {
 			return err
 		}
@@ -174,7 +175,7 @@ func (m *Manager) keep(ctx context.Context, d *Definition, upTo table.Revision) 
 		case errors.Is(err, errLate):
 		case belowHorizon(err):
 			// What the step needs is not kept any more.
-			m.release(heldKey{d.ID, l.number})
+			m.release(task{d.ID, l.number})
 			_, err := m.begin(ctx, d, c)
 			return err
 		case errors.Is(err, table.ErrCorrupt):
@@ -200,7 +201,7 @@ func (m *Manager) replaceMissing(ctx context.Context, d *Definition, c *cells) e
 // begin begins a new generation of a view and drops the table of the last one.
 func (m *Manager) begin(ctx context.Context, d *Definition, c *cells) (*cells, error) {
 	for _, l := range m.lanes {
-		m.release(heldKey{d.ID, l.number})
+		m.release(task{d.ID, l.number})
 	}
 	g := c.generation
 	before := g.Table
@@ -237,13 +238,17 @@ func (m *Manager) fail(ctx context.Context, d *Definition, c *cells, cause error
 // advance makes steps of a lane until its boundary is the one that belongs to a revision.
 func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor, upTo table.Revision) error {
 	for {
-		key := heldKey{d.ID, l.number}
+		key := task{d.ID, l.number}
 		if h, ok := m.held[key]; ok && (h.Revision() != cur.W || time.Since(h.since) > longest) {
 			m.release(key)
 		}
 		last := l.boundary(upTo)
 		if cur.Next == 0 && last <= cur.W {
 			return m.hold(ctx, key, cur.W)
+		}
+		if !m.ring.mine(key, m.k.DB, cur.raw, time.Now()) {
+			m.release(key)
+			return nil
 		}
 		s := &step{k: m.k, lane: l, d: d, cur: cur, pause: m.pause}
 		if err := m.prepare(ctx, s, key, last); err != nil {
@@ -265,11 +270,12 @@ func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor
 			return errLate
 		}
 		cur = c.cursors[l.number]
+		m.ring.did(key, cur.raw)
 	}
 }
 
 // prepare opens the states of a step and, unless a boundary is announced, chooses one.
-func (m *Manager) prepare(ctx context.Context, s *step, key heldKey, last table.Revision) (err error) {
+func (m *Manager) prepare(ctx context.Context, s *step, key task, last table.Revision) (err error) {
 	if s.cur.W != 0 {
 		if err := m.hold(ctx, key, s.cur.W); err != nil {
 			return err
@@ -303,7 +309,7 @@ func (m *Manager) prepare(ctx context.Context, s *step, key heldKey, last table.
 }
 
 // hold holds the state at a boundary.
-func (m *Manager) hold(ctx context.Context, key heldKey, w table.Revision) error {
+func (m *Manager) hold(ctx context.Context, key task, w table.Revision) error {
 	if _, ok := m.held[key]; ok || w == 0 {
 		return nil
 	}
@@ -321,9 +327,13 @@ func (m *Manager) end(ctx context.Context, defs []*Definition) error {
 		return err
 	}
 	for id, g := range gone {
-		for _, l := range m.lanes {
-			m.release(heldKey{id, l.number})
+		if !m.ring.mine(task{id, -1}, m.k.DB, g.raw, time.Now()) {
+			continue
 		}
+		for _, l := range m.lanes {
+			m.release(task{id, l.number})
+		}
+		m.ring.forget(id)
 		if g.Table != "" {
 			if err := m.k.Store.Drop(ctx, g.Table); err != nil {
 				return err
@@ -338,8 +348,8 @@ func (m *Manager) end(ctx context.Context, defs []*Definition) error {
 
 // Rebuild makes the next step begin a new generation of a view.
 func Rebuild(ctx context.Context, k *catalog.Keeper, id entry.ID) error {
-	names, err := k.Store.Names(ctx)
-	if err != nil || !slices.Contains(names, tableName) {
+	has, err := hasCells(ctx, k)
+	if err != nil || !has {
 		return err // no view was ever built
 	}
 	c, err := readCells(ctx, k, id, lanes(k.DB.Shared()))

@@ -98,11 +98,10 @@ func (d *Definition) keptCells(ctx context.Context, s *state.Snapshot, ls []lane
 	if erasures(now) != erasures(s.Catalog) {
 		return nil, errNotKept
 	}
-	names, err := s.Keeper.Store.Names(ctx)
-	if err != nil {
+	switch has, err := hasCells(ctx, s.Keeper); {
+	case err != nil:
 		return nil, err
-	}
-	if !slices.Contains(names, tableName) {
+	case !has:
 		return nil, errNotKept
 	}
 	c, err := readCells(ctx, s.Keeper, d.ID, ls)
@@ -149,22 +148,19 @@ func finishedIn(ctx context.Context, s *state.Snapshot, t table.Table, ls []lane
 // tail returns the difference that the commits make that a state shows above finished
 // boundaries.
 func (d *Definition) tail(ctx context.Context, s *state.Snapshot, f finished, ls []lane) (parts, error) {
+	if f.Low() < s.Keeper.DB.Horizon() {
+		return nil, errNotKept
+	}
+	ts, err := touchedAfterEach(ctx, s, f, maxTail)
+	if err != nil {
+		return nil, err
+	}
 	all := parts{}
 	for i, l := range ls {
-		if f[i] < s.Keeper.DB.Horizon() {
-			return nil, errNotKept
-		}
-		t, cut, err := touchedAfter(ctx, s, f[i], maxTail)
-		if err != nil {
-			return nil, err
-		}
-		if cut {
-			return nil, errNotKept
-		}
-		if len(t.ids) == 0 {
+		if len(ts[i].ids) == 0 {
 			continue
 		}
-		ps, err := l.since(ctx, d, s, f[i], &t)
+		ps, err := l.since(ctx, d, s, f[i], &ts[i])
 		if err != nil {
 			return nil, err
 		}

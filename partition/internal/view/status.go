@@ -14,8 +14,8 @@ import (
 
 // A Status says how a view is kept.
 type Status struct {
-	// State is "kept", "building", "failed" or, on a shared store, "computed". Until a view
-	// is kept, its records are computed from the entries for each reader.
+	// State is "kept", "building" or "failed". Until a view is kept, its records are computed
+	// from the entries for each reader.
 	State  string
 	Reason string // why it failed
 	// UpTo is the revision up to which all lanes are kept.
@@ -25,12 +25,9 @@ type Status struct {
 // StatusOf returns how a view is kept now. The state is the one that the definition is
 // from.
 func StatusOf(ctx context.Context, s *state.Snapshot, d *Definition) (Status, error) {
-	if s.Keeper.DB.Shared() {
-		return Status{State: "computed"}, nil
-	}
 	building := Status{State: "building"}
-	names, err := s.Keeper.Store.Names(ctx)
-	if err != nil || !slices.Contains(names, tableName) {
+	has, err := hasCells(ctx, s.Keeper)
+	if err != nil || !has {
 		return building, err
 	}
 	c, err := readCells(ctx, s.Keeper, d.ID, lanes(s.Keeper.DB.Shared()))

@@ -3,6 +3,7 @@ package view_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math/big"
@@ -40,7 +41,8 @@ type world struct {
 	t           *testing.T
 	r           *rand.Rand
 	store       table.Store
-	p           *partition.Partition
+	servers     []*partition.Partition
+	p           *partition.Partition // one of the servers
 	managers    []*view.Manager
 	past        []table.Revision
 	collections int
@@ -53,22 +55,30 @@ const base = "ou=people,dc=example,dc=com"
 
 var errCrash = errors.New("the manager ends here")
 
+// open opens the store: with two managers at one server, or at one server each if servers
+// share the store.
 func (w *world) open() {
-	p, err := partition.Open(context.Background(), w.store, partition.Options{Create: true, Cache: 1 << 20,
-		Txn: txn.Options{Poll: time.Millisecond, InFlight: 20 * time.Millisecond}})
-	must(w.t, err)
-	w.p = p
-	w.managers = nil
-	for range 2 {
+	w.servers, w.managers = nil, nil
+	for len(w.managers) < 2 {
+		p, err := partition.Open(context.Background(), w.store, partition.Options{Create: true, Cache: 1 << 20,
+			Txn: txn.Options{Poll: time.Millisecond, InFlight: 20 * time.Millisecond}})
+		must(w.t, err)
+		w.servers = append(w.servers, p)
 		w.managers = append(w.managers, view.NewManager(p.Keeper()))
+		if !p.Keeper().DB.Shared() {
+			w.managers = append(w.managers, view.NewManager(p.Keeper()))
+		}
 	}
+	w.p = w.servers[0]
 }
 
 func (w *world) close() {
 	for _, m := range w.managers {
 		m.Close()
 	}
-	must(w.t, w.p.Close(context.Background()))
+	for _, p := range w.servers {
+		must(w.t, p.Close(context.Background()))
+	}
 }
 
 func name(text string) dn.DN {
@@ -394,11 +404,13 @@ func (w *world) step() {
 	m.SetPause(nil)
 	if errors.Is(err, errCrash) {
 		m.Close()
-		w.managers[i] = view.NewManager(w.p.Keeper())
+		w.managers[i] = view.NewManager(w.servers[i%len(w.servers)].Keeper())
 		return
 	}
 	must(w.t, err)
 }
+
+var histories = flag.Int("histories", 20, "random histories of TestViews; a quarter of them with two servers")
 
 // TestViews makes random commits, lets managers work and end at random, and compares
 // views with their definitions at random states.
@@ -420,12 +432,15 @@ func TestViews(t *testing.T) {
 		}},
 		"shared": {func() table.Store { return tabletest.NewMem() }, nil},
 	}
-	histories := 20
 	for _, kind := range slices.Sorted(maps.Keys(stores)) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			kept, ends := map[bool]int{}, map[string]int{}
-			for seed := range histories {
+			n := *histories
+			if kind == "shared" {
+				n = (n + 3) / 4 // servers wait for one another
+			}
+			for seed := range n {
 				w := &world{t: t, r: rand.New(rand.NewPCG(uint64(seed), 1)), store: stores[kind].open(), kept: kept, lines: ends}
 				w.run(60, stores[kind].crash)
 				if t.Failed() {
@@ -452,6 +467,7 @@ func (w *world) run(n int, crash func(*world)) {
 	w.define("cn=departments,cn=views")
 	w.define("cn=all,cn=views")
 	for range n {
+		w.p = w.servers[w.r.IntN(len(w.servers))]
 		switch k := w.r.IntN(10); {
 		case k < 5:
 			w.change()
@@ -480,4 +496,65 @@ func (w *world) newest() table.Revision {
 	s := w.p.Snapshot()
 	defer s.Close()
 	return s.Revision()
+}
+
+// TestShare has three servers keep the views of a store. Views are kept up to the newest
+// commit when all work, when one server does not work, and when another one has gone.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := &world{t: t, r: rand.New(rand.NewPCG(1, 1)), store: tabletest.NewMem()}
+	var stop []func()
+	for i := range 3 {
+		p, err := partition.Open(ctx, w.store, partition.Options{Create: true, Txn: txn.Options{Poll: 10 * time.Millisecond}})
+		must(t, err)
+		w.servers, w.p = append(w.servers, p), p
+		m := view.NewManager(p.Keeper())
+		m.Share()
+		runs, cancel := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer m.Close()
+			m.Run(runs, func(err error) { t.Logf("server %d: %v", i, err) })
+		}()
+		stop = append(stop, func() { cancel(); <-done })
+	}
+	must(t, configure.SetSuffixes(ctx, w.p, []string{"dc=example,dc=com", "cn=views"}))
+	w.add("dc=example,dc=com", "objectClass: dcObject", "objectClass: organization", "o: Example", "dc: example")
+	w.add("cn=views", "objectClass: viewContainer", "cn: views")
+	w.define("cn=all,cn=views")
+	w.awaitKept("three servers")
+	stop[0]()
+	w.awaitKept("one of three managers does nothing")
+	stop[1]()
+	must(t, w.servers[1].Close(ctx))
+	w.awaitKept("one of two servers is gone")
+	stop[2]()
+	must(t, w.servers[0].Close(ctx))
+	must(t, w.servers[2].Close(ctx))
+}
+
+// awaitKept commits something and waits until all views are kept up to it.
+func (w *world) awaitKept(when string) {
+	w.t.Helper()
+	ctx := context.Background()
+	w.n++
+	w.add(fmt.Sprintf("l=l%d,dc=example,dc=com", w.n), "objectClass: locality", "l: l"+strconv.Itoa(w.n))
+	last := w.newest()
+	begin := time.Now()
+	for time.Since(begin) < 30*time.Second {
+		s := w.p.Snapshot()
+		defs, _, err := view.Definitions(ctx, s.State())
+		must(w.t, err)
+		st, err := view.StatusOf(ctx, s.State(), defs[0])
+		must(w.t, err)
+		s.Close()
+		if st.State == "kept" && st.UpTo >= last {
+			w.t.Logf("%s: kept after %v", when, time.Since(begin).Round(100*time.Millisecond))
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	w.t.Fatalf("%s: the views are not kept after %v", when, time.Since(begin))
 }

@@ -1,0 +1,163 @@
+package integration
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+	godiff "github.com/google/go-cmp/cmp"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+)
+
+var viewsTime = flag.Duration("views", 15*time.Second, "how long clients of TestViewsFollow work while servers are killed")
+
+const (
+	shiftsDN     = "ou=shifts," + suffix
+	byShiftDN    = "cn=by-shift,cn=views"
+	shiftWorkers = 40
+)
+
+// shifts are people who change departments at three servers, and a view that counts them.
+type shifts struct {
+	*fleet
+	changed, compared atomic.Int64
+}
+
+// TestViewsFollow changes entries at three servers on HBase, while servers are killed, and
+// compares the records of a view with the entries of the same moment.
+func TestViewsFollow(t *testing.T) {
+	t.Parallel()
+	store := storeKinds[1].make(t)
+	mustRun(t, "import", "--store", store, "--suffix", suffix, "--suffix", "cn=views", example, shiftEntries(t))
+	x := &shifts{fleet: newFleet(t, store, fmt.Sprintf("--limits-rules=candidates=%d for anonymous", shiftWorkers/2))}
+	var clients []func()
+	for n := range servers {
+		clients = append(clients, x.client(n, x.change), x.client(n, x.compare))
+	}
+	x.disturb(*viewsTime, clients...)
+	kept := x.awaitKept()
+	for i := range x.seats {
+		// The anonymous may not examine as many entries as computing the records takes.
+		c := x.seats[i].process().connect("", "")
+		res, err := c.Search(ldap.NewSearchRequest(byShiftDN, ldap.ScopeSingleLevel, 0, 0, 0, false, "(viewCount>=1)", nil, nil))
+		if err != nil || len(res.Entries) == 0 {
+			t.Errorf("server %d does not read the kept records: %v", i, err)
+		}
+	}
+	t.Logf("%d updates; %d comparisons; %s", x.changed.Load(), x.compared.Load(), kept)
+	if x.changed.Load() < 10 || x.compared.Load() < 10 {
+		t.Error("want at least 10 of each")
+	}
+	x.end()
+}
+
+// shiftEntries writes an LDIF file of the people and the view.
+func shiftEntries(t *testing.T) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "dn: cn=views\nobjectClass: viewContainer\n\ndn: %s\nobjectClass: totalsView\nviewBase: %s\nviewGroup: departmentNumber\nviewTotal: count\nviewTotal: sum uidNumber\nviewTotal: max uidNumber\n\n"+
+		"dn: %[2]s\nobjectClass: organizationalUnit\n\n", byShiftDN, shiftsDN)
+	for n := range shiftWorkers {
+		fmt.Fprintf(&s, "dn: %s\nobjectClass: account\nobjectClass: extensibleObject\ndepartmentNumber: 0\nuidNumber: %d\n\n", shiftWorker(n), n)
+	}
+	return writeIn(t, t.TempDir(), "shifts.ldif", s.String())
+}
+
+func shiftWorker(n int) string { return fmt.Sprintf("uid=%d,%s", n, shiftsDN) }
+
+// change changes one entry.
+func (x *shifts) change(c *ldap.Conn, r *rand.Rand) bool {
+	m := ldap.NewModifyRequest(shiftWorker(r.IntN(shiftWorkers)), nil)
+	m.Replace("departmentNumber", []string{strconv.Itoa(r.IntN(4))})
+	m.Replace("uidNumber", []string{strconv.Itoa(r.IntN(1000))})
+	switch err := c.Modify(m); code(err) {
+	case ldap.LDAPResultSuccess:
+		x.changed.Add(1)
+	case ldap.LDAPResultBusy, ldap.LDAPResultUnavailable, ldap.LDAPResultUnwillingToPerform:
+	case -1, ldap.LDAPResultOther:
+		return false
+	default:
+		x.t.Error(err)
+		x.stopped.Store(true)
+	}
+	return true
+}
+
+// compare compares the records of one moment with what its entries come to.
+func (x *shifts) compare(c *ldap.Conn, r *rand.Rand) bool {
+	at := ldap.NewControlString(control.OIDAt, true, time.Now().Add(-time.Duration(r.IntN(3000))*time.Millisecond).UTC().Format("20060102150405.000000Z"))
+	find := func(base string, attributes ...string) ([]*ldap.Entry, error) {
+		res, err := c.Search(ldap.NewSearchRequest(base, ldap.ScopeSingleLevel, 0, 0, 0, false, "(objectClass=*)", attributes, []ldap.Control{at}))
+		if err != nil {
+			return nil, err
+		}
+		return res.Entries, nil
+	}
+	records, err := find(byShiftDN, "departmentNumber", "viewCount", "viewSum", "viewMax")
+	if err != nil {
+		return code(err) != -1
+	}
+	entries, err := find(shiftsDN, "departmentNumber", "uidNumber")
+	if err != nil {
+		return code(err) != -1
+	}
+	if diff := godiff.Diff(totalsOf(entries), recordsOf(records)); diff != "" {
+		x.t.Errorf("at %s (- entries, + records):\n%s", at.ControlValue, diff)
+		x.stopped.Store(true)
+	}
+	x.compared.Add(1)
+	return true
+}
+
+// totalsOf returns what entries come to, by department: how many, their sum and the largest.
+func totalsOf(entries []*ldap.Entry) map[string][3]int {
+	all := map[string][3]int{}
+	for _, e := range entries {
+		n, _ := strconv.Atoi(e.GetAttributeValue("uidNumber"))
+		d := e.GetAttributeValue("departmentNumber")
+		x := all[d]
+		all[d] = [3]int{x[0] + 1, x[1] + n, max(x[2], n)}
+	}
+	return all
+}
+
+func recordsOf(records []*ldap.Entry) map[string][3]int {
+	all := map[string][3]int{}
+	for _, e := range records {
+		var x [3]int
+		for i, name := range []string{"viewCount", "viewSum;of-uidnumber", "viewMax;of-uidnumber"} {
+			x[i], _ = strconv.Atoi(e.GetEqualFoldAttributeValue(name))
+		}
+		all[e.GetAttributeValue("departmentNumber")] = x
+	}
+	return all
+}
+
+// awaitKept waits until the servers keep the view up to a new commit.
+func (x *shifts) awaitKept() (line string) {
+	x.t.Helper()
+	begin := time.Now()
+	awaitWriter(x.t, x.seats[0].process())
+	eventually(x.t, "the view is kept", func() error {
+		lines := strings.Split(mustRun(x.t, "view", "list", "--store", x.store), "\n")
+		i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, byShiftDN) })
+		if i < 0 {
+			return fmt.Errorf("no view in %q", lines)
+		}
+		_, upTo, found := strings.Cut(lines[i], ": kept up to ")
+		t, err := time.Parse(time.RFC3339Nano, upTo)
+		if !found || err != nil || t.Before(begin) {
+			return fmt.Errorf("%s (want %s): %w", lines[i], begin.UTC().Format(time.RFC3339Nano), err)
+		}
+		line = lines[i]
+		return nil
+	})
+	return line
+}

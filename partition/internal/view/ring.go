@@ -1,0 +1,94 @@
+package view
+
+import (
+	"cmp"
+	"encoding/binary"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// patience is how long a server leaves work that is due to each server that comes before
+// it in the ring.
+const patience = 3 * time.Second
+
+// A task is something that one server of a shared store should do: the steps of a lane of
+// a view or, with the lane -1, the beginning and the end of its generations.
+type task struct {
+	id   entry.ID
+	lane int
+}
+
+// A ring divides tasks among the servers that write a shared store, by rendezvous hashing:
+// for each task the hashes of the servers put them in an order. If a server comes or goes,
+// only its own tasks change hands. A server does a task at once if it comes first. If it
+// comes later and nobody does the task, it does it after a while, and then goes on with it
+// until another server does. That only saves work: servers may do a task at the same time.
+type ring struct {
+	patience time.Duration // 0: this server does everything
+	waiting  map[task]waiting
+}
+
+// waiting is a task that another server should do.
+type waiting struct {
+	cell  string // the cell that the task changes
+	since time.Time
+}
+
+// order returns the place of a server in the order for a task, or -1 if the server does
+// not write.
+func (t task) order(own txn.Holder, all []txn.Holder) int {
+	hash := func(h txn.Holder) uint64 {
+		f := fnv.New64a()
+		f.Write(t.id[:])
+		f.Write(binary.BigEndian.AppendUint64([]byte{byte(t.lane), byte(h.Slot >> 8), byte(h.Slot)}, h.Incarnation))
+		return f.Sum64()
+	}
+	if !slices.Contains(all, own) {
+		return -1
+	}
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b txn.Holder) int {
+		return cmp.Or(cmp.Compare(hash(b), hash(a)), cmp.Compare(a.Slot, b.Slot))
+	})
+	return slices.Index(sorted, own)
+}
+
+// mine reports whether this server should do a task, which is due, now.
+func (r *ring) mine(t task, db *txn.DB, cell []byte, now time.Time) bool {
+	if r.patience == 0 {
+		return true
+	}
+	return r.turn(t, t.order(db.Holder(), db.Holders()), cell, now)
+}
+
+func (r *ring) turn(t task, place int, cell []byte, now time.Time) bool {
+	switch w, ok := r.waiting[t]; {
+	case place < 0:
+		return false
+	case place == 0:
+		delete(r.waiting, t)
+		return true
+	case !ok || w.cell != string(cell):
+		r.waiting[t] = waiting{string(cell), now}
+		return false
+	default:
+		return now.Sub(w.since) >= time.Duration(place)*r.patience
+	}
+}
+
+// forget removes what the ring remembers of a view.
+func (r *ring) forget(id entry.ID) {
+	maps.DeleteFunc(r.waiting, func(t task, _ waiting) bool { return t.id == id })
+}
+
+// did records that this server did a task, which left its cell so. If it stays so, this
+// server need not wait again.
+func (r *ring) did(t task, cell []byte) {
+	if _, ok := r.waiting[t]; ok {
+		r.waiting[t] = waiting{cell: string(cell)}
+	}
+}
