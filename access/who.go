@@ -54,6 +54,24 @@ func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c ac
 	return a.program, nil
 }
 
+// At returns the rules that were in force in a past state s, compiled for an identity as it
+// was then.
+func (r *Rules) At(ctx context.Context, s *partition.Snapshot, w *Who, c acl.Connection) (*acl.Program, error) {
+	placed, err := PlacedAt(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	set, err := acl.NewSet(s.Schema(), s.Contexts(), placed)
+	if err != nil {
+		return nil, err
+	}
+	id, err := w.identity(ctx, s, &answer{set: set, connection: set.Asked(c)})
+	if err != nil {
+		return nil, err
+	}
+	return set.Program(id)
+}
+
 // same reports whether the identity, its name and its groups in the state s are those
 // from which the answer was made.
 func (w *Who) same(s *partition.Snapshot, a *answer) bool {

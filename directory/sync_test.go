@@ -15,7 +15,10 @@ import (
 )
 
 // A tape is a sink whose messages a test reads one by one, as text.
-type tape struct{ messages chan string }
+type tape struct {
+	messages chan string
+	cookie   string // the last cookie
+}
 
 func (w *tape) Entry(e *op.SearchEntry) error {
 	w.messages <- strings.TrimSpace(e.Name + " " + told(e.Controls))
@@ -38,6 +41,13 @@ func (w *tape) Intermediate(oid string, value []byte, _ []op.Control) error {
 }
 
 func (w *tape) Done(r *op.Response) error {
+	for _, c := range r.Controls {
+		if c.OID == "1.3.6.1.4.1.4203.1.9.1.3" {
+			r := ber.NewReader(c.Value)
+			r.Enter(ber.Sequence)
+			w.cookie = string(r.Bytes(ber.OctetString))
+		}
+	}
 	w.messages <- fmt.Sprintf("done %d %s", r.Code, told(r.Controls))
 	close(w.messages)
 	return nil
@@ -100,14 +110,14 @@ func (w *watching) search(base, f string, control op.Control) {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	w.tape, w.cancel = &tape{make(chan string, 100)}, cancel
+	w.tape, w.cancel = &tape{messages: make(chan string, 100)}, cancel
 	m := &op.Message{ID: 7, Request: &op.Search{Base: base, Scope: op.WholeSubtree, Filter: parsed}, Controls: []op.Control{control}}
 	ended := make(chan bool)
 	w.ended = ended
-	go func() {
+	go func(s *directory.Session, tape *tape) {
 		defer close(ended)
-		w.s.Serve(ctx, m, w.tape)
-	}()
+		s.Serve(ctx, m, tape)
+	}(w.s, w.tape)
 }
 
 func (w *watching) do(r op.Request) {
@@ -267,7 +277,7 @@ func TestWatchControls(t *testing.T) {
 		{"with a compare, not critical", &op.Compare{Name: "dc=x", Description: "cn"}, []op.Control{{OID: sync}}, op.NoSuchObject},
 		{"no base", search(), []op.Control{good}, op.NoSuchObject},
 	} {
-		w := &tape{make(chan string, 10)}
+		w := &tape{messages: make(chan string, 10)}
 		s.Serve(t.Context(), &op.Message{Request: c.request, Controls: c.controls}, w)
 		if got, want := <-w.messages, fmt.Sprintf("done %d ", c.want); got != want {
 			t.Errorf("%s: %q, want %q", c.name, got, want)

@@ -90,15 +90,6 @@ func (j *Judge) Always() *acl.Decision {
 // Manages reports whether the requester is the administrator of the whole directory.
 func (j *Judge) Manages() bool { return j.Always().Manages() }
 
-// MayRead returns ErrAccess unless the requester reads everything. It guards operations
-// that show entries by other means than a search of the newest state.
-func (j *Judge) MayRead() error {
-	if !j.ReadsAll() {
-		return j.Refuse(j.Always(), acl.Question{Right: acl.Read})
-	}
-	return nil
-}
-
 // MayUse reports whether the requester may use a control or an extended operation.
 func (j *Judge) MayUse(oid string) bool {
 	return j.unrestricted || j.program != nil && j.program.MayUse(oid)

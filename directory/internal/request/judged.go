@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/judge"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
@@ -32,11 +33,7 @@ func (req *Request) Judged(ctx context.Context, newest *partition.Snapshot) erro
 // ProgramOf returns the access rules of a state for an identity on the request's
 // connection.
 func (req *Request) ProgramOf(ctx context.Context, newest *partition.Snapshot, who *settings.Identity) (*acl.Program, error) {
-	asker := &req.Session.anonymous
-	if who != nil {
-		asker = who.Asker(req.Server.rules)
-	}
-	return req.Server.rules.Program(ctx, newest, asker, req.connection(who))
+	return req.Server.rules.Program(ctx, newest, req.asker(who), req.connection(who))
 }
 
 // connection returns the request's connection for an identity on it.
@@ -46,15 +43,18 @@ func (req *Request) connection(who *settings.Identity) acl.Connection {
 	return c
 }
 
-// StillReads is MayRead by the access rules that are in force now. Requests that last
-// long call it.
-func (req *Request) StillReads(ctx context.Context) error {
-	newest := req.Server.Part.Snapshot()
-	defer newest.Close()
-	if err := req.Judged(ctx, newest); err != nil {
-		return err
+// ProgramAt returns the access rules that were in force in a past state for the requester,
+// as the requester was then.
+func (req *Request) ProgramAt(ctx context.Context, s *partition.Snapshot) (*acl.Program, error) {
+	return req.Server.rules.At(ctx, s, req.asker(req.Who), req.connection(req.Who))
+}
+
+// asker returns an identity as access rules know it.
+func (req *Request) asker(who *settings.Identity) *access.Who {
+	if who == nil {
+		return &req.Session.anonymous
 	}
-	return req.Judge.MayRead()
+	return who.Asker(req.Server.rules)
 }
 
 // connection returns the properties of the connection that access rules test. The

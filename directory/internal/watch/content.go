@@ -8,6 +8,7 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/search"
@@ -26,9 +27,6 @@ func Run(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, si
 	if err := req.Controls.CheckWait(); err != nil {
 		return err
 	}
-	if err := req.Judge.MayRead(); err != nil {
-		return err
-	}
 	if req.Controls.Sync != nil {
 		return synchronize(ctx, req, name, r, sink)
 	}
@@ -43,17 +41,20 @@ type watch struct {
 	name dn.DN
 	sink op.Sink
 	base entry.ID // base of the search in the first state
+	// program judges the content that the client has; nil: access rules do not restrict the
+	// requester.
+	program *acl.Program
 }
 
 // errBase ends a watch if the base no longer exists, or if another entry has the base's
 // name now.
 var errBase = errors.New("the base of the search is another entry now, or none")
 
-// content returns the content of a state.
-func (w *watch) content(ctx context.Context, s *partition.Snapshot) (*content, error) {
+// content returns the content of a state, as the program p judges it.
+func (w *watch) content(ctx context.Context, s *partition.Snapshot, p *acl.Program) (*content, error) {
 	req := w.req.On(s)
-	if err := req.StillReads(ctx); err != nil {
-		return nil, err
+	if p != nil {
+		req.Judge.By(p)
 	}
 	at, err := locate.Base(ctx, req, w.r, w.name)
 	if err != nil {
@@ -70,8 +71,8 @@ func (w *watch) content(ctx context.Context, s *partition.Snapshot) (*content, e
 
 // later returns the content of a later state of the watch. It returns errBase if the base
 // is no longer the same entry.
-func (w *watch) later(ctx context.Context, s *partition.Snapshot) (*content, error) {
-	c, err := w.content(ctx, s)
+func (w *watch) later(ctx context.Context, s *partition.Snapshot, p *acl.Program) (*content, error) {
+	c, err := w.content(ctx, s, p)
 	if request.IsMissing(err) || err == nil && c.Query.Base != w.base {
 		return nil, errBase
 	}

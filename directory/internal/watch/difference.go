@@ -90,10 +90,10 @@ func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits
 // if too many entries were touched, or if entries that the commits did not touch may have
 // come or gone. The filter may match other entries under another schema. A filter that
 // tests collective attributes may match other entries when subentries or administrative
-// points change. A filter that depends on other entries may match differently whenever
-// those entries change.
+// points change. A filter or an access rule that depends on other entries may match
+// differently whenever those entries change.
 func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, error) {
-	if g.all || from.Req.Schema != to.Req.Schema || filters.AsksOthers(from.Req, from.R.Filter) {
+	if g.all || from.Req.Schema != to.Req.Schema || filters.AsksOthers(from.Req, from.R.Filter) || from.restricted() && from.Req.Judge.Program().AsksOthers() {
 		return true, nil
 	}
 	if !from.asksShared() && !to.asksShared() {
@@ -155,7 +155,9 @@ func (d *difference) leave(ctx context.Context, e changes.Effect) error {
 	case err != nil:
 		return err
 	case is && was != nil:
-		n.state = control.SyncModify
+		if n.state, err = d.modified(ctx, e); err != nil {
+			return err
+		}
 	case is:
 		n.state = control.SyncAdd
 	case was != nil:
@@ -175,6 +177,17 @@ func (d *difference) leave(ctx context.Context, e changes.Effect) error {
 		d.arrivals = append(d.arrivals, n)
 	}
 	return err
+}
+
+// modified returns the state of an entry that is in both contents. It is 0 if the client is
+// shown nothing of what changed.
+func (d *difference) modified(ctx context.Context, e changes.Effect) (int64, error) {
+	if d.to.restricted() && e.Kind != changes.Moved {
+		if same, err := sameShown(ctx, d.from, d.to, e.ID); same || err != nil {
+			return 0, err
+		}
+	}
+	return control.SyncModify, nil
 }
 
 // both looks up an entry in both contents. It returns the entry in the old content, or
@@ -241,9 +254,9 @@ func (d *difference) come(ctx context.Context, n arrival) error {
 }
 
 // comeBelow sends the descendants of a moved entry that came into the content because of
-// the move. If the client does not have the moved entry, it cannot derive the new names
-// of the descendants (RFC 4533, 4.1). comeBelow then also sends the descendants that the
-// client has.
+// the move. If the client did not have the moved entry, or does not have it any more, it
+// cannot derive the new names of the descendants (RFC 4533, 4.1). comeBelow then also sends
+// the descendants that the client has.
 func (d *difference) comeBelow(ctx context.Context, n arrival) error {
 	for found, err := range d.to.below(ctx, n.id) {
 		if err != nil {
@@ -264,7 +277,7 @@ func (d *difference) comeBelow(ctx context.Context, n arrival) error {
 		case err != nil:
 		case !was:
 			err = d.y.send(ctx, d.to, is, control.SyncAdd)
-		case n.state == 0:
+		case n.state != control.SyncModify:
 			err = d.y.send(ctx, d.to, is, control.SyncModify)
 		}
 		if err != nil {
@@ -311,7 +324,12 @@ func (y *synchronizer) compareOne(ctx context.Context, from, to *content, found 
 	if !was {
 		return y.send(ctx, to, found, control.SyncAdd)
 	}
-	same, err := changes.Unmoved(ctx, to.Req.Snapshot, found.ID, known)
+	same := false
+	if from.restricted() || to.restricted() {
+		same, err = sameShown(ctx, from, to, found.ID)
+	} else {
+		same, err = changes.Unmoved(ctx, to.Req.Snapshot, found.ID, known)
+	}
 	if err != nil || same {
 		return err
 	}

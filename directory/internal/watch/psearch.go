@@ -34,7 +34,11 @@ type persister struct {
 
 // searchOn runs a search with a persistent search control.
 func searchOn(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
-	w := &persister{watch{req: req, r: withoutAliases(r), name: name, sink: sink}, req.Controls.Persistent}
+	p, err := rulesNow(ctx, req)
+	if err != nil {
+		return err
+	}
+	w := &persister{watch{req: req, r: withoutAliases(r), name: name, sink: sink, program: p}, req.Controls.Persistent}
 	frontier, err := w.begin(ctx)
 	if err != nil {
 		return err
@@ -79,7 +83,7 @@ func (w *persister) begin(ctx context.Context) (revision.Frontier, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := w.content(ctx, s)
+	c, err := w.content(ctx, s, w.program)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +96,19 @@ func (w *persister) begin(ctx context.Context) (revision.Frontier, error) {
 	return frontier, c.Run(limited, w.base)
 }
 
+// errRules ends a persistent search whose entries the requester now sees by other rules.
+var errRules = op.Errorf(op.UnwillingToPerform, "the access rules for the requester have changed: search again")
+
 // notify sends the changes of one commit.
 func (w *persister) notify(ctx context.Context, c *changes.Change, before, after revision.Frontier) error {
+	p, err := rulesNow(ctx, w.req)
+	if err != nil {
+		return err
+	}
+	if !sameRules(p, w.program) {
+		return errRules
+	}
+	w.program = p
 	part := w.req.Server.Part
 	from, err := changes.AtFrontier(ctx, part, before)
 	if err != nil {
@@ -105,11 +120,11 @@ func (w *persister) notify(ctx context.Context, c *changes.Change, before, after
 		return err
 	}
 	defer to.Close()
-	was, err := w.later(ctx, from)
+	was, err := w.later(ctx, from, p)
 	if err != nil {
 		return err
 	}
-	is, ended := w.later(ctx, to)
+	is, ended := w.later(ctx, to, p)
 	if ended != nil && !errors.Is(ended, errBase) {
 		return ended
 	}
@@ -154,7 +169,7 @@ func (n *notice) all(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if there, err := changes.Written(ctx, n.to, found.ID); err != nil || there != 0 {
+		if left, err := n.left(ctx, found.ID); err != nil || !left {
 			if err != nil {
 				return err
 			}
@@ -184,9 +199,51 @@ func (n *notice) all(ctx context.Context) error {
 	return nil
 }
 
+// left reports whether an entry of the content was deleted, or became hidden.
+func (n *notice) left(ctx context.Context, id entry.ID) (bool, error) {
+	there, err := changes.Written(ctx, n.to, id)
+	if err != nil || there == 0 || n.is == nil || !n.is.restricted() {
+		return there == 0, err
+	}
+	sees, err := n.is.sees(ctx, id)
+	return !sees, err
+}
+
+// asSeen returns an effect on an entry as the requester sees it: an entry that becomes
+// visible is added, and one that becomes hidden is deleted. The result is false if the
+// requester sees no change.
+func (n *notice) asSeen(ctx context.Context, e changes.Effect) (_ changes.Effect, seen bool, err error) {
+	if !n.was.restricted() || n.is == nil {
+		return e, true, nil
+	}
+	before, after := false, false
+	if e.Kind != changes.Added {
+		before, err = n.was.sees(ctx, e.ID)
+	}
+	if e.Kind != changes.Deleted && err == nil {
+		after, err = n.is.sees(ctx, e.ID)
+	}
+	switch {
+	case err != nil || !before && !after:
+		return e, false, err
+	case !before:
+		e.Kind = changes.Added
+	case !after:
+		e.Kind = changes.Deleted
+	case e.Kind == changes.Modified:
+		same, err := sameShown(ctx, n.was, n.is, e.ID)
+		return e, !same, err
+	}
+	return e, true, nil
+}
+
 // effect sends the change of an entry. It sends a deleted entry if the entry was in the
 // content, and any other entry if the entry is in the content now.
 func (n *notice) effect(ctx context.Context, e changes.Effect) error {
+	e, seen, err := n.asSeen(ctx, e)
+	if err != nil || !seen {
+		return err
+	}
 	kind := changeTypes[e.Kind]
 	c := n.is
 	if e.Kind == changes.Deleted {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -98,7 +99,13 @@ func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	to, err := y.content(ctx, s)
+	if y.program, err = rules(ctx, y.req, s); err != nil {
+		return false, err
+	}
+	if how, err = y.byRules(ctx, s, how); err != nil {
+		return false, err
+	}
+	to, err := y.content(ctx, s, y.program)
 	if err != nil {
 		return false, err
 	}
@@ -109,7 +116,10 @@ func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	}
 	if how == byDifference {
 		err := y.advance(ctx, s)
-		if !errors.Is(err, errBase) {
+		switch {
+		case errors.Is(err, errChanged):
+			return false, errRefresh
+		case !errors.Is(err, errBase):
 			y.frontier = frontier
 			return true, err
 		}
@@ -161,6 +171,41 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 		return byReload, nil
 	}
 	return byDifference, err
+}
+
+// byRules returns how to refresh a client by the access rules. A requester who does not
+// read everything learns of no state between that of the cookie and the newest, and only of
+// differences that the same rules judge. Such a client receives the whole content
+// otherwise, and deletes what it does not receive (RFC 4533, 3.3.2).
+func (y *synchronizer) byRules(ctx context.Context, s *partition.Snapshot, how refreshing) (refreshing, error) {
+	if y.program == nil || how == byContent || how == byReload {
+		return how, nil
+	}
+	if how == byPresence {
+		if y.program.ReadsAll() {
+			return how, nil
+		}
+		return byContent, nil
+	}
+	before, err := changes.AtFrontier(ctx, y.req.Server.Part, y.cookie.frontier)
+	if err != nil {
+		return how, err
+	}
+	defer before.Close()
+	p, err := y.req.ProgramAt(ctx, before)
+	switch {
+	case err != nil:
+		return how, err
+	case readsAll(p) && readsAll(y.program):
+		return how, nil
+	case !sameRules(p, y.program):
+		return byContent, nil
+	}
+	g, err := gather(ctx, s, y.cookie.frontier)
+	if err == nil && (g.more || g.all) {
+		return byContent, nil
+	}
+	return how, err
 }
 
 // whole sends the whole content.
@@ -250,8 +295,11 @@ func (y *synchronizer) persist(ctx context.Context) error {
 	for {
 		next := changes.Next(y.req.Server.Part)
 		s := y.req.Server.Part.Snapshot()
-		err := y.advance(ctx, s)
+		err := y.follow(ctx, s)
 		s.Close()
+		if errors.Is(err, errChanged) {
+			continue
+		}
 		if errors.Is(err, errBase) {
 			return errRefresh
 		}
@@ -264,6 +312,52 @@ func (y *synchronizer) persist(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// errChanged ends a difference during which the access rules for the requester changed.
+var errChanged = errors.New("the access rules for the requester have changed")
+
+// follow sends all changes up to the newest state.
+func (y *synchronizer) follow(ctx context.Context, s *partition.Snapshot) error {
+	p, err := rules(ctx, y.req, s)
+	switch {
+	case err != nil:
+		return err
+	case sameRules(p, y.program):
+		y.program = p
+		return y.advance(ctx, s)
+	case p != nil && y.program != nil && p.Schema() != y.program.Schema():
+		return errRefresh
+	}
+	return y.jump(ctx, s, p)
+}
+
+// jump sends the difference between the content that the client has and the content of the
+// newest state, which other access rules judge.
+func (y *synchronizer) jump(ctx context.Context, s *partition.Snapshot, p *acl.Program) error {
+	frontier, err := changes.Frontier(ctx, s)
+	if err != nil {
+		return err
+	}
+	before, err := changes.AtFrontier(ctx, y.req.Server.Part, y.frontier)
+	if err != nil {
+		return err
+	}
+	defer before.Close()
+	from, err := y.later(ctx, before, y.program)
+	if err != nil {
+		return err
+	}
+	to, err := y.later(ctx, s, p)
+	if err != nil {
+		return err
+	}
+	to.Out.View.Stored = true
+	if err := y.compare(ctx, from, to, y.frontier); err != nil {
+		return err
+	}
+	y.frontier, y.program = frontier, p
+	return y.inform(control.SyncCookie{Cookie: y.newCookie()}.Encode())
 }
 
 // advance sends all changes up to a state, step by step.
@@ -289,6 +383,13 @@ func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error
 // step sends the changes of some commits. s must be the state after the commits, or a
 // later state if g.more is set.
 func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commits) error {
+	p, err := rulesNow(ctx, y.req)
+	if err != nil {
+		return err
+	}
+	if !sameRules(p, y.program) {
+		return errChanged
+	}
 	if g.more {
 		behind, err := changes.AtFrontier(ctx, y.req.Server.Part, g.frontier)
 		if err != nil {
@@ -302,11 +403,11 @@ func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commi
 		return err
 	}
 	defer before.Close()
-	from, err := y.later(ctx, before)
+	from, err := y.later(ctx, before, p)
 	if err != nil {
 		return err
 	}
-	to, err := y.later(ctx, s)
+	to, err := y.later(ctx, s, p)
 	if err != nil {
 		return err
 	}

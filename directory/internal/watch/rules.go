@@ -1,0 +1,81 @@
+package watch
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// rules returns the access rules of the newest state for the requester, or nil if rules do
+// not restrict the requester.
+func rules(ctx context.Context, req *request.Request, newest *partition.Snapshot) (*acl.Program, error) {
+	if err := req.Judged(ctx, newest); err != nil {
+		return nil, err
+	}
+	return req.Judge.Program(), nil
+}
+
+// rulesNow is rules by the newest state.
+func rulesNow(ctx context.Context, req *request.Request) (*acl.Program, error) {
+	newest := req.Server.Part.Snapshot()
+	defer newest.Close()
+	return rules(ctx, req, newest)
+}
+
+// readsAll reports whether a program lets the requester read everything.
+func readsAll(p *acl.Program) bool { return p == nil || p.ReadsAll() }
+
+// sameRules reports whether two programs judge all contents alike.
+func sameRules(a, b *acl.Program) bool {
+	return readsAll(a) && readsAll(b) || a != nil && b != nil && a.Equal(b)
+}
+
+// restricted reports whether the requester does not read everything.
+func (c *content) restricted() bool { return !c.Req.Judge.ReadsAll() }
+
+// sees reports whether the requester sees an entry of the state, in the content or not.
+func (c *content) sees(ctx context.Context, id entry.ID) (bool, error) {
+	j := &c.Req.Judge
+	q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Only: j.LooksAt(), Filter: j.OnlySeen(ctx, filter.Const(filter.True))}
+	_, ok, err := c.Req.Snapshot.Lookup(ctx, q, id)
+	if err == nil {
+		err = c.failure()
+	}
+	return ok, err
+}
+
+// shows returns the name of an entry and everything of the entry that the requester may be
+// shown.
+func (c *content) shows(ctx context.Context, id entry.ID) (name string, shown []entry.Attribute, err error) {
+	e, err := c.Req.Snapshot.Entry(ctx, id, false)
+	if err != nil || e == nil {
+		return "", nil, err
+	}
+	n, err := c.Req.Snapshot.Name(ctx, id)
+	if err != nil {
+		return "", nil, err
+	}
+	shown, err = c.Req.Judge.Shown(ctx, n, e, slices.Clone(e.Attributes))
+	return n.String(), shown, err
+}
+
+// sameShown reports whether two contents show the same of an entry.
+func sameShown(ctx context.Context, from, to *content, id entry.ID) (bool, error) {
+	name, was, err := from.shows(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	newName, is, err := to.shows(ctx, id)
+	return name == newName && slices.EqualFunc(was, is, sameAttribute), err
+}
+
+func sameAttribute(a, b entry.Attribute) bool {
+	return a.Type.OID == b.Type.OID && a.Options == b.Options && slices.EqualFunc(a.Values, b.Values, bytes.Equal)
+}
