@@ -23,6 +23,7 @@ type Rules struct {
 	inForce atomic.Pointer[inForce]
 	askers  bounded.Cache[entry.ID, *Who] // by the id of the identity's entry
 	past    bounded.Cache[pastKey, *acl.Set]
+	dynamic atomic.Pointer[dynamicGroups]
 }
 
 // maxAskers is the maximum number of identities that Rules caches.

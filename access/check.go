@@ -80,9 +80,19 @@ func directMembers(ctx context.Context, s *partition.Snapshot, name dn.DN, seen 
 		return nil, err
 	}
 	seen[at.ID] = true
-	e, err := s.Some(ctx, at.ID, MemberTypes(s.Schema()))
+	types := MemberTypes(s.Schema())
+	if t := s.Schema().Attribute(acl.MemberURL); t != nil {
+		types = append(types, t)
+	}
+	e, err := s.Some(ctx, at.ID, types)
 	if err != nil || e == nil {
 		return nil, err
+	}
+	for m, err := range dynamicMembers(ctx, s, e) {
+		if err != nil || len(members) == maxGroups {
+			return members, err
+		}
+		members = append(members, m)
 	}
 	for _, t := range MemberTypes(s.Schema()) {
 		for _, a := range e.Attributes {

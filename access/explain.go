@@ -88,7 +88,8 @@ func (r *Rules) Somebody(ctx context.Context, s *partition.Snapshot, who dn.DN, 
 	if x.Program, err = r.Program(ctx, s, w, c); err != nil || w.ID == entry.Root {
 		return x, err
 	}
-	groups, err := groupsOf(ctx, s, w.Name)
+	id := x.Program.Identity()
+	groups, err := (&answer{}).groupsOf(ctx, s, w.Name, &id)
 	if err != nil {
 		return nil, err
 	}

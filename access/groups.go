@@ -61,12 +61,21 @@ func (c *closure) same(s *partition.Snapshot, since uint64) bool {
 
 // groupsOf finds the groups of an identity through the indexes of member attributes. It
 // searches for the groups that contain the identity, then for the groups that contain
-// those groups, so the work grows with the number of groups and not with their size.
-func groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name) (*closure, error) {
+// those groups, so the work grows with the number of groups and not with their size. The
+// dynamic groups that the identity is in are given.
+func groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name, dynamic []partition.Located) (*closure, error) {
 	c := &closure{}
 	seen := map[entry.ID]bool{}
 	types := MemberTypes(s.Schema())
 	names := []*dn.Name{name}
+	for _, g := range dynamic {
+		group, err := g.Name.DN()
+		if err != nil {
+			return nil, err
+		}
+		seen[g.ID] = true
+		c.groups, c.through, names = append(c.groups, group), append(c.through, -1), append(names, g.Name)
+	}
 	for n := 0; n < len(names); n++ {
 		f := c.isMember(s.Schema(), types, names[n])
 		q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: f, Only: []*schema.AttributeType{}}
@@ -116,7 +125,7 @@ func isIn(ctx context.Context, s *partition.Snapshot, name, group dn.DN, nested 
 	if group != nil && !nested {
 		return isDirectly(ctx, s, name, group)
 	}
-	c, err := groupsOf(ctx, s, dn.NameOf(name))
+	c, err := groupsOf(ctx, s, dn.NameOf(name), nil)
 	if err != nil || group == nil {
 		return err == nil && len(c.groups) > 0, err
 	}

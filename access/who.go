@@ -25,6 +25,7 @@ type answer struct {
 	set        *acl.Set
 	asOf       uint64
 	groups     *closure
+	dynamic    *dynamicGroups // nil: the rules depend on no groups
 	connection acl.Connection // the properties of the connection that the rules test
 }
 
@@ -41,6 +42,11 @@ func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c ac
 		return a.program, nil
 	}
 	a := &answer{set: set, asOf: s.Ordinal(), connection: c}
+	if set.AsksGroups() {
+		if a.dynamic, err = r.dynamics(ctx, s); err != nil {
+			return nil, err
+		}
+	}
 	id, err := w.identity(ctx, s, a)
 	if err != nil {
 		return nil, err
@@ -78,7 +84,8 @@ func (w *Who) same(s *partition.Snapshot, a *answer) bool {
 	if w.ID == entry.Root && len(a.groups.asked) == 0 {
 		return true
 	}
-	return (w.ID == entry.Root || s.Unchanged(w.ID, a.asOf)) && s.SameNames(a.asOf) && a.groups.same(s, a.asOf)
+	return (w.ID == entry.Root || s.Unchanged(w.ID, a.asOf)) && s.SameNames(a.asOf) && a.groups.same(s, a.asOf) &&
+		(a.dynamic == nil || a.dynamic.isOf(s))
 }
 
 // identity reads the properties of an identity that rules test: its name, its entry and
@@ -105,10 +112,26 @@ func (w *Who) identity(ctx context.Context, s *partition.Snapshot, a *answer) (*
 		return nil, err
 	}
 	if name != nil && a.set.AsksGroups() {
-		if a.groups, err = groupsOf(ctx, s, name); err != nil {
+		if a.groups, err = a.groupsOf(ctx, s, name, id); err != nil {
 			return nil, err
 		}
 	}
 	id.Groups = a.groups.groups
 	return id, nil
+}
+
+// groupsOf finds the groups of an identity, static and dynamic ones.
+func (a *answer) groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name, id *acl.Identity) (_ *closure, err error) {
+	if a.dynamic == nil {
+		if a.dynamic, err = readDynamic(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	var dynamic []partition.Located
+	if id.Entry != nil {
+		if dynamic, err = a.dynamic.with(id.Name, id.Entry); err != nil {
+			return nil, err
+		}
+	}
+	return groupsOf(ctx, s, name, dynamic)
 }

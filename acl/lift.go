@@ -116,6 +116,10 @@ func (s *Set) leversOf(r *compiled, sub *subject, m members) (levers []lever, er
 // GroupTypes are the attributes whose values are the members of groups.
 var GroupTypes = []string{"member", "uniqueMember"}
 
+// MemberURL is the attribute whose values are the searches for the members of dynamic
+// groups.
+const MemberURL = "memberURL"
+
 func typesOf(f filter.Resolved) (types []*schema.AttributeType) {
 	for test := range filter.Tests(f) {
 		types = append(types, test.Types...)
@@ -182,8 +186,10 @@ func (s *Set) groupNamed(r *compiled, group, what string, m members) (l lever, e
 // group and of the groups in it.
 func (s *Set) groups(r *compiled, sub *subject, m members) (l lever, err error) {
 	l = lever{rule: r, at: []target{{scope: Only, base: sub.name}}, what: "it is for the members of " + quote(sub.Name)}
-	for _, name := range GroupTypes {
-		l.types = append(l.types, s.schema.Subtypes(s.schema.Attribute(name))...)
+	for _, name := range append([]string{MemberURL}, GroupTypes...) {
+		if t := s.schema.Attribute(name); t != nil {
+			l.types = append(l.types, s.schema.Subtypes(t)...)
+		}
 	}
 	all, err := m.of(compiler{schema: s.schema}, sub)
 	l.at = append(l.at, all...)

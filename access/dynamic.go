@@ -1,0 +1,196 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// dynamicClass is the class of dynamic groups. The values of acl.MemberURL in a dynamic
+// group are the URLs of searches (RFC 4516). The members of the group are the entries that
+// match one of them.
+const dynamicClass = "groupOfURLs"
+
+// dynamicGroups are all dynamic groups of a state.
+type dynamicGroups struct {
+	schema  *schema.Schema
+	asOf    uint64 // the ordinal of the state
+	class   value  // objectClass: groupOfURLs
+	groups  []dynamicGroup
+	checked atomic.Uint64 // the ordinal of the last state that has the same dynamic groups
+}
+
+type dynamicGroup struct {
+	partition.Located
+	urls []memberURL
+}
+
+// A memberURL is a parsed URL of a search in this directory.
+type memberURL struct {
+	name   dn.DN
+	base   []dn.Norm
+	scope  op.Scope
+	filter filter.Resolved
+}
+
+// dynamics returns the dynamic groups of a state. It caches those of the last state.
+func (r *Rules) dynamics(ctx context.Context, s *partition.Snapshot) (*dynamicGroups, error) {
+	if d := r.dynamic.Load(); d.isOf(s) {
+		return d, nil
+	}
+	d, err := readDynamic(ctx, s)
+	if err == nil && d.asOf != 0 {
+		r.dynamic.Store(d)
+	}
+	return d, err
+}
+
+// isOf reports whether the state s has the same dynamic groups.
+func (d *dynamicGroups) isOf(s *partition.Snapshot) bool {
+	switch {
+	case d == nil || d.asOf == 0 || d.schema != s.Schema():
+		return false
+	case d.class.typ == nil || s.Ordinal() != 0 && d.checked.Load() == s.Ordinal():
+		return true
+	case !s.SameEntries(d.class.typ, d.class.key, d.asOf) || len(d.groups) > 0 && !s.SameNames(d.asOf):
+		return false
+	}
+	if slices.ContainsFunc(d.groups, func(g dynamicGroup) bool { return !s.Unchanged(g.ID, d.asOf) }) {
+		return false
+	}
+	d.checked.Store(s.Ordinal())
+	return true
+}
+
+func readDynamic(ctx context.Context, s *partition.Snapshot) (*dynamicGroups, error) {
+	sch := s.Schema()
+	d := &dynamicGroups{schema: sch, asOf: s.Ordinal()}
+	t := sch.Attribute(acl.MemberURL)
+	test, ok := filter.Resolve(&filter.Equal{Attribute: "objectClass", Value: []byte(dynamicClass)}, sch).(*filter.Test)
+	if t == nil || !ok || sch.Class(dynamicClass) == nil {
+		return d, nil
+	}
+	d.class = value{sch.Attribute("objectClass"), test.Key}
+	q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: test, Only: []*schema.AttributeType{t}}
+	for found, err := range s.Search(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		g := dynamicGroup{Located: found.Located}
+		for _, v := range found.Entry.Values(t) {
+			if u, ok := parseURL(string(v), sch); ok {
+				g.urls = append(g.urls, u)
+			}
+		}
+		d.groups = append(d.groups, g)
+	}
+	return d, nil
+}
+
+// parseURL parses the URL of a search. It returns false if the URL is malformed, or is that
+// of a search on another server.
+func parseURL(text string, sch *schema.Schema) (m memberURL, ok bool) {
+	u, err := url.Parse(text)
+	if err != nil || !strings.EqualFold(u.Scheme, "ldap") || u.Host != "" || u.Opaque != "" {
+		return m, false
+	}
+	parts := append(strings.SplitN(u.RawQuery, "?", 4), "", "", "", "")
+	for i := range parts {
+		if parts[i], err = url.PathUnescape(parts[i]); err != nil {
+			return m, false
+		}
+	}
+	if m.name, err = dn.Parse(strings.TrimPrefix(u.Path, "/")); err != nil || strings.Contains(parts[3], "!") {
+		return m, false // the URL has an extension that is critical
+	}
+	if m.base, err = m.name.Normalize(sch); err != nil {
+		return m, false
+	}
+	scopes := map[string]op.Scope{"": op.BaseObject, "base": op.BaseObject, "one": op.SingleLevel, "sub": op.WholeSubtree}
+	if m.scope, ok = scopes[strings.ToLower(parts[1])]; !ok {
+		return m, false
+	}
+	if parts[2] == "" {
+		m.filter = filter.Const(filter.True)
+		return m, true
+	}
+	f, err := filter.Parse(parts[2])
+	if err != nil {
+		return m, false
+	}
+	m.filter = filter.Resolve(f, sch)
+	return m, true
+}
+
+// has reports whether an entry matches the search.
+func (m *memberURL) has(name []dn.Norm, e filter.Source) bool {
+	below := len(name) - len(m.base)
+	if below < 0 || !slices.Equal(name[below:], m.base) {
+		return false
+	}
+	in := map[op.Scope]bool{op.BaseObject: below == 0, op.SingleLevel: below == 1, op.WholeSubtree: true}[m.scope]
+	return in && m.filter.Match(e) == filter.True
+}
+
+// with returns the groups that an entry is a member of.
+func (d *dynamicGroups) with(name dn.DN, e *entry.Entry) (groups []partition.Located, err error) {
+	if len(d.groups) == 0 {
+		return nil, nil
+	}
+	norms, err := name.Normalize(d.schema)
+	if err != nil {
+		return nil, err
+	}
+	src := &filter.EntrySource{Schema: d.schema, Entry: e, Name: name}
+	for _, g := range d.groups {
+		if slices.ContainsFunc(g.urls, func(m memberURL) bool { return m.has(norms, src) }) {
+			groups = append(groups, g.Located)
+		}
+	}
+	return groups, nil
+}
+
+// dynamicMembers streams the names of the members of a dynamic group.
+func dynamicMembers(ctx context.Context, s *partition.Snapshot, group *entry.Entry) iter.Seq2[dn.DN, error] {
+	return func(yield func(dn.DN, error) bool) {
+		t := s.Schema().Attribute(acl.MemberURL)
+		if t == nil {
+			return
+		}
+		for _, v := range group.Values(t) {
+			m, ok := parseURL(string(v), s.Schema())
+			if !ok {
+				continue
+			}
+			at, err := s.Find(ctx, m.name)
+			if partition.Is(err, partition.NoSuchEntry) {
+				continue
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("%s: %w", v, err))
+				return
+			}
+			for found, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: m.scope, Filter: m.filter, Only: []*schema.AttributeType{}}) {
+				var name dn.DN
+				if err == nil {
+					name, err = found.Name.DN()
+				}
+				if !yield(name, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
