@@ -11,9 +11,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/views"
 )
 
-// TestViewsSynchronized checks that a client which synchronizes cn=views gets the
-// definitions and no records, and that the definitions below it are synchronized too.
-func TestViewsSynchronized(t *testing.T) {
+// withView returns a session of the administrator with a directory that has the view
+// cn=a,cn=views, which is kept.
+func withView(t *testing.T) *directory.Session {
+	t.Helper()
 	p := newPartition(t)
 	if err := configure.AddSuffixes(t.Context(), p, []string{"cn=views"}); err != nil {
 		t.Fatal(err)
@@ -26,6 +27,22 @@ func TestViewsSynchronized(t *testing.T) {
 	if err := views.Update(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// TestMonitorShowsViews checks that cn=monitor shows how views are kept.
+func TestMonitorShowsViews(t *testing.T) {
+	s := withView(t)
+	got, _ := changesOf(t, s, "cn=views,cn=monitor", op.SingleLevel, "(objectClass=monitoredObject)", "monitoredInfo monitorTimestamp")
+	if len(got) != 1 || !strings.HasPrefix(got[0], "dn: cn=a,cn=views,cn=monitor\n  monitoredInfo: state kept\n  monitorTimestamp: 20") {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestViewsSynchronized checks that a client which synchronizes cn=views gets the
+// definitions and no records, and that the definitions below it are synchronized too.
+func TestViewsSynchronized(t *testing.T) {
+	s := withView(t)
 	refreshOnly := op.Control{OID: "1.3.6.1.4.1.4203.1.9.1.1", Critical: true, Value: []byte{0x30, 3, 0x0a, 1, 1}}
 	for base, want := range map[string][]string{
 		"cn=views":                 {"cn=a,cn=views", "cn=views"},

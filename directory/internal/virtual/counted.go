@@ -12,9 +12,9 @@ import (
 )
 
 // The entries below cn=monitor contain the counters that exporters read from OpenLDAP's
-// slapd, and cn=Jobs the jobs that the server does for tools. The entries cn=monitor and cn=snmp,cn=monitor contain the counters that
-// exporters read from 389-ds. All counters have the names that they have in these
-// servers.
+// slapd, and cn=Jobs the jobs that the server does for tools. The entries cn=monitor and
+// cn=snmp,cn=monitor contain the counters that exporters read from 389-ds. All counters
+// have the names that they have in these servers.
 
 // slapdNames are the names of operations in slapd.
 var slapdNames = map[monitor.Operation]string{

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/views"
 )
 
 // The entries below cn=monitor show what the servers of the store publish about
@@ -43,7 +44,11 @@ func (theMonitor) Search(ctx context.Context, req *request.Request, name dn.DN, 
 		if err != nil {
 			return err
 		}
-		return l.offerBelow(name, monitored(req, c))
+		kept, err := keptViews(ctx, req)
+		if err != nil {
+			return err
+		}
+		return l.offerBelow(name, append(monitored(req, c), kept...))
 	})
 }
 
@@ -75,6 +80,39 @@ func monitored(req *request.Request, c *monitor.Cluster) []*Entry {
 		all = append(all, v)
 	}
 	return all
+}
+
+// keptViews returns the entries that show how the views are kept: cn=views and one below
+// it for each view, if there are views.
+func keptViews(ctx context.Context, req *request.Request) ([]*Entry, error) {
+	s := req.Now()
+	defs, _, err := views.Definitions(ctx, s)
+	if err != nil || len(defs) == 0 {
+		return nil, err
+	}
+	const above = "cn=views," + monitorName
+	all := []*Entry{newEntry(req, above, "monitorContainer", "cn", "views")}
+	for _, d := range defs {
+		st, err := views.StatusOf(ctx, s, d)
+		if err != nil {
+			return nil, err
+		}
+		of, err := d.Name.DN()
+		if err != nil {
+			return nil, err
+		}
+		cn := string(of[0][0].Value)
+		name := dn.RDN{{Type: "cn", Value: []byte(cn)}}.String() + "," + above
+		e := newEntry(req, name, "monitoredObject", "cn", cn, "monitoredInfo", "state "+st.State)
+		if st.Reason != "" {
+			e.add(req.Schema, "monitoredInfo", "reason "+st.Reason)
+		}
+		if st.UpTo != 0 {
+			e.add(req.Schema, "monitorTimestamp", generalized(st.UpTo.Time()))
+		}
+		all = append(all, e)
+	}
+	return all, nil
 }
 
 func generalized(t time.Time) string {
