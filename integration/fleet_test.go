@@ -1,7 +1,10 @@
 package integration
 
 import (
+	"flag"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,6 +12,37 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 )
+
+var fleetTime = flag.Duration("fleet", 15*time.Second, "how long clients of TestFleet work while servers are killed")
+
+// TestFleet has clients write at three servers on HBase while servers are killed. Some move
+// money between accounts by transactions, some rename entries and the members of groups,
+// and some change entries that a view counts. Nothing of that may be wrong at any moment.
+func TestFleet(t *testing.T) {
+	t.Parallel()
+	store := storeKinds[1].make(t)
+	mustRun(t, "import", "--store", store, "--suffix", suffix, "--suffix", "cn=views", example, bankEntries(t), teamEntries(t), shiftEntries(t))
+	for _, command := range []string{"reindex --store %s member manager", "references --store %s --must-exist member manager"} {
+		mustRun(t, strings.Fields(fmt.Sprintf(command, store))...)
+	}
+	f := newFleet(t, store, fmt.Sprintf("--limits-rules=candidates=%d for anonymous", shiftWorkers/2))
+	b, x, y := &bank{fleet: f}, &teams{fleet: f}, &shifts{fleet: f}
+	clients := []func(){b.audit}
+	for n := range servers {
+		clients = append(clients, f.client(n, b.transfer), f.client(n, x.update), f.client(n, y.change), f.client(n, y.compare))
+	}
+	begin := time.Now()
+	f.disturb(*fleetTime, clients...)
+	b.past()
+	x.past(begin)
+	y.end()
+	t.Logf("%d transactions, of %d the outcome is unknown; %d updates of names, of %d the outcome is unknown; %d updates and %d comparisons of the view",
+		b.committed.Load(), b.unknown.Load(), x.done.Load(), x.unknown.Load(), y.changed.Load(), y.compared.Load())
+	if min(b.committed.Load(), x.done.Load(), y.changed.Load(), y.compared.Load()) < 3 {
+		t.Error("want at least 3 of each")
+	}
+	f.end()
+}
 
 // A fleet is several servers of one store, which are killed one after the other while
 // clients write.

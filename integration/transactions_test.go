@@ -2,7 +2,6 @@ package integration
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -115,8 +114,6 @@ func TestTransactionsEndWithConnection(t *testing.T) {
 	p.stop()
 }
 
-var bankTime = flag.Duration("bank", 12*time.Second, "how long clients of TestBank make transactions while servers are killed")
-
 // The accounts of the bank, and what each has at first in each of two attributes.
 const (
 	bankDN       = "ou=bank," + suffix
@@ -126,8 +123,8 @@ const (
 
 func accountDN(n int) string { return fmt.Sprintf("uid=%d,%s", n, bankDN) }
 
-// A bank is accounts between which clients at three servers move money, with four updates
-// in each transaction.
+// A bank is accounts between which clients move money, with four updates in each
+// transaction. The sum of all accounts is the same whenever it is read.
 type bank struct {
 	*fleet
 	committed atomic.Int64
@@ -137,29 +134,8 @@ type bank struct {
 	times []time.Time // of commits
 }
 
-// TestBank moves money between accounts by transactions at three servers on HBase, while
-// servers are killed. The sum of all accounts must be the same whenever it is read, at
-// past moments too.
-func TestBank(t *testing.T) {
-	t.Parallel()
-	store := storeKinds[1].make(t)
-	load(t, store, example, bankAccountEntries(t))
-	b := &bank{fleet: newFleet(t, store)}
-	clients := []func(){b.audit}
-	for n := range 2 * servers {
-		clients = append(clients, b.client(n, b.transfer))
-	}
-	b.disturb(*bankTime, clients...)
-	b.past()
-	t.Logf("%d transactions were committed; the outcome of %d is unknown", b.committed.Load(), b.unknown.Load())
-	if b.committed.Load() < 10 {
-		t.Error("want at least 10")
-	}
-	b.end()
-}
-
-// bankAccountEntries writes an LDIF file of the accounts.
-func bankAccountEntries(t *testing.T) (file string) {
+// bankEntries writes an LDIF file of the accounts.
+func bankEntries(t *testing.T) (file string) {
 	var s strings.Builder
 	fmt.Fprintf(&s, "dn: %s\nobjectClass: organizationalUnit\n\n", bankDN)
 	for n := range bankAccounts {

@@ -148,6 +148,19 @@ func (s *Snapshot) Max() table.Revision { return s.max }
 // Low implements table.View.
 func (s *Snapshot) Low() table.Revision { return s.low }
 
+// Decided returns a revision up to which every server shows the commits that s shows, and
+// no others, for ever. It is at least Low, and may be above revisions whose cells still
+// have to be removed.
+func (s *Snapshot) Decided() table.Revision {
+	if s.view == nil {
+		return s.max
+	}
+	if v, ok := s.view.(*revision.Vector); ok {
+		return min(s.max, v.Decided())
+	}
+	return s.low
+}
+
 // Visible implements table.View.
 func (s *Snapshot) Visible(r table.Revision) bool {
 	return r <= s.max && (s.view == nil || s.view.Visible(r))

@@ -127,10 +127,10 @@ func (d *Definition) readFrom(ctx context.Context, s *state.Snapshot, t table.Ta
 	return (&reading{ctx: ctx, d: d, t: t, f: f, tail: tail}).records(o.Key)
 }
 
-// finishedIn returns for each lane the newest finished boundary that a state shows as
-// settled.
+// finishedIn returns for each lane the newest finished boundary up to which all commits
+// are decided in a state.
 func finishedIn(ctx context.Context, s *state.Snapshot, t table.Table, ls []lane) (finished, error) {
-	row, err := t.Get(ctx, []byte{stepsRow}, table.Select{View: upTo(s.At.Low()), Families: []table.Family{family}})
+	row, err := t.Get(ctx, []byte{stepsRow}, table.Select{View: upTo(s.At.Decided()), Families: []table.Family{family}})
 	if err != nil {
 		return nil, err
 	}
