@@ -7,6 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/acl/foreign/aci"
 	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/olc"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -26,18 +27,58 @@ type Judge interface {
 
 type aciJudge struct{ *aci.Evaluator }
 
-func (j aciJudge) At(id *acl.Identity, e *acl.Entry) View { return j.Evaluator.At(id, e) }
+func (j aciJudge) At(id *acl.Identity, e *acl.Entry) View { return aciView{j.Evaluator.At(id, e)} }
 
-// Judge returns the evaluator of the originals that are translated. Those that are not
-// are left out. find returns the entry with a name, or nil.
-func (im *Import) Judge(find func(dn.DN) *entry.Entry) Judge {
-	ev := &aci.Evaluator{Options: &aci.Options{Schema: im.Schema, Dialect: im.dialect, Zone: im.Zone}, Find: find}
+// An aciView is a View by aci, which are not about binding: everybody may.
+type aciView struct{ *aci.View }
+
+func (v aciView) Entry(right acl.Rights) bool { return right == acl.Bind || v.View.Entry(right) }
+
+// judge returns the evaluator of the originals. An aci that is not translated is left out.
+func (im *Import) judge(d *directory) Judge {
+	ev := &aci.Evaluator{Options: &aci.Options{Schema: im.Schema, Dialect: im.dialect, Zone: im.Zone}, Find: d.find}
 	for _, x := range im.Originals {
 		if x.aci != nil && x.Class != draft.Not {
 			ev.Values = append(ev.Values, aci.Placed{Place: x.dn, ACI: x.aci})
 		}
 	}
-	return aciJudge{ev}
+	if len(im.databases) == 0 {
+		return aciJudge{ev}
+	}
+	j := &olcJudge{im: im, of: map[*database]*olc.Evaluator{}}
+	for _, db := range im.databases {
+		e := &olc.Evaluator{Schema: im.Schema, Entry: d.byDN}
+		for _, x := range im.all(db) {
+			e.Directives = append(e.Directives, x.olc)
+		}
+		j.of[db] = e
+	}
+	return j
+}
+
+// An olcJudge asks the directives of the database that an entry is in.
+type olcJudge struct {
+	im *Import
+	of map[*database]*olc.Evaluator
+}
+
+func (j *olcJudge) At(id *acl.Identity, e *acl.Entry) View {
+	var found *database
+	best := -1
+	for _, db := range j.im.databases {
+		if db.own {
+			continue
+		}
+		if len(db.suffixes) == 0 && best < 0 && (found == nil || found.frontend) {
+			found = db
+		}
+		for _, s := range db.suffixes {
+			if len(s) > best && draft.Within(j.im.Schema, e.Name, s) {
+				found, best = db, len(s)
+			}
+		}
+	}
+	return j.of[found].At(id, e)
 }
 
 // A Difference is a right that an identity has by only one of originals and drafts.
@@ -83,7 +124,7 @@ type Comparison struct {
 }
 
 // entryRights are the rights on entries that both models have.
-var entryRights = []acl.Rights{acl.See, acl.Add, acl.Delete, acl.Rename, acl.Proxy}
+var entryRights = []acl.Rights{acl.See, acl.Add, acl.Delete, acl.Rename, acl.Proxy, acl.Bind}
 
 // Compare compares all rights of an identity on an entry.
 func (c *Comparison) Compare(id *acl.Identity, e *acl.Entry) error {
@@ -137,6 +178,15 @@ func (c *Comparison) note(x Difference, old, drafts, lenient bool) {
 // entry returns an item as an entry that rules decide about.
 func (d *directory) entry(x Item) *acl.Entry {
 	return &acl.Entry{Name: x.Name, Entry: x.Entry, Source: &filter.EntrySource{Schema: d.schema, Entry: x.Entry, Name: x.Name}, Others: &others{d, x.Name}}
+}
+
+// byDN returns the entry with a name as rules see it, or nil.
+func (d *directory) byDN(name dn.DN) *acl.Entry {
+	e := d.find(name)
+	if e == nil {
+		return nil
+	}
+	return d.entry(Item{name, e})
 }
 
 // others are the entries around the one with a name.

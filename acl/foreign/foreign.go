@@ -1,6 +1,6 @@
 // Package foreign translates the access control of other directory servers into drafts of
-// access rules: aci of 389 Directory Server, OpenDJ and PingDirectory. It reads LDIF
-// files, names what it cannot translate with file, line and reason, and compares what an
+// access rules: aci of 389 Directory Server, OpenDJ and PingDirectory, and the access
+// directives of slapd. It reads LDIF files and slapd.conf, names what it cannot translate with file, line and reason, and compares what an
 // evaluator of the originals allows with what the drafts allow. It knows no store.
 package foreign
 
@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/acl/foreign/aci"
 	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/olc"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -38,6 +39,8 @@ type Original struct {
 	dn   dn.DN // of the entry at which it stands
 
 	aci *aci.ACI
+	olc *olc.Directive
+	db  *database // of a directive
 	draft.Drafts
 	// Hints say what Fit has left out, and Refused are rules that the directory refuses.
 	Hints   []string
@@ -58,8 +61,17 @@ type Import struct {
 	// Accepts returns an error if the directory does not take a rule. nil: by the schema.
 	Accepts func(acl.Placed) error
 
-	entries int // that have been read
-	dialect aci.Dialect
+	entries   int // that have been read
+	dialect   aci.Dialect
+	databases []*database // whose directives have been read
+}
+
+// A database is a database of slapd: the directives of its suffix, in their order.
+type database struct {
+	suffixes   []dn.DN
+	frontend   bool // its directives come after those of every other database
+	own        bool // cn=config and the like
+	directives []*Original
 }
 
 // Translate translates all originals that were read.
@@ -77,7 +89,58 @@ func (im *Import) Translate() {
 		}
 		x.Drafts = aci.Translate(x.aci, x.dn, o)
 	}
+	for _, db := range im.databases {
+		im.translateDatabase(db)
+	}
 	im.nameRules()
+}
+
+// all returns the directives of a database with those of the frontend after them.
+func (im *Import) all(db *database) []*Original {
+	all := slices.Clone(db.directives)
+	for _, f := range im.databases {
+		if f.frontend && !db.frontend {
+			all = append(all, f.directives...)
+		}
+	}
+	return slices.DeleteFunc(all, func(x *Original) bool { return x.olc == nil })
+}
+
+// translateDatabase translates the directives of a database, for each of its suffixes. If
+// there are no other databases, the frontend's are for the whole directory.
+func (im *Import) translateDatabase(db *database) {
+	others := slices.ContainsFunc(im.databases, func(o *database) bool { return !o.frontend && !o.own })
+	if db.own || db.frontend && others {
+		for _, x := range db.directives {
+			if db.own {
+				x.Note(draft.Not, "it is about the old server's own configuration")
+			}
+		}
+		return
+	}
+	suffixes := db.suffixes
+	if len(suffixes) == 0 {
+		suffixes = []dn.DN{nil}
+	}
+	all := im.all(db)
+	var parsed []*olc.Directive
+	for _, x := range all {
+		parsed = append(parsed, x.olc)
+	}
+	o := &olc.Options{Schema: im.Schema, Contexts: im.Contexts, Reserved: im.Options.Reserved}
+	if len(o.Contexts) == 0 {
+		o.Contexts = db.suffixes
+	}
+	for _, suffix := range suffixes {
+		for i, d := range olc.Translate(parsed, suffix, o) {
+			x := all[i]
+			x.Rules = append(x.Rules, d.Rules...)
+			x.Class, x.More = max(x.Class, d.Class), x.More || d.More
+			for _, n := range d.Notes {
+				x.Note(draft.Exact, "%s", n)
+			}
+		}
+	}
 }
 
 // chooseDialect returns how the values are read: if no server is given, as the values of
@@ -141,11 +204,17 @@ func (im *Import) General() (rules []acl.Placed, err error) {
 	}
 	use := !slices.ContainsFunc(im.Originals, func(x *Original) bool { return x.aci != nil && (x.aci.Controls != nil || x.aci.Operations != nil) })
 	for _, r := range profile {
-		if r.Name == "bind" || r.Name == "use" && use {
+		if r.Name == "bind" && im.hasACI() || r.Name == "use" && use {
 			rules = append(rules, acl.Placed{Rule: r})
 		}
 	}
 	return rules, nil
+}
+
+// hasACI reports whether there is an aci among the originals: aci are not about binding,
+// directives are.
+func (im *Import) hasACI() bool {
+	return slices.ContainsFunc(im.Originals, func(x *Original) bool { return x.aci != nil })
 }
 
 // Rules returns all rules of the import.

@@ -12,7 +12,12 @@ import (
 )
 
 // kind returns the kind of an original, for people.
-func (x *Original) kind() string { return "aci" }
+func (x *Original) kind() string {
+	if x.db != nil {
+		return "access"
+	}
+	return "aci"
+}
 
 // title returns the name of an original, or the beginning of its text.
 func (x *Original) title() string {

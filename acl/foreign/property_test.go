@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	propertyCases = flag.Int("foreign", 300, "how many random imports the property tests translate")
+	propertyCases = flag.Int("foreign", 40, "how many random imports the property tests translate")
 	propertySeed  = flag.Uint64("foreign-seed", 1, "the seed of the first of them")
 )
 
@@ -129,7 +129,7 @@ func (w *world) compare(t *testing.T, im *Import) *Comparison {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, im.text())
 	}
-	c := &Comparison{Judge: im.Judge(w.dir.find), Set: set, Reserved: im.Options.Reserved, Values: values}
+	c := &Comparison{Judge: im.judge(w.dir), Set: set, Reserved: im.Options.Reserved, Values: values}
 	for _, s := range worldTypes {
 		c.Types = append(c.Types, core.Attribute(s))
 	}
@@ -201,6 +201,79 @@ func TestACIProperty(t *testing.T) {
 	if exact*4 < *propertyCases {
 		t.Errorf("of %d imports %d are exact: the cases mean little", *propertyCases, exact)
 	}
+}
+
+// TestOLCProperty translates random directives of slapd, and compares what they and the
+// drafts allow.
+func TestOLCProperty(t *testing.T) {
+	exact, asked := 0, 0
+	for i := range *propertyCases {
+		seed := *propertySeed + uint64(i)
+		w := newWorld(seed)
+		im := &Import{Options: Options{Schema: core, Contexts: []dn.DN{name("dc=x")}, Reserved: w.IntN(2) == 0}}
+		db := &database{suffixes: []dn.DN{name("dc=x")}}
+		for range 1 + w.IntN(4) {
+			db.directives = append(db.directives, &Original{Text: w.directive(), db: db})
+		}
+		im.add(db)
+		for _, x := range im.Originals {
+			if x.olc == nil {
+				t.Fatalf("%s: %s", x.Text, x.Notes)
+			}
+		}
+		im.Translate()
+		c := w.compare(t, im)
+		if asked += c.Asked; check(t, seed, im, c) {
+			exact++
+		}
+	}
+	t.Logf("%d imports, %d of them exact, %d questions", *propertyCases, exact, asked)
+	if exact*4 < *propertyCases {
+		t.Errorf("of %d imports %d are exact: the cases mean little", *propertyCases, exact)
+	}
+}
+
+// directive returns a random directive.
+func (w *world) directive() string {
+	var b strings.Builder
+	b.WriteString("to")
+	some := false
+	if w.IntN(3) > 0 {
+		fmt.Fprintf(&b, " dn.%s", pick(w, []string{`subtree="ou=people,dc=x"`, `exact="ou=people,dc=x"`, `one="ou=people,dc=x"`, `children="dc=x"`, `subtree="dc=x"`,
+			`regex="^uid=([^,]+),ou=people,dc=x$"`, `regex="^(.+,)?ou=groups,dc=x$"`, `regex=".+,ou=people,dc=x"`, `base="uid=ann,ou=people,dc=x"`, `regex="^uid=a[^,]*,ou=people,dc=x$"`}))
+		some = true
+	}
+	if w.IntN(4) == 0 {
+		fmt.Fprintf(&b, " filter=%s", pick(w, []string{"(title=boss)", "(objectClass=groupOfNames)", "(|(sn=a)(ou=b))"}))
+		some = true
+	}
+	if w.IntN(2) == 0 {
+		attrs := pick(w, []string{"userPassword", "cn,sn", "entry", "children", "entry,cn", "@person", "!person", "member", "name", "title", "modifyTimestamp", "manager,owner"})
+		fmt.Fprintf(&b, " attrs=%s", attrs)
+		if attrs == "title" && w.IntN(2) == 0 {
+			b.WriteString(" val=boss")
+		}
+		some = true
+	}
+	if !some {
+		b.WriteString(" *")
+	}
+	for range 1 + w.IntN(3) {
+		fmt.Fprintf(&b, " by %s", w.olcWho())
+		if w.IntN(5) == 0 {
+			b.WriteString(" " + w.olcWho())
+		}
+		fmt.Fprintf(&b, " %s", pick(w, []string{"read", "write", "none", "auth", "search", "compare", "=rs", "+r", "+w", "-w", "=wrscxd", "selfwrite", "read", "write", "manage", "disclose"}))
+		fmt.Fprintf(&b, " %s", pick(w, []string{"stop", "stop", "stop", "break", "continue"}))
+	}
+	return b.String()
+}
+
+func (w *world) olcWho() string {
+	return pick(w, []string{"*", "*", "users", "anonymous", "self", `dn.exact="uid=ann,ou=people,dc=x"`, `dn.subtree="ou=people,dc=x"`, `dn.children="dc=x"`, "dnattr=manager",
+		`group="cn=admins,ou=groups,dc=x"`, `group/groupOfNames/member="cn=staff,ou=groups,dc=x"`, "peername.ip=10.1.0.0%255.255.0.0", "ssf=56", "tls_ssf=128",
+		`set="this/manager & user"`, `set="user/title & [boss]"`, `set="this/title & user/title"`, `set="this/-1/owner & user"`, "domain=example.com", `dn.regex="^uid=[^,]+,ou=people,dc=x$"`,
+		`dn.exact,expand="uid=$1,ou=people,dc=x"`, "self.level{1}", `set="user & this & x"`})
 }
 
 // aci returns a random aci.

@@ -1,14 +1,18 @@
 package foreign
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/acl/foreign/aci"
 	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/olc"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/ldif"
@@ -21,9 +25,34 @@ type Item struct {
 	Entry *entry.Entry
 }
 
-// Read adds the originals in an LDIF file to the import, and passes each entry to keep
-// unless that is nil. Changes in the file count as far as they add entries.
+// Read adds the originals in an LDIF file or a slapd.conf to the import, and passes each
+// entry to keep unless that is nil. Changes in the file count as far as they add entries.
 func (im *Import) Read(file string, in io.Reader, keep func(Item)) error {
+	text := bufio.NewReaderSize(in, 64<<10)
+	if isConf(text) {
+		return im.readConf(file, text)
+	}
+	return im.readLDIF(file, text, keep)
+}
+
+// isConf reports whether a text is a slapd.conf: its first line that is no comment has no
+// colon after its first word.
+func isConf(in *bufio.Reader) bool {
+	begin, _ := in.Peek(64 << 10)
+	for line := range bytes.Lines(begin) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		word, _, _ := bytes.Cut(line, []byte(" "))
+		word, _, _ = bytes.Cut(word, []byte("\t"))
+		return !bytes.Contains(word, []byte(":"))
+	}
+	return false
+}
+
+// readLDIF reads an LDIF file.
+func (im *Import) readLDIF(file string, in io.Reader, keep func(Item)) error {
 	r := ldif.NewReader(in, ldif.Options{File: file, AllowEmpty: true})
 	for {
 		rec, err := r.Read()
@@ -45,6 +74,7 @@ func (im *Import) Read(file string, in io.Reader, keep func(Item)) error {
 		}
 		im.entries++
 		im.values(file, rec, name, attributes, r.Raw())
+		im.olcAccess(file, rec, name, attributes, r.Raw())
 		if keep != nil {
 			keep(Item{name, im.entry(attributes, im.entries)})
 		}
@@ -78,6 +108,62 @@ func (im *Import) values(file string, rec *ldif.Record, name dn.DN, attributes [
 			}
 		}
 	}
+}
+
+// olcAccess adds the values of olcAccess of an entry, in the order of their numbers.
+func (im *Import) olcAccess(file string, rec *ldif.Record, name dn.DN, attributes []op.PartialAttribute, raw []byte) {
+	db := &database{}
+	for _, a := range attributes {
+		switch strings.ToLower(a.Description) {
+		case "olcaccess":
+			lines := linesOf(raw, a.Description)
+			for i, v := range a.Values {
+				x := &Original{File: file, Line: rec.Line, Text: string(v), db: db}
+				if i < len(lines) {
+					x.Line += lines[i]
+				}
+				db.directives = append(db.directives, x)
+			}
+		case "olcsuffix":
+			for _, v := range a.Values {
+				if d, err := dn.Parse(string(v)); err == nil {
+					db.suffixes = append(db.suffixes, d)
+				}
+			}
+		}
+	}
+	if len(db.directives) == 0 {
+		return
+	}
+	slices.SortStableFunc(db.directives, func(a, b *Original) int { return number(a.Text) - number(b.Text) })
+	rdn := strings.ToLower(name.String())
+	db.frontend = strings.Contains(rdn, "frontend,")
+	db.own = strings.Contains(rdn, "}config,") || strings.Contains(rdn, "}monitor,")
+	im.add(db)
+}
+
+// add parses the directives of a database and adds them to the import.
+func (im *Import) add(db *database) {
+	im.databases = append(im.databases, db)
+	for _, x := range db.directives {
+		im.Originals = append(im.Originals, x)
+		var err error
+		if x.olc, err = olc.Parse(x.Text); err != nil {
+			x.Note(draft.Not, "%v; slapd would not start", err)
+			x.More = true
+		}
+	}
+}
+
+// number returns the number in braces with which a value of olcAccess begins, or a large
+// one.
+func number(text string) int {
+	if inside, _, ok := strings.Cut(strings.TrimPrefix(text, "{"), "}"); ok {
+		if n, err := strconv.Atoi(inside); err == nil {
+			return n
+		}
+	}
+	return 1 << 30
 }
 
 // linesOf returns the numbers of the lines of a record that have an attribute, after the

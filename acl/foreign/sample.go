@@ -31,7 +31,7 @@ func (im *Import) Check(items []Item) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Comparison{Judge: im.Judge(d.find), Set: set, Reserved: im.Options.Reserved, Types: d.types(rules), Values: d.values}
+	c := &Comparison{Judge: im.judge(d), Set: set, Reserved: im.Options.Reserved, Types: d.types(rules), Values: d.values}
 	asked := every(items, maxEntries)
 	for _, name := range d.identities(rules) {
 		for _, conn := range connections(rules) {

@@ -34,10 +34,11 @@ func (m *Main) accessImportCommand() *cobra.Command {
 	var a accessImportArgs
 	c := m.command(&cobra.Command{
 		Use:   "import [--store STORE] [--check] FILE...",
-		Short: "Translate aci of other servers into drafts of rules",
+		Short: "Translate aci, olcAccess and slapd.conf into drafts of rules",
 		Long: `Translate the access control of another server into drafts of access rules, and print
 them as access apply takes them. The files are LDIF with aci of 389 Directory Server,
-OpenDJ or PingDirectory ("-": standard input).
+OpenDJ or PingDirectory, exports of slapd's cn=config with olcAccess, or slapd.conf
+("-": standard input).
 
 What has no exact counterpart is named on standard error, with file, line and reason.
 Each original is exact, near (the rules allow less), or not translated; a table counts

@@ -29,7 +29,7 @@ var order = strings.Fields(`
 	partition/internal/write partition/internal/load partition/internal/verify partition/internal/evolve
 	partition/internal/erase partition/internal/feed partition/internal/view partition
 	partition/past partition/changes partition/subschema partition/configure partition/sorting partition/usage partition/follow partition/views
-	monitor partition/transfer partition/maintain history account auth acl acl/foreign/draft acl/foreign/aci acl/foreign access bulk migrate
+	monitor partition/transfer partition/maintain history account auth acl acl/foreign/draft acl/foreign/aci acl/foreign/olc acl/foreign access bulk migrate
 	internal/hasher
 	directory/internal/known directory/internal/accesslog directory/internal/transaction directory/internal/settings directory/internal/judge directory/internal/policies directory/internal/ledger directory/internal/request
 	directory/internal/collective directory/internal/membership directory/internal/filters directory/internal/identify directory/internal/gate directory/internal/password

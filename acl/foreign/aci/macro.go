@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
@@ -20,8 +19,8 @@ func (a *ACI) hasMacro() bool {
 // entries are known.
 var macroTypes = []string{"dc", "o", "ou"}
 
-// marker stands for the value in a name until the rule is made.
-const marker = "\uE0F5t\uE0F5"
+// marker stands around the name of the variable in a name until the rule is made.
+const marker = "\uE0F5"
 
 // translateMacro translates a value in whose target ($dn) stands for a part of the name:
 // for each attribute type that this part may have, a rule in which {t} stands for its
@@ -35,14 +34,14 @@ func translateMacro(a *ACI, place dn.DN, o *Options) draft.Drafts {
 		return out
 	}
 	for _, typ := range o.macroTypes() {
-		t := &translation{aci: a.withMacro(typ + "=" + marker), place: place, o: o}
+		t := &translation{aci: a.withMacro(typ + "=" + marker + "t" + marker), place: place, o: o}
 		for i := range t.aci.Clauses {
 			t.clause(&t.aci.Clauses[i])
 		}
 		out.Class = max(out.Class, t.out.Class)
 		out.Notes = append(out.Notes, t.out.Notes...)
 		for _, r := range t.out.Rules {
-			out.Rules = append(out.Rules, withVariable(r)...)
+			out.Rules = append(out.Rules, draft.WithVariables(r, marker)...)
 		}
 	}
 	slices.Sort(out.Notes)
@@ -97,52 +96,4 @@ func bindWith(b Bind, rdn string) Bind {
 		k.Values[i] = replaceMacro(k.Values[i], rdn)
 	}
 	return &k
-}
-
-// withVariable puts {t} in the place of the marker. Terms without it get a rule of their
-// own, in whose targets any value matches.
-func withVariable(p acl.Placed) (all []acl.Placed) {
-	has := func(t acl.Term) bool {
-		return slices.ContainsFunc(t, func(s acl.Subject) bool { return strings.Contains(s.Name, marker) })
-	}
-	if slices.ContainsFunc(p.Rule.Who.Except, has) {
-		return nil
-	}
-	for _, with := range []bool{true, false} {
-		r := *p.Rule
-		r.Who.Any = nil
-		for _, t := range p.Rule.Who.Any {
-			if has(t) != with {
-				continue
-			}
-			t = slices.Clone(t)
-			for i := range t {
-				t[i].Name = strings.ReplaceAll(t[i].Name, marker, "{t}")
-			}
-			r.Who.Any = append(r.Who.Any, t)
-		}
-		if r.Who.Any == nil {
-			continue
-		}
-		value := "*"
-		if with {
-			value = "{t}"
-		}
-		r.In = valuesFor(r.In, value)
-		all = append(all, acl.Placed{Place: p.Place, Rule: &r})
-	}
-	return all
-}
-
-func valuesFor(w *acl.What, value string) *acl.What {
-	if w == nil {
-		return nil
-	}
-	out := &acl.What{Any: slices.Clone(w.Any), Except: slices.Clone(w.Except)}
-	for _, list := range [][]acl.Target{out.Any, out.Except} {
-		for i := range list {
-			list[i].Pattern = strings.ReplaceAll(list[i].Pattern, marker, value)
-		}
-	}
-	return out
 }

@@ -16,7 +16,7 @@ import (
 func Build(e Expr, like acl.Rule) (rules []*acl.Rule, notes []string, ok bool) {
 	n := &normalizer{over: like.Deny}
 	var kept []*fragment
-	for _, c := range n.conjunctions(e, false) {
+	for _, c := range absorbed(n.conjunctions(e, false)) {
 		f := newFragment(c)
 		if f == nil {
 			continue
@@ -38,6 +38,31 @@ func Build(e Expr, like acl.Rule) (rules []*acl.Rule, notes []string, ok bool) {
 		rules = append(rules, f.rule(like))
 	}
 	return rules, n.notes, len(rules) > 0 || len(n.notes) == 0
+}
+
+// absorbed returns the conjunctions that no other one implies with fewer literals.
+func absorbed(all []conjunction) (kept []conjunction) {
+	texts := make([]map[string]bool, len(all))
+	for i, c := range all {
+		texts[i] = map[string]bool{}
+		for _, l := range c {
+			texts[i][l.String()] = true
+		}
+	}
+	for i := range all {
+		implied := false
+		for j := range all {
+			subset := j != i && len(texts[j]) <= len(texts[i])
+			for text := range texts[j] {
+				subset = subset && texts[i][text]
+			}
+			implied = implied || subset && (len(texts[j]) < len(texts[i]) || j < i)
+		}
+		if !implied {
+			kept = append(kept, all[i])
+		}
+	}
+	return kept
 }
 
 // A fragment is what one or more conjunctions are about: identities that match one of
@@ -80,11 +105,26 @@ func newFragment(c conjunction) *fragment {
 			}
 		}
 	}
-	if term = simplify(term); term == nil {
+	if term = simplify(term); term == nil || f.contradicts(term) {
 		return nil
 	}
 	f.terms = []acl.Term{term}
 	return f
+}
+
+// contradicts reports whether the fragment excepts a subject of a term, or has a condition
+// and its negation.
+func (f *fragment) contradicts(term acl.Term) bool {
+	excepted := func(s acl.Subject) bool {
+		return slices.ContainsFunc(f.except, func(t acl.Term) bool { return t.String() == s.String() })
+	}
+	negated := func(c acl.Condition) bool {
+		return slices.ContainsFunc(f.conditions, func(o acl.Condition) bool {
+			o.Not = !o.Not
+			return o.String() == c.String()
+		})
+	}
+	return slices.ContainsFunc(term, excepted) || slices.ContainsFunc(f.conditions, negated)
 }
 
 func (f *fragment) addCondition(c acl.Condition, not bool) {
@@ -108,7 +148,7 @@ func simplify(t acl.Term) acl.Term {
 	if len(t) == 0 {
 		return acl.Term{{Kind: acl.Everyone}}
 	}
-	if is(acl.Anonymous) && len(t) > 1 {
+	if is(acl.Anonymous) && len(t) > 1 || is(acl.Self) && slices.ContainsFunc(t, func(s acl.Subject) bool { return s.Kind == acl.ItsParent && !s.Group }) {
 		return nil
 	}
 	if len(t) > 1 {

@@ -23,6 +23,8 @@ type (
 	Leaf struct {
 		Under, Over *Atom
 		Why         string // what differs if Under and Over are not the same
+		// UnderIs means that Under means the same, and only its negation has no word.
+		UnderIs bool
 		// Undefined means that neither the condition nor its negation ever holds.
 		Undefined bool
 	}
@@ -124,7 +126,7 @@ func (n *normalizer) leaf(l *Leaf, not bool) []conjunction {
 	if n.over != not {
 		atom = l.Over
 	}
-	if l.Under != l.Over || atom == nil {
+	if atom == nil || l.Under != l.Over && !(l.UnderIs && atom == l.Under) {
 		n.note(l.Why)
 	}
 	switch {

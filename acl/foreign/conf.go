@@ -1,0 +1,64 @@
+package foreign
+
+import (
+	"io"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+)
+
+// A confLine is a line of slapd.conf with the lines that continue it.
+type confLine struct {
+	text string
+	line int
+}
+
+// confLines splits the text of a slapd.conf. Lines that begin with white space continue
+// the line before, even after comments.
+func confLines(text string) (all []confLine) {
+	n := 0
+	for s := range strings.Lines(text) {
+		n++
+		s = strings.TrimRight(s, "\r\n")
+		switch {
+		case strings.HasPrefix(s, "#"), strings.TrimSpace(s) == "":
+		case (s[0] == ' ' || s[0] == '\t') && len(all) > 0:
+			all[len(all)-1].text += " " + strings.TrimSpace(s)
+		default:
+			all = append(all, confLine{strings.TrimSpace(s), n})
+		}
+	}
+	return all
+}
+
+// readConf reads the access directives of a slapd.conf. Those before the first database
+// are the frontend's.
+func (im *Import) readConf(file string, in io.Reader) error {
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	db := &database{frontend: true}
+	all := []*database{db}
+	for _, l := range confLines(string(text)) {
+		word, rest, _ := strings.Cut(strings.ReplaceAll(l.text, "\t", " "), " ")
+		rest = strings.TrimSpace(rest)
+		switch strings.ToLower(word) {
+		case "database":
+			db = &database{own: rest == "config" || rest == "monitor", frontend: rest == "frontend"}
+			all = append(all, db)
+		case "suffix":
+			if d, err := dn.Parse(strings.Trim(rest, `"`)); err == nil {
+				db.suffixes = append(db.suffixes, d)
+			}
+		case "access":
+			db.directives = append(db.directives, &Original{File: file, Line: l.line, Text: rest, db: db})
+		}
+	}
+	for _, db := range all {
+		if len(db.directives) > 0 || len(db.suffixes) > 0 {
+			im.add(db)
+		}
+	}
+	return nil
+}

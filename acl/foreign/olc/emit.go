@@ -1,0 +1,170 @@
+package olc
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
+)
+
+// emit makes the rules of everything that is granted.
+func (t *translation) emit() {
+	slices.SortStableFunc(t.granted, func(a, b *granted) int { return a.origin - b.origin })
+	for _, x := range t.granted {
+		parts := t.parts(x)
+		if len(parts) == 0 {
+			continue
+		}
+		out := &t.out[x.origin]
+		like := acl.Rule{Name: fmt.Sprintf("access-%d", x.origin), Parts: parts}
+		var some bool
+		if like.In, some = x.region.what(t.o.Schema, t.place); !some {
+			continue
+		}
+		rules, notes, _ := draft.Build(x.who, like)
+		for _, n := range notes {
+			out.Note(draft.Near, "%s", n)
+		}
+		for _, r := range rules {
+			if !draft.BindsVariables(r, marker) {
+				out.Note(draft.Near, "$1 and others in a part of its entries where their values are not known")
+			}
+			out.Rules = append(out.Rules, draft.WithVariables(acl.Placed{Place: t.place, Rule: r}, marker)...)
+		}
+	}
+}
+
+// parts returns the parts of a rule for what is granted.
+func (t *translation) parts(x *granted) (parts []acl.Part) {
+	rest := x.values[t.groups[0]]
+	if rest != 0 {
+		parts = append(parts, t.restPart(x, rest))
+	}
+	parts = append(parts, t.namedParts(x.values, rest, false)...)
+	if self := x.self[t.groups[0]]; self != 0 {
+		parts = append(parts, acl.Part{Rights: read(self), Attributes: t.selfAttributes()})
+	}
+	parts = append(parts, t.namedParts(x.self, 0, true)...)
+	entry := x.entry
+	if len(parts) > 0 {
+		entry &^= acl.See
+	}
+	if entry != 0 {
+		parts = append(parts, acl.Part{Rights: entry})
+	}
+	return parts
+}
+
+// restPart returns the part about all attributes except those that are granted less.
+func (t *translation) restPart(x *granted, rights acl.Rights) acl.Part {
+	p := acl.Part{Rights: read(rights), Attributes: []acl.Attribute{{Description: "*"}, {Description: "+"}}}
+	for _, g := range t.groups {
+		if g.pseudo || g.isRest() {
+			continue
+		}
+		if g.reserved() {
+			if x.values[g]&rights == rights {
+				p.Attributes = append(p.Attributes, g.attribute())
+			}
+			continue
+		}
+		if x.values[g]&rights != rights {
+			p.Except = append(p.Except, g.attribute())
+		}
+	}
+	return t.withReserved(p)
+}
+
+// withReserved adds the reserved attributes that no directive names, if they are to be
+// included.
+func (t *translation) withReserved(p acl.Part) acl.Part {
+	if !t.o.Reserved {
+		return p
+	}
+	for _, typ := range t.o.Schema.Attributes() {
+		named := slices.ContainsFunc(t.groups, func(g *group) bool { return g.typ == typ })
+		if acl.Reserved(typ) && typ.SentName() != "accessRule" && !named {
+			p.Attributes = append(p.Attributes, acl.Attribute{Description: typ.SentName()})
+		}
+	}
+	return p
+}
+
+func (g *group) attribute() acl.Attribute { return acl.Attribute{Description: g.name, Value: g.value} }
+
+// namedParts returns the parts about attributes that directives name, for rights that the
+// part about the rest does not have.
+func (t *translation) namedParts(values map[*group]acl.Rights, rest acl.Rights, self bool) (parts []acl.Part) {
+	for _, g := range t.groups {
+		rights := values[g]
+		if g.pseudo || g.isRest() || rights == 0 || rest != 0 && rights&rest == rest && rights == rest {
+			continue
+		}
+		if rest != 0 && rights&rest == rest {
+			rights &^= rest
+		}
+		a := g.attribute()
+		if self {
+			if g.typ == nil || g.value != nil || !isName(g) {
+				continue
+			}
+			a.Self = true
+		}
+		var except []acl.Attribute
+		for _, o := range t.groups {
+			if o != g && !o.pseudo && !o.isRest() && t.within(o, g) && values[o]&rights != rights {
+				except = append(except, o.attribute())
+			}
+		}
+		i := slices.IndexFunc(parts, func(p acl.Part) bool {
+			return p.Rights == read(rights) && len(p.Except)+len(except) == 0
+		})
+		if i < 0 {
+			parts = append(parts, acl.Part{Rights: read(rights), Attributes: []acl.Attribute{a}, Except: except})
+		} else {
+			parts[i].Attributes = append(parts[i].Attributes, a)
+		}
+	}
+	return parts
+}
+
+// within reports whether the attribute or value of o is one of those that the attribute of
+// g includes.
+func (t *translation) within(o, g *group) bool {
+	if o.typ == nil || g.typ == nil || g.value != nil || !o.typ.Is(g.typ) {
+		return false
+	}
+	_, options, _ := strings.Cut(g.name, ";")
+	_, own, _ := strings.Cut(o.name, ";")
+	return options == "" || strings.EqualFold(options, own)
+}
+
+func isName(g *group) bool {
+	if g.typ.Equality == nil {
+		return false
+	}
+	return g.typ.Equality.Name() == "distinguishedNameMatch"
+}
+
+// selfAttributes returns the attributes that no directive names and whose values are
+// names, with the identity's own name as their value.
+func (t *translation) selfAttributes() (all []acl.Attribute) {
+	for _, typ := range t.o.Schema.Attributes() {
+		g := &group{name: typ.SentName(), typ: typ}
+		named := slices.ContainsFunc(t.groups, func(o *group) bool { return o.typ == typ })
+		if isName(g) && !named && !typ.Collective && (t.o.Reserved || !acl.Reserved(typ)) && len(t.o.Schema.Subtypes(typ)) <= 1 {
+			all = append(all, acl.Attribute{Description: g.name, Self: true})
+		}
+	}
+	return all
+}
+
+// read adds see to rights that with it have a short word: read or find.
+func read(r acl.Rights) acl.Rights {
+	if r&(acl.Search|acl.Compare) == acl.Search|acl.Compare {
+		r |= acl.See
+	}
+	return r
+}

@@ -1,0 +1,141 @@
+// Package olc reads the access directives of OpenLDAP's slapd, as values of olcAccess and
+// as lines of slapd.conf, translates them into rules, and evaluates them as
+// slapd.access(5) says.
+package olc
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/seed-4dac0d86/ldapd/filter"
+)
+
+// A Directive is "to what by who access control ...".
+type Directive struct {
+	What    What
+	Clauses []Clause
+}
+
+// A What is the set of entries and attributes that a directive is about.
+type What struct {
+	Style  Style  // Everything if there is no dn
+	DN     string // a name, or a regular expression
+	Filter filter.Filter
+	// Attributes is nil if the directive is about all attributes, and about entry and
+	// children.
+	Attributes []Attribute
+	Value      *string // of the only attribute; nil: all values
+	// ValueStyle is "exact", or the style of a value that rules have no words for.
+	ValueStyle string
+	// Operations are words such as op=search, which restrict the directive to operations.
+	Operations []string
+}
+
+// Style is the style of a name.
+type Style string
+
+const (
+	Everything Style = ""
+	Exact      Style = "exact"
+	One        Style = "one"
+	Subtree    Style = "subtree"
+	Children   Style = "children"
+	Regex      Style = "regex"
+)
+
+var styles = map[string]Style{"": Exact, "exact": Exact, "base": Exact, "baseobject": Exact, "one": One, "onelevel": One,
+	"sub": Subtree, "subtree": Subtree, "children": Children, "subordinate": Children, "regex": Regex}
+
+// An Attribute is a description, or a class with @ or ! in front.
+type Attribute string
+
+// A Clause is "by who access control".
+type Clause struct {
+	Who     []Who // all of them
+	Access  Access
+	Control string // stop, continue or break
+}
+
+// WhoKind is the kind of a who.
+type WhoKind uint8
+
+const (
+	Any WhoKind = iota
+	Anonymous
+	Users
+	Self
+	DN
+	DNAttr
+	Group
+	Peer    // an address
+	Socket  // sockurl or sockname that is a socket on this machine
+	SSF     // ssf and transport_ssf
+	TLSSSF  // tls_ssf
+	Set     // a set expression
+	Unknown // what rules have no words for
+)
+
+// A Who is one condition on the identity or the connection.
+type Who struct {
+	Kind      WhoKind
+	Style     Style
+	Expand    bool   // $1 and others stand for what the regular expression of the what matched
+	Text      string // a name, a regular expression, an attribute, a set, or the whole word
+	Level     int    // of self.level{1}
+	Class     string // of a group; "": groupOfNames
+	Attribute string // of a group; "": member
+	Network   netip.Prefix
+	Loose     bool // other addresses match too
+	N         int  // of an ssf
+}
+
+// Mask is a set of privileges.
+type Mask uint8
+
+const (
+	Disclose Mask = 1 << iota
+	Auth
+	Compare
+	Search
+	Read
+	Add
+	Delete
+	Manage
+)
+
+// Access is how a clause changes the privileges.
+type Access struct {
+	Mask Mask
+	Op   byte // '=', '+' or '-'
+	Self bool // only for values that are the identity's own name
+}
+
+// levels are the levels of access with their privileges.
+var levels = map[string]Mask{"none": 0, "disclose": Disclose, "auth": Disclose | Auth, "compare": Disclose | Auth | Compare,
+	"search": Disclose | Auth | Compare | Search, "read": Disclose | Auth | Compare | Search | Read,
+	"add": Disclose | Auth | Compare | Search | Read | Add, "delete": Disclose | Auth | Compare | Search | Read | Delete,
+	"write":  Disclose | Auth | Compare | Search | Read | Add | Delete,
+	"manage": Disclose | Auth | Compare | Search | Read | Add | Delete | Manage}
+
+var privileges = map[byte]Mask{'0': 0, 'd': Disclose, 'x': Auth, 'c': Compare, 's': Search, 'r': Read, 'w': Add | Delete, 'a': Add, 'z': Delete, 'm': Manage}
+
+// change returns the privileges after a clause.
+func (a Access) change(m Mask) Mask {
+	switch a.Op {
+	case '+':
+		return m | a.Mask
+	case '-':
+		return m &^ a.Mask
+	}
+	return a.Mask
+}
+
+// An Error reports what is wrong with a directive, and where.
+type Error struct {
+	Offset int // in bytes, from 0
+	Text   string
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("the directive is malformed at byte %d: %s", e.Offset, e.Text)
+}
