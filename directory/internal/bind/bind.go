@@ -79,7 +79,7 @@ func mayBind(ctx context.Context, req *request.Request, who *settings.Identity) 
 	}
 	d, err := j.DecideAt(ctx, partition.Located{ID: who.ID, Name: who.Name})
 	if err == nil && (d == nil || !d.Entry(acl.Bind)) {
-		err = errCredentials
+		err = gate.AsWrong(ctx, req)
 	}
 	return err
 }

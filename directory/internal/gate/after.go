@@ -16,6 +16,20 @@ import (
 // password of an account that may not be used.
 var ErrCredentials = &op.Result{Code: op.InvalidCredentials}
 
+// AsWrong returns the result of a bind with the right password that is refused like one
+// with a wrong password. It waits as long as the server needs to record a failure, if any
+// policy records failures.
+func AsWrong(ctx context.Context, req *request.Request) error {
+	set, err := req.Server.Policies.Set(ctx, req.Snapshot, req.Known)
+	if err == nil && set.Counts() {
+		err = req.Server.Ledgers.Wait(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return ErrCredentials
+}
+
 // Locked returns the result of an attempt on a locked account. The client learns no more
 // than after a wrong password, unless the policy lets the server report the lock.
 func (a *Account) Locked() error {
@@ -36,7 +50,7 @@ func (a *Account) Enter(ctx context.Context) error {
 	o := a.Policy.AfterPassword(&a.State, now)
 	switch {
 	case o.Refused == account.Unusable:
-		return ErrCredentials
+		return AsWrong(ctx, a.req)
 	case o.Refused != account.None:
 		return a.expired()
 	case o.Grace:
