@@ -58,15 +58,22 @@ func TestAfterPassword(t *testing.T) {
 		{"7.1 pwdEndTime in the future: not locked", nil, State{End: now.Add(1)}, Outcome{}},
 		{"7.1 pwdLastSuccess longer ago than pwdMaxIdle: locked", []string{"pwdMaxIdle", "100"}, State{Success: ago(100)[0]}, Outcome{Refused: Unusable}},
 		{"7.1 pwdLastSuccess not so long ago: not locked", []string{"pwdMaxIdle", "100"}, State{Success: ago(99)[0]}, Outcome{}},
+		{"7.1 pwdMaxIdle without pwdLastSuccess: not locked", []string{"pwdMaxIdle", "100"}, State{}, Outcome{}},
+		{"7.1 pwdAccountLockedTime comes before all else", append([]string{"pwdMustChange", "TRUE"}, locked...), State{LockedSince: ago(1)[0], Reset: true}, Outcome{Refused: Unusable}},
+		{"7.2 pwdMustChange without pwdReset: not", []string{"pwdMustChange", "TRUE"}, State{}, Outcome{}},
 		{"7.2 pwdMustChange and pwdReset: must be changed", []string{"pwdMustChange", "TRUE"}, State{Reset: true}, Outcome{MustChange: true}},
 		{"7.2 pwdReset without pwdMustChange: not", nil, State{Reset: true}, Outcome{}},
 		{"a password that was reset too long ago", []string{"pwdMustChange", "TRUE", "pwdMaxResetAge", "10"}, State{Reset: true, Changed: ago(10)[0]}, Outcome{Refused: ResetOver}},
 		{"a password that was reset and used too often", []string{"pwdMustChange", "TRUE", "pwdMaxResetUse", "2"}, State{Reset: true, ResetUses: 2}, Outcome{Refused: ResetOver}},
 		{"7.3 older than pwdMaxAge, 7.4 grace left", expiring, State{Changed: ago(1000)[0]}, Outcome{Grace: true}},
 		{"7.3 pwdMaxAge 0: does not expire", nil, State{Changed: ago(1e9)[0]}, Outcome{}},
+		{"7.3 without pwdChangedTime: does not expire", expiring, State{}, Outcome{}},
+		{"7.3 without grace: expired", []string{"pwdMaxAge", "1000"}, State{Changed: ago(1000)[0]}, Outcome{Refused: Expired}},
+		{"7.4 pwdGraceUseTime has fewer values: some are left", expiring, State{Changed: ago(1000)[0], GraceUses: ago(1)}, Outcome{Grace: true}},
 		{"7.4 pwdGraceUseTime has pwdGraceAuthNLimit values: none is left", expiring, State{Changed: ago(1000)[0], GraceUses: ago(2, 1)}, Outcome{Refused: Expired}},
 		{"7.4 behind pwdGraceExpiry: none is left", expiring, State{Changed: ago(1500)[0]}, Outcome{Refused: Expired}},
 		{"7.5 within pwdExpireWarning: warned", expiring, State{Changed: ago(940)[0]}, Outcome{Warn: 60 * time.Second}},
+		{"7.5 pwdExpireWarning 0: never warned", []string{"pwdMaxAge", "1000"}, State{Changed: ago(999)[0]}, Outcome{}},
 		{"7.5 before it: not warned", expiring, State{Changed: ago(899)[0]}, Outcome{}},
 		{"8.1 must change comes before expired", append([]string{"pwdMustChange", "TRUE"}, expiring...), State{Reset: true, Changed: ago(1000)[0]}, Outcome{MustChange: true}},
 	} {
@@ -99,6 +106,8 @@ func TestLock(t *testing.T) {
 		{"7.6 in no order", three, ago(1, 3, 2), true, false, 3},
 		{"7.6 without pwdLockoutDuration for ever", three, ago(3e6, 2e6, 1e6), true, false, 3},
 		{"7.6 pwdLockout FALSE", []string{"pwdMaxFailure", "3"}, ago(3, 2, 1), false, false, 3},
+		{"7.6 pwdMaxFailure 0", []string{"pwdLockout", "TRUE"}, ago(3, 2, 1), false, false, 3},
+		{"7.6 pwdFailureCountInterval 0: they count for ever", append([]string{"pwdFailureCountInterval", "0"}, three...), ago(1e8, 1e7, 1), true, false, 3},
 		{"7.6 older than pwdFailureCountInterval do not count", timed, ago(102, 101, 1), false, false, 1},
 		{"7.6 within pwdFailureCountInterval", timed, ago(80, 40, 1), true, false, 3},
 		{"a lock ends", timed, ago(90, 80, 51), false, false, 0},
@@ -139,6 +148,9 @@ func TestChange(t *testing.T) {
 		{"8.2.3 by somebody else", []string{"pwdAllowUserChange", "FALSE"}, State{}, Change{Reset: true}, "x", 0, true},
 		{"8.2.4 too young", []string{"pwdMinAge", "10"}, State{Changed: ago(9)[0]}, Change{}, "x", TooYoung, false},
 		{"8.2.4 old enough", []string{"pwdMinAge", "10"}, State{Changed: ago(10)[0]}, Change{}, "x", 0, true},
+		{"8.2.4 without pwdChangedTime", []string{"pwdMinAge", "10"}, State{}, Change{}, "x", 0, true},
+		{"8.2.4 by somebody else", []string{"pwdMinAge", "10"}, State{Changed: ago(9)[0]}, Change{Reset: true}, "x", 0, true},
+		{"8.2.1 after a reset, which makes the old one nobody's secret", []string{"pwdSafeModify", "TRUE", "pwdMustChange", "TRUE"}, State{Reset: true}, Change{}, "x", 0, true},
 		{"8.2.4 after a reset", []string{"pwdMinAge", "10", "pwdMustChange", "TRUE"}, State{Changed: ago(1)[0], Reset: true}, Change{}, "x", 0, true},
 		{"8.2.4 relaxed", []string{"pwdMinAge", "10"}, State{Changed: ago(1)[0]}, Change{Relaxed: true}, "x", 0, true},
 		{"8.2.5 too short, in characters", []string{"pwdCheckQuality", "1", "pwdMinLength", "3"}, State{}, Change{}, "äö", TooShort, false},
@@ -212,17 +224,88 @@ func TestPasts(t *testing.T) {
 	}
 }
 
+// TestResetAfter checks the draft, 8.2.7: after which changes pwdReset is set.
+func TestResetAfter(t *testing.T) {
+	must, need := policyOf(t, "pwdMustChange", "TRUE"), policyOf(t)
+	for sentence, is := range map[string]bool{
+		"8.2.7 pwdMustChange, by somebody else":         must.ResetAfter(&Change{Reset: true}),
+		"8.2.7 pwdMustChange, by its owner: not":        !must.ResetAfter(&Change{}),
+		"8.2.7 no pwdMustChange, by somebody else: not": !need.ResetAfter(&Change{Reset: true}),
+		"8.2.7 no policy: not":                          !(*Policy)(nil).ResetAfter(&Change{Reset: true}),
+	} {
+		if !is {
+			t.Error(sentence)
+		}
+	}
+}
+
+// TestClockJumps checks that a clock that jumps during a lockout neither locks an account
+// for longer than the policy says, once the clock is right, nor opens it to guesses.
+func TestClockJumps(t *testing.T) {
+	p := policyOf(t, "pwdLockout", "TRUE", "pwdMaxFailure", "3", "pwdLockoutDuration", "300", "pwdFailureCountInterval", "900")
+	failures := ago(3, 2, 1)
+	for _, c := range []struct {
+		what    string
+		at      time.Duration
+		refused bool
+	}{
+		{"just locked", 0, true}, {"at the end", 298 * time.Second, true}, {"behind it", 299 * time.Second, false},
+		{"an hour back, while it is locked", -time.Hour, false}, // as before the failures: nobody knows of them
+		{"a year ahead", 365 * 24 * time.Hour, false},
+	} {
+		lock := p.Lock(failures, now.Add(c.at))
+		if got := lock.Refuses(now.Add(c.at)); got != c.refused && c.at >= 0 {
+			t.Errorf("%s: refused %v", c.what, got)
+		}
+		if lock.Locked && lock.Until.After(now.Add(300*time.Second)) {
+			t.Errorf("%s: locked until %s", c.what, lock.Until)
+		}
+	}
+	// Failures of a server whose clock is ahead lock for as long, counted from them.
+	lock := p.Lock(append(ago(2, 1), now.Add(time.Minute)), now)
+	if !lock.Locked || lock.Until != now.Add(6*time.Minute) {
+		t.Errorf("a clock that is ahead: %+v", lock)
+	}
+}
+
+// TestOwnerIsNotKeptOut checks that somebody who goes on to guess does not keep the owner
+// of an account out for longer than the policy says: guesses at a locked account are no
+// failures, and behind a lock the owner has as many attempts as before.
+func TestOwnerIsNotKeptOut(t *testing.T) {
+	p := policyOf(t, "pwdLockout", "TRUE", "pwdMaxFailure", "3", "pwdLockoutDuration", "300", "pwdFailureCountInterval", "900")
+	var failures []time.Time
+	locked, usable := 0, 0
+	for second := range 3600 {
+		at := now.Add(time.Duration(second) * time.Second)
+		lock := p.Lock(failures, at)
+		if lock.Refuses(at) {
+			locked++
+			continue
+		}
+		usable++
+		failures = append(lock.Kept, at) // a guess each second
+	}
+	if usable != 36 || locked != 3564 { // 3 guesses, and then 300 seconds from the third on
+		t.Errorf("%d seconds usable, %d locked", usable, locked)
+	}
+}
+
 // TestCodes checks the test vectors of RFC 6238, appendix B.
 func TestCodes(t *testing.T) {
 	sha1 := Generator{Secret: []byte("12345678901234567890"), Digits: 8, Period: 30 * time.Second, Algorithm: "SHA1"}
 	sha256 := Generator{Secret: []byte("12345678901234567890123456789012"), Digits: 8, Period: 30 * time.Second, Algorithm: "SHA256"}
+	sha512 := Generator{Secret: []byte("1234567890123456789012345678901234567890123456789012345678901234"), Digits: 8, Period: 30 * time.Second, Algorithm: "SHA512"}
 	for _, c := range []struct {
 		g    Generator
 		at   int64
 		code string
 	}{
-		{sha1, 59, "94287082"}, {sha1, 1111111109, "07081804"}, {sha1, 1234567890, "89005924"}, {sha1, 20000000000, "65353130"},
-		{sha256, 59, "46119246"}, {sha256, 2000000000, "90698825"},
+		{sha1, 59, "94287082"}, {sha256, 59, "46119246"}, {sha512, 59, "90693936"},
+		{sha1, 1111111109, "07081804"}, {sha256, 1111111109, "68084774"}, {sha512, 1111111109, "25091201"},
+		{sha1, 1111111111, "14050471"}, {sha256, 1111111111, "67062674"}, {sha512, 1111111111, "99943326"},
+		{sha1, 1234567890, "89005924"}, {sha256, 1234567890, "91819424"}, {sha512, 1234567890, "93441116"},
+		{sha1, 2000000000, "69279037"}, {sha256, 2000000000, "90698825"}, {sha512, 2000000000, "38618901"},
+		{sha1, 20000000000, "65353130"}, {sha256, 20000000000, "77737706"}, {sha512, 20000000000, "47863826"},
 	} {
 		at := time.Unix(c.at, 0)
 		step, ok := c.g.Step(c.code, at, -1)

@@ -31,6 +31,9 @@ func SetListCheap(t testing.TB, n int) {
 }
 
 // AwaitUpgrade waits for the upgrade of a password, if one is running.
+// Settle waits until what binds record in the background is written.
+func Settle(d *Directory) { d.server.Ledgers.Settle() }
+
 func AwaitUpgrade(d *Directory) { d.server.Beside.Wait() }
 
 // SetMaxChain sets the largest length of member chains until the test ends.

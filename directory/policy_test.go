@@ -203,12 +203,17 @@ func eventually(t *testing.T, is func() bool) {
 // nothing. A login under a policy that records the last success writes once a day. A
 // guess writes once. Consumers of changes must see none of these writes.
 func TestWritesCounted(t *testing.T) {
-	d, p, _ := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "10"})
+	d, p, s := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "10"})
 	count := func(do func()) int {
 		before := revisionOf(p)
 		do()
 		return commitsAfter(t, p, before)
 	}
+	changelog := func() string {
+		all, _ := changesOf(t, s, "cn=changelog", op.SingleLevel, "(targetDN="+annDN+")", "changeNumber changeType")
+		return strings.Join(all, "\n")
+	}
+	before := changelog()
 	if n := count(func() { bindCode(t, d, annDN, "ann") }); n != 0 {
 		t.Errorf("a login: %d commits", n)
 	}
@@ -216,8 +221,35 @@ func TestWritesCounted(t *testing.T) {
 	if n := count(func() { bindCode(t, d, annDN, "wrong") }); n != 1 {
 		t.Errorf("a guess: %d commits", n)
 	}
+	if n := count(func() { bindCode(t, d, annDN, "ann"); directory.Settle(d) }); n != 2 { // its reservation, and the deletion of both failures
+		t.Errorf("a login after a failure: %d commits", n)
+	}
 	if n := frontier(); n != 0 {
 		t.Errorf("consumers are told of %d changes", n)
+	}
+	changePolicy(t, s, "pwdMaxFailure", "1")
+	bindCode(t, d, annDN, "wrong")
+	if n := count(func() { bindCode(t, d, annDN, "wrong"); bindCode(t, d, annDN, "ann") }); n != 0 {
+		t.Errorf("two attempts on a locked account: %d commits", n)
+	}
+	changePolicy(t, s, "pwdLastSuccessInterval", "86400")
+	frontier = shownAfter(t, p)
+	logins := func() {
+		for range 5 {
+			if code := bindCode(t, d, bobDN, "bob"); code != op.Success {
+				t.Fatal(code)
+			}
+			directory.Settle(d)
+		}
+	}
+	if n := count(logins); n != 1 {
+		t.Errorf("five logins of a day with last success: %d commits", n)
+	}
+	if n := frontier(); n != 0 {
+		t.Errorf("consumers are told of %d changes by logins", n)
+	}
+	if said := changelog(); said != before {
+		t.Errorf("the changelog has\n%s\nand had\n%s", said, before)
 	}
 }
 

@@ -27,6 +27,8 @@ import (
 
 var timing = flag.Int("timing", 0, "`BINDS` of each kind that TestTimeTellsNothing compares; 0: none, as its times mean something on a quiet machine only")
 
+var timingRounds = flag.Int("timing-rounds", 4000, "`ROUNDS` of the hashes of TestTimeTellsNothing: 4000 take a millisecond, 100000 as long as the default scheme")
+
 // A strikeout is a directory with accounts of all kinds that refuse a bind.
 type strikeout struct {
 	t     *testing.T
@@ -93,10 +95,10 @@ func newStrikeout(t *testing.T, n int) *strikeout {
 	return x
 }
 
-// cheap returns a hash in a slow scheme that takes about a millisecond.
+// cheap returns a hash in a slow scheme that takes as little time as a test wants.
 func cheap(t *testing.T, password string) string {
 	t.Helper()
-	const rounds = 4000
+	rounds := *timingRounds
 	salt := []byte("sixteen octets!!")
 	key, err := pbkdf2.Key(sha256.New, password, salt, rounds, sha256.Size)
 	if err != nil {

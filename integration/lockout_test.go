@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -179,15 +180,8 @@ func unlock(c *ldap.Conn, name string) error {
 // unlock checks that the accounts that were locked refuse the right password at every
 // server, and that they take it once they are unlocked.
 func (x *guessing) unlock(g *guessed) {
-	var all, most int64
-	checked := 0
-	for n := range g.next[0] + 1 {
-		all, most = all+g.count[n], max(most, g.count[n])
-	}
-	done := g.next[0]
-	for _, n := range g.next {
-		done = max(done, n)
-	}
+	done := min(slices.Max(g.next[:]), lockoutAccounts)
+	most, checked := slices.Max(g.count[:]), 0
 	for account := max(0, done-3); account < done; account++ {
 		name := fmt.Sprintf("uid=%d,%s", account, g.unit)
 		for i := range x.seats {
