@@ -1,11 +1,16 @@
 package auth
 
 import (
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"fmt"
 	"slices"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/cryptobyte"
+	cbasn1 "golang.org/x/crypto/cryptobyte/asn1"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
@@ -14,11 +19,11 @@ import (
 // verified client certificate, or the kernel for a client on a Unix socket.
 func External(c Channel) bool {
 	_, _, local := c.Peer()
-	return local || certificate(c) != nil
+	return local || Certificate(c) != nil
 }
 
-// certificate returns the client's certificate, or nil if no certificate was verified.
-func certificate(c Channel) *x509.Certificate {
+// Certificate returns the client's certificate, or nil if no certificate was verified.
+func Certificate(c Channel) *x509.Certificate {
 	state := c.TLS()
 	if state == nil || len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
 		return nil
@@ -33,6 +38,9 @@ func certificate(c Channel) *x509.Certificate {
 //	mail:ann@example.com       the subject alternative names
 //	uri:spiffe://example/ann
 //	dns:host.example.com
+//	upn:ann@example.com        the name of a user in Active Directory
+//	cert:ba7816bf...           the SHA-256 of the certificate, in lower case
+//	issuer:cn=CA,o=Example#17  the issuer, and the serial number in decimal
 //	dn:gidNumber=G+uidNumber=U,cn=peercred,cn=external,cn=auth
 //
 // The last form is the name of a process on the same machine. Other directory servers use
@@ -41,11 +49,11 @@ func ExternalNames(c Channel) (names []string) {
 	if uid, gid, ok := c.Peer(); ok {
 		names = append(names, "dn:"+PeerName(uid, gid))
 	}
-	cert := certificate(c)
+	cert := Certificate(c)
 	if cert == nil {
 		return names
 	}
-	if subject, ok := subject(cert); ok {
+	if subject, ok := nameOf(cert.RawSubject); ok {
 		names = append(names, "dn:"+subject.String())
 	}
 	for _, s := range cert.EmailAddresses {
@@ -57,7 +65,58 @@ func ExternalNames(c Channel) (names []string) {
 	for _, s := range cert.DNSNames {
 		names = append(names, "dns:"+s)
 	}
+	for _, s := range principals(cert) {
+		names = append(names, "upn:"+s)
+	}
+	names = append(names, fmt.Sprintf("cert:%x", sha256.Sum256(cert.Raw)))
+	if issuer, ok := nameOf(cert.RawIssuer); ok {
+		names = append(names, "issuer:"+issuer.String()+"#"+cert.SerialNumber.String())
+	}
 	return names
+}
+
+// The OIDs of the subject alternative names, and of the user principal name, which
+// certificates for smart cards of Active Directory have among them.
+var (
+	alternativeNames = asn1.ObjectIdentifier{2, 5, 29, 17}
+	principalName    = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 20, 2, 3}
+)
+
+// principals returns the user principal names in a certificate. A name that is malformed
+// is none.
+func principals(cert *x509.Certificate) (names []string) {
+	for _, e := range cert.Extensions {
+		if !e.Id.Equal(alternativeNames) {
+			continue
+		}
+		all := cryptobyte.String(e.Value)
+		if !all.ReadASN1(&all, cbasn1.SEQUENCE) {
+			return nil
+		}
+		for !all.Empty() {
+			var name cryptobyte.String
+			var tag cbasn1.Tag
+			if !all.ReadAnyASN1(&name, &tag) {
+				return nil
+			}
+			if tag != cbasn1.Tag(0).ContextSpecific().Constructed() {
+				continue
+			}
+			if text, ok := principal(name); ok {
+				names = append(names, text)
+			}
+		}
+	}
+	return names
+}
+
+// principal reads an otherName (RFC 5280, 4.2.1.6) that is a user principal name.
+func principal(name cryptobyte.String) (string, bool) {
+	var id asn1.ObjectIdentifier
+	var value, text cryptobyte.String
+	ok := name.ReadASN1ObjectIdentifier(&id) && id.Equal(principalName) &&
+		name.ReadASN1(&value, cbasn1.Tag(0).ContextSpecific().Constructed()) && value.ReadASN1(&text, cbasn1.UTF8String)
+	return string(text), ok && utf8.Valid(text) && len(text) > 0
 }
 
 // PeerName returns the name of a process on the same machine.
@@ -74,12 +133,12 @@ var subjectTypes = map[string]string{
 	"1.2.840.113549.1.9.1": "emailAddress",
 }
 
-// subject returns the subject of a certificate as a DN. The RDNs of the DN are in the
-// reverse order of the RDNs in the certificate. It returns false if the subject is empty
-// or malformed, or if a value is not text.
-func subject(cert *x509.Certificate) (name dn.DN, ok bool) {
+// nameOf returns the name of a subject or an issuer as a DN. The RDNs of the DN are in the
+// reverse order of the RDNs in the certificate. It returns false if the name is empty or
+// malformed, or if a value is not text.
+func nameOf(raw []byte) (name dn.DN, ok bool) {
 	var rdns pkix.RDNSequence
-	if rest, err := asn1.Unmarshal(cert.RawSubject, &rdns); err != nil || len(rest) > 0 {
+	if rest, err := asn1.Unmarshal(raw, &rdns); err != nil || len(rest) > 0 {
 		return nil, false
 	}
 	for _, set := range slices.Backward(rdns) {

@@ -4,10 +4,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"fmt"
 	"math/big"
 	"net/url"
 	"strings"
@@ -143,6 +145,11 @@ func certificateOf(t *testing.T, template *x509.Certificate) *x509.Certificate {
 	return cert
 }
 
+func issuerOf(cert *x509.Certificate) string {
+	name, _ := nameOf(cert.RawIssuer)
+	return name.String()
+}
+
 func TestExternalNames(t *testing.T) {
 	u, _ := url.Parse("spiffe://example/ann")
 	cert := certificateOf(t, &x509.Certificate{
@@ -155,7 +162,8 @@ func TestExternalNames(t *testing.T) {
 		t.Errorf("a certificate that nobody verified: %q", names)
 	}
 	state.VerifiedChains = [][]*x509.Certificate{{cert}}
-	want := []string{`dn:1.2.3.4=#130178,uid=ann,cn=Ann\, M.,o=Example`, "mail:ann@example.com", "uri:spiffe://example/ann", "dns:h.example.com"}
+	want := []string{`dn:1.2.3.4=#130178,uid=ann,cn=Ann\, M.,o=Example`, "mail:ann@example.com", "uri:spiffe://example/ann", "dns:h.example.com",
+		fmt.Sprintf("cert:%x", sha256.Sum256(cert.Raw)), "issuer:" + strings.TrimPrefix(issuerOf(cert), "dn:") + "#" + cert.SerialNumber.String()}
 	got := ExternalNames(secured{state: state})
 	if got[0] == `dn:1.2.3.4=x,uid=ann,cn=Ann\, M.,o=Example` {
 		want[0] = got[0]

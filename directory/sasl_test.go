@@ -17,6 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/internal/certs/certstest"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
@@ -697,5 +698,51 @@ func TestNameWithoutEntryHasNoPassword(t *testing.T) {
 	}
 	if r, _ := scramBind(t, s, "SCRAM-SHA-256", "zoe", "zoe", ""); r.Code != op.InvalidCredentials {
 		t.Errorf("SCRAM: %v", &r.Result)
+	}
+}
+
+// TestCertificateInEntry checks that a client's certificate must be among the values of
+// userCertificate of its entry, if the configuration says so.
+func TestCertificateInEntry(t *testing.T) {
+	_, p, root := withPolicy(t)
+	ca := certstest.New(t)
+	certificate, other := ca.Client(pkix.Name{CommonName: "Ann"}, nil), ca.Client(pkix.Name{CommonName: "Ann"}, nil)
+	byName := rules(t, "dn:cn=Ann -> "+annDN)
+	strict := newDirectory(t, p, directory.Options{Mechanisms: auth.Mechanisms, CertificateInEntry: true, Identities: byName})
+	t.Cleanup(strict.Close)
+	lax := newDirectory(t, p, directory.Options{Mechanisms: auth.Mechanisms, Identities: byName})
+	t.Cleanup(lax.Close)
+	of := func(c tls.Certificate) wire {
+		chain := []*x509.Certificate{c.Leaf}
+		return wire{state: &tls.ConnectionState{PeerCertificates: chain, VerifiedChains: [][]*x509.Certificate{chain}}}
+	}
+	put := func(kind op.ModKind, values ...[]byte) {
+		t.Helper()
+		serve(t, root, &op.Modify{Name: annDN, Changes: []op.Modification{{Kind: kind, PartialAttribute: op.PartialAttribute{Description: "userCertificate;binary", Values: values}}}})
+	}
+	for _, c := range []struct {
+		what        string
+		change      func()
+		own, others op.Code
+	}{
+		{"none in the entry", func() {}, op.InvalidCredentials, op.InvalidCredentials},
+		{"another one", func() { put(op.ModAdd, other.Certificate[0]) }, op.InvalidCredentials, op.Success},
+		{"both", func() { put(op.ModAdd, certificate.Certificate[0]) }, op.Success, op.Success},
+		{"one taken away", func() { put(op.ModDelete, other.Certificate[0]) }, op.Success, op.InvalidCredentials},
+	} {
+		c.change()
+		if r := send(t, strict.NewSession(of(certificate)), "EXTERNAL", nil); r.Code != c.own {
+			t.Errorf("%s: %v", c.what, &r.Result)
+		}
+		if r := send(t, strict.NewSession(of(other)), "EXTERNAL", nil); r.Code != c.others {
+			t.Errorf("%s, the other certificate: %v", c.what, &r.Result)
+		}
+		if r := send(t, lax.NewSession(of(other)), "EXTERNAL", nil); r.Code != op.Success {
+			t.Errorf("%s, where it need not be there: %v", c.what, &r.Result)
+		}
+	}
+	// A process on this machine has no certificate.
+	if r := send(t, strict.NewSession(wire{local: true}), "EXTERNAL", nil); r.Code != op.Success {
+		t.Errorf("a process: %v", &r.Result)
 	}
 }

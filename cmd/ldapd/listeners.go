@@ -80,6 +80,7 @@ func certificateFiles(c *config.Config) certs.Files {
 		Certificate: c.TLS.Certificate,
 		Key:         c.TLS.Key,
 		ClientCA:    c.TLS.ClientCA,
+		ClientCRL:   c.TLS.ClientCRL,
 		Clients:     map[string]certs.Clients{"none": certs.None, "request": certs.Request, "require": certs.Require}[c.TLS.Clients],
 		MinVersion:  map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13}[c.TLS.MinVersion],
 	}
@@ -96,7 +97,7 @@ func openCertificates(c *config.Config, log *slog.Logger) (*certs.Store, error) 
 
 // certificateError adds to err the configuration key of the file that err is about.
 func certificateError(c *config.Config, err *certs.Error) *config.Error {
-	key := map[string]string{"Certificate": "tls.certificate", "Key": "tls.key", "ClientCA": "tls.client-ca"}[err.Field]
+	key := map[string]string{"Certificate": "tls.certificate", "Key": "tls.key", "ClientCA": "tls.client-ca", "ClientCRL": "tls.client-crl"}[err.Field]
 	return &config.Error{Where: c.Origin(key), Text: key + ": " + err.Error()}
 }
 

@@ -24,6 +24,7 @@ type Files struct {
 	Certificate string // the server's certificate and the chain up to its CA
 	Key         string // the private key of the first certificate in Certificate
 	ClientCA    string // the CAs of clients' certificates, if Clients is not None
+	ClientCRL   string // the revocation lists of these CAs; "": no certificate is revoked
 	Clients     Clients
 	MinVersion  uint16 // tls.VersionTLS12 or tls.VersionTLS13
 }
@@ -57,8 +58,9 @@ type Store struct {
 	config atomic.Pointer[tls.Config]
 }
 
-// contents are the contents of the certificate, key and CA files, in this order.
-type contents [3][]byte
+// contents are the contents of the certificate, key, CA and revocation files, in this
+// order.
+type contents [4][]byte
 
 func (c *contents) equal(d *contents) bool {
 	return slices.EqualFunc(c[:], d[:], bytes.Equal)
@@ -132,7 +134,7 @@ func (f *Files) read() (contents, error) {
 // readAll reads the files. The contents of a file that has no name or cannot be read are
 // empty.
 func (f *Files) readAll() (c contents, mistakes []*Error) {
-	for i, e := range []Error{{Field: "Certificate", File: f.Certificate}, {Field: "Key", File: f.Key}, {Field: "ClientCA", File: f.ClientCA}} {
+	for i, e := range []Error{{Field: "Certificate", File: f.Certificate}, {Field: "Key", File: f.Key}, {Field: "ClientCA", File: f.ClientCA}, {Field: "ClientCRL", File: f.ClientCRL}} {
 		if e.File == "" {
 			continue
 		}
@@ -176,6 +178,9 @@ func (s *Store) use(c contents) error {
 	}
 	s.config.Store(config)
 	s.seen = c
+	if revoked, err := parseRevocations(c[3]); err == nil {
+		s.log.Info("revocation lists in force", "file", s.files.ClientCRL, "issuers", len(revoked), "until", revoked.ends())
+	}
 	leaf := config.Certificates[0].Leaf
 	s.log.Info("TLS certificate in force", "subject", leaf.Subject.String(), "names", leaf.DNSNames, "until", leaf.NotAfter)
 	if now := time.Now(); now.After(leaf.NotAfter) || now.Before(leaf.NotBefore) {
@@ -209,7 +214,14 @@ func (f *Files) config(in contents) (*tls.Config, error) {
 	if f.Clients == Require {
 		c.ClientAuth = tls.RequireAnyClientCert
 	}
-	c.VerifyConnection = func(s tls.ConnectionState) error { return verify(s.PeerCertificates, cas) }
+	var revoked revocations
+	if f.ClientCRL != "" {
+		var err error
+		if revoked, err = parseRevocations(in[3]); err != nil {
+			return nil, &Error{"ClientCRL", f.ClientCRL, err}
+		}
+	}
+	c.VerifyConnection = func(s tls.ConnectionState) error { return verify(s.PeerCertificates, cas, revoked) }
 	return c, nil
 }
 
@@ -217,7 +229,7 @@ func (f *Files) config(in contents) (*tls.Config, error) {
 // certificate (see tls.Config.ClientAuth), but its request for a certificate would then
 // name the CAs. If a server names CAs over TLS 1.3, GnuTLS 3.7 sends no RSA certificate
 // at all.
-func verify(chain []*x509.Certificate, cas *x509.CertPool) error {
+func verify(chain []*x509.Certificate, cas *x509.CertPool, revoked revocations) error {
 	if len(chain) == 0 {
 		return nil
 	}
@@ -226,10 +238,19 @@ func verify(chain []*x509.Certificate, cas *x509.CertPool) error {
 		between.AddCert(c)
 	}
 	o := x509.VerifyOptions{Roots: cas, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	if _, err := chain[0].Verify(o); err != nil {
+	chains, err := chain[0].Verify(o)
+	if err != nil {
 		return fmt.Errorf("the certificate of %q: %w", chain[0].Subject, err)
 	}
-	return nil
+	if revoked == nil {
+		return nil
+	}
+	for _, verified := range chains {
+		if err = revoked.check(verified, time.Now()); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // checkCertificate returns an error if b has no usable certificate. The error of

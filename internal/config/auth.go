@@ -22,6 +22,7 @@ type SASL struct {
 	Mechanisms   []string
 	PlainInClear bool
 	Identities   []*auth.Rule
+	InEntry      bool         // a client's certificate must be in its entry
 	Issuer       *auth.Issuer // the issuer of tokens, or nil if there is none
 }
 
@@ -37,6 +38,7 @@ func (r *reader) passwords() Passwords {
 func (r *reader) sasl() SASL {
 	s := SASL{
 		Mechanisms: append([]string{}, r.list("sasl.mechanisms", func(string) error { return nil })...),
+		InEntry:    r.boolean("sasl.certificate-in-entry"),
 		// Not nil: an empty list means that there are no rules; nil would mean the
 		// default rules.
 		Identities:   []*auth.Rule{},

@@ -81,9 +81,9 @@ type Access struct {
 
 // TLS has the settings of TLS. If Certificate is empty, TLS is not offered.
 type TLS struct {
-	Certificate, Key, ClientCA string // files
-	Clients                    string // none, request, require
-	MinVersion                 string // 1.2, 1.3
+	Certificate, Key, ClientCA, ClientCRL string // files
+	Clients                               string // none, request, require
+	MinVersion                            string // 1.2, 1.3
 }
 
 // Trace describes where traces are sent. If Endpoint is empty, nothing is traced.
@@ -312,6 +312,7 @@ func (r *reader) tls() TLS {
 		Certificate: r.text("tls.certificate"),
 		Key:         r.text("tls.key"),
 		ClientCA:    r.text("tls.client-ca"),
+		ClientCRL:   r.text("tls.client-crl"),
 		Clients:     r.oneOf("tls.client-certificates", "none", "request", "require"),
 		MinVersion:  r.oneOf("tls.min-version", "1.2", "1.3"),
 	}
@@ -327,6 +328,8 @@ func (r *reader) tls() TLS {
 		r.fail("tls.client-certificates", "tls.client-ca is missing")
 	case t.Clients == "none" && t.ClientCA != "":
 		r.fail("tls.client-ca", "tls.client-certificates is none: no certificate is asked for")
+	case t.Clients == "none" && t.ClientCRL != "":
+		r.fail("tls.client-crl", "tls.client-certificates is none: no certificate is asked for")
 	case t.Certificate == "" && slices.ContainsFunc(r.ko.Strings("listen"), isSecure):
 		r.fail("listen", "ldaps needs tls.certificate and tls.key")
 	}

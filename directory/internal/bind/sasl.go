@@ -1,8 +1,10 @@
 package bind
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/account"
@@ -215,6 +217,9 @@ func bindExternal(ctx context.Context, req *request.Request, message []byte) (*s
 	s := req.Now()
 	defer s.Close()
 	who, err := external(ctx, req)
+	if err == nil {
+		err = certificateIn(ctx, req, who)
+	}
 	if errors.Is(err, identify.ErrNobody) {
 		return nil, errCredentials
 	}
@@ -262,6 +267,30 @@ func external(ctx context.Context, req *request.Request) (*settings.Identity, er
 		}
 	}
 	return nil, identify.ErrNobody
+}
+
+// certificateIn returns ErrNobody if the client's certificate must be in the identity's
+// entry, and is not.
+func certificateIn(ctx context.Context, req *request.Request, who *settings.Identity) error {
+	cert := auth.Certificate(req.Session.Channel)
+	if !req.Server.Settings().CertificateInEntry || cert == nil {
+		return nil
+	}
+	t := req.Schema.Attribute("userCertificate")
+	if !who.HasEntry() || t == nil {
+		return identify.ErrNobody
+	}
+	e, err := req.Snapshot.Entry(ctx, who.ID, false)
+	if err != nil || e == nil {
+		return errors.Join(err, identify.ErrNobody)
+	}
+	for i := range e.Attributes {
+		if e.Attributes[i].Type == t && slices.ContainsFunc(e.Attributes[i].Values, func(v []byte) bool { return bytes.Equal(v, cert.Raw) }) {
+			return nil
+		}
+	}
+	req.Server.Log.Info("a certificate that is not in its entry", "dn", who.Name)
+	return identify.ErrNobody
 }
 
 func usableBearer(req *request.Request) error {

@@ -60,6 +60,9 @@ type Options struct {
 	UpgradePasswords bool
 	// Identities map names to entries; nil: auth.DefaultRules.
 	Identities []*auth.Rule
+	// CertificateInEntry means that a client's certificate must be among the values of
+	// userCertificate of the entry that it names.
+	CertificateInEntry bool
 	// Tokens verifies the tokens of OAUTHBEARER; nil: the mechanism is not offered.
 	Tokens *auth.Bearer
 	// Referral are LDAP URLs without a DN. Operations on names outside all naming

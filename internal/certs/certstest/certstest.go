@@ -31,7 +31,7 @@ func New(t testing.TB) *Authority {
 	a := &Authority{t: t, key: newKey(t)}
 	template := a.template(pkix.Name{CommonName: "test CA"})
 	template.IsCA, template.BasicConstraintsValid = true, true
-	template.KeyUsage = x509.KeyUsageCertSign
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 	a.cert = a.sign(template, template, a.key)
 	return a
 }
@@ -112,6 +112,21 @@ func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	return pool
+}
+
+// Revocations returns a revocation list in PEM with some certificates. The list ends
+// after the given time.
+func (a *Authority) Revocations(ends time.Duration, revoked ...tls.Certificate) []byte {
+	template := &x509.RevocationList{Number: big.NewInt(time.Now().UnixNano()), ThisUpdate: time.Now().Add(-2 * time.Hour), NextUpdate: time.Now().Add(ends)}
+	for _, c := range revoked {
+		template.RevokedCertificateEntries = append(template.RevokedCertificateEntries,
+			x509.RevocationListEntry{SerialNumber: c.Leaf.SerialNumber, RevocationTime: time.Now().Add(-time.Hour)})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, template, a.cert, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})
 }
 
 // WriteCA writes the authority's certificate to a PEM file in dir and returns the
