@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -55,6 +56,7 @@ groups: allow users to read member in only "cn=plain,ou=groups,dc=example,dc=com
 shown: allow users to show carLicense in "ou=people,dc=example,dc=com" except (employeeType=hidden)
 found: allow users to find departmentNumber in "ou=people,dc=example,dc=com" except (employeeType=hidden)
 own: allow self to read *, +, to write description, telephoneNumber
+past: allow users to past in "dc=example,dc=com" except "cn=adders,ou=groups,dc=example,dc=com"
 boss: allow its manager to write l, to rename in "ou=people,dc=example,dc=com" except (employeeType=hidden)
 adders: allow group "cn=adders,ou=groups,dc=example,dc=com" to read, edit in below "ou=drop,dc=example,dc=com"
 shut: deny everyone to read l in (carLicense=secret)
@@ -65,10 +67,11 @@ const leakDenials = `
 bind: allow everyone to bind
 use: allow everyone to use *
 read: allow everyone to read *, +
+past: allow everyone to past
 own: allow self to write description, telephoneNumber
 adders: allow group "cn=adders,ou=groups,dc=example,dc=com" to edit in below "ou=drop,dc=example,dc=com"
 hidden: deny everyone to read in below "ou=secret,dc=example,dc=com", (employeeType=hidden), (businessCategory=hidden)
-attributes: deny everyone to read employeeNumber, street, title, employeeType, businessCategory, userPassword, createTimestamp, modifyTimestamp, entryCSN
+attributes: deny everyone to read employeeNumber, street, postalCode, title, employeeType, businessCategory, userPassword, createTimestamp, modifyTimestamp, entryCSN
 texts: deny everyone to read description;lang-fr in "ou=people,dc=example,dc=com"
 bare: deny everyone to read description except description;lang-de in "dc=example,dc=com"
 values: deny everyone to read mail(mail=*@closed.org)
@@ -100,8 +103,10 @@ func newTwins(t *testing.T, seed uint64) *twins {
 		p.sides[i] = c
 		serve(t, c.s, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
 		p.admins[i] = c.s
-		p.fill(c, rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, uint64(2+i))))
-		setRules(t, part, []string{leakRules, leakDenials}[seed%2])
+		seen, hidden := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, uint64(2+i)))
+		p.fill(c, seen, hidden)
+		rules := []string{leakRules, leakDenials}[seed%2]
+		p.makeHistory(c, rules, seen, hidden)
 	}
 	p.close = func() {
 		for _, end := range ends {
@@ -145,10 +150,42 @@ func (p *twins) fill(c *client, seen, hidden *rand.Rand) {
 	for i := range 3 {
 		f.add(fmt.Sprintf("cn=d%d,ou=drop,%s", i, leakBase), "objectClass: device")
 	}
+	f.shared()
 	// This entry is hidden on both sides. It is above an entry that is seen.
 	f.add("ou=veiled,"+leakBase, "objectClass: organizationalUnit", "businessCategory: hidden", "description: "+pickOf(hidden, leakWords))
 	f.person("uid=inner,ou=veiled,"+leakBase, false)
 	f.concealed()
+}
+
+// makeHistory sets the rules, and makes a past, the checkpoint "then", that differs from now.
+// Of what the past holds, users may see only what they saw then and see now.
+func (p *twins) makeHistory(c *client, rules string, seen, hidden *rand.Rand) {
+	f := filler{p, c, seen, hidden}
+	const people = ",ou=people," + leakBase
+	for i := range 2 {
+		f.person(fmt.Sprintf("uid=q%d", i)+people, true)                  // hidden then
+		f.person(fmt.Sprintf("uid=w%d,ou=secret,%s", i, leakBase), false) // in a hidden place then
+	}
+	f.add("ou=gone,"+leakBase, "objectClass: organizationalUnit")
+	// Users saw this content, but do not see it any more.
+	for i := range 2 {
+		g := filler{p, c, hidden, hidden}
+		g.person(fmt.Sprintf("uid=v%d", i)+people, false)
+		g.person(fmt.Sprintf("uid=g%d,ou=gone,%s", i, leakBase), false)
+	}
+	setRules(p.t, c.p, rules+"\"ou=gone,"+leakBase+"\" gone: deny everyone to read")
+	c.do("checkpoint", "then")
+	for i := range 2 {
+		name := fmt.Sprintf("uid=q%d", i) + people
+		c.must("delete", "dn: "+name)
+		f.person(name, false)
+		c.must("modifydn", fmt.Sprintf("dn: uid=w%d,ou=secret,%s", i, leakBase), fmt.Sprintf("rdn: uid=w%d", i), "superior: ou=people,"+leakBase)
+		c.must("modify", fmt.Sprintf("dn: uid=v%d", i)+people, "add employeeType: hidden")
+		c.must("modify", fmt.Sprintf("dn: uid=p%d", i)+people, "replace title: "+pickOf(hidden, leakWords), "replace l: "+pickOf(seen, leakWords))
+		c.must("delete", fmt.Sprintf("dn: uid=g%d,ou=gone,%s", i, leakBase))
+	}
+	c.must("delete", "dn: ou=gone,"+leakBase)
+	setRules(p.t, c.p, rules)
 }
 
 // A filler fills one directory.
@@ -194,7 +231,7 @@ func (f *filler) person(name string, hide bool) {
 	case hide:
 		more = append(more, "employeeType: hidden", "seeAlso: uid=me,ou=people,"+leakBase)
 	case uid == "me": // this user reads all of their own entry
-		f.add(name, append(more, "userPassword: me")...)
+		f.add(name, append(more, "userPassword: me", "collectiveExclusions: c-street", "collectiveExclusions: c-postalCode")...)
 		return
 	}
 	for _, a := range []string{"employeeNumber: ", "street: ", "description: ", "description;lang-fr: ", "title: "} {
@@ -225,6 +262,18 @@ func (f *filler) groups() {
 	f.add("cn=visible,ou=misc,"+leakBase, "objectClass: alias", reference, "aliasedObjectName: uid=p1,ou=people,"+leakBase)
 	f.add("cn=dangling,ou=misc,"+leakBase, "objectClass: alias", reference, "aliasedObjectName: uid=h0,ou=people,"+leakBase)
 	f.add("cn=away,ou=misc,"+leakBase, "objectClass: referral", reference, "ref: ldap://away.example/"+leakBase)
+}
+
+// shared adds collective attributes, and subentries that are hidden.
+func (f *filler) shared() {
+	const specification = "subtreeSpecification: { specificationFilter item:person }"
+	f.c.must("modify", "dn: ou=people,"+leakBase, "add administrativeRole: collectiveAttributeSpecificArea")
+	f.add("cn=shared,ou=people,"+leakBase, "objectClass: subentry", "objectClass: collectiveAttributeSubentry", specification,
+		"c-l: "+pickOf(f.seen, leakWords), "c-street: "+pickOf(f.hidden, leakWords))
+	if f.hidden.IntN(2) == 0 {
+		f.add("cn=hshared,ou=people,"+leakBase, "objectClass: subentry", "objectClass: collectiveAttributeSubentry", "objectClass: extensibleObject", specification,
+			"employeeType: hidden", "c-street: "+pickOf(f.hidden, leakWords), "c-postalCode: "+pickOf(f.hidden, leakWords))
+	}
 }
 
 // concealed adds entries that may be on one side only.
@@ -258,7 +307,8 @@ func pickOf[T any](r *rand.Rand, all []T) T { return all[r.IntN(len(all))] }
 var leakAttributes = []string{"objectClass", "ou", "cn", "uid", "sn", "name", "givenName", "manager", "seeAlso", "owner", "l", "mail", "member",
 	"uniqueMember", "memberOf", "isMemberOf", "hasSubordinates", "numSubordinates", "description", "description;lang-de", "description;lang-fr",
 	"carLicense", "departmentNumber", "employeeNumber", "employeeType", "businessCategory", "street", "title", "userPassword", "aliasedObjectName", "ref",
-	"createTimestamp", "entryUUID", "entryDN", "structuralObjectClass", "subschemaSubentry", "telephoneNumber", "accessRule", "creatorsName", "pwdChangedTime", "nothing"}
+	"createTimestamp", "entryUUID", "entryDN", "structuralObjectClass", "subschemaSubentry", "telephoneNumber", "accessRule", "creatorsName", "pwdChangedTime", "nothing",
+	"c-l", "c-street", "c-postalCode", "administrativeRole", "collectiveAttributeSubentries", "subtreeSpecification", "aclRights", "aclRightsInfo", "entryLevelRights", "attributeLevelRights"}
 
 func (p *twins) attribute() string { return pickOf(p.Rand, leakAttributes) }
 
@@ -345,7 +395,7 @@ func (p *twins) controls() string {
 func (p *twins) control() string {
 	critical := pickOf(p.Rand, []string{"", "", " critical"})
 	a, b := p.attribute(), p.attribute()
-	switch p.IntN(22) {
+	switch p.IntN(28) {
 	case 0, 17:
 		return fmt.Sprintf("paged %d", 1+p.IntN(4)) + pickOf(p.Rand, []string{"", " new"})
 	case 1, 18:
@@ -375,11 +425,32 @@ func (p *twins) control() string {
 	case 13:
 		return pickOf(p.Rand, []string{"permissive", "treeDelete critical", "relax", "dontUseCopy", "authzID", "session 192.0.2.1 app 1.2.3 one"})
 	case 14:
-		return "at " + pickOf(p.Rand, []string{"now", "2099-01-01T00:00:00Z"}) + critical
+		return "at " + pickOf(p.Rand, []string{"now", "2099-01-01T00:00:00Z", "never"}) + critical
+	case 22, 23, 24:
+		return "at then critical"
+	case 25:
+		return "rights critical"
+	case 26:
+		return "rights dn:" + p.name() + " critical"
+	case 27:
+		return p.rightsOf(pickOf(p.Rand, []string{"dn:", "dn:uid=me,ou=people," + leakBase, "dn:" + p.name()}), a, b)
 	case 15:
 		return "1.3.6.1.4.1.4203.1.9.1.1 x30030a0101" + critical // the sync request control
 	}
-	return pickOf(p.Rand, []string{"2.16.840.1.113730.3.4.3 x30090201070101ff0101ff", "1.3.6.1.4.1.42.2.27.8.5.1", "1.3.6.1.4.1.42.2.27.9.5.8"}) + critical
+	return pickOf(p.Rand, []string{"1.3.6.1.4.1.42.2.27.8.5.1", "1.3.6.1.4.1.42.2.27.9.5.8"}) + critical
+}
+
+// rightsOf returns a Get Effective Rights control in the form of Sun's servers.
+func (p *twins) rightsOf(authzID string, attributes ...string) string {
+	v := ber.Open(nil, ber.Sequence)
+	v = ber.AppendString(v, ber.OctetString, authzID)
+	at := len(v)
+	v = ber.Open(v, ber.Sequence)
+	for _, a := range attributes {
+		v = ber.AppendString(v, ber.OctetString, a)
+	}
+	v = ber.Close(v, at)
+	return fmt.Sprintf("1.3.6.1.4.1.42.2.27.9.5.2 x%x critical", ber.Close(v, 0))
 }
 
 // text returns a random request in the language of transcripts.
@@ -405,6 +476,8 @@ func (p *twins) text() (cmd, input string) {
 		return "modifydn", input
 	case 6:
 		return "extended", "oid: 1.3.6.1.4.1.4203.1.11.3"
+	case 8:
+		return "bind", "dn: " + name + "\npassword: " + pickOf(p.Rand, []string{"me", "wrong", "wrong"})
 	case 7:
 		if p.IntN(4) == 0 {
 			return "extended", "passwd: dn:" + name + " | wrong | new"
@@ -447,7 +520,11 @@ func (p *twins) ask() (op.Code, bool) {
 		m.Request = c.request(cmd, input, rest)
 		p.request = m.Request
 		var out answers
-		c.s.Serve(p.t.Context(), m, &out)
+		s := c.s
+		if cmd == "bind" {
+			s = c.d.NewSession(nil)
+		}
+		s.Serve(p.t.Context(), m, &out)
 		if r, ok := m.Request.(*op.Add); ok && out.done.Code == op.Success { // the new entry has another id on each side
 			serve(p.t, p.admins[i], &op.Delete{Name: r.Name})
 		}

@@ -45,6 +45,7 @@ type Set struct {
 // selects, and the attributes that these entries share.
 type collection struct {
 	subentry   string
+	seen       bool      // the requester sees the subentry
 	point      []dn.Norm // the administrative point
 	subtree    *schema.Subtree
 	attributes []entry.Attribute
@@ -62,7 +63,11 @@ func Collect(ctx context.Context, req *request.Request) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := c.add(ctx, found); err != nil {
+		seen, err := req.Judge.Sees(ctx, found.Located)
+		if err == nil {
+			err = c.add(ctx, found, seen)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -72,7 +77,7 @@ func Collect(ctx context.Context, req *request.Request) (*Set, error) {
 
 // add adds a subentry. A subentry has no effect if its superior is not an administrative
 // point for collective attributes (RFC 3672, 2).
-func (c *Set) add(ctx context.Context, found *partition.Result) error {
+func (c *Set) add(ctx context.Context, found *partition.Result, seen bool) error {
 	name, err := found.Name.DN()
 	if err != nil || len(name) < 2 {
 		return err
@@ -96,7 +101,7 @@ func (c *Set) add(ctx context.Context, found *partition.Result) error {
 		if err != nil {
 			continue // the specification names types that the schema no longer has
 		}
-		c.all = append(c.all, &collection{found.Name.String(), point, sub, shared})
+		c.all = append(c.all, &collection{found.Name.String(), seen, point, sub, shared})
 	}
 	return nil
 }
@@ -194,7 +199,8 @@ func (c *Set) Failure() error {
 }
 
 // Attributes returns an entry's attributes followed by the entry's collective attributes.
-// Values of one type from several collections are merged.
+// Values of one type from several collections are merged. The requester is not told the
+// names of subentries that they do not see.
 func (c *Set) Attributes(ctx context.Context, found *partition.Result) ([]entry.Attribute, error) {
 	own := found.Entry.Attributes
 	name, err := found.Name.DN()
@@ -209,12 +215,17 @@ func (c *Set) Attributes(ctx context.Context, found *partition.Result) ([]entry.
 	all := own[:len(own):len(own)]
 	var names [][]byte
 	for _, one := range in {
-		names = append(names, []byte(one.subentry))
+		if one.seen {
+			names = append(names, []byte(one.subentry))
+		}
 		for _, a := range one.attributes {
 			if !c.excludes(exclusions, a.Type) {
 				all = combine(all, len(own), a)
 			}
 		}
+	}
+	if names == nil {
+		return all, nil
 	}
 	return append(all, entry.Attribute{Type: c.known.CollectiveSubentries, Values: distinct(names)}), nil
 }

@@ -169,8 +169,8 @@ func (j *Judge) source(name dn.DN, e *entry.Entry) *filter.EntrySource {
 	return &filter.EntrySource{Schema: j.schema, Entry: e, Name: name}
 }
 
-// sees reports whether the requester may know that an entry exists.
-func (j *Judge) sees(ctx context.Context, at partition.Located) (bool, error) {
+// Sees reports whether the requester may know that an entry exists.
+func (j *Judge) Sees(ctx context.Context, at partition.Located) (bool, error) {
 	if j.SeesAll() || at.ID == entry.Root {
 		return true, nil
 	}
@@ -187,7 +187,7 @@ func (j *Judge) Find(ctx context.Context, name dn.DN) (partition.Located, error)
 	}
 	switch {
 	case err == nil:
-		seen, err := j.sees(ctx, at)
+		seen, err := j.Sees(ctx, at)
 		if seen || err != nil {
 			return at, err
 		}
@@ -208,7 +208,7 @@ func (j *Judge) missing(ctx context.Context, name dn.DN) error {
 		}
 		seen := false
 		if err == nil {
-			seen, err = j.sees(ctx, at)
+			seen, err = j.Sees(ctx, at)
 		}
 		if err != nil {
 			return err
