@@ -3,8 +3,10 @@
 package access
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/maypok86/otter/v2"
@@ -57,9 +59,32 @@ type inForce struct {
 	access *partition.Access
 	// asOf is the ordinal of a state in which every entry of places has the name that set
 	// uses.
-	asOf   uint64
-	places []entry.ID // the places of the rules, and the entries that the rules name
-	set    *acl.Set
+	asOf    uint64
+	places  []entry.ID // the places of the rules, and the entries that the rules name
+	set     *acl.Set
+	checked checked
+}
+
+// checked is the newest state in which something was found to be valid. Finding out takes a
+// look at each entry that rules name, or at each group of an identity, so it is done once
+// a state and not once a request.
+type checked struct{ ordinal atomic.Uint64 }
+
+// holds reports whether something is valid in a state: it is if it was in the last state
+// that was checked and this is the same state, or if valid returns true. A state of a
+// transaction or of the past has no ordinal.
+func (c *checked) holds(s *partition.Snapshot, valid func() bool) bool {
+	o := s.Ordinal()
+	if o != 0 && c.ordinal.Load() == o {
+		return true
+	}
+	if !valid() {
+		return false
+	}
+	if o != 0 {
+		c.ordinal.Store(o)
+	}
+	return true
 }
 
 // of reports whether f holds the rules of the state s.
@@ -67,18 +92,9 @@ func (f *inForce) of(s *partition.Snapshot) bool {
 	if f == nil || f.access != s.Access() {
 		return false
 	}
-	if len(f.places) == 0 {
-		return true
-	}
-	if !s.SameNames(f.asOf) {
-		return false
-	}
-	for _, id := range f.places {
-		if !s.Unchanged(id, f.asOf) {
-			return false
-		}
-	}
-	return true
+	return len(f.places) == 0 || f.checked.holds(s, func() bool {
+		return s.SameNames(f.asOf) && !slices.ContainsFunc(f.places, func(id entry.ID) bool { return !s.Unchanged(id, f.asOf) })
+	})
 }
 
 // Set returns the rules in force in s, which must be the newest state, or a transaction's
@@ -104,6 +120,8 @@ func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error
 			}
 		}
 	}
+	slices.SortFunc(f.places, func(a, b entry.ID) int { return bytes.Compare(a[:], b[:]) })
+	f.places = slices.Compact(f.places)
 	if f.set, err = acl.NewSet(s.Schema(), s.Contexts(), placed); err != nil {
 		return nil, fmt.Errorf("access rules: %w", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -26,10 +25,10 @@ const dynamicClass = "groupOfURLs"
 // dynamicGroups are all dynamic groups of a state.
 type dynamicGroups struct {
 	schema  *schema.Schema
-	asOf    uint64 // the ordinal of the state
-	class   value  // objectClass: groupOfURLs
+	asOf    uint64             // the ordinal of the state
+	class   *partition.Posting // objectClass: groupOfURLs; nil: the schema has no such class
 	groups  []dynamicGroup
-	checked atomic.Uint64 // the ordinal of the last state that has the same dynamic groups
+	checked checked
 }
 
 type dynamicGroup struct {
@@ -62,16 +61,13 @@ func (d *dynamicGroups) isOf(s *partition.Snapshot) bool {
 	switch {
 	case d == nil || d.asOf == 0 || d.schema != s.Schema():
 		return false
-	case d.class.typ == nil || s.Ordinal() != 0 && d.checked.Load() == s.Ordinal():
+	case d.class == nil:
 		return true
-	case !s.SameEntries(d.class.typ, d.class.key, d.asOf) || len(d.groups) > 0 && !s.SameNames(d.asOf):
-		return false
 	}
-	if slices.ContainsFunc(d.groups, func(g dynamicGroup) bool { return !s.Unchanged(g.ID, d.asOf) }) {
-		return false
-	}
-	d.checked.Store(s.Ordinal())
-	return true
+	return d.checked.holds(s, func() bool {
+		return s.SameEntries(*d.class, d.asOf) && (len(d.groups) == 0 || s.SameNames(d.asOf)) &&
+			!slices.ContainsFunc(d.groups, func(g dynamicGroup) bool { return !s.Unchanged(g.ID, d.asOf) })
+	})
 }
 
 func readDynamic(ctx context.Context, s *partition.Snapshot) (*dynamicGroups, error) {
@@ -82,7 +78,8 @@ func readDynamic(ctx context.Context, s *partition.Snapshot) (*dynamicGroups, er
 	if t == nil || !ok || sch.Class(dynamicClass) == nil {
 		return d, nil
 	}
-	d.class = value{sch.Attribute("objectClass"), test.Key}
+	class := partition.PostingOf(sch.Attribute("objectClass"), test.Key)
+	d.class = &class
 	q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: test, Only: []*schema.AttributeType{t}}
 	for found, err := range s.Search(ctx, q) {
 		if err != nil {

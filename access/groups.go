@@ -17,13 +17,13 @@ import (
 const maxGroups = 10000
 
 // A closure is the set of groups that an identity is in, directly or through other
-// groups, together with the attribute values that were looked up to find the groups.
+// groups, together with the postings that were looked up to find the groups.
 type closure struct {
 	groups []dn.DN
 	// through contains, for each group, the index of the group through which the identity
 	// is a member, or -1 if the identity is a direct member.
 	through []int
-	asked   []value
+	asked   []partition.Posting
 }
 
 // A Membership is a group that an identity is in, with the path to the group.
@@ -46,17 +46,10 @@ func (c *closure) memberships() []Membership {
 	return all
 }
 
-// A value is an attribute value that was looked up in an index. It consists of the
-// attribute type and the key of the value.
-type value struct {
-	typ *schema.AttributeType
-	key []byte
-}
-
 // same reports whether the identity is in the same groups in the state s as in the state
 // with the ordinal since.
 func (c *closure) same(s *partition.Snapshot, since uint64) bool {
-	return !slices.ContainsFunc(c.asked, func(v value) bool { return !s.SameEntries(v.typ, v.key, since) })
+	return !slices.ContainsFunc(c.asked, func(p partition.Posting) bool { return !s.SameEntries(p, since) })
 }
 
 // groupsOf finds the groups of an identity through the indexes of member attributes. It
@@ -112,7 +105,7 @@ func (c *closure) isMember(sch *schema.Schema, types []*schema.AttributeType, na
 		}
 		either = append(either, test)
 		for _, sub := range test.Types {
-			c.asked = append(c.asked, value{sub, test.Key})
+			c.asked = append(c.asked, partition.PostingOf(sub, test.Key))
 		}
 	}
 	return filter.MakeOr(either...)

@@ -27,6 +27,7 @@ type answer struct {
 	groups     *closure
 	dynamic    *dynamicGroups // nil: the rules depend on no groups
 	connection acl.Connection // the properties of the connection that the rules test
+	checked    checked
 }
 
 // Program returns the program of an identity on a connection: the rules in force in s,
@@ -84,8 +85,10 @@ func (w *Who) same(s *partition.Snapshot, a *answer) bool {
 	if w.ID == entry.Root && len(a.groups.asked) == 0 {
 		return true
 	}
-	return (w.ID == entry.Root || s.Unchanged(w.ID, a.asOf)) && s.SameNames(a.asOf) && a.groups.same(s, a.asOf) &&
-		(a.dynamic == nil || a.dynamic.isOf(s))
+	return a.checked.holds(s, func() bool {
+		return (w.ID == entry.Root || s.Unchanged(w.ID, a.asOf)) && s.SameNames(a.asOf) && a.groups.same(s, a.asOf) &&
+			(a.dynamic == nil || a.dynamic.isOf(s))
+	})
 }
 
 // identity reads the properties of an identity that rules test: its name, its entry and

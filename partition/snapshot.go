@@ -65,12 +65,22 @@ func (s *Snapshot) Ordinal() uint64 { return s.s.Ordinal() }
 // the ordinal since.
 func (s *Snapshot) SameNames(since uint64) bool { return s.s.Unchanged(cache.Moves, since) }
 
-// SameEntries reports whether the set of entries with a certain value is the same as in
-// the state with the ordinal since. t is the type of the value, which must be indexed,
-// and key is the key of the value.
-func (s *Snapshot) SameEntries(t *schema.AttributeType, key []byte, since uint64) bool {
-	_, indexed := s.s.Catalog.Indexed(t)
-	return indexed && s.s.UnchangedKey(catalog.PostingHash(t, key), since)
+// A Posting is the set of entries that have a certain value of an attribute type.
+type Posting struct {
+	typ  *schema.AttributeType
+	hash uint64
+}
+
+// PostingOf returns the posting of the value with a key.
+func PostingOf(t *schema.AttributeType, key []byte) Posting {
+	return Posting{t, catalog.PostingHash(t, key)}
+}
+
+// SameEntries reports whether a posting is the same as in the state with the ordinal
+// since. It returns false if the type is not indexed.
+func (s *Snapshot) SameEntries(p Posting, since uint64) bool {
+	_, indexed := s.s.Catalog.Indexed(p.typ)
+	return indexed && s.s.UnchangedKey(p.hash, since)
 }
 
 // Unchanged reports whether an entry is the same as in the state with the ordinal since.

@@ -1,0 +1,75 @@
+package directory_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+const (
+	benchRules  = 1000
+	benchGroups = 100 // the requester is in half of them
+)
+
+// governed returns the session of u0001 under access rules. Each group has a tenth of the
+// rules' subjects.
+func governed(b *testing.B, rules []string) *directory.Session {
+	b.Helper()
+	s := crowd(b)
+	ctx := context.Background()
+	do := func(r op.Request) {
+		b.Helper()
+		var sink nowhere
+		s.Serve(ctx, &op.Message{ID: 1, Request: r}, &sink)
+		if sink.code != op.Success {
+			b.Fatalf("%T: result %d", r, sink.code)
+		}
+	}
+	do(&op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
+	for i := range benchGroups {
+		do(&op.Add{Name: ruleGroup(i), Attributes: attributes(lines(fmt.Sprintf("objectClass: groupOfNames\nmember: uid=u%04d,ou=people,dc=example,dc=com", 1+i%2)))})
+	}
+	values := make([][]byte, len(rules))
+	for i, r := range rules {
+		values[i] = []byte(r)
+	}
+	do(&op.Modify{Name: "cn=config", Changes: []op.Modification{{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: "accessRule", Values: values}}}})
+	do(&op.Bind{Version: 3, Name: "uid=u0001,ou=people,dc=example,dc=com", Password: []byte("secret")})
+	return s
+}
+
+func ruleGroup(i int) string { return fmt.Sprintf("cn=g%d,dc=example,dc=com", i) }
+
+// rulesOfGroups returns rules for groups, about attributes of people in units and with filters.
+func rulesOfGroups(n int) (rules []string) {
+	attributes := []string{"cn", "sn", "mail", "l", "title", "telephoneNumber", "departmentNumber", "employeeNumber", "uid", "objectClass"}
+	for i := range n {
+		target := []string{`"ou=people,dc=example,dc=com"`, `(objectClass=person)`, `"dc=example,dc=com"`}[i%3]
+		rules = append(rules, fmt.Sprintf(`r%d: allow group "%s" to read %s in %s`, i, ruleGroup(i%benchGroups), attributes[i/benchGroups%len(attributes)], target))
+	}
+	return rules
+}
+
+// BenchmarkSearchRules measures a search of one entry by rules that give everything, by a
+// few rules, and by a thousand rules for the groups that the requester is in.
+func BenchmarkSearchRules(b *testing.B) {
+	few := []string{"login: allow everyone to bind", "all: allow users to read", "public: allow everyone to read objectClass, cn, mail in (objectClass=person)"}
+	for _, c := range []struct {
+		name  string
+		rules []string
+	}{
+		{"Open", []string{"login: allow everyone to bind, to past", "all: allow everyone to read *, +"}},
+		{"Few", few},
+		{"Thousand", append(rulesOfGroups(benchRules), few...)},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			run(b, governed(b, c.rules), op.Success, 1, requests(func(id string, _ int) op.Request {
+				return &op.Search{Base: "uid=" + id + ",ou=people,dc=example,dc=com", Filter: filter.MustParse("(mail=" + id + "@example.com)"), Attributes: []string{"cn", "mail", "title"}}
+			}))
+		})
+	}
+}
