@@ -34,6 +34,9 @@ const maxDelayed = 32
 // interval lock the account. Failures during a lock do not count, and counting begins
 // again at 0 after the lock (the draft, 7.6).
 func (p *Policy) Lock(failures []time.Time, now time.Time) Lock {
+	if len(failures) == 0 {
+		return Lock{}
+	}
 	all := slices.SortedFunc(slices.Values(failures), time.Time.Compare)
 	var l Lock
 	for _, t := range all {

@@ -62,6 +62,7 @@ func Open(ctx context.Context, req *request.Request, who *settings.Identity, ask
 		return nil, err
 	}
 	a.ledger = req.Server.Ledgers.Of(req.Known, who.ID)
+	a.ledger.Read(req.Snapshot, a.Secrets)
 	for i := range a.Secrets {
 		if a.Secrets[i].Type == req.Known.UserPassword {
 			a.stored = append(a.stored, a.Secrets[i].Values...)

@@ -48,12 +48,22 @@ type Ledger struct {
 	book  *Book
 	known *known.Elements
 	id    entry.ID
+
+	// failures are those that the state with the ordinal asOf shows; 0: none was read.
+	failures []time.Time
+	asOf     uint64
 }
 
 var _ account.Ledger = (*Ledger)(nil)
 
 // Of returns the ledger of an entry.
-func (b *Book) Of(k *known.Elements, id entry.ID) *Ledger { return &Ledger{b, k, id} }
+func (b *Book) Of(k *known.Elements, id entry.ID) *Ledger { return &Ledger{book: b, known: k, id: id} }
+
+// Read takes the failures from the secrets of the account, which the caller has read in a
+// state. Failures does not read them again while that state is the newest.
+func (l *Ledger) Read(s *partition.Snapshot, secrets []entry.Attribute) {
+	l.failures, l.asOf = Times(secrets, "pwdFailureTime"), s.Ordinal()
+}
 
 // Wait waits as long as it took to record one of the recent failures.
 func (b *Book) Wait(ctx context.Context) error { return b.took.wait(ctx) }
@@ -63,11 +73,14 @@ func (l *Ledger) Failures(ctx context.Context) ([]time.Time, error) {
 	forgotten := l.book.forgotten.of(l.id) // before the snapshot, which shows what is deleted by now
 	s := l.book.part.Snapshot()
 	defer s.Close()
-	secrets, err := s.Secrets(ctx, l.id)
-	if err != nil {
-		return nil, err
+	if l.asOf == 0 || l.asOf != s.Ordinal() {
+		secrets, err := s.Secrets(ctx, l.id)
+		if err != nil {
+			return nil, err
+		}
+		l.Read(s, secrets)
 	}
-	all := append(Times(secrets, "pwdFailureTime"), l.book.unrecorded.of(l.id)...)
+	all := slices.Concat(l.failures, l.book.unrecorded.of(l.id))
 	return slices.DeleteFunc(all, func(t time.Time) bool { return slices.ContainsFunc(forgotten, t.Equal) }), nil
 }
 

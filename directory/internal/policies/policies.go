@@ -95,12 +95,12 @@ func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *known.Element
 		return nil, nil
 	}
 	settings := configure.DefaultPolicy(s)
-	if has, err := s.HasClass(ctx, k.Policy); err != nil || !has && settings == nil {
-		return nil, err
-	}
 	set := c.set.Load()
 	if set != nil && set.schema == k.Schema && set.settings == settings && usage.SameClass(s, k.Policy, set.asOf) && s.SameNames(set.asOf) {
 		return set, nil
+	}
+	if has, err := s.HasClass(ctx, k.Policy); err != nil || !has && settings == nil {
+		return nil, err
 	}
 	set, err := read(ctx, s, k, c.log)
 	if err == nil && set.asOf != 0 {
