@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-var totpCodes = flag.Int("codes", 40, "`CODES` that TestCodesAreUsedOnce offers to two servers at once (the issue asks for 100000)")
+var totpCodes = flag.Int("codes", 40, "`CODES` that TestCodesAreUsedOnce offers to two servers at once")
 
 // TestCodesAreUsedOnce offers each code to two servers of a store at once. Exactly one of
 // them must accept it, with codes of different steps too.
