@@ -18,9 +18,9 @@ func Text(e Expr) string {
 	}
 	switch e := e.(type) {
 	case All:
-		return parts(e, " and ")
+		return "all" + parts(e, " and ")
 	case Any:
-		return parts(e, " or ")
+		return "any" + parts(e, " or ")
 	case *Negation:
 		return "not " + Text(e.Expr)
 	}

@@ -59,7 +59,7 @@ func (v *View) Entry(right acl.Rights) bool {
 	own := v.mask(asked{pseudo: "entry"})
 	switch right {
 	case acl.See:
-		return own&Read != 0 || v.writesSomething()
+		return own&Read != 0
 	case acl.Add:
 		return own&Add != 0 && v.children()&Add != 0
 	case acl.Delete:
@@ -73,37 +73,6 @@ func (v *View) Entry(right acl.Rights) bool {
 		return v.At(anonymous, v.entry).mask(password)&Auth != 0
 	}
 	return false
-}
-
-// writesSomething reports whether the identity may compare or write some attribute.
-func (v *View) writesSomething() bool {
-	var types []*schema.AttributeType
-	for _, d := range v.Directives {
-		if d.What.Value != nil {
-			a := asked{typ: v.Schema.Attribute(string(d.What.Attributes[0])), value: []byte(*d.What.Value)}
-			if a.typ != nil && v.mask(a)&(Compare|Add|Delete) != 0 {
-				return true
-			}
-		}
-		for _, a := range d.What.Attributes {
-			if t, _ := v.Schema.Describe(string(a)); t != nil {
-				types = append(types, t)
-			}
-			if c := v.Schema.Class(strings.TrimLeft(string(a), "@!")); c != nil {
-				types = append(types, classTypes(c)...)
-			}
-		}
-	}
-	for _, operational := range []bool{false, true} { // and one of those that no directive names
-		i := slices.IndexFunc(v.Schema.Attributes(), func(t *schema.AttributeType) bool {
-			return t.Operational() == operational && !slices.ContainsFunc(types, t.Is) && !acl.Reserved(t)
-		})
-		types = append(types, v.Schema.Attributes()[i])
-	}
-	return slices.ContainsFunc(types, func(t *schema.AttributeType) bool {
-		own := asked{typ: t, value: []byte(v.id.Name.String())}
-		return (v.mask(asked{typ: t})|v.mask(own))&(Compare|Add|Delete) != 0
-	})
 }
 
 func (v *View) children() Mask {

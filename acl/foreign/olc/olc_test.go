@@ -82,7 +82,7 @@ func TestTranslate(t *testing.T) {
 		{"to dn.regex=\"^.*,ou=([^,]+),dc=x$\" by group.expand=\"cn=g,ou=$1,dc=x\" read", "0: allow group \"cn=g,ou={t},dc=x\" to read *, + in below \"ou={t}\"\nexact"},
 		{"to dn.regex=\"^(uid=[^,]+,)?ou=a,dc=x$\" by users read", "not; the regular expression ^(uid=[^,]+,)?ou=a,dc=x$"},
 		// attributes
-		{"to attrs=cn,sn by users read;to * by self read", "0: allow self to show, search cn, sn\n0: allow users to compare cn, sn\nexact\n1: allow self to read *, + except cn, sn\nexact"},
+		{"to attrs=cn,sn by users read;to * by self read", "0: allow self to read cn, sn\nnear; compare and write are left out where the entry itself may not be read\n1: allow self to read *, + except cn, sn\nexact"},
 		{"to attrs=title val=boss by self read;to * by users read", "0: allow self to read title=\"boss\"\nexact\n1: allow users to read *, + except title=\"boss\"\nexact"},
 		{"to attrs=member by users selfwrite by * none;to attrs=entry by * read", "0: allow users to read, write member=self\nexact" + shown},
 		{"to attrs=title val.regex=b by users read" + entry, "not; values of the style regex" + shown},

@@ -306,6 +306,10 @@ func (t *translation) clauses(g *group, m Mask, i, j int, have Mask, r region, n
 	c, who := &d.Clauses[j], d.whos[j]
 	others := t.clauses(g, m, i, j+1, have, r, named)
 	if c.Access.Self {
+		if c.Control != "stop" || c.Access.change(have)&m == 0 && len(others) > 0 {
+			t.out[i].More = true
+			t.out[i].Note(draft.Near, "clauses behind self... count for the identity's own name too")
+		}
 		if c.Access.change(have)&m != 0 && c.Control == "stop" && !g.pseudo {
 			others = append([]cell{{r, both(subject(acl.Users), who), i, named, true}}, others...)
 		}
@@ -356,10 +360,7 @@ func isUsers(e draft.Expr) bool { return draft.Text(e) == draft.Text(subject(acl
 func (t *translation) meet(as, bs []cell) (all []cell) {
 	seen := map[string]bool{}
 	for _, a := range as {
-		whole := slices.ContainsFunc(bs, func(b cell) bool {
-			return b.region.contains(t.o.Schema, a.region) && (draft.IsTrue(b.who) || draft.Text(a.who) == draft.Text(b.who) || isUsers(b.who) && draft.IsBound(a.who))
-		})
-		if whole {
+		if slices.ContainsFunc(bs, func(b cell) bool { return t.covered(a, b) }) {
 			all = append(all, a)
 			continue
 		}
@@ -417,9 +418,10 @@ func (t *translation) values() {
 			mask  Mask
 			right acl.Rights
 		}{{Read, acl.Show}, {Search, acl.Search}, {Compare, acl.Compare}, {Add, acl.Insert}, {Delete, acl.Remove}} {
-			cells := t.cells(g, p.mask)
-			if p.mask == Read || p.mask == Search {
-				cells = t.meet(cells, shown)
+			all := t.cells(g, p.mask)
+			cells := t.meet(all, shown)
+			if p.mask != Read && p.mask != Search {
+				t.noteHidden(all, shown)
 			}
 			for _, c := range cells {
 				x := t.grantedAt(c)
@@ -431,6 +433,22 @@ func (t *translation) values() {
 			}
 		}
 	}
+}
+
+// noteHidden notes that cells are left out in which the entry itself may not be read: a
+// rule that allows to compare or write would show its name.
+func (t *translation) noteHidden(all, shown []cell) {
+	for _, a := range all {
+		if !slices.ContainsFunc(shown, func(b cell) bool { return t.covered(a, b) }) {
+			t.out[a.origin].Note(draft.Near, "compare and write are left out where the entry itself may not be read")
+		}
+	}
+}
+
+// covered reports whether a cell is in another one, which is for the same identities or
+// for all of them.
+func (t *translation) covered(a, b cell) bool {
+	return b.region.contains(t.o.Schema, a.region) && (draft.IsTrue(b.who) || draft.Text(a.who) == draft.Text(b.who) || isUsers(b.who) && draft.IsBound(a.who))
 }
 
 // entries collects the rights on entries.

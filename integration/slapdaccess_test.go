@@ -1,0 +1,99 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-ldap/ldap/v3"
+	godiff "github.com/google/go-cmp/cmp"
+)
+
+// access are access directives for the sample directory, one of each kind that matters.
+const slapdAccess = `access to attrs=userPassword by self write by anonymous auth by * none
+access to dn.subtree="ou=devices,dc=example,dc=com" by * read
+access to attrs=employeeNumber,roomNumber by self read by dnattr=manager write by * none
+access to dn.regex="^cn=[^,]+,ou=groups,dc=example,dc=com$" attrs=member,entry by dnattr=member read by * none
+access to dn.one="ou=people,dc=example,dc=com" filter=(title=*) attrs=mail by group="cn=sales,ou=groups,dc=example,dc=com" write by self read by users search
+access to dn.children="ou=people,dc=example,dc=com" by self write by users read by * none
+access to * by users read
+`
+
+// TestSlapdAccess puts the same questions to a slapd with access directives and to ldapd
+// with the rules that access import makes of them, as several identities. No identity may
+// search entries that it may not read: slapd would search below them, and ldapd does not.
+// Nothing is compared or written where the entry may not be read: that is left out of the
+// rules, with a note.
+func TestSlapdAccess(t *testing.T) {
+	t.Parallel()
+	theirs := startOldSlapd(t, "", slapdAccess)
+	dir := t.TempDir()
+	store, conf, rules := filepath.Join(dir, "store"), filepath.Join(dir, "slapd.conf"), filepath.Join(dir, "rules")
+	load(t, store, example)
+	text := fmt.Sprintf("database mdb\nsuffix %q\n%s", suffix, slapdAccess)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, status := ldapdRun(t, "access", "import", "--store", store, "--check", conf)
+	if status != 0 {
+		t.Fatal(out)
+	}
+	drafts, notes, _ := strings.Cut(out, "\n"+conf+":")
+	if err := os.WriteFile(rules, []byte(drafts), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := ldapdRun(t, "access", "apply", "--store", store, rules); status != 0 {
+		t.Fatal(out)
+	}
+	p := serve(t, store, "--admin-dn", slapdAdmin)
+	asked := 0
+	for who, password := range map[string]string{"": "", jdoe: "opensesame", asantos: "Pão de queijo"} {
+		var conns []*ldap.Conn
+		for _, url := range []string{theirs.url, p.url()} {
+			c, err := dial(url, who, password)
+			if err != nil {
+				t.Fatalf("%s as %s: %v", url, who, err)
+			}
+			defer c.Close()
+			conns = append(conns, c)
+		}
+		for _, q := range accessQuestions(who != "") {
+			want, got := q.ask(conns[0]), q.ask(conns[1])
+			want.Matched, got.Matched = "", "" // slapd discloses no matchedDN
+			if diff := godiff.Diff(want, got); diff != "" {
+				t.Errorf("%s as %q (- slapd, + ldapd):\n%s", q.name, who, diff)
+			}
+			asked++
+		}
+	}
+	t.Logf("%d questions\n%s", asked, notes)
+}
+
+func accessQuestions(bound bool) (qs []question) {
+	attributes := []string{"cn", "sn", "mail", "title", "employeeNumber", "roomNumber", "member", "telephoneNumber", "objectClass", "ou"}
+	for _, f := range []string{"(objectClass=*)", "(uid=*)", "(title=*)", "(mail=*)", "(employeeNumber=10*)", "(roomNumber=*)", "(member=*)",
+		"(&(objectClass=person)(cn=j*))", "(|(mail=a*)(sn=smith))"} {
+		for _, base := range []string{suffix, peopleDN, "ou=groups," + suffix, devicesDN} {
+			qs = append(qs, search(base, sub, ldap.NeverDerefAliases, 0, f, attributes))
+		}
+	}
+	for _, e := range []string{jdoe, asantos, "uid=wchen," + peopleDN, printer} {
+		qs = append(qs, search(e, base, ldap.NeverDerefAliases, 0, "(objectClass=*)", attributes))
+		for _, a := range attributes[:6] {
+			qs = append(qs, change("compare "+a+" of "+e, func(c *ldap.Conn) error {
+				_, err := c.Compare(e, a, "x")
+				return err
+			}))
+			if bound { // slapd refuses all updates of the anonymous
+				qs = append(qs, change("modify "+a+" of "+e, func(c *ldap.Conn) error {
+					r := ldap.NewModifyRequest(e, nil)
+					r.Add(a, []string{"x-" + a})
+					return c.Modify(r)
+				}))
+			}
+		}
+	}
+	return qs
+}
