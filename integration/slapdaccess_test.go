@@ -40,7 +40,7 @@ func TestSlapdAccess(t *testing.T) {
 	if status != 0 {
 		t.Fatal(out)
 	}
-	drafts, notes, _ := strings.Cut(out, "\n"+conf+":")
+	drafts, _, _ := strings.Cut(out, "\n"+conf+":")
 	if err := os.WriteFile(rules, []byte(drafts), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestSlapdAccess(t *testing.T) {
 			asked++
 		}
 	}
-	t.Logf("%d questions\n%s", asked, notes)
+	t.Logf("%d questions", asked)
 }
 
 func accessQuestions(bound bool) (qs []question) {
