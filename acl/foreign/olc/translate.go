@@ -439,10 +439,36 @@ func (t *translation) values() {
 // rule that allows to compare or write would show its name.
 func (t *translation) noteHidden(all, shown []cell) {
 	for _, a := range all {
-		if !slices.ContainsFunc(shown, func(b cell) bool { return t.covered(a, b) }) {
+		if !t.coveredByAll(a, shown, maxExceptions) {
 			t.out[a.origin].Note(draft.Near, "compare and write are left out where the entry itself may not be read")
 		}
 	}
+}
+
+// maxExceptions is how deep exceptions of exceptions are followed.
+const maxExceptions = 6
+
+// coveredByAll reports whether a cell is in several others together: in one of them, and
+// what that one excepts in others.
+func (t *translation) coveredByAll(a cell, all []cell, depth int) bool {
+	return depth > 0 && slices.ContainsFunc(all, func(b cell) bool {
+		whole := b
+		whole.except = nil
+		if !t.covered(a, whole) {
+			return false
+		}
+		return !slices.ContainsFunc(b.except, func(e exception) bool {
+			set, some, known := intersect(t.o.Schema, a.set, e.set)
+			if !some {
+				return false
+			}
+			rest := a
+			if rest.set = set; e.filter != nil {
+				rest.region = rest.narrow(e.filter)
+			}
+			return !known || !rest.isEmpty(t.o.Schema) && !t.coveredByAll(rest, all, depth-1)
+		})
+	})
 }
 
 // covered reports whether a cell is in another one, which is for the same identities or
