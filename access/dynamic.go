@@ -25,8 +25,8 @@ const dynamicClass = "groupOfURLs"
 // dynamicGroups are all dynamic groups of a state.
 type dynamicGroups struct {
 	schema  *schema.Schema
-	asOf    uint64             // the ordinal of the state
-	class   *partition.Posting // objectClass: groupOfURLs; nil: the schema has no such class
+	asOf    uint64      // the ordinal of the state
+	class   sameEntries // of objectClass: groupOfURLs; nil: the schema has no such class
 	groups  []dynamicGroup
 	checked checked
 }
@@ -65,7 +65,7 @@ func (d *dynamicGroups) isOf(s *partition.Snapshot) bool {
 		return true
 	}
 	return d.checked.holds(s, func() bool {
-		return s.SameEntries(*d.class, d.asOf) && (len(d.groups) == 0 || s.SameNames(d.asOf)) &&
+		return d.class(s, d.asOf) && (len(d.groups) == 0 || s.SameNames(d.asOf)) &&
 			!slices.ContainsFunc(d.groups, func(g dynamicGroup) bool { return !s.Unchanged(g.ID, d.asOf) })
 	})
 }
@@ -78,8 +78,7 @@ func readDynamic(ctx context.Context, s *partition.Snapshot) (*dynamicGroups, er
 	if t == nil || !ok || sch.Class(dynamicClass) == nil {
 		return d, nil
 	}
-	class := partition.PostingOf(sch.Attribute("objectClass"), test.Key)
-	d.class = &class
+	d.class = partition.SameEntries(sch.Attribute("objectClass"), test.Key)
 	q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: test, Only: []*schema.AttributeType{t}}
 	for found, err := range s.Search(ctx, q) {
 		if err != nil {

@@ -17,14 +17,18 @@ import (
 const maxGroups = 10000
 
 // A closure is the set of groups that an identity is in, directly or through other
-// groups, together with the postings that were looked up to find the groups.
+// groups.
 type closure struct {
 	groups []dn.DN
 	// through contains, for each group, the index of the group through which the identity
 	// is a member, or -1 if the identity is a direct member.
 	through []int
-	asked   []partition.Posting
+	// asked are the values that were looked up to find the groups.
+	asked []sameEntries
 }
+
+// sameEntries is a result of [partition.SameEntries].
+type sameEntries func(s *partition.Snapshot, since uint64) bool
 
 // A Membership is a group that an identity is in, with the path to the group.
 type Membership struct {
@@ -49,7 +53,7 @@ func (c *closure) memberships() []Membership {
 // same reports whether the identity is in the same groups in the state s as in the state
 // with the ordinal since.
 func (c *closure) same(s *partition.Snapshot, since uint64) bool {
-	return !slices.ContainsFunc(c.asked, func(p partition.Posting) bool { return !s.SameEntries(p, since) })
+	return !slices.ContainsFunc(c.asked, func(same sameEntries) bool { return !same(s, since) })
 }
 
 // groupsOf finds the groups of an identity through the indexes of member attributes. It
@@ -105,7 +109,7 @@ func (c *closure) isMember(sch *schema.Schema, types []*schema.AttributeType, na
 		}
 		either = append(either, test)
 		for _, sub := range test.Types {
-			c.asked = append(c.asked, partition.PostingOf(sub, test.Key))
+			c.asked = append(c.asked, partition.SameEntries(sub, test.Key))
 		}
 	}
 	return filter.MakeOr(either...)

@@ -65,22 +65,15 @@ func (s *Snapshot) Ordinal() uint64 { return s.s.Ordinal() }
 // the ordinal since.
 func (s *Snapshot) SameNames(since uint64) bool { return s.s.Unchanged(cache.Moves, since) }
 
-// A Posting is the set of entries that have a certain value of an attribute type.
-type Posting struct {
-	typ  *schema.AttributeType
-	hash uint64
-}
-
-// PostingOf returns the posting of the value with a key.
-func PostingOf(t *schema.AttributeType, key []byte) Posting {
-	return Posting{t, catalog.PostingHash(t, key)}
-}
-
-// SameEntries reports whether a posting is the same as in the state with the ordinal
-// since. It returns false if the type is not indexed.
-func (s *Snapshot) SameEntries(p Posting, since uint64) bool {
-	_, indexed := s.s.Catalog.Indexed(p.typ)
-	return indexed && s.s.UnchangedKey(p.hash, since)
+// SameEntries returns a function that reports whether the entries with a certain value are
+// the same in a state as in the state with the ordinal since. t is the type of the value,
+// which must be indexed, and key is the key of the value.
+func SameEntries(t *schema.AttributeType, key []byte) func(s *Snapshot, since uint64) bool {
+	hash := catalog.PostingHash(t, key)
+	return func(s *Snapshot, since uint64) bool {
+		_, indexed := s.s.Catalog.Indexed(t)
+		return indexed && s.s.UnchangedKey(hash, since)
+	}
 }
 
 // Unchanged reports whether an entry is the same as in the state with the ordinal since.
