@@ -456,11 +456,11 @@ func TestLatePut(t *testing.T) {
 	if snap.Low() >= p.rec.Revision {
 		t.Error("the low-water mark is above a revision that may have left cells")
 	}
-	eventually(t, "the late cell is removed", 10*fast.InFlight, func() bool {
+	eventually(t, "the late cell is removed", 100*fast.InFlight, func() bool {
 		cells, _ := s.Cells("data", []byte("late"))
 		return len(cells) == 0
 	})
-	eventually(t, "the exception goes", 10*fast.InFlight, func() bool {
+	eventually(t, "the exception goes", 100*fast.InFlight, func() bool {
 		now := db.Snapshot()
 		defer now.Close()
 		return now.Low() > p.rec.Revision
