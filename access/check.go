@@ -81,10 +81,11 @@ func directMembers(ctx context.Context, s *partition.Snapshot, name dn.DN, seen 
 	}
 	seen[at.ID] = true
 	types := MemberTypes(s.Schema())
+	read := types
 	if t := s.Schema().Attribute(acl.MemberURL); t != nil {
-		types = append(types, t)
+		read = append(read, t)
 	}
-	e, err := s.Some(ctx, at.ID, types)
+	e, err := s.Some(ctx, at.ID, read)
 	if err != nil || e == nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func directMembers(ctx context.Context, s *partition.Snapshot, name dn.DN, seen 
 		}
 		members = append(members, m)
 	}
-	for _, t := range MemberTypes(s.Schema()) {
+	for _, t := range types {
 		for _, a := range e.Attributes {
 			if a.Type != t {
 				continue

@@ -136,8 +136,13 @@ func (m *memberURL) has(name []dn.Norm, e filter.Source) bool {
 	if below < 0 || !slices.Equal(name[below:], m.base) {
 		return false
 	}
-	in := map[op.Scope]bool{op.BaseObject: below == 0, op.SingleLevel: below == 1, op.WholeSubtree: true}[m.scope]
-	return in && m.filter.Match(e) == filter.True
+	switch m.scope {
+	case op.BaseObject:
+		return below == 0 && m.filter.Match(e) == filter.True
+	case op.SingleLevel:
+		return below == 1 && m.filter.Match(e) == filter.True
+	}
+	return m.filter.Match(e) == filter.True
 }
 
 // with returns the groups that an entry is a member of.

@@ -1,7 +1,6 @@
 package directory_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -15,20 +14,12 @@ const (
 	benchGroups = 100 // the requester is in half of them
 )
 
-// governed returns the session of u0001 under access rules. Each group has a tenth of the
-// rules' subjects.
+// governed returns the session of u0001 under access rules, in a directory with the groups
+// that rulesOfGroups names.
 func governed(b *testing.B, rules []string) *directory.Session {
 	b.Helper()
 	s := crowd(b)
-	ctx := context.Background()
-	do := func(r op.Request) {
-		b.Helper()
-		var sink nowhere
-		s.Serve(ctx, &op.Message{ID: 1, Request: r}, &sink)
-		if sink.code != op.Success {
-			b.Fatalf("%T: result %d", r, sink.code)
-		}
-	}
+	do := doing(b, s)
 	do(&op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
 	for i := range benchGroups {
 		do(&op.Add{Name: ruleGroup(i), Attributes: attributes(lines(fmt.Sprintf("objectClass: groupOfNames\nmember: uid=u%04d,ou=people,dc=example,dc=com", 1+i%2)))})
@@ -44,7 +35,7 @@ func governed(b *testing.B, rules []string) *directory.Session {
 
 func ruleGroup(i int) string { return fmt.Sprintf("cn=g%d,dc=example,dc=com", i) }
 
-// rulesOfGroups returns rules for groups, about attributes of people in units and with filters.
+// rulesOfGroups returns rules that let groups read attributes, with targets of three kinds.
 func rulesOfGroups(n int) (rules []string) {
 	attributes := []string{"cn", "sn", "mail", "l", "title", "telephoneNumber", "departmentNumber", "employeeNumber", "uid", "objectClass"}
 	for i := range n {
@@ -54,8 +45,8 @@ func rulesOfGroups(n int) (rules []string) {
 	return rules
 }
 
-// BenchmarkSearchRules measures a search of one entry by rules that give everything, by a
-// few rules, and by a thousand rules for the groups that the requester is in.
+// BenchmarkSearchRules measures a search of one entry under rules that let everybody read
+// everything, under a few rules, and under a thousand more, for groups.
 func BenchmarkSearchRules(b *testing.B) {
 	few := []string{"login: allow everyone to bind", "all: allow users to read", "public: allow everyone to read objectClass, cn, mail in (objectClass=person)"}
 	for _, c := range []struct {

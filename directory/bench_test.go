@@ -82,6 +82,18 @@ func run(b *testing.B, s *directory.Session, code op.Code, entries int, requests
 	}
 }
 
+// doing returns a function that serves a request, which must succeed.
+func doing(b *testing.B, s *directory.Session) func(op.Request) {
+	return func(r op.Request) {
+		b.Helper()
+		var sink nowhere
+		s.Serve(context.Background(), &op.Message{ID: 1, Request: r}, &sink)
+		if sink.code != op.Success {
+			b.Fatalf("%T: result %d", r, sink.code)
+		}
+	}
+}
+
 func requests(make func(id string, i int) op.Request) (rs []op.Request) {
 	for i := range people {
 		rs = append(rs, make(fmt.Sprintf("u%04d", i), i))
@@ -116,18 +128,11 @@ func BenchmarkBind(b *testing.B) {
 // BenchmarkBindPolicy is BenchmarkBind under a policy with lockout, expiry and warnings.
 func BenchmarkBindPolicy(b *testing.B) {
 	s := crowd(b)
-	var sink nowhere
-	for _, r := range []op.Request{
-		&op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")},
-		&op.Add{Name: "cn=policy,dc=example,dc=com", Attributes: attributes([]line{{"objectClass", "subentry"}, {"objectClass", "pwdPolicy"},
-			{"cn", "policy"}, {"subtreeSpecification", "{}"}, {"pwdAttribute", "userPassword"}, {"pwdLockout", "TRUE"}, {"pwdMaxFailure", "10"},
-			{"pwdMaxAge", "1000000"}, {"pwdExpireWarning", "1000"}})},
-	} {
-		s.Serve(context.Background(), &op.Message{Request: r}, &sink)
-		if sink.code != op.Success {
-			b.Fatal(sink.code)
-		}
-	}
+	do := doing(b, s)
+	do(&op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
+	do(&op.Add{Name: "cn=policy,dc=example,dc=com", Attributes: attributes([]line{{"objectClass", "subentry"}, {"objectClass", "pwdPolicy"},
+		{"cn", "policy"}, {"subtreeSpecification", "{}"}, {"pwdAttribute", "userPassword"}, {"pwdLockout", "TRUE"}, {"pwdMaxFailure", "10"},
+		{"pwdMaxAge", "1000000"}, {"pwdExpireWarning", "1000"}})})
 	run(b, s, op.Success, 0, requests(func(id string, _ int) op.Request {
 		return &op.Bind{Version: 3, Name: "uid=" + id + ",ou=people,dc=example,dc=com", Password: []byte("secret")}
 	}))
@@ -141,8 +146,7 @@ func BenchmarkCompare(b *testing.B) {
 
 func BenchmarkModify(b *testing.B) {
 	s := crowd(b)
-	var sink nowhere
-	s.Serve(context.Background(), &op.Message{Request: &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")}}, &sink)
+	doing(b, s)(&op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
 	run(b, s, op.Success, 0, requests(func(id string, i int) op.Request {
 		return &op.Modify{Name: "uid=" + id + ",ou=people,dc=example,dc=com", Changes: []op.Modification{{Kind: op.ModReplace,
 			PartialAttribute: op.PartialAttribute{Description: "description", Values: [][]byte{[]byte("new")}}}}}

@@ -1,7 +1,6 @@
 package directory_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"testing"
@@ -20,15 +19,7 @@ const nestedGroups = 1000
 // first group of a chain of groups.
 func members(b *testing.B) *directory.Session {
 	s := newDirectory(b, newPartition(b), directory.Options{}).NewSession(nil)
-	ctx := context.Background()
-	do := func(r op.Request) {
-		b.Helper()
-		var sink nowhere
-		s.Serve(ctx, &op.Message{ID: 1, Request: r}, &sink)
-		if sink.code != op.Success {
-			b.Fatalf("%T: result %d", r, sink.code)
-		}
-	}
+	do := doing(b, s)
 	do(&op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
 	do(&op.Add{Name: "dc=example,dc=com", Attributes: attributes(lines("objectClass: domain\ndc: example"))})
 	do(&op.Add{Name: "uid=ann,dc=example,dc=com", Attributes: attributes(lines("objectClass: account\nuid: ann"))})

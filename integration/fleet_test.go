@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,8 +38,8 @@ func TestFleet(t *testing.T) {
 	x.past(begin)
 	y.end()
 	t.Logf("%d transactions, of %d the outcome is unknown; %d updates of names, of %d the outcome is unknown; %d updates and %d comparisons of the view",
-		b.committed.Load(), b.unknown.Load(), x.done.Load(), x.unknown.Load(), y.changed.Load(), y.compared.Load())
-	if min(b.committed.Load(), x.done.Load(), y.changed.Load(), y.compared.Load()) < 3 {
+		b.done.Load(), b.unknown.Load(), x.done.Load(), x.unknown.Load(), y.done.Load(), y.compared.Load())
+	if min(b.done.Load(), x.done.Load(), y.done.Load(), y.compared.Load()) < 3 {
 		t.Error("want at least 3 of each")
 	}
 	f.end()
@@ -77,12 +78,37 @@ func (f *fleet) disturb(length time.Duration, clients ...func()) {
 	begin := time.Now()
 	for n := 0; time.Since(begin) < length; n++ {
 		time.Sleep(2 * historiesLease)
-		seat := &f.seats[n%servers]
-		seat.process().kill()
-		seat.sit(f.t, f.store)
+		f.replace(n % servers)
 	}
 	f.stopped.Store(true)
 	g.Wait()
+}
+
+// replace kills a server and starts another one in its place.
+func (f *fleet) replace(n int) {
+	f.seats[n].process().kill()
+	f.seats[n].sit(f.t, f.store)
+}
+
+// A tally counts the updates of clients by their outcomes.
+type tally struct{ done, unknown atomic.Int64 }
+
+// count counts the outcome of an update. An update may be refused because the servers are
+// killed, or with one of the result codes in refusals. After another result, the test
+// fails and the fleet is stopped. The result is false if the connection must be closed.
+func (f *fleet) count(t *tally, err error, refusals ...int) bool {
+	switch c := code(err); {
+	case c == ldap.LDAPResultSuccess:
+		t.done.Add(1)
+	case c == ldap.LDAPResultBusy, c == ldap.LDAPResultUnavailable, c == ldap.LDAPResultUnwillingToPerform, slices.Contains(refusals, c):
+	case c == -1, c == ldap.LDAPResultOther:
+		t.unknown.Add(1)
+		return false
+	default:
+		f.t.Error(err)
+		f.stopped.Store(true)
+	}
+	return true
 }
 
 // client calls do until the fleet is stopped, on a connection to one server and, after
@@ -102,6 +128,9 @@ func (f *fleet) client(n int, do func(*ldap.Conn, *rand.Rand) bool) func() {
 			if !do(c, r) {
 				c.Close()
 			}
+		}
+		if c != nil {
+			c.Close()
 		}
 	}
 }

@@ -3,10 +3,7 @@ package integration
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +22,7 @@ const (
 // that exist, at every moment.
 type teams struct {
 	*fleet
-	done, unknown atomic.Int64
+	tally
 }
 
 // teamEntries writes an LDIF file of the entries at the beginning.
@@ -37,32 +34,16 @@ func teamEntries(t *testing.T) string {
 	for n := range teamsGroups {
 		fmt.Fprintf(&s, "dn: %s\nobjectClass: groupOfNames\nmember: %s\n\n", teamGroup(n), suffix)
 	}
-	file := filepath.Join(t.TempDir(), "teams.ldif")
-	if err := os.WriteFile(file, []byte(s.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return writeIn(t, t.TempDir(), "teams.ldif", s.String())
 }
 
 func teamGroup(n int) string { return fmt.Sprintf("cn=group%d,%s", n, teamsDN) }
 
 // update makes one random update.
 func (x *teams) update(c *ldap.Conn, r *rand.Rand) bool {
-	err := randomUpdate(c, r)
-	switch code(err) {
-	case ldap.LDAPResultSuccess:
-		x.done.Add(1)
-	case ldap.LDAPResultNoSuchObject, ldap.LDAPResultEntryAlreadyExists, ldap.LDAPResultConstraintViolation,
-		ldap.LDAPResultAttributeOrValueExists, ldap.LDAPResultNoSuchAttribute, ldap.LDAPResultNotAllowedOnNonLeaf,
-		ldap.LDAPResultBusy, ldap.LDAPResultUnavailable, ldap.LDAPResultUnwillingToPerform:
-	case -1, ldap.LDAPResultOther:
-		x.unknown.Add(1)
-		return false
-	default:
-		x.t.Error(err)
-		x.stopped.Store(true)
-	}
-	return true
+	return x.count(&x.tally, randomUpdate(c, r),
+		ldap.LDAPResultNoSuchObject, ldap.LDAPResultEntryAlreadyExists, ldap.LDAPResultConstraintViolation,
+		ldap.LDAPResultAttributeOrValueExists, ldap.LDAPResultNoSuchAttribute, ldap.LDAPResultNotAllowedOnNonLeaf)
 }
 
 func randomUpdate(c *ldap.Conn, r *rand.Rand) error {

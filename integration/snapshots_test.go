@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-ldap/ldap/v3"
 )
@@ -24,22 +23,14 @@ func TestSnapshots(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)
 	mustRun(t, "import", "--store", store, "--suffix", suffix, "--suffix", "cn=views", example, shiftEntries(t))
-	w := &writers{t: t}
-	for i := range w.seats {
-		w.seats[i].args = []string{"--lease", historiesLease.String()}
-		w.seats[i].sit(t, store)
-	}
-	for i := range w.seats {
-		awaitWriter(t, w.seats[i].process())
-	}
+	w := &writers{fleet: newFleet(t, store)}
 	var g sync.WaitGroup
 	for n := range 2 * servers {
-		g.Go(func() { w.write(n) })
+		g.Go(w.client(n, w.write))
 	}
 	importBeside(t, store)
 	for round := range *snapshotRounds {
-		w.seats[round%servers].process().kill()
-		w.seats[round%servers].sit(t, store)
+		w.replace(round % servers)
 		before := w.done.Load()
 		name := fmt.Sprintf("backup-%d", round)
 		mustRun(t, "backup", "snapshot", "--store", store, name)
@@ -60,10 +51,7 @@ func TestSnapshots(t *testing.T) {
 	if out := mustRun(t, "backup", "snapshot", "--store", store); strings.Contains(out, "backup-0") {
 		t.Errorf("the list of backups:\n%s", out)
 	}
-	for i := range w.seats {
-		w.seats[i].process().stop()
-	}
-	checkStore(t, store)
+	w.end()
 }
 
 func mustRun(t *testing.T, args ...string) string {
@@ -143,40 +131,23 @@ func difference(a, b string) string {
 
 // writers are clients that add, change, rename and delete entries at three servers.
 type writers struct {
-	t       *testing.T
-	seats   [servers]seat
-	stopped atomic.Bool
+	*fleet
 	done    atomic.Int64
 	resting sync.RWMutex // held for writing while clients wait
 }
 
-func (w *writers) write(client int) {
-	r := rand.New(rand.NewPCG(uint64(client), 2))
-	var c *ldap.Conn
-	for !w.stopped.Load() {
-		if c == nil || c.IsClosing() {
-			var err error
-			if c, err = dial(w.seats[client%servers].process().url(), adminDN, adminPassword); err != nil {
-				time.Sleep(50 * time.Millisecond)
-				continue
-			}
-		}
-		w.resting.RLock()
-		err := update(c, r)
-		w.resting.RUnlock()
-		switch code(err) {
-		case ldap.LDAPResultSuccess:
-			w.done.Add(1)
-		case -1, ldap.LDAPResultOther:
-			c.Close()
-		}
+// write makes one update.
+func (w *writers) write(c *ldap.Conn, r *rand.Rand) bool {
+	w.resting.RLock()
+	defer w.resting.RUnlock()
+	result := code(update(c, r))
+	if result == ldap.LDAPResultSuccess {
+		w.done.Add(1)
 	}
-	if c != nil {
-		c.Close()
-	}
+	return result != -1 && result != ldap.LDAPResultOther
 }
 
-// update makes a random update of one of a few entries. It may have any outcome.
+// update makes a random update of one of a few entries, which may have any result.
 func update(c *ldap.Conn, r *rand.Rand) error {
 	dn := func() string { return fmt.Sprintf("uid=w%d,%s", r.IntN(30), suffix) }
 	switch r.IntN(6) {

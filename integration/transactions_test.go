@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,44 +125,31 @@ func accountDN(n int) string { return fmt.Sprintf("uid=%d,%s", n, bankDN) }
 // transaction. The sum of all accounts is the same whenever it is read.
 type bank struct {
 	*fleet
-	committed atomic.Int64
-	unknown   atomic.Int64
+	tally
 
 	mu    sync.Mutex
 	times []time.Time // of commits
 }
 
 // bankEntries writes an LDIF file of the accounts.
-func bankEntries(t *testing.T) (file string) {
+func bankEntries(t *testing.T) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "dn: %s\nobjectClass: organizationalUnit\n\n", bankDN)
 	for n := range bankAccounts {
 		fmt.Fprintf(&s, "dn: %s\nobjectClass: account\nobjectClass: posixAccount\ncn: x\nhomeDirectory: /\nuidNumber: %d\ngidNumber: %d\n\n", accountDN(n), bankEach, bankEach)
 	}
-	file = filepath.Join(t.TempDir(), "bank.ldif")
-	if err := os.WriteFile(file, []byte(s.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return writeIn(t, t.TempDir(), "bank.ldif", s.String())
 }
 
 // transfer makes one transaction.
 func (b *bank) transfer(c *ldap.Conn, r *rand.Rand) bool {
-	switch err := b.move(c, r); code(err) {
-	case ldap.LDAPResultSuccess:
-		b.committed.Add(1)
+	err := b.move(c, r)
+	if err == nil {
 		b.mu.Lock()
 		b.times = append(b.times, time.Now())
 		b.mu.Unlock()
-	case ldap.LDAPResultBusy, ldap.LDAPResultUnavailable, ldap.LDAPResultUnwillingToPerform:
-	case -1, ldap.LDAPResultOther:
-		b.unknown.Add(1)
-		return false
-	default:
-		b.t.Error(err)
-		b.stopped.Store(true)
 	}
-	return true
+	return b.count(&b.tally, err)
 }
 
 // move runs a transaction that moves money twice.

@@ -25,7 +25,8 @@ const (
 // shifts are people who change departments, and a view that counts them.
 type shifts struct {
 	*fleet
-	changed, compared atomic.Int64
+	tally
+	compared atomic.Int64
 }
 
 // end waits until the view is kept, and reads its records at each server. The anonymous may
@@ -60,17 +61,7 @@ func (x *shifts) change(c *ldap.Conn, r *rand.Rand) bool {
 	m := ldap.NewModifyRequest(shiftWorker(r.IntN(shiftWorkers)), nil)
 	m.Replace("departmentNumber", []string{strconv.Itoa(r.IntN(4))})
 	m.Replace("uidNumber", []string{strconv.Itoa(r.IntN(1000))})
-	switch err := c.Modify(m); code(err) {
-	case ldap.LDAPResultSuccess:
-		x.changed.Add(1)
-	case ldap.LDAPResultBusy, ldap.LDAPResultUnavailable, ldap.LDAPResultUnwillingToPerform:
-	case -1, ldap.LDAPResultOther:
-		return false
-	default:
-		x.t.Error(err)
-		x.stopped.Store(true)
-	}
-	return true
+	return x.count(&x.tally, c.Modify(m))
 }
 
 // compare compares the records of one moment with what its entries come to.

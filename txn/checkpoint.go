@@ -60,7 +60,7 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 		return Checkpoint{}, err
 	}
 	// The snapshot keeps the state from being collected until the checkpoint is recorded.
-	s, err := db.newestDecided(ctx)
+	s, err := db.awaitDecided(ctx)
 	if err != nil {
 		return Checkpoint{}, err
 	}
@@ -81,8 +81,9 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 // Other servers decide them after one lease.
 const deciding = 6
 
-// newestDecided returns the newest state to which no commit can be added.
-func (db *DB) newestDecided(ctx context.Context) (*Snapshot, error) {
+// awaitDecided waits until no commit can be added to the newest state, and returns that
+// state.
+func (db *DB) awaitDecided(ctx context.Context) (*Snapshot, error) {
 	for end := time.Now().Add(deciding * db.o.Lease); ; {
 		s, err := db.At(ctx, db.current.Load().max)
 		if !errors.Is(err, ErrRevision) || time.Now().After(end) || ctx.Err() != nil {

@@ -7,10 +7,10 @@ import "fmt"
 // The priority of an attempt is the id of its transaction's first attempt. One
 // transaction may die.
 //
-// One attempt of an older transaction can cost a younger transaction two attempts: the
-// older one aborts the first, and the second gives way to it. The oldest transaction loses
-// only to committed transactions. These losses are bounded. The constant tries is large
-// enough that no transaction runs out of attempts.
+// One attempt of an older transaction can cost a younger transaction two attempts: one is
+// aborted, and the next one gives way. Only committed transactions abort the oldest
+// transaction. So losses are bounded, and tries is large enough that no transaction runs
+// out of attempts.
 
 const (
 	players = 3

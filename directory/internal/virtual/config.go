@@ -58,8 +58,7 @@ func Config(ctx context.Context, req *request.Request) (*Entry, error) {
 		return nil, err
 	}
 	if policy != nil {
-		classes := &v.Entry.Attributes[0]
-		classes.Values = append(classes.Values, []byte(policies.Class))
+		v.addClass(req, policies.Class)
 	}
 	for _, a := range policy {
 		v.add(req.Schema, a.Name, a.Values...)

@@ -339,21 +339,8 @@ func (y *synchronizer) jump(ctx context.Context, s *partition.Snapshot, p *acl.P
 	if err != nil {
 		return err
 	}
-	before, err := changes.AtFrontier(ctx, y.req.Server.Part, y.frontier)
+	err = y.between(ctx, s, y.program, p, func(from, to *content) error { return y.compare(ctx, from, to, y.frontier) })
 	if err != nil {
-		return err
-	}
-	defer before.Close()
-	from, err := y.later(ctx, before, y.program)
-	if err != nil {
-		return err
-	}
-	to, err := y.later(ctx, s, p)
-	if err != nil {
-		return err
-	}
-	to.Out.View.Stored = true
-	if err := y.compare(ctx, from, to, y.frontier); err != nil {
 		return err
 	}
 	y.frontier, y.program = frontier, p
@@ -398,19 +385,25 @@ func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commi
 		defer behind.Close()
 		s = behind
 	}
+	return y.between(ctx, s, p, p, func(from, to *content) error { return y.differ(ctx, from, to, g, y.frontier) })
+}
+
+// between calls send with the content that the client has, as the program was judges it,
+// and with the content of a state, as the program is judges it.
+func (y *synchronizer) between(ctx context.Context, s *partition.Snapshot, was, is *acl.Program, send func(from, to *content) error) error {
 	before, err := changes.AtFrontier(ctx, y.req.Server.Part, y.frontier)
 	if err != nil {
 		return err
 	}
 	defer before.Close()
-	from, err := y.later(ctx, before, p)
+	from, err := y.later(ctx, before, was)
 	if err != nil {
 		return err
 	}
-	to, err := y.later(ctx, s, p)
+	to, err := y.later(ctx, s, is)
 	if err != nil {
 		return err
 	}
 	to.Out.View.Stored = true
-	return y.differ(ctx, from, to, g, y.frontier)
+	return send(from, to)
 }

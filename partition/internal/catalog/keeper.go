@@ -82,8 +82,8 @@ type Keeper struct {
 	Catalog   atomic.Pointer[Catalog]
 	// Deriving is locked while views are brought up to date.
 	Deriving sync.Mutex
-	// HasViews is set when the table in which package view keeps how far views are has been
-	// found. Nobody drops the table.
+	// HasViews is set when package view has found the table that says how far views are
+	// kept. Nobody drops the table while a server uses the store.
 	HasViews atomic.Bool
 	// KeepToBoth checks, at the end of a transaction, the entries that the transaction
 	// changed. It is called while a schema is announced.

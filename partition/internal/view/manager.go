@@ -159,7 +159,7 @@ func (m *Manager) keep(ctx context.Context, d *Definition, upTo table.Revision) 
 		return err
 	}
 	if c.generation.Key != d.key || c.generation.Table == "" {
-		if !m.ring.mine(task{d.ID, -1}, m.k.DB, c.generation.raw, time.Now()) {
+		if !m.ring.mine(task{d.ID, -1}, m.k.DB, c.generation.raw) {
 			return nil
 		}
 		if c, err = m.begin(ctx, d, c); err != nil {
@@ -246,7 +246,7 @@ func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor
 		if cur.Next == 0 && last <= cur.W {
 			return m.hold(ctx, key, cur.W)
 		}
-		if !m.ring.mine(key, m.k.DB, cur.raw, time.Now()) {
+		if !m.ring.mine(key, m.k.DB, cur.raw) {
 			m.release(key)
 			return nil
 		}
@@ -327,7 +327,7 @@ func (m *Manager) end(ctx context.Context, defs []*Definition) error {
 		return err
 	}
 	for id, g := range gone {
-		if !m.ring.mine(task{id, -1}, m.k.DB, g.raw, time.Now()) {
+		if !m.ring.mine(task{id, -1}, m.k.DB, g.raw) {
 			continue
 		}
 		for _, l := range m.lanes {

@@ -25,9 +25,9 @@ type task struct {
 
 // A ring divides tasks among the servers that write a shared store, by rendezvous hashing:
 // for each task the hashes of the servers put them in an order. If a server comes or goes,
-// only its own tasks change hands. A server does a task at once if it comes first. If it
-// comes later and nobody does the task, it does it after a while, and then goes on with it
-// until another server does. That only saves work: servers may do a task at the same time.
+// only its own tasks change hands. The first server does a task at once. A later one does it
+// if nobody has done it for some time, and continues until another server does it. That only
+// saves work: several servers may do a task at the same time.
 type ring struct {
 	patience time.Duration // 0: this server does everything
 	waiting  map[task]waiting
@@ -57,14 +57,16 @@ func (t task) order(own txn.Holder, all []txn.Holder) int {
 	return slices.Index(sorted, own)
 }
 
-// mine reports whether this server should do a task, which is due, now.
-func (r *ring) mine(t task, db *txn.DB, cell []byte, now time.Time) bool {
+// mine reports whether this server should now do a task that is due. cell is the present
+// content of the cell that the task changes.
+func (r *ring) mine(t task, db *txn.DB, cell []byte) bool {
 	if r.patience == 0 {
 		return true
 	}
-	return r.turn(t, t.order(db.Holder(), db.Holders()), cell, now)
+	return r.turn(t, t.order(db.Holder(), db.Holders()), cell, time.Now())
 }
 
+// turn is mine for a server with a place in the order.
 func (r *ring) turn(t task, place int, cell []byte, now time.Time) bool {
 	switch w, ok := r.waiting[t]; {
 	case place < 0:
@@ -85,8 +87,8 @@ func (r *ring) forget(id entry.ID) {
 	maps.DeleteFunc(r.waiting, func(t task, _ waiting) bool { return t.id == id })
 }
 
-// did records that this server did a task, which left its cell so. If it stays so, this
-// server need not wait again.
+// did records that this server has done a task, and the content of the cell afterwards. As
+// long as no other server changes the cell, this server need not wait again.
 func (r *ring) did(t task, cell []byte) {
 	if _, ok := r.waiting[t]; ok {
 		r.waiting[t] = waiting{cell: string(cell)}
