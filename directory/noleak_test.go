@@ -92,7 +92,21 @@ type twins struct {
 
 const leakBase = "dc=example,dc=com"
 
+// newTwins returns two directories that differ in what users may not see.
 func newTwins(t *testing.T, seed uint64) *twins {
+	p := makeTwins(t, seed, func(p *twins, i int, c *client) {
+		seen, hidden := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, uint64(2+i)))
+		p.fill(c, seen, hidden)
+		rules := []string{leakRules, leakDenials}[seed%2]
+		p.makeHistory(c, rules, seen, hidden)
+	})
+	slices.Sort(p.names)
+	p.names = slices.Compact(p.names)
+	return p
+}
+
+// makeTwins returns two directories that fill has filled, with sessions of a user.
+func makeTwins(t *testing.T, seed uint64, fill func(p *twins, side int, c *client)) *twins {
 	p := &twins{Rand: rand.New(rand.NewPCG(seed, 0)), t: t}
 	var ends []func()
 	for i := range p.sides {
@@ -100,21 +114,15 @@ func newTwins(t *testing.T, seed uint64) *twins {
 		d := newDirectory(t, part, directory.Options{})
 		ends = append(ends, d.Close)
 		c := &client{t: t, p: part, d: d, s: d.NewSession(nil)}
-		p.sides[i] = c
 		serve(t, c.s, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
-		p.admins[i] = c.s
-		seen, hidden := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, uint64(2+i)))
-		p.fill(c, seen, hidden)
-		rules := []string{leakRules, leakDenials}[seed%2]
-		p.makeHistory(c, rules, seen, hidden)
+		p.sides[i], p.admins[i] = c, c.s
+		fill(p, i, c)
 	}
 	p.close = func() {
 		for _, end := range ends {
 			end()
 		}
 	}
-	slices.Sort(p.names)
-	p.names = slices.Compact(p.names)
 	p.bindAs("uid=me,ou=people," + leakBase)
 	return p
 }

@@ -8,10 +8,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/acl"
-	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
@@ -41,26 +39,11 @@ func TestNoLeakRandom(t *testing.T) {
 
 // newRandomTwins returns two equal directories with random rules.
 func newRandomTwins(t *testing.T, seed uint64) *twins {
-	p := &twins{Rand: rand.New(rand.NewPCG(seed, 0)), t: t}
-	var ends []func()
-	for i := range p.sides {
-		part := newPartition(t)
-		d := newDirectory(t, part, directory.Options{})
-		ends = append(ends, d.Close)
-		c := &client{t: t, p: part, d: d, s: d.NewSession(nil)}
-		serve(t, c.s, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
-		p.sides[i], p.admins[i] = c, c.s
+	return makeTwins(t, seed, func(p *twins, _ int, c *client) {
 		p.fill(c, rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2)))
 		c.do("checkpoint", "then")
-		setRules(t, part, randomRules(seed))
-	}
-	p.close = func() {
-		for _, end := range ends {
-			end()
-		}
-	}
-	p.bindAs("uid=me,ou=people," + leakBase)
-	return p
+		setRules(t, c.p, randomRules(seed))
+	})
 }
 
 // randomRules returns random rules. No rule gives add or the times of changes, which tell

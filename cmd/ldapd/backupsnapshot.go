@@ -55,9 +55,26 @@ ExportSnapshot.
 	return c
 }
 
+// wantHBase returns an error if the store at url is not in HBase. where is the option that
+// names it.
+func wantHBase(where, url string) error {
+	if !strings.HasPrefix(url, hbase.Scheme) {
+		return &config.Error{Where: where, Text: "this needs a store in HBase, " + hbase.Scheme + "ZK1,ZK2:2181/PREFIX; an embedded store has \"ldapd backup\""}
+	}
+	return nil
+}
+
+// openSnapshots opens a store for the commands that work on HBase only.
+func (m *Main) openSnapshots(ctx context.Context, c *config.Config, where, url string) (*hbase.Store, error) {
+	if err := wantHBase(where, url); err != nil {
+		return nil, err
+	}
+	return openHBase(ctx, c, m.logger(c), where, url)
+}
+
 // withHBase calls f with the configured store, which must be in HBase.
 func (m *Main) withHBase(ctx context.Context, c *config.Config, f func(*hbase.Store) error) error {
-	s, err := openHBase(ctx, c, m.logger(c), c.Origin("store"), c.Store)
+	s, err := m.openSnapshots(ctx, c, c.Origin("store"), c.Store)
 	if err != nil {
 		return err
 	}
@@ -73,7 +90,7 @@ func (m *Main) takeSnapshots(ctx context.Context, c *config.Config, name string)
 	if err := snapshots.CheckName(name); err != nil {
 		return &config.Error{Text: err.Error()}
 	}
-	if err := checkHBase(c.Origin("store"), c.Store); err != nil {
+	if err := wantHBase(c.Origin("store"), c.Store); err != nil {
 		return err
 	}
 	d, err := openPartition(ctx, c, m.logger(c), changing)
@@ -138,7 +155,7 @@ share files with the snapshots. An interrupted clone can be repeated.`,
 		Args: cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		return m.withHBase(ctx, c, func(from *hbase.Store) error {
-			target, err := openHBase(ctx, c, m.logger(c), "--to", to)
+			target, err := m.openSnapshots(ctx, c, "--to", to)
 			if err != nil {
 				return err
 			}

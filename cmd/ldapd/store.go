@@ -44,21 +44,10 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purp
 
 // openHBase opens a store in HBase. where is the option that names it.
 func openHBase(ctx context.Context, c *config.Config, log *slog.Logger, where, url string) (*hbase.Store, error) {
-	if err := checkHBase(where, url); err != nil {
-		return nil, err
+	if _, err := hbase.Parse(url); err != nil {
+		return nil, &config.Error{Where: where, Text: err.Error()}
 	}
 	return hbase.Open(ctx, url, hbase.Options{Log: log, Compact: c.Compaction})
-}
-
-// checkHBase returns an error if url does not name a store in HBase.
-func checkHBase(where, url string) error {
-	if !strings.HasPrefix(url, hbase.Scheme) {
-		return &config.Error{Where: where, Text: "this needs a store in HBase, " + hbase.Scheme + "ZK1,ZK2:2181/PREFIX; an embedded store has \"ldapd backup\""}
-	}
-	if _, err := hbase.Parse(url); err != nil {
-		return &config.Error{Where: where, Text: err.Error()}
-	}
-	return nil
 }
 
 var errNoStoreNamed = &config.Error{Text: "no store given: say --store FOLDER or --store hbase://ZK1,ZK2:2181/PREFIX"}
