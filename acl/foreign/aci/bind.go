@@ -298,19 +298,9 @@ func parseNetwork(s string) (netip.Prefix, bool) {
 		}
 		s = head + strings.Repeat(".0", 4-len(parts)) + "/" + strconv.Itoa(8*len(parts))
 	}
-	address, mask, masked := strings.Cut(s, "+")
-	if masked {
-		m, err := netip.ParseAddr(mask)
-		if err != nil || !m.Is4() {
-			return netip.Prefix{}, false
-		}
-		bits := 0
-		for _, b := range m.As4() {
-			for ; b&0x80 != 0; b <<= 1 {
-				bits++
-			}
-		}
-		s = address + "/" + strconv.Itoa(bits)
+	if address, mask, masked := strings.Cut(s, "+"); masked {
+		n, ok := draft.Network(address, mask)
+		return n, ok && n.Addr().Is4()
 	}
 	if !strings.Contains(s, "/") {
 		a, err := netip.ParseAddr(strings.Trim(s, "[]"))

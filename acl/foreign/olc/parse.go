@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
@@ -410,23 +411,12 @@ func peer(w *Who, style string) {
 		if i := strings.IndexByte(value, '{'); i >= 0 {
 			return // a port
 		}
-		address, mask, masked := strings.Cut(value, "%")
-		bits := mask
-		if m, err := netip.ParseAddr(mask); err == nil {
-			bits = strconv.Itoa(ones(m))
-		} else if masked {
-			return
-		}
-		a, err := netip.ParseAddr(address)
-		if err != nil {
-			return
-		}
-		if !masked {
-			bits = strconv.Itoa(a.BitLen())
-		}
-		n, err := strconv.Atoi(bits)
-		if err == nil && n <= a.BitLen() {
-			w.Kind, w.Network = Peer, netip.PrefixFrom(a, n).Masked()
+		if address, mask, masked := strings.Cut(value, "%"); masked {
+			if n, ok := draft.Network(address, mask); ok {
+				w.Kind, w.Network = Peer, n
+			}
+		} else if a, err := netip.ParseAddr(address); err == nil {
+			w.Kind, w.Network = Peer, netip.PrefixFrom(a, a.BitLen())
 		}
 	case "regex":
 		if n, ok := octets(value); ok {
@@ -458,16 +448,6 @@ func octets(text string) (n netip.Prefix, ok bool) {
 	address := strings.Join(parts, ".") + strings.Repeat(".0", 4-len(parts))
 	a, err := netip.ParseAddr(address)
 	return netip.PrefixFrom(a, 8*len(parts)), err == nil
-}
-
-// ones returns the number of leading ones of a mask.
-func ones(m netip.Addr) (n int) {
-	for _, b := range m.AsSlice() {
-		for ; b&0x80 != 0; b <<= 1 {
-			n++
-		}
-	}
-	return n
 }
 
 func socket(w *Who, style string) {
