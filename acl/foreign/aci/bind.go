@@ -109,10 +109,7 @@ func userURL(text string) draft.Expr {
 	name := acl.EscapeName(base.String())
 	var f filter.Filter
 	if s := strings.TrimSpace(parts[3]); s != "" {
-		if !strings.HasPrefix(s, "(") {
-			s = "(" + s + ")"
-		}
-		if f, err = filter.Parse(s); err != nil {
+		if f, err = draft.ParseFilter(s); err != nil {
 			return draft.Unknown("the userdn %q has a malformed filter", text)
 		}
 		if p, ok := f.(*filter.Present); ok && strings.EqualFold(p.Attribute, "objectClass") {

@@ -1,7 +1,6 @@
 package olc
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
 // A word is a word of a directive without its quotation marks.
@@ -191,13 +189,8 @@ func (p *parser) whatDN(w *What, style, value string) error {
 }
 
 func (p *parser) filter(w *What, value string) (err error) {
-	if !strings.HasPrefix(value, "(") {
-		value = "(" + value + ")"
-	}
-	if w.Filter, err = filter.Parse(value); err != nil {
-		var e *filter.Error
-		errors.As(err, &e)
-		return p.fail("the filter %q is malformed: %s", value, e.Text)
+	if w.Filter, err = draft.ParseFilter(value); err != nil {
+		return p.fail("%v", err)
 	}
 	return nil
 }
