@@ -56,25 +56,12 @@ func groupOf(f filter.Filter) (group string, ok bool) {
 // renameGroups returns a filter with the names of the groups that it tests replaced by
 // the results of newName. The name "" is a group that is gone, and has no members.
 func renameGroups(f filter.Filter, newName func(string) string) filter.Filter {
-	renameAll := func(parts []filter.Filter) []filter.Filter {
-		out := make([]filter.Filter, len(parts))
-		for i, p := range parts {
-			out[i] = renameGroups(p, newName)
+	return filter.MapLeaves(f, func(leaf filter.Filter) filter.Filter {
+		if group, ok := groupOf(leaf); ok && group != "" {
+			return &filter.Equal{Attribute: leaf.(*filter.Equal).Attribute, Value: []byte(newName(group))}
 		}
-		return out
-	}
-	switch f := f.(type) {
-	case filter.And:
-		return filter.And(renameAll(f))
-	case filter.Or:
-		return filter.Or(renameAll(f))
-	case *filter.Not:
-		return &filter.Not{Filter: renameGroups(f.Filter, newName)}
-	}
-	if group, ok := groupOf(f); ok && group != "" {
-		return &filter.Equal{Attribute: f.(*filter.Equal).Attribute, Value: []byte(newName(group))}
-	}
-	return f
+		return leaf
+	})
 }
 
 // namesGone reports whether the filter tests membership in a group that is gone.

@@ -9,11 +9,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/seed-4dac0d86/ldapd/internal/reread"
 )
 
 // Issuer describes an issuer of tokens for the mechanism OAUTHBEARER (RFC 7628), and the
@@ -60,15 +61,7 @@ var ErrToken = errors.New("the token is not accepted")
 type Bearer struct {
 	issuer     Issuer
 	algorithms []jose.SignatureAlgorithm
-
-	mu      sync.Mutex
-	keys    []jose.JSONWebKey
-	version fileVersion
-}
-
-type fileVersion struct {
-	time time.Time
-	size int64
+	keys       *reread.File[[]jose.JSONWebKey]
 }
 
 // NewBearer reads the issuer's keys and returns a Bearer for the tokens of the issuer.
@@ -95,31 +88,21 @@ func NewBearer(i Issuer) (*Bearer, error) {
 	if i.URL == "" || i.Audience == "" {
 		return nil, errors.New("an issuer needs its URL and the audience that its tokens are for")
 	}
-	return b, b.read()
+	var err error
+	b.keys, err = reread.Open(i.KeysFile, readKeys)
+	return b, err
 }
 
-// read reads the keys from the file if the file has changed. If the new file is invalid,
-// the old keys remain.
-func (b *Bearer) read() error {
-	info, err := os.Stat(b.issuer.KeysFile)
+func readKeys(file string) ([]jose.JSONWebKey, error) {
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return err
-	}
-	v := fileVersion{info.ModTime(), info.Size()}
-	if v == b.version {
-		return nil
-	}
-	b.version = v // set before reading, so that an invalid file is reported once
-	text, err := os.ReadFile(b.issuer.KeysFile)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	keys, err := parseKeys(text)
 	if err != nil {
-		return fmt.Errorf("%s: %v", b.issuer.KeysFile, err)
+		return nil, fmt.Errorf("%s: %v", file, err)
 	}
-	b.keys = keys
-	return nil
+	return keys, nil
 }
 
 // parseKeys returns the public keys of a JSON Web Key Set that can verify signatures.
@@ -142,12 +125,11 @@ func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 }
 
 func (b *Bearer) current() []jose.JSONWebKey {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.read(); err != nil {
+	keys, err := b.keys.Current()
+	if err != nil {
 		b.issuer.Log.Error("the issuer's keys cannot be read, the old ones stay", "error", err)
 	}
-	return b.keys
+	return keys
 }
 
 // A Token contains the verified claims of a token.

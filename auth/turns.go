@@ -20,13 +20,13 @@ type turn struct {
 // Enter waits until the client may attempt a password for the name. The caller must call
 // leave after the attempt. The error is the error of ctx, or ErrBusy.
 func (t *Turns) Enter(ctx context.Context, c Channel, name string) (leave func(), err error) {
-	u := t.join(name)
-	if err := u.pool.acquire(ctx, clientOf(c)); err != nil {
+	u, client := t.join(name), clientOf(c)
+	if err := u.pool.acquire(ctx, client); err != nil {
 		t.part(name, u)
 		return nil, err
 	}
 	return func() {
-		u.pool.release(clientOf(c))
+		u.pool.release(client)
 		t.part(name, u)
 	}, nil
 }

@@ -39,7 +39,6 @@ import (
 // The UUID before a DN or a rule is the entryUUID of the base entry. The values are
 // unique, or the rule applies, in the subtree of that entry.
 const (
-	configName     = "cn=config"
 	configClass    = "directoryConfiguration"
 	contextsOf     = "namingContexts"
 	indexOf        = "index"
@@ -78,7 +77,7 @@ type scope struct {
 // writeConfiguration writes the shared configuration of a state. It leaves out a unique
 // attribute if its base entry has been deleted.
 func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snapshot) error {
-	rec := &ldif.Record{DN: configName, Attributes: []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte(configClass)}}}}
+	rec := &ldif.Record{DN: configure.Name, Attributes: []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte(configClass)}}}}
 	value := func(attribute, text string) {
 		if last := &rec.Attributes[len(rec.Attributes)-1]; last.Description == attribute {
 			last.Values = append(last.Values, []byte(text))
@@ -172,10 +171,7 @@ func (x *item) configures() bool {
 	if err != nil {
 		return false
 	}
-	if !strings.EqualFold(name.String(), configName) {
-		return x.foreignConfig(name)
-	}
-	return x.isOurs() || x.foreignConfig(name)
+	return configure.Is(name) && x.isOurs() || x.foreignConfig(name)
 }
 
 // isOurs reports whether a record has the class of the shared configuration.
@@ -243,20 +239,10 @@ func (c *configuration) take(attribute, value string) error {
 		return err
 	}
 	if i := slices.IndexFunc(account.Attributes, func(name string) bool { return strings.EqualFold(name, attribute) }); i >= 0 {
-		c.takePolicy(account.Attributes[i], value)
+		c.policy = configure.AddPolicyValue(c.policy, account.Attributes[i], value)
 		return nil
 	}
 	return fmt.Errorf("not an attribute of %s", configurations)
-}
-
-// takePolicy adds a value to the default password policy.
-func (c *configuration) takePolicy(name, value string) {
-	i := slices.IndexFunc(c.policy, func(a configure.PolicyAttribute) bool { return a.Name == name })
-	if i < 0 {
-		i = len(c.policy)
-		c.policy = append(c.policy, configure.PolicyAttribute{Name: name})
-	}
-	c.policy[i].Values = append(c.policy[i].Values, value)
 }
 
 // checkPolicy returns an error if the record's default password policy is invalid.
@@ -264,21 +250,14 @@ func (c *configuration) checkPolicy() error {
 	if c.policy == nil && !c.isPolicy {
 		return nil
 	}
-	values := func(name string) []string {
-		for _, a := range c.policy {
-			if a.Name == name {
-				return a.Values
-			}
-		}
-		return nil
-	}
+	values := func(name string) []string { return configure.PolicyValues(c.policy, name) }
 	switch {
 	case !c.isPolicy:
 		return fmt.Errorf("%s is allowed only with objectClass %s", c.policy[0].Name, policyClass)
 	case values("pwdAttribute") == nil:
 		return fmt.Errorf("objectClass %s requires pwdAttribute", policyClass)
 	}
-	_, err := account.ParseDefault(configName, values)
+	_, err := account.ParseDefault(configure.Name, values)
 	return err
 }
 
@@ -510,7 +489,7 @@ func (d *configured) takeBack(ctx context.Context) error {
 	if d.access {
 		old := func(*partition.Snapshot, []partition.AccessRule) ([]partition.AccessRule, error) { return d.rules, nil }
 		if err := configure.SetAccess(ctx, d.p, partition.By{}, old); err != nil {
-			return fmt.Errorf("the access rules of %s stay: %w", configName, err)
+			return fmt.Errorf("the access rules of %s stay: %w", configure.Name, err)
 		}
 		d.access = false
 	}
@@ -519,7 +498,7 @@ func (d *configured) takeBack(ctx context.Context) error {
 			return d.before, nil
 		}
 		if err := configure.SetPolicy(ctx, d.p, partition.By{}, old); err != nil {
-			return fmt.Errorf("the password policy of %s stays: %w", configName, err)
+			return fmt.Errorf("the password policy of %s stays: %w", configure.Name, err)
 		}
 		d.policy = false
 	}
@@ -527,7 +506,7 @@ func (d *configured) takeBack(ctx context.Context) error {
 		return nil
 	}
 	if err := configure.SetIndexes(ctx, d.p, d.indexes); err != nil {
-		return fmt.Errorf("the indexes of %s stay: %w", configName, err)
+		return fmt.Errorf("the indexes of %s stay: %w", configure.Name, err)
 	}
 	d.indexes = nil
 	return nil

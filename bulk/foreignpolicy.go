@@ -109,7 +109,7 @@ const slapdDefault = "olcPPolicyDefault"
 // foreignConfig reports whether a record is a part of another server's configuration that
 // has its default password policy: 389's cn=config, or slapd's overlay ppolicy.
 func (x *item) foreignConfig(name dn.DN) bool {
-	if len(name) == 0 || !strings.EqualFold(name[len(name)-1:].String(), configName) {
+	if len(name) == 0 || !name[len(name)-1].IsCN("config") {
 		return false
 	}
 	return slices.ContainsFunc(x.Attributes, func(a op.PartialAttribute) bool {
@@ -137,10 +137,10 @@ func (x *item) foreignConfiguration() *configuration {
 	}
 	policy, left := account.From389(values)
 	for _, v := range policy {
-		c.takePolicy(v.Name, v.Value)
+		c.policy = configure.AddPolicyValue(c.policy, v.Name, v.Value)
 	}
 	for _, text := range left {
-		c.notes = append(c.notes, "the password policy of "+configName+" is taken without "+text)
+		c.notes = append(c.notes, "the password policy of "+configure.Name+" is taken without "+text)
 	}
 	for _, v := range values("nsslapd-pwpolicy-local") {
 		if strings.EqualFold(v, "off") {
@@ -205,7 +205,7 @@ func (g *givenPolicies) settle(ctx context.Context, p *partition.Partition, o *O
 		}
 		c := &configuration{isPolicy: true}
 		for _, v := range values {
-			c.takePolicy(v.Name, v.Value)
+			c.policy = configure.AddPolicyValue(c.policy, v.Name, v.Value)
 		}
 		if err := c.checkPolicy(); err != nil {
 			o.Note(fmt.Sprintf("the default password policy %q cannot be, so the directory keeps its own: %v", g.standard, err))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -138,7 +139,7 @@ func (s *sender) read(ctx context.Context, work chan<- item, alone func(*item)) 
 			continue
 		}
 		if x.configures() {
-			s.o.Note(configName + " is not sent: a server has its naming contexts by `ldapd serve --suffix`, its indexes by `ldapd reindex` and its unique attributes by `ldapd unique`")
+			s.o.Note(configure.Name + " is not sent: a server has its naming contexts by `ldapd serve --suffix`, its indexes by `ldapd reindex` and its unique attributes by `ldapd unique`")
 			continue
 		}
 		if x.Record != nil && !s.above(ctx, &x) {

@@ -25,11 +25,7 @@ import (
 // RecommendedPolicy returns the default password policy that new directories begin with.
 func RecommendedPolicy() (policy []configure.PolicyAttribute) {
 	for _, v := range account.Recommended {
-		if n := len(policy); n > 0 && policy[n-1].Name == v.Name {
-			policy[n-1].Values = append(policy[n-1].Values, v.Value)
-			continue
-		}
-		policy = append(policy, configure.PolicyAttribute{Name: v.Name, Values: []string{v.Value}})
+		policy = configure.AddPolicyValue(policy, v.Name, v.Value)
 	}
 	return policy
 }

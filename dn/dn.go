@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A DN is a distinguished name. Its first RDN is the RDN of the entry itself. The DN of
@@ -55,6 +56,15 @@ type Matcher interface {
 
 // A Norm is a normalised RDN. Two RDNs are equal if and only if their Norms are equal.
 type Norm string
+
+// IsCN reports whether an RDN is cn=value, in whatever case and under whichever name of cn.
+func (r RDN) IsCN(value string) bool {
+	if len(r) != 1 || !strings.EqualFold(string(r[0].Value), value) {
+		return false
+	}
+	t := r[0].Type
+	return strings.EqualFold(t, "cn") || strings.EqualFold(t, "commonName") || t == "2.5.4.3"
+}
 
 // Parent returns the name of the parent: d without its first RDN. The parent of the root
 // is the root.

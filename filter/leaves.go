@@ -28,6 +28,27 @@ func leaves(f Filter, yield func(Filter) bool) bool {
 	return true
 }
 
+// MapLeaves returns a filter with each part that is no And, Or or Not replaced by the
+// result of change.
+func MapLeaves(f Filter, change func(Filter) Filter) Filter {
+	mapAll := func(parts []Filter) []Filter {
+		out := make([]Filter, len(parts))
+		for i, p := range parts {
+			out[i] = MapLeaves(p, change)
+		}
+		return out
+	}
+	switch f := f.(type) {
+	case And:
+		return And(mapAll(f))
+	case Or:
+		return Or(mapAll(f))
+	case *Not:
+		return &Not{MapLeaves(f.Filter, change)}
+	}
+	return change(f)
+}
+
 // Description returns the attribute description that a leaf of a filter tests, or "" if
 // there is none.
 func Description(leaf Filter) string {

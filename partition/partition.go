@@ -72,6 +72,10 @@ func (p *Partition) Config() Config { return p.k.Config() }
 // Snapshot returns the newest state. The caller must close it.
 func (p *Partition) Snapshot() *Snapshot { return &Snapshot{state.Newest(p.k)} }
 
+// Ordinal returns the ordinal of the newest state without opening it. It is 0 if that
+// state cannot be read.
+func (p *Partition) Ordinal() uint64 { return p.k.DB.Ordinal() }
+
 // At returns the state at a past revision. The caller must close it.
 func (p *Partition) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	return NewSnapshot(state.At(ctx, p.k, r))

@@ -65,6 +65,14 @@ func (db *DB) Snapshot() *Snapshot {
 	}
 }
 
+// Ordinal returns the ordinal of the state that Snapshot returns. It is 0 if that state
+// cannot be read.
+func (db *DB) Ordinal() uint64 {
+	s := db.Snapshot()
+	defer s.Close()
+	return s.ordinal
+}
+
 // tooOld returns a snapshot whose reads all return err. It is for a server that could not
 // read the store's heads for so long that other servers may have committed without its
 // knowledge.

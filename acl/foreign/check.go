@@ -45,7 +45,7 @@ func (im *Import) judge(d *directory) Judge {
 	if len(im.databases) == 0 {
 		return aciJudge{ev}
 	}
-	j := &olcJudge{im: im, of: map[*database]*olc.Evaluator{}}
+	j := &olcJudge{im: im, of: map[*database]*olc.Evaluator{nil: {Schema: im.Schema, Entry: d.byDN}}}
 	for _, db := range im.databases {
 		e := &olc.Evaluator{Schema: im.Schema, Entry: d.byDN}
 		for _, x := range im.all(db) {
@@ -56,16 +56,22 @@ func (im *Import) judge(d *directory) Judge {
 	return j
 }
 
-// An olcJudge asks the directives of the database that an entry is in.
+// An olcJudge asks the directives of the database that an entry is in. An entry that is in
+// no database has no directives, so nothing is allowed there.
 type olcJudge struct {
 	im *Import
 	of map[*database]*olc.Evaluator
 }
 
 func (j *olcJudge) At(id *acl.Identity, e *acl.Entry) View {
-	var found *database
+	return j.of[j.im.databaseOf(e.Name)].At(id, e)
+}
+
+// databaseOf returns the database with the longest suffix of a name. If there is none, it
+// returns a database without suffixes, the frontend last, or nil.
+func (im *Import) databaseOf(name dn.DN) (found *database) {
 	best := -1
-	for _, db := range j.im.databases {
+	for _, db := range im.databases {
 		if db.own {
 			continue
 		}
@@ -73,12 +79,12 @@ func (j *olcJudge) At(id *acl.Identity, e *acl.Entry) View {
 			found = db
 		}
 		for _, s := range db.suffixes {
-			if len(s) > best && draft.Within(j.im.Schema, e.Name, s) {
+			if len(s) > best && draft.Within(im.Schema, name, s) {
 				found, best = db, len(s)
 			}
 		}
 	}
-	return j.of[found].At(id, e)
+	return found
 }
 
 // A Difference is a right that an identity has by only one of originals and drafts.

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/history"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/past"
 )
 
@@ -48,7 +49,7 @@ func ruleLabel(text string) (rule string, place dn.DN, err error) {
 	if place, err = parseName(text, text); err != nil {
 		return "", nil, err
 	}
-	if strings.EqualFold(place.String(), "cn=config") {
+	if configure.Is(place) {
 		place = nil
 	}
 	return rule, place, nil
@@ -104,7 +105,7 @@ func printShown(w *work, rules []access.Shown) error {
 
 func entryName(name string) string {
 	if name == "" {
-		return "cn=config"
+		return configure.Name
 	}
 	return name
 }

@@ -34,10 +34,7 @@ type List struct {
 // Contains reports whether a password is in the list.
 func (l *List) Contains(password []byte) bool {
 	k := key(password)
-	p := l.parts[0]
-	if l.bits > 0 {
-		p = l.parts[k>>(64-l.bits)]
-	}
+	p := l.parts[k>>(64-l.bits)]
 	return p != nil && p.Contains(k)
 }
 

@@ -1,12 +1,15 @@
 // Package configure changes the configuration that all servers of a directory share: its
-// naming contexts, indexes, unique attributes, access rules and default password policy. Where the servers must
-// agree, a change takes several commits, and waits until every server applies one of them
-// before it makes the next.
+// naming contexts, indexes, unique attributes, access rules and default password policy.
+// Where the servers must agree, a change takes several commits, and waits until every
+// server applies one of them before it makes the next.
 package configure
 
 import (
 	"context"
+	"slices"
+	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/evolve"
@@ -14,6 +17,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
+
+// Name is the name of the entry that shows the access rules of the whole directory and
+// the default password policy. In an export it has all of the configuration.
+const Name = "cn=config"
+
+// Is reports whether a name is Name.
+func Is(name dn.DN) bool { return len(name) == 1 && name[0].IsCN("config") }
 
 type (
 	// An Index names an indexed attribute and the layout of its index.
@@ -127,6 +137,27 @@ func DefaultPolicy(s *partition.Snapshot) *Policy { return s.State().Catalog.Pol
 func PolicyAt(ctx context.Context, s *partition.Snapshot) ([]PolicyAttribute, error) {
 	st := s.State()
 	return st.Catalog.PolicyAt(ctx, st.Reader)
+}
+
+// PolicyValues returns the values of an attribute of a policy.
+func PolicyValues(policy []PolicyAttribute, attribute string) []string {
+	for _, a := range policy {
+		if strings.EqualFold(a.Name, attribute) {
+			return a.Values
+		}
+	}
+	return nil
+}
+
+// AddPolicyValue adds a value of an attribute to a policy, as append does to a slice.
+func AddPolicyValue(policy []PolicyAttribute, attribute, value string) []PolicyAttribute {
+	i := slices.IndexFunc(policy, func(a PolicyAttribute) bool { return a.Name == attribute })
+	if i < 0 {
+		i = len(policy)
+		policy = append(policy, PolicyAttribute{Name: attribute})
+	}
+	policy[i].Values = append(policy[i].Values, value)
+	return policy
 }
 
 // Secret returns the secret of the directory, which all its servers share. The first call

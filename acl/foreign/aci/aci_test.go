@@ -132,6 +132,7 @@ func TestTranslate(t *testing.T) {
 		// connections
 		{cn(`ip="10.1.*"`), "r: allow everyone to show cn if address 10.1.0.0/16\nexact"},
 		{cn(`ip="10.1.0.0+255.255.0.0,2001:db8::/32"`), "r: allow everyone to show cn if address 10.1.0.0/16\nr: allow everyone to show cn if address 2001:db8::/32\nexact"},
+		{cn(`ip="10.1.0.0+255.0.255.0"`), "not\nthe address \"10.1.0.0+255.0.255.0\""},
 		{cn(`ip!="10.1.2.3" and userdn="ldap:///all"`), "r: allow users to show cn if not address 10.1.2.3\nexact"},
 		{cn(`timeofday >= "0800" and timeofday < "1800"`), "r: allow everyone to show cn if time 08:00-24:00 Europe/Vienna and time 00:00-18:00 Europe/Vienna\nexact"},
 		{cn(`dayofweek="Sun"`), "r: allow everyone to show cn if day sun\nexact"},

@@ -109,10 +109,7 @@ func userURL(text string) draft.Expr {
 	name := acl.EscapeName(base.String())
 	var f filter.Filter
 	if s := strings.TrimSpace(parts[3]); s != "" {
-		if !strings.HasPrefix(s, "(") {
-			s = "(" + s + ")"
-		}
-		if f, err = filter.Parse(s); err != nil {
+		if f, err = draft.ParseFilter(s); err != nil {
 			return draft.Unknown("the userdn %q has a malformed filter", text)
 		}
 		if p, ok := f.(*filter.Present); ok && strings.EqualFold(p.Attribute, "objectClass") {
@@ -298,19 +295,9 @@ func parseNetwork(s string) (netip.Prefix, bool) {
 		}
 		s = head + strings.Repeat(".0", 4-len(parts)) + "/" + strconv.Itoa(8*len(parts))
 	}
-	address, mask, masked := strings.Cut(s, "+")
-	if masked {
-		m, err := netip.ParseAddr(mask)
-		if err != nil || !m.Is4() {
-			return netip.Prefix{}, false
-		}
-		bits := 0
-		for _, b := range m.As4() {
-			for ; b&0x80 != 0; b <<= 1 {
-				bits++
-			}
-		}
-		s = address + "/" + strconv.Itoa(bits)
+	if address, mask, masked := strings.Cut(s, "+"); masked {
+		n, ok := draft.Network(address, mask)
+		return n, ok && n.Addr().Is4()
 	}
 	if !strings.Contains(s, "/") {
 		a, err := netip.ParseAddr(strings.Trim(s, "[]"))

@@ -538,7 +538,7 @@ func (q *question) byURL(text string) bool {
 	if parts[3] == "" {
 		return true
 	}
-	f, err := filter.Parse("(" + strings.TrimSuffix(strings.TrimPrefix(parts[3], "("), ")") + ")")
+	f, err := draft.ParseFilter(parts[3])
 	if err != nil || q.id.Entry == nil {
 		return false
 	}

@@ -1,12 +1,11 @@
 package aci
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
 )
 
 // maxDepth is the largest depth of parentheses in a bind rule.
@@ -295,22 +294,11 @@ func (p *parser) filter(raw string, at int, not bool) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := p.parseFilter(text, at)
-	return &Filter{Not: not, Filter: f}, err
-}
-
-// parseFilter parses a filter, whose outer parentheses may be missing.
-func (p *parser) parseFilter(text string, at int) (filter.Filter, error) {
-	if !strings.HasPrefix(text, "(") {
-		text = "(" + text + ")"
-	}
-	f, err := filter.Parse(text)
+	f, err := draft.ParseFilter(text)
 	if err != nil {
-		var e *filter.Error
-		errors.As(err, &e)
-		return nil, p.fail(at, "the filter %q is malformed: %s", text, e.Text)
+		return nil, p.fail(at, "%v", err)
 	}
-	return f, nil
+	return &Filter{Not: not, Filter: f}, nil
 }
 
 func (p *parser) scope(raw string, at int) (string, error) {
@@ -378,9 +366,9 @@ func (p *parser) valueFilters(text string, at int) (all []ValueFilter, rest stri
 		if size < 0 {
 			return nil, "", p.fail(at, "the parenthesis at %q is never closed", after)
 		}
-		f, err := p.parseFilter(after[:size], at)
+		f, err := draft.ParseFilter(after[:size])
 		if err != nil {
-			return nil, "", err
+			return nil, "", p.fail(at, "%v", err)
 		}
 		all = append(all, ValueFilter{name, f})
 		text = strings.TrimSpace(after[size:])

@@ -1,6 +1,8 @@
 package draft
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
@@ -9,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Meets evaluates a filter of an original on an entry. memberOf there is an attribute; here
-// it is asked of the groups, and has the groups of groups too if nested is set.
+// Meets evaluates a filter of an original on an entry. The old server stores memberOf as an
+// attribute; here the groups answer. If nested is set, they include groups of groups.
 func Meets(sch *schema.Schema, f filter.Filter, e *acl.Entry, nested bool) filter.Tri {
 	switch f := f.(type) {
 	case filter.And:
@@ -51,31 +53,33 @@ func isMemberOf(attribute string) bool {
 	return strings.EqualFold(attribute, "memberOf") || strings.EqualFold(attribute, "isMemberOf")
 }
 
-// Nested returns a filter in which memberOf, which other servers keep for groups of groups
-// too, is isMemberOf.
+// Nested returns a filter with memberOf replaced by isMemberOf. memberOf of other servers
+// includes groups of groups; here only isMemberOf does.
 func Nested(f filter.Filter) filter.Filter {
-	all := func(parts []filter.Filter) []filter.Filter {
-		out := make([]filter.Filter, len(parts))
-		for i, p := range parts {
-			out[i] = Nested(p)
+	return filter.MapLeaves(f, func(leaf filter.Filter) filter.Filter {
+		switch leaf := leaf.(type) {
+		case *filter.Equal:
+			if isMemberOf(leaf.Attribute) {
+				return &filter.Equal{Attribute: "isMemberOf", Value: leaf.Value}
+			}
+		case *filter.Present:
+			if isMemberOf(leaf.Attribute) {
+				return &filter.Present{Attribute: "isMemberOf"}
+			}
 		}
-		return out
+		return leaf
+	})
+}
+
+// ParseFilter parses a filter whose outer parentheses may be missing.
+func ParseFilter(text string) (filter.Filter, error) {
+	if !strings.HasPrefix(text, "(") {
+		text = "(" + text + ")"
 	}
-	switch f := f.(type) {
-	case filter.And:
-		return filter.And(all(f))
-	case filter.Or:
-		return filter.Or(all(f))
-	case *filter.Not:
-		return &filter.Not{Filter: Nested(f.Filter)}
-	case *filter.Equal:
-		if isMemberOf(f.Attribute) {
-			return &filter.Equal{Attribute: "isMemberOf", Value: f.Value}
-		}
-	case *filter.Present:
-		if isMemberOf(f.Attribute) {
-			return &filter.Present{Attribute: "isMemberOf"}
-		}
+	f, err := filter.Parse(text)
+	var e *filter.Error
+	if errors.As(err, &e) {
+		return nil, fmt.Errorf("the filter %q is malformed: %s", text, e.Text)
 	}
-	return f
+	return f, err
 }

@@ -98,8 +98,11 @@ func TestTranslate(t *testing.T) {
 		{one("group=\"cn=g,dc=x\""), cn("group \"cn=g,dc=x\"", "")},
 		{one("group/groupOfUniqueNames/uniqueMember.exact=\"cn=g,dc=x\""), cn("group \"cn=g,dc=x\"", "")},
 		{one("group/organizationalRole/roleOccupant=\"cn=g,dc=x\""), "not; a group by its attribute roleoccupant" + shown},
+		{one("group=\"\""), "not; the group \"\"" + shown},
 		{one("peername.ip=10.1.0.0%255.255.0.0"), cn("everyone", " if address 10.1.0.0/16")},
 		{one("peername.regex=\"^IP=10\\.1\\..+\""), cn("everyone", " if address 10.1.0.0/16")},
+		{one("peername.ip=10.1.0.0%255.0.255.0"), "not; rules have no word for peername.ip=10.1.0.0%255.0.255.0" + shown},
+		{one("peername.ip=10.1.0.0%-1"), "not; rules have no word for peername.ip=10.1.0.0%-1" + shown},
 		{one("sockurl=\"ldapi:///\""), cn("everyone", " if local")},
 		{one("users ssf=128"), cn("users", " if ssf 128")},
 		{one("tls_ssf=128"), cn("everyone", " if ssf 128 and not local")},
@@ -154,6 +157,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(`{0}to dn.regex="^uid=([^,]+),ou=a,dc=x$" filter=(cn=a) attrs=cn,@person,!top by dn.exact,expand="uid=$1,dc=x" write by self selfwrite break by set="this/manager & user" +rs continue by peername.ip=10.0.0.0%8 ssf=1 read`)
 	f.Add(`to attrs=title val="a b" by dnattr=member by group/groupOfNames/member.expand="cn=$1" =w stop by * none`)
 	f.Add(`to dn.children="ou=a,dc=x" by peername.regex="IP=127\.0\.0\.1:.*" auth by tls_ssf=128 users read by self.level{1} manage`)
+	f.Add(`to attrs=cn by group="" read by group.expand= write by group/"0="/a read`)
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := Parse(text)
 		if err != nil {

@@ -1,14 +1,13 @@
 package olc
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
 // A word is a word of a directive without its quotation marks.
@@ -190,13 +189,8 @@ func (p *parser) whatDN(w *What, style, value string) error {
 }
 
 func (p *parser) filter(w *What, value string) (err error) {
-	if !strings.HasPrefix(value, "(") {
-		value = "(" + value + ")"
-	}
-	if w.Filter, err = filter.Parse(value); err != nil {
-		var e *filter.Error
-		errors.As(err, &e)
-		return p.fail("the filter %q is malformed: %s", value, e.Text)
+	if w.Filter, err = draft.ParseFilter(value); err != nil {
+		return p.fail("%v", err)
 	}
 	return nil
 }
@@ -410,23 +404,12 @@ func peer(w *Who, style string) {
 		if i := strings.IndexByte(value, '{'); i >= 0 {
 			return // a port
 		}
-		address, mask, masked := strings.Cut(value, "%")
-		bits := mask
-		if m, err := netip.ParseAddr(mask); err == nil {
-			bits = strconv.Itoa(ones(m))
-		} else if masked {
-			return
-		}
-		a, err := netip.ParseAddr(address)
-		if err != nil {
-			return
-		}
-		if !masked {
-			bits = strconv.Itoa(a.BitLen())
-		}
-		n, err := strconv.Atoi(bits)
-		if err == nil && n <= a.BitLen() {
-			w.Kind, w.Network = Peer, netip.PrefixFrom(a, n).Masked()
+		if address, mask, masked := strings.Cut(value, "%"); masked {
+			if n, ok := draft.Network(address, mask); ok {
+				w.Kind, w.Network = Peer, n
+			}
+		} else if a, err := netip.ParseAddr(address); err == nil {
+			w.Kind, w.Network = Peer, netip.PrefixFrom(a, a.BitLen())
 		}
 	case "regex":
 		if n, ok := octets(value); ok {
@@ -458,16 +441,6 @@ func octets(text string) (n netip.Prefix, ok bool) {
 	address := strings.Join(parts, ".") + strings.Repeat(".0", 4-len(parts))
 	a, err := netip.ParseAddr(address)
 	return netip.PrefixFrom(a, 8*len(parts)), err == nil
-}
-
-// ones returns the number of leading ones of a mask.
-func ones(m netip.Addr) (n int) {
-	for _, b := range m.AsSlice() {
-		for ; b&0x80 != 0; b <<= 1 {
-			n++
-		}
-	}
-	return n
 }
 
 func socket(w *Who, style string) {

@@ -177,19 +177,21 @@ func (t *translation) group(w *Who) draft.Expr {
 	if a := strings.ToLower(w.Attribute); a != "" && a != "member" && a != "uniquemember" {
 		return draft.Unknown("a group by its attribute %s", w.Attribute)
 	}
-	s := acl.Subject{Kind: acl.Group}
 	if !w.Expand {
 		d, _ := dn.Parse(w.Text)
-		s.Name = acl.EscapeName(d.String())
-		return draft.Who(s)
+		if len(d) == 0 {
+			return draft.Unknown("the group %q", w.Text)
+		}
+		return draft.Who(acl.Subject{Kind: acl.Group, Name: acl.EscapeName(d.String())})
 	}
 	d, ok := expand(w.Text)
-	if !ok {
-		return draft.Unknown("the group %s", w.Text)
+	if !ok || len(d) == 0 {
+		return draft.Unknown("the group %q", w.Text)
 	}
 	if e, ok := t.unbound(d, w.Text); ok {
 		return e
 	}
+	s := acl.Subject{Kind: acl.Group}
 	s.Name = strings.ReplaceAll(d.String(), "{", `\7b`)
 	over := s
 	over.Name = unmarked(s.Name)

@@ -16,15 +16,19 @@ import (
 // password of an account that may not be used.
 var ErrCredentials = &op.Result{Code: op.InvalidCredentials}
 
-// AsWrong returns the result of a bind with the right password that is refused like one
-// with a wrong password. It waits as long as the server needs to record a failure, if any
-// policy records failures.
+// AsWrong refuses a bind with the right password. The result is that of a wrong password,
+// after as long.
 func AsWrong(ctx context.Context, req *request.Request) error {
 	set, err := req.Server.Policies.Set(ctx, req.Snapshot, req.Known)
-	if err == nil && set.Counts() {
-		err = req.Server.Ledgers.Wait(ctx)
-	}
 	if err != nil {
+		return err
+	}
+	a := &Account{req: req, set: set}
+	return a.asWrong(ctx)
+}
+
+func (a *Account) asWrong(ctx context.Context) error {
+	if err := a.wait(ctx); err != nil {
 		return err
 	}
 	return ErrCredentials
@@ -50,7 +54,7 @@ func (a *Account) Enter(ctx context.Context) error {
 	o := a.Policy.AfterPassword(&a.State, now)
 	switch {
 	case o.Refused == account.Unusable:
-		return AsWrong(ctx, a.req)
+		return a.asWrong(ctx)
 	case o.Refused != account.None:
 		return a.expired()
 	case o.Grace:

@@ -49,7 +49,7 @@ type Ledger struct {
 	known *known.Elements
 	id    entry.ID
 
-	// failures are those that the state with the ordinal asOf shows; 0: none was read.
+	// failures are those in the state with the ordinal asOf, which is 0 if none was read.
 	failures []time.Time
 	asOf     uint64
 }
@@ -59,8 +59,8 @@ var _ account.Ledger = (*Ledger)(nil)
 // Of returns the ledger of an entry.
 func (b *Book) Of(k *known.Elements, id entry.ID) *Ledger { return &Ledger{book: b, known: k, id: id} }
 
-// Read takes the failures from the secrets of the account, which the caller has read in a
-// state. Failures does not read them again while that state is the newest.
+// Read sets the failures from the account's secrets in a state. Failures does not read
+// them again while that state is the newest.
 func (l *Ledger) Read(s *partition.Snapshot, secrets []entry.Attribute) {
 	l.failures, l.asOf = Times(secrets, "pwdFailureTime"), s.Ordinal()
 }
@@ -70,18 +70,24 @@ func (b *Book) Wait(ctx context.Context) error { return b.took.wait(ctx) }
 
 // Failures implements account.Ledger.
 func (l *Ledger) Failures(ctx context.Context) ([]time.Time, error) {
-	forgotten := l.book.forgotten.of(l.id) // before the snapshot, which shows what is deleted by now
-	s := l.book.part.Snapshot()
-	defer s.Close()
-	if l.asOf == 0 || l.asOf != s.Ordinal() {
-		secrets, err := s.Secrets(ctx, l.id)
-		if err != nil {
+	forgotten := l.book.forgotten.of(l.id) // before the state is read, in which the deleted ones are missing
+	if l.asOf == 0 || l.asOf != l.book.part.Ordinal() {
+		if err := l.readNewest(ctx); err != nil {
 			return nil, err
 		}
-		l.Read(s, secrets)
 	}
 	all := slices.Concat(l.failures, l.book.unrecorded.of(l.id))
 	return slices.DeleteFunc(all, func(t time.Time) bool { return slices.ContainsFunc(forgotten, t.Equal) }), nil
+}
+
+func (l *Ledger) readNewest(ctx context.Context) error {
+	s := l.book.part.Snapshot()
+	defer s.Close()
+	secrets, err := s.Secrets(ctx, l.id)
+	if err == nil {
+		l.Read(s, secrets)
+	}
+	return err
 }
 
 // Times returns the values of the attribute type with the given name. The types of the

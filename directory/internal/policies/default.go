@@ -3,38 +3,20 @@ package policies
 import (
 	"bytes"
 	"slices"
-	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// DefaultName is the name of the default policy: the entry with the settings of the
-// directory.
-const DefaultName = "cn=config"
-
 // Class is the object class of policies.
 const Class = "pwdPolicy"
 
-func isDefault(name dn.DN) bool {
-	return len(name) == 1 && len(name[0]) == 1 && strings.EqualFold(name.String(), DefaultName)
-}
-
-// ParseDefault reads a default policy from its attributes.
-func ParseDefault(attributes []configure.PolicyAttribute) (*account.Policy, error) {
-	return account.ParseDefault(DefaultName, func(name string) []string {
-		for _, a := range attributes {
-			if strings.EqualFold(a.Name, name) {
-				return a.Values
-			}
-		}
-		return nil
-	})
+func parseDefault(attributes []configure.PolicyAttribute) (*account.Policy, error) {
+	return account.ParseDefault(configure.Name, func(name string) []string { return configure.PolicyValues(attributes, name) })
 }
 
 // ApplyDefault applies changes of the attributes of cn=config, including its object
@@ -87,11 +69,11 @@ func (ed *editor) change(c *op.Modification) error {
 	case t == nil:
 		return op.Errorf(op.UndefinedAttributeType, "attribute type %q is not in the schema", c.Description)
 	case options != "":
-		return op.Errorf(op.ConstraintViolation, "%s takes no options at %s", t.Name(), DefaultName)
+		return op.Errorf(op.ConstraintViolation, "%s takes no options at %s", t.Name(), configure.Name)
 	case t != ed.known.ObjectClass && !ed.ofPolicies(t):
-		return op.Errorf(op.UnwillingToPerform, "of %s only the access rules and the default password policy can be changed", DefaultName)
+		return op.Errorf(op.UnwillingToPerform, "of %s only the access rules and the default password policy can be changed", configure.Name)
 	case c.Kind == op.ModIncrement:
-		return op.Errorf(op.ConstraintViolation, "%s cannot be incremented at %s", t.Name(), DefaultName)
+		return op.Errorf(op.ConstraintViolation, "%s cannot be incremented at %s", t.Name(), configure.Name)
 	case c.Kind == op.ModAdd && len(c.Values) == 0:
 		return op.Errorf(op.ProtocolError, "add of %s: no values given", t.Name())
 	}
@@ -116,26 +98,47 @@ func (ed *editor) apply(t *schema.AttributeType, c *op.Modification) error {
 		ed.attributes = append(ed.attributes, entry.Attribute{Type: t})
 	}
 	a := &ed.attributes[i]
-	if c.Kind == op.ModReplace || c.Kind == op.ModDelete && len(c.Values) == 0 {
-		if c.Kind == op.ModDelete && len(a.Values) == 0 && !ed.permissive {
-			return op.Errorf(op.NoSuchAttribute, "the entry has no %s to delete", t.Name())
-		}
+	switch c.Kind {
+	case op.ModDelete:
+		return ed.delete(a, c.Values)
+	case op.ModReplace:
 		a.Values = nil
 	}
-	for _, v := range c.Values {
-		at := slices.IndexFunc(a.Values, func(x []byte) bool { return same(t, x, v) })
-		switch {
-		case c.Kind == op.ModDelete && at >= 0:
-			a.Values = slices.Delete(a.Values, at, at+1)
-		case c.Kind == op.ModDelete && !ed.permissive:
-			return op.Errorf(op.NoSuchAttribute, "attribute %s has no such value to delete", t.Name())
-		case c.Kind != op.ModDelete && at < 0:
+	return ed.add(a, c.Values)
+}
+
+func (ed *editor) add(a *entry.Attribute, values [][]byte) error {
+	for _, v := range values {
+		if indexOf(a, v) < 0 {
 			a.Values = append(a.Values, v)
-		case c.Kind != op.ModDelete && !ed.permissive:
-			return op.Errorf(op.AttributeOrValueExists, "attribute %s has this value already", t.Name())
+		} else if !ed.permissive {
+			return op.Errorf(op.AttributeOrValueExists, "attribute %s has this value already", a.Type.Name())
 		}
 	}
 	return nil
+}
+
+// delete removes values, or all values if none are given.
+func (ed *editor) delete(a *entry.Attribute, values [][]byte) error {
+	if len(values) == 0 {
+		if len(a.Values) == 0 && !ed.permissive {
+			return op.Errorf(op.NoSuchAttribute, "the entry has no %s to delete", a.Type.Name())
+		}
+		a.Values = nil
+		return nil
+	}
+	for _, v := range values {
+		if i := indexOf(a, v); i >= 0 {
+			a.Values = slices.Delete(a.Values, i, i+1)
+		} else if !ed.permissive {
+			return op.Errorf(op.NoSuchAttribute, "attribute %s has no such value to delete", a.Type.Name())
+		}
+	}
+	return nil
+}
+
+func indexOf(a *entry.Attribute, value []byte) int {
+	return slices.IndexFunc(a.Values, func(v []byte) bool { return same(a.Type, v, value) })
 }
 
 func same(t *schema.AttributeType, a, b []byte) bool {
@@ -147,8 +150,8 @@ func same(t *schema.AttributeType, a, b []byte) bool {
 	return err == nil && err2 == nil && bytes.Equal(x, y)
 }
 
-// policy returns the default policy that the attributes make, and refuses attributes that
-// make none.
+// policy returns the default policy, or nil if cn=config does not have the class of policies. It
+// returns an error if the attributes do not fit the classes, or cannot be a policy.
 func (ed *editor) policy() ([]configure.PolicyAttribute, error) {
 	is, err := ed.isPolicy()
 	if err != nil {
@@ -160,7 +163,7 @@ func (ed *editor) policy() ([]configure.PolicyAttribute, error) {
 			continue
 		}
 		if !is {
-			return nil, op.Errorf(op.ObjectClassViolation, "attribute %s is allowed at %s only with the object class %s", a.Type.Name(), DefaultName, Class)
+			return nil, op.Errorf(op.ObjectClassViolation, "attribute %s is allowed at %s only with the object class %s", a.Type.Name(), configure.Name, Class)
 		}
 		p := configure.PolicyAttribute{Name: a.Type.Name()}
 		for _, v := range a.Values {
@@ -171,7 +174,7 @@ func (ed *editor) policy() ([]configure.PolicyAttribute, error) {
 	if !is {
 		return nil, nil
 	}
-	return policy, CheckDefault(ed.known, policy)
+	return policy, checkDefault(ed.known, policy)
 }
 
 // isPolicy reports whether cn=config has the class of policies. It refuses any other
@@ -179,7 +182,7 @@ func (ed *editor) policy() ([]configure.PolicyAttribute, error) {
 func (ed *editor) isPolicy() (is bool, err error) {
 	for _, want := range configClasses {
 		if !slices.ContainsFunc(ed.attributes[0].Values, func(v []byte) bool { return ed.known.IsNamed(string(v), want) }) {
-			return false, op.Errorf(op.ObjectClassViolation, "%s must have the object class %s", DefaultName, want)
+			return false, op.Errorf(op.ObjectClassViolation, "%s must have the object class %s", configure.Name, want)
 		}
 	}
 	for _, v := range ed.attributes[0].Values {
@@ -187,23 +190,20 @@ func (ed *editor) isPolicy() (is bool, err error) {
 		case ed.known.IsNamed(string(v), Class) && ed.known.Policy != nil:
 			is = true
 		case !slices.ContainsFunc(configClasses, func(c string) bool { return ed.known.IsNamed(string(v), c) }):
-			return false, op.Errorf(op.ObjectClassViolation, "%s cannot have the object class %q", DefaultName, v)
+			return false, op.Errorf(op.ObjectClassViolation, "%s cannot have the object class %q", configure.Name, v)
 		}
 	}
 	return is, nil
 }
 
-// CheckDefault returns an error if attributes cannot be the default policy.
-func CheckDefault(k *known.Elements, attributes []configure.PolicyAttribute) error {
-	has := func(name string) bool {
-		return slices.ContainsFunc(attributes, func(a configure.PolicyAttribute) bool { return strings.EqualFold(a.Name, name) })
-	}
+// checkDefault returns an error if attributes cannot be the default policy.
+func checkDefault(k *known.Elements, attributes []configure.PolicyAttribute) error {
 	for _, t := range k.Policy.Must {
-		if !has(t.Name()) {
+		if configure.PolicyValues(attributes, t.Name()) == nil {
 			return op.Errorf(op.ObjectClassViolation, "object class %s requires attribute %s", Class, t.Name())
 		}
 	}
-	if _, err := ParseDefault(attributes); err != nil {
+	if _, err := parseDefault(attributes); err != nil {
 		return op.Errorf(op.ConstraintViolation, "the password policy cannot be: %v", err)
 	}
 	return nil

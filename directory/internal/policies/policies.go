@@ -113,9 +113,9 @@ func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *known.Element
 func read(ctx context.Context, s *partition.Snapshot, k *known.Elements, log *slog.Logger) (*Set, error) {
 	set := &Set{schema: k.Schema, asOf: s.Ordinal(), settings: configure.DefaultPolicy(s)}
 	if set.settings != nil {
-		p, err := ParseDefault(set.settings.Attributes)
+		p, err := parseDefault(set.settings.Attributes)
 		if err != nil {
-			warn(log, DefaultName, err)
+			warn(log, configure.Name, err)
 		}
 		set.standard = p
 		set.take(p)
@@ -287,7 +287,7 @@ func (f *finding) named(ctx context.Context, s *partition.Snapshot, k *known.Ele
 	if err != nil {
 		return false, nil
 	}
-	if f.set.standard != nil && isDefault(name) {
+	if f.set.standard != nil && configure.Is(name) {
 		f.Policy, f.Why = f.set.standard, namedByEntry
 		return true, nil
 	}

@@ -12,21 +12,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
-// ConfigName is the name of the entry with the access rules of the whole directory and the
-// default password policy.
-const ConfigName = "cn=config"
-
-// theConfig serves the entry ConfigName.
+// theConfig serves the entry with the access rules of the whole directory and the default
+// password policy.
 type theConfig struct{}
 
 func (theConfig) holds(name dn.DN) bool { return endsIn(name, "config") }
 
-// serves implements Source. A search with a base below ConfigName runs in the tree, which
+// serves implements Source. A search with a base below the entry runs in the tree, which
 // has no such entry.
-func (theConfig) serves(base dn.DN, _ op.Scope) bool { return IsConfig(base) }
-
-// IsConfig reports whether a name is ConfigName.
-func IsConfig(name dn.DN) bool { return len(name) == 1 && endsIn(name, "config") }
+func (theConfig) serves(base dn.DN, _ op.Scope) bool { return configure.Is(base) }
 
 func (theConfig) Search(ctx context.Context, req *request.Request, _ dn.DN, r *op.Search, sink op.Sink) error {
 	return searchSingle(ctx, req, r, sink, func(ctx context.Context, req *request.Request) (*Entry, error) {
@@ -43,16 +37,16 @@ func (theConfig) find(ctx context.Context, req *request.Request, _ dn.DN) (*Entr
 }
 
 func (theConfig) refusal() string {
-	return "of " + ConfigName + " only the access rules and the default password policy can be changed, by a modify"
+	return "of " + configure.Name + " only the access rules and the default password policy can be changed, by a modify"
 }
 
-// errNoConfig is the answer to requesters who do not see the entry ConfigName.
-var errNoConfig = &op.Result{Code: op.NoSuchObject, Diagnostic: "no entry " + ConfigName}
+// errNoConfig is the answer to requesters who do not see the entry.
+var errNoConfig = &op.Result{Code: op.NoSuchObject, Diagnostic: "no entry " + configure.Name}
 
-// Config returns the part of the entry ConfigName that the requester sees, or nil if the
+// Config returns the part of the entry cn=config that the requester sees, or nil if the
 // requester does not see the entry.
 func Config(ctx context.Context, req *request.Request) (*Entry, error) {
-	v := newEntry(req, ConfigName, "directoryConfiguration", "cn", "config", "hasSubordinates", "FALSE")
+	v := newEntry(req, configure.Name, "directoryConfiguration", "cn", "config", "hasSubordinates", "FALSE")
 	policy, err := defaultPolicy(ctx, req)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ package virtual
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -88,12 +87,7 @@ func RefuseBelow(superior dn.DN) error {
 
 // endsIn reports whether a name is cn=VALUE or below it.
 func endsIn(name dn.DN, value string) bool {
-	if len(name) == 0 || len(name[len(name)-1]) != 1 {
-		return false
-	}
-	a := name[len(name)-1][0]
-	return strings.EqualFold(string(a.Value), value) &&
-		(strings.EqualFold(a.Type, "cn") || strings.EqualFold(a.Type, "commonName") || a.Type == "2.5.4.3")
+	return len(name) > 0 && name[len(name)-1].IsCN(value)
 }
 
 // An Entry is an entry that is not stored.

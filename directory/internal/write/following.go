@@ -3,9 +3,9 @@ package write
 import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/follow"
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
@@ -14,7 +14,7 @@ import (
 // updates are then made there. The schema and the settings of the directory are its own.
 func checkFollowing(req *request.Request, name dn.DN) error {
 	f := follow.Of(req.Snapshot)
-	if f == nil || subschema.Is(name) || virtual.IsConfig(name) {
+	if f == nil || subschema.Is(name) || configure.Is(name) {
 		return nil
 	}
 	return &op.Result{

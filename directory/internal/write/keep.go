@@ -8,6 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
@@ -49,7 +50,7 @@ func keepable(r op.Request) error {
 		switch {
 		case subschema.Is(name):
 			return errSchemaAlone
-		case !virtual.IsConfig(name):
+		case !configure.Is(name):
 			err = virtual.RefuseWrite(name)
 		}
 	case *op.Delete:

@@ -8,12 +8,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -30,7 +30,7 @@ func (u *update) may(ctx context.Context, req *request.Request) error {
 	if subschema.Is(u.name) {
 		return refuseUnless(req, req.Judge.Always(), acl.Manage)
 	}
-	if virtual.IsConfig(u.name) {
+	if configure.Is(u.name) {
 		return mayConfigure(ctx, req, u.name)
 	}
 	if u.adds {

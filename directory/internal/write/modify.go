@@ -17,6 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
@@ -33,7 +34,7 @@ func planModify(ctx context.Context, req *request.Request, r *op.Modify, p *prep
 	if subschema.Is(name) {
 		return modifySubschema(ctx, name, r), nil
 	}
-	if virtual.IsConfig(name) {
+	if configure.Is(name) {
 		return modifyConfig(ctx, req, name, r), nil
 	}
 	if err := virtual.RefuseWrite(name); err != nil {

@@ -127,7 +127,7 @@ func staysManaged(ctx context.Context, req *request.Request, tx *partition.Tx, r
 		return err
 	}
 	if access.Managed(before) && !access.Managed(after) {
-		return op.Errorf(op.UnwillingToPerform, "nobody would manage %s any more, and no administrator is configured", virtual.ConfigName)
+		return op.Errorf(op.UnwillingToPerform, "nobody would manage %s any more, and no administrator is configured", configure.Name)
 	}
 	return nil
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/internal/span"
 	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -89,7 +89,7 @@ func changesSettings(req *request.Request, r op.Request) bool {
 		return slices.ContainsFunc(r.Attributes, func(a op.PartialAttribute) bool { return isRule(req, a.Description) })
 	case *op.Modify:
 		name, err := dn.Parse(r.Name)
-		return err == nil && virtual.IsConfig(name) ||
+		return err == nil && configure.Is(name) ||
 			slices.ContainsFunc(r.Changes, func(c op.Modification) bool { return isRule(req, c.Description) })
 	}
 	return false

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/span"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 	"github.com/seed-4dac0d86/ldapd/partition/views"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -277,7 +278,7 @@ func asserted(ctx context.Context, req *request.Request, name dn.DN) (entry.ID, 
 // unstored returns the entry with a name if the entry is not in the tree but can be
 // changed. Otherwise it returns nil.
 func unstored(ctx context.Context, req *request.Request, name dn.DN) (*virtual.Entry, error) {
-	if subschema.Is(name) || virtual.IsConfig(name) {
+	if subschema.Is(name) || configure.Is(name) {
 		return virtual.Named(ctx, req, name)
 	}
 	return nil, nil

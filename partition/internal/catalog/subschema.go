@@ -20,11 +20,7 @@ var SubschemaDN = dn.DN{{{Type: "cn", Value: []byte("Subschema")}}}
 // IsSubschema reports whether a name is the name of the subschema's entry. It does not
 // normalise the name, because every search calls IsSubschema.
 func IsSubschema(name dn.DN) bool {
-	if len(name) != 1 || len(name[0]) != 1 || !strings.EqualFold(string(name[0][0].Value), "subschema") {
-		return false
-	}
-	t := name[0][0].Type
-	return strings.EqualFold(t, "cn") || strings.EqualFold(t, "commonName") || t == "2.5.4.3"
+	return len(name) == 1 && name[0].IsCN("subschema")
 }
 
 // SubschemaID is the id of the subschema's entry. Like the entry of a naming context,
