@@ -38,10 +38,5 @@ const (
 	Busy              = catalog.Busy // other changes are in progress: try again
 )
 
-var (
-	// ErrNoDirectory means that a store contains no directory yet.
-	ErrNoDirectory = catalog.ErrNoDirectory
-	// ErrNormalizer means that the keys of a store were computed with another version of
-	// the normal forms.
-	ErrNormalizer = catalog.ErrNormalizer
-)
+// ErrNoDirectory means that a store contains no directory yet.
+var ErrNoDirectory = catalog.ErrNoDirectory
