@@ -2,12 +2,13 @@ package model
 
 import "fmt"
 
-// In the model "branch", a branch has commits B0 on row 0 and B1 on row 1. The branch is
-// merged either by the server of slot 0, as m0, or by the server of slot 2, as m1. Slot 0
-// may be recovered, while its server continues as if the slot had not been recovered. T
-// is a commit of slot 1. The model includes marks, the sets U, A and C, the branch's
-// cell, which names its merge, and the purge of marks. The branch's base contains no
-// commit of other servers.
+// In the model "branch", a branch has commits B0 on row 0 and B1 on row 1; its marks are
+// in these rows. The branch is merged either by the server of slot 0, as m0, or by the
+// server of slot 2, as m1. A merger freezes the branch's cell, reads the marks of others
+// in the branch's rows, names its merge in the cell, journals and decides. It writes no
+// marks. T is a commit of slot 1. After its marks are written, T looks at the branch's
+// cell. Slot 0 may be recovered, while its server continues as if the slot had not been
+// recovered. The branch's base contains no commit of other servers.
 
 const ( // revisions, as bits
 	revB0 = iota
@@ -19,49 +20,59 @@ const ( // revisions, as bits
 )
 
 type mergeT struct {
-	at, snap, conf, sequence, rows uint8
-	seen                           int8
+	at, snap, sequence, rows uint8
+	seen                     int8
+	conf, looked             bool
 }
 
 type branchState struct {
-	p               [3]mergeT // T, m0, m1
-	marks           [2]uint8
-	journal         [revisions]uint8
-	head            [3]int8 // heads of the slots 0 (m0), 1 (T) and 2 (m1)
-	a, u, c         uint8
-	slot, step      uint8 // state of slot 0, and step of its recovery
-	dead            bool
-	cell, by        uint8 // state of the branch's cell, and the merge that the cell names
-	branchHead      int8
-	sequence        uint8
-	b1              uint8
-	copied, copySeq uint8 // a second copy of m0's swap of the branch's cell
-	acked           uint8
-	purged          int8
+	p             [3]mergeT // T, m0, m1
+	marks         [2]bool   // the rows that have a mark of T
+	journal       [revisions]uint8
+	head          [3]int8 // heads of the slots 0 (m0), 1 (T) and 2 (m1)
+	a, u, c       uint8
+	slot, step    uint8 // state of slot 0, and step of its recovery
+	dead          bool
+	cell, by      uint8 // state of the branch's cell, and the merge that the cell names
+	branchHead    int8
+	sequence      uint8
+	b1            uint8
+	freeze, named swapCopy // second copies of m0's swaps of the branch's cell
+	acked         uint8
+	purged        int8
 	memory
 }
 
-const ( // states of the branch's cell
-	merging = 1
-	merged  = 2
+// A swapCopy is a second copy of a swap, which compares the sequence number of the cell.
+type swapCopy struct {
+	sent, over bool
+	sequence   uint8
+}
+
+const ( // states of the branch's cell, besides open
+	frozen uint8 = iota + 1
+	merging
+	merged
+	freed // the cell is archived, and its marks are purged
 )
 
 const (
 	bBegins uint8 = iota
+	bFreezes
+	bReads0
+	bReads1
 	bTakes
-	bSwaps // mergers swap the branch's cell from open to merging
+	bNames
 	bJournals
 	bMarks0
 	bMarks1
-	bReads0
-	bReads1
-	bResolves
+	bLooks
 	bDecides
 	bPublishes
 	bAborts
 	bErases0
 	bErases1
-	bReopens // mergers swap the branch's cell from merging to open
+	bReopens // mergers swap the branch's cell back to open
 	bClean
 	bDone
 )
@@ -72,8 +83,9 @@ type branchModel struct {
 	second, two, renews bool  // whether B1 runs, m1 runs, and idle slots renew
 	purges              bool
 	// The rules that a variant drops.
-	passEarly, bytesRepeat, readNew, noMarks, oldList, byJournal, reopenEarly, ownIDs, lowID, ignoreBase bool
-	reach                                                                                                func(*branchState) bool
+	noLook, lookEarly, noThaw, readEarly, readNew, noWait, looseRows, bytesRepeat, lowID bool
+	passEarly, reopenEarly, byJournal, ownIDs, ignoreBase, freeEarly                     bool
+	reach                                                                                func(*branchState) bool
 }
 
 func slotOfRev(r int) int { return [revisions]int{-1, -1, 1, 0, 2}[r] }
@@ -89,7 +101,7 @@ func (m *branchModel) visible(s *branchState) (v uint8) {
 	if m.showsRev(s, revT) {
 		v |= 1 << revT
 	}
-	if s.cell != open && m.showsRev(s, int(s.by)) {
+	if s.cell >= merging && m.showsRev(s, int(s.by)) {
 		v |= 1 << s.by
 	}
 	return v
@@ -147,7 +159,7 @@ func (m *branchModel) check(s *branchState) string {
 		return "an acknowledged commit or merge is not visible"
 	case s.acked>>revB1&1 == 1 && s.branchHead < m.rank[revB1]:
 		return "an acknowledged commit of the branch is lost"
-	case s.cell == merged && v>>s.by&1 == 0:
+	case s.cell >= merged && v>>s.by&1 == 0:
 		return "the branch is lost: its cell says merged, the merge is void"
 	}
 	for r := revM0; r <= revM1; r++ {
@@ -155,10 +167,10 @@ func (m *branchModel) check(s *branchState) string {
 			return fmt.Sprintf("m%d is committed and visible, the branch's cell does not name it", r-revM0)
 		}
 	}
-	if marked := (s.marks[0] | s.marks[1]) >> revT & 1; v>>revT&1 == 1 && s.journal[revT] != committed && marked == 1 {
+	if v>>revT&1 == 1 && s.journal[revT] != committed && (s.marks[0] || s.marks[1]) {
 		return "T is visible and not committed"
 	}
-	if s.cell != open && v>>s.by&1 == 1 {
+	if s.cell >= merging && v>>s.by&1 == 1 {
 		return m.checkMerged(s, v)
 	}
 	return ""
@@ -201,25 +213,35 @@ func (m *branchModel) next(s branchState, emit0 Emit[branchState]) {
 	if m.second {
 		m.commitB1(s, emit)
 	}
-	if s.copied == 1 && s.cell == open && (s.sequence == s.copySeq || m.bytesRepeat) && s.branchHead == m.rank[revB0] {
-		n := s
-		n.copied, n.cell, n.by = 2, merging, revM0
-		n.sequence++
-		emit(n, "a second copy of m0's swap of the branch's cell is done", 0, 0)
-	}
-	if s.cell == merging {
-		m.help(s, emit)
-	}
+	m.repeat(s, emit)
+	m.help(s, emit)
 	if m.purges {
 		m.purge(s, emit)
 	}
 }
 
-// purge deletes marks. While the branch is not merged, it deletes only marks up to the
-// branch's base.
+// repeat lets the second copies of m0's swaps of the branch's cell take effect.
+func (m *branchModel) repeat(s branchState, emit Emit[branchState]) {
+	if c := s.freeze; c.sent && !c.over && s.cell == open && (s.sequence == c.sequence || m.bytesRepeat) {
+		n := s
+		n.freeze.over, n.cell, n.by = true, frozen, revM0
+		n.sequence++
+		emit(n, "a second copy of m0's swap to frozen is done", 0, 0)
+	}
+	if c := s.named; c.sent && !c.over && s.cell == frozen && (s.sequence == c.sequence || m.bytesRepeat && s.by == revM0) {
+		n := s
+		n.named.over, n.cell, n.by = true, merging, revM0
+		n.sequence++
+		emit(n, "a second copy of m0's swap to merging is done", 0, 0)
+	}
+}
+
+// purge deletes T's marks, and the marks of the branch together with its cell. While the
+// branch is not merged, only marks up to the branch's base are deleted. The branch's
+// marks are deleted when every snapshot in use shows the merge.
 func (m *branchModel) purge(s branchState, emit Emit[branchState]) {
 	bound := m.low(&s)
-	if s.cell != merged && !m.ignoreBase {
+	if s.cell < merged && !m.ignoreBase {
 		bound = 0 // the base shows no commit of other servers
 	}
 	for p := range s.p {
@@ -231,47 +253,54 @@ func (m *branchModel) purge(s branchState, emit Emit[branchState]) {
 		}
 	}
 	if bound > s.purged {
-		s.purged = bound
-		for r := revT; r < revisions; r++ {
-			if m.rank[r] <= bound {
-				s.marks[0] &^= 1 << r
-				s.marks[1] &^= 1 << r
-			}
+		n := s
+		n.purged = bound
+		if m.rank[revT] <= bound {
+			n.marks = [2]bool{}
 		}
-		emit(s, "marks up to %d are deleted", int(bound), 0)
+		emit(n, "marks up to %d are deleted", int(bound), 0)
+	}
+	older := s.p[0].at > bBegins && s.p[0].at < bPublishes && s.p[0].snap>>s.by&1 == 0
+	if s.cell == merged && (m.freeEarly || !older && m.low(&s) >= m.rank[s.by]) {
+		s.cell = freed
+		emit(s, "the branch's cell is freed, its marks are deleted", 0, 0)
 	}
 }
 
-// commitB1 does the next step of B1, the branch's second commit, which the owner makes.
+// commitB1 does the next step of B1, the branch's second commit.
 func (m *branchModel) commitB1(s branchState, emit Emit[branchState]) {
 	switch {
 	case s.b1 == 0 && s.cell == open:
 		s.b1, s.journal[revB1] = 1, pending
 		emit(s, "B1: journal P on the branch", 0, 0)
-	case s.b1 == 1:
-		s.b1, s.journal[revB1] = 2, committed
-		emit(s, "B1: journal C", 0, 0)
-	case s.b1 == 2 && s.cell == open:
-		s.b1, s.branchHead = 3, m.rank[revB1]
+	case s.b1 == 1 && s.cell == open:
+		s.b1, s.branchHead, s.journal[revB1] = 2, m.rank[revB1], committed
 		s.sequence++
 		s.acked |= 1 << revB1
 		emit(s, "B1 is published in the branch's cell and acknowledged", 0, 0)
 	}
 }
 
-// help moves the branch's cell out of the state merging. Any server may do this, and may
-// abort the merge.
+// help takes the branch's cell out of the states frozen and merging. Any server may do
+// this, and may abort the merge.
 func (m *branchModel) help(s branchState, emit Emit[branchState]) {
+	n := s
+	n.sequence++
+	if s.cell == frozen {
+		n.cell = open
+		emit(n, "somebody thaws the branch", 0, 0)
+	}
+	if s.cell != merging {
+		return
+	}
 	by := int(s.by)
 	visible := m.showsRev(&s, by)
 	over := slotOfRev(by) == 0 && s.slot >= closed
-	n := s
 	if s.journal[by] < committed {
+		n := s
 		n.journal[by] = aborted
 		emit(n, "somebody takes m%d back", by-revM0, 0)
 	}
-	n = s
-	n.sequence++
 	switch {
 	case m.byJournal && over && s.journal[by] == committed:
 		n.cell = merged
@@ -292,57 +321,31 @@ func (m *branchModel) commit(s branchState, p int, emit Emit[branchState]) {
 	t, r := &s.p[p], revT+p
 	merger := p > 0
 	b := uint8(1) << r
-	rows := m.rows
-	if merger {
-		rows = t.rows
-	}
 	switch t.at {
 	case bBegins:
 		m.begin(s, p, emit)
+	case bFreezes, bReads0, bReads1, bNames:
+		m.merge(s, p, emit)
 	case bTakes:
 		if m.rank[r] <= t.seen || m.rank[r] <= s.head[slotOfRev(r)] {
 			return
 		}
 		if t.at = bJournals; merger {
-			t.at = bSwaps
+			t.at = bNames
 		}
 		emit(s, "%d takes id %d (0 is T, 1 m0, 2 m1)", p, int(m.rank[r]))
-	case bSwaps:
-		m.swapBranch(s, p, emit)
 	case bJournals:
-		t.at = bMarks0
+		if t.at = bMarks0; merger {
+			t.at = bDecides
+		}
 		if s.journal[r] == 0 {
 			s.journal[r] = pending
 		} else if t.at = bClean; merger {
 			t.at = bReopens
 		}
 		emit(s, "%d: journal %d", p, int(s.journal[r]))
-	case bMarks0, bMarks1:
-		k := int(t.at - bMarks0)
-		if rows>>k&1 == 1 && !(merger && m.noMarks) {
-			s.marks[k] |= b
-		}
-		if t.at++; t.at == bMarks1 && rows&2 == 0 {
-			t.at++
-		}
-		emit(s, "%d marks row %d", p, k)
-	case bReads0, bReads1:
-		k := int(t.at - bReads0)
-		if rows>>k&1 == 1 {
-			met := s.marks[k] &^ b
-			// Ignore marks of commits that the snapshot shows. A merger ignores none,
-			// because its base shows no commit of other servers.
-			if !merger || m.readNew {
-				met &^= t.snap
-			}
-			t.conf |= met
-		}
-		if t.at++; t.at == bReads1 && rows&2 == 0 {
-			t.at++
-		}
-		emit(s, "%d reads back, it meets %05b", p, int(t.conf))
-	case bResolves:
-		m.resolve(s, p, emit)
+	case bMarks0, bMarks1, bLooks:
+		m.mark(s, emit)
 	case bDecides:
 		if t.at = bAborts; s.journal[r] == pending {
 			s.journal[r], t.at = committed, bPublishes
@@ -358,19 +361,18 @@ func (m *branchModel) commit(s branchState, p int, emit Emit[branchState]) {
 		if s.journal[r] != committed {
 			s.journal[r] = aborted
 		}
-		t.at = bErases0
+		if t.at = bErases0; merger {
+			t.at = bReopens
+		}
 		emit(s, "%d: journal A", p, 0)
 	case bErases0, bErases1:
-		s.marks[t.at-bErases0] &^= b
-		if t.at++; t.at == bErases1 && s.marks[1]&b == 0 {
-			t.at++
-		}
-		if t.at == bReopens && !merger {
+		s.marks[t.at-bErases0] = false
+		if t.at++; t.at > bErases1 {
 			t.at = bClean
 		}
 		emit(s, "%d is rolled back", p, 0)
 	case bReopens:
-		if s.cell == merging && int(s.by) == r {
+		if int(s.by) == r && (s.cell == frozen && s.sequence == t.sequence || s.cell == merging && s.journal[r] == aborted) {
 			s.cell = open
 			s.sequence++
 		}
@@ -385,62 +387,153 @@ func (m *branchModel) begin(s branchState, p int, emit Emit[branchState]) {
 		return
 	}
 	t.snap = m.visible(&s) & s.committed()
-	t.seen = max(s.head[0], s.head[1], s.head[2])
-	for r := revT; r < revisions; r++ {
-		if s.slot >= closed && s.c>>r&1 == 1 {
-			t.seen = max(t.seen, m.rank[r])
-		}
-	}
+	t.seen = m.maxHead(&s)
+	t.at = bTakes
 	if p > 0 {
 		t.sequence, t.rows = s.sequence, m.branchRows(&s)
 		if !m.lowID {
 			t.seen = max(t.seen, s.branchHead)
 		}
+		if t.at = bFreezes; m.readEarly {
+			t.at = bReads0
+		}
 	}
-	t.at = bTakes
 	emit(s, "%d begins, it sees %05b", p, int(t.snap))
 }
 
-// swapBranch swaps the branch's cell. The rows of the merge are the rows in the cell
-// that the swap compares with.
-func (m *branchModel) swapBranch(s branchState, p int, emit Emit[branchState]) {
-	t, r := &s.p[p], revT+p
-	same := s.sequence == t.sequence || m.bytesRepeat && !m.second || m.oldList
-	if s.cell != open || !same {
-		t.at = bDone
-		emit(s, "%d: the branch's cell has changed, it gives up", p, 0)
-		return
+func (m *branchModel) maxHead(s *branchState) int8 {
+	h := max(s.head[0], s.head[1], s.head[2])
+	for r := revT; r < revisions; r++ {
+		if s.slot >= closed && s.c>>r&1 == 1 {
+			h = max(h, m.rank[r])
+		}
 	}
-	if r == revM0 {
-		s.copied, s.copySeq = 1, s.sequence
-	}
-	s.cell, s.by = merging, uint8(r)
-	s.sequence++
-	t.at = bJournals
-	emit(s, "%d: the branch's cell is merging", p, 0)
+	return h
 }
 
-func (m *branchModel) resolve(s branchState, p int, emit Emit[branchState]) {
+// merge does the next step of a merger before its merge is journalled.
+func (m *branchModel) merge(s branchState, p int, emit Emit[branchState]) {
 	t, r := &s.p[p], revT+p
-	t.at = bDecides
-	for o := revT; o < revisions; o++ {
-		if t.conf>>o&1 == 0 {
-			continue
+	switch t.at {
+	case bFreezes:
+		same := s.sequence == t.sequence || m.bytesRepeat && !m.second || m.looseRows
+		if s.cell != open || !same {
+			t.at = bDone
+			emit(s, "%d: the branch's cell has changed, it gives up", p, 0)
+			return
 		}
-		t.at = bResolves
-		t.conf &^= 1 << o
-		gone := slotOfRev(o) == 0 && s.slot >= closed && !m.showsRev(&s, o)
+		if r == revM0 {
+			s.freeze = swapCopy{sent: true, sequence: s.sequence}
+		}
+		s.cell, s.by = frozen, uint8(r)
+		s.sequence++
+		t.sequence = s.sequence
+		if t.at = bReads0; m.readEarly {
+			t.at = bTakes
+		}
+		emit(s, "%d freezes the branch", p, 0)
+	case bNames:
+		if s.cell != frozen || int(s.by) != r || s.sequence != t.sequence {
+			t.at = bReopens
+			emit(s, "%d: the branch was thawed, it gives up", p, 0)
+			return
+		}
+		if r == revM0 {
+			s.named = swapCopy{sent: true, sequence: s.sequence}
+		}
+		s.cell, t.at = merging, bJournals
+		s.sequence++
+		emit(s, "%d: the branch's cell is merging", p, 0)
+	default:
+		m.readMarks(s, p, emit)
+	}
+}
+
+// readMarks lets a merger look for a mark of T in one row of the branch. T is not in the
+// branch's base. A pending T is waited for.
+func (m *branchModel) readMarks(s branchState, p int, emit Emit[branchState]) {
+	t := &s.p[p]
+	k := int(t.at - bReads0)
+	known := m.readNew && t.snap>>revT&1 == 1
+	if t.rows>>k&1 == 1 && s.marks[k] && !known && s.a>>revT&1 == 0 {
 		switch {
-		case gone || s.a>>o&1 == 1 || s.journal[o] == aborted:
-		case s.journal[o] == committed, s.journal[o] == pending && m.rank[o] < m.rank[r]:
-			t.at, t.conf = bAborts, 0
-		default:
-			s.journal[o] = aborted
+		case s.journal[revT] == committed:
+			t.conf = true
+		case s.journal[revT] == pending && !m.noWait:
+			return
 		}
-		emit(s, "%d settles with %d", p, o-revT)
+	}
+	if t.at++; t.at == bReads1 && t.rows&2 == 0 {
+		t.at++
+	}
+	if t.at > bReads1 {
+		if t.at = bTakes; m.readEarly {
+			t.at = bFreezes
+		}
+		t.seen = max(t.seen, m.maxHead(&s))
+		if t.conf {
+			t.at = bReopens
+		}
+	}
+	emit(s, "%d reads marks", p, 0)
+}
+
+// mark does the next step of T between its journal row and its decision.
+func (m *branchModel) mark(s branchState, emit Emit[branchState]) {
+	t := &s.p[0]
+	after := bDecides
+	if m.lookEarly {
+		after = bMarks0
+	}
+	if t.at == bLooks {
+		m.look(s, after, emit)
 		return
 	}
-	emit(s, "%d meets nobody more", p, 0)
+	if m.lookEarly && !t.looked {
+		t.at, t.looked = bLooks, true
+		emit(s, "T looks before its marks are there", 0, 0)
+		return
+	}
+	k := int(t.at - bMarks0)
+	if m.rows>>k&1 == 1 {
+		s.marks[k] = true
+	}
+	if t.at++; t.at == bMarks1 && m.rows&2 == 0 {
+		t.at++
+	}
+	if t.at > bMarks1 && (m.noLook || m.lookEarly) {
+		t.at = bDecides
+	}
+	emit(s, "T marks row %d", k, 0)
+}
+
+// look lets T read the branch's cell, whose rows have the branch's marks. T thaws a frozen
+// branch, and settles with a merge as with a commit.
+func (m *branchModel) look(s branchState, after uint8, emit Emit[branchState]) {
+	t, by := &s.p[0], int(s.by)
+	gone := slotOfRev(by) == 0 && s.slot >= closed && !m.showsRev(&s, by)
+	switch {
+	case m.rows&m.branchRows(&s) == 0, s.cell == open, s.cell == freed, s.cell == frozen && m.noThaw:
+		t.at = after
+	case s.cell == frozen:
+		s.cell, t.at = open, after
+		s.sequence++
+		emit(s, "T thaws the branch and continues", 0, 0)
+		return
+	case t.snap>>by&1 == 1:
+		t.at = after
+	case s.cell == merged, m.showsRev(&s, by) && s.journal[by] == committed:
+		t.at = bAborts
+	case gone, s.a>>by&1 == 1, s.journal[by] == aborted:
+		t.at = after
+	case s.journal[by] == committed, s.journal[by] == pending && m.rank[by] < m.rank[revT]:
+		t.at = bAborts
+	default:
+		s.journal[by] = aborted
+		emit(s, "T takes m%d back", by-revM0, 0)
+		return
+	}
+	emit(s, "T looks at the branch, whose state is %d", int(s.cell), 0)
 }
 
 func (m *branchModel) publish(s branchState, slot int, emit Emit[branchState]) {
@@ -457,7 +550,7 @@ func (m *branchModel) publish(s branchState, slot int, emit Emit[branchState]) {
 		n := s
 		n.head[slot] = h
 		n.u &^= b
-		undecided := at >= bSwaps && at <= bDecides || at >= bAborts && at < bReopens || at == bReopens && !m.passEarly
+		undecided := at >= bNames && at <= bDecides || at >= bAborts && at < bReopens || at == bReopens && !m.passEarly
 		if m.rank[r] <= h && undecided {
 			n.u |= b
 		}
@@ -468,7 +561,6 @@ func (m *branchModel) publish(s branchState, slot int, emit Emit[branchState]) {
 }
 
 func (m *branchModel) recover(s branchState, emit Emit[branchState]) {
-	b := uint8(1) << revM0
 	step := s.step
 	s.step++
 	switch step {
@@ -476,7 +568,7 @@ func (m *branchModel) recover(s branchState, emit Emit[branchState]) {
 		s.slot = recovering
 		emit(s, "R0: slot 0 is recovering", 0, 0)
 	case 1:
-		if m.rank[revM0] > s.head[0] || s.u&b != 0 {
+		if b := uint8(1) << revM0; m.rank[revM0] > s.head[0] || s.u&b != 0 {
 			switch s.journal[revM0] {
 			case pending:
 				s.journal[revM0] = aborted
@@ -486,23 +578,11 @@ func (m *branchModel) recover(s branchState, emit Emit[branchState]) {
 		}
 		emit(s, "R1: m0, journal %d", int(s.journal[revM0]), 0)
 	case 2:
-		if s.journal[revM0] == aborted {
-			s.marks[0] &^= b
-			s.marks[1] &^= b
-		}
-		emit(s, "R2: rolls back", 0, 0)
-	case 3:
 		s.slot = closed
 		emit(s, "R3: slot 0 is closed, C=%05b", int(s.c), 0)
-	case 4:
-		if !m.showsRev(&s, revM0) {
-			s.marks[0] &^= b
-			s.marks[1] &^= b
-		}
+	case 3:
 		s.slot, s.dead = swept, true
-		if s.copied == 1 {
-			s.copied = 2
-		}
+		s.freeze.over, s.named.over = true, true
 		emit(s, "R4: slot 0 is swept", 0, 0)
 	}
 }
@@ -541,24 +621,29 @@ func branchVariants() (vs []variant) {
 		}
 		vs = append(vs, v)
 	}
+	later := []config{{2, true, false, false, ranks[0]}, {2, true, false, false, ranks[1]}, {2, true, false, false, ranks[2]}}
 	add("two mergers, a commit, recovery, helpers", holds, func(*branchModel) {})
 	add("beside the purge of marks", holds, func(m *branchModel) { m.purges = true })
-	add("witness: one merge lost with its server, the other acknowledged", witness, func(m *branchModel) {
+	add("witness: one merge lost with its server, the other acknowledged, T too", witness, func(m *branchModel) {
 		m.reach = func(s *branchState) bool {
-			return s.journal[revM0] == aborted && s.slot == swept && s.cell == merged && s.acked>>revM1&1 == 1
+			return s.journal[revM0] == aborted && s.slot == swept && s.cell == merged && s.acked>>revM1&1 == 1 && s.acked>>revT&1 == 1
 		}
-	}, config{1, false, true, false, ranks[0]})
-	add("the head passes a merge that the branch still names", breaks, func(m *branchModel) { m.passEarly = true })
-	add("the bytes of the branch's cell repeat", breaks, func(m *branchModel) { m.bytesRepeat = true })
+	}, config{1, false, true, false, ranks[3]})
+	add("T does not look at the branch's cell", breaks, func(m *branchModel) { m.noLook = true })
+	add("T looks before its marks are there", breaks, func(m *branchModel) { m.lookEarly = true })
+	add("T passes over a frozen branch", breaks, func(m *branchModel) { m.noThaw = true })
+	add("a merger reads marks before it freezes", breaks, func(m *branchModel) { m.readEarly = true })
 	add("a merge meets what its server's snapshot does not show", breaks, func(m *branchModel) { m.readNew = true })
-	add("a merge places no marks", breaks, func(m *branchModel) { m.noMarks = true })
-	add("the rows are not of the cell that is compared", breaks, func(m *branchModel) { m.oldList = true },
-		config{2, true, false, false, ranks[0]}, config{2, true, false, false, ranks[1]}, config{2, true, false, false, ranks[2]})
+	add("a merger does not wait for a pending commit", breaks, func(m *branchModel) { m.noWait = true })
+	add("the rows are not of the cell that is compared", breaks, func(m *branchModel) { m.looseRows = true }, later...)
+	add("the bytes of the branch's cell repeat", breaks, func(m *branchModel) { m.bytesRepeat = true })
+	add("the merge's id is not above the branch's head", breaks, func(m *branchModel) { m.lowID = true },
+		config{2, true, false, false, ranks[4]})
+	add("the head passes a merge that the branch still names", breaks, func(m *branchModel) { m.passEarly = true })
 	add("a helper goes by the journal", breaks, func(m *branchModel) { m.byJournal = true })
 	add("a helper opens a branch whose merge is not visible yet", breaks, func(m *branchModel) { m.reopenEarly = true })
 	add("a moment shows a branch by its own ids", breaks, func(m *branchModel) { m.ownIDs = true })
-	add("the merge's id is not above the branch's head", breaks, func(m *branchModel) { m.lowID = true },
-		config{2, true, false, false, ranks[4]})
 	add("marks above an open branch's base are purged", breaks, func(m *branchModel) { m.purges, m.ignoreBase = true, true })
+	add("a merged branch's cell is freed before every snapshot shows it", breaks, func(m *branchModel) { m.purges, m.freeEarly = true, true })
 	return vs
 }

@@ -39,6 +39,8 @@ var models = []struct {
 	{"purge", purgeVariants},
 	{"horizon", horizonVariants},
 	{"branch", branchVariants},
+	{"branches", branchesVariants},
+	{"line", lineVariants},
 	{"lane", laneVariants},
 }
 
