@@ -11,48 +11,50 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Entry returns an entry of a state as an acl.Entry. If other entries on which a decision
-// depends cannot be read, fail is called with the error.
-func Entry(ctx context.Context, s *partition.Snapshot, name dn.DN, e *entry.Entry, src filter.Source, fail func(error)) *acl.Entry {
-	x := &struct {
-		acl.Entry
-		others
-	}{acl.Entry{Name: name, Entry: e, Source: src}, others{ctx, s, name, fail}}
-	x.Entry.Others = &x.others
-	return &x.Entry
-}
-
-// others are the entries around an entry with a name, in a state.
-type others struct {
+// An Entry is an entry of a state that a decision is about. It reads the other entries that
+// the decision depends on. An Entry can be used for one entry after the other.
+type Entry struct {
+	asked acl.Entry
 	ctx   context.Context
 	state *partition.Snapshot
-	name  dn.DN
-	fail  func(error)
+	err   error
 }
 
+// Set makes x the entry e with a name in the state s.
+func (x *Entry) Set(ctx context.Context, s *partition.Snapshot, name dn.DN, e *entry.Entry, src filter.Source) *acl.Entry {
+	*x = Entry{acl.Entry{Name: name, Entry: e, Source: src, Others: x}, ctx, s, nil}
+	return &x.asked
+}
+
+// Err returns an error if another entry could not be read. Decisions about x are then
+// invalid.
+func (x *Entry) Err() error { return x.err }
+
 // Parent implements acl.Others.
-func (o *others) Parent() *entry.Entry {
-	at, err := o.state.Find(o.ctx, o.name.Parent())
+func (x *Entry) Parent() *entry.Entry {
+	at, err := x.state.Find(x.ctx, x.asked.Name.Parent())
 	if partition.Is(err, partition.NoSuchEntry) {
 		return nil
 	}
 	var parent *entry.Entry
 	if err == nil {
-		parent, err = o.state.Entry(o.ctx, at.ID, false)
+		parent, err = x.state.Entry(x.ctx, at.ID, false)
 	}
-	if err != nil {
-		o.fail(err)
-	}
+	x.note(err)
 	return parent
 }
 
 // InGroup implements acl.Others.
-func (o *others) InGroup(group dn.DN, nested bool) bool {
-	in, err := isIn(o.ctx, o.state, o.name, group, nested)
-	if err != nil {
-		o.fail(err)
-	}
+func (x *Entry) InGroup(group dn.DN, nested bool) bool {
+	in, err := isIn(x.ctx, x.state, x.asked.Name, group, nested)
+	x.note(err)
 	return in
+}
+
+func (x *Entry) note(err error) {
+	if err != nil {
+		x.err = err
+	}
 }
 
 // A Case is an identity, an entry, and the access rules that decide what the identity may
@@ -60,8 +62,8 @@ func (o *others) InGroup(group dn.DN, nested bool) bool {
 type Case struct {
 	*Somebody
 	zone  *acl.Zone
+	asked Entry
 	entry *acl.Entry
-	err   error
 }
 
 // Somebody is an identity on a connection, with its compiled access rules.
@@ -113,7 +115,7 @@ func (r *Rules) NewCase(ctx context.Context, s *partition.Snapshot, who, target 
 	}
 	x := &Case{Somebody: somebody}
 	src := &filter.EntrySource{Schema: s.Schema(), Entry: e, Name: target}
-	x.entry = Entry(ctx, s, target, e, src, func(err error) { x.err = err })
+	x.entry = x.asked.Set(ctx, s, target, e, src)
 	x.zone, err = x.Program.Zone(target.Parent())
 	return x, err
 }
@@ -121,5 +123,5 @@ func (r *Rules) NewCase(ctx context.Context, s *partition.Snapshot, who, target 
 // Explain answers a question about the identity and the entry of the case.
 func (x *Case) Explain(q acl.Question) (acl.Answer, error) {
 	a := x.Program.Explain(x.zone, x.entry, q)
-	return a, x.err
+	return a, x.asked.Err()
 }

@@ -174,13 +174,13 @@ type two struct {
 	programs  [2]*acl.Program
 	zones     [2]*acl.Zone
 	decisions [2]*acl.Decision
+	asked     Entry
 	entry     *acl.Entry
 }
 
 func (t *Trial) two(ctx context.Context, ps [2]*acl.Program, name dn.DN, e *entry.Entry) (*two, error) {
-	var failed error
-	src := &filter.EntrySource{Schema: t.state.Schema(), Entry: e, Name: name}
-	x := &two{programs: ps, entry: Entry(ctx, t.state, name, e, src, func(err error) { failed = err })}
+	x := &two{programs: ps}
+	x.entry = x.asked.Set(ctx, t.state, name, e, &filter.EntrySource{Schema: t.state.Schema(), Entry: e, Name: name})
 	for i, p := range ps {
 		var err error
 		if x.zones[i], err = p.Zone(name.Parent()); err != nil {
@@ -188,7 +188,7 @@ func (t *Trial) two(ctx context.Context, ps [2]*acl.Program, name dn.DN, e *entr
 		}
 		x.decisions[i] = x.zones[i].Decide(x.entry)
 	}
-	return x, failed
+	return x, x.asked.Err()
 }
 
 func (x *two) seen(i int) bool { return x.decisions[i].Entry(acl.See) }

@@ -63,7 +63,7 @@ func (a *atom) isTrue(p *Program, e *Entry) bool {
 		for _, one := range q.subject(a.subject) {
 			met := true
 			for _, t := range one.tests {
-				met = met && q.tests[t](e)
+				met = met && q.tests[t].holds(e)
 			}
 			if met {
 				return true

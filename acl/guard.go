@@ -74,6 +74,9 @@ func (g guard) searchesAll(t *filter.Test) bool {
 // test restricts a test to the values that the identity may search, separately for each
 // subtype. An identity that may see an entry may search the name of the entry.
 func (g guard) test(t *filter.Test) filter.Resolved {
+	if len(t.Asks()) == 1 && len(t.Types) == 1 && !t.DNAttrs {
+		return filter.MakeAnd(t, g.allowed(t, false))
+	}
 	var parts []filter.Resolved
 	for _, typ := range t.Types {
 		one := t.OfType(typ)

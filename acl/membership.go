@@ -19,6 +19,8 @@ type entryFilter struct {
 	// asksGroups is set if there are any, or if the filter tests membership in any group.
 	groups     []string
 	asksGroups bool
+	// ofClasses is set if the filter tests only the object classes of the entry.
+	ofClasses bool
 }
 
 func (f *entryFilter) String() string { return f.text }
@@ -80,7 +82,7 @@ func (k compiler) entryFilter(f filter.Filter) (*entryFilter, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &entryFilter{text: r.String()}
+	out := &entryFilter{text: r.String(), ofClasses: k.testsOnlyClasses(r)}
 	out.filter = filter.Map(r, func(t *filter.Test) filter.Resolved {
 		changed, e := out.test(t)
 		if e != nil {
@@ -89,6 +91,17 @@ func (k compiler) entryFilter(f filter.Filter) (*entryFilter, error) {
 		return changed
 	})
 	return out, err
+}
+
+// testsOnlyClasses reports whether a filter depends on nothing but values of objectClass.
+func (k compiler) testsOnlyClasses(f filter.Resolved) bool {
+	classes := k.schema.Attribute("objectClass")
+	for t := range filter.Tests(f) {
+		if t.DNAttrs || len(t.Asks()) != 1 || t.Types[0] != classes {
+			return false
+		}
+	}
+	return true
 }
 
 // test replaces a test of membership by a test that asks the entry for its groups.

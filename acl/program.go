@@ -31,7 +31,11 @@ type Others interface {
 }
 
 // A test is a condition of a rule on an entry.
-type test func(e *Entry) bool
+type test struct {
+	holds func(e *Entry) bool
+	// ofClasses is set if the result depends only on the object classes of the entry.
+	ofClasses bool
+}
 
 // A formula is a list of conjunctions and is true if one of them is true. A conjunction
 // is a list of the numbers of tests in the program. An empty conjunction is true.
@@ -317,7 +321,7 @@ func (p *Program) named(pat pattern, name []dn.Norm) alternatives {
 
 // ofEntry evaluates a subject whose identities depend on the entry.
 func (p *Program) ofEntry(s *subject) alternatives {
-	var t test
+	var t func(e *Entry) bool
 	switch s.Kind {
 	case Self:
 		t = p.isSelf
@@ -334,9 +338,9 @@ func (p *Program) ofEntry(s *subject) alternatives {
 		if own == nil {
 			return never
 		}
-		return alternatives{{tests: []int{p.test(fmt.Sprintf("%s %q", s.String(), own), p.sharesValue(s.typ, own))}}}
+		return alternatives{{tests: []int{p.test(fmt.Sprintf("%s %q", s.String(), own), test{holds: p.sharesValue(s.typ, own)})}}}
 	}
-	return alternatives{{tests: []int{p.test(s.String(), t)}}}
+	return alternatives{{tests: []int{p.test(s.String(), test{holds: t})}}}
 }
 
 // test returns the number of a test. Tests with the same text have the same number.
@@ -350,7 +354,9 @@ func (p *Program) test(text string, t test) int {
 	return n
 }
 
-func (p *Program) filterTest(f *entryFilter) int { return p.test("filter "+f.String(), f.holds) }
+func (p *Program) filterTest(f *entryFilter) int {
+	return p.test("filter "+f.String(), test{f.holds, f.ofClasses})
+}
 
 func (p *Program) isSelf(e *Entry) bool {
 	if p.who.Entry != nil {
@@ -437,9 +443,9 @@ func (p *Program) ownKeys(t *schema.AttributeType) (own [][]byte) {
 	return own
 }
 
-// sharesValue returns a test that is true for entries that have a value of the attribute
+// sharesValue returns a function that returns true for entries that have a value of the attribute
 // in common with the identity's entry, which has the keys own.
-func (p *Program) sharesValue(t *schema.AttributeType, own [][]byte) test {
+func (p *Program) sharesValue(t *schema.AttributeType, own [][]byte) func(*Entry) bool {
 	types := p.set.schema.Subtypes(t)
 	return func(e *Entry) bool {
 		for _, sub := range types {

@@ -31,8 +31,9 @@ func (p Placed) Label() string {
 
 // A Set is a list of rules that have been checked against a schema. A Set is immutable.
 type Set struct {
-	schema *schema.Schema
-	rules  []*compiled
+	schema  *schema.Schema
+	classes *schema.AttributeType // objectClass
+	rules   []*compiled
 	// named are the types that some rule names, with their subtypes. A Decision contains
 	// separate rights for each of these types.
 	named []*schema.AttributeType
@@ -74,7 +75,7 @@ type target struct {
 // NewSet checks rules against a schema. contexts are the naming contexts, which are
 // directly below the root. The error is a *Problem about the first invalid rule.
 func NewSet(sch *schema.Schema, contexts []dn.DN, rules []Placed) (*Set, error) {
-	s := &Set{schema: sch, programs: map[string]*Program{}}
+	s := &Set{schema: sch, classes: sch.Attribute("objectClass"), programs: map[string]*Program{}}
 	for _, r := range rules {
 		c, err := compile(sch, contexts, r)
 		if err != nil {
@@ -189,7 +190,7 @@ func (s *Set) collectLooksAt() {
 			}
 		}
 	}
-	add(s.schema.Subtypes(s.schema.Attribute("objectClass")))
+	add(s.schema.Subtypes(s.classes))
 	for _, c := range s.rules {
 		for _, t := range slices.Concat(c.in, c.notIn) {
 			if t.filter != nil {

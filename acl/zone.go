@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"encoding/binary"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,9 +16,15 @@ type Zone struct {
 	program *Program
 	clauses []zoneClause
 	tests   []zoneTest
+	// byClasses is set if there are tests that depend only on an entry's object classes.
+	byClasses bool
 
 	mu        sync.RWMutex
-	decisions map[string]*Decision // the key is the results of the tests
+	decisions map[string]*Decision // by the results of all tests
+	// known are decisions by the results of those tests that look at more than the object
+	// classes, and the values of objectClass. Many entries have the same values of
+	// objectClass, which saves their tests: a test normalises the values of each entry.
+	known map[string]*Decision
 }
 
 // A zoneClause is a clause that may apply in a zone. Its formulas contain numbers of
@@ -143,7 +150,7 @@ func (t *bound) reach(parent []dn.Norm) reach {
 }
 
 func (p *Program) newZone(reaches []reach) *Zone {
-	z := &Zone{program: p, decisions: map[string]*Decision{}}
+	z := &Zone{program: p, decisions: map[string]*Decision{}, known: map[string]*Decision{}}
 	next := func(n int) (r []reach) {
 		r, reaches = reaches[:n], reaches[n:]
 		return r
@@ -200,49 +207,80 @@ func (z *Zone) number(t zoneTest) int {
 	if i < 0 {
 		i = len(z.tests)
 		z.tests = append(z.tests, t)
+		z.byClasses = z.byClasses || t.test.ofClasses
 	}
 	return i
 }
 
 // Decide returns the decision about an entry of the zone.
 func (z *Zone) Decide(e *Entry) *Decision {
-	var room [128]byte
-	outcomes := z.outcomes(room[:0], e)
+	var room [256]byte
+	key := z.appendClasses(z.outcomes(room[:0], e, false), e)
 	z.mu.RLock()
-	d := z.decisions[string(outcomes)]
+	d := z.known[string(key)]
 	z.mu.RUnlock()
 	if d != nil {
 		return d
 	}
-	d = z.decide(outcomes)
+	outcomes := z.outcomes(nil, e, true)
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	if len(z.decisions) >= maxDecisions {
-		clear(z.decisions)
+	d = z.decisions[string(outcomes)]
+	if d == nil {
+		d = z.decide(outcomes)
+		remember(z.decisions, outcomes, d)
 	}
-	z.decisions[string(outcomes)] = d
+	remember(z.known, key, d)
 	return d
 }
 
 // maxDecisions is the maximum number of decisions that a zone caches.
 const maxDecisions = 4096
 
+func remember(decisions map[string]*Decision, key []byte, d *Decision) {
+	if len(decisions) >= maxDecisions {
+		clear(decisions)
+	}
+	decisions[string(key)] = d
+}
+
 // outcomes appends to b a 1 for each test of the zone that is true and a 0 for each other
-// test.
-func (z *Zone) outcomes(b []byte, e *Entry) []byte {
+// test. It leaves out the tests of object classes unless all is set.
+func (z *Zone) outcomes(b []byte, e *Entry, all bool) []byte {
 	for i := range z.tests {
-		met := byte(0)
-		if z.tests[i].met(e, z.program) {
-			met = 1
+		t := &z.tests[i]
+		switch {
+		case t.test.ofClasses && !all:
+		case t.met(e, z.program):
+			b = append(b, 1)
+		default:
+			b = append(b, 0)
 		}
-		b = append(b, met)
+	}
+	return b
+}
+
+// appendClasses appends to b the values of objectClass, if tests of the zone depend on
+// them.
+func (z *Zone) appendClasses(b []byte, e *Entry) []byte {
+	if !z.byClasses {
+		return b
+	}
+	for i := range e.Entry.Attributes {
+		a := &e.Entry.Attributes[i]
+		if a.Type != z.program.set.classes {
+			continue
+		}
+		for _, v := range a.Values {
+			b = append(binary.AppendUvarint(b, uint64(len(v))), v...)
+		}
 	}
 	return b
 }
 
 func (t *zoneTest) met(e *Entry, p *Program) bool {
 	if t.rdn == nil {
-		return t.test(e)
+		return t.test.holds(e)
 	}
 	if len(e.Name) == 0 {
 		return false

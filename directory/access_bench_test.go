@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 const (
@@ -55,6 +57,8 @@ func BenchmarkSearchRules(b *testing.B) {
 	}{
 		{"Open", []string{"login: allow everyone to bind, to past", "all: allow everyone to read *, +"}},
 		{"Few", few},
+		{"Staff", staff(b)},
+		{"StaffThousand", append(rulesOfGroups(benchRules), staff(b)...)},
 		{"Thousand", append(rulesOfGroups(benchRules), few...)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -63,4 +67,17 @@ func BenchmarkSearchRules(b *testing.B) {
 			}))
 		})
 	}
+}
+
+// staff returns the rules of the profile that new directories begin with.
+func staff(b *testing.B) (rules []string) {
+	b.Helper()
+	all, err := acl.Profile("staff", schema.Core(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, r := range all {
+		rules = append(rules, r.String())
+	}
+	return rules
 }

@@ -139,7 +139,11 @@ func decisions(t *testing.T, s *partition.Snapshot, programs []*acl.Program, nam
 			t.Fatal(err)
 		}
 		src := &filter.EntrySource{Schema: s.Schema(), Entry: e, Name: n}
-		all = append(all, z.Decide(access.Entry(t.Context(), s, n, e, src, func(err error) { t.Error(err) })))
+		var x access.Entry
+		all = append(all, z.Decide(x.Set(t.Context(), s, n, e, src)))
+		if x.Err() != nil {
+			t.Error(x.Err())
+		}
 	}
 	return all
 }

@@ -102,6 +102,11 @@ func MakeNot(part Resolved) Resolved {
 // drops the constant neutral and keeps Undefined at most once. decided is true if one of
 // the parts is the opposite of neutral.
 func fold(parts []Resolved, neutral Const, nested func(Resolved) []Resolved) (kept []Resolved, decided bool) {
+	n := 0
+	for _, p := range parts {
+		n += max(1, len(nested(p)))
+	}
+	kept = make([]Resolved, 0, n)
 	add := func(r Resolved) {
 		c, ok := r.(Const)
 		switch {
@@ -136,9 +141,21 @@ func definite(f Resolved, want Tri) Resolved {
 	case *NotNode:
 		return definite(f.Part, -want)
 	case *AndNode:
-		return combine(f.Parts, want, want == True)
+		parts, changed := definiteParts(f.Parts, want)
+		switch {
+		case want == False:
+			return MakeOr(parts...)
+		case changed:
+			return MakeAnd(parts...)
+		}
 	case *OrNode:
-		return combine(f.Parts, want, want == False)
+		parts, changed := definiteParts(f.Parts, want)
+		switch {
+		case want == False:
+			return MakeAnd(parts...)
+		case changed:
+			return MakeOr(parts...)
+		}
 	}
 	if want == False {
 		return MakeNot(f)
@@ -146,17 +163,21 @@ func definite(f Resolved, want Tri) Resolved {
 	return f
 }
 
-// combine returns a filter that is True for the entries for which all parts have the
-// value want. If the argument all is false, one part with this value is enough.
-func combine(parts []Resolved, want Tri, all bool) Resolved {
-	out := make([]Resolved, len(parts))
+// definiteParts returns filters that are True for the entries for which the parts have the
+// value want. They are the parts themselves if changed is false.
+func definiteParts(parts []Resolved, want Tri) (out []Resolved, changed bool) {
+	out = parts
 	for i, p := range parts {
-		out[i] = definite(p, want)
+		d := definite(p, want)
+		if d == p {
+			continue
+		}
+		if !changed {
+			out, changed = slices.Clone(parts), true
+		}
+		out[i] = d
 	}
-	if all {
-		return MakeAnd(out...)
-	}
-	return MakeOr(out...)
+	return out, changed
 }
 
 // Map replaces every Test of a filter by the result of change for the Test, and

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -14,6 +15,7 @@ import (
 type Inspection struct {
 	program  *acl.Program // nil: access rules do not restrict the identity
 	zone     *acl.Zone
+	asked    access.Entry
 	entry    *acl.Entry
 	decision *acl.Decision
 }
@@ -41,10 +43,9 @@ func (j *Judge) Inspect(ctx context.Context, at partition.Located) (*Inspection,
 	if x.zone, err = j.program.Zone(name.Parent()); err != nil {
 		return nil, err
 	}
-	var failed error
-	x.entry = access.Entry(ctx, j.state, name, e, j.source(name, e), func(err error) { failed = err })
+	x.entry = x.asked.Set(ctx, j.state, name, e, &filter.EntrySource{Schema: j.schema, Entry: e, Name: name})
 	x.decision = x.zone.Decide(x.entry)
-	return x, failed
+	return x, x.asked.Err()
 }
 
 // Entry reports whether the identity has a right on the entry.

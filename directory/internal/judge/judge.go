@@ -4,6 +4,7 @@ package judge
 
 import (
 	"context"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/acl"
@@ -30,6 +31,9 @@ type Judge struct {
 	failed   error // error of a filter that could not read what a rule needs
 
 	past *past // set if the state is one of the past
+
+	asked  access.Entry       // the entry of the decision that is being made
+	values filter.EntrySource // its values
 
 	refusal *Refusal // where refusals are recorded; nil: they are not recorded
 }
@@ -109,7 +113,7 @@ func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filt
 	var d *acl.Decision
 	var err error
 	if j.past == nil {
-		d, err = decide(ctx, j.program, j.state, name, e, src)
+		d, err = j.decide(ctx, j.program, j.state, name, e, src)
 	} else {
 		d, err = j.past.decide(ctx, j, name, e, src)
 	}
@@ -121,14 +125,13 @@ func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filt
 }
 
 // decide returns the decision of a program about an entry of a state.
-func decide(ctx context.Context, p *acl.Program, s *partition.Snapshot, name dn.DN, e *entry.Entry, src filter.Source) (*acl.Decision, error) {
+func (j *Judge) decide(ctx context.Context, p *acl.Program, s *partition.Snapshot, name dn.DN, e *entry.Entry, src filter.Source) (*acl.Decision, error) {
 	zone, err := p.Zone(name.Parent())
 	if err != nil {
 		return nil, err
 	}
-	var failed error
-	d := zone.Decide(access.Entry(ctx, s, name, e, src, func(err error) { failed = err }))
-	return d, failed
+	d := zone.Decide(j.asked.Set(ctx, s, name, e, src))
+	return d, j.asked.Err()
 }
 
 // DecideAt is Decide for an entry that was located by name. It returns nil if the entry
@@ -165,8 +168,11 @@ func (j *Judge) DecideNew(ctx context.Context, name dn.DN, e *entry.Entry) (*acl
 	return j.Decide(ctx, name, e, j.source(name, e))
 }
 
+// source returns the values of an entry. They are valid until the next call.
 func (j *Judge) source(name dn.DN, e *entry.Entry) *filter.EntrySource {
-	return &filter.EntrySource{Schema: j.schema, Entry: e, Name: name}
+	j.values.Schema = j.schema
+	j.values.Reset(e, name)
+	return &j.values
 }
 
 // Sees reports whether the requester may know that an entry exists.
@@ -267,10 +273,10 @@ func (j *Judge) Guard(ctx context.Context, f filter.Resolved) filter.Resolved {
 
 // OnlySeen restricts a filter to the entries that the requester sees.
 func (j *Judge) OnlySeen(ctx context.Context, f filter.Resolved) filter.Resolved {
-	if j.SeesAll() {
-		return f
+	if seen := j.Children(ctx); seen != nil {
+		return filter.MakeAnd(f, seen)
 	}
-	return filter.MakeAnd(f, acl.Visible(j.LooksAt(), j.Decider(ctx)))
+	return f
 }
 
 // Children returns a filter that selects the children that the requester sees. Client
@@ -280,7 +286,15 @@ func (j *Judge) Children(ctx context.Context) filter.Resolved {
 	if j.SeesAll() {
 		return nil
 	}
-	return j.OnlySeen(ctx, filter.Const(filter.True))
+	return acl.Visible(j.LooksAt(), j.Decider(ctx))
+}
+
+// Restrict restricts a query to the entries, and the children in tests of children, that
+// the requester sees.
+func (j *Judge) Restrict(ctx context.Context, q *partition.Query) {
+	if q.Children = j.Children(ctx); q.Children != nil {
+		q.Filter = filter.MakeAnd(q.Filter, q.Children)
+	}
 }
 
 // Decider returns a function that makes decisions for filters. Filters cannot return
@@ -319,11 +333,24 @@ func (j *Judge) Shown(ctx context.Context, name *dn.Name, e *entry.Entry, attrib
 	if j.ReadsAll() {
 		return attributes, nil
 	}
+	if j.showsAlways(attributes) {
+		return attributes, nil
+	}
 	d, err := j.decideNamed(ctx, name, e)
 	if err != nil {
 		return nil, err
 	}
 	return allowed(d, attributes, acl.Show), nil
+}
+
+// showsAlways reports whether the requester may be shown all values of the attributes,
+// whichever entry has them.
+func (j *Judge) showsAlways(attributes []entry.Attribute) bool {
+	if j.program == nil || j.past != nil || j.program.Schema() != j.schema {
+		return false
+	}
+	always := j.program.Always()
+	return !slices.ContainsFunc(attributes, func(a entry.Attribute) bool { return !always.All(a.Type, acl.Show) })
 }
 
 // Values returns a function that reports whether the requester has a right on a value of

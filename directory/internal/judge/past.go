@@ -55,14 +55,14 @@ func (p *past) decide(ctx context.Context, j *Judge, name dn.DN, e *entry.Entry,
 	if p.program.Schema() != j.schema || j.program.Schema() != p.now.Schema() {
 		return nil, errRules
 	}
-	was, err := decide(ctx, p.program, j.state, name, e, src)
+	was, err := j.decide(ctx, p.program, j.state, name, e, src)
 	if err != nil {
 		return nil, err
 	}
 	if e.ID == entry.Root { // the entry is not stored
 		return readable(was), nil
 	}
-	is, err := p.decideNow(ctx, j.program, e.ID)
+	is, err := p.decideNow(ctx, j, e.ID)
 	switch {
 	case err != nil:
 		return nil, err
@@ -74,8 +74,8 @@ func (p *past) decide(ctx context.Context, j *Judge, name dn.DN, e *entry.Entry,
 
 // decideNow returns the decision about an entry as it is now, or nil if it no longer
 // exists.
-func (p *past) decideNow(ctx context.Context, by *acl.Program, id entry.ID) (*acl.Decision, error) {
-	e, err := p.now.Some(ctx, id, by.Types())
+func (p *past) decideNow(ctx context.Context, j *Judge, id entry.ID) (*acl.Decision, error) {
+	e, err := p.now.Some(ctx, id, j.program.Types())
 	if err != nil || e == nil {
 		return nil, err
 	}
@@ -87,5 +87,5 @@ func (p *past) decideNow(ctx context.Context, by *acl.Program, id entry.ID) (*ac
 	if err != nil {
 		return nil, err
 	}
-	return decide(ctx, by, p.now, name, e, &filter.EntrySource{Schema: p.now.Schema(), Entry: e, Name: name})
+	return j.decide(ctx, j.program, p.now, name, e, &filter.EntrySource{Schema: p.now.Schema(), Entry: e, Name: name})
 }

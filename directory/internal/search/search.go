@@ -153,7 +153,7 @@ func (st *Stream) Prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if req.Controls.Visible == request.SubentriesOnly {
-		f = &filter.AndNode{Parts: []filter.Resolved{req.Known.IsSubentry, f}}
+		f = filter.MakeAnd(req.Known.IsSubentry, f)
 	}
 	var also []filter.Resolved
 	if st.Referrals {
@@ -164,11 +164,11 @@ func (st *Stream) Prepare(ctx context.Context) (err error) {
 		st.seen = map[entry.ID]bool{}
 	}
 	if also != nil {
-		f = &filter.OrNode{Parts: append(also, f)}
+		f = filter.MakeOr(append(also, f)...)
 	}
 	st.Query = st.Out.View.Query(st.keys)
-	st.Query.Scope, st.Query.Filter = st.R.Scope, req.Judge.OnlySeen(ctx, f)
-	st.Query.Children = req.Judge.Children(ctx)
+	st.Query.Scope, st.Query.Filter = st.R.Scope, f
+	req.Judge.Restrict(ctx, &st.Query)
 	return nil
 }
 

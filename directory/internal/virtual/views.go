@@ -124,7 +124,8 @@ func (v *viewSearch) run(ctx context.Context, base dn.DN) error {
 		return err
 	}
 	v.query = v.out.View.Query(nil)
-	v.query.Filter, v.query.Children = v.req.Judge.OnlySeen(ctx, f), v.req.Judge.Children(ctx)
+	v.query.Filter = f
+	v.req.Judge.Restrict(ctx, &v.query)
 	if len(base) >= recordDepth {
 		return v.record(ctx, base)
 	}
