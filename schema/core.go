@@ -98,6 +98,22 @@ func (s *Schema) Classes() []*ObjectClass { return s.classes }
 // Rules returns all matching rules in the order of definition.
 func (s *Schema) Rules() []*MatchingRule { return s.rules }
 
+// OrderingOf returns the rule that orders values of a type: the type's ordering rule, or
+// else the ordering rule that belongs to the type's equality rule. The second case is
+// needed for cn and sn, by which people sort, because they are defined without an
+// ordering rule (RFC 4519). OrderingOf returns nil if there is no such rule.
+func (s *Schema) OrderingOf(t *AttributeType) *MatchingRule {
+	if t.Ordering != nil || t.Equality == nil {
+		return t.Ordering
+	}
+	for _, r := range s.rules {
+		if r.Use == Ordering && r.Form == t.Equality.Form {
+			return r
+		}
+	}
+	return nil
+}
+
 // oidOf returns the OID of the class, attribute type or matching rule with the given
 // name, or "" if there is none.
 func (s *Schema) oidOf(name string) string {

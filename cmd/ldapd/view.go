@@ -10,7 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/views"
 )
@@ -18,7 +21,7 @@ import (
 func (m *Main) viewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "view",
-		Short: "Look after views: numbers that follow from many entries",
+		Short: "Look after views: records that follow from many entries",
 		Args:  cobra.NoArgs,
 	}
 	c.AddCommand(m.viewListCommand(), m.viewShowCommand(), m.viewRebuildCommand())
@@ -132,12 +135,47 @@ func showView(ctx context.Context, w *work, a viewArgs) error {
 	if err != nil {
 		return err
 	}
+	if d.Kind == views.List {
+		return showList(ctx, w, s, d)
+	}
 	rs, err := views.Read(ctx, s, d, views.ReadOptions{})
 	if err != nil {
 		return err
 	}
 	for _, r := range rs {
 		fmt.Fprintln(w.Stdout, recordText(d, &r))
+	}
+	return nil
+}
+
+// showList prints the entries of a list in its order, with what the list shows of them.
+func showList(ctx context.Context, w *work, s *partition.Snapshot, d *views.Definition) error {
+	all := func(_ context.Context, _ partition.Located, _ *entry.Entry, as []entry.Attribute) ([]entry.Attribute, error) {
+		return as, nil
+	}
+	for x, err := range views.Each(ctx, s, d, views.ListOptions{}) {
+		if err != nil {
+			return err
+		}
+		q := partition.Query{Base: x.ID, Scope: op.BaseObject, Filter: filter.Const(filter.True), Only: d.Only()}
+		found, ok, err := s.Lookup(ctx, q, x.ID)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("%s: there is no entry %s: build the view again", d.Name, x.ID)
+		}
+		as, err := views.Compose(ctx, s, d, &found, nil, all)
+		if err != nil {
+			return err
+		}
+		var parts []string
+		for i := range as {
+			for _, v := range as[i].Values {
+				parts = append(parts, fmt.Sprintf("%s %q", as[i].Description(), v))
+			}
+		}
+		fmt.Fprintf(w.Stdout, "%s: %s\n", found.Name, strings.Join(parts, ", "))
 	}
 	return nil
 }

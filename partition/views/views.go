@@ -1,15 +1,17 @@
-// Package views reads and keeps views: records of numbers that follow from many entries.
+// Package views reads and keeps views: records that follow from many entries.
 // A view is defined by an entry below cn=views. Its records are exact at every state that
 // can be read (package partition/internal/view).
 package views
 
 import (
 	"context"
+	"iter"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/view"
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 type (
@@ -19,8 +21,20 @@ type (
 	Record = view.Record
 	// ReadOptions select records.
 	ReadOptions = view.ReadOptions
+	// A Listed is an entry of a list.
+	Listed = view.Listed
+	// ListOptions select entries of a list.
+	ListOptions = view.ListOptions
+	// Allow returns the part of some attributes of an entry that a reader of a list may use.
+	Allow = view.Allow
 	// A Status says how a view is kept.
 	Status = view.Status
+)
+
+// The kinds of views.
+const (
+	Totals = view.Totals
+	List   = view.List
 )
 
 // The kinds of totals.
@@ -55,6 +69,23 @@ func Check(ctx context.Context, s *partition.Snapshot, name dn.DN) error {
 // Read returns the records of a view in a state, sorted by key.
 func Read(ctx context.Context, s *partition.Snapshot, d *Definition, o ReadOptions) ([]Record, error) {
 	return view.Read(ctx, s.State(), d, o)
+}
+
+// Each streams the entries of a list in a state, in their order.
+func Each(ctx context.Context, s *partition.Snapshot, d *Definition, o ListOptions) iter.Seq2[Listed, error] {
+	return view.Each(ctx, s.State(), d, o)
+}
+
+// In reports whether an entry belongs to a view.
+func In(ctx context.Context, s *partition.Snapshot, d *Definition, id entry.ID) (bool, error) {
+	return d.In(ctx, s.State(), id)
+}
+
+// Compose returns the attributes of the record of an entry of a list. If entries that it
+// names have very many values, allow gets only those of the types that the record shows or
+// that are among looksAt.
+func Compose(ctx context.Context, s *partition.Snapshot, d *Definition, found *partition.Result, looksAt []*schema.AttributeType, allow Allow) ([]entry.Attribute, error) {
+	return d.Compose(ctx, s.State(), found.Located, found.Entry, looksAt, allow)
 }
 
 // StatusOf returns how a view is kept, as of now.

@@ -353,6 +353,19 @@ func (j *Judge) showsAlways(attributes []entry.Attribute) bool {
 	return !slices.ContainsFunc(attributes, func(a entry.Attribute) bool { return !always.All(a.Type, acl.Show) })
 }
 
+// Allowed returns the attributes and values of an entry on which the requester has some
+// rights, and none if the requester does not see the entry. It changes attributes in place.
+func (j *Judge) Allowed(ctx context.Context, name *dn.Name, e *entry.Entry, attributes []entry.Attribute, r acl.Rights) ([]entry.Attribute, error) {
+	if j.ReadsAll() {
+		return attributes, nil
+	}
+	d, err := j.decideNamed(ctx, name, e)
+	if err != nil || d == nil || !d.Entry(acl.See) {
+		return nil, err
+	}
+	return allowed(d, attributes, r), nil
+}
+
 // Values returns a function that reports whether the requester has a right on a value of
 // an entry.
 func (j *Judge) Values(ctx context.Context, at partition.Located, r acl.Rights) (func(t *schema.AttributeType, value []byte) bool, error) {

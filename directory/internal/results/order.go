@@ -89,7 +89,7 @@ func resolveSortKey(asked *control.SortKey, sch *schema.Schema) (k partition.Sor
 	if t.Secret() {
 		return k, unsortable(asked, op.InsufficientAccessRights, "%s is for binding only", t.Name())
 	}
-	rule := orderingOf(t, sch)
+	rule := sch.OrderingOf(t)
 	if asked.Rule != "" {
 		rule = sch.Rule(asked.Rule)
 	}
@@ -97,22 +97,6 @@ func resolveSortKey(asked *control.SortKey, sch *schema.Schema) (k partition.Sor
 		return k, unsortable(asked, op.InappropriateMatching, "%s has no such ordering rule", t.Name())
 	}
 	return partition.SortKey{Type: t, Options: entry.SortOptions(options), Rule: rule, Reverse: asked.Reverse}, nil
-}
-
-// orderingOf returns the rule that orders values of a type: the type's ordering rule, or
-// else the ordering rule that belongs to the type's equality rule. The second case is
-// needed for cn and sn, by which people sort, because they are defined without an
-// ordering rule (RFC 4519).
-func orderingOf(t *schema.AttributeType, sch *schema.Schema) *schema.MatchingRule {
-	if t.Ordering != nil || t.Equality == nil {
-		return t.Ordering
-	}
-	for _, r := range sch.Rules() {
-		if r.Use == schema.Ordering && r.Form == t.Equality.Form {
-			return r
-		}
-	}
-	return nil
 }
 
 // ViewError returns the error that ends a search whose view is not available

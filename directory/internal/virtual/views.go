@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
@@ -61,6 +62,13 @@ func (theViews) find(ctx context.Context, req *request.Request, name dn.DN) (*En
 	if err != nil || d == nil {
 		return nil, err
 	}
+	if d.Kind == views.List {
+		found, ok, err := listedNamed(ctx, req, d, name)
+		if err != nil || !ok {
+			return nil, err
+		}
+		return listedEntry(ctx, req, d, &found, acl.Search|acl.Compare)
+	}
 	rs, err := recordsNamed(ctx, req, d, name)
 	if err != nil || len(rs) == 0 {
 		return nil, err
@@ -115,6 +123,7 @@ func pageState(ctx context.Context, req *request.Request, p *results.Page) (*par
 type viewSearch struct {
 	*listing
 	number, had int
+	listed      int             // entries of lists that were looked at
 	query       partition.Query // finds stored entries
 }
 
@@ -179,6 +188,9 @@ func (v *viewSearch) definition(ctx context.Context, at partition.Located, name 
 	if err != nil || d == nil {
 		return err
 	}
+	if d.Kind == views.List {
+		return v.list(ctx, d)
+	}
 	rs, err := readRecords(ctx, v.req, d, "")
 	for i := range rs {
 		if err := v.next(func() error { return v.offer(recordEntry(v.req, d, &rs[i]), nil, v.number) }); err != nil {
@@ -194,22 +206,36 @@ func (v *viewSearch) record(ctx context.Context, name dn.DN) error {
 	if err != nil {
 		return err
 	}
-	var rs []views.Record
-	if d != nil {
-		if rs, err = recordsNamed(ctx, v.req, d, name); err != nil {
+	var offer func() error
+	switch {
+	case d == nil:
+	case d.Kind == views.List:
+		found, ok, err := listedNamed(ctx, v.req, d, name)
+		if err != nil {
 			return err
 		}
+		if ok {
+			offer = func() error { return v.offerRecord(ctx, d, &found, "") }
+		}
+	default:
+		rs, err := recordsNamed(ctx, v.req, d, name)
+		if err != nil {
+			return err
+		}
+		if len(rs) > 0 {
+			offer = func() error { return v.offer(recordEntry(v.req, d, &rs[0]), nil, v.number) }
+		}
 	}
-	if len(rs) == 0 {
+	switch {
+	case offer == nil:
 		if _, err := v.req.Judge.Find(ctx, name); err != nil {
 			return err
 		}
 		return &op.Result{Code: op.NoSuchObject, Diagnostic: "no such record"}
-	}
-	if !covers(v.r.Scope, 0) {
+	case !covers(v.r.Scope, 0):
 		return nil
 	}
-	return v.next(func() error { return v.offer(recordEntry(v.req, d, &rs[0]), nil, v.number) })
+	return v.next(offer)
 }
 
 // next calls offer for the next result, unless an earlier page has come to it.
@@ -264,8 +290,11 @@ func readableView(ctx context.Context, req *request.Request, name dn.DN) (*views
 	if err != nil {
 		return nil, err
 	}
-	for _, attribute := range []string{"viewBase", "viewFilter", "viewGroup", "viewTotal"} {
+	for _, attribute := range d.Kind.Attributes() {
 		t := req.Schema.Attribute(attribute)
+		if t == nil {
+			return nil, nil
+		}
 		if len((&entry.Entry{Attributes: shown}).Values(t)) != len(e.Values(t)) {
 			return nil, nil
 		}
@@ -276,10 +305,16 @@ func readableView(ctx context.Context, req *request.Request, name dn.DN) (*views
 // readRecords reads all records of a view, or one of them.
 func readRecords(ctx context.Context, req *request.Request, d *views.Definition, key string) ([]views.Record, error) {
 	rs, err := views.Read(ctx, req.Snapshot, d, views.ReadOptions{Key: key, Most: req.Limits.Candidates})
+	return rs, busyIfTooMany(err)
+}
+
+// busyIfTooMany returns the error of a view that is not kept, and that would take too much
+// to compute.
+func busyIfTooMany(err error) error {
 	if partition.Is(err, partition.TooMany) {
-		return nil, op.Errorf(op.Busy, "%v: try again when the view is kept", err)
+		return op.Errorf(op.Busy, "%v: try again when the view is kept", err)
 	}
-	return rs, err
+	return err
 }
 
 // recordsNamed returns the record with a name, if there is one.

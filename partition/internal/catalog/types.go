@@ -220,3 +220,6 @@ func KeyOf(t *schema.AttributeType, v []byte) ([]byte, error) {
 }
 
 const IntegerSyntax = "1.3.6.1.4.1.1466.115.121.1.27"
+
+// NameSyntax is the syntax DN.
+const NameSyntax = "1.3.6.1.4.1.1466.115.121.1.12"

@@ -132,11 +132,21 @@ func (x *Sorter) IDs() []entry.ID {
 // Results streams the entries with the given ids, in the order of ids. A Search for q in
 // the same state must have found these ids.
 func Results(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query) iter.Seq2[*Result, error] {
+	return among(ctx, s, ids, q, false)
+}
+
+// Among streams those of the entries with the given ids that match the filter of q, in the
+// order of ids.
+func Among(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query) iter.Seq2[*Result, error] {
+	return among(ctx, s, ids, q, true)
+}
+
+func among(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query, maybe bool) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
 		f := NewFinder(s, q, yield)
 		defer f.Release()
 		for _, id := range ids {
-			if !f.Offer(ctx, index.Candidate{ID: id}) {
+			if !f.Offer(ctx, index.Candidate{ID: id, Maybe: maybe}) {
 				return
 			}
 		}

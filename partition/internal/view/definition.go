@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -26,7 +27,20 @@ const (
 	MaxViews  = 64
 	MaxTotals = 8
 	MaxGroups = 4
+	MaxOrders = 4
+	MaxShown  = 32 // attributes of a list
+	MaxJoins  = 8
 )
+
+// A Kind is a kind of view: the object class of its definitions.
+type Kind string
+
+const (
+	Totals Kind = "totalsView" // numbers of groups of entries
+	List   Kind = "listView"   // entries in order
+)
+
+var kinds = []Kind{Totals, List}
 
 // An Op is a kind of total.
 type Op string
@@ -47,10 +61,19 @@ type Total struct {
 
 // A Definition describes a view, as one state has it.
 type Definition struct {
-	ID     entry.ID // of the definition's entry
-	Name   *dn.Name // of the definition's entry
+	ID   entry.ID // of the definition's entry
+	Name *dn.Name // of the definition's entry
+	Kind Kind
+
+	// The view is of the kind Totals.
 	Groups []*schema.AttributeType
 	Totals []Total
+
+	// The view is of the kind List. Shown are the types whose values a record has: those of
+	// the order, and more.
+	Shown []*schema.AttributeType
+	Joins []Join
+	order []search.SortKey
 
 	base   dn.DN
 	filter filter.Resolved
@@ -79,7 +102,7 @@ func Definitions(ctx context.Context, s *state.Snapshot) (defs []*Definition, wr
 		if err != nil {
 			return nil, nil, err
 		}
-		if e == nil || !isDefinition(s.Catalog.Types, e) {
+		if e == nil || kindOf(s.Catalog.Types, e) == "" {
 			continue
 		}
 		name, err := s.Name(ctx, id)
@@ -112,10 +135,15 @@ func top(ctx context.Context, s *state.Snapshot) (id entry.ID, found bool, err e
 	return pl.ID, pl.Found && err == nil, err
 }
 
-// isDefinition reports whether an entry is of the class of definitions.
-func isDefinition(k *catalog.Types, e *entry.Entry) bool {
-	c := k.Schema.Class("totalsView")
-	return c != nil && slices.ContainsFunc(e.Values(k.ObjectClass), func(v []byte) bool { return k.Schema.Class(string(v)) == c })
+// kindOf returns the kind of view that an entry defines, or "" if it defines none.
+func kindOf(k *catalog.Types, e *entry.Entry) Kind {
+	for _, kind := range kinds {
+		c := k.Schema.Class(string(kind))
+		if c != nil && slices.ContainsFunc(e.Values(k.ObjectClass), func(v []byte) bool { return k.Schema.Class(string(v)) == c }) {
+			return kind
+		}
+	}
+	return ""
 }
 
 // Find returns the definition with a name, or nil if there is none.
@@ -131,7 +159,7 @@ func Find(ctx context.Context, s *state.Snapshot, name dn.DN) (*Definition, erro
 // with the problem [catalog.Unwilling] if the definition is wrong.
 func Of(ctx context.Context, s *state.Snapshot, id entry.ID) (*Definition, error) {
 	e, err := s.Entry(ctx, id, false)
-	if err != nil || e == nil || !isDefinition(s.Catalog.Types, e) {
+	if err != nil || e == nil || kindOf(s.Catalog.Types, e) == "" {
 		return nil, err
 	}
 	name, err := s.Name(ctx, id)
@@ -145,46 +173,66 @@ func Of(ctx context.Context, s *state.Snapshot, id entry.ID) (*Definition, error
 	return d, nil
 }
 
+// Attributes returns the names of the attributes by which definitions of a kind say what
+// the records are.
+func (k Kind) Attributes() []string {
+	if k == List {
+		return []string{"viewBase", "viewFilter", "viewOrder", "viewShow", "viewJoin"}
+	}
+	return []string{"viewBase", "viewFilter", "viewGroup", "viewTotal"}
+}
+
 // define reads a definition from its entry.
 func define(c *catalog.Catalog, name *dn.Name, e *entry.Entry) (*Definition, error) {
-	d := &Definition{ID: e.ID, Name: name}
-	values := func(attribute string) []string {
-		var texts []string
+	d := &Definition{ID: e.ID, Name: name, Kind: kindOf(c.Types, e)}
+	values := map[string][]string{}
+	for _, attribute := range d.Kind.Attributes() {
 		if t := c.Schema.Attribute(attribute); t != nil {
 			for _, v := range e.Values(t) {
-				texts = append(texts, string(v))
+				values[attribute] = append(values[attribute], string(v))
 			}
 		}
-		slices.Sort(texts)
-		return texts
+		slices.Sort(values[attribute])
 	}
-	bases, filters, groups, totals := values("viewBase"), values("viewFilter"), values("viewGroup"), values("viewTotal")
-	if len(bases) != 1 {
-		return nil, fmt.Errorf("viewBase: it has %d values, but one is needed", len(bases))
+	if n := len(values["viewBase"]); n != 1 {
+		return nil, fmt.Errorf("viewBase: it has %d values, but one is needed", n)
 	}
-	if len(filters) == 0 {
-		filters = []string{"(objectClass=*)"}
+	if len(values["viewFilter"]) == 0 {
+		values["viewFilter"] = []string{"(objectClass=*)"}
 	}
-	for _, step := range []func() error{
-		func() error { return d.readBase(c, bases[0]) },
-		func() error { return d.readFilter(c.Types, filters[0]) },
-		func() error { return d.readGroups(c.Types, groups) },
-		func() error { return d.readTotals(c.Types, totals) },
-	} {
+	steps := []func() error{
+		func() error { return d.readBase(c, values["viewBase"][0]) },
+		func() error { return d.readFilter(c.Types, values["viewFilter"][0]) },
+	}
+	if d.Kind == List {
+		steps = append(steps,
+			func() error { return d.readOrder(c.Types, values["viewOrder"]) },
+			func() error { return d.readShown(c.Types, values["viewShow"]) },
+			func() error { return d.readJoins(c.Types, values["viewJoin"]) })
+	} else {
+		steps = append(steps,
+			func() error { return d.readGroups(c.Types, values["viewGroup"]) },
+			func() error { return d.readTotals(c.Types, values["viewTotal"]) })
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
 	d.needs = append(d.needs, c.ObjectClass)
-	d.key = keyOf(c, bases[0], filters[0], groups, totals)
+	d.key = keyOf(c, values)
 	return d, nil
 }
 
 // keyOf returns the key of a definition. Any change of the schema, an erasure and other
-// normal forms change the key too.
-func keyOf(c *catalog.Catalog, base, f string, groups, totals []string) string {
+// normal forms change the key too. What a list shows is read from the entries and does not
+// count.
+func keyOf(c *catalog.Catalog, values map[string][]string) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s %d %d %q %q %q %q", schema.Version(), c.Subschema.Since, erasures(c), base, f, groups, totals)
+	fmt.Fprintf(h, "%s %d %d", schema.Version(), c.Subschema.Since, erasures(c))
+	for _, attribute := range []string{"viewBase", "viewFilter", "viewGroup", "viewTotal", "viewOrder"} {
+		fmt.Fprintf(h, " %q", values[attribute])
+	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 

@@ -106,7 +106,6 @@ func (l lane) difference(ctx context.Context, d *Definition, from, to *state.Sna
 			return nil, err
 		}
 	}
-	ps.dropZeros()
 	return ps, nil
 }
 

@@ -15,20 +15,25 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The table of a view has rows of three kinds, by the first byte of the key. Each lane
+// The table of a view has rows of several kinds, by the first byte of the key. Each lane
 // has a column of its own, which only steps of that lane write.
 //
 //	r group               a record: the number of entries, and the sums
 //	v group total value   the number of times that a value occurs, for min and max;
 //	                      the total 0xff counts spellings of the group
+//	o order id            an entry of a list
+//	m                     the number of entries of a list that have several values of the
+//	                      first attribute of the order
 //	s                     the finished steps: the column of a lane has a version for each
 //
 // A group consists of the keys of its values, each with its length before it. An integer
 // is encoded so that the keys sort like the integers.
 const (
-	recordRow = 'r'
-	valueRow  = 'v'
-	stepsRow  = 's'
+	recordRow  = 'r'
+	valueRow   = 'v'
+	listedRow  = 'o'
+	severalRow = 'm'
+	stepsRow   = 's'
 
 	spellings = 0xff // in the place of a total's number
 
@@ -72,6 +77,7 @@ func (p *part) add(q *part, sign int64) {
 // parts are parts by the keys of their rows.
 type parts map[string]*part
 
+// add adds sign times q. It drops a part that comes to nothing.
 func (ps parts) add(key string, q *part, sign int64) {
 	p := ps[key]
 	if p == nil {
@@ -79,14 +85,8 @@ func (ps parts) add(key string, q *part, sign int64) {
 		ps[key] = p
 	}
 	p.add(q, sign)
-}
-
-// dropZeros removes the parts that change nothing.
-func (ps parts) dropZeros() {
-	for key, p := range ps {
-		if p.isZero() {
-			delete(ps, key)
-		}
+	if p.isZero() {
+		delete(ps, key)
 	}
 }
 
@@ -196,6 +196,10 @@ func (d *Definition) give(ctx context.Context, s *state.Snapshot, base, id entry
 
 // giveEntry adds the parts of an entry that matches.
 func (d *Definition) giveEntry(e *entry.Entry, sign int64, ps parts) {
+	if d.Kind == List {
+		d.giveListed(e, sign, ps)
+		return
+	}
 	one := &part{n: 1}
 	record := &part{n: 1}
 	var values [][]byte // ends of the keys of rows of values

@@ -46,14 +46,25 @@ func Read(ctx context.Context, s *state.Snapshot, d *Definition, o ReadOptions) 
 	if !errors.Is(err, errNotKept) {
 		return rs, err
 	}
-	ps, err := lane{0, 1}.whole(ctx, d, s, o.Most)
-	if tooMany(err) {
-		return nil, catalog.Errorf(catalog.TooMany, "the records of %s are not kept for this state, and computing them would examine more than %d entries", d.Name, o.Most)
-	}
+	ps, err := d.compute(ctx, s, o.Most)
 	if err != nil {
 		return nil, err
 	}
-	return (&reading{ctx: ctx, d: d, tail: ps}).records(o.Key)
+	return (&reading{ctx: ctx, d: d, tail: ps, sorted: sortedKeys(ps)}).records(o.Key)
+}
+
+// compute returns what all entries come to in a state. If most is not zero, at most this
+// many entries are examined.
+func (d *Definition) compute(ctx context.Context, s *state.Snapshot, most int) (parts, error) {
+	all := parts{}
+	err := lane{0, 1}.whole(ctx, d, s, most, func(ps parts) error {
+		maps.Copy(all, ps)
+		return nil
+	})
+	if tooMany(err) {
+		return nil, catalog.Errorf(catalog.TooMany, "the records of %s are not kept for this state, and computing them would examine more than %d entries", d.Name, most)
+	}
+	return all, err
 }
 
 func tooMany(err error) bool {
@@ -65,26 +76,35 @@ func tooMany(err error) bool {
 var errNotKept = errors.New("the records are not kept")
 
 // readKept reads records from the view's table.
-func (d *Definition) readKept(ctx context.Context, s *state.Snapshot, o *ReadOptions) ([]Record, error) {
+func (d *Definition) readKept(ctx context.Context, s *state.Snapshot, o *ReadOptions) (rs []Record, err error) {
 	ls := lanes(s.Keeper.DB.Shared())
+	err = d.whileKept(ctx, s, ls, func(name string) error {
+		r, err := d.open(ctx, s, name, ls)
+		if err != nil {
+			return err
+		}
+		rs, err = r.records(o.Key)
+		return err
+	})
+	return rs, err
+}
+
+// whileKept calls read with the name of the view's table. If the records are not kept, or
+// if they ended to be while read ran, it returns errNotKept.
+func (d *Definition) whileKept(ctx context.Context, s *state.Snapshot, ls []lane, read func(name string) error) error {
 	c, err := d.keptCells(ctx, s, ls)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t := s.Keeper.DB.Table(c.generation.Table)
-	rs, err := d.readFrom(ctx, s, t, ls, o)
-	if err == nil || errors.Is(err, errNotKept) || belowHorizon(err) {
-		// The generation may have ended while it was read, which also makes reads fail.
-		now, e := d.keptCells(ctx, s, ls)
-		if e != nil || belowHorizon(err) || now.generation.Table != c.generation.Table {
-			return nil, errNotKept
-		}
-		return rs, err
+	err = read(c.generation.Table)
+	if belowHorizon(err) {
+		return errNotKept
 	}
+	// The end of the generation makes reads fail, too.
 	if now, e := d.keptCells(ctx, s, ls); e != nil || now.generation.Table != c.generation.Table {
-		return nil, errNotKept
+		return errNotKept
 	}
-	return nil, err
+	return err
 }
 
 // keptCells returns the cells of the view if its records are kept and belong to the
@@ -114,8 +134,9 @@ func (d *Definition) keptCells(ctx context.Context, s *state.Snapshot, ls []lane
 	return c, nil
 }
 
-// readFrom reads records from a table.
-func (d *Definition) readFrom(ctx context.Context, s *state.Snapshot, t table.Table, ls []lane, o *ReadOptions) ([]Record, error) {
+// open begins to read records from a table.
+func (d *Definition) open(ctx context.Context, s *state.Snapshot, name string, ls []lane) (*reading, error) {
+	t := s.Keeper.DB.Table(name)
 	f, err := finishedIn(ctx, s, t, ls)
 	if err != nil {
 		return nil, err
@@ -124,7 +145,7 @@ func (d *Definition) readFrom(ctx context.Context, s *state.Snapshot, t table.Ta
 	if err != nil {
 		return nil, err
 	}
-	return (&reading{ctx: ctx, d: d, t: t, f: f, tail: tail}).records(o.Key)
+	return &reading{ctx: ctx, d: d, t: t, f: f, tail: tail, sorted: sortedKeys(tail)}, nil
 }
 
 // finishedIn returns for each lane the newest finished boundary up to which all commits
@@ -168,7 +189,6 @@ func (d *Definition) tail(ctx context.Context, s *state.Snapshot, f finished, ls
 			all.add(key, p, 1)
 		}
 	}
-	all.dropZeros()
 	return all, nil
 }
 
@@ -196,7 +216,6 @@ func sortedKeys(ps parts) []string { return slices.Sorted(maps.Keys(ps)) }
 
 // records returns all records, or those with one key.
 func (r *reading) records(key string) (rs []Record, err error) {
-	r.sorted = sortedKeys(r.tail)
 	prefix := string(recordRow) + key
 	in := table.Prefix([]byte(prefix))
 	if key != "" {

@@ -42,34 +42,31 @@ func (s *step) at(line string) error {
 // errLate ends a step that another server has made or announced in the meantime.
 var errLate = errors.New("another server was quicker")
 
-// run makes the step. On an embedded store a step after the first is one batch. Other
-// steps are announced, so that whoever continues them writes the same.
+// run makes the step. On an embedded store a step after the first is one batch, unless it
+// is very large. Other steps are announced, so that whoever continues them writes the same.
 func (s *step) run(ctx context.Context) error {
-	if s.cur.W != 0 && !s.k.DB.Shared() && s.cur.announced == 0 {
-		return s.runAtOnce(ctx)
-	}
-	if err := s.announce(ctx); err != nil {
-		return err
-	}
-	if err := s.at("announced"); err != nil {
-		return err
-	}
-	ms, err := s.mutations(ctx)
-	if err != nil {
-		return err
-	}
-	if err := s.at("computed"); err != nil {
-		return err
-	}
-	for len(ms) > 0 {
-		n := min(len(ms), writeRows)
-		if err := s.write(ctx, false, table.Write{Table: s.cur.Table, Mutations: ms[:n]}); err != nil {
+	if s.from == nil || s.k.DB.Shared() {
+		if err := s.announce(ctx); err != nil {
 			return err
 		}
-		ms = ms[n:]
-		if err := s.at("wrote"); err != nil {
+	}
+	wrote := false
+	err := s.differences(ctx, func(ps parts) error {
+		ms, err := s.mutations(ctx, ps)
+		if err != nil {
 			return err
 		}
+		if err := s.at("computed"); err != nil {
+			return err
+		}
+		if s.cur.announced == 0 && len(ms) <= batchRows {
+			wrote = true
+			return s.writeAtOnce(ctx, ms)
+		}
+		return s.writeParts(ctx, ms)
+	})
+	if err != nil || wrote {
+		return err
 	}
 	if err := s.write(ctx, false, table.Write{Table: s.cur.Table, Mutations: []table.Mutation{s.finish()}}); err != nil {
 		return err
@@ -86,19 +83,33 @@ func (s *step) run(ctx context.Context) error {
 	return err
 }
 
+// batchRows is the largest number of rows that a step writes in one batch with its end.
+const batchRows = 16 << 10
+
 // writeRows is the number of rows that a step writes at once.
 const writeRows = 4096
 
-// runAtOnce makes the step in one batch, which exists as a whole or not at all after a
+// writeParts writes parts of the step, which must be announced by then.
+func (s *step) writeParts(ctx context.Context, ms []table.Mutation) error {
+	if err := s.announce(ctx); err != nil {
+		return err
+	}
+	for len(ms) > 0 {
+		n := min(len(ms), writeRows)
+		if err := s.write(ctx, false, table.Write{Table: s.cur.Table, Mutations: ms[:n]}); err != nil {
+			return err
+		}
+		ms = ms[n:]
+		if err := s.at("wrote"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeAtOnce writes the step in one batch, which exists as a whole or not at all after a
 // crash. So nothing needs to be announced.
-func (s *step) runAtOnce(ctx context.Context) error {
-	ms, err := s.mutations(ctx)
-	if err != nil {
-		return err
-	}
-	if err := s.at("computed"); err != nil {
-		return err
-	}
+func (s *step) writeAtOnce(ctx context.Context, ms []table.Mutation) error {
 	done := s.cur
 	done.W, done.Next, done.Sequence = s.cur.Next, 0, s.cur.Sequence+1
 	cell := table.Cell{Family: family, Qualifier: s.lane.cursorColumn(), Value: marshal(&done)}
@@ -120,7 +131,11 @@ func (s *step) announce(ctx context.Context) error {
 	if err == nil && !done {
 		err = errLate
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	s.cur.announced = s.cur.Next
+	return s.at("announced")
 }
 
 // finish returns the mutation that says that the step is finished.
@@ -130,12 +145,8 @@ func (s *step) finish() table.Mutation {
 }
 
 // mutations returns the new parts of the records that change: the parts as of W and the
-// difference between the two states.
-func (s *step) mutations(ctx context.Context) ([]table.Mutation, error) {
-	ps, err := s.differences(ctx)
-	if err != nil {
-		return nil, err
-	}
+// differences ps.
+func (s *step) mutations(ctx context.Context, ps parts) ([]table.Mutation, error) {
 	keys := sortedKeys(ps)
 	if s.cur.W != 0 {
 		if err := s.addOld(ctx, keys, ps); err != nil {
@@ -184,31 +195,54 @@ func (s *step) addOld(ctx context.Context, keys []string, ps parts) error {
 	return nil
 }
 
-func (s *step) differences(ctx context.Context) (parts, error) {
+// differences passes the differences between the two states to take. Those of a first step
+// may come in several calls, each for other rows.
+func (s *step) differences(ctx context.Context, take func(parts) error) error {
 	if s.from == nil {
-		return s.lane.whole(ctx, s.d, s.to, 0)
+		return s.lane.whole(ctx, s.d, s.to, 0, take)
 	}
-	return s.lane.difference(ctx, s.d, s.from, s.to, &s.t)
+	ps, err := s.lane.difference(ctx, s.d, s.from, s.to, &s.t)
+	if err != nil {
+		return err
+	}
+	return take(ps)
 }
 
-// whole returns what the entries of a lane come to in a state. If most is not zero, at
-// most this many entries are examined.
-func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most int) (parts, error) {
+// whole passes what the entries of a lane come to in a state to take, which must not keep
+// it. A list comes in several calls, each for other rows: it may have millions. If most is
+// not zero, at most this many entries are examined.
+func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most int, take func(parts) error) error {
 	ps := parts{}
 	base, err := d.baseIn(ctx, s)
-	if err != nil || base == noID {
-		return ps, err
+	if err != nil {
+		return err
+	}
+	if base == noID {
+		return take(ps)
 	}
 	q := search.Query{Base: base, Scope: op.WholeSubtree, Filter: d.filter, Only: d.needs, Most: most}
 	for r, err := range search.Search(ctx, s, q) {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if l.has(r.ID) && d.filter.Match(&filter.EntrySource{Schema: s.Catalog.Schema, Entry: r.Entry}) == filter.True {
-			d.giveEntry(r.Entry, 1, ps)
+		if !l.has(r.ID) || d.filter.Match(&filter.EntrySource{Schema: s.Catalog.Schema, Entry: r.Entry}) != filter.True {
+			continue
+		}
+		d.giveEntry(r.Entry, 1, ps)
+		if d.Kind == List && len(ps) > writeRows {
+			// The row that counts goes on, so that it is written once.
+			several := ps[string(severalRow)]
+			delete(ps, string(severalRow))
+			if err := take(ps); err != nil {
+				return err
+			}
+			clear(ps)
+			if several != nil {
+				ps[string(severalRow)] = several
+			}
 		}
 	}
-	return ps, nil
+	return take(ps)
 }
 
 // belowHorizon reports whether an error means that a state is not kept any more.

@@ -47,6 +47,7 @@ type world struct {
 	past        []table.Revision
 	collections int
 	n           int            // number of names given out
+	ranges      int            // reads of a list that left out entries
 	kept        map[bool]int   // reads by whether the records were kept
 	lines       map[string]int // lines of steps after which a manager ended
 }
@@ -126,12 +127,17 @@ func (w *world) add(text string, lines ...string) {
 var definitions = map[string][]string{
 	"cn=departments,cn=views": {"viewBase: " + base, "viewFilter: (!(title=former))", "viewGroup: departmentNumber",
 		"viewTotal: count", "viewTotal: sum uidNumber", "viewTotal: min uidNumber", "viewTotal: max uidNumber"},
-	"cn=all,cn=views": {"viewBase: DC=example, DC=com", "viewGroup: l", "viewGroup: departmentNumber", "viewTotal: count"},
+	"cn=all,cn=views":  {"viewBase: DC=example, DC=com", "viewGroup: l", "viewGroup: departmentNumber", "viewTotal: count"},
+	"cn=list,cn=views": {"viewBase: " + base, "viewFilter: (!(title=former))", "viewOrder: departmentNumber uidNumber"},
 }
 
 func (w *world) define(text string) {
 	rdn, _, _ := strings.Cut(strings.TrimPrefix(text, "cn="), ",")
-	w.add(text, append([]string{"objectClass: totalsView", "cn: " + rdn}, definitions[text]...)...)
+	kind := view.Totals
+	if rdn == "list" {
+		kind = view.List
+	}
+	w.add(text, append([]string{"objectClass: " + string(kind), "cn: " + rdn}, definitions[text]...)...)
 }
 
 func (w *world) set(r *rand.Rand, description string, values ...string) []string {
@@ -213,7 +219,7 @@ func (w *world) change() {
 			return tx.Rename(ctx, name(base), name("ou=staff")[0], true, nil)
 		})
 	default:
-		text := []string{"cn=departments,cn=views", "cn=all,cn=views"}[w.r.IntN(2)]
+		text := slices.Sorted(maps.Keys(definitions))[w.r.IntN(len(definitions))]
 		w.update(func(ctx context.Context, tx *partition.Tx) error { return tx.Delete(ctx, name(text)) })
 		if w.r.IntN(3) > 0 {
 			w.define(text)
@@ -232,6 +238,7 @@ func (w *world) names() (names []string) {
 }
 
 type person struct {
+	id     entry.ID
 	name   string
 	values func(attribute string) []string
 }
@@ -245,7 +252,7 @@ func (w *world) people(s *partition.Snapshot) (all []person) {
 		if strings.HasSuffix(text, "cn=views") {
 			continue
 		}
-		all = append(all, person{text, func(attribute string) (vs []string) {
+		all = append(all, person{r.ID, text, func(attribute string) (vs []string) {
 			for _, v := range e.Values(s.Schema().Attribute(attribute)) {
 				vs = append(vs, string(v))
 			}
@@ -354,6 +361,10 @@ func (w *world) check(s *partition.Snapshot, when string) {
 	defs, _, err := view.Definitions(ctx, s.State())
 	must(w.t, err)
 	for _, d := range defs {
+		if d.Kind == view.List {
+			w.checkList(s, d, when)
+			continue
+		}
 		want := w.expected(s, d.Name.String())
 		rs, err := view.Read(ctx, s.State(), d, view.ReadOptions{})
 		must(w.t, err)
@@ -369,6 +380,73 @@ func (w *world) check(s *partition.Snapshot, when string) {
 		}
 		w.kept[view.Kept(ctx, s.State(), d)]++
 	}
+}
+
+// checkList compares a list with its definition, whole, from a place on and with a filter.
+func (w *world) checkList(s *partition.Snapshot, d *view.Definition, when string) {
+	w.t.Helper()
+	want := w.expectedList(s)
+	read := func(o view.ListOptions) (ids []entry.ID, keys []string) {
+		for x, err := range view.Each(context.Background(), s.State(), d, o) {
+			must(w.t, err)
+			ids, keys = append(ids, x.ID), append(keys, x.Key)
+		}
+		return ids, keys
+	}
+	got, keys := read(view.ListOptions{})
+	if !slices.Equal(got, want) {
+		w.t.Fatalf("%s at %s %s:\n got %v\nwant %v", d.Name, s.Revision(), when, got, want)
+	}
+	if len(keys) > 0 {
+		i := w.r.IntN(len(keys))
+		if rest, _ := read(view.ListOptions{After: keys[i]}); !slices.Equal(rest, want[i+1:]) {
+			w.t.Fatalf("%s at %s %s behind %q:\n got %v\nwant %v", d.Name, s.Revision(), when, keys[i], rest, want[i+1:])
+		}
+	}
+	f, err := filter.Parse([]string{"(departmentNumber=RESEARCH)", "(&(l=Bonn)(departmentNumber>=sales))", "(departmentNumber<=7)", "(departmentNumber=s*)"}[w.r.IntN(4)])
+	must(w.t, err)
+	resolved := filter.Resolve(f, s.Schema())
+	matching := func(ids []entry.ID) []entry.ID {
+		return slices.DeleteFunc(slices.Clone(ids), func(id entry.ID) bool {
+			e, err := s.Entry(context.Background(), id, false)
+			must(w.t, err)
+			return resolved.Match(&filter.EntrySource{Schema: s.Schema(), Entry: e}) != filter.True
+		})
+	}
+	some, _ := read(view.ListOptions{Filter: resolved})
+	if got, want := matching(some), matching(want); !slices.Equal(got, want) {
+		w.t.Fatalf("%s at %s %s with %s:\n got %v\nwant %v", d.Name, s.Revision(), when, f, got, want)
+	}
+	if len(some) < len(want) {
+		w.ranges++
+	}
+	w.kept[view.ListKept(context.Background(), s.State(), d)]++
+}
+
+// expectedList computes the entries of the list from its definition.
+func (w *world) expectedList(s *partition.Snapshot) (ids []entry.ID) {
+	keys := map[entry.ID]string{}
+	for _, e := range w.people(s) {
+		if !strings.HasSuffix(e.name, base) || len(e.values("title")) > 0 {
+			continue
+		}
+		key := "~" // sorts last
+		for i, d := range e.values("departmentNumber") {
+			if d = fold(d); i == 0 || d < key {
+				key = d
+			}
+		}
+		number := "~"
+		for _, v := range e.values("uidNumber") {
+			n, err := strconv.Atoi(v)
+			must(w.t, err)
+			number = fmt.Sprintf("%08d", n+1_000_000)
+		}
+		keys[e.id] = key + " " + number + string(e.id[:])
+		ids = append(ids, e.id)
+	}
+	slices.SortFunc(ids, func(a, b entry.ID) int { return strings.Compare(keys[a], keys[b]) })
+	return ids
 }
 
 func (w *world) checkNow() {
@@ -435,7 +513,7 @@ func TestViews(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(stores)) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			kept, ends := map[bool]int{}, map[string]int{}
+			kept, ends, ranges := map[bool]int{}, map[string]int{}, 0
 			n := *histories
 			if kind == "shared" {
 				n = (n + 3) / 4 // servers wait for one another
@@ -443,13 +521,14 @@ func TestViews(t *testing.T) {
 			for seed := range n {
 				w := &world{t: t, r: rand.New(rand.NewPCG(uint64(seed), 1)), store: stores[kind].open(), kept: kept, lines: ends}
 				w.run(60, stores[kind].crash)
+				ranges += w.ranges
 				if t.Failed() {
 					t.Fatalf("seed %d", seed)
 				}
 				w.store.Close()
 			}
-			t.Logf("reads of kept records %d, of computed ones %d; managers ended after %v", kept[true], kept[false], ends)
-			if kept[true] < kept[false]/4 || len(ends) < 2 {
+			t.Logf("reads of kept records %d, of computed ones %d, of ranges %d; managers ended after %v", kept[true], kept[false], ranges, ends)
+			if kept[true] < kept[false]/4 || len(ends) < 2 || ranges == 0 {
 				t.Error("the managers did too little")
 			}
 		})
@@ -466,6 +545,7 @@ func (w *world) run(n int, crash func(*world)) {
 	w.add("cn=views", "objectClass: viewContainer", "cn: views")
 	w.define("cn=departments,cn=views")
 	w.define("cn=all,cn=views")
+	w.define("cn=list,cn=views")
 	for range n {
 		w.p = w.servers[w.r.IntN(len(w.servers))]
 		switch k := w.r.IntN(10); {
