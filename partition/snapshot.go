@@ -152,12 +152,6 @@ func (s *Snapshot) Results(ctx context.Context, ids []entry.ID, q Query) iter.Se
 	return search.Results(ctx, s.s, ids, q)
 }
 
-// Among streams those of the entries with the given ids that match the filter of q, in the
-// order of ids.
-func (s *Snapshot) Among(ctx context.Context, ids []entry.ID, q Query) iter.Seq2[*Result, error] {
-	return search.Among(ctx, s.s, ids, q)
-}
-
 // Lookup reports whether an entry matches a query, and returns the result for the entry.
 func (s *Snapshot) Lookup(ctx context.Context, q Query, id entry.ID) (Result, bool, error) {
 	return feed.Lookup(ctx, s.s, q, id)

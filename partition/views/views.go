@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/view"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -74,6 +75,12 @@ func Read(ctx context.Context, s *partition.Snapshot, d *Definition, o ReadOptio
 // Each streams the entries of a list in a state, in their order.
 func Each(ctx context.Context, s *partition.Snapshot, d *Definition, o ListOptions) iter.Seq2[Listed, error] {
 	return view.Each(ctx, s.State(), d, o)
+}
+
+// Among streams those of the entries with the given ids that match the filter of q, in the
+// order of ids.
+func Among(ctx context.Context, s *partition.Snapshot, ids []entry.ID, q partition.Query) iter.Seq2[*partition.Result, error] {
+	return search.Among(ctx, s.State(), ids, q)
 }
 
 // In reports whether an entry belongs to a view.

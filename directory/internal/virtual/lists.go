@@ -55,7 +55,7 @@ func (v *viewSearch) offerListed(ctx context.Context, d *views.Definition, batch
 		ids[i] = batch[i].ID
 	}
 	next := 0
-	for found, err := range v.req.Snapshot.Among(ctx, ids, listedQuery(ctx, v.req, d)) {
+	for found, err := range views.Among(ctx, v.req.Snapshot, ids, listedQuery(ctx, v.req, d)) {
 		if err != nil {
 			return err
 		}
