@@ -3,7 +3,6 @@
 package access
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -24,8 +23,10 @@ import (
 type Rules struct {
 	inForce atomic.Pointer[inForce]
 	askers  bounded.Cache[entry.ID, *Who] // by the id of the identity's entry
-	past    bounded.Cache[pastKey, *acl.Set]
+	past    bounded.Cache[pastKey, *pastWords]
 	dynamic atomic.Pointer[dynamicGroups]
+
+	lastPast atomic.Pointer[pastWords]
 }
 
 // maxAskers is the maximum number of identities that Rules caches.
@@ -35,7 +36,7 @@ const maxAskers = 1 << 14
 func NewRules() *Rules {
 	return &Rules{
 		askers: bounded.New(&otter.Options[entry.ID, *Who]{MaximumSize: maxAskers}),
-		past:   bounded.New(&otter.Options[pastKey, *acl.Set]{MaximumSize: maxPast}),
+		past:   bounded.New(&otter.Options[pastKey, *pastWords]{MaximumSize: maxPast}),
 	}
 }
 
@@ -110,18 +111,7 @@ func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error
 	if err != nil {
 		return nil, err
 	}
-	for _, rule := range f.access.Rules {
-		if rule.Place != entry.Root {
-			f.places = append(f.places, rule.Place)
-		}
-		for _, id := range named(rule) {
-			if id != entry.Root {
-				f.places = append(f.places, id)
-			}
-		}
-	}
-	slices.SortFunc(f.places, func(a, b entry.ID) int { return bytes.Compare(a[:], b[:]) })
-	f.places = slices.Compact(f.places)
+	f.places = entriesOf(f.access.Rules)
 	if f.set, err = acl.NewSet(s.Schema(), s.Contexts(), placed); err != nil {
 		return nil, fmt.Errorf("access rules: %w", err)
 	}

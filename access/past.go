@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // ErrPast reports that a state of the past cannot be judged by the present rules, because
@@ -67,22 +69,102 @@ func (r *Rules) pastSet(ctx context.Context, then, now *partition.Snapshot) (*ac
 	}
 	key := pastKey{set, uint64(then.Revision())}
 	cached := then.Ordinal() == 0 && now.Ordinal() != 0
-	if s, ok := r.past.GetIfPresent(key); ok && cached {
-		return s, nil
+	if w, ok := r.past.GetIfPresent(key); ok && cached {
+		gone, err := w.goneIn(ctx, now)
+		if err != nil || slices.Equal(gone, w.gone) {
+			return w.set, err
+		}
 	}
-	placed, err := placedInPast(ctx, then, now)
+	w, err := wordsOf(ctx, then, now, set, r.lastPast.Load())
 	if err != nil {
 		return nil, err
 	}
-	s, err := setOf(then, placed)
-	if err == nil && cached {
-		r.past.Set(key, s)
+	if w.set == nil {
+		placed, err := placedInPast(ctx, then, now, w.old)
+		if err != nil {
+			return nil, err
+		}
+		if w.set, err = setOf(then, placed); err != nil {
+			return nil, err
+		}
+		r.lastPast.Store(w)
 	}
-	return s, err
+	if cached {
+		r.past.Set(key, w)
+	}
+	return w.set, nil
 }
 
-// placedInPast returns the rules that Past describes.
-func placedInPast(ctx context.Context, then, now *partition.Snapshot) (all []acl.Placed, err error) {
+// pastWords is everything that the rules for a past state depend on. Successive states
+// mostly have the same, and then the same set, which keeps what it has decided.
+type pastWords struct {
+	now    *acl.Set // the rules of now
+	schema *schema.Schema
+	since  table.Revision // the commit of the settings of then
+	old    []partition.AccessRule
+	ids    []entry.ID // the places of the rules of now and of then, and the entries that these rules name
+	names  []string   // of ids, then
+	gone   []bool     // for each of old: its place does not exist now
+	set    *acl.Set   // nil: not made yet
+}
+
+// wordsOf returns what the rules for a state depend on, with the set of the last words if
+// they are the same.
+func wordsOf(ctx context.Context, then, now *partition.Snapshot, set *acl.Set, last *pastWords) (w *pastWords, err error) {
+	w = &pastWords{now: set, schema: then.Schema()}
+	if w.since, err = configure.Since(ctx, then); err != nil {
+		return nil, err
+	}
+	same := last != nil && last.now == set && last.schema == w.schema && last.since == w.since
+	if same {
+		w.old, w.ids = last.old, last.ids
+	} else {
+		if w.old, err = configure.AccessAt(ctx, then); err != nil {
+			return nil, err
+		}
+		w.ids = entriesOf(slices.Concat(now.Access().Rules, w.old))
+	}
+	for _, id := range w.ids {
+		name, err := nameOf(ctx, then, id)
+		if err != nil && !errors.Is(err, errGone) {
+			return nil, err
+		}
+		w.names = append(w.names, name.String())
+	}
+	if w.gone, err = w.goneIn(ctx, now); err != nil {
+		return nil, err
+	}
+	if same && slices.Equal(w.names, last.names) && slices.Equal(w.gone, last.gone) {
+		return last, nil
+	}
+	return w, nil
+}
+
+// goneIn returns for each of the old rules whether its place does not exist in a state.
+func (w *pastWords) goneIn(ctx context.Context, now *partition.Snapshot) ([]bool, error) {
+	gone := make([]bool, len(w.old))
+	for i, rule := range w.old {
+		there, err := exists(ctx, now, rule.Place)
+		if err != nil {
+			return nil, err
+		}
+		gone[i] = !there
+	}
+	return gone, nil
+}
+
+// entriesOf returns the places of rules, and the entries that rules name, each once.
+func entriesOf(rules []partition.AccessRule) (ids []entry.ID) {
+	for _, rule := range rules {
+		ids = append(append(ids, rule.Place), named(rule)...)
+	}
+	slices.SortFunc(ids, entry.ID.Compare)
+	ids = slices.Compact(ids)
+	return slices.DeleteFunc(ids, func(id entry.ID) bool { return id == entry.Root })
+}
+
+// placedInPast returns the rules that Past describes. old are the rules of then.
+func placedInPast(ctx context.Context, then, now *partition.Snapshot, old []partition.AccessRule) (all []acl.Placed, err error) {
 	rules := now.Access().Rules
 	if rules == nil {
 		if all, err = open(then.Schema()); err != nil {
@@ -110,10 +192,6 @@ func placedInPast(ctx context.Context, then, now *partition.Snapshot) (all []acl
 		if err != nil {
 			return nil, err
 		}
-	}
-	old, err := configure.AccessAt(ctx, then)
-	if err != nil {
-		return nil, err
 	}
 	for _, rule := range old {
 		there, err := exists(ctx, now, rule.Place)

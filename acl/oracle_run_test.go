@@ -170,7 +170,7 @@ func (c *trial) run() (r result) {
 	if err != nil {
 		return result{difference: err.Error()}
 	}
-	o := &oracle{c.rules, contexts, c.id}
+	o := &oracle{rules: c.rules, contexts: contexts, id: c.id}
 	j := o.at(c.asked)
 	g := generator{rand.New(rand.NewPCG(c.seed, 2))}
 	// First ask about other entries, which may share a zone or decision with c.asked.
@@ -184,6 +184,12 @@ func (c *trial) run() (r result) {
 	for range 4 {
 		c.askFilter(p, j, g, &r)
 	}
+	named := &oracle{rules: c.rules, contexts: contexts, id: c.id, byName: true}
+	c.askEntry(p.ByName(), named, c.asked, &r)
+	for range 2 {
+		c.askValues(p.ByName(), named.at(c.asked), g, &r)
+	}
+	c.askFilter(p.ByName(), named.at(c.asked), g, &r)
 	names := some(g, 2, func() string { return pick(g, useNames) })
 	j = o.at(nil)
 	r.same(p.MayUse(names...), j.mayUse(names), j.mayUse(names), "use %s", names)

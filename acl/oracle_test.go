@@ -40,6 +40,7 @@ type oracle struct {
 	rules    []acl.Placed
 	contexts []dn.DN
 	id       *acl.Identity
+	byName   bool // rules allow something only with entries that they name
 }
 
 // A judge is an oracle for one entry or for the server. Its rules are the rules that

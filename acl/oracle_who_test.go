@@ -204,11 +204,16 @@ func braces(r *acl.Rule) (names []string) {
 }
 
 func (o *oracle) isWhat(p acl.Placed, n *node, b binding) bool {
-	if p.Rule.In == nil {
-		return o.isTarget(p.Place, acl.Target{}, n, b)
+	what := p.Rule.In
+	if what == nil {
+		what = &acl.What{Any: []acl.Target{{}}}
 	}
 	is := func(t acl.Target) bool { return o.isTarget(p.Place, t, n, b) }
-	return slices.ContainsFunc(p.Rule.In.Any, is) && !slices.ContainsFunc(p.Rule.In.Except, is)
+	named := func(t acl.Target) bool {
+		// The children of the root are the naming contexts, which have names.
+		return p.Rule.Deny || !o.byName || len(p.Place) > 0 || t.Pattern != "" || t.Scope == acl.Children
+	}
+	return slices.ContainsFunc(what.Any, func(t acl.Target) bool { return named(t) && is(t) }) && !slices.ContainsFunc(what.Except, is)
 }
 
 // isTarget reports whether a target includes an entry. The base of the target has as many

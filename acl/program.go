@@ -58,6 +58,9 @@ type Program struct {
 	once  sync.Once // guards print
 	print string    // see fingerprint
 
+	onceByName sync.Once // guards byName
+	byName     *Program  // see ByName
+
 	mu      sync.RWMutex
 	zones   map[string]*Zone // the key is the reach of every target
 	parents map[string]*Zone // by the name of the parent

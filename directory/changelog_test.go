@@ -13,7 +13,7 @@ import (
 
 // changesOf searches the changelog. It returns the entries without the values that differ
 // between runs.
-func changesOf(t *testing.T, s *directory.Session, base string, scope op.Scope, f, attrs string, controls ...op.Control) ([]string, *op.Response) {
+func changesOf(t testing.TB, s *directory.Session, base string, scope op.Scope, f, attrs string, controls ...op.Control) ([]string, *op.Response) {
 	t.Helper()
 	var out answers
 	s.Serve(t.Context(), &op.Message{

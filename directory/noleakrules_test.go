@@ -58,7 +58,8 @@ func randomRules(seed uint64) string {
 	attributes := []string{"*", "+", "@person", "cn", "sn", "name", "l", "mail", "mail(mail=*@open.org)", "member", "member=self", "description;lang-de", "description",
 		"title", "manager", "objectClass", "memberOf", "c-l", "street"}
 	var b strings.Builder
-	b.WriteString("bind: allow everyone to bind\nuse: allow everyone to use *\npast: allow users to past\n")
+	b.WriteString("bind: allow everyone to bind\nuse: allow everyone to use *\npast: allow users to past\n" +
+		"log: allow users to read objectClass, targetDN, changeType, changes, newRDN, newSuperior in \"cn=changelog\"\n")
 	for i := range 3 + r.IntN(6) {
 		verb := "allow"
 		if i > 0 && r.IntN(4) == 0 {

@@ -209,3 +209,24 @@ func TestPastOfAnotherSchema(t *testing.T) {
 		t.Errorf("a denial that the schema of then lacks: %s", got)
 	}
 }
+
+// TestPastIsJudgedAgain checks that a past state that was read before is closed where a
+// place with a denial of then is deleted afterwards.
+func TestPastIsJudgedAgain(t *testing.T) {
+	const all = "bind: allow everyone to bind\nuse: allow everyone to use *\nall: allow users to read *, +, to past\n"
+	c := newPast(t, "", func(c *client) {
+		c.setRules(&datadriven.TestData{Input: all + "\"ou=secret,dc=example,dc=com\" no: deny users to read"})
+		c.do("checkpoint", "later")
+		c.setRules(&datadriven.TestData{Input: all})
+	})
+	for _, want := range []string{"me=then x=then y=then z=then", "me=then x=then"} {
+		if got := c.people("(uid=*)", "at later; sort uid"); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+		user := c.s
+		c.s = c.d.NewSession(nil)
+		c.must("bind", "dn: "+admin, "password: secret")
+		c.do("delete", "dn: ou=secret,dc=example,dc=com", "control: treeDelete critical")
+		c.s = user
+	}
+}

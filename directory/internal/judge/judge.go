@@ -63,6 +63,14 @@ func (j *Judge) Read(s *partition.Snapshot, sch *schema.Schema) {
 	*j = Judge{program: j.program, unrestricted: j.unrestricted, state: s, schema: sch, refusal: j.refusal}
 }
 
+// ByName makes the Judge decide about entries that a rule allows something with only if it
+// names them: see [acl.Program.ByName].
+func (j *Judge) ByName() {
+	if j.program != nil {
+		j.By(j.program.ByName())
+	}
+}
+
 // Program returns the access rules for the requester. It returns nil if rules do not
 // restrict the requester, or if the requester may do nothing.
 func (j *Judge) Program() *acl.Program { return j.program }
@@ -366,6 +374,16 @@ func (j *Judge) Allowed(ctx context.Context, name *dn.Name, e *entry.Entry, attr
 	return allowed(d, attributes, r), nil
 }
 
+// ShowsSecret reports whether the requester may be shown that a secret attribute of an
+// entry has changed. Secret values have no past.
+func (j *Judge) ShowsSecret(ctx context.Context, name *dn.Name, e *entry.Entry, t *schema.AttributeType) (bool, error) {
+	if j.unrestricted || t == nil {
+		return t != nil, nil
+	}
+	d, err := j.decideNamed(ctx, name, e)
+	return d != nil && d.All(t, acl.Show), err
+}
+
 // Values returns a function that reports whether the requester has a right on a value of
 // an entry.
 func (j *Judge) Values(ctx context.Context, at partition.Located, r acl.Rights) (func(t *schema.AttributeType, value []byte) bool, error) {
@@ -389,8 +407,9 @@ func (j *Judge) ShowsRules(ctx context.Context, name *dn.Name, e *entry.Entry, t
 	return d != nil && d.All(t, acl.Show), err
 }
 
-// SeesUnstored reports whether the requester sees an entry that is not stored.
-func (j *Judge) SeesUnstored(ctx context.Context, name *dn.Name, e *entry.Entry) (bool, error) {
+// SeesEntry reports whether the requester sees an entry of the state, or an entry that is
+// not stored.
+func (j *Judge) SeesEntry(ctx context.Context, name *dn.Name, e *entry.Entry) (bool, error) {
 	if j.SeesAll() {
 		return true, nil
 	}

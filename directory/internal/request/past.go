@@ -55,14 +55,33 @@ func (req *Request) judgePast(ctx context.Context, then *partition.Snapshot) err
 	if err := req.Judge.MayReadPast(); err != nil {
 		return err
 	}
-	p, err := req.Server.rules.Past(ctx, then, now, req.Judge.Program(), req.connection(req.Who))
+	err := req.readPast(ctx, then, now)
 	if errors.Is(err, access.ErrPast) {
 		return op.Errorf(op.UnwillingToPerform, "at %s: %v", req.Controls.At, err)
 	}
+	return err
+}
+
+func (req *Request) readPast(ctx context.Context, then, now *partition.Snapshot) error {
+	p, err := req.Server.rules.Past(ctx, then, now, req.Judge.Program(), req.connection(req.Who))
 	if err == nil {
 		req.Judge.ReadPast(p, now)
 	}
 	return err
+}
+
+// InPast returns a copy of the request that reads a past state, as far as the access rules
+// of the state now, which have judged the request, let the requester read it.
+func (req *Request) InPast(ctx context.Context, then, now *partition.Snapshot) (*Request, error) {
+	x := req.On(then)
+	if x.Judge.Free() {
+		return x, nil
+	}
+	err := x.readPast(ctx, then, now)
+	if errors.Is(err, access.ErrPast) {
+		return nil, op.Errorf(op.UnwillingToPerform, "at %s: %v", then.Revision(), err)
+	}
+	return x, err
 }
 
 // noState returns the error for a point in time whose state cannot be read.

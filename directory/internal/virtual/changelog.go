@@ -3,6 +3,8 @@ package virtual
 import (
 	"context"
 	"encoding/binary"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,8 +47,8 @@ func (theChangelog) Search(ctx context.Context, req *request.Request, name dn.DN
 	settled := func(ctx context.Context, p *results.Page) (*partition.Snapshot, error) {
 		return settledState(ctx, req, p)
 	}
-	return list(ctx, req, r, sink, "the changelog", settled, func(ctx context.Context, l *listing) error {
-		return (&changelog{l}).run(ctx, name)
+	return list(ctx, req, r, sink, changelogTop, "the changelog", settled, func(ctx context.Context, l *listing) error {
+		return (&changelog{listing: l, of: req}).run(ctx, name)
 	})
 }
 
@@ -60,14 +62,25 @@ func settledState(ctx context.Context, req *request.Request, p *results.Page) (*
 }
 
 // changelog is a search of the changelog.
-type changelog struct{ *listing }
+type changelog struct {
+	*listing
+	of  *request.Request    // its Judge decides about the entries of the tree
+	now *partition.Snapshot // the state whose rules the Judge decides by
+}
 
 func (l *changelog) run(ctx context.Context, name dn.DN) error {
+	if l.judged {
+		l.now = l.req.Server.Part.Snapshot()
+		defer l.now.Close()
+		if err := l.of.Judged(ctx, l.now); err != nil {
+			return err
+		}
+	}
 	if len(name) > 1 {
 		return l.one(ctx, name)
 	}
 	if (l.r.Scope == op.BaseObject || l.r.Scope == op.WholeSubtree) && !l.out.Page.GoesOn() {
-		if err := l.offerChange(l.top(), 0, 0); err != nil {
+		if err := l.offerChange(ctx, changelogTop(l.req), 0, 0); err != nil {
 			return err
 		}
 	}
@@ -75,6 +88,52 @@ func (l *changelog) run(ctx context.Context, name dn.DN) error {
 		return nil
 	}
 	return l.list(ctx)
+}
+
+// changes streams the changes after a revision that the requester may read. To those whom
+// access rules restrict, a change is the difference between what the past shows them of the
+// states before and after it.
+func (l *changelog) changes(ctx context.Context, after table.Revision) iter.Seq2[*history.Change, error] {
+	if !l.judged {
+		return history.Changes(ctx, l.req.Server.Part, l.req.Snapshot, after)
+	}
+	if l.of.Judge.MayReadPast() != nil {
+		return func(func(*history.Change, error) bool) {}
+	}
+	return history.ChangesSeen(ctx, l.req.Server.Part, l.req.Snapshot, after, l.lens)
+}
+
+// lens returns what the requester may see of the entries of a past state.
+func (l *changelog) lens(ctx context.Context, s *partition.Snapshot) (history.Look, error) {
+	x, err := l.of.InPast(ctx, s, l.now)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, id entry.ID) (*history.Sight, error) { return sight(ctx, x, id) }, nil
+}
+
+// sight returns what the requester may see of an entry of the state that the request
+// reads.
+func sight(ctx context.Context, x *request.Request, id entry.ID) (*history.Sight, error) {
+	e, err := x.Snapshot.Entry(ctx, id, false)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	name, err := x.Snapshot.Name(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if sees, err := x.Judge.SeesEntry(ctx, name, e); err != nil || !sees {
+		return nil, err
+	}
+	seen := &history.Sight{Secret: func(attribute string) (bool, error) {
+		return x.Judge.ShowsSecret(ctx, name, e, x.Schema.Attribute(attribute))
+	}}
+	if seen.Name, err = name.DN(); err != nil {
+		return nil, err
+	}
+	seen.Attributes, err = x.Judge.Shown(ctx, name, e, slices.Clone(e.Attributes))
+	return seen, err
 }
 
 // list offers the changes in the range of numbers that the filter allows.
@@ -92,7 +151,7 @@ func (l *changelog) list(ctx context.Context) error {
 			first, had = at, skip
 		}
 	}
-	for c, err := range history.Changes(ctx, l.req.Server.Part, l.req.Snapshot, first-1) {
+	for c, err := range l.changes(ctx, first-1) {
 		if err != nil {
 			return err
 		}
@@ -102,7 +161,7 @@ func (l *changelog) list(ctx context.Context) error {
 		if c.Revision == first && c.Number <= had {
 			continue
 		}
-		if err := l.offerChange(l.entry(c), c.Revision, c.Number); err != nil {
+		if err := l.offerChange(ctx, l.entry(c), c.Revision, c.Number); err != nil {
 			return err
 		}
 	}
@@ -123,7 +182,7 @@ func (l *changelog) one(ctx context.Context, name dn.DN) error {
 		return missing
 	}
 	wanted := history.Key(name.String(), l.req.Schema)
-	for c, err := range history.Changes(ctx, l.req.Server.Part, l.req.Snapshot, number-1) {
+	for c, err := range l.changes(ctx, number-1) {
 		if err != nil {
 			return err
 		}
@@ -134,7 +193,7 @@ func (l *changelog) one(ctx context.Context, name dn.DN) error {
 			if l.r.Scope == op.SingleLevel || l.r.Scope == op.Subordinates {
 				return nil
 			}
-			return l.offerChange(v, c.Revision, c.Number)
+			return l.offerChange(ctx, v, c.Revision, c.Number)
 		}
 	}
 	return missing
@@ -142,8 +201,8 @@ func (l *changelog) one(ctx context.Context, name dn.DN) error {
 
 // offerChange offers an entry. The position of the entry is a revision and the number of
 // the change in the commit.
-func (l *changelog) offerChange(v *Entry, at table.Revision, number int) error {
-	return l.offer(v, binary.BigEndian.AppendUint64(nil, uint64(at)), number)
+func (l *changelog) offerChange(ctx context.Context, v *Entry, at table.Revision, number int) error {
+	return l.offer(ctx, v, binary.BigEndian.AppendUint64(nil, uint64(at)), number)
 }
 
 // numbers returns the first and the last change number for which a filter can be true.
@@ -182,9 +241,9 @@ func changeNumber(attribute string, value []byte) (table.Revision, bool) {
 	return table.Revision(n), err == nil && n > 0
 }
 
-// top returns the entry cn=changelog.
-func (l *changelog) top() *Entry {
-	return newEntry(l.req, changelogName, "applicationProcess", "cn", "changelog")
+// changelogTop returns the entry cn=changelog.
+func changelogTop(req *request.Request) *Entry {
+	return newEntry(req, changelogName, "applicationProcess", "cn", "changelog")
 }
 
 // entry returns the entry for a change.

@@ -13,24 +13,32 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// A listing is a search among many entries that are not stored. Only an administrator of
-// the whole directory may run such a search.
+// A listing is a search among many entries that are not stored. An administrator of the
+// whole directory may read all of them. For others, access rules decide about these
+// entries, as far as the rules name them: see [acl.Program.ByName].
 type listing struct {
-	req    *request.Request
+	req    *request.Request // its Judge decides about the entries of the listing
 	r      *op.Search
 	out    results.Output
 	filter filter.Resolved
+	judged bool // access rules decide about the entries
 }
 
-// list runs a search of a listing. The string title is the name of the listing in
-// diagnostics. The function state opens the state that the pages of the search show, and
-// the function run offers the entries.
-func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, title string,
+// list runs a search of a listing with the given topmost entry. The string title is the
+// name of the listing in diagnostics. The function state opens the state that the pages of
+// the search show, and the function run offers the entries.
+func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, top func(*request.Request) *Entry, title string,
 	state func(context.Context, *results.Page) (*partition.Snapshot, error), run func(context.Context, *listing) error) error {
-	switch {
-	case !req.Judge.Manages():
-		return req.Judge.Refuse(req.Judge.Always(), acl.Question{Right: acl.Manage})
-	case req.IsPast() || req.Controls.Waits() || req.Controls.Vlv != nil:
+	own := *req
+	judged := !req.Judge.Manages()
+	if judged {
+		own.Judge.ByName()
+	}
+	l := &listing{req: &own, r: r, judged: judged}
+	if err := l.checkRead(ctx, top(req)); err != nil {
+		return err
+	}
+	if req.IsPast() || req.Controls.Waits() || req.Controls.Vlv != nil {
 		return op.Errorf(op.UnwillingToPerform, "%s supports paged searches, but neither sorting, views and persistent searches nor past states", title)
 	}
 	p, done, err := results.OpenPage(req, r)
@@ -42,16 +50,38 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 		return err
 	}
 	defer s.Close()
-	req.Read(s)
-	if err := refuseOrder(req, title); err != nil {
+	own.Read(s)
+	if err := refuseOrder(&own, title); err != nil {
 		return err
 	}
 	ctx, cancel := results.LimitTime(ctx, req, r)
 	defer cancel()
-	l := &listing{req: req, r: r, filter: filters.PrepareUnstored(req, r.Filter)}
-	l.out.Open(req, r, p, sink)
+	l.filter = filters.PrepareUnstored(&own, r.Filter)
+	if judged {
+		l.filter = own.Judge.Guard(ctx, l.filter)
+	}
+	l.out.Open(&own, r, p, sink)
 	p.AtPlace()
 	return l.out.Finish(run(ctx, l))
+}
+
+// checkRead returns an error if the requester does not see the topmost entry of the
+// listing. The root DSE names this entry to everybody, so the error does not hide it.
+func (l *listing) checkRead(ctx context.Context, top *Entry) error {
+	sees, err := l.sees(ctx, top)
+	if err == nil && !sees {
+		err = l.req.Judge.Refuse(l.req.Judge.Always(), acl.Question{Right: acl.See})
+	}
+	return err
+}
+
+// sees reports whether the requester sees an entry of the listing.
+func (l *listing) sees(ctx context.Context, v *Entry) (bool, error) {
+	v.judged = l.judged
+	if !l.judged {
+		return true, nil
+	}
+	return l.req.Judge.SeesEntry(ctx, v.Name, &v.Entry)
 }
 
 // refuseOrder refuses a sort control, because the order of a listing is fixed.
@@ -75,9 +105,13 @@ func (l *listing) start() (position []byte, skip int, ok bool) {
 
 // offer sends an entry if the filter matches the entry. If the entry fills the page, the
 // next page continues after position.
-func (l *listing) offer(v *Entry, position []byte, skip int) error {
-	if !v.matches(l.req, l.filter) {
-		return nil
+func (l *listing) offer(ctx context.Context, v *Entry, position []byte, skip int) error {
+	if sees, err := l.sees(ctx, v); err != nil || !sees {
+		return err
+	}
+	matches := v.matches(l.req, l.filter)
+	if err := l.req.Judge.Failure(); err != nil || !matches {
+		return err
 	}
 	if _, err := l.out.Admit(true); err != nil {
 		return err
@@ -85,12 +119,16 @@ func (l *listing) offer(v *Entry, position []byte, skip int) error {
 	if p := l.out.Page; p.IsFull() {
 		p.GoOn(position, skip)
 	}
-	return l.out.Unstored(v.Name, &v.Entry)
+	e, err := v.Shown(ctx, l.req)
+	if err != nil {
+		return err
+	}
+	return l.out.Unstored(v.Name, e)
 }
 
 // offerBelow offers the entries in the scope of a base. The entries must be in tree
 // order.
-func (l *listing) offerBelow(base dn.DN, entries []*Entry) error {
+func (l *listing) offerBelow(ctx context.Context, base dn.DN, entries []*Entry) error {
 	wanted, err := base.Normalize(l.req.Schema)
 	if err != nil {
 		return op.Errorf(op.InvalidDNSyntax, "base: %v", err)
@@ -98,6 +136,13 @@ func (l *listing) offerBelow(base dn.DN, entries []*Entry) error {
 	there, matched := false, ""
 	var inScope []int
 	for i, v := range entries {
+		sees, err := l.sees(ctx, v)
+		if err != nil {
+			return err
+		}
+		if !sees {
+			continue
+		}
 		name, err := v.norms(l.req.Schema)
 		if err != nil {
 			return err
@@ -116,7 +161,7 @@ func (l *listing) offerBelow(base dn.DN, entries []*Entry) error {
 		if _, had, ok := l.start(); ok && i <= had {
 			continue
 		}
-		if err := l.offer(entries[i], nil, i); err != nil {
+		if err := l.offer(ctx, entries[i], nil, i); err != nil {
 			return err
 		}
 	}

@@ -39,7 +39,7 @@ func (theMonitor) refusal() string {
 
 func (theMonitor) Search(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
 	now := func(context.Context, *results.Page) (*partition.Snapshot, error) { return req.Now(), nil }
-	return list(ctx, req, r, sink, "the monitor", now, func(ctx context.Context, l *listing) error {
+	return list(ctx, req, r, sink, monitorTop, "the monitor", now, func(ctx context.Context, l *listing) error {
 		c, err := maintain.Cluster(ctx, req.Server.Part, time.Now())
 		if err != nil {
 			return err
@@ -48,8 +48,13 @@ func (theMonitor) Search(ctx context.Context, req *request.Request, name dn.DN, 
 		if err != nil {
 			return err
 		}
-		return l.offerBelow(name, append(monitored(req, c), kept...))
+		return l.offerBelow(ctx, name, append(monitored(req, c), kept...))
 	})
+}
+
+// monitorTop returns the entry cn=monitor without its counters.
+func monitorTop(req *request.Request) *Entry {
+	return newEntry(req, monitorName, "monitorServer", "cn", "monitor")
 }
 
 // monitored returns the entries that show the published data.
@@ -60,7 +65,10 @@ func monitored(req *request.Request, c *monitor.Cluster) []*Entry {
 	if err := maintain.Refusal(req.Server.Part); err != nil {
 		refused = err.Error()
 	}
-	top := newEntry(req, monitorName, "monitorServer", "cn", "monitor", "writesRefused", refused)
+	top := monitorTop(req)
+	if refused != "" {
+		top.add(req.Schema, "writesRefused", refused)
+	}
 	all := []*Entry{top}
 	if m := req.Server.Settings().Metrics; m != nil {
 		r := m.Report()

@@ -193,7 +193,7 @@ func (v *viewSearch) definition(ctx context.Context, at partition.Located, name 
 	}
 	rs, err := readRecords(ctx, v.req, d, "")
 	for i := range rs {
-		if err := v.next(func() error { return v.offer(recordEntry(v.req, d, &rs[i]), nil, v.number) }); err != nil {
+		if err := v.next(func() error { return v.offer(ctx, recordEntry(v.req, d, &rs[i]), nil, v.number) }); err != nil {
 			return err
 		}
 	}
@@ -223,7 +223,7 @@ func (v *viewSearch) record(ctx context.Context, name dn.DN) error {
 			return err
 		}
 		if len(rs) > 0 {
-			offer = func() error { return v.offer(recordEntry(v.req, d, &rs[0]), nil, v.number) }
+			offer = func() error { return v.offer(ctx, recordEntry(v.req, d, &rs[0]), nil, v.number) }
 		}
 	}
 	switch {
