@@ -161,7 +161,7 @@ func TestAccessLogDenied(t *testing.T) {
 	want := []string{
 		"modify: notitle@cn=config", "modify: no rule allows insert title", "delete: no rule allows delete",
 		"compare: no rule allows compare userPassword", "extended: nouse@cn=config", "extended: no rule allows use 1.2.4",
-		"search: no rule allows manage",
+		"search: no rule allows see",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
