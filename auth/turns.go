@@ -13,43 +13,49 @@ type Turns struct {
 }
 
 type turn struct {
-	pool  pool
-	users int // number of attempts that are admitted or waiting
+	pool  pool // its slot is taken when the turn is made
+	users int  // number of attempts that are admitted or waiting
 }
 
 // Enter waits until the client may attempt a password for the name. The caller must call
 // leave after the attempt. The error is the error of ctx, or ErrBusy.
 func (t *Turns) Enter(ctx context.Context, c Channel, name string) (leave func(), err error) {
-	u, client := t.join(name), clientOf(c)
-	if err := u.pool.acquire(ctx, client); err != nil {
-		t.part(name, u)
-		return nil, err
+	u, admitted := t.join(name)
+	if !admitted {
+		if err := u.pool.acquire(ctx, clientOf(c)); err != nil {
+			t.part(name, u)
+			return nil, err
+		}
 	}
 	return func() {
-		u.pool.release(client)
-		t.part(name, u)
+		if t.part(name, u) {
+			u.pool.release(clientOf(c))
+		}
 	}, nil
 }
 
-func (t *Turns) join(name string) *turn {
+// join returns the turn of a name. The attempt that makes the turn is admitted.
+func (t *Turns) join(name string) (u *turn, admitted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if u = t.names[name]; u != nil {
+		u.users++
+		return u, false
+	}
 	if t.names == nil {
 		t.names = map[string]*turn{}
 	}
-	u := t.names[name]
-	if u == nil {
-		u = &turn{pool: pool{free: 1}}
-		t.names[name] = u
-	}
-	u.users++
-	return u
+	u = &turn{users: 1}
+	t.names[name] = u
+	return u, true
 }
 
-func (t *Turns) part(name string, u *turn) {
+// part ends an attempt. It reports whether there are others.
+func (t *Turns) part(name string, u *turn) (others bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if u.users--; u.users == 0 {
 		delete(t.names, name)
 	}
+	return u.users > 0
 }
