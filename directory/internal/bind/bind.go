@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/acl"
@@ -25,7 +26,18 @@ var errCredentials = gate.ErrCredentials
 
 // Run authenticates the session (RFC 4511, 4.2; RFC 4513, 5). The session is anonymous
 // when Run begins, and stays anonymous unless the bind succeeds.
-func Run(ctx context.Context, req *request.Request, r *op.Bind, x *request.Exchange) (err error) {
+func Run(ctx context.Context, req *request.Request, r *op.Bind, x *request.Exchange) error {
+	begun := time.Now()
+	err := run(ctx, req, r, x)
+	if errors.Is(err, errCredentials) {
+		if stopped := req.Server.Ledgers.Pace(boundBy(r)).Wait(ctx, begun); stopped != nil {
+			return stopped
+		}
+	}
+	return err
+}
+
+func run(ctx context.Context, req *request.Request, r *op.Bind, x *request.Exchange) (err error) {
 	if r.Version != 3 {
 		return op.Errorf(op.ProtocolError, "LDAP version %d is not served, only 3", r.Version)
 	}

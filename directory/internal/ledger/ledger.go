@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/account"
@@ -30,6 +31,7 @@ type Book struct {
 	unrecorded memory // failures that could not be stored
 	forgotten  memory // failures that a background job is deleting
 	took       durations
+	refused    sync.Map // *Pace by the mechanism of binds
 }
 
 // NewBook returns the book of a partition.
@@ -39,6 +41,12 @@ func NewBook(p *partition.Partition, log *slog.Logger) *Book {
 
 // Close ends background jobs.
 func (b *Book) Close() { b.beside.close() }
+
+// Pace returns the pace of refused binds by a mechanism.
+func (b *Book) Pace(mechanism string) *Pace {
+	p, _ := b.refused.LoadOrStore(mechanism, &Pace{})
+	return p.(*Pace)
+}
 
 // Settle waits for background jobs. Only tests call it.
 func (b *Book) Settle() { b.beside.wait() }

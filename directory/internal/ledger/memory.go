@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -92,25 +91,7 @@ func (d *durations) wait(ctx context.Context) error {
 	if t == 0 {
 		return nil
 	}
-	return until(ctx, time.Now().Add(t))
-}
-
-// imprecise is how much longer a timer may take than it should.
-const imprecise = 1500 * time.Microsecond
-
-// until waits until a time. A timer may be late by about a millisecond, by which waiting
-// could be told from recording a failure, so the last part of the time is spent without a
-// timer.
-func until(ctx context.Context, end time.Time) error {
-	if left := time.Until(end) - imprecise; left > 0 {
-		if err := pause.For(ctx, left); err != nil {
-			return err
-		}
-	}
-	for time.Now().Before(end) {
-		runtime.Gosched()
-	}
-	return ctx.Err()
+	return pause.For(ctx, t)
 }
 
 func bytesOf(n int64) []byte { return strconv.AppendInt(nil, n, 10) }

@@ -1,0 +1,57 @@
+package ledger
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
+)
+
+// A Pace makes refused binds take equally long. Each kind of refused bind does the same
+// slow work, but what is left between them (a commit or a wait, access rules that are
+// compiled or known already) would tell them apart by some tenths of a millisecond.
+type Pace struct{ recent durations }
+
+// Wait waits until a refused bind, which began at begun, has taken a little longer than
+// refused binds of late.
+func (p *Pace) Wait(ctx context.Context, begun time.Time) error {
+	p.recent.add(time.Since(begun))
+	return until(ctx, begun.Add(p.recent.ceiling()))
+}
+
+// maxPace is the longest time that a refused bind is made to take.
+const maxPace = time.Second
+
+// ceiling returns a time that is longer than seven in eight of the recent operations took,
+// and by a margin longer than those that differ from them only by a little.
+func (d *durations) ceiling() time.Duration {
+	d.mu.Lock()
+	recent := d.recent
+	n := min(d.n, len(recent))
+	d.mu.Unlock()
+	if n == 0 {
+		return 0
+	}
+	slices.Sort(recent[:n])
+	usual := recent[n*7/8]
+	return min(usual+usual/4+2*time.Millisecond, maxPace)
+}
+
+// imprecise is how much longer a timer may take than it should.
+const imprecise = 1500 * time.Microsecond
+
+// until waits until a time. A timer may be late by about a millisecond, and later after one
+// kind of bind than after another, so the last part of the time is spent without a timer.
+func until(ctx context.Context, end time.Time) error {
+	if left := time.Until(end) - imprecise; left > 0 {
+		if err := pause.For(ctx, left); err != nil {
+			return err
+		}
+	}
+	for time.Now().Before(end) {
+		runtime.Gosched()
+	}
+	return nil
+}
