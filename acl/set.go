@@ -332,7 +332,7 @@ func mustBeStored(t *filter.Test, served func(*schema.AttributeType) bool) error
 }
 
 // computed are the attributes that are not stored.
-var computed = []string{"memberOf", "isMemberOf", "entryDN", "subschemaSubentry", "hasSubordinates", "numSubordinates", "accessRule"}
+var computed = []string{"memberOf", "isMemberOf", "entryDN", "subschemaSubentry", "hasSubordinates", "numSubordinates", "numAllSubordinates", "accessRule"}
 
 func isStored(t *schema.AttributeType) bool { return !slices.Contains(computed, t.Name()) }
 

@@ -49,7 +49,7 @@ func TestNoLeak(t *testing.T) {
 const leakRules = `
 bind: allow everyone to bind
 use: allow everyone to use *
-tree: allow users to read objectClass, ou, dc, cn, uid, sn, givenName, manager, seeAlso, owner, l, memberOf, isMemberOf, hasSubordinates, numSubordinates, aliasedObjectName, ref, structuralObjectClass, entryDN in "dc=example,dc=com" except below "ou=secret,dc=example,dc=com", (employeeType=hidden), (businessCategory=hidden)
+tree: allow users to read objectClass, ou, dc, cn, uid, sn, givenName, manager, seeAlso, owner, l, memberOf, isMemberOf, hasSubordinates, numSubordinates, numAllSubordinates, aliasedObjectName, ref, structuralObjectClass, entryDN in "dc=example,dc=com" except below "ou=secret,dc=example,dc=com", (employeeType=hidden), (businessCategory=hidden)
 lang: allow users to read description;lang-de in "ou=people,dc=example,dc=com" except (employeeType=hidden)
 values: allow users to read mail(mail=*@open.org) in "ou=people,dc=example,dc=com" except (employeeType=hidden)
 part: allow users to read member=self, uniqueMember=self in only "cn=mixed,ou=groups,dc=example,dc=com"
@@ -317,7 +317,7 @@ var leakWords = []string{"a", "ab", "abc", "b", "secret", "Zoe"}
 func pickOf[T any](r *rand.Rand, all []T) T { return all[r.IntN(len(all))] }
 
 var leakAttributes = []string{"objectClass", "ou", "cn", "uid", "sn", "name", "givenName", "manager", "seeAlso", "owner", "l", "mail", "member",
-	"uniqueMember", "memberOf", "isMemberOf", "hasSubordinates", "numSubordinates", "description", "description;lang-de", "description;lang-fr",
+	"uniqueMember", "memberOf", "isMemberOf", "hasSubordinates", "numSubordinates", "numAllSubordinates", "description", "description;lang-de", "description;lang-fr",
 	"carLicense", "departmentNumber", "employeeNumber", "employeeType", "businessCategory", "street", "title", "userPassword", "aliasedObjectName", "ref",
 	"createTimestamp", "entryUUID", "entryDN", "structuralObjectClass", "subschemaSubentry", "telephoneNumber", "accessRule", "creatorsName", "pwdChangedTime", "nothing",
 	"c-l", "c-street", "c-postalCode", "administrativeRole", "collectiveAttributeSubentries", "subtreeSpecification", "aclRights", "aclRightsInfo", "entryLevelRights", "attributeLevelRights"}
@@ -348,7 +348,7 @@ func (p *twins) value(attribute string) string {
 		return pickOf(p.Rand, []string{"person", "inetOrgPerson", "groupOfNames", "alias", "referral", "top", "subentry"})
 	case "hasSubordinates":
 		return pickOf(p.Rand, []string{"TRUE", "FALSE"})
-	case "numSubordinates":
+	case "numSubordinates", "numAllSubordinates":
 		return fmt.Sprint(p.IntN(4))
 	case "mail":
 		return pickOf(p.Rand, leakWords) + pickOf(p.Rand, []string{"@open.org", "@closed.org"})

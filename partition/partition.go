@@ -35,6 +35,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/evolve"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/view"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -54,6 +55,7 @@ func Open(ctx context.Context, s table.Store, o Options) (*Partition, error) {
 	if err != nil {
 		return nil, err
 	}
+	view.SetUp(k)
 	return &Partition{k}, nil
 }
 

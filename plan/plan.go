@@ -169,6 +169,9 @@ func Build(f filter.Resolved, c Catalog) Access {
 	return &once{of: a}
 }
 
+// IsSelective reports whether an access is expected to have few candidates.
+func IsSelective(a Access) bool { return a.rank() <= rankFew }
+
 // build plans a filter. whole reports whether the access decides the whole filter: then
 // every candidate that is not marked Maybe matches the filter.
 func build(f filter.Resolved, c Catalog) (a Access, whole bool) {

@@ -109,15 +109,17 @@ func (s *Source) NameValues() iter.Seq2[*schema.AttributeType, []byte] {
 // Its value is the entry's id, which [ID] reads from the row.
 func isID(t *schema.AttributeType) bool { return t.OID == entryUUID }
 
-// isUnstored reports whether a type is hasSubordinates or numSubordinates. Entries have
+// isUnstored reports whether a type is one of those that count subordinates. Entries have
 // these attributes, but the values are computed from other rows.
 func isUnstored(t *schema.AttributeType) bool {
-	return t.OID == hasSubordinates || t.OID == numSubordinates
+	return t.OID == hasSubordinates || t.OID == numSubordinates || t.OID == numAllSubordinates
 }
 
 const (
 	hasSubordinates = "2.5.18.9"
 	numSubordinates = "1.3.6.1.4.1.453.16.2.103"
+
+	numAllSubordinates = "2.25.232774446428415055699410475325880976585"
 )
 
 const entryUUID = "1.3.6.1.1.16.4"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/view"
@@ -81,6 +82,13 @@ func Each(ctx context.Context, s *partition.Snapshot, d *Definition, o ListOptio
 // order of ids.
 func Among(ctx context.Context, s *partition.Snapshot, ids []entry.ID, q partition.Query) iter.Seq2[*partition.Result, error] {
 	return search.Among(ctx, s.State(), ids, q)
+}
+
+// CountBelow counts the entries below an entry that a filter matches; nil means all. The
+// filter looks at the types only. Unless the number is kept, at most most entries are
+// examined; zero means no limit.
+func CountBelow(ctx context.Context, s *partition.Snapshot, id entry.ID, f filter.Resolved, only []*schema.AttributeType, most int) (int, error) {
+	return search.CountBelow(ctx, s.State(), id, f, only, most)
 }
 
 // In reports whether an entry belongs to a view.

@@ -52,7 +52,8 @@ func AsksOthers(req *request.Request, f filter.Filter) bool {
 		}
 		for t := range filter.Tests(resolveFilter(req, f)) {
 			for _, typ := range t.Types {
-				if of, _ := membership.Is(req, typ); of || typ == req.Known.HasSubordinates || typ == req.Known.NumSubordinates {
+				of, _ := membership.Is(req, typ)
+				if of || typ == req.Known.HasSubordinates || typ == req.Known.NumSubordinates || typ == req.Known.NumAllSubordinates {
 					return true
 				}
 			}

@@ -18,6 +18,7 @@ type Elements struct {
 	ObjectClass, Ref, AliasedObjectName                          *schema.AttributeType
 	UserPassword, ScramKey, AuthPassword, ContextCSN             *schema.AttributeType
 	EntryDN, SubschemaSubentry, HasSubordinates, NumSubordinates *schema.AttributeType
+	NumAllSubordinates                                           *schema.AttributeType
 	GoverningStructureRule, AccessRule                           *schema.AttributeType
 	// The answers to Get Effective Rights.
 	ACLRights, ACLRightsInfo, EntryLevelRights, AttributeLevelRights *schema.AttributeType
@@ -60,6 +61,8 @@ func New(s *schema.Schema) *Elements {
 		HasSubordinates:   s.Attribute("hasSubordinates"),
 		NumSubordinates:   s.Attribute("numSubordinates"),
 
+		NumAllSubordinates: s.Attribute("numAllSubordinates"),
+
 		GoverningStructureRule: s.Attribute("governingStructureRule"),
 		AccessRule:             s.Attribute("accessRule"),
 		ACLRights:              s.Attribute("aclRights"),
@@ -87,7 +90,7 @@ func New(s *schema.Schema) *Elements {
 		Policy:               s.Class("pwdPolicy"),
 		IsPolicy:             is("pwdPolicy"),
 	}
-	for _, t := range []*schema.AttributeType{k.EntryDN, k.SubschemaSubentry, k.HasSubordinates, k.NumSubordinates, k.MemberOf, k.IsMemberOf} {
+	for _, t := range []*schema.AttributeType{k.EntryDN, k.SubschemaSubentry, k.HasSubordinates, k.NumSubordinates, k.NumAllSubordinates, k.MemberOf, k.IsMemberOf} {
 		if t != nil {
 			k.Computed = append(k.Computed, t)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/changes"
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+	"github.com/seed-4dac0d86/ldapd/partition/views"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -43,12 +44,12 @@ func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *
 	return v.appendContextCSN(ctx, as, found)
 }
 
-// isDear reports whether an attribute takes many reads, so that a client must request the
-// attribute by name. Counting subordinates reads every child, and memberships are looked
-// for in all groups.
+// isDear reports whether an attribute may take many reads, so that a client must request
+// the attribute by name. Unless the requester sees everything, subordinates are counted one
+// by one, and memberships are looked for in all groups.
 func isDear(req *request.Request, t *schema.AttributeType) bool {
 	of, _ := membership.Is(req, t)
-	return of || t == req.Known.NumSubordinates
+	return of || t == req.Known.NumSubordinates || t == req.Known.NumAllSubordinates
 }
 
 // appendContextCSN adds contextCSN to the entries of naming contexts. Its values are the
@@ -95,7 +96,11 @@ func Computed(ctx context.Context, req *request.Request, t *schema.AttributeType
 		}
 		return [][]byte{strconv.AppendInt(nil, int64(rule.ID), 10)}, err
 	}
-	n, err := countChildren(ctx, req, at)
+	count := countChildren
+	if t == known.NumAllSubordinates {
+		count = countAll
+	}
+	n, err := count(ctx, req, at)
 	return [][]byte{strconv.AppendInt(nil, int64(n), 10)}, err
 }
 
@@ -122,6 +127,15 @@ func countChildren(ctx context.Context, req *request.Request, at partition.Locat
 		n++
 	}
 	return n, req.Judge.Failure()
+}
+
+// countAll returns the number of all entries below an entry that the requester sees.
+func countAll(ctx context.Context, req *request.Request, at partition.Located) (int, error) {
+	n, err := views.CountBelow(ctx, req.Snapshot, at.ID, req.Judge.Children(ctx), req.Judge.LooksAt(), req.Limits.Candidates)
+	if err == nil {
+		err = req.Judge.Failure()
+	}
+	return n, err
 }
 
 func seenChildren(ctx context.Context, req *request.Request, at partition.Located) iter.Seq2[*partition.Result, error] {

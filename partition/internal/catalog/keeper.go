@@ -85,10 +85,19 @@ type Keeper struct {
 	// HasViews is set when package view has found the table that says how far views are
 	// kept. Nobody drops the table while a server uses the store.
 	HasViews atomic.Bool
+	// Subordinates returns how many entries are below an entry in a state, if that is known
+	// without counting them: exactly, or roughly and faster. Package view sets it.
+	Subordinates func(ctx context.Context, at *txn.Snapshot, c *Catalog, id entry.ID, exact bool) (n Count, known bool, err error)
+	// WantsSubordinates is set when Subordinates was asked for what was not known. From then
+	// on package view keeps it.
+	WantsSubordinates atomic.Bool
 	// KeepToBoth checks, at the end of a transaction, the entries that the transaction
 	// changed. It is called while a schema is announced.
 	KeepToBoth func(ctx context.Context, r table.Reader, at *txn.Snapshot, c *Catalog, changed []entry.ID) error
 }
+
+// A Count is a number of entries below an entry.
+type Count struct{ Children, All int64 }
 
 // Open opens the directory that a header describes.
 func Open(ctx context.Context, s table.Store, o Options, h *Header) (*Keeper, error) {

@@ -11,14 +11,14 @@ import (
 
 // Types contains a schema and the parts of the schema that the partition itself uses.
 type Types struct {
-	Schema                                      *schema.Schema
-	ObjectClass, StructuralObjectClass          *schema.AttributeType
-	EntryUUID, EntryDN, EntryCSN                *schema.AttributeType
-	CreatorsName, CreateTimestamp               *schema.AttributeType
-	ModifiersName, ModifyTimestamp              *schema.AttributeType
-	HasSubordinates, NumSubordinates, Subschema *schema.AttributeType
-	GoverningStructureRule, AccessRule          *schema.AttributeType
-	ExtensibleObject, collectiveSubentry        *schema.ObjectClass
+	Schema                                                          *schema.Schema
+	ObjectClass, StructuralObjectClass                              *schema.AttributeType
+	EntryUUID, EntryDN, EntryCSN                                    *schema.AttributeType
+	CreatorsName, CreateTimestamp                                   *schema.AttributeType
+	ModifiersName, ModifyTimestamp                                  *schema.AttributeType
+	HasSubordinates, NumSubordinates, NumAllSubordinates, Subschema *schema.AttributeType
+	GoverningStructureRule, AccessRule                              *schema.AttributeType
+	ExtensibleObject, collectiveSubentry                            *schema.ObjectClass
 	// Watched contains the classes that nearly every search tests for. Each value is the
 	// id that commits touch when the entries of the class change.
 	Watched map[*schema.ObjectClass]entry.ID
@@ -38,6 +38,7 @@ func newTypes(s *schema.Schema) *Types {
 		ModifyTimestamp:       s.Attribute("modifyTimestamp"),
 		HasSubordinates:       s.Attribute("hasSubordinates"),
 		NumSubordinates:       s.Attribute("numSubordinates"),
+		NumAllSubordinates:    s.Attribute("numAllSubordinates"),
 		Subschema:             s.Attribute("subschemaSubentry"),
 
 		GoverningStructureRule: s.Attribute("governingStructureRule"),

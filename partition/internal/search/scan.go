@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/span"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/plan"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
@@ -111,6 +112,46 @@ func (f *finder) subtree(ctx context.Context) {
 		return
 	}
 	f.walk(ctx)
+}
+
+// A walk is preferred to an access with at least alwaysUsed candidates if it has
+// timesLonger times as many as the subtree has entries, which are at most maxWalked.
+const (
+	alwaysUsed  = 256
+	timesLonger = 4
+	maxWalked   = 100_000
+)
+
+// walkMark begins the positions of a walk where there is an access too. The positions of an
+// access are shorter than walked ones, or they begin with "=" or "*".
+const walkMark = 'w'
+
+// prefersWalk reports whether walking the subtree looks at fewer entries than the access.
+// A search that continues does what it did before. Errors do not matter here: the search
+// meets them itself.
+func (f *finder) prefersWalk(ctx context.Context) bool {
+	if after := f.q.After; len(after) > 0 {
+		marked := len(after) > len(entry.ID{}) && after[0] == walkMark
+		if marked {
+			f.q.After = after[1:]
+		}
+		return marked
+	}
+	if f.q.Scope != op.WholeSubtree && f.q.Scope != op.Subordinates || f.q.Base == catalog.Root || plan.IsSelective(f.access) {
+		return false
+	}
+	if node, err := f.s.Node(ctx, f.q.Base); err != nil || node == nil || node.Parent == catalog.Root {
+		return false
+	}
+	if long, err := Exceeds(ctx, f.s, f.q, alwaysUsed); err != nil || !long {
+		return false
+	}
+	n, known, err := f.s.Subordinates(ctx, f.q.Base, false)
+	if err != nil || !known || n.All >= maxWalked {
+		return false
+	}
+	long, err := Exceeds(ctx, f.s, f.q, timesLonger*int(n.All+1))
+	return err == nil && long
 }
 
 // walk walks a subtree depth first. It offers each entry before the entries below it.

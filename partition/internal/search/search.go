@@ -30,9 +30,9 @@ type Query struct {
 	Base   entry.ID // from Find; entry.Root searches all naming contexts
 	Scope  op.Scope
 	Filter filter.Resolved
-	// Children is a filter for children. If it is set, hasSubordinates and
-	// numSubordinates in Filter count only the children that match Children. If it is
-	// nil, they count all children.
+	// Children is a filter for entries below others. If it is set, hasSubordinates,
+	// numSubordinates and numAllSubordinates in Filter count only the entries that match
+	// Children. If it is nil, they count all.
 	Children filter.Resolved
 	// Secrets adds secret attributes to the entries in the results.
 	Secrets bool
@@ -105,6 +105,7 @@ type finder struct {
 	tested  int    // number of entries examined, for Explain
 	found   int
 	skipped int                   // number of rows excluded by their columns in the tree
+	walking bool                  // the subtree is walked although there is an access
 	inner   map[entry.ID]struct{} // ids of the entries that have children; nil: unknown
 	above   map[entry.ID]*dn.Name // names of parents, see nameOf
 	// derived are the types in the filter whose values no entry stores. lookForDerived
@@ -146,7 +147,7 @@ func (f *finder) addTo(c *Cost) {
 	c.Candidates += f.tested
 	c.Rows += f.skipped
 	switch {
-	case f.access != nil:
+	case f.access != nil && !f.walking:
 		c.Indexes = f.access.Indexes(c.Indexes)
 	case f.q.Scope != op.BaseObject:
 		c.Scans++
@@ -168,10 +169,11 @@ func (f *finder) run(ctx context.Context) {
 
 // plan builds the access. It returns false if the entries in scope must be scanned.
 func (f *finder) plan(ctx context.Context) bool {
-	_, s := span.Start(ctx, "plan")
+	ctx, s := span.Start(ctx, "plan")
 	defer s.End()
 	f.access = plan.Build(f.q.Filter, f.s.Catalog)
-	return f.access != nil
+	f.walking = f.access != nil && f.prefersWalk(ctx)
+	return f.access != nil && !f.walking
 }
 
 func (f *finder) fail(err error) { f.yield(nil, err) }
@@ -244,6 +246,9 @@ func (f *finder) Offer(ctx context.Context, c index.Candidate) bool {
 		return true
 	}
 	at := len(f.bytes)
+	if f.walking {
+		f.bytes = append(f.bytes, walkMark)
+	}
 	f.bytes = append(f.bytes, c.Position...)
 	c.Position = f.bytes[at:len(f.bytes):len(f.bytes)]
 	f.batch = append(f.batch, c)
@@ -409,7 +414,7 @@ func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, name 
 	return f.q.Filter.Match(&src) == filter.True, nil
 }
 
-// withChildren returns a copy of the entry with hasSubordinates and numSubordinates, as
+// withChildren returns a copy of the entry with the attributes that count subordinates, as
 // far as the filter needs them. These attributes are not stored.
 func (f *finder) withChildren(ctx context.Context, id entry.ID, e *entry.Entry) (*entry.Entry, error) {
 	if !f.looked {
@@ -429,24 +434,28 @@ func (f *finder) withChildren(ctx context.Context, id entry.ID, e *entry.Entry) 
 	return &entry.Entry{ID: id, Attributes: more}, nil
 }
 
-// lookForDerived finds out which of hasSubordinates and numSubordinates the filter needs.
+// lookForDerived finds out which of the types that count subordinates the filter needs.
 // It runs once per query.
 func (f *finder) lookForDerived() {
 	f.looked = true
 	k := f.s.Catalog.Types
 	for test := range filter.Tests(f.q.Filter) {
 		for _, t := range test.Types {
-			if t != nil && (t == k.HasSubordinates || t == k.NumSubordinates) && !slices.Contains(f.derived, t) {
+			if t != nil && (t == k.HasSubordinates || t == k.NumSubordinates || t == k.NumAllSubordinates) && !slices.Contains(f.derived, t) {
 				f.derived = append(f.derived, t)
 			}
 		}
 	}
 }
 
-// ofChildren returns the value of hasSubordinates or numSubordinates for an entry.
+// ofChildren returns the value of a type that counts subordinates for an entry.
 func (f *finder) ofChildren(ctx context.Context, t *schema.AttributeType, id entry.ID) ([]byte, error) {
-	if t == f.s.Catalog.NumSubordinates {
+	switch t {
+	case f.s.Catalog.NumSubordinates:
 		n, err := f.countChildren(ctx, id, math.MaxInt)
+		return strconv.AppendInt(nil, int64(n), 10), err
+	case f.s.Catalog.NumAllSubordinates:
+		n, err := CountBelow(ctx, f.s, id, f.q.Children, []*schema.AttributeType{}, f.q.Most)
 		return strconv.AppendInt(nil, int64(n), 10), err
 	}
 	n, err := f.countChildren(ctx, id, 1)
@@ -475,6 +484,28 @@ func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n in
 	return n, nil
 }
 
+// CountBelow counts the entries below an entry that a filter matches; nil means all. The
+// filter looks at the types only. Unless the number is kept, at most most entries are
+// examined; zero means no limit.
+func CountBelow(ctx context.Context, s *state.Snapshot, id entry.ID, f filter.Resolved, only []*schema.AttributeType, most int) (n int, err error) {
+	if has, err := s.HasChildren(ctx, id); err != nil || !has {
+		return 0, err
+	}
+	if f == nil {
+		if c, known, err := s.Subordinates(ctx, id, true); known || err != nil {
+			return int(c.All), err
+		}
+		f = filter.Const(filter.True)
+	}
+	for _, err := range Search(ctx, s, Query{Base: id, Scope: op.Subordinates, Filter: f, Only: only, Most: most}) {
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
 // filterTypes returns the attribute types in a filter.
 func filterTypes(f filter.Resolved) (ts []*schema.AttributeType) {
 	for t := range filter.Tests(f) {
@@ -499,6 +530,9 @@ func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string,
 	switch {
 	case q.Scope == op.BaseObject:
 		b.WriteString("the base entry\n")
+	case f.walking:
+		b.WriteString("walk of the subtree, which is shorter than\n")
+		f.access.Describe(&b, 1, false)
 	case f.access != nil:
 		f.access.Describe(&b, 0, run)
 	case q.Scope == op.SingleLevel:

@@ -398,15 +398,41 @@ func (s *Snapshot) HasChildren(ctx context.Context, id entry.ID) (bool, error) {
 	return false, nil
 }
 
+// few is the number of children that are counted faster by reading them than otherwise.
+const few = 128
+
 // CountChildren counts an entry's children.
-func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (n int, err error) {
-	for _, err := range s.Reader.Scan(ctx, s.Keeper.Tree, tree.Children(id), table.Select{Families: []table.Family{tree.TreeInfo}}) {
+func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (int, error) {
+	n, err := s.countRows(ctx, id, few)
+	if err != nil || n < few {
+		return n, err
+	}
+	if c, known, err := s.Subordinates(ctx, id, true); known || err != nil {
+		return int(c.Children), err
+	}
+	return s.countRows(ctx, id, 0)
+}
+
+// countRows counts children by reading them, up to the number most if it is not zero.
+func (s *Snapshot) countRows(ctx context.Context, id entry.ID, most int) (n int, err error) {
+	sel := table.Select{Families: []table.Family{tree.TreeInfo}, MaxRows: most}
+	for _, err := range s.Reader.Scan(ctx, s.Keeper.Tree, tree.Children(id), sel) {
 		if err != nil {
 			return n, err
 		}
 		n++
 	}
 	return n, nil
+}
+
+// Subordinates returns how many entries are below an entry, if that is known without
+// counting them. Unless exact is set, the numbers may be those of another state. In a
+// transaction they are not known.
+func (s *Snapshot) Subordinates(ctx context.Context, id entry.ID, exact bool) (n catalog.Count, known bool, err error) {
+	if s.Keeper.Subordinates == nil || s.Reader != table.Reader(s.At) {
+		return n, false, nil
+	}
+	return s.Keeper.Subordinates(ctx, s.At, s.Catalog, id, exact)
 }
 
 // Compare evaluates one assertion on an entry. It reads no more of the entry than it

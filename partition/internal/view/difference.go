@@ -9,6 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -17,18 +18,25 @@ var noID entry.ID
 
 // touched is what commits touched.
 type touched struct {
-	ids   map[entry.ID]bool
-	all   bool           // a commit, such as a load, does not list what it touched
-	moves bool           // a commit renamed or moved entries
-	last  table.Revision // of the last commit
+	ids map[entry.ID]bool
+	// placed are those ids that commits with other operations than modify touched. Other
+	// entries kept their places.
+	placed map[entry.ID]bool
+	all    bool           // a commit, such as a load, does not list what it touched
+	moves  bool           // a commit renamed or moved entries
+	last   table.Revision // of the last commit
 }
 
 func (t *touched) add(c *feed.Change) {
 	if t.ids == nil {
-		t.ids = map[entry.ID]bool{}
+		t.ids, t.placed = map[entry.ID]bool{}, map[entry.ID]bool{}
 	}
+	places := !write.OnlyModifies(c.Message)
 	for _, id := range c.IDs {
 		t.ids[id] = true
+		if places {
+			t.placed[id] = true
+		}
 	}
 	t.all, t.moves, t.last = t.all || c.All, t.moves || c.Renames, c.Revision
 }
@@ -72,8 +80,11 @@ func touchedAfterEach(ctx context.Context, s *state.Snapshot, f finished, most i
 
 // difference returns what the entries of a lane come to in one state, less what they come
 // to in an earlier one. The touched entries are those of all commits that one of the
-// states shows and the other does not.
-func (l lane) difference(ctx context.Context, d *Definition, from, to *state.Snapshot, t *touched) (parts, error) {
+// states shows and the other does not. kept reads the records as of the earlier state.
+func (l lane) difference(ctx context.Context, d *Definition, from, to *state.Snapshot, t *touched, kept *reading) (parts, error) {
+	if d.Kind == Subordinates {
+		return countDifference(ctx, from, to, t, kept)
+	}
 	baseFrom, err := d.baseIn(ctx, from)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // none selects no attributes.
@@ -30,6 +31,9 @@ func lanes(shared bool) []lane {
 	}
 	return ls
 }
+
+// lanes returns the lanes of a view.
+func (d *Definition) lanes(db *txn.DB) []lane { return lanes(db.Shared() && d.Kind != Subordinates) }
 
 // has reports whether an entry is in the lane.
 func (l lane) has(id entry.ID) bool { return int(id[0])%l.of == l.number }

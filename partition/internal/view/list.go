@@ -231,7 +231,7 @@ func (l *lister) page(ctx context.Context) ([]Listed, error) {
 
 // kept reads a page from the view's table.
 func (l *lister) kept(ctx context.Context) (page []Listed, err error) {
-	ls := lanes(l.s.Keeper.DB.Shared())
+	ls := l.d.lanes(l.s.Keeper.DB)
 	err = l.d.whileKept(ctx, l.s, ls, func(name string) error {
 		if l.from == nil {
 			if l.from, err = l.d.open(ctx, l.s, name, ls); err != nil {
@@ -308,10 +308,11 @@ func (r *reading) listed(o ListOptions) (page []Listed, more bool, err error) {
 func (r *reading) rangeOf(o ListOptions) (table.Range, error) {
 	in := table.Prefix([]byte{listedRow})
 	if span, ok := r.d.spanOf(o.Filter); ok {
-		several, err := r.has(string(severalRow))
+		p, err := r.part(string(severalRow))
 		if err != nil {
 			return in, err
 		}
+		several := !p.isZero()
 		if several {
 			span.From, span.Prefix = nil, nil // entries stand where their least values are
 		}
@@ -324,26 +325,6 @@ func (r *reading) rangeOf(o ListOptions) (table.Range, error) {
 		in = index.Continue(in, append([]byte{listedRow}, o.After...))
 	}
 	return in, nil
-}
-
-// has reports whether a row counts something.
-func (r *reading) has(key string) (bool, error) {
-	sums := parts{}
-	if r.t != nil {
-		row, err := r.t.Get(r.ctx, []byte(key), table.Select{View: r.f, Families: []table.Family{family}})
-		if err != nil {
-			return false, err
-		}
-		p, err := sumOf(row)
-		if err != nil {
-			return false, err
-		}
-		sums.add(key, p, 1)
-	}
-	if p := r.tail[key]; p != nil {
-		sums.add(key, p, 1)
-	}
-	return len(sums) > 0, nil
 }
 
 // spanOf returns the span in which the first value of the order of a record lies if the

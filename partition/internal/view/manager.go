@@ -114,9 +114,21 @@ func (m *Manager) Step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made, err := m.makeTable(ctx, len(defs) > 0)
+	counts := m.k.WantsSubordinates.Load()
+	made, err := m.makeTable(ctx, len(defs) > 0 || counts)
 	if err != nil || !made {
 		return err
+	}
+	if !counts {
+		d, err := Builtin(ctx, to)
+		if err != nil {
+			return err
+		}
+		counts = d != nil
+		m.k.WantsSubordinates.Store(counts)
+	}
+	if counts {
+		defs = append(defs, subordinates(to.Catalog))
 	}
 	var errs []error
 	for _, d := range defs {
@@ -154,7 +166,8 @@ func (m *Manager) makeTable(ctx context.Context, needed bool) (bool, error) {
 // keep makes the steps of one view up to a revision. The definition must be that of the
 // state at this revision.
 func (m *Manager) keep(ctx context.Context, d *Definition, upTo table.Revision) error {
-	c, err := readCells(ctx, m.k, d.ID, m.lanes)
+	ls := d.lanes(m.k.DB)
+	c, err := readCells(ctx, m.k, d.ID, ls)
 	if err != nil {
 		return err
 	}
@@ -169,7 +182,7 @@ func (m *Manager) keep(ctx context.Context, d *Definition, upTo table.Revision) 
 	if c.generation.Failed != "" {
 		return nil
 	}
-	for i, l := range m.lanes {
+	for i, l := range ls {
 		err := m.advance(ctx, d, l, c.cursors[i], upTo)
 		switch {
 		case errors.Is(err, errLate):
@@ -217,14 +230,14 @@ func (m *Manager) begin(ctx context.Context, d *Definition, c *cells) (*cells, e
 		if err != nil {
 			return nil, err
 		}
-		return readCells(ctx, m.k, d.ID, m.lanes)
+		return readCells(ctx, m.k, d.ID, d.lanes(m.k.DB))
 	}
 	if before != "" {
 		if err := m.k.Store.Drop(ctx, before); err != nil {
 			return nil, err
 		}
 	}
-	return readCells(ctx, m.k, d.ID, m.lanes)
+	return readCells(ctx, m.k, d.ID, d.lanes(m.k.DB))
 }
 
 // fail records why a view is not kept. Its records are then computed for each reader.
@@ -262,7 +275,7 @@ func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor
 			s.to.Close()
 			return err
 		}
-		c, err := readCells(ctx, m.k, d.ID, m.lanes)
+		c, err := readCells(ctx, m.k, d.ID, d.lanes(m.k.DB))
 		if err != nil {
 			return err
 		}

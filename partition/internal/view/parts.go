@@ -24,6 +24,7 @@ import (
 //	o order id            an entry of a list
 //	m                     the number of entries of a list that have several values of the
 //	                      first attribute of the order
+//	c id                  the number of children of an entry, and of all entries below it
 //	s                     the finished steps: the column of a lane has a version for each
 //
 // A group consists of the keys of its values, each with its length before it. An integer
@@ -33,6 +34,7 @@ const (
 	valueRow   = 'v'
 	listedRow  = 'o'
 	severalRow = 'm'
+	countRow   = 'c'
 	stepsRow   = 's'
 
 	spellings = 0xff // in the place of a total's number

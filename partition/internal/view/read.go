@@ -77,7 +77,7 @@ var errNotKept = errors.New("the records are not kept")
 
 // readKept reads records from the view's table.
 func (d *Definition) readKept(ctx context.Context, s *state.Snapshot, o *ReadOptions) (rs []Record, err error) {
-	ls := lanes(s.Keeper.DB.Shared())
+	ls := d.lanes(s.Keeper.DB)
 	err = d.whileKept(ctx, s, ls, func(name string) error {
 		r, err := d.open(ctx, s, name, ls)
 		if err != nil {
@@ -141,11 +141,12 @@ func (d *Definition) open(ctx context.Context, s *state.Snapshot, name string, l
 	if err != nil {
 		return nil, err
 	}
-	tail, err := d.tail(ctx, s, f, ls)
-	if err != nil {
+	r := &reading{ctx: ctx, d: d, t: t, f: f}
+	if r.tail, err = r.readTail(s, ls); err != nil {
 		return nil, err
 	}
-	return &reading{ctx: ctx, d: d, t: t, f: f, tail: tail, sorted: sortedKeys(tail)}, nil
+	r.sorted = sortedKeys(r.tail)
+	return r, nil
 }
 
 // finishedIn returns for each lane the newest finished boundary up to which all commits
@@ -166,22 +167,22 @@ func finishedIn(ctx context.Context, s *state.Snapshot, t table.Table, ls []lane
 	return f, nil
 }
 
-// tail returns the difference that the commits make that a state shows above finished
-// boundaries.
-func (d *Definition) tail(ctx context.Context, s *state.Snapshot, f finished, ls []lane) (parts, error) {
-	if f.Low() < s.Keeper.DB.Horizon() {
+// readTail returns the difference that the commits make that a state shows above the
+// finished boundaries.
+func (r *reading) readTail(s *state.Snapshot, ls []lane) (parts, error) {
+	if r.f.Low() < s.Keeper.DB.Horizon() {
 		return nil, errNotKept
 	}
-	ts, err := touchedAfterEach(ctx, s, f, maxTail)
+	ts, err := touchedAfterEach(r.ctx, s, r.f, maxTail)
 	if err != nil {
 		return nil, err
 	}
 	all := parts{}
 	for i, l := range ls {
-		if len(ts[i].ids) == 0 {
+		if len(ts[i].ids) == 0 || r.d.Kind == Subordinates && len(ts[i].placed) == 0 {
 			continue
 		}
-		ps, err := l.since(ctx, d, s, f[i], &ts[i])
+		ps, err := r.since(s, l, &ts[i])
 		if err != nil {
 			return nil, err
 		}
@@ -192,13 +193,14 @@ func (d *Definition) tail(ctx context.Context, s *state.Snapshot, f finished, ls
 	return all, nil
 }
 
-func (l lane) since(ctx context.Context, d *Definition, s *state.Snapshot, f table.Revision, t *touched) (parts, error) {
-	from, err := state.At(ctx, s.Keeper, f)
+// since returns the difference that commits make which touched entries of a lane.
+func (r *reading) since(s *state.Snapshot, l lane, t *touched) (parts, error) {
+	from, err := state.At(r.ctx, s.Keeper, r.f[l.number])
 	if err != nil {
 		return nil, err
 	}
 	defer from.Close()
-	return l.difference(ctx, d, from, s, t)
+	return l.difference(r.ctx, r.d, from, s, t, r)
 }
 
 // A reading assembles records from a table and a tail.
@@ -260,6 +262,24 @@ func (r *reading) scan(in table.Range, reverse bool) func(func(table.Row, error)
 		return func(func(table.Row, error) bool) {}
 	}
 	return r.t.Scan(r.ctx, in, table.Select{View: r.f, Families: []table.Family{family}, Reverse: reverse})
+}
+
+// part returns what a row comes to.
+func (r *reading) part(key string) (*part, error) {
+	sum := &part{}
+	if r.t != nil {
+		row, err := r.t.Get(r.ctx, []byte(key), table.Select{View: r.f, Families: []table.Family{family}})
+		if err != nil {
+			return nil, err
+		}
+		if sum, err = sumOf(row); err != nil {
+			return nil, err
+		}
+	}
+	if p := r.tail[key]; p != nil {
+		sum.add(p, 1)
+	}
+	return sum, nil
 }
 
 // sumOf returns the sum of the parts of all lanes.

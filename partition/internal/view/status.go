@@ -30,7 +30,7 @@ func StatusOf(ctx context.Context, s *state.Snapshot, d *Definition) (Status, er
 	if err != nil || !has {
 		return building, err
 	}
-	c, err := readCells(ctx, s.Keeper, d.ID, lanes(s.Keeper.DB.Shared()))
+	c, err := readCells(ctx, s.Keeper, d.ID, d.lanes(s.Keeper.DB))
 	switch {
 	case err != nil:
 		return Status{}, err

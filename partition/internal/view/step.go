@@ -201,7 +201,8 @@ func (s *step) differences(ctx context.Context, take func(parts) error) error {
 	if s.from == nil {
 		return s.lane.whole(ctx, s.d, s.to, 0, take)
 	}
-	ps, err := s.lane.difference(ctx, s.d, s.from, s.to, &s.t)
+	kept := &reading{ctx: ctx, d: s.d, t: s.k.DB.Table(s.cur.Table), f: finished{s.cur.W}}
+	ps, err := s.lane.difference(ctx, s.d, s.from, s.to, &s.t, kept)
 	if err != nil {
 		return err
 	}
@@ -212,6 +213,13 @@ func (s *step) differences(ctx context.Context, take func(parts) error) error {
 // it. A list comes in several calls, each for other rows: it may have millions. If most is
 // not zero, at most this many entries are examined.
 func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most int, take func(parts) error) error {
+	if d.Kind == Subordinates {
+		ps, err := wholeTree(ctx, s)
+		if err != nil {
+			return err
+		}
+		return take(ps)
+	}
 	ps := parts{}
 	base, err := d.baseIn(ctx, s)
 	if err != nil {

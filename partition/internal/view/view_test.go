@@ -22,6 +22,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/view"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
@@ -47,6 +48,7 @@ type world struct {
 	past        []table.Revision
 	collections int
 	n           int            // number of names given out
+	counted     map[bool]int   // entries by whether their subordinates were known
 	ranges      int            // reads of a list that left out entries
 	kept        map[bool]int   // reads by whether the records were kept
 	lines       map[string]int // lines of steps after which a manager ended
@@ -358,6 +360,7 @@ func lines(d *view.Definition, rs []view.Record) (out []string) {
 func (w *world) check(s *partition.Snapshot, when string) {
 	w.t.Helper()
 	ctx := context.Background()
+	w.checkCounts(s, when)
 	defs, _, err := view.Definitions(ctx, s.State())
 	must(w.t, err)
 	for _, d := range defs {
@@ -379,6 +382,29 @@ func (w *world) check(s *partition.Snapshot, when string) {
 			}
 		}
 		w.kept[view.Kept(ctx, s.State(), d)]++
+	}
+}
+
+// checkCounts compares the numbers of subordinates with the names of entries.
+func (w *world) checkCounts(s *partition.Snapshot, when string) {
+	w.t.Helper()
+	all := w.people(s)
+	for _, e := range all {
+		want := catalog.Count{}
+		for _, x := range all {
+			if below, ok := strings.CutSuffix(x.name, ","+e.name); ok {
+				want.All++
+				if !strings.Contains(below, ",") {
+					want.Children++
+				}
+			}
+		}
+		got, known, err := s.State().Subordinates(context.Background(), e.id, true)
+		must(w.t, err)
+		if known && got != want {
+			w.t.Fatalf("%s at %s %s has %v, want %v", e.name, s.Revision(), when, got, want)
+		}
+		w.counted[known]++
 	}
 }
 
@@ -513,13 +539,13 @@ func TestViews(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(stores)) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			kept, ends, ranges := map[bool]int{}, map[string]int{}, 0
+			kept, counted, ends, ranges := map[bool]int{}, map[bool]int{}, map[string]int{}, 0
 			n := *histories
 			if kind == "shared" {
 				n = (n + 3) / 4 // servers wait for one another
 			}
 			for seed := range n {
-				w := &world{t: t, r: rand.New(rand.NewPCG(uint64(seed), 1)), store: stores[kind].open(), kept: kept, lines: ends}
+				w := &world{t: t, r: rand.New(rand.NewPCG(uint64(seed), 1)), store: stores[kind].open(), kept: kept, counted: counted, lines: ends}
 				w.run(60, stores[kind].crash)
 				ranges += w.ranges
 				if t.Failed() {
@@ -527,8 +553,9 @@ func TestViews(t *testing.T) {
 				}
 				w.store.Close()
 			}
-			t.Logf("reads of kept records %d, of computed ones %d, of ranges %d; managers ended after %v", kept[true], kept[false], ranges, ends)
-			if kept[true] < kept[false]/4 || len(ends) < 2 || ranges == 0 {
+			t.Logf("reads of kept records %d, of computed ones %d, of ranges %d; subordinates known of %d entries, unknown of %d; managers ended after %v",
+				kept[true], kept[false], ranges, counted[true], counted[false], ends)
+			if kept[true] < kept[false]/4 || counted[true] < counted[false]/4 || len(ends) < 2 || ranges == 0 {
 				t.Error("the managers did too little")
 			}
 		})

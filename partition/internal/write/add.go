@@ -396,7 +396,7 @@ func namingKey(k *catalog.Types, ava dn.AVA) (*schema.AttributeType, []byte, err
 
 // computed reports whether a type's values are computed when they are read.
 func computed(k *catalog.Types, t *schema.AttributeType) bool {
-	return t == k.EntryUUID || t == k.EntryDN || t == k.HasSubordinates || t == k.NumSubordinates || t == k.Subschema ||
+	return t == k.EntryUUID || t == k.EntryDN || t == k.HasSubordinates || t == k.NumSubordinates || t == k.NumAllSubordinates || t == k.Subschema ||
 		t == k.GoverningStructureRule || t == k.AccessRule
 }
 

@@ -1,6 +1,7 @@
 package write
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 	"time"
@@ -90,6 +91,19 @@ func secretsIn(k *catalog.Types, changes []op.Modification) (names []string) {
 		}
 	}
 	return names
+}
+
+// OnlyModifies reports whether the message of a commit says that all of its operations are
+// modify.
+func OnlyModifies(message []byte) bool {
+	_, operations, some := bytes.Cut(message, []byte("\n"))
+	for some && len(operations) > 0 {
+		if !bytes.HasPrefix(operations, []byte("modify ")) {
+			return false
+		}
+		_, operations, _ = bytes.Cut(operations, []byte("\n"))
+	}
+	return some
 }
 
 // ParseMessage parses a commit's message. It skips text that it cannot parse.

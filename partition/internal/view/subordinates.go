@@ -1,0 +1,255 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Subordinates is the kind of a view that no entry defines. It counts the children of each
+// entry, and all entries below it. It begins when somebody first needs such a number of an
+// entry that has many: see catalog.Keeper.Subordinates. Its numbers are about several
+// entries, so it has one lane on every store.
+const Subordinates Kind = "subordinates"
+
+// subordinatesID is the id of the view, in the place of the id of a definition's entry.
+var subordinatesID = entry.ID{0xd0, 0x8f, 0x51, 0x3c, 0x8d, 0x0e, 0x4f, 0x35, 0xa4, 0x2c, 0x8d, 0x1f, 0x66, 0x02, 0x5b, 0x11}
+
+func subordinates(c *catalog.Catalog) *Definition {
+	return &Definition{ID: subordinatesID, Name: dn.NewName(string(Subordinates)), Kind: Subordinates, key: fmt.Sprint("erasures ", erasures(c))}
+}
+
+// Builtin returns the view of subordinates, or nil if it has not begun.
+func Builtin(ctx context.Context, s *state.Snapshot) (*Definition, error) {
+	d := subordinates(s.Catalog)
+	if has, err := hasCells(ctx, s.Keeper); err != nil || !has {
+		return nil, err
+	}
+	c, err := readCells(ctx, s.Keeper, d.ID, lanes(false))
+	if err != nil || c.generation.raw == nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// SetUp makes the counts of package view those of a directory.
+func SetUp(k *catalog.Keeper) {
+	k.Subordinates = func(ctx context.Context, at *txn.Snapshot, c *catalog.Catalog, id entry.ID, exact bool) (n catalog.Count, known bool, err error) {
+		s := &state.Snapshot{Keeper: k, Reader: at, At: at, Catalog: c, Cached: at.Ordinal() != 0}
+		d := subordinates(c)
+		if exact {
+			n, err = d.countExactly(ctx, s, id)
+		} else {
+			n, err = d.countRoughly(ctx, s, id)
+		}
+		if errors.Is(err, errNotKept) {
+			k.WantsSubordinates.Store(true)
+			return n, false, nil
+		}
+		return n, err == nil, err
+	}
+}
+
+// countExactly returns the numbers of an entry in a state.
+func (d *Definition) countExactly(ctx context.Context, s *state.Snapshot, id entry.ID) (n catalog.Count, err error) {
+	ls := d.lanes(s.Keeper.DB)
+	err = d.whileKept(ctx, s, ls, func(name string) error {
+		r, err := d.open(ctx, s, name, ls)
+		if err != nil {
+			return err
+		}
+		n, err = r.count(id)
+		return err
+	})
+	return n, err
+}
+
+// countRoughly returns the numbers of an entry as of some newer step.
+func (d *Definition) countRoughly(ctx context.Context, s *state.Snapshot, id entry.ID) (n catalog.Count, err error) {
+	c, err := d.keptCells(ctx, s, d.lanes(s.Keeper.DB))
+	if err != nil {
+		return n, err
+	}
+	r := &reading{ctx: ctx, d: d, t: s.Keeper.DB.Table(c.generation.Table), f: finished{c.cursors[0].W}}
+	return r.count(id)
+}
+
+func (r *reading) count(id entry.ID) (n catalog.Count, err error) {
+	key := countKey(id)
+	p, err := r.part(key)
+	if err != nil {
+		return n, err
+	}
+	n.Children = p.n
+	if len(p.sums) > 0 {
+		n.All = p.sums[0].Int64()
+	}
+	if n.Children < 0 || n.All < n.Children {
+		return n, fmt.Errorf("view %s: entry %s has %d children and %d entries below it: %w", r.d.Name, id, n.Children, n.All, table.ErrCorrupt)
+	}
+	return n, nil
+}
+
+func countKey(id entry.ID) string { return string(countRow) + string(id[:]) }
+
+// wholeTree returns the counts of all entries in a state.
+func wholeTree(ctx context.Context, s *state.Snapshot) (parts, error) {
+	children := map[entry.ID]int64{}
+	for row, err := range s.Reader.Scan(ctx, s.Keeper.Tree, table.Range{}, table.Select{Families: []table.Family{tree.TreeInfo}}) {
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := tree.ID(row); ok {
+			children[tree.Parent(row.Key)]++
+		}
+	}
+	ps, w := parts{}, ways{s: s}
+	for id, n := range children {
+		way, err := w.from(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		ps.addCount(way, n, n)
+	}
+	return ps, nil
+}
+
+// addCount adds a number of children to the first entry of a way, and a number of entries
+// to all of it.
+func (ps parts) addCount(way []entry.ID, children, all int64) {
+	for i, id := range way {
+		p := &part{sums: []*big.Int{big.NewInt(all)}}
+		if i == 0 {
+			p.n = children
+		}
+		ps.add(countKey(id), p, 1)
+	}
+}
+
+// ways finds the way from an entry up to the root.
+type ways struct {
+	s     *state.Snapshot
+	above map[entry.ID]entry.ID
+}
+
+// from returns an entry and all entries above it.
+func (w *ways) from(ctx context.Context, id entry.ID) (way []entry.ID, err error) {
+	for {
+		way = append(way, id)
+		if id == catalog.Root {
+			return way, nil
+		}
+		above, ok := w.above[id]
+		if !ok {
+			node, err := w.s.Node(ctx, id)
+			if err == nil && node == nil {
+				err = fmt.Errorf("entry %s has entries below it and does not exist: %w", id, table.ErrCorrupt)
+			}
+			if err != nil {
+				return nil, err
+			}
+			if w.above == nil {
+				w.above = map[entry.ID]entry.ID{}
+			}
+			above = node.Parent
+			w.above[id] = above
+		}
+		id = above
+	}
+}
+
+// A placed entry came, went or got another parent.
+type placed struct {
+	id           entry.ID
+	before, then []entry.ID // the ways from its parents; nil: it does not exist
+	weight       int64      // the entries that go with it
+}
+
+// countDifference returns what the entries of a state count, less what those of an earlier
+// state do. It takes the subtrees that moved out of the earlier state, the deepest first,
+// and puts what is left of each where it is in the later state. So a subtree costs its
+// depth, whatever is below it. The size of a subtree is read from the table, as of the
+// earlier state.
+func countDifference(ctx context.Context, from, to *state.Snapshot, t *touched, kept *reading) (parts, error) {
+	if t.all {
+		before, err := wholeTree(ctx, from)
+		if err != nil {
+			return nil, err
+		}
+		ps, err := wholeTree(ctx, to)
+		for key, p := range before {
+			ps.add(key, p, -1)
+		}
+		return ps, err
+	}
+	all, err := findPlaced(ctx, from, to, t)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b placed) int { return cmp.Compare(len(b.before), len(a.before)) })
+	ps, taken := parts{}, map[entry.ID]int64{}
+	for i := range all {
+		x := &all[i]
+		x.weight = 1
+		if x.before == nil {
+			continue
+		}
+		if x.then != nil { // otherwise all that was below it is gone too, or placed itself
+			n, err := kept.count(x.id)
+			if err != nil {
+				return nil, err
+			}
+			x.weight += n.All - taken[x.id]
+		}
+		for _, id := range x.before {
+			taken[id] += x.weight
+		}
+		ps.addCount(x.before, -1, -x.weight)
+	}
+	for i := range all {
+		ps.addCount(all[i].then, 1, all[i].weight)
+	}
+	return ps, nil
+}
+
+// findPlaced returns the entries that have another parent in one state than in the other.
+func findPlaced(ctx context.Context, from, to *state.Snapshot, t *touched) (all []placed, err error) {
+	before, then := ways{s: from}, ways{s: to}
+	for id := range t.placed {
+		a, err := from.Node(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		b, err := to.Node(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		x := placed{id: id}
+		switch {
+		case a == nil && b == nil || a != nil && b != nil && a.Parent == b.Parent:
+			continue
+		case a != nil:
+			if x.before, err = before.from(ctx, a.Parent); err != nil {
+				return nil, err
+			}
+		}
+		if b != nil {
+			if x.then, err = then.from(ctx, b.Parent); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
