@@ -45,7 +45,7 @@ test-long:
 	$(GO) test ./txn -run '^TestRules$$' -rules . -timeout 2h
 	$(GO) test ./internal/model -long -timeout 4h
 	$(GO) test ./account -run GuessesAreBounded -histories 1000000 -timeout 1h
-	$(GO) test ./directory -run CodesAreUsedOnce -codes 5000 -timeout 2h
+	$(GO) test ./directory -run CodesAreUsedOnce -codes 100000 -timeout 2h
 	$(GO) test ./integration -run TestLockoutOnHBase -lockout 10m -timeout 1h
 	$(GO) test ./acl -run 'TestOracle|TestDiffDecides' -oracle 1000000 -timeout 4h
 	$(GO) test ./directory -run TestNoLeak -noleak 100000 -timeout 4h

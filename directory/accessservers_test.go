@@ -52,7 +52,12 @@ func newServers(t *testing.T) (cs [2]*client) {
 
 func (c *client) addPerson(uid string) {
 	c.t.Helper()
-	c.must("add", "dn: uid="+uid+",dc=example,dc=com", "objectClass: inetOrgPerson", "uid: "+uid, "cn: "+uid, "sn: "+uid, "userPassword: p")
+	c.addPersonWith(uid, "p")
+}
+
+func (c *client) addPersonWith(uid, password string) {
+	c.t.Helper()
+	c.must("add", "dn: uid="+uid+",dc=example,dc=com", "objectClass: inetOrgPerson", "uid: "+uid, "cn: "+uid, "sn: "+uid, "userPassword: "+password)
 }
 
 // TestRulesReachServers checks that a change of rules is acknowledged once all servers

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/account"
+	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -20,10 +21,15 @@ var totpCodes = flag.Int("codes", 40, "`CODES` that TestCodesAreUsedOnce offers 
 // them must accept it, with codes of different steps too.
 func TestCodesAreUsedOnce(t *testing.T) {
 	cs := newServers(t)
+	stored := cheap(t, "p") // so that many codes can be offered
+	for i, c := range cs {
+		cs[i].d = newDirectory(t, c.p, directory.Options{Passwords: expecting(stored)})
+		t.Cleanup(cs[i].d.Close)
+	}
 	accounts := make([]string, (*totpCodes+2)/3)
 	for i := range accounts {
 		accounts[i] = fmt.Sprint("u", i)
-		cs[0].addPerson(accounts[i])
+		cs[0].addPersonWith(accounts[i], stored)
 	}
 	a, err := directory.NewAccounts(cs[0].p, "cn=test")
 	if err != nil {
@@ -91,4 +97,11 @@ func bindAtBoth(cs [2]*client, name, password string) (accepted int) {
 		}
 	}
 	return accepted
+}
+
+// expecting returns passwords whose failed attempts cost as much as verifying a stored one.
+func expecting(stored string) *auth.Passwords {
+	p := auth.New(0, auth.Here)
+	p.Expect([]byte(stored))
+	return p
 }
