@@ -75,12 +75,11 @@ func (p *Policy) Attempt(ctx context.Context, l Ledger, t Trial) (Verdict, error
 	if err != nil {
 		return Wrong, err
 	}
-	now := l.Now()
-	lock := p.Lock(seen, now)
-	if lock.Refuses(now) {
+	refused, kept := p.refuses(l, seen)
+	if refused {
 		return p.refuse(ctx, t)
 	}
-	if len(lock.Kept) > 0 || p.LockoutStrict {
+	if kept > 0 || p.LockoutStrict {
 		return p.reserved(ctx, l, t)
 	}
 	m, err := t.Verify(ctx)
@@ -120,12 +119,12 @@ func (p *Policy) reserved(ctx context.Context, l Ledger, t Trial) (Verdict, erro
 	if err != nil {
 		return Wrong, err
 	}
-	all, now, err := newest(ctx, l)
+	all, err := newest(ctx, l)
 	if err != nil {
 		return Wrong, err
 	}
 	others := slices.DeleteFunc(slices.Clone(all), own.Equal)
-	if lock := p.Lock(others, now); lock.Refuses(now) {
+	if refused, _ := p.refuses(l, others); refused {
 		return Locked, t.Pretend(ctx)
 	}
 	m, err := t.Verify(ctx)
@@ -143,11 +142,11 @@ func (p *Policy) reserved(ctx context.Context, l Ledger, t Trial) (Verdict, erro
 // confirm returns the verdict on a right attempt that was not reserved. The verdict is
 // Locked if failures at other servers have locked the account.
 func (p *Policy) confirm(ctx context.Context, l Ledger) (Verdict, error) {
-	all, now, err := newest(ctx, l)
+	all, err := newest(ctx, l)
 	if err != nil {
 		return Wrong, err
 	}
-	if lock := p.Lock(all, now); lock.Refuses(now) {
+	if refused, _ := p.refuses(l, all); refused {
 		return Locked, nil
 	}
 	if len(all) > 0 {
@@ -156,11 +155,22 @@ func (p *Policy) confirm(ctx context.Context, l Ledger) (Verdict, error) {
 	return Right, nil
 }
 
-// newest returns all failures that any server has published, and the current time.
-func newest(ctx context.Context, l Ledger) ([]time.Time, time.Time, error) {
+// newest returns all failures that any server has published.
+func newest(ctx context.Context, l Ledger) ([]time.Time, error) {
 	if err := l.Refresh(ctx); err != nil {
-		return nil, time.Time{}, err
+		return nil, err
 	}
-	all, err := l.Failures(ctx)
-	return all, l.Now(), err
+	return l.Failures(ctx)
+}
+
+// refuses reports whether failures refuse an attempt now, and returns the number of those
+// that count. Without failures it does not look at the clock, which costs as much as the
+// rest of a login without failures.
+func (p *Policy) refuses(l Ledger, failures []time.Time) (refused bool, kept int) {
+	if len(failures) == 0 {
+		return false, 0
+	}
+	now := l.Now()
+	lock := p.Lock(failures, now)
+	return lock.Refuses(now), len(lock.Kept)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -14,8 +15,9 @@ import (
 
 // memory keeps failures of accounts that differ from what is stored.
 type memory struct {
-	mu  sync.Mutex
-	all map[entry.ID][]time.Time
+	accounts atomic.Int64 // the length of all, which is nearly always 0
+	mu       sync.Mutex
+	all      map[entry.ID][]time.Time
 }
 
 // maxUnrecorded is the largest number of failures that are remembered for one account. No
@@ -23,6 +25,9 @@ type memory struct {
 const maxUnrecorded = 1000
 
 func (m *memory) of(id entry.ID) []time.Time {
+	if m.accounts.Load() == 0 {
+		return nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.all[id])
@@ -41,6 +46,7 @@ func (m *memory) add(id entry.ID, t time.Time) time.Time {
 	if m.all[id] = append(m.all[id], t); len(m.all[id]) > maxUnrecorded {
 		m.all[id] = m.all[id][1:]
 	}
+	m.accounts.Store(int64(len(m.all)))
 	return t
 }
 
@@ -52,6 +58,7 @@ func (m *memory) keep(id entry.ID, failures []time.Time) {
 		m.all = map[entry.ID][]time.Time{}
 	}
 	m.all[id] = append(m.all[id], failures...)
+	m.accounts.Store(int64(len(m.all)))
 }
 
 func (m *memory) drop(id entry.ID, failures []time.Time) {
@@ -64,6 +71,7 @@ func (m *memory) drop(id entry.ID, failures []time.Time) {
 	if m.all[id] = left; len(left) == 0 {
 		delete(m.all, id)
 	}
+	m.accounts.Store(int64(len(m.all)))
 }
 
 // durations records how long recent operations took.
