@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/go-ldap/ldap/v3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -124,7 +125,7 @@ func (r *refresh) take(ctx context.Context, batch []*event) error {
 			as = append(as, a)
 		}
 	}
-	if err := r.apply(ctx, as, r.next(cookie, r.done, ahead)); err != nil {
+	if err := r.apply(ctx, newest(as), r.next(cookie, r.done, ahead)); err != nil {
 		return err
 	}
 	r.cookie = cookie
@@ -341,8 +342,8 @@ func (m *Move) remove(ctx context.Context, ids []entry.ID) error {
 }
 
 // apply makes changes in one commit. If next is not nil, the commit writes it as the
-// cursor. If the directory refuses a change, apply makes them one by one, leaves out those
-// that it refuses, and writes the cursor afterwards.
+// cursor. If the directory refuses a change, apply makes them in smaller commits, leaves out
+// those that it refuses, and writes the cursor afterwards.
 func (m *Move) apply(ctx context.Context, as []action, next *cursor) error {
 	if next != nil && bytes.Equal(next.marshal(), m.saved) {
 		next = nil
@@ -350,6 +351,7 @@ func (m *Move) apply(ctx context.Context, as []action, next *cursor) error {
 	if len(as) == 0 && next == nil {
 		return nil
 	}
+	m.warm(ctx, as)
 	err := m.commit(ctx, as, next)
 	if err == nil || !isRefusal(err) {
 		return err
@@ -360,15 +362,91 @@ func (m *Move) apply(ctx context.Context, as []action, next *cursor) error {
 			return err
 		}
 	}
-	for i := range as {
-		if err := m.one(ctx, as[i], map[entry.ID]bool{}); err != nil {
+	if err := m.halve(ctx, as); err != nil || next == nil {
+		return err
+	}
+	return m.commit(ctx, nil, next)
+}
+
+// halve makes changes of which the directory refuses some: each half in one commit, or, if
+// that is refused, in halves again.
+func (m *Move) halve(ctx context.Context, as []action) error {
+	if len(as) == 0 {
+		return nil
+	}
+	if len(as) == 1 {
+		return m.one(ctx, as[0], map[entry.ID]bool{})
+	}
+	for _, half := range [][]action{as[:len(as)/2], as[len(as)/2:]} {
+		if err := m.commit(ctx, half, nil); err == nil {
+			continue
+		} else if !isRefusal(err) {
+			return err
+		}
+		if err := m.halve(ctx, half); err != nil {
 			return err
 		}
 	}
-	if next == nil {
-		return nil
+	return nil
+}
+
+// warm reads what changes will read, many entries at a time: a transaction reads one entry
+// after the other, and with a store in HBase each read is a round trip. An error is that of
+// the commit, too.
+func (m *Move) warm(ctx context.Context, as []action) {
+	s := m.p.Snapshot()
+	defer s.Close()
+	var all errgroup.Group
+	all.SetLimit(warmAtOnce)
+	for i := range as {
+		all.Go(func() error {
+			id := as[i].del
+			if c := as[i].put; c != nil {
+				at, err := locate(ctx, s, c)
+				if err != nil {
+					return nil
+				}
+				id = at.ID
+			}
+			_, _ = s.Entry(ctx, id, true)
+			return nil
+		})
 	}
-	return m.commit(ctx, nil, next)
+	_ = all.Wait()
+}
+
+// warmAtOnce is the number of entries that warm reads at a time.
+const warmAtOnce = 16
+
+// newest leaves out copies of entries of which a newer copy with the same name follows. A
+// busy server changes some entries many times in a batch.
+func newest(as []action) []action {
+	next := map[entry.ID]*action{} // the action on the entry that follows
+	var kept []action
+	for i := range slices.Backward(as) {
+		a := &as[i]
+		id := a.entryID()
+		if later := next[id]; id == entry.Root || later == nil || !a.isOlderThan(later) {
+			kept = append(kept, *a)
+		}
+		next[id] = a
+	}
+	slices.Reverse(kept)
+	return kept
+}
+
+// entryID returns the id of the entry that the action is about, or entry.Root if the server
+// shows no ids.
+func (a *action) entryID() entry.ID {
+	if a.put != nil {
+		return a.put.id
+	}
+	return a.del
+}
+
+// isOlderThan reports whether both actions copy the same entry under the same name.
+func (a *action) isOlderThan(later *action) bool {
+	return a.put != nil && later.put != nil && a.put.name.String() == later.put.name.String()
 }
 
 // commit makes changes in one commit. The cursor in memory changes only when the commit
