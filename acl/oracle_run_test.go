@@ -43,7 +43,7 @@ func newTrial(seed uint64) *trial {
 // TestOracle compares the decisions of package acl with the decisions of the oracle,
 // which follows the documentation.
 func TestOracle(t *testing.T) {
-	allowed, questions := 0, 0
+	allowed, questions, narrowed := 0, 0, 0
 	for i := range *oracleCases {
 		c := newTrial(*oracleSeed + uint64(i))
 		r := c.run()
@@ -51,9 +51,12 @@ func TestOracle(t *testing.T) {
 			r = c.shrink().run()
 			t.Fatalf("seed %d\n%s%s", c.seed, c, r.difference)
 		}
-		allowed, questions = allowed+r.allowed, questions+r.questions
+		allowed, questions, narrowed = allowed+r.allowed, questions+r.questions, narrowed+r.narrowed
 	}
-	t.Logf("%d cases, %d questions, %d answered yes", *oracleCases, questions, allowed)
+	t.Logf("%d cases, %d questions, %d answered yes, %d entries in narrowings", *oracleCases, questions, allowed, narrowed)
+	if narrowed < *oracleCases/20 {
+		t.Errorf("%d entries were found in narrowings: the cases mean little", narrowed)
+	}
 	if allowed*20 < questions || allowed*20 > questions*19 {
 		t.Errorf("of %d questions %d are answered yes: the cases mean little", questions, allowed)
 	}
@@ -145,6 +148,7 @@ func pieces(r *acl.Rule) (all []*acl.Rule) {
 // and the first difference.
 type result struct {
 	questions, allowed int
+	narrowed           int // entries that were found in a narrowing
 	difference         string
 }
 
@@ -180,6 +184,9 @@ func (c *trial) run() (r result) {
 	c.askEntry(p, o, c.asked, &r)
 	for range 8 {
 		c.askValues(p, j, g, &r)
+	}
+	for range 4 {
+		c.askNarrowing(p, o, g, &r)
 	}
 	for range 4 {
 		c.askFilter(p, j, g, &r)
@@ -258,6 +265,45 @@ func (c *trial) askEntry(p *acl.Program, o *oracle, n *node, r *result) {
 	r.same(d.Manages(), j.manages(), j.manages(), "administrator of %s", n.name)
 	visible, want := acl.Visible(p.Types(), c.decider(p)).Match(n.source()) == filter.True, j.entryRight(acl.See)
 	r.same(visible, want, want, "%s visible", n.name)
+}
+
+// askNarrowing checks that the narrowing for a scope has all entries of the scope that the
+// identity sees.
+func (c *trial) askNarrowing(p *acl.Program, o *oracle, g generator, r *result) {
+	base := pick(g, c.tree).name
+	scope := pick(g, []acl.Scope{acl.Subtree, acl.Children, acl.Under})
+	if g.oneIn(4) {
+		base, scope = nil, acl.Subtree
+	}
+	narrow := p.Narrow(base, scope)
+	if narrow == nil {
+		return
+	}
+	for _, n := range c.tree {
+		below := len(n.name) - len(base)
+		if below < 0 || !sameName(n.name[below:], base) || below == 0 && scope != acl.Subtree || below != 1 && scope == acl.Children || !o.at(n).entryRight(acl.See) {
+			continue
+		}
+		named := slices.ContainsFunc(narrow.Names, func(d dn.DN) bool { return sameName(d, n.name) })
+		// The entryUUID of an entry of the tree is not its id.
+		found := narrow.Filter.Match(n.source()) == filter.True || narrow.Filter.Match(n.withID()) == filter.True
+		r.narrowed++
+		r.same(named || found, true, true, "%s in what is seen below %q: %s %q", n.name, base, narrow.Filter, narrow.Names)
+	}
+}
+
+// withID returns the source of the entry as if its entryUUID were its id, as that of every
+// stored entry is.
+func (n *node) withID() *filter.EntrySource {
+	e := &entry.Entry{ID: n.entry.ID}
+	t := core.Attribute("entryUUID")
+	for _, a := range n.entry.Attributes {
+		if a.Type != t {
+			e.Attributes = append(e.Attributes, a)
+		}
+	}
+	e.Attributes = append(e.Attributes, entry.Attribute{Type: t, Values: [][]byte{[]byte(e.ID.String())}})
+	return &filter.EntrySource{Schema: core, Entry: e, Name: n.name}
 }
 
 // question returns an attribute type and a right. The type and the right usually occur in

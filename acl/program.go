@@ -35,6 +35,9 @@ type test struct {
 	holds func(e *Entry) bool
 	// ofClasses is set if the result depends only on the object classes of the entry.
 	ofClasses bool
+	// within is True for all entries for which the test holds, and indexes can make use of
+	// it. It is nil if there is no such filter.
+	within filter.Resolved
 }
 
 // A formula is a list of conjunctions and is true if one of them is true. A conjunction
@@ -60,10 +63,14 @@ type Program struct {
 
 	onceByName sync.Once // guards byName
 	byName     *Program  // see ByName
+	onceShares sync.Once // guards shares
+	shares     shares    // see Narrow
 
 	mu      sync.RWMutex
 	zones   map[string]*Zone // the key is the reach of every target
 	parents map[string]*Zone // by the name of the parent
+
+	narrowings map[string]*Narrowing // by base and scope
 }
 
 // maxParents is the maximum number of parents whose zones a program caches.
@@ -324,26 +331,26 @@ func (p *Program) named(pat pattern, name []dn.Norm) alternatives {
 
 // ofEntry evaluates a subject whose identities depend on the entry.
 func (p *Program) ofEntry(s *subject) alternatives {
-	var t func(e *Entry) bool
+	var t test
 	switch s.Kind {
 	case Self:
-		t = p.isSelf
+		t = test{holds: p.isSelf, within: p.isOwn()}
 	case Its:
-		t = func(e *Entry) bool { return p.names(e.Source, s) }
+		t = test{holds: func(e *Entry) bool { return p.names(e.Source, s) }, within: p.namesOwn(s)}
 	case ItsParent:
-		t = func(e *Entry) bool { return p.isParent(e, s.Group) }
+		t.holds = func(e *Entry) bool { return p.isParent(e, s.Group) }
 	case ItsParents:
-		t = func(e *Entry) bool { return p.parentNames(e, s) }
+		t.holds = func(e *Entry) bool { return p.parentNames(e, s) }
 	case ItsSuperior:
-		t = p.isBelowSelf
+		t.holds = p.isBelowSelf
 	case Same:
 		own := p.ownKeys(s.typ)
 		if own == nil {
 			return never
 		}
-		return alternatives{{tests: []int{p.test(fmt.Sprintf("%s %q", s.String(), own), test{holds: p.sharesValue(s.typ, own)})}}}
+		return alternatives{{tests: []int{p.test(fmt.Sprintf("%s %q", s.String(), own), test{holds: p.sharesValue(s.typ, own), within: p.sharesOwn(s.typ)})}}}
 	}
-	return alternatives{{tests: []int{p.test(s.String(), test{holds: t})}}}
+	return alternatives{{tests: []int{p.test(s.String(), t)}}}
 }
 
 // test returns the number of a test. Tests with the same text have the same number.
@@ -358,7 +365,7 @@ func (p *Program) test(text string, t test) int {
 }
 
 func (p *Program) filterTest(f *entryFilter) int {
-	return p.test("filter "+f.String(), test{f.holds, f.ofClasses})
+	return p.test("filter "+f.String(), test{f.holds, f.ofClasses, f.narrow()})
 }
 
 func (p *Program) isSelf(e *Entry) bool {

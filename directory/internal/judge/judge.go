@@ -305,6 +305,50 @@ func (j *Judge) Restrict(ctx context.Context, q *partition.Query) {
 	}
 }
 
+// Narrow restricts a filter to a part of the tree, if an index has the entries that the
+// requester sees there. The filter matches the same of these entries. Other entries are
+// then not looked at.
+func (j *Judge) Narrow(ctx context.Context, f filter.Resolved, base entry.ID, scope op.Scope) (filter.Resolved, error) {
+	if scope == op.BaseObject || j.program == nil || j.past != nil || j.SeesAll() || j.program.Schema() != j.schema {
+		return f, nil
+	}
+	n, err := j.state.Name(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	name, err := n.DN()
+	if err != nil {
+		return nil, err
+	}
+	seen := j.program.Narrow(name, scopes[scope])
+	if seen == nil {
+		return f, nil
+	}
+	parts := []filter.Resolved{seen.Filter}
+	for _, name := range seen.Names {
+		at, err := j.state.Find(ctx, name)
+		switch {
+		case err == nil:
+			parts = append(parts, filter.Resolve(&filter.Equal{Attribute: "entryUUID", Value: []byte(at.ID.String())}, j.schema))
+		case !partition.Is(err, partition.NoSuchEntry):
+			return nil, err
+		}
+	}
+	return filter.MakeAnd(f, filter.MakeOr(parts...)), nil
+}
+
+// scopes are the scopes of searches as access rules know them.
+var scopes = map[op.Scope]acl.Scope{op.SingleLevel: acl.Children, op.WholeSubtree: acl.Subtree, op.Subordinates: acl.Under}
+
+// NarrowingText returns a text that is equal for requesters whose searches Narrow
+// restricts alike.
+func (j *Judge) NarrowingText() string {
+	if j.program == nil || j.SeesAll() {
+		return ""
+	}
+	return j.program.NarrowingText()
+}
+
 // Decider returns a function that makes decisions for filters. Filters cannot return
 // errors, so call Failure afterwards.
 func (j *Judge) Decider(ctx context.Context) acl.Decider {

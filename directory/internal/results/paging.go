@@ -112,7 +112,8 @@ func CookieKey(req *request.Request, r *op.Search) []byte {
 	if req.IsPast() {
 		at = req.Controls.At.String()
 	}
-	for _, s := range []string{req.Who.DN(), r.Base, r.Filter.String(), string(sort), at} {
+	// Another narrowing can have another plan, whose positions are others.
+	for _, s := range []string{req.Who.DN(), r.Base, r.Filter.String(), string(sort), at, req.Judge.NarrowingText()} {
 		var size [4]byte
 		binary.BigEndian.PutUint32(size[:], uint32(len(s)))
 		mac.Write(size[:])

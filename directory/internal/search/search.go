@@ -206,6 +206,12 @@ func (st *Stream) classes(ctx context.Context) (err error) {
 // Run sends the results of the query from a base.
 func (st *Stream) Run(ctx context.Context, base entry.ID) error {
 	st.base, st.Query.Base = base, base
+	if !st.aliases {
+		var err error
+		if st.Query.Filter, err = st.Req.Judge.Narrow(ctx, st.Query.Filter, base, st.Query.Scope); err != nil {
+			return err
+		}
+	}
 	switch {
 	case st.Req.Controls.Vlv != nil:
 		return st.runView(ctx)
