@@ -34,6 +34,10 @@ func withView(t *testing.T) *directory.Session {
 func TestMonitorShowsViews(t *testing.T) {
 	s := withView(t)
 	got, _ := changesOf(t, s, "cn=views,cn=monitor", op.SingleLevel, "(objectClass=monitoredObject)", "monitoredInfo monitorTimestamp")
+	if top, _ := changesOf(t, s, "cn=views,cn=monitor", op.BaseObject, "(objectClass=*)", "monitoredInfo"); len(top) != 1 ||
+		!strings.Contains(top[0], "monitoredInfo: lag 0 entries") || !strings.Contains(top[0], "monitoredInfo: errors 0") {
+		t.Errorf("%q", top)
+	}
 	if len(got) != 1 || !strings.HasPrefix(got[0], "dn: cn=a,cn=views,cn=monitor\n  monitoredInfo: state kept\n  monitorTimestamp: 20") {
 		t.Errorf("%q", got)
 	}

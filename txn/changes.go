@@ -20,6 +20,7 @@ import (
 // >= n therefore sees the raised stripes. If a stripe is at most s, the state of ordinal
 // s already showed every commit that touched the entries of the stripe.
 type changes struct {
+	touched atomic.Uint64 // number of ids that commits named
 	all     atomic.Uint64
 	stripes []atomic.Uint64 // the length is a power of two
 	latest  latest
@@ -44,6 +45,7 @@ func (c *changes) last(hash uint64) uint64 {
 }
 
 func (c *changes) touch(ids []entry.ID, keys []uint64, n uint64) {
+	c.touched.Add(uint64(len(ids)))
 	c.latest.add(ids, keys, n)
 	for _, id := range ids {
 		raise(c.stripe(hash(id)), n)

@@ -168,5 +168,9 @@ func (e *cluster) over(h Holder) bool {
 // Lease returns how long a silent server keeps its slot.
 func (db *DB) Lease() time.Duration { return db.o.Lease }
 
+// Touched returns the number of entries that commits touched since this server opened the
+// store, as far as they name them. It counts a commit before a state shows it.
+func (db *DB) Touched() uint64 { return db.changes.touched.Load() }
+
 // Shared reports whether other servers may write the store too.
 func (db *DB) Shared() bool { return db.peers != nil }

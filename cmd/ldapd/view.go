@@ -83,6 +83,11 @@ func listViews(ctx context.Context, w *work, _ viewArgs) error {
 	if err != nil {
 		return err
 	}
+	if d, err := views.Subordinates(ctx, s); err != nil {
+		return err
+	} else if d != nil {
+		defs = append(defs, d)
+	}
 	for _, d := range defs {
 		st, err := views.StatusOf(ctx, s, d)
 		if err != nil {
@@ -122,6 +127,9 @@ func findView(ctx context.Context, s *partition.Snapshot, text string) (*views.D
 		return nil, err
 	}
 	d, err := views.Find(ctx, s, name)
+	if err == nil && d == nil && text == "cn=subordinates,"+views.Name {
+		d, err = views.Subordinates(ctx, s)
+	}
 	if err == nil && d == nil {
 		err = fmt.Errorf("there is no view %s", name)
 	}
@@ -135,8 +143,12 @@ func showView(ctx context.Context, w *work, a viewArgs) error {
 	if err != nil {
 		return err
 	}
-	if d.Kind == views.List {
+	switch d.Kind {
+	case views.List:
 		return showList(ctx, w, s, d)
+	case views.Totals:
+	default:
+		return fmt.Errorf("%s has no records to show: it answers numSubordinates and numAllSubordinates", d.Name)
 	}
 	rs, err := views.Read(ctx, s, d, views.ReadOptions{})
 	if err != nil {

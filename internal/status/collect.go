@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/views"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 	"github.com/seed-4dac0d86/ldapd/txn"
@@ -58,6 +59,7 @@ func Collector(s *Sources) prometheus.Collector {
 	r.addServer()
 	r.addCluster()
 	r.addCaches()
+	r.addViews()
 	if _, ok := s.Store.(*lsm.Store); ok {
 		r.addEngine()
 		r.addArchive()
@@ -204,6 +206,16 @@ func (r *reader) addCaches() {
 		func(c maintain.CacheStats) uint64 { return c.Misses }, func(m *lsm.Metrics) int64 { return m.CacheMisses })
 	add("cache_bytes", "What a cache takes, as it is weighed.", prometheus.GaugeValue,
 		func(c maintain.CacheStats) uint64 { return c.Bytes }, func(m *lsm.Metrics) int64 { return m.CacheBytes })
+}
+
+// addViews adds the metrics of views.
+func (r *reader) addViews() {
+	r.gauge("views_lag_entries", "Entries that commits touched beyond what the slowest view has; 0 if this server follows no views. From 50000 on updates wait.",
+		func(s *state) float64 { return float64(views.ProgressOf(s.Partition).Entries) })
+	r.gauge("views_lag_seconds", "Age of what the slowest view has, if commits went beyond it.",
+		func(s *state) float64 { return views.ProgressOf(s.Partition).Age.Seconds() })
+	r.counter("views_steps_total", "Steps of views that this server made.", func(s *state) float64 { return float64(views.ProgressOf(s.Partition).Steps) })
+	r.counter("views_errors_total", "Failures to bring views up to date. They are tried again.", func(s *state) float64 { return float64(views.ProgressOf(s.Partition).Errors) })
 }
 
 // addEngine adds the metrics of the embedded engine.

@@ -6,6 +6,7 @@ package views
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -106,6 +107,27 @@ func Compose(ctx context.Context, s *partition.Snapshot, d *Definition, found *p
 // StatusOf returns how a view is kept, as of now.
 func StatusOf(ctx context.Context, s *partition.Snapshot, d *Definition) (Status, error) {
 	return view.StatusOf(ctx, s.State(), d)
+}
+
+// Subordinates returns the view that counts entries below others, or nil if it has not
+// begun. No entry defines it.
+func Subordinates(ctx context.Context, s *partition.Snapshot) (*Definition, error) {
+	return view.Builtin(ctx, s.State())
+}
+
+// A Progress says how far the views are behind the commits, and what this server did for
+// them.
+type Progress struct {
+	Entries       uint64 // that commits touched beyond the views
+	Age           time.Duration
+	Steps, Errors uint64
+}
+
+// ProgressOf returns how far the views of a directory are.
+func ProgressOf(p *partition.Partition) Progress {
+	k := p.Keeper()
+	l := k.ViewLag(time.Now())
+	return Progress{l.Entries, l.Age, k.Views.Steps.Load(), k.Views.Errors.Load()}
 }
 
 // IsTable reports whether a table of a store has records of views, or says how far they

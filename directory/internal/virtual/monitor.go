@@ -95,11 +95,23 @@ func monitored(req *request.Request, c *monitor.Cluster) []*Entry {
 func keptViews(ctx context.Context, req *request.Request) ([]*Entry, error) {
 	s := req.Now()
 	defs, _, err := views.Definitions(ctx, s)
-	if err != nil || len(defs) == 0 {
+	if err != nil {
 		return nil, err
 	}
+	switch d, err := views.Subordinates(ctx, s); {
+	case err != nil:
+		return nil, err
+	case d != nil:
+		defs = append(defs, d)
+	case len(defs) == 0:
+		return nil, nil
+	}
 	const above = "cn=views," + monitorName
+	p := views.ProgressOf(req.Server.Part)
 	all := []*Entry{newEntry(req, above, "monitorContainer", "cn", "views")}
+	all[0].addClass(req, "extensibleObject")
+	all[0].add(req.Schema, "monitoredInfo", fmt.Sprintf("lag %d entries", p.Entries), fmt.Sprintf("lag %d ms", p.Age.Milliseconds()),
+		fmt.Sprintf("steps %d", p.Steps), fmt.Sprintf("errors %d", p.Errors))
 	for _, d := range defs {
 		st, err := views.StatusOf(ctx, s, d)
 		if err != nil {

@@ -88,6 +88,8 @@ type Keeper struct {
 	// Subordinates returns how many entries are below an entry in a state, if that is known
 	// without counting them: exactly, or roughly and faster. Package view sets it.
 	Subordinates func(ctx context.Context, at *txn.Snapshot, c *Catalog, id entry.ID, exact bool) (n Count, known bool, err error)
+	// Views says how far package view has come.
+	Views Progress
 	// WantsSubordinates is set when Subordinates was asked for what was not known. From then
 	// on package view keeps it.
 	WantsSubordinates atomic.Bool

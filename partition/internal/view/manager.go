@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -27,7 +28,15 @@ type Manager struct {
 	looked bool // for the table of cells
 	ring   ring
 	random func() uint64
+	// passed are the newest states up to which steps were due, with what DB.Touched returned
+	// before.
+	passed []passed
 	pause  func(line string) error
+}
+
+type passed struct {
+	r       table.Revision
+	touched uint64
 }
 
 type heldState struct {
@@ -49,6 +58,7 @@ func (m *Manager) Share() {
 
 // Close releases the states that the manager holds.
 func (m *Manager) Close() {
+	m.k.Views.Stop()
 	for key := range m.held {
 		m.release(key)
 	}
@@ -81,6 +91,7 @@ func (m *Manager) Run(ctx context.Context, report func(error)) {
 	for {
 		next := feed.Next(m.k)
 		if err := m.Step(ctx); err != nil && ctx.Err() == nil {
+			m.k.Views.Errors.Add(1)
 			report(err)
 			next = nil // try again after a while, even if nothing is committed
 		}
@@ -105,6 +116,7 @@ func (m *Manager) Run(ctx context.Context, report func(error)) {
 func (m *Manager) Step(ctx context.Context) error {
 	m.k.Deriving.Lock()
 	defer m.k.Deriving.Unlock()
+	touched := m.k.DB.Touched()
 	to, err := settled(ctx, m.k)
 	if err != nil {
 		return err
@@ -130,11 +142,66 @@ func (m *Manager) Step(ctx context.Context) error {
 	if counts {
 		defs = append(defs, subordinates(to.Catalog))
 	}
+	m.pass(to.Revision(), touched)
 	var errs []error
 	for _, d := range defs {
 		errs = append(errs, m.keep(ctx, d, to.Revision()))
 	}
-	return errors.Join(append(errs, m.end(ctx, defs))...)
+	return errors.Join(append(errs, m.reach(ctx, defs), m.end(ctx, defs))...)
+}
+
+// maxPassed bounds the number of states that a manager remembers. Of more the second is
+// forgotten, so that what commits touched since then is counted too high.
+const maxPassed = 1024
+
+// pass remembers a state up to which steps are due.
+func (m *Manager) pass(r table.Revision, touched uint64) {
+	if n := len(m.passed); n > 0 && m.passed[n-1].touched == touched {
+		m.passed[n-1].r = max(m.passed[n-1].r, r)
+		return
+	}
+	if m.passed = append(m.passed, passed{r, touched}); len(m.passed) > maxPassed {
+		m.passed = slices.Delete(m.passed, 1, 2)
+	}
+}
+
+// reach publishes how far the views are.
+func (m *Manager) reach(ctx context.Context, defs []*Definition) error {
+	least := revision.Last
+	for _, d := range defs {
+		c, err := readCells(ctx, m.k, d.ID, d.lanes(m.k.DB))
+		if err != nil {
+			return err
+		}
+		if c.begun() && c.generation.Key == d.key {
+			for i, l := range d.lanes(m.k.DB) {
+				least = min(least, c.cursors[i].upTo(l, m.passed[len(m.passed)-1].r))
+			}
+		}
+	}
+	if least == revision.Last {
+		m.passed = nil
+		m.k.Views.Stop()
+		return nil
+	}
+	last := 0
+	for i, p := range m.passed {
+		if p.r <= least {
+			last = i
+		}
+	}
+	m.passed = m.passed[last:]
+	m.k.Views.Reach(least, m.passed[0].touched)
+	return nil
+}
+
+// upTo returns the revision up to which a lane is kept. The boundary of the lane for the
+// revision r stands for r.
+func (c *cursor) upTo(l lane, r table.Revision) table.Revision {
+	if c.W >= l.boundary(r) {
+		return r
+	}
+	return c.W
 }
 
 // settled returns the newest state to which no commit can be added.
@@ -269,6 +336,7 @@ func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor
 		}
 		err := s.run(ctx)
 		if err == nil {
+			m.k.Views.Steps.Add(1)
 			m.release(key)
 			m.held[key] = heldState{s.to, time.Now()}
 		} else {

@@ -27,7 +27,7 @@ const Subordinates Kind = "subordinates"
 var subordinatesID = entry.ID{0xd0, 0x8f, 0x51, 0x3c, 0x8d, 0x0e, 0x4f, 0x35, 0xa4, 0x2c, 0x8d, 0x1f, 0x66, 0x02, 0x5b, 0x11}
 
 func subordinates(c *catalog.Catalog) *Definition {
-	return &Definition{ID: subordinatesID, Name: dn.NewName(string(Subordinates)), Kind: Subordinates, key: fmt.Sprint("erasures ", erasures(c))}
+	return &Definition{ID: subordinatesID, Name: dn.NewName("cn=" + string(Subordinates)), Kind: Subordinates, key: fmt.Sprint("erasures ", erasures(c))}
 }
 
 // Builtin returns the view of subordinates, or nil if it has not begun.

@@ -605,6 +605,70 @@ func (w *world) newest() table.Revision {
 	return s.Revision()
 }
 
+// TestLag checks that a manager publishes how far views are behind, and that it ends with
+// the manager.
+func TestLag(t *testing.T) {
+	t.Parallel()
+	for name, store := range map[string]table.Store{"embedded": tabletest.NewBatchMem(), "shared": tabletest.NewMem()} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			w := &world{t: t, r: rand.New(rand.NewPCG(1, 1)), store: store}
+			w.open()
+			defer w.close()
+			must(t, configure.SetSuffixes(ctx, w.p, []string{"dc=example,dc=com", "cn=views"}))
+			w.add("dc=example,dc=com", "objectClass: dcObject", "objectClass: organization", "o: Example", "dc: example")
+			w.add("cn=views", "objectClass: viewContainer", "cn: views")
+			lag := func() uint64 { return w.p.Keeper().ViewLag(time.Now()).Entries }
+			step := func() {
+				last := w.newest()
+				for begin := time.Now(); time.Since(begin) < 30*time.Second; time.Sleep(time.Millisecond) {
+					must(t, w.managers[0].Step(ctx))
+					s := w.p.Snapshot()
+					defs, _, err := view.Definitions(ctx, s.State())
+					must(t, err)
+					st, err := view.StatusOf(ctx, s.State(), defs[0])
+					must(t, err)
+					s.Close()
+					if st.State == "kept" && st.UpTo >= last {
+						return
+					}
+				}
+				t.Error("the view is not kept")
+			}
+			must(t, w.managers[0].Step(ctx))
+			if lag() != 0 {
+				t.Errorf("without views: %d", lag())
+			}
+			w.define("cn=all,cn=views")
+			step()
+			if lag() != 0 {
+				t.Errorf("all is kept: %d", lag())
+			}
+			before := w.p.Keeper().DB.Touched()
+			w.people1("dc=example,dc=com", 20)
+			if n := lag(); n < 20 || n != w.p.Keeper().DB.Touched()-before {
+				t.Errorf("20 entries more: %d", n)
+			}
+			step()
+			if lag() != 0 {
+				t.Errorf("these are kept, too: %d", lag())
+			}
+			w.people1(w.name("ou=x,dc=example,dc=com"), 2)
+			w.managers[0].Close()
+			if lag() != 0 {
+				t.Errorf("nobody follows: %d", lag())
+			}
+		})
+	}
+}
+
+// name adds an entry and returns its name.
+func (w *world) name(text string) string {
+	w.t.Helper()
+	w.add(text, "objectClass: organizationalUnit", "ou: x")
+	return text
+}
+
 // TestShare has three servers keep the views of a store. Views are kept up to the newest
 // commit when all work, when one server does not work, and when another one has gone.
 func TestShare(t *testing.T) {

@@ -40,6 +40,9 @@ type Tx struct {
 // Update runs fn in a transaction, perhaps more than once. It returns when the changes of
 // fn are durable and visible.
 func Update(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) error) (table.Revision, error) {
+	if err := p.AwaitViews(ctx); err != nil {
+		return 0, err
+	}
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
 	return UpdateLocked(ctx, p, by, fn)

@@ -1,0 +1,75 @@
+package catalog
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A Progress says how far the views of a directory are, as this server keeps or sees them.
+type Progress struct {
+	Steps, Errors atomic.Uint64 // that this server made, or that failed here
+
+	upTo atomic.Pointer[upTo] // nil: this server does not follow views, or there are none
+}
+
+type upTo struct {
+	w       table.Revision
+	touched uint64 // DB.Touched as of w, or before
+}
+
+// Reach records the revision up to which all views are kept that have begun, and what
+// DB.Touched returned at that revision or before.
+func (p *Progress) Reach(w table.Revision, touched uint64) { p.upTo.Store(&upTo{w, touched}) }
+
+// Stop records that this server does not follow views.
+func (p *Progress) Stop() { p.upTo.Store(nil) }
+
+// A Lag says how far views are behind the commits.
+type Lag struct {
+	Entries uint64 // that commits touched; loads are left out
+	Age     time.Duration
+}
+
+// ViewLag returns how far the views are behind.
+func (p *Keeper) ViewLag(now time.Time) (l Lag) {
+	at := p.Views.upTo.Load()
+	if at == nil {
+		return l
+	}
+	if l.Entries = p.DB.Touched() - at.touched; l.Entries > 0 {
+		l.Age = max(0, now.Sub(at.w.Time()))
+	}
+	return l
+}
+
+// Updates wait if views are behind by more than lagAllowed entries: a millisecond for each
+// lagAllowed, and longestWait at most. So writers get no faster than views can follow, and
+// nobody is refused.
+const (
+	lagAllowed  = 50_000
+	longestWait = 20 * time.Millisecond
+)
+
+// waitFor returns how long an update waits for views that are behind.
+func (l Lag) waitFor() time.Duration {
+	if l.Entries < lagAllowed {
+		return 0
+	}
+	return min(time.Duration(l.Entries)*time.Millisecond/lagAllowed, longestWait)
+}
+
+// AwaitViews makes an update wait if views are far behind.
+func (p *Keeper) AwaitViews(ctx context.Context) error {
+	at := p.Views.upTo.Load()
+	if at == nil {
+		return nil
+	}
+	if wait := (Lag{Entries: p.DB.Touched() - at.touched}).waitFor(); wait > 0 {
+		return pause.For(ctx, wait)
+	}
+	return nil
+}
