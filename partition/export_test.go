@@ -46,7 +46,7 @@ func Announce(ctx context.Context, p *Partition, changes []op.Modification) erro
 // closes the result too.
 func (s *Snapshot) Uncached() *Snapshot {
 	u := *s.s
-	u.Cached = false
+	u.Cached, u.Written = false, false
 	return &Snapshot{&u}
 }
 

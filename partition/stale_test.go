@@ -2,6 +2,7 @@ package partition_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -116,6 +117,51 @@ func TestCachesAgreeWithStore(t *testing.T) {
 		must(t, p.CatchUp(ctx))
 		wantSound(t, p)
 	}
+}
+
+// TestCachesInTransactions checks that a transaction that has made changes reads the same
+// with caches as without, and that it leaves nothing in the caches that is not committed.
+func TestCachesInTransactions(t *testing.T) {
+	ctx := context.Background()
+	p := server(t, tabletest.NewMem())
+	must(t, configure.SetSuffixes(ctx, p, []string{domain}))
+	must(t, add(t, p, domain, domainLines...))
+	const units, people, titles = 2, 4, 3
+	for i := range units {
+		must(t, add(t, p, fmt.Sprintf("ou=%d,%s", i, domain), "objectClass: organizationalUnit"))
+	}
+	errAbort := errors.New("abort")
+	r := rand.New(rand.NewPCG(3, 5))
+	for range 300 {
+		changes := make([]func(*partition.Tx) error, 1+r.IntN(6))
+		for i := range changes {
+			changes[i] = randomChange(r, units, people, titles)
+		}
+		abort := r.IntN(3) == 0
+		err := update(t, p, func(tx *partition.Tx) error {
+			for _, change := range changes {
+				if err := change(tx); err != nil {
+					return err
+				}
+				if got, want := shown(t, &tx.Snapshot, titles), shown(t, tx.Snapshot.Uncached(), titles); got != want {
+					t.Fatalf("cached:\n%s\nin the transaction:\n%s", got, want)
+				}
+			}
+			if abort {
+				return errAbort
+			}
+			return nil
+		})
+		if !errors.Is(err, errAbort) {
+			expected(t, err, partition.NoSuchEntry, partition.EntryExists, partition.NotLeaf)
+		}
+		at := p.Snapshot()
+		if got, want := shown(t, at, titles), shown(t, at.Uncached(), titles); got != want {
+			t.Fatalf("cached:\n%s\nin the store:\n%s", got, want)
+		}
+		at.Close()
+	}
+	wantSound(t, p)
 }
 
 // randomChange returns a function that adds, deletes, moves or modifies an entry, or

@@ -297,8 +297,8 @@ func addSubschema(tx *write.Tx, name dn.DN, rdn dn.Norm, own *catalog.Subschema)
 	tx.StampNew(e)
 	tx.Txn.Mark(tx.Keeper.Tree, tree.Key(catalog.Root, rdn), txn.Mark{Kind: txn.MarkExclusive})
 	tx.Txn.Mark(tx.Keeper.Master, catalog.SubschemaID[:], txn.Mark{Kind: txn.MarkExclusive})
-	e.Write(tx.Keeper, tx.Catalog, tx, catalog.Root, rdn)
 	tx.Touch(e.ID, e.Classes)
+	e.Write(tx.Keeper, tx.Catalog, tx, catalog.Root, rdn)
 	return nil
 }
 

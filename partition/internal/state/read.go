@@ -35,9 +35,9 @@ const MaxColumns = 512
 // Item returns an entry. It returns the cached item if that item is still valid. It
 // returns nil if there is no such entry.
 func (s *Snapshot) Item(ctx context.Context, id entry.ID) (*cache.Item, error) {
-	if s.Cached {
+	if s.Cached || s.Written {
 		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok {
-			if s.At.Unchanged(id, i.AsOf) {
+			if s.isCurrent(id, i.AsOf) {
 				return i, nil
 			}
 			if i.Entry == nil { // wide before, so probably wide now
@@ -55,13 +55,14 @@ func (s *Snapshot) Item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 // Current returns the cached item of an entry, or nil if there is none or it is not
 // valid.
 func (s *Snapshot) Current(id entry.ID) *cache.Item {
-	if s.Cached {
-		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok && s.At.Unchanged(id, i.AsOf) {
+	if s.Cached || s.Written {
+		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok && s.isCurrent(id, i.AsOf) {
 			return i
 		}
 	}
 	return nil
 }
+
 
 // Decode decodes a master row into an item and caches it. It returns nil if the row does
 // not contain an entry.
@@ -132,7 +133,7 @@ func (s *Snapshot) Child(ctx context.Context, key []byte) (id entry.ID, ok bool,
 
 // Resolve finds the child of an entry by its normalised RDN.
 func (s *Snapshot) Resolve(ctx context.Context, parent entry.ID, rdn dn.Norm) (id entry.ID, ok bool, err error) {
-	if s.Cached {
+	if s.Cached || s.Written {
 		key := cache.NameKey{Parent: parent, Name: string(rdn)}
 		if id, ok := s.Catalog.Cache.Children.GetIfPresent(key); ok {
 			node, err := s.Node(ctx, id)
@@ -144,7 +145,7 @@ func (s *Snapshot) Resolve(ctx context.Context, parent entry.ID, rdn dn.Norm) (i
 			}
 		}
 		defer func() {
-			if ok && err == nil {
+			if ok && err == nil && s.Cached {
 				s.Catalog.Cache.Children.Set(key, id)
 			}
 		}()
@@ -272,7 +273,7 @@ func (s *Snapshot) Name(ctx context.Context, id entry.ID) (*dn.Name, error) {
 }
 
 func (s *Snapshot) NameOf(ctx context.Context, id entry.ID, i *cache.Item) (*dn.Name, error) {
-	if n := i.Name.Load(); n != nil && s.Cached && s.At.Unchanged(cache.Moves, n.AsOf) {
+	if n := i.Name.Load(); n != nil && (s.Cached || s.Written) && s.isCurrent(cache.Moves, n.AsOf) {
 		return n.Name, nil
 	}
 	text := i.Node.UpRDN
@@ -365,7 +366,7 @@ func (s *Snapshot) Wide(ctx context.Context, id entry.ID, only []*schema.Attribu
 func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute, error) {
 	i := s.Current(id)
 	if i != nil {
-		if hidden := i.Secrets.Load(); hidden != nil && s.At.UnchangedKey(HotKey(id), hidden.AsOf) {
+		if hidden := i.Secrets.Load(); hidden != nil && s.isCurrentKey(HotKey(id), hidden.AsOf) {
 			return hidden.Attributes, nil
 		}
 	}
@@ -374,7 +375,7 @@ func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute,
 		return nil, err
 	}
 	hidden, err := master.Decode(row, s.Catalog.Schema)
-	if err == nil && i != nil {
+	if err == nil && i != nil && s.Cached {
 		// The item i is valid at this ordinal, so its secrets may be cached with it.
 		i.Secrets.Store(&cache.Secrets{AsOf: s.At.Ordinal(), Attributes: hidden})
 	}

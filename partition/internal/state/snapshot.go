@@ -18,6 +18,9 @@ type Snapshot struct {
 	At      *txn.Snapshot
 	Catalog *catalog.Catalog
 	Cached  bool // reads may use and fill caches
+	// Written is set for the state of a transaction that has written. Reads use the cached
+	// entries that it has not touched, and fill no caches.
+	Written bool
 }
 
 // Close releases the state.
@@ -39,6 +42,16 @@ func (s *Snapshot) Ordinal() uint64 {
 func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 	tx, ok := s.Reader.(*txn.Tx)
 	return s.At.Unchanged(id, since) && (!ok || !tx.Touched(id))
+}
+
+// isCurrent reports whether what is cached of an entry as of the ordinal since is valid.
+func (s *Snapshot) isCurrent(id entry.ID, since uint64) bool {
+	return s.At.Unchanged(id, since) && (!s.Written || !s.Reader.(*txn.Tx).Touched(id))
+}
+
+// isCurrentKey is like isCurrent, for a key of [txn.Tx.TouchKeys].
+func (s *Snapshot) isCurrentKey(key, since uint64) bool {
+	return s.At.UnchangedKey(key, since) && (!s.Written || !s.Reader.(*txn.Tx).TouchedKey(key))
 }
 
 // UnchangedKey is like Unchanged, for a key of [txn.Tx.TouchKeys]: the hash of something

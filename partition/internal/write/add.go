@@ -67,8 +67,8 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 		}
 	}
 	tx.markAdd(pl.Parent, e.ID, pl.RDN)
-	e.Write(tx.Keeper, tx.Catalog, tx, pl.Parent, pl.RDN)
 	tx.Touch(e.ID, e.Classes)
+	e.Write(tx.Keeper, tx.Catalog, tx, pl.Parent, pl.RDN)
 	tx.Record("add", name, e.secrets()...)
 	return e.ID, tx.checkNew(ctx)
 }

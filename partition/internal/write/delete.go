@@ -62,10 +62,10 @@ func (tx *Tx) remove(ctx context.Context, id entry.ID, row table.Row) error {
 		return err
 	}
 	c.master.DeleteRow, c.tree.DeleteRow = true, true
+	tx.Txn.Touch(id)
 	c.flush()
 	tx.Txn.Mark(tx.Keeper.Tree, c.tree.Row, txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
 	tx.Txn.Mark(tx.Keeper.Master, c.master.Row, txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
-	tx.Txn.Touch(id)
 	for class, stands := range tx.Catalog.Watched {
 		if isOf(tx.Catalog.Types, row, class) {
 			tx.Txn.Touch(stands)

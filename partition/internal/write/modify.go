@@ -440,8 +440,8 @@ func (m *modification) Finish(ctx context.Context) error {
 		return err
 	}
 	m.change.lastOfEach()
-	m.change.flush()
 	m.tx.Touch(m.pl.ID, classes)
+	m.change.flush()
 	return m.tx.checkNew(ctx)
 }
 

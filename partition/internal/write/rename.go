@@ -56,11 +56,11 @@ func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld b
 			return err
 		}
 	}
+	tx.Txn.Touch(cache.Moves)
 	if err := m.place(ctx, &to); err != nil {
 		return err
 	}
 	tx.markRename(pl, to.Place)
-	tx.Txn.Touch(cache.Moves)
 	tx.Record("rename", name)
 	if !tx.refers() || slices.Equal(pl.Norms, to.Norms) {
 		return nil

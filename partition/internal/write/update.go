@@ -71,10 +71,11 @@ func UpdateLocked(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) er
 // Close does nothing: a transaction ends when its function returns.
 func (tx *Tx) Close() {}
 
-// Write adds mutations. After the first Write the transaction no longer reads from
-// caches, because they do not contain the mutations.
+// Write adds mutations. After the first Write, caches are used only for entries that the
+// transaction has not touched, because they do not contain the mutations. What a mutation
+// changes must be touched before it is read again.
 func (tx *Tx) Write(t table.Table, ms ...table.Mutation) {
-	tx.Cached = false
+	tx.Cached, tx.Written = false, true
 	tx.Txn.Write(t, ms...)
 }
 
