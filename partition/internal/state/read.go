@@ -63,7 +63,6 @@ func (s *Snapshot) Current(id entry.ID) *cache.Item {
 	return nil
 }
 
-
 // Decode decodes a master row into an item and caches it. It returns nil if the row does
 // not contain an entry.
 func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row) (*cache.Item, error) {
