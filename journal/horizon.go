@@ -48,6 +48,18 @@ func (h *Heads) Honoured() table.Revision {
 	return horizon
 }
 
+// MayHonour returns the announced horizon, or the oldest state at which a branch began if
+// that is older. That state stays readable for as long as the branch's cell is in use.
+func (h *Heads) MayHonour() table.Revision {
+	horizon := h.Horizon
+	for _, c := range h.inUse() {
+		if c.Kind == revision.Branch {
+			horizon = min(horizon, c.Base)
+		}
+	}
+	return horizon
+}
+
 // Oldest returns the low-water mark of the oldest snapshot in use on any server, not
 // counting snapshots of the past.
 func (h *Heads) Oldest() table.Revision {
@@ -58,11 +70,35 @@ func (h *Heads) Oldest() table.Revision {
 	return oldest
 }
 
-// inUse returns the cells of slots and branches whose snapshots may be in use.
+// OldestOfServers is like Oldest, but it does not count the states at which branches began.
+func (h *Heads) OldestOfServers() table.Revision {
+	low := h.Low()
+	for _, c := range h.inUse() {
+		if c.Kind == revision.Server {
+			low = min(low, c.Oldest)
+		}
+	}
+	return low
+}
+
+// Passed reports whether every state in use shows the merge m, and whether every branch
+// that is not merged began at such a state.
+func (h *Heads) Passed(m table.Revision) bool {
+	for _, c := range h.inUse() {
+		if c.State != revision.Merged && c.Oldest < m {
+			return false
+		}
+	}
+	return h.Low() >= m
+}
+
+// inUse returns the cells of slots and branches whose snapshots may be in use. The state
+// at which a branch began is in use until its cell is archived, because the marks and the
+// history after it belong together.
 func (h *Heads) inUse() (cells []revision.Cell) {
 	for _, s := range h.Slots() {
 		switch c := h.Cell(s); c.State {
-		case revision.Open, revision.Recovering, revision.Merging:
+		case revision.Open, revision.Recovering, revision.Frozen, revision.Merging, revision.Merged:
 			cells = append(cells, c)
 		}
 	}

@@ -21,6 +21,7 @@
 //	k   hashes of other things that changed, 8 bytes each
 //	m   message: who did what
 //	w   write list: tables and row keys with cells of this revision
+//	x   names of the tables with marks; only commits in branches
 //
 // A large commit has additional rows. The key of such a row ends in the number of the
 // chunk (4 bytes), and the row contains a part of the write list. A chunk is written
@@ -259,10 +260,16 @@ func backOff(ctx context.Context, try int) error {
 // ErrTaken: a row that should be new already exists.
 var ErrTaken = errors.New("journal row taken")
 
-// Begin writes rec as pending if its row is absent. After an error the caller must write
-// no cell of the commit and must not use the revision again.
+// Begin writes rec as pending if its row is absent. A commit in a branch, whose
+// rec.State is Committed, is written as committed, because the branch's cell decides it.
+// After an error the caller must write no cell of the commit and must not use the revision
+// again.
 func (l *Log) Begin(ctx context.Context, rec *Record) error {
-	done, _, err := swap(ctx, l.journal, Key(rec.Revision), family, stateColumn, nil, rec.cells(Pending))
+	state := Pending
+	if rec.State == Committed {
+		state = Committed
+	}
+	done, _, err := swap(ctx, l.journal, Key(rec.Revision), family, stateColumn, nil, rec.cells(state))
 	if err == nil && !done {
 		err = ErrTaken
 	}

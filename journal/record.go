@@ -49,6 +49,8 @@ type Record struct {
 	// its cells. For a commit that was one batch these are the rows that the batch wrote
 	// over. The write list of a large commit is stored in additional rows, see Log.Chunk.
 	Rows []Rows
+	// Marked lists the tables of Rows that have marks of a commit in a branch.
+	Marked []string
 
 	chunks []uint32
 }
@@ -81,6 +83,7 @@ var (
 	idsColumn     = []byte{'i'}
 	keysColumn    = []byte{'k'}
 	messageColumn = []byte{'m'}
+	markedColumn  = []byte{'x'}
 )
 
 // Key returns the row key of a revision: its slot, then the revision itself. Each slot
@@ -162,6 +165,9 @@ func (rec *Record) cells(s State) []table.Cell {
 	if len(rec.Rows) > 0 {
 		cells = append(cells, table.Cell{Family: family, Qualifier: rowsColumn, Value: appendRows(nil, rec.Rows)})
 	}
+	if len(rec.Marked) > 0 {
+		cells = append(cells, table.Cell{Family: family, Qualifier: markedColumn, Value: appendNames(nil, rec.Marked)})
+	}
 	return cells
 }
 
@@ -220,6 +226,8 @@ func decode(row table.Row) (Record, error) {
 			rec.Message = append([]byte(nil), c.Value...)
 		case c.Qualifier[0] == rowsColumn[0]:
 			rec.Rows, err = decodeRows(c.Value)
+		case c.Qualifier[0] == markedColumn[0]:
+			rec.Marked, err = decodeNames(c.Value)
 		}
 		if err != nil {
 			return Record{}, err
@@ -283,6 +291,24 @@ func appendRows(b []byte, rows []Rows) []byte {
 		}
 	}
 	return b
+}
+
+func appendNames(b []byte, names []string) []byte {
+	for _, n := range names {
+		b = appendString(b, n)
+	}
+	return b
+}
+
+func decodeNames(b []byte) (names []string, err error) {
+	for len(b) > 0 {
+		name, rest, ok := cutString(b)
+		if !ok {
+			return nil, fmt.Errorf("journal names of tables: %w", table.ErrCorrupt)
+		}
+		names, b = append(names, string(name)), rest
+	}
+	return names, nil
 }
 
 func appendString[T string | []byte](b []byte, s T) []byte {

@@ -26,7 +26,7 @@ const (
 	Open
 	// Recovering: the holder fell silent, and another server decides the commits that the
 	// holder left undecided. The holder's next swap of the cell fails, which fences the
-	// holder.
+	// holder. A branch in this state is being made.
 	Recovering
 	// Closed: all commits are decided forever, but cells of void revisions may remain.
 	Closed
@@ -34,9 +34,11 @@ const (
 	Merging
 	// Merged: a branch was merged. The revision of the merge is Cell.Merge.
 	Merged
+	// Frozen: a branch takes no commits while conflicts are looked for before its merge.
+	Frozen
 )
 
-var stateNames = [...]string{"free", "open", "recovering", "closed", "merging", "merged"}
+var stateNames = [...]string{"free", "open", "recovering", "closed", "merging", "merged", "frozen"}
 
 func (s State) String() string {
 	if int(s) < len(stateNames) {
@@ -71,11 +73,10 @@ type Cell struct {
 	Oldest table.Revision
 	// Config is the revision of the configuration that the holder works by.
 	Config table.Revision
-	// Merge is the revision at which a branch was merged. Base is the encoded vector at
-	// which the branch began.
-	Merge table.Revision
-	Base  []byte
-	// Owner is the name of the holder. It is used in messages.
+	// Merge is the revision at which a branch was merged. Base is the revision of the
+	// state at which the branch began. Everything up to Base was decided then.
+	Merge, Base table.Revision
+	// Owner is the name of the holder, for messages, or the name of the branch.
 	Owner string
 	// Horizon is a revision below which the holder uses no snapshot now or later,
 	// including snapshots of the past.
@@ -83,17 +84,22 @@ type Cell struct {
 }
 
 // The version is the first byte of every encoded cell. The field Horizon was added later:
-// a cell without a horizon is still written in the first version.
+// a cell without a horizon is still written in the first version. Cells of branches have
+// a version of their own, which servers that do not know branches refuse to read.
 const (
 	cellVersion    = 1
 	horizonVersion = 2
+	branchVersion  = 3
 )
 
 // Append encodes the cell: first the version, the kind and the state, then the other
 // fields, in most cases as varints. Lists of revisions are encoded as differences.
 func (c *Cell) Append(b []byte) []byte {
 	version := byte(cellVersion)
-	if c.Horizon != 0 {
+	switch {
+	case c.Kind == Branch:
+		version = branchVersion
+	case c.Horizon != 0:
 		version = horizonVersion
 	}
 	b = append(b, version, byte(c.Kind), byte(c.State))
@@ -108,9 +114,9 @@ func (c *Cell) Append(b []byte) []byte {
 	for _, r := range []table.Revision{c.Oldest, c.Config, c.Merge} {
 		b = binary.AppendUvarint(b, uint64(r))
 	}
-	b = appendBytes(b, c.Base)
+	b = binary.AppendUvarint(b, uint64(c.Base))
 	b = appendBytes(b, []byte(c.Owner))
-	if version == horizonVersion {
+	if version != cellVersion {
 		b = binary.AppendUvarint(b, uint64(c.Horizon))
 	}
 	return b
@@ -120,12 +126,12 @@ func (c *Cell) Append(b []byte) []byte {
 func DecodeCell(b []byte) (Cell, error) {
 	d := decoder{b: b, what: "heads cell"}
 	version := d.byte("version")
-	if d.err == nil && version != cellVersion && version != horizonVersion {
+	if d.err == nil && (version < cellVersion || version > branchVersion) {
 		return Cell{}, fmt.Errorf("heads cell of version %d: %w", version, table.ErrNewer)
 	}
 	c := Cell{
 		Kind:        Kind(d.below("kind", uint8(Branch))),
-		State:       State(d.below("state", uint8(Merged))),
+		State:       State(d.below("state", uint8(Frozen))),
 		Incarnation: d.uvarint("incarnation"),
 		Token:       d.uint64("token"),
 		Sequence:    d.uvarint("sequence"),
@@ -139,35 +145,49 @@ func DecodeCell(b []byte) (Cell, error) {
 		Oldest:      d.revision("oldest"),
 		Config:      d.revision("config"),
 		Merge:       d.revision("merge"),
-		Base:        d.bytes("base"),
+		Base:        d.revision("base"),
 		Owner:       string(d.bytes("owner")),
 	}
-	if version == horizonVersion {
-		if c.Horizon = d.revision("horizon"); c.Horizon == 0 {
+	if version != cellVersion {
+		if c.Horizon = d.revision("horizon"); c.Horizon == 0 && version == horizonVersion {
 			d.fail("horizon", "zero")
 		}
+	}
+	if (c.Kind == Branch) != (version == branchVersion) {
+		d.fail("kind", "of another version")
 	}
 	return c, d.end()
 }
 
 // An Archive contains the fields of a closed cell that are kept after the slot is freed.
 // The visible revisions of an Archive are the revisions from First to Head that are in
-// neither Void nor Undecided, and the revisions in Late.
+// neither Void nor Undecided, and the revisions in Late. Merge is the revision that shows
+// an archived branch; for a server, and for a branch that was discarded, it is zero.
 type Archive struct {
-	First, Head           table.Revision
+	First, Head, Merge    table.Revision
 	Void, Undecided, Late []table.Revision
 }
 
+// mergeVersion is the version of an archive with a Merge.
+const mergeVersion = 2
+
 // Archive returns the fields of a closed cell that are kept.
 func (c *Cell) Archive() Archive {
-	return Archive{c.First, c.Head, c.Void, c.Undecided, c.Late}
+	return Archive{c.First, c.Head, c.Merge, c.Void, c.Undecided, c.Late}
 }
 
 // Append encodes the archive.
 func (a *Archive) Append(b []byte) []byte {
-	b = append(b, cellVersion)
+	version := byte(cellVersion)
+	if a.Merge != 0 {
+		version = mergeVersion
+	}
+	b = append(b, version)
 	b = binary.AppendUvarint(b, uint64(a.First))
 	b = binary.AppendUvarint(b, uint64(a.Head))
+	if a.Merge != 0 {
+		b = binary.AppendUvarint(b, uint64(a.Merge))
+	}
 	b = appendRevisions(b, a.Void)
 	b = appendRevisions(b, a.Undecided)
 	return appendRevisions(b, a.Late)
@@ -176,22 +196,23 @@ func (a *Archive) Append(b []byte) []byte {
 // DecodeArchive decodes exactly what Append encodes.
 func DecodeArchive(b []byte) (Archive, error) {
 	d := decoder{b: b, what: "archive"}
-	if v := d.byte("version"); d.err == nil && v != cellVersion {
-		return Archive{}, fmt.Errorf("archive of version %d: %w", v, table.ErrNewer)
+	version := d.byte("version")
+	if d.err == nil && version != cellVersion && version != mergeVersion {
+		return Archive{}, fmt.Errorf("archive of version %d: %w", version, table.ErrNewer)
 	}
-	a := Archive{
-		First:     d.revision("first"),
-		Head:      d.revision("head"),
-		Void:      d.revisions("void"),
-		Undecided: d.revisions("undecided"),
-		Late:      d.revisions("late"),
+	a := Archive{First: d.revision("first"), Head: d.revision("head")}
+	if version == mergeVersion {
+		if a.Merge = d.revision("merge"); a.Merge == 0 {
+			d.fail("merge", "zero")
+		}
 	}
+	a.Void, a.Undecided, a.Late = d.revisions("void"), d.revisions("undecided"), d.revisions("late")
 	return a, d.end()
 }
 
-// shows reports whether r is visible within the archived incarnation. r must not be below
+// Shows reports whether r is visible within the archived incarnation. r must not be below
 // First.
-func (a *Archive) shows(r table.Revision) bool {
+func (a *Archive) Shows(r table.Revision) bool {
 	if r <= a.Head && !contains(a.Void, r) && !contains(a.Undecided, r) {
 		return true
 	}

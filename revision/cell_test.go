@@ -53,10 +53,11 @@ func TestCellErrors(t *testing.T) {
 		is   error
 	}{
 		{"empty", nil, "version: cut short", table.ErrCorrupt},
-		{"newer", change(0, 3), "version 3", table.ErrNewer},
+		{"newer", change(0, 4), "version 4", table.ErrNewer},
 		{"no horizon", append(change(0, 2), 0), "horizon: zero", table.ErrCorrupt},
 		{"kind", change(1, 2), "kind: unknown value 2", table.ErrCorrupt},
-		{"state", change(2, 6), "state: unknown value 6", table.ErrCorrupt},
+		{"branch of an old version", change(1, 1), "kind: of another version", table.ErrCorrupt},
+		{"state", change(2, 7), "state: unknown value 7", table.ErrCorrupt},
 		{"tail", append(bytes.Clone(good), 0), "1 bytes too many", table.ErrCorrupt},
 		{"long varint", append(append(bytes.Clone(good[:3]), 0x81, 0), good[4:]...), "shortest", table.ErrCorrupt},
 	} {
@@ -76,7 +77,7 @@ func FuzzDecodeCell(f *testing.F) {
 	f.Add((&Cell{}).Append(nil))
 	f.Add((&Cell{Kind: Branch, State: Merging, Incarnation: 3, First: 5, Limit: 1 << 40, Head: 1 << 30,
 		Void: []table.Revision{7, 9}, Undecided: []table.Revision{8}, Late: []table.Revision{1 << 35},
-		Merge: 12, Base: []byte("base"), Owner: "a/1"}).Append(nil))
+		Merge: 12, Base: 11, Owner: "a/1"}).Append(nil))
 	f.Add((&Cell{State: Open, Owner: "a/1", Horizon: 1 << 50}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if c, err := DecodeCell(b); err == nil && !bytes.Equal(c.Append(nil), b) {
@@ -192,5 +193,55 @@ func BenchmarkVisible(b *testing.B) {
 		if !v.Visible(r) {
 			b.Fatal("not visible")
 		}
+	}
+}
+
+// TestVisibleAt tests which states show the revisions of a branch, which was made at the
+// time 20 and has revisions at the times 30 and 40.
+func TestVisibleAt(t *testing.T) {
+	const slot = FirstBranch + 3
+	of := func(ms int64) table.Revision { return Make(ms, slot, 0) }
+	by := func(ms int64) table.Revision { return Make(ms, 1, 0) }
+	cell := Cell{Kind: Branch, State: Open, Incarnation: 1, First: of(20), Head: of(40), Base: by(15)}
+	with := func(change func(*Cell)) Cell { c := cell; change(&c); return c }
+	free := Cell{Kind: Branch, State: Free, Incarnation: 1, Head: of(40)}
+	for _, c := range []struct {
+		name     string
+		cell     Cell
+		archive  []Archive
+		shownBy  table.Revision // of the revision at 30
+		settled  table.Revision // of the state at 90
+		noBranch table.Revision // up to 25
+	}{
+		{"open", cell, nil, Last, of(20), by(15)},
+		{"frozen", with(func(c *Cell) { c.State = Frozen }), nil, Last, of(20), by(15)},
+		{"merging", with(func(c *Cell) { c.State, c.Merge = Merging, by(95) }), nil, by(95), of(20), by(15)},
+		{"merged", with(func(c *Cell) { c.State, c.Merge = Merged, by(50) }), nil, by(50), Last, by(15)},
+		{"merged with a void revision", with(func(c *Cell) { c.State, c.Merge, c.Void = Merged, by(50), []table.Revision{of(35)} }), nil, by(50), of(35) - 1, by(15)},
+		{"discarded", with(func(c *Cell) { c.State, c.Head = Closed, 0 }), nil, Last, of(20), by(15)},
+		{"merged and archived", free, []Archive{{First: of(20), Head: of(40), Merge: by(50)}}, by(50), Last, of(20)},
+		{"discarded and archived", free, []Archive{{First: of(20)}}, Last, Last, by(25)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := Cell{State: Open, Incarnation: 1, First: by(1), Head: by(90)}
+			v := NewVector(map[Slot]Cell{1: server, slot: c.cell}, map[Slot][]Archive{slot: c.archive})
+			if got := v.ShownBy(of(30)); got != c.shownBy || v.ShownBy(by(30)) != by(30) {
+				t.Errorf("shown by %s, want %s", got, c.shownBy)
+			}
+			for ms := int64(10); ms < 100; ms += 10 {
+				if got, want := v.VisibleAt(of(30), by(ms)), c.shownBy <= by(ms) && c.shownBy <= by(90); got != want {
+					t.Errorf("visible at %d: %v", ms, got)
+				}
+			}
+			if got := [2]table.Revision{v.Settled(by(90)), v.NoBranchWithin(by(25))}; got != [2]table.Revision{c.settled, c.noBranch} {
+				t.Errorf("settled up to %s, no branch up to %s", got[0], got[1])
+			}
+			if c.shownBy == by(50) && v.Settled(by(49)) != of(20) {
+				t.Errorf("settled before the merge up to %s", v.Settled(by(49)))
+			}
+			if f := v.Frontier(); len(f) != 1 || f[0] != by(90) {
+				t.Errorf("frontier %v", f)
+			}
+		})
 	}
 }

@@ -86,6 +86,9 @@ func (v *Vector) Frontier() Frontier {
 
 // frontier returns the frontier of one slot.
 func (s *slot) frontier() (r table.Revision) {
+	if s.id.IsBranch() {
+		return 0
+	}
 	for _, a := range s.archives {
 		r = max(r, a.Head, last(a.Late))
 	}
@@ -164,15 +167,13 @@ func (v *FrontierView) Max() table.Revision { return v.max }
 func (v *FrontierView) Low() table.Revision { return v.low }
 
 func (v *FrontierView) Visible(r table.Revision) bool {
-	return v.frontier.Covers(v.vector.shownBy(r)) && v.vector.Visible(r)
+	return v.frontier.Covers(v.vector.ShownBy(r)) && v.vector.Visible(r)
 }
 
-// shownBy returns the commit that makes r visible. This is r itself or, if r belongs to a
-// branch, the merge of the branch.
-func (v *Vector) shownBy(r table.Revision) table.Revision {
-	s := v.slot(SlotOf(r))
-	if s != nil && s.cell.Kind == Branch && s.cell.State != Free && r >= s.cell.First {
-		return s.cell.Merge
-	}
-	return r
+// ShownBy returns the result of the vector's ShownBy.
+func (v *FrontierView) ShownBy(r table.Revision) table.Revision { return v.vector.ShownBy(r) }
+
+// Settled is like the vector's Settled, for the state at the frontier.
+func (v *FrontierView) Settled(table.Revision) table.Revision {
+	return v.vector.settled(v.frontier.Covers)
 }

@@ -33,6 +33,9 @@ const (
 
 	// MaxSlot is the largest slot number.
 	MaxSlot = 1<<slotBits - 1
+	// FirstBranch is the first slot of branches. Smaller slots belong to servers, so a
+	// revision tells whether it is a branch's.
+	FirstBranch Slot = 0x4000
 	// Last is the largest possible revision.
 	Last table.Revision = 1<<(timeBits+slotBits+counterBits) - 1
 )
@@ -57,6 +60,9 @@ func Millis(r table.Revision) int64 { return int64(r >> (slotBits + counterBits)
 
 // SlotOf returns the slot that issued an id.
 func SlotOf(r table.Revision) Slot { return Slot(r>>counterBits) & MaxSlot }
+
+// IsBranch reports whether the slot is one of a branch.
+func (s Slot) IsBranch() bool { return s >= FirstBranch }
 
 // Counter returns the part of an id that distinguishes ids of one slot and millisecond.
 func Counter(r table.Revision) uint8 { return uint8(r) }

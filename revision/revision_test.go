@@ -119,13 +119,13 @@ var genRevisions = rapid.Custom(func(t *rapid.T) []table.Revision {
 
 var genCell = rapid.Custom(func(t *rapid.T) Cell {
 	return Cell{
-		Kind: Kind(rapid.IntRange(0, 1).Draw(t, "kind")), State: State(rapid.IntRange(0, 5).Draw(t, "state")),
+		Kind: Kind(rapid.IntRange(0, 1).Draw(t, "kind")), State: State(rapid.IntRange(0, 6).Draw(t, "state")),
 		Incarnation: rapid.Uint64().Draw(t, "incarnation"), Token: rapid.Uint64().Draw(t, "token"),
 		Sequence: rapid.Uint64().Draw(t, "sequence"), Lease: rapid.Uint64().Draw(t, "lease"),
 		First: genRevision.Draw(t, "first"), Limit: genRevision.Draw(t, "limit"), Head: genRevision.Draw(t, "head"),
 		Void: genRevisions.Draw(t, "void"), Undecided: genRevisions.Draw(t, "undecided"), Late: genRevisions.Draw(t, "late"),
 		Oldest: genRevision.Draw(t, "oldest"), Config: genRevision.Draw(t, "config"), Merge: genRevision.Draw(t, "merge"),
-		Base:    rapid.SampledFrom([][]byte{nil, {1, 2, 3}}).Draw(t, "base"),
+		Base:    genRevision.Draw(t, "base"),
 		Owner:   rapid.SampledFrom([]string{"", "host/1"}).Draw(t, "owner"),
 		Horizon: genRevision.Draw(t, "horizon"),
 	}

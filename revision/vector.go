@@ -109,7 +109,75 @@ func (v *Vector) Visible(r table.Revision) bool {
 		return false
 	}
 	a := c.Archive()
-	return a.shows(r)
+	return a.Shows(r)
+}
+
+// ShownBy returns the revision from which on r is visible, if it is visible: that of the
+// merge if r is a branch's, otherwise r itself. It returns Last for revisions of branches
+// that are not merged.
+func (v *Vector) ShownBy(r table.Revision) table.Revision {
+	if !SlotOf(r).IsBranch() {
+		return r
+	}
+	by := table.Revision(0)
+	if s := v.slot(SlotOf(r)); s != nil {
+		if c := &s.cell; c.State == Free || r < c.First {
+			by = s.archiveOf(r).Merge
+		} else if c.State == Merging || c.State == Merged {
+			by = c.Merge
+		}
+	}
+	if by == 0 {
+		return Last
+	}
+	return by
+}
+
+// VisibleAt reports whether the state at a revision shows r. A state shows a branch if it
+// is not older than the merge.
+func (v *Vector) VisibleAt(r, at table.Revision) bool { return v.ShownBy(r) <= at && v.Visible(r) }
+
+// Settled returns the largest revision up to which the state at a revision shows all
+// cells of branches that the store may contain, or Last if it shows all of them.
+func (v *Vector) Settled(at table.Revision) table.Revision {
+	return v.settled(func(merge table.Revision) bool { return merge <= at })
+}
+
+func (v *Vector) settled(shows func(merge table.Revision) bool) table.Revision {
+	settled := Last
+	for i := len(v.slots) - 1; i >= 0 && v.slots[i].id.IsBranch(); i-- {
+		s := &v.slots[i]
+		for _, a := range s.archives {
+			if a.Merge != 0 && !shows(a.Merge) {
+				settled = min(settled, a.First)
+			}
+		}
+		switch c := &s.cell; {
+		case c.State == Free:
+		case v.merged(c) && shows(c.Merge):
+			settled = min(settled, below(c.Void))
+		default:
+			settled = min(settled, c.First)
+		}
+	}
+	return settled
+}
+
+// NoBranchWithin returns the largest revision up to r at which no branch had begun that is
+// merged later, or whose cells still have to be removed.
+func (v *Vector) NoBranchWithin(r table.Revision) table.Revision {
+	for i := len(v.slots) - 1; i >= 0 && v.slots[i].id.IsBranch(); i-- {
+		s := &v.slots[i]
+		for _, a := range s.archives {
+			if a.Merge > r {
+				r = min(r, a.First)
+			}
+		}
+		if c := &s.cell; c.State != Free {
+			r = min(r, c.Base)
+		}
+	}
+	return r
 }
 
 // Void reports whether r can never become visible, because r was aborted, or because r
@@ -117,7 +185,7 @@ func (v *Vector) Visible(r table.Revision) bool {
 // Void returns false, r may still never become visible.
 func (v *Vector) Void(r table.Revision) bool {
 	s := v.slot(SlotOf(r))
-	if s == nil || s.cell.Kind == Branch {
+	if s == nil {
 		return false
 	}
 	c := &s.cell
@@ -126,7 +194,7 @@ func (v *Vector) Void(r table.Revision) bool {
 		return !s.archived(r)
 	case c.State == Closed:
 		a := c.Archive()
-		return !a.shows(r)
+		return !a.Shows(r)
 	}
 	return contains(c.Void, r)
 }
@@ -158,11 +226,20 @@ func (v *Vector) slot(id Slot) *slot {
 
 // archived reports whether an archive shows r.
 func (s *slot) archived(r table.Revision) bool {
+	a := s.archiveOf(r)
+	return a.First != 0 && a.Shows(r)
+}
+
+// archiveOf returns the archive of the incarnation that issued r, or the zero Archive.
+func (s *slot) archiveOf(r table.Revision) (a Archive) {
 	i, ok := slices.BinarySearchFunc(s.archives, r, func(a Archive, r table.Revision) int { return a.First.Compare(r) })
 	if !ok {
 		i--
 	}
-	return i >= 0 && s.archives[i].shows(r)
+	if i >= 0 {
+		a = s.archives[i]
+	}
+	return a
 }
 
 // Cell returns a slot's cell, or the zero Cell if the slot has no cell.

@@ -55,6 +55,10 @@ type Keep struct {
 	// neither committed nor aborted, such as a revision of a branch. If Visible and Void
 	// are nil, all revisions were committed.
 	Visible, Void func(Revision) bool
+	// ShownBy returns the first revision whose state shows r: r itself, or the merge of
+	// the branch that r belongs to. If ShownBy is nil, it is r itself. Collection does not
+	// remove the cells of a revision that is shown later than the horizon.
+	ShownBy func(r Revision) Revision
 	// Families contains the families that have a rule of their own instead of Horizon and
 	// Pinned.
 	Families map[Family]FamilyKeep
@@ -98,9 +102,14 @@ type standing uint8
 
 const (
 	counts standing = iota // committed, and not above the horizon
-	stays                  // above the horizon, or neither visible nor void
+	stays                  // shown above the horizon, or neither visible nor void
 	void                   // aborted
 )
+
+// shows reports whether the state at a revision shows r, which counts.
+func (k *Keep) shows(state, r Revision) bool {
+	return r <= state && (k.ShownBy == nil || k.ShownBy(r) <= state)
+}
 
 func (k *Keep) standing(r, horizon Revision) standing {
 	switch {
@@ -108,7 +117,7 @@ func (k *Keep) standing(r, horizon Revision) standing {
 		return stays
 	case k.Void != nil && k.Void(r):
 		return void
-	case k.Visible != nil && !k.Visible(r):
+	case k.Visible != nil && !k.Visible(r), k.ShownBy != nil && k.ShownBy(r) > horizon:
 		return stays
 	}
 	return counts
@@ -144,7 +153,7 @@ func (k *Keep) Fold(f Family, deletes []Version) *Folder {
 			continue
 		}
 		for i, s := range x.states {
-			if d.Revision <= s {
+			if k.shows(s, d.Revision) {
 				x.deleted[i] = max(x.deleted[i], d.Revision)
 			}
 		}
@@ -173,7 +182,7 @@ func (x *Folder) Column(vs []Version) {
 func (x *Folder) show(vs []Version) {
 	at := 0
 	for i := len(x.states) - 1; i >= 0; i-- {
-		for at < len(vs) && (vs[at].Revision > x.states[i] || x.k.standing(vs[at].Revision, x.horizon) != counts) {
+		for at < len(vs) && (!x.k.shows(x.states[i], vs[at].Revision) || x.k.standing(vs[at].Revision, x.horizon) != counts) {
 			at++
 		}
 		if at == len(vs) {

@@ -46,6 +46,9 @@ func (e *cluster) bulk(ctx context.Context, _ table.BulkOptions) (loader, error)
 	if err := w.awaitAlone(ctx); err != nil {
 		return nil, errors.Join(err, l.abort(ctx))
 	}
+	if err := e.db.unbranched("a load"); err != nil {
+		return nil, errors.Join(err, l.abort(ctx))
+	}
 	return l, nil
 }
 

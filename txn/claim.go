@@ -98,7 +98,7 @@ func (c *claimer) newWriter() (*writer, error) {
 	e := c.e
 	slot := revision.Slot(1)
 	for e.heads.Raw(slot) != nil && e.heads.Cell(slot).State != revision.Free {
-		if slot++; slot > revision.MaxSlot {
+		if slot++; slot.IsBranch() {
 			return nil, fmt.Errorf("%w: no free slot", table.ErrUnavailable)
 		}
 	}

@@ -192,9 +192,9 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 	s := &Snapshot{db: e.db, view: h.Vector, heads: h.Vector, max: h.Max(), low: h.Low(), ordinal: n}
 	e.db.show(s)
 	if e.writer.Load() == nil {
-		e.db.live.expire(h.Horizon)
+		e.db.live.expire(h.MayHonour())
 	}
-	e.db.live.honour(h.Horizon, s)
+	e.db.live.honour(h.MayHonour(), s)
 	for _, p := range shown {
 		close(p.shown)
 	}
@@ -206,7 +206,8 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 // commits changed, it counts everything as changed.
 func (e *cluster) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n uint64) (changed bool) {
 	for _, s := range h.Slots() {
-		if w != nil && w.slot == s || bytes.Equal(h.Raw(s), e.heads.Raw(s)) {
+		// The commit that merges a branch records what the branch changed.
+		if w != nil && w.slot == s || s.IsBranch() || bytes.Equal(h.Raw(s), e.heads.Raw(s)) {
 			continue
 		}
 		old := e.heads.Cell(s)
@@ -387,8 +388,8 @@ func (e *cluster) bounds(ctx context.Context) (*bounds, error) {
 	b := &bounds{
 		announced: h.Horizon, honoured: h.Honoured(), stable: h.Low(),
 		now:   min(revision.At(e.db.o.Now()), h.Stable()),
-		young: h.Oldest(), slots: h.Slots(), leader: w != nil,
-		visible: h.Visible, void: h.Void,
+		young: h.Oldest(), secrets: h.OldestOfServers(), slots: h.Slots(), leader: w != nil,
+		visible: h.Visible, void: h.Void, shownBy: h.ShownBy, noBranch: h.NoBranchWithin,
 	}
 	for _, s := range b.slots {
 		if w != nil && s < w.slot && h.Cell(s).State == revision.Open && h.Cell(s).Kind == revision.Server {

@@ -160,6 +160,9 @@ func (w *writer) conflictingIn(ctx context.Context, name string, marks map[strin
 // resolveConflict returns a conflict if r is committed or has priority. If it returns no
 // conflict and no error, r is aborted.
 func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
+	if revision.SlotOf(r).IsBranch() {
+		return w.meetBranch(ctx, heads, own, r)
+	}
 	for {
 		switch {
 		case heads.Void(r):

@@ -365,7 +365,7 @@ func (e *embedded) bounds(ctx context.Context) (*bounds, error) {
 	s := e.db.current.Load()
 	return &bounds{
 		announced: h.Horizon, honoured: e.db.live.honour(h.Horizon, s), stable: s.low, now: revision.At(e.wall()),
-		young: e.db.Oldest(), slots: []revision.Slot{revision.OnlySlot}, leader: !e.db.o.ReadOnly,
+		young: e.db.Oldest(), secrets: e.db.Oldest(), slots: []revision.Slot{revision.OnlySlot}, leader: !e.db.o.ReadOnly,
 	}, nil
 }
 

@@ -59,11 +59,16 @@ type bounds struct {
 	stable table.Revision
 	now    table.Revision // the current time, from which ages are measured
 	// Every snapshot in use, except snapshots of the past, is at or above young.
-	young  table.Revision
-	slots  []revision.Slot
-	leader bool // this server collects for all servers
+	young table.Revision
+	// secrets is like young, but does not count the states at which branches began.
+	secrets table.Revision
+	slots   []revision.Slot
+	leader  bool // this server collects for all servers
 
 	visible, void func(table.Revision) bool // nil if every commit is shown
+	// shownBy and noBranch are those of the heads (see revision.Vector.NoBranchWithin). They
+	// are nil on a store without branches.
+	shownBy, noBranch func(table.Revision) table.Revision
 }
 
 // before returns the revision of the time that precedes now by age, but at most stable.
@@ -117,11 +122,14 @@ func (db *DB) raise(ctx context.Context, horizon table.Revision) (*bounds, error
 
 // collect removes the history below the given horizon, which every server must honour
 // unless o.Dry is set. In the families without history it removes what no state at or
-// above youngHorizon shows.
+// above secretHorizon shows.
 func (db *DB) collect(ctx context.Context, b *bounds, horizon table.Revision, o CollectOptions) (Collection, error) {
 	g := &db.garbage
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if b.noBranch != nil {
+		horizon = b.noBranch(horizon)
+	}
 	p := &pass{db: db, b: b, o: o, horizon: horizon, sum: Collection{Horizon: horizon}}
 	err := p.run(ctx)
 	if errors.Is(err, errSpent) {

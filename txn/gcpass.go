@@ -21,7 +21,7 @@ const (
 )
 
 // A pass is one collection. It first collects the families without history, up to
-// youngHorizon, and then all families.
+// secretHorizon, and then all families.
 type pass struct {
 	db      *DB
 	b       *bounds
@@ -86,33 +86,38 @@ func (p *pass) readPinned(ctx context.Context) ([]table.Revision, error) {
 // keep returns the rule for what must be kept in the rows of a table.
 func (p *pass) keep(name string, horizon table.Revision) *table.Keep {
 	k := &table.Keep{
-		Horizon: horizon, Pinned: p.pinned, Visible: p.b.visible, Void: p.b.void, Dry: p.o.Dry,
+		Horizon: horizon, Pinned: p.pinned, Visible: p.b.visible, Void: p.b.void, ShownBy: p.b.shownBy, Dry: p.o.Dry,
 		Families: map[table.Family]table.FamilyKeep{},
 	}
 	if p.db.o.Derived != nil && p.db.o.Derived(name) {
-		k.Visible, k.Void = nil, nil // the revisions of the cells are not those of commits
+		k.Visible, k.Void, k.ShownBy = nil, nil, nil // the revisions of the cells are not those of commits
 		return k
 	}
-	young := p.youngHorizon()
 	for _, f := range p.db.o.Secrets[name] {
-		k.Families[f] = table.FamilyKeep{Horizon: young}
+		k.Families[f] = table.FamilyKeep{Horizon: p.secretHorizon()}
 	}
 	if p.db.Shared() {
-		marks := table.FamilyKeep{Horizon: young, All: true}
-		if horizon > 0 {
-			marks = table.FamilyKeep{} // the method young already removed the marks
+		marks := p.markHorizon()
+		if horizon > 0 && !p.b.slots[len(p.b.slots)-1].IsBranch() {
+			marks = 0 // the method young already removed the marks
 		}
-		k.Families[table.MarkFamily] = marks
+		k.Families[table.MarkFamily] = table.FamilyKeep{Horizon: marks, All: marks > 0}
 	}
 	return k
 }
 
-// youngHorizon returns the revision below which secrets and marks have no history. No
-// running or future transaction on any server looks for marks below this revision.
-func (p *pass) youngHorizon() table.Revision { return min(p.b.young, p.b.before(p.db.o.SecretAge)) }
+// secretHorizon returns the revision below which secrets have no history.
+func (p *pass) secretHorizon() table.Revision {
+	return min(p.b.secrets, p.b.before(p.db.o.SecretAge))
+}
+
+// markHorizon returns the revision below which there are no marks. No running or future
+// transaction on any server, and no merge, looks for marks below this revision.
+func (p *pass) markHorizon() table.Revision { return min(p.b.young, p.secretHorizon()) }
 
 // young collects the families without history. It examines the rows of commits that have
-// fallen below the younger horizon since the last collection.
+// fallen below the horizon of secrets since the last collection. Marks that a branch needs
+// stay until the history of their rows is collected.
 func (p *pass) young(ctx context.Context) error {
 	if p.o.Dry || len(p.db.o.Secrets) == 0 && !p.db.Shared() {
 		return nil
@@ -120,7 +125,10 @@ func (p *pass) young(ctx context.Context) error {
 	changed := false
 	for _, slot := range p.b.slots {
 		w := p.walk(0)
-		for rec, err := range p.db.log.Lists(ctx, slot, p.noted.Young[slot], p.youngHorizon()) {
+		for rec, err := range p.db.log.Lists(ctx, slot, p.noted.Young[slot], p.secretHorizon()) {
+			if err == nil && slot.IsBranch() && !p.b.void(rec.Revision) && p.b.shownBy(rec.Revision) > p.markHorizon() {
+				break
+			}
 			if err == nil {
 				err = w.add(ctx, &rec)
 			}

@@ -17,6 +17,7 @@ type others struct {
 	seen       map[revision.Slot]observation // only run uses it
 	cleaning   atomic.Bool
 	recovering atomic.Bool
+	helping    atomic.Bool
 }
 
 // An observation is the content of a slot's cell and the time since which the content has

@@ -30,6 +30,9 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	if err := db.CatchUp(ctx); err != nil {
 		return err
 	}
+	if err := db.unbranched("changing the past"); err != nil {
+		return err
+	}
 	held, err := db.holdHorizon()
 	if err != nil {
 		return err

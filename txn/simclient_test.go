@@ -246,7 +246,7 @@ func (w *simWorld) verdict(ctx context.Context) error {
 	for n, tx := range w.txs {
 		var stands []table.Revision
 		for _, r := range tx.tries {
-			if c := o.commits[r]; c != nil && c.shown > 0 {
+			if c := o.commits[r]; c != nil && c.shown > 0 && c.attempt.n == n {
 				stands = append(stands, c.r)
 			}
 		}
@@ -256,12 +256,17 @@ func (w *simWorld) verdict(ctx context.Context) error {
 			return err
 		case len(stands) > 1:
 			return fmt.Errorf("transaction %d stands %d times", n, len(stands))
-		case tx.acked != 0 && len(stands) == 0:
+		case tx.acked != 0 && len(stands) == 0 && (!revision.SlotOf(tx.acked).IsBranch() || o.heads.Visible(tx.acked)):
 			return fmt.Errorf("transaction %d (%v) was acknowledged at %s and is lost", n, tx.op, tx.acked)
 		case tx.acked == 0 && !tx.unknown && len(stands) > 0:
 			return fmt.Errorf("transaction %d (%v) failed (%v) and stands", n, tx.op, tx.failed)
 		case len(left.Cells) != len(stands):
 			return fmt.Errorf("transaction %d (%v): stands %v, its row has %d cells", n, tx.op, stands, len(left.Cells))
+		}
+	}
+	for name, m := range w.merged {
+		if c := o.commits[m]; c == nil || c.shown == 0 {
+			return fmt.Errorf("the merge %s of branch %s was acknowledged and is lost", m, name)
 		}
 	}
 	got, err := readWhole(ctx, r, w.net.mem.Table("data"), other, true)

@@ -29,6 +29,7 @@ type oracle struct {
 	cells      map[revision.Slot]revision.Cell // the cells from which heads was made
 	archives   map[revision.Slot][]revision.Archive
 	recovering map[revision.Slot]*node // the server that fenced the slot's holder
+	staged     map[stagedID]*try
 }
 
 // A commitSeen is the oracle's information about a commit.
@@ -40,6 +41,7 @@ type commitSeen struct {
 	cells   map[string]bool // rows that contain cells of the commit
 	attempt *try            // the client's attempt, or nil if unknown
 	shown   int             // number of the first state of the heads that showed the commit, or 0
+	by      table.Revision  // the commit that made it visible: itself, or a merge
 	void    bool            // the slot was closed without the commit
 	// collected is set if garbage collection may have removed cells of the commit.
 	collected bool
@@ -49,9 +51,10 @@ type commitSeen struct {
 type try struct {
 	n        int // number of the transaction
 	op       simOp
-	snapshot *revision.Vector
+	snapshot table.View
 	low      table.Revision
 	marks    []markRow
+	branch   *node // the server, if it is an attempt in a branch
 }
 
 func newOracle(n *net) *oracle {
@@ -59,6 +62,7 @@ func newOracle(n *net) *oracle {
 		net: n, log: journal.New(n.mem),
 		commits: map[table.Revision]*commitSeen{}, states: map[string]int{"": 0}, marks: map[string][]*commitSeen{},
 		cells:    map[revision.Slot]revision.Cell{},
+		staged:   map[stagedID]*try{},
 		archives: map[revision.Slot][]revision.Archive{}, recovering: map[revision.Slot]*node{},
 	}
 }
@@ -117,9 +121,16 @@ func (o *oracle) swapped(t simTable, row, q, old []byte, cells []table.Cell) {
 func (o *oracle) decided(by *node, r table.Revision, old, now []byte) {
 	c := o.commit(r)
 	to := journal.State(now[1])
+	staged := revision.SlotOf(r).IsBranch()
 	switch {
-	case old == nil && to == journal.Pending:
+	case old == nil && staged == (to == journal.Committed):
+		if to == journal.Aborted {
+			break
+		}
 		c.owner = by
+		if a := o.staged[stagedID{by, r}]; a != nil {
+			c.attempt = a
+		}
 		rec, err := o.log.Get(context.Background(), r)
 		if err != nil {
 			o.breaks("I2: %v", err)
@@ -127,7 +138,8 @@ func (o *oracle) decided(by *node, r table.Revision, old, now []byte) {
 		for _, t := range rec.Rows {
 			c.rows += len(t.Keys)
 		}
-	case old == nil && to == journal.Aborted:
+	case old == nil:
+		o.breaks("I2: %s begins as %c", r, to)
 	case c.state != journal.Pending:
 		o.breaks("I2: %s goes from %c to %c", r, c.state, to)
 	case to == journal.Committed && by != c.owner:
@@ -146,11 +158,16 @@ func (o *oracle) headChanged(by *node, s revision.Slot, now []byte) {
 	}
 	before := o.cells[s]
 	o.recovers(by, s, &after)
-	if !follows(&before, &after) {
+	if s.IsBranch() && !followsInBranch(&before, &after) || !s.IsBranch() && !follows(&before, &after) {
 		o.breaks("I3: slot %d goes from %+v to %+v", s, before, after)
 	}
 	if after.Incarnation > before.Incarnation && after.First <= max(before.Head, before.Limit) {
 		o.breaks("I3: slot %d: incarnation %d begins at %s, before %s", s, after.Incarnation, after.First, max(before.Head, before.Limit))
+	}
+	for other, c := range o.cells {
+		if other != s && inProgress(after) && inProgress(c) && c.Owner == after.Owner {
+			o.breaks("the slots %d and %d have branches of one name", other, s)
+		}
 	}
 	o.cells[s] = after
 	o.heads = revision.NewVector(o.cells, o.archives)
@@ -178,6 +195,31 @@ func follows(before, after *revision.Cell) bool {
 		(a < b || a == b && before.State == revision.Open)
 }
 
+// followsInBranch is like follows, for the cell of a branch. A merged branch must stay
+// merged, what is void must stay void, and a branch that is frozen or is being merged must
+// have no new commits.
+func followsInBranch(before, after *revision.Cell) bool {
+	if after.Incarnation == before.Incarnation+1 {
+		return after.Sequence > before.Sequence && before.State == revision.Free && after.State == revision.Recovering
+	}
+	for _, r := range before.Void {
+		if !slices.Contains(after.Void, r) && after.State != revision.Free {
+			return false
+		}
+	}
+	next := map[revision.State][]revision.State{
+		revision.Recovering: {revision.Open, revision.Closed},
+		revision.Open:       {revision.Open, revision.Frozen, revision.Closed},
+		revision.Frozen:     {revision.Open, revision.Merging, revision.Closed},
+		revision.Merging:    {revision.Open, revision.Merged},
+		revision.Merged:     {revision.Free}, revision.Closed: {revision.Free},
+	}
+	same := after.Head == before.Head || before.State == revision.Open && after.Head > before.Head ||
+		after.State == revision.Closed || after.State == revision.Free
+	return after.Incarnation == before.Incarnation && after.Sequence > before.Sequence && same &&
+		slices.Contains(next[before.State], after.State)
+}
+
 // archived records the archive of a former holder.
 func (o *oracle) archived(s revision.Slot, value []byte) {
 	a, err := revision.DecodeArchive(value)
@@ -191,6 +233,7 @@ func (o *oracle) archived(s revision.Slot, value []byte) {
 // another server although the first server had not crashed.
 func (o *oracle) recovers(by *node, s revision.Slot, after *revision.Cell) {
 	switch {
+	case s.IsBranch():
 	case after.State == revision.Recovering:
 		o.recovering[s] = by
 	case after.State == revision.Closed && o.recovering[s] != nil && o.recovering[s] != by && !o.recovering[s].crashed:
@@ -227,11 +270,12 @@ func (o *oracle) judge(c *commitSeen) {
 		o.breaks("I4: %s is visible, committed, and has cells in %d of %d rows", name, len(c.cells), c.rows)
 	case visible && c.state == journal.Committed && c.r > o.heads.Max():
 		o.breaks("I7: %s is visible and above all that a snapshot reads", name)
-	case !visible && len(c.cells) > 0 && c.r <= o.heads.Low() && !o.net.unsettled:
+	case !visible && len(c.cells) > 0 && c.r <= min(o.heads.Low(), o.heads.Settled(revision.Last)) && !o.net.unsettled:
 		o.breaks("I4: %s has cells below the low-water mark and is not visible", name)
 	}
 	if visible && c.state == journal.Committed && c.shown == 0 {
-		if c.r <= o.stable {
+		c.by = o.heads.ShownBy(c.r)
+		if c.by <= o.stable {
 			o.breaks("I3: %s appears below what was settled already", name)
 		}
 		c.shown = len(o.states) - 1
@@ -296,7 +340,7 @@ func (o *oracle) answers(at int, upTo table.Revision, got *simState) {
 func (o *oracle) replay(at int, upTo table.Revision) *simState {
 	s := newSimState()
 	for _, r := range slices.Sorted(slices.Values(o.order)) {
-		if c := o.commits[r]; c.attempt != nil && r <= upTo && c.stood(at) && !s.apply(c.attempt.n, c.attempt.op) {
+		if c := o.commits[r]; c.attempt != nil && c.by <= upTo && c.stood(at) && !s.apply(c.attempt.n, c.attempt.op) {
 			o.breaks("replaying in the order of revisions, transaction %d (%v) at %s is refused", c.attempt.n, c.attempt.op, r)
 		}
 	}
@@ -313,5 +357,16 @@ func (o *oracle) issued(r table.Revision, a *try) {
 	if at := r.Time(); at.After(latest) {
 		o.breaks("%s leads the store's clock by %v", r, at.Sub(virtualTime()))
 	}
+	if a.branch != nil {
+		o.staged[stagedID{a.branch, r}] = a
+		return
+	}
 	o.commit(r).attempt = a
+}
+
+// A stagedID names an attempt to commit in a branch. Two servers may try the same revision;
+// the one that reserves it in the branch's cell begins the commit.
+type stagedID struct {
+	by *node
+	r  table.Revision
 }

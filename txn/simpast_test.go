@@ -163,6 +163,11 @@ func (o *oracle) collected(name string, k *table.Keep) {
 			}
 		}
 	}
+	for s, c := range o.cells {
+		if inProgress(c) && c.Base < max(horizon, marks) {
+			o.breaks("I8: history goes up to %s, marks to %s, and the branch in slot %d began at %s", horizon, marks, s, c.Base)
+		}
+	}
 	kept, err := o.log.Checkpoints(context.Background())
 	if err != nil {
 		o.breaks("I8: %v", err)

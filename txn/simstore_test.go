@@ -50,6 +50,12 @@ const (
 	collecting
 	listingRows
 	forgetting // removes commits from the journal
+	makingBranch
+	reserving // reserves a revision in a branch, makes it void, or publishes it
+	freezing
+	naming  // names a merge in a branch's cell
+	opening // takes a branch's cell back to open
+	ending  // records that a branch was merged
 	stepCount
 )
 
@@ -57,6 +63,7 @@ var stepNames = [...]string{
 	"client", "read heads", "read cell", "read archives", "claim", "publish", "renew", "fence", "close", "free", "archive", "ask time",
 	"begin", "commit", "abort", "forbid", "read state", "scan journal", "scan lists", "read", "scan", "read marks", "write", "erase",
 	"raise horizon", "read kept", "keep moment", "note collected", "collect", "list rows", "forget commits",
+	"make branch", "reserve", "freeze", "name merge", "open branch", "end merge",
 }
 
 func (s step) String() string { return stepNames[s] }
@@ -72,13 +79,12 @@ var (
 		readHeads:  anyCall, readCell: anyCall, readArchive: scanFault,
 		claiming: swapFault, publishingHead: swapFault, renewingLease: swapFault,
 		fencing: swapFault, closing: swapFault, freeing: swapFault, archival: swapFault, askingTime: swapFault,
-		beginning: swapFault, committing: swapFault, aborting: swapFault,
-		// forbidding has no faults, because a cell without a journal row does not occur:
-		// see I1.
+		beginning: swapFault, committing: swapFault, aborting: swapFault, forbidding: swapFault,
 		readState: anyCall, scanJournal: scanFault, scanLists: scanFault, readData: anyCall, scanData: scanFault, readMarks: anyCall,
 		writeCells: setFault, eraseCells: setFault,
 		raisingFloor: swapFault, readKept: anyCall, keepingMoment: swapFault, notingCollected: swapFault,
 		collecting: setFault, listingRows: scanFault, forgetting: setFault,
+		makingBranch: swapFault, reserving: swapFault, freezing: swapFault, naming: swapFault, opening: swapFault, ending: swapFault,
 	}
 )
 
@@ -89,6 +95,9 @@ var weights = func() (w [stepCount]float64) {
 	}
 	for _, s := range []step{readCell, readArchive, renewingLease, fencing, closing, freeing, archival, aborting, eraseCells, scanLists} {
 		w[s] = 4
+	}
+	for _, s := range []step{makingBranch, reserving, freezing, naming, opening, ending, forbidding} {
+		w[s] = 8
 	}
 	for _, s := range []step{raisingFloor, keepingMoment, notingCollected, collecting, listingRows, forgetting} {
 		w[s] = 24
@@ -252,7 +261,7 @@ func (t simTable) Erase(ctx context.Context, r table.Revision, rows [][]byte) er
 func (t simTable) Swap(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (ok bool, err error) {
 	var failed error
 	what := t.swapStep(row, q, old, cells[0].Value)
-	err = t.send(ctx, what, row, 1, func(int) string {
+	err = t.send(ctx, what, slices.Concat(row, q), 1, func(int) string {
 		ok, failed = t.t.Swap(context.Background(), row, f, q, old, cells)
 		if ok {
 			t.node.net.written[string(row)+string(q)] = virtualTime().UnixMilli()
@@ -272,6 +281,8 @@ func (t simTable) swapStep(row, q, old, now []byte) step {
 		switch {
 		case len(row) > 10 || journal.State(now[1]) == journal.Pending:
 			return beginning
+		case old == nil && journal.State(now[1]) == journal.Committed:
+			return beginning // in a branch
 		case journal.State(now[1]) == journal.Committed:
 			return committing
 		case old == nil:
@@ -300,6 +311,8 @@ func (t simTable) swapStep(row, q, old, now []byte) step {
 	switch {
 	case after.State == revision.Free:
 		return freeing
+	case after.Kind == revision.Branch && after.State != revision.Closed:
+		return branchStep(&before, &after)
 	case after.State == revision.Closed:
 		return closing
 	case after.State == revision.Recovering:
@@ -310,6 +323,23 @@ func (t simTable) swapStep(row, q, old, now []byte) step {
 		return renewingLease
 	}
 	return publishingHead
+}
+
+// branchStep returns the step of a swap of a branch's cell.
+func branchStep(before, after *revision.Cell) step {
+	switch {
+	case after.State == revision.Frozen:
+		return freezing
+	case after.State == revision.Merging:
+		return naming
+	case after.State == revision.Merged:
+		return ending
+	case after.Incarnation != before.Incarnation:
+		return makingBranch
+	case before.State != revision.Open:
+		return opening
+	}
+	return reserving
 }
 
 // coverage counts the faults at every step of the protocol, and how often a server

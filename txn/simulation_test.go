@@ -34,6 +34,12 @@ type simWorld struct {
 	// think is the longest pause. There is a pause before each life and, on the first two
 	// servers, before each transaction.
 	think time.Duration
+	// branches is set if clients work in branches too. In a calm history nothing fails, so
+	// the low-water mark passes commits in branches. merged has the revisions of the merges
+	// that were acknowledged, by branch.
+	branches bool
+	calm     bool
+	merged   map[string]table.Revision
 }
 
 // A history is the result of simulating a seed.
@@ -52,7 +58,7 @@ func simulate(t *testing.T, seed uint64, faults *coverage, traced bool) (h histo
 		if traced {
 			n.trace = &strings.Builder{}
 		}
-		w := &simWorld{net: n}
+		w := &simWorld{net: n, branches: seed%2 == 1, calm: seed%4 == 1, merged: map[string]table.Revision{}}
 		err := w.play()
 		n.stop()
 		h = history{hash: n.hash, calls: n.calls, err: err}
@@ -83,6 +89,9 @@ func (w *simWorld) play() error {
 		n.past = true
 	case 2, 3:
 		n.crashes = true
+	}
+	if w.calm {
+		n.rate, n.crashes, w.think = 0, false, 0
 	}
 	n.ended.Go(n.run)
 	for ; n.calls < minBefore && n.oracle.broken == ""; servers = 2 {
@@ -140,10 +149,19 @@ type simLife struct {
 	node    *node
 	seed    uint64
 	clients [][]*simTx
+	staged  []*simTx // in branches
 	close   bool
 	think   time.Duration // pause before the life starts
 	stays   bool          // its clients also pause before each transaction
 	newest  atomic.Int64
+}
+
+// each returns how many transactions a client makes that would make n.
+func (w *simWorld) each(n int) int {
+	if w.calm {
+		return 3 * n
+	}
+	return n
 }
 
 func (w *simWorld) life(name string, stays bool) *simLife {
@@ -161,7 +179,7 @@ func (w *simWorld) life(name string, stays bool) *simLife {
 	}
 	for range clients {
 		var txs []*simTx
-		for range 1 + rnd.IntN(3) {
+		for range w.each(1 + rnd.IntN(3)) {
 			tx := &simTx{n: len(w.txs), op: simOp{opKind(rnd.IntN(int(opCount))), rnd.IntN(2)}}
 			if rnd.IntN(40) == 0 {
 				tx.jump = []time.Duration{-time.Hour, time.Hour, -time.Second, 3 * time.Second}[rnd.IntN(4)]
@@ -170,6 +188,12 @@ func (w *simWorld) life(name string, stays bool) *simLife {
 			txs = append(txs, tx)
 		}
 		l.clients = append(l.clients, txs)
+	}
+	for range w.each(2 + rnd.IntN(4)) {
+		if w.branches {
+			tx := &simTx{n: len(w.txs), op: simOp{opKind(rnd.IntN(int(opCount))), rnd.IntN(2)}}
+			w.txs, l.staged = append(w.txs, tx), append(l.staged, tx)
+		}
 	}
 	return l
 }
@@ -222,6 +246,12 @@ func (l *simLife) run() {
 		g.Go(func() {
 			h := &historian{l, context.WithValue(context.Background(), clientKey{}, 9), db}
 			h.run(&splitmix{l.seed + 1})
+		})
+	}
+	if l.w.branches {
+		g.Go(func() {
+			b := &brancher{l, context.WithValue(context.Background(), clientKey{}, 8), db}
+			b.run(&splitmix{l.seed + 2})
 		})
 	}
 	g.Wait()
@@ -310,6 +340,9 @@ func (w *simWorld) finish(ctx context.Context) error {
 	for !allFree(db) || w.net.calls < minCalls {
 		if time.Now().After(end) {
 			return errors.New("slots were not freed for 20 s")
+		}
+		for _, b := range db.Branches() {
+			_ = b.Discard(ctx) // the background ends a merge that is under way first
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -22,9 +22,10 @@ type Snapshot struct {
 	heads   *revision.Vector // the heads vector of the state; nil on a store of one server
 	max     table.Revision
 	low     table.Revision
-	ordinal uint64 // 0 for a state of the past
-	err     error  // if the state is not available, the error of every read
-	pinned  bool   // the snapshot is at a checkpoint below the horizon
+	ordinal uint64  // 0 for a state of the past
+	err     error   // if the state is not available, the error of every read
+	pinned  bool    // the snapshot is at a checkpoint below the horizon
+	branch  *Branch // the branch whose state it is, or nil
 
 	refs    atomic.Int64
 	expired atomic.Pointer[error] // like err, but set after the snapshot was returned
@@ -38,6 +39,12 @@ type view interface {
 	Frontier() revision.Frontier
 	// Swept reports whether r is not pending and no cells of r still have to be removed.
 	Swept(r table.Revision) bool
+	// ShownBy returns the revision from which on r is visible: r itself, or the merge of
+	// the branch that r belongs to.
+	ShownBy(r table.Revision) table.Revision
+	// Settled returns the largest revision up to which the state at a revision shows all
+	// cells of branches that the store may contain.
+	Settled(at table.Revision) table.Revision
 }
 
 var _ table.Reader = (*Snapshot)(nil)
@@ -153,8 +160,13 @@ func (s *Snapshot) Close() { s.refs.Add(-1) }
 // Max implements table.View. It returns the snapshot's revision.
 func (s *Snapshot) Max() table.Revision { return s.max }
 
-// Low implements table.View.
-func (s *Snapshot) Low() table.Revision { return s.low }
+// Low implements table.View. It is below every cell of a branch that s does not show.
+func (s *Snapshot) Low() table.Revision {
+	if s.view == nil {
+		return s.low
+	}
+	return min(s.low, s.view.Settled(s.max))
+}
 
 // Decided returns a revision up to which every server shows the commits that s shows, and
 // no others, for ever. It is at least Low, and may be above revisions whose cells still
@@ -171,7 +183,10 @@ func (s *Snapshot) Decided() table.Revision {
 
 // Visible implements table.View.
 func (s *Snapshot) Visible(r table.Revision) bool {
-	return r <= s.max && (s.view == nil || s.view.Visible(r))
+	if r > s.max || s.view != nil && !s.view.Visible(r) {
+		return false
+	}
+	return !revision.SlotOf(r).IsBranch() || s.view.ShownBy(r) <= s.max
 }
 
 // Swept reports whether r is not pending and no cells of r still have to be removed. If r
@@ -216,6 +231,13 @@ func (s *Snapshot) Get(ctx context.Context, t table.Table, row []byte, sel table
 	if err := s.unreadable(); err != nil {
 		return table.Row{}, err
 	}
+	if s.branch != nil {
+		rows, err := s.getBranch(ctx, t, [][]byte{row}, sel)
+		if err != nil {
+			return table.Row{}, err
+		}
+		return rows[0], nil
+	}
 	sel.View = s
 	r, err := t.Get(ctx, row, sel)
 	if err == nil {
@@ -229,6 +251,9 @@ func (s *Snapshot) GetMany(ctx context.Context, t table.Table, rows [][]byte, se
 	if err := s.unreadable(); err != nil {
 		return nil, err
 	}
+	if s.branch != nil {
+		return s.getBranch(ctx, t, rows, sel)
+	}
 	sel.View = s
 	got, err := t.GetMany(ctx, rows, sel)
 	if err == nil {
@@ -241,6 +266,9 @@ func (s *Snapshot) GetMany(ctx context.Context, t table.Table, rows [][]byte, se
 func (s *Snapshot) Scan(ctx context.Context, t table.Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
 	if err := s.unreadable(); err != nil {
 		return func(yield func(table.Row, error) bool) { yield(table.Row{}, err) }
+	}
+	if s.branch != nil {
+		return s.scanBranch(ctx, t, r, sel)
 	}
 	sel.View = s
 	if !s.asked() {

@@ -111,6 +111,7 @@ func (w *writer) run() {
 				w.e.watchDrift()
 				w.e.others.startCleanUp(w)
 				w.e.others.recoverSilent()
+				w.e.others.helpBranches(w)
 			}
 		case publishing:
 			again = time.Time{}

@@ -1,0 +1,483 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A Branch is a line of commits that nobody sees outside of the branch until a merge
+// shows all of them at one revision. It begins at a state of the trunk, its base, and has
+// a slot of its own, so a revision tells that it belongs to a branch. The branch's cell in
+// the row of heads decides its commits: there is one line of them, and any server may make
+// the next one. docs/design/transactions.md, "Branches", has the rules.
+type Branch struct {
+	db          *DB
+	slot        revision.Slot
+	incarnation uint64
+	name        string
+}
+
+// These are the errors of branches.
+var (
+	// ErrBranch: the branch does not exist, or it was merged or discarded.
+	ErrBranch = errors.New("no such branch")
+	// ErrBranchExists: another branch has the name.
+	ErrBranchExists = errors.New("the branch exists")
+	// ErrBranches: what was asked for cannot be done while there are branches.
+	ErrBranches = errors.New("there are branches")
+)
+
+// MaxBranches is the largest number of branches, because every reading of the heads reads
+// their cells.
+const MaxBranches = 64
+
+// Name returns the name of the branch.
+func (b *Branch) Name() string { return b.name }
+
+// CreateBranch makes a branch of the newest state, which includes every commit that any
+// server had made when CreateBranch was called.
+func (db *DB) CreateBranch(ctx context.Context, name string) (*Branch, error) {
+	e, ok := db.commits.(*cluster)
+	if !ok {
+		return nil, fmt.Errorf("%w: the embedded engine has none", ErrBranch)
+	}
+	if err := db.gate.enter(ctx, false); err != nil {
+		return nil, err
+	}
+	defer db.gate.leave()
+	if err := e.awaitRead(ctx); err != nil {
+		return nil, err
+	}
+	// The base and the marks after it must be kept until the branch's cell keeps them.
+	held := db.Snapshot()
+	defer held.Close()
+	base, err := e.until(ctx, held.max)
+	if err != nil {
+		return nil, err
+	}
+	if base, err = db.admit(ctx, base); err != nil {
+		return nil, err
+	}
+	defer base.Close()
+	w, err := e.holder()
+	if err != nil {
+		return nil, err
+	}
+	return w.createBranch(ctx, name, base.max)
+}
+
+func (w *writer) createBranch(ctx context.Context, name string, base table.Revision) (*Branch, error) {
+	for {
+		heads, err := w.readHeads(ctx)
+		if err != nil {
+			return nil, err
+		}
+		slot, err := freeBranch(heads, name)
+		if err != nil {
+			return nil, err
+		}
+		old := heads.Cell(slot)
+		c := revision.Cell{
+			Kind: revision.Branch, State: revision.Recovering, Incarnation: old.Incarnation + 1,
+			Sequence: old.Sequence, Oldest: base, Base: base, Horizon: base, Owner: name,
+		}
+		at := &branchCell{slot: slot, heads: heads, cell: old, raw: heads.Raw(slot)}
+		if c.First, err = w.branchID(at); err != nil {
+			return nil, err
+		}
+		c.Head = c.First
+		done, err := w.swapBranch(ctx, at, c)
+		if err != nil {
+			return nil, fmt.Errorf("%w: making the branch %s: %w", ErrUnknown, name, err)
+		}
+		if !done {
+			continue // another server claimed the slot
+		}
+		return w.openBranch(ctx, at)
+	}
+}
+
+// openBranch opens a branch whose cell was just made. The cell that makes a branch may land
+// late, when nobody keeps the base any more; only the server that knows that it kept the
+// base until the cell was there opens the branch. If it does not, others discard it.
+func (w *writer) openBranch(ctx context.Context, c *branchCell) (*Branch, error) {
+	b := &Branch{w.e.db, c.slot, c.cell.Incarnation, c.cell.Owner}
+	// Two servers may be making branches of one name at once. Each of them looks after its
+	// cell is there, so at least one of them sees the other, and gives way.
+	heads, err := w.readHeads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range heads.Slots() {
+		if other := heads.Cell(s); s != c.slot && isNamed(other, b.name) {
+			_, err := w.closeBranch(ctx, c)
+			return nil, errors.Join(fmt.Errorf("%w: %s", ErrBranchExists, b.name), err)
+		}
+	}
+	_, err = w.reopen(ctx, c)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: making the branch %s: %w", ErrUnknown, b.name, err)
+	case c.cell.Incarnation != b.incarnation || !inProgress(c.cell):
+		return nil, fmt.Errorf("%w: making the branch %s took too long", ErrConflict, b.name)
+	}
+	return b, w.e.awaitRead(ctx)
+}
+
+// freeBranch returns the first free slot for a branch.
+func freeBranch(heads *journal.Heads, name string) (free revision.Slot, err error) {
+	n := 0
+	for _, s := range heads.Slots() {
+		c := heads.Cell(s)
+		switch {
+		case !s.IsBranch():
+		case c.State == revision.Free:
+			free = s
+		case isNamed(c, name):
+			return 0, fmt.Errorf("%w: %s", ErrBranchExists, name)
+		default:
+			n++
+		}
+	}
+	if n >= MaxBranches {
+		return 0, fmt.Errorf("%w: %d, the most that there may be", ErrBranches, n)
+	}
+	if free != 0 {
+		return free, nil
+	}
+	return revision.FirstBranch + revision.Slot(n), nil
+}
+
+// isNamed reports whether a cell is that of a branch of the name which is neither merged
+// nor discarded, or is being made.
+func isNamed(c revision.Cell, name string) bool {
+	return c.Kind == revision.Branch && c.Owner == name && (inProgress(c) || c.State == revision.Recovering)
+}
+
+// inProgress reports whether a branch is neither merged nor discarded.
+func inProgress(c revision.Cell) bool {
+	return c.Kind == revision.Branch && (c.State == revision.Open || c.State == revision.Frozen || c.State == revision.Merging)
+}
+
+// unbranched returns an error if there are branches that are neither merged nor discarded.
+func (db *DB) unbranched(what string) error {
+	if all := db.Branches(); len(all) > 0 {
+		return fmt.Errorf("%w: %s must wait until %s is merged or discarded", ErrBranches, what, all[0].name)
+	}
+	return nil
+}
+
+// Branches returns the branches that are neither merged nor discarded, as of the newest
+// state that this server shows.
+func (db *DB) Branches() (all []*Branch) {
+	v := db.current.Load().heads
+	if v == nil {
+		return nil
+	}
+	for _, s := range v.Slots() {
+		if c := v.Cell(s); inProgress(c) {
+			all = append(all, &Branch{db, s, c.Incarnation, c.Owner})
+		}
+	}
+	return all
+}
+
+// Branch returns the branch of a name.
+func (db *DB) Branch(name string) (*Branch, error) {
+	for _, b := range db.Branches() {
+		if b.name == name {
+			return b, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %s", ErrBranch, name)
+}
+
+// Snapshot returns the branch's newest state that this server knows of: what the base
+// shows, and the branch's own commits.
+func (b *Branch) Snapshot(ctx context.Context) (*Snapshot, error) {
+	now := b.db.Snapshot()
+	defer now.Close()
+	if err := now.unreadable(); err != nil {
+		return nil, err
+	}
+	return b.snapshot(ctx, now.heads)
+}
+
+func (b *Branch) snapshot(ctx context.Context, v *revision.Vector) (*Snapshot, error) {
+	if v == nil || v.Cell(b.slot).Incarnation != b.incarnation || v.Cell(b.slot).State == revision.Closed {
+		return nil, fmt.Errorf("%w: %s", ErrBranch, b.name)
+	}
+	c := v.Cell(b.slot)
+	own := c.Archive()
+	s := &Snapshot{
+		db: b.db, view: &branchView{v, b.slot, own, c.Base}, heads: v, branch: b,
+		max: max(c.Base, c.Head), low: min(c.Base, v.Low()),
+	}
+	return b.db.admit(ctx, s)
+}
+
+// A branchView shows what a branch shows.
+type branchView struct {
+	vector *revision.Vector
+	slot   revision.Slot
+	own    revision.Archive // the branch's own commits
+	base   table.Revision
+}
+
+func (v *branchView) isOwn(r table.Revision) bool {
+	return revision.SlotOf(r) == v.slot && r >= v.own.First
+}
+
+func (v *branchView) Visible(r table.Revision) bool {
+	if v.isOwn(r) {
+		return v.own.Shows(r)
+	}
+	return v.vector.VisibleAt(r, v.base)
+}
+
+func (v *branchView) ShownBy(r table.Revision) table.Revision {
+	if v.isOwn(r) {
+		return r
+	}
+	return v.vector.ShownBy(r)
+}
+
+func (v *branchView) Max() table.Revision { return max(v.base, v.own.Head) }
+
+func (v *branchView) Low() table.Revision { return min(v.base, v.vector.Low()) }
+
+func (v *branchView) Settled(table.Revision) table.Revision { return v.vector.Settled(v.base) }
+
+func (v *branchView) Swept(r table.Revision) bool { return v.vector.Swept(r) }
+
+// Frontier returns nothing: a branch has no followers.
+func (v *branchView) Frontier() revision.Frontier { return nil }
+
+// A branchCell is the cell of a branch, as one reading of the heads has it.
+type branchCell struct {
+	slot  revision.Slot
+	heads *journal.Heads
+	cell  revision.Cell
+	raw   []byte
+}
+
+// readBranch reads the heads, and returns the branch's cell in them.
+func (w *writer) readBranch(ctx context.Context, b *Branch) (*branchCell, error) {
+	heads, err := w.readHeads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &branchCell{b.slot, heads, heads.Cell(b.slot), heads.Raw(b.slot)}
+	if c.cell.Incarnation != b.incarnation || !inProgress(c.cell) {
+		return nil, fmt.Errorf("%w: %s", ErrBranch, b.name)
+	}
+	return c, nil
+}
+
+// swapBranch replaces the cell of a branch with next, and reports whether the cell is next.
+// c is then the cell that is there. If it is another one, the swap may have been done all
+// the same, because other servers change the cell too. Every change has a token and a sequence number of its own, so the
+// bytes of a cell never repeat, and a swap from outdated bytes fails.
+func (w *writer) swapBranch(ctx context.Context, c *branchCell, next revision.Cell) (done bool, err error) {
+	next.Sequence++
+	next.Token = w.e.db.o.random()
+	var now []byte
+	err = w.step(ctx, func(ctx context.Context) error {
+		done, now, err = w.e.db.log.SwapHead(ctx, c.slot, c.raw, next.Append(nil))
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	c.raw = now
+	c.cell, err = revision.DecodeCell(now)
+	return done, err
+}
+
+// branchID allocates the next revision of a branch. It is above all that the branch and
+// this server have seen.
+func (w *writer) branchID(c *branchCell) (table.Revision, error) {
+	if err := w.e.drifted(); err != nil {
+		return 0, err
+	}
+	clock := revision.NewClock(c.slot, w.e.wall)
+	clock.Observe(max(c.heads.Max(), w.clock.Last(), c.cell.Head, c.cell.Limit, c.cell.First))
+	return clock.Next()
+}
+
+// Discard closes the branch. Nobody sees its commits from then on, and later their cells
+// are removed.
+func (b *Branch) Discard(ctx context.Context) error {
+	e, ok := b.db.commits.(*cluster)
+	if !ok {
+		return fmt.Errorf("%w: %s", ErrBranch, b.name)
+	}
+	for {
+		w, err := e.holder()
+		if err != nil {
+			return err
+		}
+		c, err := w.readBranch(ctx, b)
+		if err != nil {
+			return err
+		}
+		if c.cell.State == revision.Merging {
+			return fmt.Errorf("%w: %s is being merged", ErrConflict, b.name)
+		}
+		if _, err := w.closeBranch(ctx, c); err != nil {
+			return fmt.Errorf("%w: discarding %s: %w", ErrUnknown, b.name, err)
+		}
+		switch {
+		case c.cell.Incarnation != b.incarnation || c.cell.State == revision.Free || c.cell.State == revision.Merged:
+			return fmt.Errorf("%w: discarding %s", ErrUnknown, b.name)
+		case c.cell.State == revision.Closed:
+			return e.awaitRead(ctx)
+		}
+	}
+}
+
+// closeBranch swaps a branch's cell to one that shows nothing.
+func (w *writer) closeBranch(ctx context.Context, c *branchCell) (done bool, err error) {
+	next := c.cell
+	next.State, next.Head, next.Limit = revision.Closed, 0, max(next.Head, lastOf(next.Undecided))
+	next.Undecided = nil
+	return w.swapBranch(ctx, c, next)
+}
+
+func lastOf(rs []table.Revision) table.Revision {
+	if len(rs) == 0 {
+		return 0
+	}
+	return rs[len(rs)-1]
+}
+
+// Update runs fn on a transaction in the branch and commits what fn wrote there, as
+// [DB.Update] does on the trunk. If another server commits in the branch at the same time,
+// one of the two runs again.
+func (b *Branch) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
+	e, ok := b.db.commits.(*cluster)
+	if !ok {
+		return 0, fmt.Errorf("%w: %s", ErrBranch, b.name)
+	}
+	for try := range b.db.o.Attempts {
+		w, err := e.holder()
+		if err != nil {
+			return 0, err
+		}
+		r, again, err := w.tryInBranch(ctx, b, fn)
+		if !again {
+			return r, err
+		}
+		if err := awaitEvent(ctx, nil, jittered(min(time.Millisecond<<min(try, 8), e.db.o.Lease/4), e.db.o.random())); err != nil {
+			return 0, err
+		}
+	}
+	return 0, fmt.Errorf("%w after %d attempts in the branch %s", ErrConflict, b.db.o.Attempts, b.name)
+}
+
+// tryInBranch runs fn on the newest state of the branch and commits what fn wrote.
+func (w *writer) tryInBranch(ctx context.Context, b *Branch, fn func(*Tx) error) (r table.Revision, again bool, err error) {
+	if err := b.db.gate.enter(ctx, false); err != nil {
+		return 0, false, err
+	}
+	defer b.db.gate.leave()
+	c, err := w.readBranch(ctx, b)
+	if err != nil {
+		return 0, false, err
+	}
+	if c.cell.State != revision.Open || len(c.cell.Undecided) > 0 {
+		return 0, true, nil
+	}
+	s, err := b.snapshot(ctx, c.heads.Vector)
+	if err != nil {
+		return 0, false, err
+	}
+	defer s.Close()
+	w.clock.Observe(s.max) // the transaction's stamp is above all that it sees
+	tx := &Tx{db: b.db, snapshot: s}
+	if err := fn(tx); err != nil {
+		return 0, false, err
+	}
+	if tx.refused != nil {
+		return 0, false, tx.refused
+	}
+	if tx.empty() {
+		return s.max, false, nil
+	}
+	if r, err = w.branchID(c); err != nil {
+		return 0, false, fmt.Errorf("%w: %w", table.ErrUnavailable, err)
+	}
+	tx.fillIn(r)
+	return w.commitInBranch(ctx, tx, c, r)
+}
+
+// commitInBranch commits a transaction in a branch: it reserves the revision in the
+// branch's cell, writes the journal row, cells and marks, and publishes the revision in the
+// cell. If the cell does not change for the time of a lease, other servers make the
+// revision void, and publishing fails.
+func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r table.Revision) (_ table.Revision, again bool, err error) {
+	reserved := c.cell
+	reserved.Undecided = []table.Revision{r}
+	if done, err := w.swapBranch(ctx, c, reserved); err != nil || !done {
+		return 0, err == nil, err
+	}
+	// A client that stops waiting must not leave half a commit. Nothing is sent after half
+	// a lease, so that all has landed when what is void is removed for the second time.
+	ctx = context.WithoutCancel(ctx)
+	p := &pendingCommit{rec: tx.record(r)}
+	p.rec.State, p.rec.Token = journal.Committed, w.e.db.o.random()
+	for _, m := range tx.markRows {
+		if !slices.Contains(p.rec.Marked, m.table) {
+			p.rec.Marked = append(p.rec.Marked, m.table)
+		}
+	}
+	writes := withMarks(tx.batch(), tx.markRows, c.slot)
+	soon, cancel := context.WithTimeout(ctx, w.e.db.o.Lease/2)
+	defer cancel()
+	if err = w.begin(soon, p, writes); err == nil {
+		err = w.apply(soon, p, writes)
+	}
+	if err != nil {
+		w.voidReserved(ctx, c, p.rec)
+		return 0, false, fmt.Errorf("commit in a branch: %w", unanswered(ctx, err))
+	}
+	published := c.cell
+	published.Head, published.Undecided = r, nil
+	_, err = w.swapBranch(ctx, c, published)
+	own := c.cell.Archive()
+	switch {
+	case err != nil:
+		return 0, false, fmt.Errorf("%w: publishing %s: %w", ErrUnknown, r, err)
+	case c.cell.Incarnation != published.Incarnation || !inProgress(c.cell) && c.cell.State != revision.Merged:
+		return 0, false, fmt.Errorf("%w: publishing %s: the branch has ended", ErrUnknown, r)
+	case !own.Shows(r):
+		return 0, true, nil // it was made void
+	}
+	if err := w.e.awaitRead(ctx); err != nil {
+		return 0, false, fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return r, false, nil
+}
+
+// voidReserved makes the revision void that is reserved in a branch's cell, and removes
+// its cells. It stays void for as long as the branch exists, because its cells may land
+// later.
+func (w *writer) voidReserved(ctx context.Context, c *branchCell, rec *journal.Record) {
+	next := c.cell
+	next.Void = append(slices.Clone(next.Void), next.Undecided...)
+	next.Head, next.Undecided = max(next.Head, lastOf(next.Undecided)), nil
+	done, err := w.swapBranch(ctx, c, next)
+	if err == nil && done && rec != nil {
+		err = w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Erase(ctx, rec) })
+	}
+	if err != nil {
+		w.e.db.o.Log.Debug("a commit in a branch is left to be made void", "branch", c.cell.Owner, "error", err)
+	}
+}

@@ -1,0 +1,379 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+// branchTest is a store with two servers, and a branch that the first of them made.
+type branchTest struct {
+	t      *testing.T
+	s      *tabletest.Mem
+	db     [2]*DB
+	branch *Branch
+}
+
+func newBranchTest(t *testing.T, o Options) *branchTest {
+	t.Helper()
+	b := &branchTest{t: t, s: tabletest.NewMem()}
+	for i := range b.db {
+		b.db[i] = open(t, b.s, o)
+		eventually(t, "it writes", 10*time.Second, func() bool { return b.db[i].Refusal() == nil })
+	}
+	b.set(0, "x", "old")
+	b.branch = b.create("staging")
+	return b
+}
+
+func (b *branchTest) create(name string) *Branch {
+	b.t.Helper()
+	branch, err := b.db[0].CreateBranch(context.Background(), name)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return branch
+}
+
+func (b *branchTest) set(server int, row, v string) table.Revision {
+	b.t.Helper()
+	r, err := set(b.db[server], row, v)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r
+}
+
+// stage sets a row in a branch.
+func (b *branchTest) stage(branch *Branch, row, v string) table.Revision {
+	b.t.Helper()
+	tab := b.db[0].Table("data")
+	r, err := branch.Update(context.Background(), func(tx *Tx) error {
+		m := put(row, "p", v)
+		m.Cells = append(m.Cells, table.Cell{Family: secretFamily, Qualifier: []byte("s"), Value: []byte(v)})
+		tx.Write(tab, m)
+		tx.Mark(tab, []byte(row), Mark{Kind: MarkUpdate})
+		return nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r
+}
+
+func (b *branchTest) in(branch *Branch, row string) string {
+	b.t.Helper()
+	s, err := branch.Snapshot(context.Background())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer s.Close()
+	return value(b.t, s, b.db[0].Table("data"), row, "p")
+}
+
+func (b *branchTest) at(r table.Revision, row string) string {
+	b.t.Helper()
+	if err := b.db[0].CatchUp(context.Background()); err != nil {
+		b.t.Fatal(err)
+	}
+	s, err := b.db[0].At(context.Background(), r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer s.Close()
+	return value(b.t, s, b.db[0].Table("data"), row, "p")
+}
+
+func (b *branchTest) merge() (table.Revision, error) {
+	return b.branch.Merge(context.Background(), []byte("merge"))
+}
+
+func (b *branchTest) want(what, got, want string) {
+	b.t.Helper()
+	if got != want {
+		b.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+// TestBranch checks who sees the commits of a branch before and after its merge, and that a
+// state of the past shows the branch if it is not older than the merge.
+func TestBranch(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	b := newBranchTest(t, fast)
+	staged := b.stage(b.branch, "x", "new")
+	if !revision.SlotOf(staged).IsBranch() {
+		t.Errorf("the revision %s does not tell that it is a branch's", staged)
+	}
+	between := b.set(1, "y", "later")
+	b.want("the trunk", b.at(between, "x"), "old")
+	b.want("the branch", b.in(b.branch, "x"), "new")
+	b.want("the branch, of what came after its base", b.in(b.branch, "y"), "")
+	other := b.create("other")
+	b.want("another branch", b.in(other, "x"), "old")
+	if _, err := b.db[1].CreateBranch(ctx, "staging"); !errors.Is(err, ErrBranchExists) {
+		t.Errorf("making it again: %v", err)
+	}
+	there, err := b.db[1].Branch("staging")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.stage(there, "z", "by the other server")
+	m, err := b.merge()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.want("the merge", b.at(m, "x"), "new")
+	b.want("the merge, of the second server", b.at(m, "z"), "by the other server")
+	b.want("before the merge", b.at(between, "x"), "old")
+	b.want("another branch", b.in(other, "x"), "old")
+	b.want("a later branch", b.in(b.create("later"), "x"), "new")
+	if err := b.db[1].AtLeast(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := b.db[1].log.Get(ctx, m)
+	if err != nil || rec.Kind != journal.Merge || string(rec.Message) != "merge" {
+		t.Errorf("journal: %+v, %v", rec, err)
+	}
+	if _, err := b.merge(); !errors.Is(err, ErrBranch) {
+		t.Errorf("merging it again: %v", err)
+	}
+}
+
+// TestBranchClash checks that a merge finds the commits of the trunk and the merges of
+// other branches that changed its rows after its base, and no others.
+func TestBranchClash(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	b := newBranchTest(t, fast)
+	b.stage(b.branch, "x", "new")
+	b.set(1, "y", "elsewhere")
+	if all, err := b.branch.Clashes(ctx); err != nil || len(all) > 0 {
+		t.Fatal(all, err)
+	}
+	first := b.create("first")
+	b.stage(first, "x", "first")
+	if _, err := first.Merge(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	var clash *ClashError
+	if _, err := b.merge(); !errors.As(err, &clash) || len(clash.Clashes) != 1 || string(clash.Clashes[0].Row) != "x" {
+		t.Fatalf("merging: %v", err)
+	}
+	if !revision.SlotOf(clash.Clashes[0].With).IsBranch() {
+		t.Errorf("the clash is with %s", clash.Clashes[0].With)
+	}
+	b.stage(b.branch, "w", "still open")
+	b.set(1, "w", "trunk")
+	if all, err := b.branch.Clashes(ctx); err != nil || len(all) != 2 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestBranchMeets checks that a transaction that began before a merge does not commit over
+// it.
+func TestBranchMeets(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	b := newBranchTest(t, fast)
+	b.stage(b.branch, "x", "staged")
+	tab, tries := b.db[1].Table("data"), 0
+	_, err := b.db[1].Update(ctx, func(tx *Tx) error {
+		if tries++; tries == 1 {
+			if _, err := b.merge(); err != nil {
+				return err
+			}
+		}
+		old := value(t, tx, tab, "x", "p")
+		tx.Write(tab, put("x", "p", old+" and more"))
+		tx.Mark(tab, []byte("x"), Mark{Kind: MarkUpdate})
+		return nil
+	})
+	if err != nil || tries != 2 {
+		t.Fatalf("%d attempts: %v", tries, err)
+	}
+	s := b.db[1].Snapshot()
+	defer s.Close()
+	b.want("after the merge", value(t, s, tab, "x", "p"), "staged and more")
+}
+
+// TestBranchDiscard checks that a discarded branch leaves nothing.
+func TestBranchDiscard(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	b := newBranchTest(t, fast)
+	r := b.stage(b.branch, "x", "staged")
+	s, err := b.branch.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := b.branch.Discard(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := get(s, b.db[0].Table("data"), "x"); !errors.Is(err, ErrBranch) {
+		t.Errorf("reading it: %v", err)
+	}
+	for name, do := range map[string]func() error{
+		"update": func() error { _, err := b.branch.Update(ctx, func(*Tx) error { return nil }); return err },
+		"merge":  func() error { _, err := b.merge(); return err },
+		"read":   func() error { _, err := b.branch.Snapshot(ctx); return err },
+	} {
+		if err := do(); !errors.Is(err, ErrBranch) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	eventually(t, "its slot is free", 10*time.Second, func() bool {
+		return b.db[0].current.Load().heads.Cell(revision.SlotOf(r)).State == revision.Free
+	})
+	for _, left := range b.s.Revisions() {
+		if left == r {
+			t.Error("its cells remain")
+		}
+	}
+	if again := b.create("staging"); again.slot != b.branch.slot || again.incarnation != 2 {
+		t.Errorf("slot %d, incarnation %d", again.slot, again.incarnation)
+	}
+}
+
+// TestBranchSecrets checks that a branch shows the secrets that the trunk has now, except
+// those that it set itself.
+func TestBranchSecrets(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	o := fast
+	o.Secrets = map[string][]table.Family{"data": {secretFamily}}
+	b := newBranchTest(t, o)
+	tab := b.db[0].Table("data")
+	b.stage(b.branch, "x", "own")
+	if _, err := b.db[1].Update(ctx, func(tx *Tx) error {
+		m := put("y", "p", "after the base")
+		m.Cells = append(m.Cells, table.Cell{Family: secretFamily, Qualifier: []byte("s"), Value: []byte("today")})
+		tx.Write(tab, m)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.db[0].CatchUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s, err := b.branch.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for row, want := range map[string][2]string{"x": {"own", "own"}, "y": {"", "today"}} {
+		got, err := s.Get(ctx, tab, []byte(row), table.Select{Families: []table.Family{'a', secretFamily}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, f := range []table.Family{'a', secretFamily} {
+			v := ""
+			for _, c := range got.Family(f) {
+				v = string(c.Value)
+			}
+			b.want(row, v, want[i])
+		}
+	}
+}
+
+// TestBranchGarbage collects all that may be collected around a merge, and checks what the
+// states that are kept show.
+func TestBranchGarbage(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	o := fast
+	o.SecretAge = time.Millisecond
+	b := newBranchTest(t, o)
+	b.stage(b.branch, "x", "new")
+	b.set(1, "y", "1")
+	if err := b.db[0].CatchUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := b.db[0].Checkpoint(ctx, "before")
+	if err != nil {
+		t.Fatal(err)
+	}
+	collect := func() {
+		t.Helper()
+		for range 2 {
+			if _, err := b.db[0].Collect(ctx, CollectOptions{All: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.set(1, "x2", "1")
+	collect()
+	b.want("the branch, whose base is kept", b.in(b.branch, "x"), "new")
+	b.want("the branch, whose base is kept", b.in(b.branch, "y"), "")
+	m, err := b.merge()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot := b.branch.slot
+	eventually(t, "its slot is free", 10*time.Second, func() bool {
+		b.set(0, "z", "1")
+		return b.db[0].current.Load().heads.Cell(slot).State == revision.Free
+	})
+	eventually(t, "the horizon passes the merge", 10*time.Second, func() bool {
+		b.set(0, "z", "1")
+		collect()
+		return b.db[0].Horizon() > m
+	})
+	collect()
+	s := b.db[0].Snapshot()
+	defer s.Close()
+	b.want("now", value(t, s, b.db[0].Table("data"), "x", "p"), "new")
+	b.want("the checkpoint", b.at(kept.Revision, "x"), "old")
+	b.want("the checkpoint", b.at(kept.Revision, "y"), "1")
+}
+
+// TestBranchHelp checks that other servers end what a server has left undone in the cell of
+// a branch.
+func TestBranchHelp(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	b := newBranchTest(t, fast)
+	w := b.db[0].commits.(*cluster).writer.Load()
+	leave := func(change func(*revision.Cell)) {
+		t.Helper()
+		c, err := w.readBranch(ctx, b.branch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := c.cell
+		change(&next)
+		if done, err := w.swapBranch(ctx, c, next); !done || err != nil {
+			t.Fatal(done, err)
+		}
+	}
+	r := b.stage(b.branch, "x", "1")
+	reserved := r + 1<<24
+	leave(func(c *revision.Cell) { c.Undecided = []table.Revision{reserved} })
+	if last := b.stage(b.branch, "x", "2"); last < reserved {
+		t.Errorf("%s is below the void %s", last, reserved)
+	}
+	leave(func(c *revision.Cell) { c.State = revision.Frozen })
+	b.stage(b.branch, "x", "3")
+	w.mu.Lock()
+	p, err := w.newCommit(&journal.Record{Kind: journal.Merge})
+	w.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave(func(c *revision.Cell) { c.State, c.Merge = revision.Merging, p.rec.Revision })
+	b.stage(b.branch, "x", "4")
+	w.finalise(p, journal.Aborted)
+	if _, err := b.merge(); err != nil {
+		t.Fatal(err)
+	}
+	if c := b.db[1]; c.CatchUp(ctx) != nil || c.current.Load().heads.Visible(reserved) {
+		t.Error("the void revision is visible")
+	}
+}

@@ -1,0 +1,116 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A brancher is a client that works in branches. The branchers of all servers share a few
+// names, so they commit in the same branches, and merge and discard them at once.
+type brancher struct {
+	l   *simLife
+	ctx context.Context
+	db  *DB
+}
+
+func (b *brancher) run(random *splitmix) {
+	for _, tx := range b.l.staged {
+		if b.l.node.yield(b.ctx, fmt.Sprintf("%d: %v in a branch", tx.n, tx.op)) != nil {
+			return
+		}
+		branch, err := b.open("b" + strconv.FormatUint(random.next()%2, 10))
+		if err == nil {
+			b.transact(branch, tx)
+			err = b.end(branch, random.next())
+		}
+		if tx.failed == nil && tx.acked == 0 {
+			tx.failed = err
+		}
+		if pause.For(b.ctx, time.Duration(random.next()%uint64(100*time.Millisecond))) != nil {
+			return
+		}
+	}
+}
+
+// open returns the branch of a name, and makes it if there is none.
+func (b *brancher) open(name string) (*Branch, error) {
+	branch, err := b.db.Branch(name)
+	if errors.Is(err, ErrBranch) {
+		branch, err = b.db.CreateBranch(b.ctx, name)
+	}
+	return branch, err
+}
+
+// end merges or discards a branch, or leaves it open. A merge that is acknowledged must
+// stand, and one that fails with a clash must not.
+func (b *brancher) end(branch *Branch, random uint64) error {
+	switch random % 8 {
+	case 0:
+		return branch.Discard(b.ctx)
+	case 1, 2, 3, 4:
+		r, err := branch.Merge(b.ctx, nil)
+		if err == nil {
+			b.l.w.merged[fmt.Sprintf("%d of slot %d", branch.incarnation, branch.slot)] = r
+		}
+		return err
+	case 5:
+		_, err := branch.Clashes(b.ctx)
+		return err
+	}
+	return nil
+}
+
+// transact runs a transaction in a branch and records the answer.
+func (b *brancher) transact(branch *Branch, tx *simTx) {
+	o, data, other := b.l.w.net.oracle, b.db.Table("data"), b.db.Table("other")
+	r, err := branch.Update(b.ctx, func(t *Tx) error {
+		b.l.node.uses(t.snapshot)
+		if _, ok := o.states[stateKey(t.snapshot.heads)]; !ok {
+			o.breaks("I7: a branch of heads that there never were")
+		}
+		read, err := tx.op.do(b.ctx, t, tx.n, data, other)
+		if read != nil {
+			o.answersInBranch(t.snapshot, read)
+		}
+		if err != nil {
+			return err
+		}
+		t.AtCommit(func(r table.Revision) {
+			tx.tries = append(tx.tries, r)
+			o.issued(r, &try{n: tx.n, op: tx.op, snapshot: t.snapshot, low: t.snapshot.low, marks: t.markRows, branch: b.l.node})
+		})
+		return nil
+	})
+	switch {
+	case err == nil:
+		tx.acked = r
+	case errors.Is(err, ErrUnknown):
+		tx.unknown = true
+	}
+	tx.failed = err
+}
+
+// answersInBranch checks the result of reading a branch. It must equal the result of
+// replaying the operations that the branch's base shows and those of the branch.
+func (o *oracle) answersInBranch(b *Snapshot, got *simState) {
+	got = got.clone()
+	got.secret = unread // the trunk's secrets are those of now
+	want := newSimState()
+	for _, r := range slices.Sorted(slices.Values(o.order)) {
+		c := o.commits[r]
+		if c.attempt != nil && c.state == journal.Committed && b.Visible(r) && !want.apply(c.attempt.n, c.attempt.op) {
+			o.breaks("replaying a branch in the order of revisions, transaction %d (%v) at %s is refused", c.attempt.n, c.attempt.op, r)
+		}
+	}
+	if !got.same(want) {
+		o.breaks("a branch at %s reads %v, replaying what it shows gives %v", b.max, got, want)
+	}
+}
