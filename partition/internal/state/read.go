@@ -32,9 +32,26 @@ var WholeEntry = []table.Family{master.TreeInfo, master.UpAttributes}
 // cached.
 const MaxColumns = 512
 
+// maxItems bounds the number of items that Snapshot.Items remembers.
+const maxItems = 1 << 14
+
 // Item returns an entry. It returns the cached item if that item is still valid. It
 // returns nil if there is no such entry.
 func (s *Snapshot) Item(ctx context.Context, id entry.ID) (*cache.Item, error) {
+	if s.Items == nil {
+		return s.item(ctx, id)
+	}
+	if i, ok := s.Items[id]; ok {
+		return i, nil
+	}
+	i, err := s.item(ctx, id)
+	if err == nil && !s.Cached && len(s.Items) < maxItems && (i == nil || i.Weight() < cache.LargeEntry) {
+		s.Items[id] = i
+	}
+	return i, err
+}
+
+func (s *Snapshot) item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 	if s.Cached || s.Written {
 		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok {
 			if s.isCurrent(id, i.AsOf) {

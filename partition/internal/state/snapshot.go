@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -21,6 +22,9 @@ type Snapshot struct {
 	// Written is set for the state of a transaction that has written. Reads use the cached
 	// entries that it has not touched, and fill no caches.
 	Written bool
+	// Items, if not nil, remembers what Item has read of a state that is not Cached. Then
+	// only one goroutine may use the Snapshot.
+	Items map[entry.ID]*cache.Item
 }
 
 // Close releases the state.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/internal/pause"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
@@ -28,6 +29,8 @@ type Manager struct {
 	looked bool // for the table of cells
 	ring   ring
 	random func() uint64
+	// items are what this step has read, by the state. Several views read the same.
+	items map[table.Revision]map[entry.ID]*cache.Item
 	// passed are the newest states up to which steps were due, with what DB.Touched returned
 	// before.
 	passed []passed
@@ -143,6 +146,8 @@ func (m *Manager) Step(ctx context.Context) error {
 		defs = append(defs, subordinates(to.Catalog))
 	}
 	m.pass(to.Revision(), touched)
+	m.items = map[table.Revision]map[entry.ID]*cache.Item{}
+	defer func() { m.items = nil }()
 	var errs []error
 	for _, d := range defs {
 		errs = append(errs, m.keep(ctx, d, to.Revision()))
@@ -338,6 +343,7 @@ func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor
 		if err == nil {
 			m.k.Views.Steps.Add(1)
 			m.release(key)
+			s.to.Items = nil
 			m.held[key] = heldState{s.to, time.Now()}
 		} else {
 			s.to.Close()
@@ -355,13 +361,24 @@ func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor
 	}
 }
 
+// sharing returns a state that remembers what is read of it, for all views.
+func (m *Manager) sharing(s *state.Snapshot) *state.Snapshot {
+	r := s.Revision()
+	if m.items[r] == nil {
+		m.items[r] = map[entry.ID]*cache.Item{}
+	}
+	shared := *s
+	shared.Items = m.items[r]
+	return &shared
+}
+
 // prepare opens the states of a step and, unless a boundary is announced, chooses one.
 func (m *Manager) prepare(ctx context.Context, s *step, key task, last table.Revision) (err error) {
 	if s.cur.W != 0 {
 		if err := m.hold(ctx, key, s.cur.W); err != nil {
 			return err
 		}
-		s.from = m.held[key].Snapshot
+		s.from = m.sharing(m.held[key].Snapshot)
 	}
 	announced := s.cur.Next != 0
 	if !announced {
@@ -370,6 +387,11 @@ func (m *Manager) prepare(ctx context.Context, s *step, key task, last table.Rev
 	if s.to, err = state.At(ctx, m.k, s.cur.Next); err != nil || s.from == nil {
 		return err
 	}
+	defer func() {
+		if err == nil {
+			s.to = m.sharing(s.to)
+		}
+	}()
 	most := stepEntries
 	if announced {
 		most = 0

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -200,6 +202,7 @@ func (r *reading) since(s *state.Snapshot, l lane, t *touched) (parts, error) {
 		return nil, err
 	}
 	defer from.Close()
+	from.Items = map[entry.ID]*cache.Item{}
 	return l.difference(r.ctx, r.d, from, s, t, r)
 }
 

@@ -1,0 +1,218 @@
+package partition_test
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+)
+
+var (
+	viewPeople = flag.Int("viewpeople", 2000, "entries of TestViewFigures")
+	viewLoad   = flag.Duration("viewload", time.Second, "how long TestViewFigures makes commits")
+	viewRate   = flag.Int("viewrate", 2000, "commits a second in TestViewFigures")
+)
+
+// cpu returns the CPU time that this process has used.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// figures is a directory whose views are measured.
+type figures struct {
+	t *testing.T
+	p *partition.Partition
+}
+
+// TestViewFigures prints what views cost. It checks only that they are right, since other
+// processes share the machine.
+func TestViewFigures(t *testing.T) {
+	ctx := context.Background()
+	s, err := lsm.Open(lsm.Options{Path: t.TempDir()})
+	must(t, err)
+	defer s.Close()
+	p, err := partition.Open(ctx, s, partition.Options{Create: true})
+	must(t, err)
+	defer p.Close(ctx)
+	f := &figures{t, p}
+	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com", "cn=views"}))
+	f.loadPeople()
+	plain := f.commit("without views")
+	keep, stop := context.WithCancel(ctx)
+	var keeping sync.WaitGroup
+	keeping.Go(func() { views.Keep(keep, p, func(err error) { t.Error(err) }) })
+	defer func() { stop(); keeping.Wait() }()
+	people, err := f.find("ou=people,dc=example,dc=com")
+	must(t, err)
+	f.count(people) // from now on it is kept
+	f.add("cn=views", "objectClass: viewContainer")
+	begin := time.Now()
+	f.add("cn=phonebook,cn=views", "objectClass: listView", "viewBase: ou=people,dc=example,dc=com", "viewFilter: (objectClass=person)", "viewOrder: sn givenName", "viewShow: cn telephoneNumber")
+	during := f.commit("while a list is built and counts begin")
+	f.awaitKept()
+	t.Logf("a list of %d entries and the counts were built after %v beside commits", *viewPeople, time.Since(begin).Round(100*time.Millisecond))
+	for i, group := range []string{"departmentNumber", "l", "title"} {
+		f.add(fmt.Sprintf("cn=totals%d,cn=views", i), "objectClass: totalsView", "viewBase: dc=example,dc=com", "viewGroup: "+group, "viewTotal: count")
+	}
+	f.awaitKept()
+	kept := f.commit("with five views")
+	f.awaitKept()
+	t.Logf("p99 of commits is %.2f times as long, while building %.2f; managers use %v of CPU a commit", float64(kept.p99)/float64(plain.p99),
+		float64(during.p99)/float64(plain.p99), kept.cpu-plain.cpu)
+	f.count(people)
+}
+
+func (f *figures) add(text string, lines ...string) {
+	f.t.Helper()
+	must(f.t, update(f.t, f.p, func(tx *partition.Tx) error {
+		_, err := tx.Add(context.Background(), name(text), attrs(lines...), false)
+		return err
+	}))
+}
+
+func (f *figures) find(text string) (entry.ID, error) {
+	s := f.p.Snapshot()
+	defer s.Close()
+	at, err := s.Find(context.Background(), name(text))
+	return at.ID, err
+}
+
+func (f *figures) loadPeople() {
+	ctx := context.Background()
+	begin := time.Now()
+	l, err := transfer.Load(ctx, f.p, transfer.LoadOptions{Folder: f.t.TempDir()})
+	must(f.t, err)
+	add := func(text string, as []op.PartialAttribute) {
+		must(f.t, l.Add(ctx, name(text), as))
+	}
+	add("dc=example,dc=com", attrs("objectClass: organization", "objectClass: dcObject", "o: Example"))
+	add("ou=people,dc=example,dc=com", attrs("objectClass: organizationalUnit"))
+	for i := range *viewPeople {
+		add(benchDN(i), benchPerson(i))
+	}
+	_, err = l.Commit(ctx)
+	must(f.t, err)
+	f.t.Logf("%d people loaded in %v", *viewPeople, time.Since(begin).Round(100*time.Millisecond))
+}
+
+// costs are those of a commit.
+type costs struct{ cpu, p50, p99 time.Duration }
+
+// commit modifies people at a rate. It prints the times of the commits, and the lag of
+// views meanwhile.
+func (f *figures) commit(when string) costs {
+	const committers = 32
+	var mu sync.Mutex
+	var times []time.Duration
+	var lags []time.Duration
+	var done atomic.Bool
+	var all sync.WaitGroup
+	spent := cpu()
+	begin := time.Now()
+	for range committers {
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(rand.Uint64(), 1))
+			every := time.Second * committers / time.Duration(*viewRate)
+			for next := time.Now(); !done.Load(); next = next.Add(every) {
+				time.Sleep(time.Until(next))
+				from := time.Now()
+				must(f.t, update(f.t, f.p, func(tx *partition.Tx) error {
+					m := op.Modification{Kind: op.ModReplace, PartialAttribute: attrs(fmt.Sprintf("departmentNumber: D%03d", r.IntN(100)))[0]}
+					return tx.Modify(context.Background(), name(benchDN(r.IntN(*viewPeople))), []op.Modification{m})
+				}))
+				mu.Lock()
+				times = append(times, time.Since(from))
+				mu.Unlock()
+			}
+		})
+	}
+	for time.Since(begin) < *viewLoad {
+		time.Sleep(10 * time.Millisecond)
+		lags = append(lags, views.ProgressOf(f.p).Age)
+	}
+	done.Store(true)
+	all.Wait()
+	c := costs{cpu: (cpu() - spent) / time.Duration(max(1, len(times))), p50: quantile(times, 50), p99: quantile(times, 99)}
+	f.t.Logf("%s: %.0f commits/s, %v of CPU each, p50 %v, p99 %v; lag p50 %v, p99 %v", when, float64(len(times))/time.Since(begin).Seconds(),
+		c.cpu.Round(time.Microsecond), c.p50.Round(10*time.Microsecond), c.p99.Round(10*time.Microsecond), quantile(lags, 50).Round(time.Millisecond), quantile(lags, 99).Round(time.Millisecond))
+	return c
+}
+
+func quantile(all []time.Duration, percent int) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.SortFunc(all, cmp.Compare[time.Duration])
+	return all[min(len(all)-1, len(all)*percent/100)]
+}
+
+// awaitKept waits until all views are kept.
+func (f *figures) awaitKept() {
+	f.t.Helper()
+	ctx := context.Background()
+	for begin := time.Now(); time.Since(begin) < 10*time.Minute; time.Sleep(50 * time.Millisecond) {
+		s := f.p.Snapshot()
+		defs, _, err := views.Definitions(ctx, s)
+		must(f.t, err)
+		d, err := views.Subordinates(ctx, s)
+		must(f.t, err)
+		kept := d != nil
+		for _, d := range append(defs, d) {
+			if d == nil {
+				continue
+			}
+			st, err := views.StatusOf(ctx, s, d)
+			must(f.t, err)
+			if st.State == "failed" {
+				f.t.Fatal(d.Name, st.Reason)
+			}
+			kept = kept && st.State == "kept"
+		}
+		s.Close()
+		if kept && views.ProgressOf(f.p).Entries == 0 {
+			return
+		}
+	}
+	f.t.Fatal("the views are not kept")
+}
+
+// count counts the people in both ways, and prints what that takes.
+func (f *figures) count(people entry.ID) {
+	ctx := context.Background()
+	s := f.p.Snapshot()
+	defer s.Close()
+	n := 200
+	if s, err := views.Subordinates(ctx, s); err != nil || s == nil {
+		n = 1
+	}
+	spent := cpu()
+	for range n {
+		children, err := s.CountChildren(ctx, people)
+		must(f.t, err)
+		all, err := views.CountBelow(ctx, s, people, nil, nil, 0)
+		must(f.t, err)
+		if children != *viewPeople || all != children {
+			f.t.Fatalf("%d children and %d entries below, want %d", children, all, *viewPeople)
+		}
+	}
+	f.t.Logf("counting %d children, and all below, takes %v of CPU (%d times)", *viewPeople, ((cpu() - spent) / time.Duration(n)).Round(time.Microsecond), n)
+}
