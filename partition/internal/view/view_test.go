@@ -644,6 +644,12 @@ func TestLag(t *testing.T) {
 			if lag() != 0 {
 				t.Errorf("all is kept: %d", lag())
 			}
+			steps := &w.p.Keeper().Views.Steps
+			made := steps.Load()
+			must(t, w.managers[0].Step(ctx))
+			if name == "embedded" && steps.Load() != made {
+				t.Error("a step was made although nothing was committed")
+			}
 			before := w.p.Keeper().DB.Touched()
 			w.people1("dc=example,dc=com", 20)
 			if n := lag(); n < 20 || n != w.p.Keeper().DB.Touched()-before {
