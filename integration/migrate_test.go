@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
 )
 
 // An oldServer is a server from which a directory is moved.
@@ -36,17 +38,19 @@ var oldServers = []struct {
 	{"slapd without syncprov", func(t *testing.T) *oldServer { return startOldSlapd(t, "", "") }},
 	{"389", func(t *testing.T) *oldServer { return startOldDirsrv(t, true) }},
 	{"389 without its plug-in", func(t *testing.T) *oldServer { return startOldDirsrv(t, false) }},
-	{"ldapd", func(t *testing.T) *oldServer {
-		store := filepath.Join(t.TempDir(), "old")
-		load(t, store, example)
-		p := serve(t, store, "--admin-dn", slapdAdmin)
-		s := &oldServer{url: p.url(), admin: slapdAdmin}
-		s.restart = func() {
-			p.stop()
-			p = serve(t, store, "--admin-dn", slapdAdmin, "--listen", s.url)
-		}
-		return s
-	}},
+	{"ldapd", startOldLdapd},
+}
+
+func startOldLdapd(t *testing.T) *oldServer {
+	store := filepath.Join(t.TempDir(), "old")
+	load(t, store, example)
+	p := serve(t, store, "--admin-dn", slapdAdmin)
+	s := &oldServer{url: p.url(), admin: slapdAdmin}
+	s.restart = func() {
+		p.stop()
+		p = serve(t, store, "--admin-dn", slapdAdmin, "--listen", s.url)
+	}
+	return s
 }
 
 // TestMigrate moves a directory from another server to ldapd while clients write at the
@@ -55,54 +59,62 @@ var oldServers = []struct {
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for _, o := range oldServers {
-		t.Run(o.name, func(t *testing.T) {
-			old := o.start(t)
-			store := filepath.Join(t.TempDir(), "store")
-			p := serve(t, store, "--admin-dn", slapdAdmin)
-			w := writeAt(t, old)
-			auth := []string{"--store", store, "--password-file", old.passwordFile(t)}
-			from := append([]string{"--from", old.url, "--bind", old.admin}, auth...)
-			begin := append([]string{"migrate", "--follow"}, from...)
-			follow := runMigrate(t, begin...)
-			follow.wait(t, "caught up")
-			refusesUpdates(t, p)
-			follow.kill()
-			w.more(t, 50)
-			follow = runMigrate(t, begin...)
-			follow.wait(t, "caught up")
-			w.stop()
-			old.restart()
-			w = writeAt(t, old)
-			w.more(t, 50)
-			if old.leftOut > 0 {
-				finish := runMigrate(t, append([]string{"migrate", "--finish", "--read-only"}, auth...)...)
-				finish.wait(t, "the two differ, so the store still follows")
-				finish.ends(t, 1)
-			}
-			finish := runMigrate(t, append([]string{"migrate", "--finish", "--accept-differences"}, auth...)...)
-			finish.wait(t, "press Enter")
-			w.more(t, 20)
-			w.stop()
-			if _, err := io.WriteString(finish.stdin, "\n"); err != nil {
-				t.Fatal(err)
-			}
-			finish.wait(t, "open for updates")
-			finish.ends(t, 0)
-			follow.ends(t, 0)
-			equal(t, old, append([]string{"compare"}, from...)...)
-			c := p.connect(slapdAdmin, adminPassword)
-			r := ldap.NewModifyRequest(suffix, nil)
-			r.Replace("description", []string{"moved"})
-			if err := c.Modify(r); err != nil {
-				t.Errorf("an update after the end: %v", err)
-			}
-			if out, status := ldapdRun(t, append([]string{"compare"}, from...)...); status != 1 || !strings.Contains(out, "different: "+suffix+": description, ") {
-				t.Errorf("compare after an update: exit status %d\n%s", status, out)
-			}
-			if out, status := ldapdRun(t, "check", "--store", store); status != 0 {
-				t.Errorf("check: exit status %d\n%s", status, out)
-			}
-		})
+		t.Run(o.name, func(t *testing.T) { moveInto(t, o.start(t), filepath.Join(t.TempDir(), "store"), time.Millisecond) })
+	}
+}
+
+// TestMigrateToHBase is TestMigrate for a directory that moves from an embedded store to
+// HBase.
+func TestMigrateToHBase(t *testing.T) {
+	t.Parallel()
+	moveInto(t, startOldLdapd(t), "hbase://"+hbasetest.Start(t)+"/"+hbasetest.Prefix(t), 20*time.Millisecond)
+}
+
+// moveInto moves a directory into a store. Clients pause after each change.
+func moveInto(t *testing.T, old *oldServer, store string, pause time.Duration) {
+	p := serve(t, store, "--admin-dn", slapdAdmin)
+	w := writeAt(t, old, pause)
+	auth := []string{"--store", store, "--password-file", old.passwordFile(t)}
+	from := append([]string{"--from", old.url, "--bind", old.admin}, auth...)
+	begin := append([]string{"migrate", "--follow"}, from...)
+	follow := runMigrate(t, begin...)
+	follow.wait(t, "caught up")
+	refusesUpdates(t, p)
+	follow.kill()
+	w.more(t, 50)
+	follow = runMigrate(t, begin...)
+	follow.wait(t, "caught up")
+	w.stop()
+	old.restart()
+	w = writeAt(t, old, pause)
+	w.more(t, 50)
+	if old.leftOut > 0 {
+		finish := runMigrate(t, append([]string{"migrate", "--finish", "--read-only"}, auth...)...)
+		finish.wait(t, "the two differ, so the store still follows")
+		finish.ends(t, 1)
+	}
+	finish := runMigrate(t, append([]string{"migrate", "--finish", "--accept-differences"}, auth...)...)
+	finish.wait(t, "press Enter")
+	w.more(t, 20)
+	w.stop()
+	if _, err := io.WriteString(finish.stdin, "\n"); err != nil {
+		t.Fatal(err)
+	}
+	finish.wait(t, "open for updates")
+	finish.ends(t, 0)
+	follow.ends(t, 0)
+	equal(t, old, append([]string{"compare"}, from...)...)
+	c := p.connect(slapdAdmin, adminPassword)
+	r := ldap.NewModifyRequest(suffix, nil)
+	r.Replace("description", []string{"moved"})
+	if err := c.Modify(r); err != nil {
+		t.Errorf("an update after the end: %v", err)
+	}
+	if out, status := ldapdRun(t, append([]string{"compare"}, from...)...); status != 1 || !strings.Contains(out, "different: "+suffix+": description, ") {
+		t.Errorf("compare after an update: exit status %d\n%s", status, out)
+	}
+	if out, status := ldapdRun(t, "check", "--store", store); status != 0 {
+		t.Errorf("check: exit status %d\n%s", status, out)
 	}
 }
 
@@ -241,7 +253,7 @@ type writer struct {
 	wg   sync.WaitGroup
 }
 
-func writeAt(t *testing.T, s *oldServer) *writer {
+func writeAt(t *testing.T, s *oldServer, pause time.Duration) *writer {
 	t.Helper()
 	w := &writer{done: make(chan struct{})}
 	c, err := dial(s.url, s.admin, cmp.Or(s.password, adminPassword))
@@ -255,7 +267,7 @@ func writeAt(t *testing.T, s *oldServer) *writer {
 			select {
 			case <-w.done:
 				return
-			case <-time.After(time.Millisecond):
+			case <-time.After(pause):
 			}
 			_ = l.step() // some operations fail because of earlier ones
 			w.mu.Lock()
