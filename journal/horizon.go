@@ -48,18 +48,6 @@ func (h *Heads) Honoured() table.Revision {
 	return horizon
 }
 
-// MayHonour returns the announced horizon, or the oldest state at which a branch began if
-// that is older. That state stays readable for as long as the branch's cell is in use.
-func (h *Heads) MayHonour() table.Revision {
-	horizon := h.Horizon
-	for _, c := range h.inUse() {
-		if c.Kind == revision.Branch {
-			horizon = min(horizon, c.Base)
-		}
-	}
-	return horizon
-}
-
 // Oldest returns the low-water mark of the oldest snapshot in use on any server, not
 // counting snapshots of the past.
 func (h *Heads) Oldest() table.Revision {

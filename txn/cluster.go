@@ -192,9 +192,10 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 	s := &Snapshot{db: e.db, view: h.Vector, heads: h.Vector, max: h.Max(), low: h.Low(), ordinal: n}
 	e.db.show(s)
 	if e.writer.Load() == nil {
-		e.db.live.expire(h.MayHonour())
+		e.db.live.expire(h.NoBranchWithin(h.Horizon))
 	}
-	e.db.live.honour(h.MayHonour(), s)
+	// The state at which a branch began stays readable.
+	e.db.live.honour(h.NoBranchWithin(h.Horizon), s)
 	for _, p := range shown {
 		close(p.shown)
 	}
