@@ -23,8 +23,15 @@ import (
 // as the administrator.
 func newServer(t *testing.T, s table.Store) *client {
 	t.Helper()
+	return newServerPolling(t, s, 5*time.Millisecond)
+}
+
+// newServerPolling is newServer for a server that looks for the commits of others at
+// intervals.
+func newServerPolling(t *testing.T, s table.Store, poll time.Duration) *client {
+	t.Helper()
 	p, err := partition.Open(t.Context(), s, partition.Options{Create: true, Schema: schema.Core(),
-		Txn: txn.Options{Lease: 10 * time.Second, Poll: 5 * time.Millisecond, InFlight: 50 * time.Millisecond}})
+		Txn: txn.Options{Lease: 10 * time.Second, Poll: poll, InFlight: 50 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
