@@ -1,13 +1,10 @@
 package integration
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/go-ldap/ldap/v3"
-	godiff "github.com/google/go-cmp/cmp"
 )
 
 // dirsrvAccess are values of aci for the top of the sample directory, one of each kind
@@ -43,48 +40,15 @@ func TestDirsrvAccess(t *testing.T) {
 	if err := admin.Modify(set); err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	store, file, rules := filepath.Join(dir, "store"), filepath.Join(dir, "aci.ldif"), filepath.Join(dir, "rules")
-	load(t, store, example)
 	text := "dn: " + suffix + "\naci: " + strings.Join(dirsrvAccess, "\naci: ") + "\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, status := ldapdRun(t, "access", "import", "--store", store, "--server", "389", "--check", file)
-	if status != 0 {
-		t.Fatal(out)
-	}
-	drafts, notes, _ := strings.Cut(out, "\nreserved attributes")
-	if !strings.Contains(notes, "  10     0     0\n") {
-		t.Errorf("not all are exact: %s", notes)
-	}
-	if err := os.WriteFile(rules, []byte(drafts), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, status := ldapdRun(t, "access", "apply", "--store", store, rules); status != 0 {
-		t.Fatalf("%s\n%s", drafts, out)
-	}
-	p := serve(t, store, "--admin-dn", slapdAdmin)
-	asked := 0
-	for who, password := range map[string]string{"": "", jdoe: "opensesame", asantos: "Pão de queijo"} {
-		var conns []*ldap.Conn
-		for _, url := range []string{theirs.url, p.url()} {
-			c, err := dial(url, who, password)
-			if err != nil {
-				t.Fatalf("%s as %s: %v", url, who, err)
-			}
-			defer c.Close()
-			conns = append(conns, c)
+	store := newStoreWith(t, text, func(out, _ string) string {
+		drafts, notes, _ := strings.Cut(out, "\nreserved attributes")
+		if !strings.Contains(notes, "  10     0     0\n") {
+			t.Errorf("not all are exact: %s", notes)
 		}
-		for _, q := range accessQuestions(who != "") {
-			want, got := asDirsrv(q, q.ask(conns[0])), asDirsrv(q, q.ask(conns[1]))
-			if diff := godiff.Diff(want, got); diff != "" {
-				t.Errorf("%s as %q (- 389, + ldapd):\n%s", q.name, who, diff)
-			}
-			asked++
-		}
-	}
-	t.Logf("%d questions", asked)
+		return drafts
+	}, "--server", "389")
+	askBoth(t, theirs, store, asDirsrv)
 }
 
 // asDirsrv returns the part of an answer that does not depend on how a server refuses: what

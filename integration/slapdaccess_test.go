@@ -29,24 +29,48 @@ access to * by users read
 func TestSlapdAccess(t *testing.T) {
 	t.Parallel()
 	theirs := startOldSlapd(t, "", slapdAccess)
-	dir := t.TempDir()
-	store, conf, rules := filepath.Join(dir, "store"), filepath.Join(dir, "slapd.conf"), filepath.Join(dir, "rules")
-	load(t, store, example)
 	text := fmt.Sprintf("database mdb\nsuffix %q\n%s", suffix, slapdAccess)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+	store := newStoreWith(t, text, func(out, conf string) string {
+		drafts, _, _ := strings.Cut(out, "\n"+conf+":")
+		return drafts
+	})
+	askBoth(t, theirs, store, func(q question, a *answer) *answer {
+		a.Matched = "" // slapd discloses no matchedDN
+		return a
+	})
+}
+
+// newStoreWith returns a store with the sample directory, and with the rules that access
+// import makes of a text. draftsIn returns the drafts in what the command prints of a file.
+func newStoreWith(t *testing.T, text string, draftsIn func(out, file string) string, args ...string) (store string) {
+	t.Helper()
+	dir := t.TempDir()
+	store, file, rules := filepath.Join(dir, "store"), filepath.Join(dir, "access.ldif"), filepath.Join(dir, "rules")
+	load(t, store, example)
+	if !strings.HasPrefix(text, "dn: ") {
+		file = filepath.Join(dir, "slapd.conf")
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, status := ldapdRun(t, "access", "import", "--store", store, "--check", conf)
+	out, status := ldapdRun(t, append(append([]string{"access", "import", "--store", store, "--check"}, args...), file)...)
 	if status != 0 {
 		t.Fatal(out)
 	}
-	drafts, _, _ := strings.Cut(out, "\n"+conf+":")
+	drafts := draftsIn(out, file)
 	if err := os.WriteFile(rules, []byte(drafts), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, status := ldapdRun(t, "access", "apply", "--store", store, rules); status != 0 {
-		t.Fatal(out)
+		t.Fatalf("%s\n%s", drafts, out)
 	}
+	return store
+}
+
+// askBoth puts the questions to another server and to an ldapd with a store, as several
+// users, and compares what compared returns of the answers.
+func askBoth(t *testing.T, theirs *oldServer, store string, compared func(question, *answer) *answer) {
+	t.Helper()
 	p := serve(t, store, "--admin-dn", slapdAdmin)
 	asked := 0
 	for who, password := range map[string]string{"": "", jdoe: "opensesame", asantos: "Pão de queijo"} {
@@ -60,10 +84,9 @@ func TestSlapdAccess(t *testing.T) {
 			conns = append(conns, c)
 		}
 		for _, q := range accessQuestions(who != "") {
-			want, got := q.ask(conns[0]), q.ask(conns[1])
-			want.Matched, got.Matched = "", "" // slapd discloses no matchedDN
+			want, got := compared(q, q.ask(conns[0])), compared(q, q.ask(conns[1]))
 			if diff := godiff.Diff(want, got); diff != "" {
-				t.Errorf("%s as %q (- slapd, + ldapd):\n%s", q.name, who, diff)
+				t.Errorf("%s as %q (- the other server, + ldapd):\n%s", q.name, who, diff)
 			}
 			asked++
 		}

@@ -312,11 +312,7 @@ func (j *Judge) Narrow(ctx context.Context, f filter.Resolved, base entry.ID, sc
 	if scope == op.BaseObject || j.program == nil || j.past != nil || j.SeesAll() || j.program.Schema() != j.schema {
 		return f, nil
 	}
-	n, err := j.state.Name(ctx, base)
-	if err != nil {
-		return nil, err
-	}
-	name, err := n.DN()
+	name, err := nameOf(ctx, j.state, base)
 	if err != nil {
 		return nil, err
 	}

@@ -79,13 +79,17 @@ func (p *past) decideNow(ctx context.Context, j *Judge, id entry.ID) (*acl.Decis
 	if err != nil || e == nil {
 		return nil, err
 	}
-	n, err := p.now.Name(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	name, err := n.DN()
+	name, err := nameOf(ctx, p.now, id)
 	if err != nil {
 		return nil, err
 	}
 	return j.decide(ctx, j.program, p.now, name, e, &filter.EntrySource{Schema: p.now.Schema(), Entry: e, Name: name})
+}
+
+func nameOf(ctx context.Context, s *partition.Snapshot, id entry.ID) (dn.DN, error) {
+	n, err := s.Name(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return n.DN()
 }
