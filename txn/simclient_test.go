@@ -246,7 +246,8 @@ func (w *simWorld) verdict(ctx context.Context) error {
 	for n, tx := range w.txs {
 		var stands []table.Revision
 		for _, r := range tx.tries {
-			if c := o.commits[r]; c != nil && c.shown > 0 && c.attempt.n == n {
+			// A try whose reservation failed can be followed by one with the same revision.
+			if c := o.commits[r]; c != nil && c.shown > 0 && c.attempt.n == n && !slices.Contains(stands, c.r) {
 				stands = append(stands, c.r)
 			}
 		}
@@ -255,7 +256,7 @@ func (w *simWorld) verdict(ctx context.Context) error {
 		case err != nil:
 			return err
 		case len(stands) > 1:
-			return fmt.Errorf("transaction %d stands %d times", n, len(stands))
+			return fmt.Errorf("transaction %d stands %d times, as %v", n, len(stands), stands)
 		case tx.acked != 0 && len(stands) == 0 && (!revision.SlotOf(tx.acked).IsBranch() || o.heads.Visible(tx.acked)):
 			return fmt.Errorf("transaction %d (%v) was acknowledged at %s and is lost", n, tx.op, tx.acked)
 		case tx.acked == 0 && !tx.unknown && len(stands) > 0:

@@ -72,6 +72,7 @@ type node struct {
 	paused  time.Duration // the time until which the process is paused
 	skew    time.Duration // offset of the process's clock
 	flying  []*call
+	usingMu sync.Mutex
 	using   []*Snapshot
 }
 

@@ -138,7 +138,15 @@ func (h *historian) readTwice(s *Snapshot, random uint64) error {
 
 // uses registers a snapshot as in use by d. Snapshots that were closed are dropped.
 func (d *node) uses(s *Snapshot) {
+	d.usingMu.Lock()
+	defer d.usingMu.Unlock()
 	d.using = append(slices.DeleteFunc(d.using, func(s *Snapshot) bool { return s.refs.Load() <= 0 }), s)
+}
+
+func (d *node) inUse() []*Snapshot {
+	d.usingMu.Lock()
+	defer d.usingMu.Unlock()
+	return slices.Clone(d.using)
 }
 
 // collected checks I8 when garbage is removed: states in use and checkpoints must be
@@ -152,7 +160,7 @@ func (o *oracle) collected(name string, k *table.Keep) {
 		return
 	}
 	for _, d := range o.net.holders() {
-		for _, s := range d.using {
+		for _, s := range d.inUse() {
 			switch {
 			case s.refs.Load() <= 0: // closed in the meantime
 			// Reads of a pinned snapshot report the loss themselves.

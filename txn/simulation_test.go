@@ -189,8 +189,8 @@ func (w *simWorld) life(name string, stays bool) *simLife {
 		}
 		l.clients = append(l.clients, txs)
 	}
-	for range w.each(2 + rnd.IntN(4)) {
-		if w.branches {
+	if w.branches {
+		for range w.each(2 + rnd.IntN(4)) {
 			tx := &simTx{n: len(w.txs), op: simOp{opKind(rnd.IntN(int(opCount))), rnd.IntN(2)}}
 			w.txs, l.staged = append(w.txs, tx), append(l.staged, tx)
 		}

@@ -74,7 +74,8 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 	if err := Check(ctx, req, at.ID); err != nil {
 		return false, err
 	}
-	if err := mayCompare(ctx, req, at, t, options, r.Value); err != nil {
+	all, err := mayCompare(ctx, req, at, t, options, r.Value)
+	if err != nil {
 		return false, err
 	}
 	switch {
@@ -97,8 +98,8 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 		return holds, err
 	}
 	own, err := req.Snapshot.Compare(ctx, at.ID, r.Description, r.Value)
-	if has && partition.Is(err, partition.NoSuchAttribute) {
-		return false, nil
+	if (has || !all) && partition.Is(err, partition.NoSuchAttribute) {
+		return false, nil // whoever may not compare all values is not told whether there are any
 	}
 	return own, err
 }
@@ -211,22 +212,25 @@ func compareShared(ctx context.Context, req *request.Request, at partition.Locat
 }
 
 // mayCompare returns an error if the requester may not compare with the asserted value.
-// The error does not depend on whether the entry has the value.
-func mayCompare(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) error {
+// The error does not depend on whether the entry has the value. The result all reports
+// whether the requester may compare with every value.
+func mayCompare(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (all bool, err error) {
 	if req.Judge.ReadsAll() {
-		return nil
+		return true, nil
 	}
 	d, err := req.Judge.DecideAt(ctx, at)
 	if err != nil {
-		return err
+		return false, err
 	}
+	all = true
 	for _, sub := range req.Schema.Subtypes(t) {
 		switch {
 		case d == nil:
-			return request.ErrAccess
+			return false, request.ErrAccess
 		case !d.Assertion(sub, options, assertion, acl.Compare):
-			return req.Judge.Refuse(d, acl.Question{Right: acl.Compare, Type: sub, Options: options, Value: assertion})
+			return false, req.Judge.Refuse(d, acl.Question{Right: acl.Compare, Type: sub, Options: options, Value: assertion})
 		}
+		all = all && d.All(sub, acl.Compare)
 	}
-	return nil
+	return all, nil
 }
