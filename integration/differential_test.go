@@ -18,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // TestDifferential searches random directories with random filters, on both engines. A
@@ -407,15 +408,20 @@ func (d *directory) bruteForce(s *partition.Snapshot, base dn.DN, scope op.Scope
 	return names
 }
 
-// withChildren returns an entry with the attributes about its children, because an
+// withChildren returns an entry with the attributes about the entries below it, because an
 // assertion without an attribute type also tests these attributes (RFC 4511,
 // 4.5.1.7.7).
 func (d *directory) withChildren(s *partition.Snapshot, e *entry.Entry) *entry.Entry {
 	n, err := s.CountChildren(context.Background(), e.ID)
 	d.must(err)
+	below := 0
+	for _, err := range s.Search(context.Background(), partition.Query{Base: e.ID, Scope: op.Subordinates, Filter: filter.Const(filter.True), Only: []*schema.AttributeType{}}) {
+		d.must(err)
+		below++
+	}
 	more := slices.Clip(e.Attributes)
 	for name, value := range map[string]string{
-		"numSubordinates": strconv.Itoa(n), "hasSubordinates": strings.ToUpper(strconv.FormatBool(n > 0)),
+		"numSubordinates": strconv.Itoa(n), "numAllSubordinates": strconv.Itoa(below), "hasSubordinates": strings.ToUpper(strconv.FormatBool(n > 0)),
 	} {
 		more = append(more, entry.Attribute{Type: d.p.Schema().Attribute(name), Values: [][]byte{[]byte(value)}})
 	}
