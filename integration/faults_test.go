@@ -313,6 +313,8 @@ func TestHBaseGone(t *testing.T) {
 	t.Logf("two operations ended after %v", time.Since(begin).Round(time.Second))
 	eventually(t, "writes are refused", w.refused(4))
 	wantHealth(t, p, "without HBase", 200, 503, 503)
+	eventually(t, "the lease is lost", func() error { return reason(t, p, "/ready?for=writes", "no slot among the writers") })
+	wantHealth(t, p, "without HBase and a lease", 200, 503, 503)
 	if _, err := c.WhoAmI(nil); err != nil {
 		t.Errorf("an operation that needs no store: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 )
@@ -52,4 +53,31 @@ func wantHealth(t *testing.T, p *process, when string, live, reads, writes int) 
 			return
 		}
 	}
+}
+
+// wantReason checks that a page names a reason within two seconds.
+func wantReason(t *testing.T, p *process, page, text string) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if err = reason(t, p, page, text); err == nil {
+			return
+		}
+	}
+	t.Error(err)
+}
+
+// reason returns an error if a page does not name a reason.
+func reason(t *testing.T, p *process, page, text string) error {
+	t.Helper()
+	r, err := http.Get(statusURL(t, p) + page)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err == nil && !strings.Contains(string(b), text) {
+		err = fmt.Errorf("%s does not mention %q: %s", page, text, b)
+	}
+	return err
 }

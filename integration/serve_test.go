@@ -82,7 +82,8 @@ func TestShutdown(t *testing.T) {
 	const n = 40
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example, photos(t, n))
-	p := serve(t, store, "--grace-period", patience.String())
+	p := serve(t, store, "--grace-period", patience.String(), "--status-listen", "http://127.0.0.1:0")
+	wantHealth(t, p, "serving", 200, 200, 200)
 	idle := p.admin()
 	busy := askForPhotos(t, p)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -107,6 +108,7 @@ func TestShutdown(t *testing.T) {
 			t.Fatal("an idle connection is served on")
 		}
 	}
+	wantHealth(t, p, "stopping", 200, 503, 503)
 	entries := 1
 	a := busy.read()
 	for ; a != nil && a.Tag == 0x64; a = busy.read() {

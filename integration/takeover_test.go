@@ -44,8 +44,19 @@ func TestTakeOver(t *testing.T) {
 	}
 	t.Logf("a write of another server got through %v after the kill", took.Round(time.Millisecond))
 	m.check(second)
+	wantLeadingClock(t, store)
 	second.stop()
 	checkStore(t, store)
+}
+
+// wantLeadingClock checks that a server whose clock leads the store's reads, does not write,
+// and says so.
+func wantLeadingClock(t *testing.T, store string) {
+	t.Helper()
+	p := serve(t, store, "--drift", "2s", "--test-clock", "1h", "--status-listen", "http://127.0.0.1:0")
+	wantHealth(t, p, "with a clock that leads", 200, 200, 503)
+	wantReason(t, p, "/ready?for=writes", "clock")
+	p.stop()
 }
 
 // A counting is a counter in one attribute that many clients increment.
