@@ -43,9 +43,12 @@ func (p *Partition) UpdateSettings(ctx context.Context, by By, fn func(*Tx) erro
 
 func run(fn func(*Tx) error) func(*write.Tx) error {
 	return func(tx *write.Tx) error {
-		return fn(&Tx{Snapshot: Snapshot{&tx.Snapshot}, tx: tx})
+		return fn(NewTx(tx))
 	}
 }
+
+// NewTx returns the Tx of a write transaction. Only the packages beside this one call it.
+func NewTx(tx *write.Tx) *Tx { return &Tx{Snapshot: Snapshot{&tx.Snapshot}, tx: tx} }
 
 // ruled returns the write transaction after setting its rules for the next change.
 func (tx *Tx) ruled() *write.Tx {

@@ -27,8 +27,8 @@ var order = strings.Fields(`
 	revision journal archive snapshots txn
 	partition/internal/cache partition/internal/catalog partition/internal/state partition/internal/search
 	partition/internal/write partition/internal/load partition/internal/verify partition/internal/evolve
-	partition/internal/erase partition/internal/feed partition/internal/view partition
-	partition/past partition/changes partition/subschema partition/configure partition/sorting partition/usage partition/follow partition/views
+	partition/internal/erase partition/internal/feed partition/internal/view partition/internal/branch partition
+	partition/past partition/changes partition/subschema partition/configure partition/sorting partition/usage partition/follow partition/views partition/branches
 	monitor partition/transfer partition/maintain history account auth acl acl/foreign/draft acl/foreign/aci acl/foreign/olc acl/foreign access bulk migrate
 	internal/hasher
 	directory/internal/known directory/internal/accesslog directory/internal/transaction directory/internal/settings directory/internal/judge directory/internal/policies directory/internal/ledger directory/internal/request
@@ -180,7 +180,7 @@ func TestPartitionIsThin(t *testing.T) {
 		}
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !ast.IsExported(name) })
-	if most := 90; len(names) > most {
+	if most := 91; len(names) > most {
 		t.Errorf("package partition has %d exported names and methods, more than %d: %s", len(names), most, strings.Join(names, " "))
 	}
 }

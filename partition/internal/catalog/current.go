@@ -134,15 +134,19 @@ func (p *Keeper) Latest() (*Catalog, error) {
 	return p.CatalogOf(s)
 }
 
-// Past returns the catalog of a state of the past. It has the schema of that state. Of
-// the present indexes, it has those that were complete at that state.
+// Past returns the catalog of a state of the past, or of a branch. It has the schema of
+// that state. Of the present indexes, it has those that were complete at that state. A
+// branch has the schema of its base.
 func (p *Keeper) Past(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	c, err := p.Latest()
-	if err == nil && s.Max() < c.Subschema.Since {
+	if err == nil && s.Trunk() < c.Subschema.Since {
 		c, err = c.schemaAt(ctx, s)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if s.InBranch() {
+		return c.AsOf(s.Trunk()), nil // all up to there is decided
 	}
 	return c.AsOf(s.Low()), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -60,6 +61,14 @@ func (c *Catalog) SettingsSince(ctx context.Context, r table.Reader) (table.Revi
 		return 0, err
 	}
 	return h.Since, nil
+}
+
+// SameForEntries reports whether entries that were written under s are right under other
+// settings too: naming contexts, indexes, unique attributes and references are the same.
+func (s *Settings) SameForEntries(h *Header) bool {
+	o := &h.Settings
+	return slices.Equal(s.Suffixes, o.Suffixes) && slices.Equal(s.Indexes, o.Indexes) &&
+		slices.Equal(s.Unique, o.Unique) && slices.Equal(s.References, o.References)
 }
 
 // Mutation returns the mutation that writes the settings.

@@ -68,7 +68,7 @@ func Announce(ctx context.Context, st *write.SchemaSteps, next *catalog.Subschem
 		}
 		now := *tx.Catalog.Subschema
 		now.Pending = &catalog.Pending{By: st.Keeper.DB.Holder(), Own: next}
-		return writeSubschema(ctx, tx, &now)
+		return writeSubschema(ctx, tx, &now, true)
 	})
 }
 
@@ -143,7 +143,7 @@ func withdraw(ctx context.Context, p *catalog.Keeper, announced table.Revision) 
 		}
 		now := *tx.Catalog.Subschema
 		now.Pending = nil
-		return writeSubschema(ctx, tx, &now)
+		return writeSubschema(ctx, tx, &now, false)
 	})
 	if errors.Is(err, errWithdrawn) {
 		return nil

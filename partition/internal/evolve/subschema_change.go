@@ -92,6 +92,9 @@ func ModifySubschema(ctx context.Context, tx *write.Tx, changes []op.Modificatio
 // ChangeSchema changes the schema like [schema.Schema.Change]. It must be called within a
 // function of UpdateSchema. An error begins with the Source of the definition.
 func ChangeSchema(ctx context.Context, tx *write.Tx, add, remove []schema.Definition) error {
+	if err := tx.RefuseInBranch(); err != nil {
+		return err
+	}
 	if !tx.Alone && tx.Steps == nil {
 		return catalog.Errorf(catalog.Unwilling, "the schema changes by an update of its own")
 	}
@@ -102,7 +105,8 @@ func ChangeSchema(ctx context.Context, tx *write.Tx, add, remove []schema.Defini
 	if err := become(ctx, tx, next); err != nil {
 		return err
 	}
-	if err := writeSubschema(ctx, tx, next.Subschema); err != nil {
+	binds := !catalog.NewConcern(tx.Catalog.Types, next.Types).Empty()
+	if err := writeSubschema(ctx, tx, next.Subschema, binds); err != nil {
 		return err
 	}
 	tx.Catalog = next
@@ -264,9 +268,9 @@ func count(list []schema.Definition, t *schema.AttributeType) (n int) {
 }
 
 // writeSubschema writes the subschema's entry. The first change of the schema adds the
-// entry, and later changes modify it.
-func writeSubschema(ctx context.Context, tx *write.Tx, own *catalog.Subschema) error {
-	tx.MarkShared()
+// entry, and later changes modify it. binds is as in [write.Tx.MarkShared].
+func writeSubschema(ctx context.Context, tx *write.Tx, own *catalog.Subschema, binds bool) error {
+	tx.MarkShared(binds)
 	norms, err := catalog.SubschemaDN.Normalize(tx.Keeper.Base)
 	if err != nil {
 		return err

@@ -446,7 +446,7 @@ func (s *Snapshot) countRows(ctx context.Context, id entry.ID, most int) (n int,
 // counting them. Unless exact is set, the numbers may be those of another state. In a
 // transaction they are not known.
 func (s *Snapshot) Subordinates(ctx context.Context, id entry.ID, exact bool) (n catalog.Count, known bool, err error) {
-	if s.Keeper.Subordinates == nil || s.Reader != table.Reader(s.At) {
+	if s.Keeper.Subordinates == nil || s.Reader != table.Reader(s.At) || s.At.InBranch() {
 		return n, false, nil
 	}
 	return s.Keeper.Subordinates(ctx, s.At, s.Catalog, id, exact)

@@ -111,8 +111,11 @@ func (d *Definition) whileKept(ctx context.Context, s *state.Snapshot, ls []lane
 
 // keptCells returns the cells of the view if its records are kept and belong to the
 // definition as this state has it. An erasure changes the past, so records that were kept
-// before the newest one belong to no state.
+// before the newest one belong to no state. The records of branches are not kept.
 func (d *Definition) keptCells(ctx context.Context, s *state.Snapshot, ls []lane) (*cells, error) {
+	if s.At.InBranch() {
+		return nil, errNotKept
+	}
 	now, err := s.Keeper.Latest()
 	if err != nil {
 		return nil, err

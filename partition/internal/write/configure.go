@@ -23,11 +23,14 @@ func Reconfigure(ctx context.Context, p *catalog.Keeper, by By, change func(*Tx)
 
 // Configure writes the settings of a header.
 func (tx *Tx) Configure(h *catalog.Header) error {
+	if err := tx.RefuseInBranch(); err != nil {
+		return err
+	}
 	m, err := h.Mutation()
 	if err != nil {
 		return err
 	}
-	tx.MarkShared()
+	tx.MarkShared(!h.SameForEntries(tx.Catalog.Header))
 	tx.Write(tx.Keeper.SettingsTable, m)
 	return nil
 }
@@ -70,8 +73,11 @@ func Install(ctx context.Context, p *catalog.Keeper, by By, c *catalog.Catalog) 
 	})
 }
 
-// MarkShared makes concurrent changes of the shared configuration conflict.
-func (tx *Tx) MarkShared() {
-	tx.Txn.Mark(tx.Keeper.SettingsTable, catalog.SettingsRow, txn.Mark{Kind: txn.MarkExclusive})
+// MarkShared makes concurrent changes of the shared configuration conflict. If binds is
+// set, the change binds entries: entries that were written under the configuration before
+// it may violate the new one, or may be missing in an index. The change then conflicts
+// with all branches that have begun before it.
+func (tx *Tx) MarkShared(binds bool) {
+	tx.Txn.Mark(tx.Keeper.SettingsTable, catalog.SettingsRow, txn.Mark{Kind: txn.MarkExclusive, Deletes: binds})
 	tx.Txn.Touch(catalog.SubschemaID) // every snapshot checks whether this id was touched
 }

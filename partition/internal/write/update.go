@@ -54,18 +54,56 @@ func UpdateLocked(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) er
 		if err != nil {
 			return fmt.Errorf("the schema in force: %w", err)
 		}
-		tx := &Tx{
-			Snapshot: state.Snapshot{Keeper: p, Reader: t, At: t.Snapshot(), Catalog: c, Cached: true},
-			Txn:      t, by: by.Name, given: by.Time,
-		}
-		tx.Message = by.Append(tx.Message)
-		err = fn(tx)
-		if err == nil && c.ToCome != nil && tx.Steps == nil {
-			err = p.KeepToBoth(ctx, t, t.Snapshot(), c, tx.Changed)
-		}
-		t.SetMessage(tx.Message)
-		return err
+		tx := begin(p, t, c, by)
+		tx.Cached = true
+		return tx.run(ctx, fn)
 	})
+}
+
+// UpdateBranch is Update for a transaction in a branch.
+func UpdateBranch(ctx context.Context, p *catalog.Keeper, b *txn.Branch, by By, fn func(*Tx) error) (table.Revision, error) {
+	p.Changing.RLock()
+	defer p.Changing.RUnlock()
+	return b.Update(ctx, func(t *txn.Tx) error {
+		c, err := p.Past(ctx, t.Snapshot())
+		if err != nil {
+			return fmt.Errorf("the schema of the branch: %w", err)
+		}
+		// The branch cannot be merged if entries become subject to other rules meanwhile:
+		// see MarkShared.
+		t.Mark(p.SettingsTable, catalog.SettingsRow, txn.Mark{Kind: txn.MarkChild})
+		return begin(p, t, c, by).run(ctx, fn)
+	})
+}
+
+// begin returns a transaction that uses no caches.
+func begin(p *catalog.Keeper, t *txn.Tx, c *catalog.Catalog, by By) *Tx {
+	return &Tx{
+		Snapshot: state.Snapshot{Keeper: p, Reader: t, At: t.Snapshot(), Catalog: c},
+		Txn:      t, by: by.Name, given: by.Time, Message: by.Append(nil),
+	}
+}
+
+func (tx *Tx) run(ctx context.Context, fn func(*Tx) error) error {
+	c := tx.Catalog
+	err := fn(tx)
+	if err == nil && c.ToCome != nil && tx.Steps == nil {
+		err = tx.Keeper.KeepToBoth(ctx, tx.Txn, tx.At, c, tx.Changed)
+	}
+	tx.Txn.SetMessage(tx.Message)
+	return err
+}
+
+// errBranch refuses a change that would have to take effect on all servers.
+var errBranch = catalog.Errorf(catalog.Unwilling, "the schema, access rules and other settings of the directory cannot be changed in a branch: change them outside of it")
+
+// RefuseInBranch returns an error if the transaction is in a branch, where the schema and
+// the settings cannot change.
+func (tx *Tx) RefuseInBranch() error {
+	if tx.At.InBranch() {
+		return errBranch
+	}
+	return nil
 }
 
 // Close does nothing: a transaction ends when its function returns.
@@ -75,7 +113,7 @@ func (tx *Tx) Close() {}
 // transaction has not touched, because they do not contain the mutations. What a mutation
 // changes must be touched before it is read again.
 func (tx *Tx) Write(t table.Table, ms ...table.Mutation) {
-	tx.Cached, tx.Written = false, true
+	tx.Cached, tx.Written = false, !tx.At.InBranch()
 	tx.Txn.Write(t, ms...)
 }
 

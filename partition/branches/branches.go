@@ -1,0 +1,114 @@
+// Package branches has the branches of a directory: lines of commits that nobody sees
+// outside of the branch until a merge shows all of them by one commit.
+package branches
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+type (
+	// An Info describes a branch.
+	Info = branch.Info
+	// A Conflict is what keeps a branch from being merged.
+	Conflict = branch.Conflict
+	// A Differing is an attribute that both sides of a conflict changed.
+	Differing = branch.Differing
+	// A ConflictError reports that a branch cannot be merged.
+	ConflictError = branch.ConflictError
+)
+
+// A Branch is a branch of a directory.
+type Branch struct{ b *branch.Branch }
+
+// Options describe a branch that is created.
+type Options struct {
+	Name        string
+	Description string
+	By          partition.By
+}
+
+// CheckName returns an error if a branch cannot have a name.
+func CheckName(name string) error { return branch.CheckName(name) }
+
+// Create makes a branch whose base is the newest state. The error has the problem
+// [partition.EntryExists] if another branch has the name.
+func Create(ctx context.Context, p *partition.Partition, o Options) (*Branch, error) {
+	b, err := branch.Create(ctx, p.Keeper(), o.Name, o.Description, o.By)
+	if err != nil {
+		return nil, err
+	}
+	return &Branch{b}, nil
+}
+
+// All returns the branches that are neither merged nor discarded.
+func All(p *partition.Partition) (all []*Branch) {
+	for _, b := range branch.All(p.Keeper()) {
+		all = append(all, &Branch{b})
+	}
+	return all
+}
+
+// Find returns the branch with a name. The error has the problem [partition.NoSuchEntry]
+// if there is none.
+func Find(p *partition.Partition, name string) (*Branch, error) {
+	b, err := branch.Find(p.Keeper(), name)
+	if err != nil {
+		return nil, err
+	}
+	return &Branch{b}, nil
+}
+
+// Name returns the name of the branch.
+func (b *Branch) Name() string { return b.b.Name() }
+
+// Info describes the branch.
+func (b *Branch) Info(ctx context.Context) (*Info, error) { return b.b.Info(ctx) }
+
+// Changed returns the number of entries that differ between the branch and its base.
+func (b *Branch) Changed(ctx context.Context, i *Info) (int, error) { return b.b.Effects(ctx, i) }
+
+// Describe replaces the description of the branch.
+func (b *Branch) Describe(ctx context.Context, by partition.By, description string) error {
+	return b.b.Describe(ctx, by, description)
+}
+
+// Snapshot returns the branch's newest state: what its base shows, and the commits in the
+// branch. The caller must close it.
+func (b *Branch) Snapshot(ctx context.Context) (*partition.Snapshot, error) {
+	return partition.NewSnapshot(b.b.Snapshot(ctx))
+}
+
+// At returns the state that the branch had when r was its newest commit. The caller must
+// close it.
+func (b *Branch) At(ctx context.Context, r table.Revision) (*partition.Snapshot, error) {
+	return partition.NewSnapshot(b.b.At(ctx, r))
+}
+
+// Base returns the state at which the branch began. The caller must close it.
+func (b *Branch) Base(ctx context.Context) (*partition.Snapshot, error) {
+	return partition.NewSnapshot(b.b.Base(ctx))
+}
+
+// Update runs fn in a transaction in the branch, perhaps more than once. The schema and the
+// settings of the directory cannot be changed there.
+func (b *Branch) Update(ctx context.Context, by partition.By, fn func(*partition.Tx) error) (table.Revision, error) {
+	return b.b.Update(ctx, by, func(tx *write.Tx) error { return fn(partition.NewTx(tx)) })
+}
+
+// Conflicts returns what keeps the branch from being merged now. It changes nothing.
+func (b *Branch) Conflicts(ctx context.Context) ([]Conflict, error) { return b.b.Conflicts(ctx) }
+
+// Merge makes the branch visible by one commit, which it returns. The branch is then gone.
+// If something is in the way, Merge returns a ConflictError and the branch stays. Entries
+// that both the branch and other commits changed are stamped as changed by the merge.
+func (b *Branch) Merge(ctx context.Context, by partition.By) (table.Revision, error) {
+	return b.b.Merge(ctx, by)
+}
+
+// Discard ends the branch. Its changes are lost.
+func (b *Branch) Discard(ctx context.Context) error { return b.b.Discard(ctx) }

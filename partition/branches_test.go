@@ -1,0 +1,321 @@
+package partition_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// branched is a directory with a branch.
+type branched struct {
+	t *testing.T
+	p *partition.Partition
+	b *branches.Branch
+}
+
+// eachBranched runs a test on each kind of store that has branches.
+func eachBranched(t *testing.T, f func(t *testing.T, w *branched)) {
+	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
+		if !p.DB().Shared() {
+			t.Skip("the embedded engine has no branches")
+		}
+		must(t, add(t, p, people, "objectClass: organizationalUnit"))
+		for _, uid := range []string{"ann", "bob", "cid"} {
+			must(t, add(t, p, "uid="+uid+","+people, "objectClass: inetOrgPerson", "cn: "+uid, "sn: Old", "userPassword: "+uid, "description: of all"))
+		}
+		w := &branched{t: t, p: p}
+		w.b = w.create("staging")
+		f(t, w)
+	})
+}
+
+func (w *branched) create(name string) *branches.Branch {
+	w.t.Helper()
+	b, err := branches.Create(context.Background(), w.p, branches.Options{Name: name, Description: "of " + name, By: partition.By{Name: "cn=maker"}})
+	must(w.t, err)
+	return b
+}
+
+// stage runs fn in a transaction in the branch.
+func (w *branched) stage(b *branches.Branch, fn func(tx *partition.Tx) error) error {
+	_, err := b.Update(context.Background(), partition.By{Name: "cn=stager"}, fn)
+	return err
+}
+
+func (w *branched) stageModify(b *branches.Branch, at string, cs ...op.Modification) error {
+	return w.stage(b, func(tx *partition.Tx) error { return tx.Modify(context.Background(), name(at), cs) })
+}
+
+func (w *branched) stageAdd(b *branches.Branch, at string, lines ...string) error {
+	return w.stage(b, func(tx *partition.Tx) error {
+		_, err := tx.Add(context.Background(), name(at), attrs(lines...), false)
+		return err
+	})
+}
+
+func (w *branched) merge(b *branches.Branch) (table.Revision, error) {
+	return b.Merge(context.Background(), partition.By{Name: "cn=merger"})
+}
+
+// found returns the names that a filter finds in a state, which it closes.
+func found(t *testing.T, s *partition.Snapshot, f string) string {
+	t.Helper()
+	defer s.Close()
+	var names []string
+	q := partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Schema())}
+	for r, err := range s.Search(context.Background(), q) {
+		must(t, err)
+		d, err := r.Name.DN()
+		must(t, err)
+		names = append(names, d[:1].String())
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func (w *branched) in(b *branches.Branch, f string) string {
+	w.t.Helper()
+	s, err := b.Snapshot(context.Background())
+	must(w.t, err)
+	return found(w.t, s, f)
+}
+
+func (w *branched) now(f string) string {
+	w.t.Helper()
+	must(w.t, w.p.CatchUp(context.Background()))
+	return found(w.t, w.p.Snapshot(), f)
+}
+
+func (w *branched) want(what, got, want string) {
+	w.t.Helper()
+	if got != want {
+		w.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+// TestBranch makes changes of every kind in a branch, and checks what the branch and the
+// trunk show before and after the merge, and what the journal says.
+func TestBranch(t *testing.T) {
+	eachBranched(t, func(t *testing.T, w *branched) {
+		ctx := context.Background()
+		must(t, w.stageAdd(w.b, "uid=dan,"+people, "objectClass: inetOrgPerson", "cn: dan", "sn: New", "userPassword: dan"))
+		must(t, w.stageModify(w.b, "uid=ann,"+people, change(op.ModReplace, "sn", []byte("New"))))
+		must(t, w.stage(w.b, func(tx *partition.Tx) error {
+			if err := tx.Delete(ctx, name("uid=cid,"+people)); err != nil {
+				return err
+			}
+			ou := name("ou=staff," + domain)
+			return tx.Rename(ctx, name(people), ou[0], true, nil)
+		}))
+		must(t, modify(t, w.p, "uid=bob,"+people, change(op.ModReplace, "sn", []byte("Later"))))
+
+		w.want("the trunk", w.now("(sn=*)"), "uid=ann uid=bob uid=cid")
+		w.want("the trunk", w.now("(sn=New)"), "")
+		w.want("the branch", w.in(w.b, "(sn=*)"), "uid=ann uid=bob uid=dan")
+		w.want("the branch", w.in(w.b, "(sn=New)"), "uid=ann uid=dan")
+		w.want("the branch, of what came later", w.in(w.b, "(sn=Later)"), "")
+		i, err := w.b.Info(ctx)
+		must(t, err)
+		if n, err := w.b.Changed(ctx, i); err != nil || n != 4 || i.Commits != 3 || i.By.Name != "cn=maker" || i.Description != "of staging" {
+			t.Errorf("%d entries changed, %v: %+v", n, err, i)
+		}
+		s, err := w.b.At(ctx, i.Base)
+		must(t, err)
+		w.want("the branch as it began", found(t, s, "(sn=New)"), "")
+
+		m, err := w.merge(w.b)
+		must(t, err)
+		w.want("after the merge", w.now("(sn=New)"), "uid=ann uid=dan")
+		w.want("after the merge", w.now("(sn=Later)"), "uid=bob")
+		w.want("after the merge", w.now("(ou=*)"), "ou=staff")
+		before, err := w.p.At(ctx, m-1)
+		must(t, err)
+		w.want("just before the merge", found(t, before, "(sn=*)"), "uid=ann uid=bob uid=cid")
+		w.wantJournal(m)
+		wantSound(t, w.p)
+		if _, err := branches.Find(w.p, "staging"); !partition.Is(err, partition.NoSuchEntry) {
+			t.Errorf("finding it: %v", err)
+		}
+		if _, err := w.merge(w.b); !partition.Is(err, partition.NoSuchEntry) {
+			t.Errorf("merging it again: %v", err)
+		}
+	})
+}
+
+// wantJournal checks that one commit, a merge, says what the branch changed.
+func (w *branched) wantJournal(m table.Revision) {
+	w.t.Helper()
+	s := w.p.Snapshot()
+	defer s.Close()
+	for c, err := range changes.ShownAfter(context.Background(), s, m-1) {
+		must(w.t, err)
+		if want := "\"cn=merger\"\nmerge \"staging\""; c.Revision != m || string(c.Message) != want || len(c.IDs) < 4 {
+			w.t.Errorf("journal: %+v", c)
+		}
+		return
+	}
+	w.t.Error("the journal has no merge")
+}
+
+// TestBranchConflicts checks what is in the way of a merge, entry by entry, and that
+// changes which commute are not.
+func TestBranchConflicts(t *testing.T) {
+	eachBranched(t, func(t *testing.T, w *branched) {
+		ctx := context.Background()
+		must(t, w.stageModify(w.b, "uid=ann,"+people, change(op.ModReplace, "sn", []byte("Branch"))))
+		must(t, w.stageModify(w.b, "uid=bob,"+people, change(op.ModAdd, "description", []byte("of the branch"))))
+		must(t, w.stage(w.b, func(tx *partition.Tx) error { return tx.Delete(ctx, name("uid=cid,"+people)) }))
+		must(t, w.stageAdd(w.b, "uid=eve,"+people, "objectClass: inetOrgPerson", "cn: eve", "sn: Branch"))
+		must(t, modify(t, w.p, "uid=bob,"+people, change(op.ModAdd, "description", []byte("of the trunk"))))
+		if all, err := w.b.Conflicts(ctx); err != nil || len(all) > 0 {
+			t.Fatalf("too early: %+v, %v", all, err)
+		}
+		must(t, modify(t, w.p, "uid=ann,"+people, change(op.ModReplace, "sn", []byte("Trunk"))))
+		must(t, modify(t, w.p, "uid=cid,"+people, change(op.ModReplace, "sn", []byte("Trunk"))))
+		must(t, add(t, w.p, "uid=eve,"+people, "objectClass: inetOrgPerson", "cn: eve", "sn: Trunk"))
+		_, err := w.merge(w.b)
+		var refused *branches.ConflictError
+		if !errors.As(err, &refused) {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range refused.Conflicts {
+			text, _, _ := strings.Cut(c.Place(), " since ")
+			got = append(got, text+" by "+c.By.Name)
+			for _, a := range c.Attributes {
+				got = append(got, fmt.Sprintf("%s: %s %s %s", a.Description, a.Base[0], a.Branch[0], a.Newest[0]))
+			}
+		}
+		w.want("conflicts", strings.Join(got, "\n"), strings.Join([]string{
+			"uid=ann," + people + ": sn by cn=admin", "sn: Old Branch Trunk",
+			"uid=cid," + people + ": deleted in the branch and changed outside by cn=admin",
+			"uid=eve," + people + ": its name or its superior is no longer there for it by cn=admin",
+		}, "\n"))
+		w.want("after the failed merge", w.in(w.b, "(sn=Branch)"), "uid=ann uid=eve")
+		must(t, w.b.Discard(ctx))
+		w.want("after all", w.now("(sn=Branch)"), "")
+		wantSound(t, w.p)
+	})
+}
+
+// TestBranchStamps checks that an entry which a branch and the trunk both changed has an
+// entryCSN of its own after the merge, and that another one keeps that of its change.
+func TestBranchStamps(t *testing.T) {
+	eachBranched(t, func(t *testing.T, w *branched) {
+		ctx := context.Background()
+		must(t, w.stageModify(w.b, "uid=bob,"+people, change(op.ModAdd, "description", []byte("of the branch"))))
+		must(t, w.stageModify(w.b, "uid=ann,"+people, change(op.ModReplace, "sn", []byte("Branch"))))
+		must(t, modify(t, w.p, "uid=bob,"+people, change(op.ModAdd, "description", []byte("of the trunk"))))
+		stamps := func(s *partition.Snapshot, uid string) (csn, by string) {
+			defer s.Close()
+			at, err := s.Find(ctx, name("uid="+uid+","+people))
+			must(t, err)
+			e, err := s.Entry(ctx, at.ID, false)
+			must(t, err)
+			return string(e.Values(s.Schema().Attribute("entryCSN"))[0]), string(e.Values(s.Schema().Attribute("modifiersName"))[0])
+		}
+		trunk, _ := stamps(w.p.Snapshot(), "bob")
+		s, err := w.b.Snapshot(ctx)
+		must(t, err)
+		own, _ := stamps(s, "ann")
+		_, err = w.merge(w.b)
+		must(t, err)
+		if csn, by := stamps(w.p.Snapshot(), "bob"); csn <= trunk || by != "cn=merger" {
+			t.Errorf("bob, whom both changed: %s by %s, and %s before the merge", csn, by, trunk)
+		}
+		if csn, by := stamps(w.p.Snapshot(), "ann"); csn != own || by != "cn=stager" {
+			t.Errorf("ann: %s by %s, and %s in the branch", csn, by, own)
+		}
+		w.want("values", w.now("(&(description=of the trunk)(description=of the branch))"), "uid=bob")
+	})
+}
+
+// TestBranchSettings checks that the schema and the settings cannot change in a branch, and
+// that a branch cannot be merged if they bind entries otherwise than at its base.
+func TestBranchSettings(t *testing.T) {
+	eachBranched(t, func(t *testing.T, w *branched) {
+		ctx := context.Background()
+		wantProblem(t, w.stageModify(w.b, "cn=subschema", change(op.ModAdd, "attributeTypes", []byte("( 1.2.3.4 NAME 'mine' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )"))), partition.Unwilling, "branch")
+		wantProblem(t, w.stage(w.b, func(tx *partition.Tx) error { return tx.Writer().SetAccess(nil) }), partition.Unwilling, "branch")
+
+		must(t, w.stageModify(w.b, "uid=ann,"+people, change(op.ModReplace, "sn", []byte("1"))))
+		must(t, configure.SetAccess(ctx, w.p, partition.By{}, func(*partition.Snapshot, []partition.AccessRule) ([]partition.AccessRule, error) {
+			return []partition.AccessRule{{Text: "admins: *"}}, nil
+		}))
+		must(t, addDefinition(t, w.p, "( 1.2.3.4 NAME 'mine' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )"))
+		_, err := w.merge(w.b)
+		must(t, err)
+
+		for what, change := range map[string]func() error{
+			"unique": func() error {
+				return configure.SetUnique(ctx, w.p, configure.Unique{Attribute: "uid", Base: idOf(t, w.p, domain)}, true)
+			},
+			"context": func() error { return configure.AddSuffixes(ctx, w.p, []string{"o=other"}) },
+		} {
+			b := w.create("of " + what)
+			must(t, w.stageModify(b, "uid=bob,"+people, change2("sn", what)))
+			must(t, change())
+			var refused *branches.ConflictError
+			if _, err := w.merge(b); !errors.As(err, &refused) || !strings.Contains(refused.Conflicts[0].About, "schema or settings") {
+				t.Errorf("%s: %v", what, err)
+			}
+			must(t, b.Discard(ctx))
+		}
+		wantSound(t, w.p)
+	})
+}
+
+func change2(description, value string) op.Modification {
+	return change(op.ModReplace, description, []byte(value))
+}
+
+func addDefinition(t *testing.T, p *partition.Partition, text string) error {
+	t.Helper()
+	_, err := p.UpdateSchema(context.Background(), partition.By{}, func(tx *partition.Tx) error {
+		return tx.ChangeSchema(context.Background(), []schema.Definition{{Attribute: "attributeTypes", Text: text}}, nil)
+	})
+	return err
+}
+
+// TestBranchNames checks which names branches may have, and that there is one branch of a
+// name at a time.
+func TestBranchNames(t *testing.T) {
+	eachBranched(t, func(t *testing.T, w *branched) {
+		ctx := context.Background()
+		for _, n := range []string{"", " x", "x ", "a\nb", "a\x00", "\xff", strings.Repeat("n", 65)} {
+			if _, err := branches.Create(ctx, w.p, branches.Options{Name: n}); !partition.Is(err, partition.Constraint) {
+				t.Errorf("%q: %v", n, err)
+			}
+		}
+		for _, n := range []string{"a,b=c+d", "ä ö", `"quoted" \ #`, "now", strings.Repeat("n", 64)} {
+			b := w.create(n)
+			must(t, w.stageModify(b, "uid=ann,"+people, change2("sn", "x")))
+			again, err := branches.Find(w.p, n)
+			must(t, err)
+			w.want(n, w.in(again, "(sn=x)"), "uid=ann")
+			if _, err := branches.Create(ctx, w.p, branches.Options{Name: n}); !partition.Is(err, partition.EntryExists) {
+				t.Errorf("%q again: %v", n, err)
+			}
+		}
+		for n := range txn.MaxBranches - 6 {
+			w.create(dn.RDN{{Type: "n", Value: []byte{byte('0' + n)}}}.String())
+		}
+		if _, err := branches.Create(ctx, w.p, branches.Options{Name: "one more"}); !partition.Is(err, partition.TooMany) {
+			t.Errorf("65 branches: %v", err)
+		}
+	})
+}

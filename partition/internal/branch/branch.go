@@ -1,0 +1,227 @@
+// Package branch has the branches of a directory: lines of commits that nobody sees
+// outside of the branch until a merge shows all of them by one commit.
+package branch
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// A Branch is a branch of a directory.
+type Branch struct {
+	k *catalog.Keeper
+	b *txn.Branch
+}
+
+// The kinds of operations that the journal has of branches.
+const (
+	opBegin    = "branch" // the first commit in a branch; its Name is that of the branch
+	opDescribe = "describe"
+	opMerge    = "merge"
+)
+
+// maxName is the largest length of a branch's name, in octets.
+const maxName = 64
+
+// CheckName returns an error if a branch cannot have a name.
+func CheckName(name string) error {
+	switch {
+	case name == "" || len(name) > maxName || !utf8.ValidString(name):
+		return catalog.Errorf(catalog.Constraint, "the name of a branch has 1 to %d octets of UTF-8", maxName)
+	case strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl):
+		return catalog.Errorf(catalog.Constraint, "the name of a branch neither begins nor ends with a space, and has no control characters")
+	}
+	return nil
+}
+
+// Create makes a branch. Its base is the newest state.
+func Create(ctx context.Context, k *catalog.Keeper, name, description string, by write.By) (*Branch, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	b, err := k.DB.CreateBranch(ctx, name)
+	if err != nil {
+		return nil, failure(err)
+	}
+	x := &Branch{k, b}
+	// The branch's first commit says who made it.
+	says := []write.Operation{{Kind: opBegin, Name: name}}
+	if description != "" {
+		says = append(says, write.Operation{Kind: opDescribe, Name: description})
+	}
+	if err := x.note(ctx, by, says...); err != nil {
+		return nil, errors.Join(err, b.Discard(context.WithoutCancel(ctx)))
+	}
+	return x, nil
+}
+
+// note commits a message in the branch.
+func (b *Branch) note(ctx context.Context, by write.By, operations ...write.Operation) error {
+	m := write.Message{By: by, Operations: operations}
+	_, err := b.b.Update(ctx, func(tx *txn.Tx) error {
+		tx.SetMessage(m.Append(nil))
+		return nil
+	})
+	return failure(err)
+}
+
+// Describe replaces the description of the branch.
+func (b *Branch) Describe(ctx context.Context, by write.By, description string) error {
+	return b.note(ctx, by, write.Operation{Kind: opDescribe, Name: description})
+}
+
+// All returns the branches that are neither merged nor discarded.
+func All(k *catalog.Keeper) (all []*Branch) {
+	for _, b := range k.DB.Branches() {
+		all = append(all, &Branch{k, b})
+	}
+	return all
+}
+
+// Find returns the branch with a name. Upper and lower case are different.
+func Find(k *catalog.Keeper, name string) (*Branch, error) {
+	b, err := k.DB.Branch(name)
+	if err != nil {
+		return nil, failure(err)
+	}
+	return &Branch{k, b}, nil
+}
+
+// Name returns the name of the branch.
+func (b *Branch) Name() string { return b.b.Name() }
+
+// Snapshot returns the branch's newest state. The caller must close it.
+func (b *Branch) Snapshot(ctx context.Context) (*state.Snapshot, error) {
+	s, err := b.b.Snapshot(ctx)
+	return b.of(ctx, s, err)
+}
+
+// At returns the state that the branch had when r was its newest commit.
+func (b *Branch) At(ctx context.Context, r table.Revision) (*state.Snapshot, error) {
+	s, err := b.b.At(ctx, r)
+	return b.of(ctx, s, err)
+}
+
+func (b *Branch) of(ctx context.Context, s *txn.Snapshot, err error) (*state.Snapshot, error) {
+	if err != nil {
+		return nil, failure(err)
+	}
+	return state.Of(ctx, b.k, s)
+}
+
+// Base returns the state at which the branch began.
+func (b *Branch) Base(ctx context.Context) (*state.Snapshot, error) {
+	i, err := b.b.Info()
+	if err != nil {
+		return nil, failure(err)
+	}
+	return state.At(ctx, b.k, i.Base)
+}
+
+// Update runs fn in a transaction in the branch, as write.Update does on the trunk.
+func (b *Branch) Update(ctx context.Context, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
+	r, err := write.UpdateBranch(ctx, b.k, b.b, by, fn)
+	return r, failure(err)
+}
+
+// Discard ends the branch without a trace.
+func (b *Branch) Discard(ctx context.Context) error { return failure(b.b.Discard(ctx)) }
+
+// An Info describes a branch.
+type Info struct {
+	Name, Description string
+	By                write.By // who made it
+	Made              time.Time
+	Base              table.Revision
+	Head              table.Revision // the newest commit in the branch
+	Merging           bool
+	Commits           int        // that changed entries
+	IDs               []entry.ID // what they touched: entries, and other things with an id
+	All               bool       // commits changed more than IDs lists
+}
+
+// Info describes the branch.
+func (b *Branch) Info(ctx context.Context) (*Info, error) {
+	now, err := b.b.Info()
+	if err != nil {
+		return nil, failure(err)
+	}
+	i := &Info{Name: b.Name(), Made: now.First.Time(), Base: now.Base, Head: now.Head, Merging: now.Merging}
+	seen := map[entry.ID]bool{}
+	for rec, err := range b.b.Commits(ctx) {
+		if err != nil {
+			return nil, failure(err)
+		}
+		i.add(rec, seen)
+	}
+	return i, nil
+}
+
+func (i *Info) add(rec *journal.Record, seen map[entry.ID]bool) {
+	m := write.ParseMessage(rec.Message)
+	for _, o := range m.Operations {
+		switch o.Kind {
+		case opBegin:
+			i.By = m.By
+		case opDescribe:
+			i.Description = o.Name
+		}
+	}
+	if len(rec.IDs) == 0 && !rec.AllChanged {
+		return
+	}
+	i.Commits++
+	i.All = i.All || rec.AllChanged
+	for _, id := range rec.IDs {
+		if !seen[id] {
+			seen[id] = true
+			i.IDs = append(i.IDs, id)
+		}
+	}
+}
+
+// Effects counts the entries that differ between the branch and its base.
+func (b *Branch) Effects(ctx context.Context, i *Info) (n int, err error) {
+	from, err := b.Base(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer from.Close()
+	to, err := b.Snapshot(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer to.Close()
+	for _, err := range feed.Effects(ctx, from, to, i.IDs) {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// failure returns the error for the caller of an operation on a branch.
+func failure(err error) error {
+	for sentinel, problem := range map[error]catalog.Problem{
+		txn.ErrBranch: catalog.NoSuchEntry, txn.ErrBranchExists: catalog.EntryExists, txn.ErrBranches: catalog.TooMany,
+	} {
+		if errors.Is(err, sentinel) {
+			return catalog.Errorf(problem, "%v", err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,91 @@
+package branch
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Merge makes the branch visible by one commit, which it returns. If something is in the
+// way, it returns a ConflictError and the branch stays as it is.
+func (b *Branch) Merge(ctx context.Context, by write.By) (table.Revision, error) {
+	b.k.Changing.RLock()
+	defer b.k.Changing.RUnlock()
+	// Clashes are looked for before entries are stamped, so that a merge that fails
+	// usually leaves no commit in the branch.
+	if found, err := b.Conflicts(ctx); err != nil || len(found) > 0 {
+		return 0, errors.Join(err, conflicts(b.Name(), found))
+	}
+	if err := b.restamp(ctx, by); err != nil {
+		return 0, err
+	}
+	m := write.Message{By: by, Operations: []write.Operation{{Kind: opMerge, Name: b.Name()}}}
+	r, err := b.b.Merge(ctx, m.Append(nil))
+	var clash *txn.ClashError
+	if errors.As(err, &clash) {
+		found, err := b.explain(ctx, clash.Clashes)
+		return 0, errors.Join(err, conflicts(b.Name(), found))
+	}
+	return r, failure(err)
+}
+
+func conflicts(name string, found []Conflict) error {
+	if len(found) == 0 {
+		return nil
+	}
+	return &ConflictError{name, found}
+}
+
+// restamp changes the stamps of the entries that both the branch and other commits
+// changed, in a last commit in the branch. Otherwise a consumer of changes would find an
+// entry with new values and an entryCSN that it has seen.
+func (b *Branch) restamp(ctx context.Context, by write.By) error {
+	i, err := b.Info(ctx)
+	if err != nil {
+		return err
+	}
+	both, err := b.changedOutside(ctx, i)
+	if err != nil || len(both) == 0 {
+		return err
+	}
+	_, err = write.UpdateBranch(ctx, b.k, b.b, by, func(tx *write.Tx) error {
+		for _, id := range both {
+			if err := tx.Restamp(ctx, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return failure(err)
+}
+
+// changedOutside returns those of the ids of the branch that commits outside of it touched
+// since its base.
+func (b *Branch) changedOutside(ctx context.Context, i *Info) (both []entry.ID, err error) {
+	newest := state.Newest(b.k)
+	defer newest.Close()
+	own := map[entry.ID]bool{}
+	for _, id := range i.IDs {
+		own[id] = true
+	}
+	for rec, err := range newest.At.CommitsAfter(ctx, i.Base) {
+		if err != nil {
+			return nil, err
+		}
+		if rec.AllChanged {
+			return i.IDs, nil
+		}
+		for _, id := range rec.IDs {
+			if own[id] {
+				own[id] = false
+				both = append(both, id)
+			}
+		}
+	}
+	return both, nil
+}

@@ -1,0 +1,36 @@
+package write
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+)
+
+// Restamp replaces modifiersName, modifyTimestamp and entryCSN of an entry, and nothing
+// else. It does nothing if there is no such entry. It places no mark, so it is only for
+// entries whose other changes are marked. If one of the three is indexed, changes of one
+// entry always conflict, and nothing is to be stamped again.
+func (tx *Tx) Restamp(ctx context.Context, id entry.ID) error {
+	node, err := tx.Node(ctx, id)
+	if err != nil || node == nil || id == catalog.SubschemaID {
+		return err
+	}
+	for _, s := range tx.stamps() {
+		if tx.Catalog.Indexes[s.typ] != nil {
+			return nil
+		}
+	}
+	at := state.Located{ID: id, Parent: node.Parent}
+	m, err := tx.Modifying(ctx, state.Place{Located: at, RDN: node.NormRDN, Found: true})
+	if err != nil {
+		return err
+	}
+	if err := m.stamp(); err != nil {
+		return err
+	}
+	m.tx.Txn.Touch(id)
+	m.change.flush()
+	return nil
+}

@@ -1,0 +1,101 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A BranchInfo describes a branch, as one state of the store has it.
+type BranchInfo struct {
+	Base    table.Revision // the newest revision of the trunk that the branch shows
+	First   table.Revision // when the branch was made; its commits are newer
+	Head    table.Revision // its newest commit, or First
+	Merging bool           // it is frozen, or its merge is not decided
+}
+
+// Info describes the branch.
+func (b *Branch) Info() (BranchInfo, error) {
+	c, err := b.shown()
+	if err != nil {
+		return BranchInfo{}, err
+	}
+	return BranchInfo{c.Base, c.First, c.Head, c.State != revision.Open}, nil
+}
+
+// shown returns the branch's cell in the newest state that this server shows.
+func (b *Branch) shown() (revision.Cell, error) {
+	v := b.db.current.Load().heads
+	if v == nil || v.Cell(b.slot).Incarnation != b.incarnation || !inProgress(v.Cell(b.slot)) {
+		return revision.Cell{}, fmt.Errorf("%w: %s", ErrBranch, b.name)
+	}
+	return v.Cell(b.slot), nil
+}
+
+// Commits streams the records of the branch's own commits, in their order.
+func (b *Branch) Commits(ctx context.Context) iter.Seq2[*journal.Record, error] {
+	return func(yield func(*journal.Record, error) bool) {
+		c, err := b.shown()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		own := c.Archive()
+		for rec, err := range b.db.log.Scan(ctx, b.slot, own.First, own.Head) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if own.Shows(rec.Revision) && !yield(&rec, nil) {
+				return
+			}
+		}
+	}
+}
+
+// At is like Snapshot, but returns the state that the branch had when r was its newest
+// commit.
+func (b *Branch) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
+	now := b.db.Snapshot()
+	defer now.Close()
+	if err := now.unreadable(); err != nil {
+		return nil, err
+	}
+	s, err := b.snapshot(ctx, now.heads)
+	if err != nil {
+		return nil, err
+	}
+	v := s.view.(*branchView)
+	if r > max(v.base, v.own.Head) {
+		s.Close()
+		return nil, fmt.Errorf("%w: %s is newer than the branch %s", ErrRevision, r, b.name)
+	}
+	v.own.Head = min(v.own.Head, r)
+	s.max = max(v.base, v.own.Head)
+	return s, nil
+}
+
+// Trunk returns the newest revision of the trunk that s shows: its own revision, or the
+// base of the branch whose state s is.
+func (s *Snapshot) Trunk() table.Revision {
+	if v, ok := s.view.(*branchView); ok {
+		return v.base
+	}
+	return s.max
+}
+
+// InBranch reports whether s is a state of a branch.
+func (s *Snapshot) InBranch() bool { return s.branch != nil }
+
+// Record returns the journal's record of a commit, without the list of its rows. If the
+// journal does not have it, the record has the state journal.None.
+func (db *DB) Record(ctx context.Context, r table.Revision) (journal.Record, error) {
+	for rec, err := range db.log.Scan(ctx, revision.SlotOf(r), r-1, r) {
+		return rec, err
+	}
+	return journal.Record{}, nil
+}
