@@ -33,6 +33,7 @@ var parsers = map[string]func([]byte) (any, error){
 	"ParsePasswordModify":       untyped(control.ParsePasswordModify),
 	"ParseEffectiveRights":      untyped(control.ParseEffectiveRights),
 	"ParseCancel":               untyped(control.ParseCancel),
+	"ParseBranch":               untyped(control.ParseBranch),
 	"ParseTransaction":          untyped(control.ParseTransaction),
 	"ParseEndTransaction":       untyped(control.ParseEndTransaction),
 	"ParseEndTransactionResult": untyped(control.ParseEndTransactionResult),
@@ -102,6 +103,9 @@ var examples = []example{
 
 	{"ParseCancel", "\x30\x03\x02\x01\x07", control.Cancel{ID: 7}},
 
+	{"ParseBranch", "staging", control.Branch{Name: "staging"}},
+	{"ParseBranch", "\xc3\xa4, \x00", control.Branch{Name: "ä, \x00"}},
+
 	{"ParseTransaction", "", control.Transaction{}},
 	{"ParseTransaction", "17.1", control.Transaction{ID: "17.1"}},
 	{"ParseEndTransaction", "\x30\x06\x04\x0417.1", control.EndTransaction{Commit: true, ID: "17.1"}},
@@ -148,6 +152,8 @@ func TestParseRefuses(t *testing.T) {
 		{"ParsePersistentSearch", "\x30\x09\x02\x01\x10\x01\x01\x00\x01\x01\xff", "16"},
 		{"ParsePersistentSearch", "\x30\x06\x02\x01\x01\x01\x01\x00", "BOOLEAN"},
 		{"ParsePasswordModify", "", "SEQUENCE"},
+		{"ParseBranch", "", "it has no value"},
+		{"ParseBranch", "\xff", "not UTF-8"},
 		{"ParseCancel", "\x30\x03\x02\x01\xff", "-1"},
 		{"ParseEndTransaction", "", "SEQUENCE"},
 		{"ParseEndTransaction", "\x30\x00", "OCTET STRING"},

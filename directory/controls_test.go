@@ -40,6 +40,7 @@ var namedControls = map[string]struct {
 	"relax":       {"1.3.6.1.4.1.4203.666.5.12", nil},
 	"treeDelete":  {"1.2.840.113556.1.4.805", nil},
 	"dontUseCopy": {"1.3.6.1.1.22", nil},
+	"branch":      {"2.25.220932908602969335986291669498557466831", textValue},
 	"token":       {"2.25.62115083859443682979182002512448271178", textValue},
 	"transaction": {"1.3.6.1.1.21.2", textValue},
 	"at":          {"2.25.195980779315780798893398147915016512515", textValue},

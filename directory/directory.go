@@ -117,6 +117,7 @@ func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 		req.Response.Result = req.Server.ToResult(err)
 		s.noteFailure(req, m)
 	}
+	req.Response.MatchedDN = req.Named(req.Response.MatchedDN)
 	// An error of the sink means that the client is gone. There is nothing left to do.
 	_ = sink.Done(req.Response)
 	req.Observed(m)

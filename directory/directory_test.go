@@ -96,7 +96,7 @@ func newDirectory(t testing.TB, p *partition.Partition, o directory.Options) *di
 // without a cookie.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		if strings.Contains(path, "fuzz") || strings.Contains(path, "tripwires") || strings.Contains(path, "diagnostics") {
+		if strings.Contains(path, "fuzz") || strings.Contains(path, "tripwires") || strings.HasSuffix(path, "branches") || strings.Contains(path, "diagnostics") {
 			return
 		}
 		p := newPartition(t)

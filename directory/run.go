@@ -6,7 +6,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/bind"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -45,12 +44,16 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 		}
 	}
 	if isBind {
-		return bind.Run(ctx, req, b, x)
+		return d.bindIn(ctx, req, b, x)
 	}
 	if identify.MustChange(req, m.Request) {
 		return gate.Refusal(req, account.ErrMustChange)
 	}
 	req.Limits = d.server.LimitsOf(req.Who)
+	m, err := enter(ctx, req, m)
+	if err != nil {
+		return err
+	}
 	return d.perform(ctx, req, m, sink)
 }
 

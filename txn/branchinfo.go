@@ -70,9 +70,9 @@ func (b *Branch) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 		return nil, err
 	}
 	v := s.view.(*branchView)
-	if r > max(v.base, v.own.Head) {
+	if r < v.base || r > max(v.base, v.own.Head) {
 		s.Close()
-		return nil, fmt.Errorf("%w: %s is newer than the branch %s", ErrRevision, r, b.name)
+		return nil, fmt.Errorf("%w: %s is not a state of the branch %s", ErrRevision, r, b.name)
 	}
 	v.own.Head = min(v.own.Head, r)
 	s.max = max(v.base, v.own.Head)

@@ -94,6 +94,12 @@ func (b *Branch) Base(ctx context.Context) (*partition.Snapshot, error) {
 	return partition.NewSnapshot(b.b.Base(ctx))
 }
 
+// Newest returns the newest state of the directory outside of branches. The caller must
+// close it.
+func (b *Branch) Newest() (*partition.Snapshot, error) {
+	return partition.NewSnapshot(b.b.Newest(), nil)
+}
+
 // Update runs fn in a transaction in the branch, perhaps more than once. The schema and the
 // settings of the directory cannot be changed there.
 func (b *Branch) Update(ctx context.Context, by partition.By, fn func(*partition.Tx) error) (table.Revision, error) {

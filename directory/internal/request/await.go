@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
@@ -40,6 +41,9 @@ func (req *Request) awaitToken(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, tokenPatience)
 	defer cancel()
+	if revision.SlotOf(req.Controls.atLeast).IsBranch() {
+		return req.Server.Part.CatchUp(ctx)
+	}
 	err := req.Server.Part.AtLeast(ctx, req.Controls.atLeast)
 	if errors.Is(err, txn.ErrRevision) && !errors.Is(err, table.ErrUnavailable) {
 		return op.Errorf(op.UnwillingToPerform, "token: %v", err)

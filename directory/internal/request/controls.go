@@ -39,6 +39,7 @@ type Controls struct {
 	Token             bool              // the client requests a token
 	Rights            *control.EffectiveRights
 	Transaction       *string        // the identifier of the transaction that the update belongs to
+	Branch            *string        // the branch that the operation is in
 	atLeast           table.Revision // the commit that the read must show
 }
 
@@ -99,6 +100,7 @@ var supported = []servedControl{
 	{control.OIDAt, withSearch | withCompare, takeAt},
 	{control.OIDToken, withSearch | withCompare | updates | withPasswordModify | withEndTransaction, takeToken},
 	{control.OIDTransaction, updates | withPasswordModify, takeTransaction},
+	{control.OIDBranch, withSearch | withCompare | updates | withPasswordModify, takeBranch},
 }
 
 // operations is a set of kinds of requests.

@@ -7,6 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
@@ -43,6 +44,8 @@ var sentinels = []struct {
 }{
 	{txn.ErrConflict, op.Busy, "other writers were faster too often: try again"},
 	{txn.ErrReadOnly, op.UnwillingToPerform, "this server takes no changes"},
+	{txn.ErrBranch, op.NoSuchObject, "the branch was merged or discarded"},
+	{txn.ErrBranches, op.UnwillingToPerform, "this must wait until all branches are merged or discarded"},
 	{txn.ErrRevision, op.UnwillingToPerform, "the state that was asked for is no longer kept, or not known here yet"},
 	{table.ErrPending, op.Unavailable, "the disk is full: the change is made when there is space, or not at all: read to learn whether it stands"},
 	{txn.ErrUnknown, op.Other, "the store failed while committing: read to learn whether the change stands"},
@@ -66,6 +69,10 @@ func (d *Server) ToResult(err error) op.Result {
 		if code, ok := problemCodes[problem.Problem]; ok {
 			return op.Result{Code: code, MatchedDN: problem.Matched, Diagnostic: problem.Text}
 		}
+	}
+	var conflict *branches.ConflictError
+	if errors.As(err, &conflict) {
+		return op.Result{Code: op.AssertionFailed, Diagnostic: conflict.Error()}
 	}
 	if errors.Is(err, txn.ErrReadOnly) {
 		if urls := d.Settings().Primary; len(urls) > 0 {

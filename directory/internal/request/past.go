@@ -12,9 +12,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// State returns the state that the request reads: the newest state, or the state of the
-// past that a control names.
+// State returns the state that the request reads: the newest state, that of a branch, or
+// the state of the past that a control names.
 func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
+	if req.Branch != nil {
+		s, err := req.Branch.Snapshot(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return req.Read(s), nil
+	}
 	if req.Controls.At == nil {
 		return req.Now(), nil
 	}

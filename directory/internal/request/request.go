@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -26,6 +27,10 @@ type Request struct {
 	Controls Controls
 	Limits   *settings.Limits // the limits of the requester
 	Judge    judge.Judge      // decides what the requester may see and do
+	// Branch is the branch that the request is in, or nil. If names in the request end in
+	// the branch's name, Suffix is the end of names in the answers.
+	Branch *branches.Branch
+	Suffix string
 
 	// Snapshot is the state that the request reads, Schema is the schema of Snapshot, and
 	// Known are the elements of Schema. Only adopt sets these fields.

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -26,6 +27,7 @@ func TestEndKeepsNothing(t *testing.T) {
 		t.Error("nothing is refused")
 	}
 	req.Snapshot, req.Schema, req.Known = &partition.Snapshot{}, &schema.Schema{}, &known.Elements{}
+	req.Branch, req.Suffix = &branches.Branch{}, "cn=x,cn=branches"
 	req.held = []*partition.Snapshot{}
 	req.Response.Code, req.Seen.Entries, req.Watched = op.Busy, 1, true
 	for i, v := 0, reflect.ValueOf(req).Elem(); i < v.NumField(); i++ {

@@ -23,6 +23,10 @@ type Session struct {
 	Exchange *Exchange
 	// Transactions are the open transactions (RFC 5805).
 	Transactions transaction.Table
+	// Branch is the name of the branch that the session works in, or nil. Home is the one
+	// in which the session begins, or "".
+	Branch atomic.Pointer[string]
+	Home   string
 
 	anonymous access.Who // the requester of an unbound session, for access rules
 	once      sync.Once  // guards address
@@ -45,6 +49,20 @@ func (s *Session) Forget() *Exchange {
 	x := s.Exchange
 	s.Exchange = nil
 	s.Who.Store(nil)
+	s.Enter("")
 	s.Transactions.Abort()
 	return x
+}
+
+// Enter makes the session work in a branch. If the name is empty, it is the one in which
+// the session began.
+func (s *Session) Enter(branch string) {
+	if branch == "" {
+		branch = s.Home
+	}
+	if branch == "" {
+		s.Branch.Store(nil)
+		return
+	}
+	s.Branch.Store(&branch)
 }

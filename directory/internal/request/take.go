@@ -248,6 +248,20 @@ func takeTransaction(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
+// takeBranch reads a branch control. The control must be critical, because a server that
+// does not know the control would otherwise read and change the directory itself.
+func takeBranch(req *Request, _ *op.Message, c *op.Control) error {
+	if !c.Critical {
+		return op.Errorf(op.ProtocolError, "branch control: it must be critical")
+	}
+	b, err := control.ParseBranch(c.Value)
+	if err != nil {
+		return malformed("branch", err)
+	}
+	req.Controls.Branch = &b.Name
+	return nil
+}
+
 // malformed returns the result for a control whose value cannot be parsed.
 func malformed(name string, err error) error {
 	return op.Errorf(op.ProtocolError, "%s control: %v", name, err)

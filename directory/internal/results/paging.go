@@ -112,8 +112,12 @@ func CookieKey(req *request.Request, r *op.Search) []byte {
 	if req.IsPast() {
 		at = req.Controls.At.String()
 	}
+	branch := ""
+	if req.Branch != nil {
+		branch = req.Branch.Name()
+	}
 	// Another narrowing can have another plan, whose positions are others.
-	for _, s := range []string{req.Who.DN(), r.Base, r.Filter.String(), string(sort), at, req.Judge.NarrowingText()} {
+	for _, s := range []string{req.Who.DN(), r.Base, r.Filter.String(), string(sort), at, branch, req.Judge.NarrowingText()} {
 		var size [4]byte
 		binary.BigEndian.PutUint32(size[:], uint32(len(s)))
 		mac.Write(size[:])

@@ -69,12 +69,8 @@ func openState(ctx context.Context, req *request.Request, r *op.Search, p *resul
 	if revision == 0 {
 		return req.State(ctx)
 	}
-	s := req.Server.Part.Snapshot()
-	if revision == s.Revision() {
-		return req.Resume(ctx, s)
-	}
-	s.Close()
-	if s, err = req.Server.Part.At(ctx, revision); err != nil {
+	s, err := req.Earlier(ctx, revision)
+	if err != nil {
 		return nil, err
 	}
 	return req.Resume(ctx, s)

@@ -148,6 +148,6 @@ func (v *View) show(name *dn.Name, attributes []entry.Attribute, controls []op.C
 	if !v.typesOnly {
 		v.matched.apply(attributes)
 	}
-	v.found = op.SearchEntry{Name: name.String(), Attributes: attributes, TypesOnly: v.typesOnly, Controls: controls}
+	v.found = op.SearchEntry{Name: v.Req.Named(name.String()), Attributes: attributes, TypesOnly: v.typesOnly, Controls: controls}
 	return &v.found
 }

@@ -44,6 +44,9 @@ func (theChangelog) refusal() string {
 }
 
 func (theChangelog) Search(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
+	if req.Branch != nil {
+		return op.Errorf(op.UnwillingToPerform, "the changelog does not show branches: see %s below the branch's entry", changesRDN)
+	}
 	settled := func(ctx context.Context, p *results.Page) (*partition.Snapshot, error) {
 		return settledState(ctx, req, p)
 	}
@@ -254,8 +257,13 @@ func (l *changelog) entry(c *history.Change) *Entry {
 		ordinal = strconv.Itoa(c.Number)
 		rdn += "+changeOrdinal=" + ordinal
 	}
-	pairs := []string{"changeNumber", number, "changeOrdinal", ordinal,
-		"changeType", c.Kind, "changeTime", generalized(c.Time())}
+	return changeEntry(l.req, c, rdn+","+changelogName, "changeNumber", number, "changeOrdinal", ordinal,
+		"changeTime", generalized(c.Time()), "changeRevision", c.Revision.String())
+}
+
+// changeEntry returns the entry for a change, with further pairs of attributes and values.
+func changeEntry(req *request.Request, c *history.Change, name string, pairs ...string) *Entry {
+	pairs = append(pairs, "changeType", c.Kind)
 	if r, ok := c.Request.(*op.ModifyDN); ok {
 		pairs = append(pairs, "newRDN", r.NewRDN, "deleteOldRDN", strings.ToUpper(strconv.FormatBool(r.DeleteOldRDN)))
 		if r.NewSuperior != nil {
@@ -268,10 +276,9 @@ func (l *changelog) entry(c *history.Change) *Entry {
 	if c.ID != entry.Root {
 		pairs = append(pairs, "targetEntryUUID", c.ID.String())
 	}
-	v := newEntry(l.req, rdn+","+changelogName, "changeLogEntry", append(pairs,
+	v := newEntry(req, name, "changeLogEntry", append(pairs,
 		"changeInitiatorsName", c.By.Name, "changeAddress", c.By.From,
-		"changeRequest", c.By.Request, "changeSession", c.By.Session,
-		"changeRevision", c.Revision.String())...)
-	v.add(l.req.Schema, "targetDN", c.Name) // newEntry would leave out an empty name
+		"changeRequest", c.By.Request, "changeSession", c.By.Session)...)
+	v.add(req.Schema, "targetDN", c.Name) // newEntry would leave out an empty name
 	return v
 }

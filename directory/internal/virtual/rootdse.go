@@ -70,6 +70,7 @@ func RootDSE(req *request.Request, attributes []string) *Entry {
 	}
 	add("changelog", changelogName)
 	add("monitorContext", monitorName)
+	add("branchContext", request.BranchContext)
 	if req.Who.IsAdmin() {
 		first, last := past.Bounds(req.Server.Part)
 		add("firstChangeNumber", strconv.FormatUint(uint64(first), 10))

@@ -110,7 +110,7 @@ func pageState(ctx context.Context, req *request.Request, p *results.Page) (*par
 	if !p.GoesOn() {
 		return req.State(ctx)
 	}
-	s, err := req.Server.Part.At(ctx, p.Revision)
+	s, err := req.Earlier(ctx, p.Revision)
 	if err != nil {
 		return nil, err
 	}

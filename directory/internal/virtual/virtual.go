@@ -33,7 +33,7 @@ type Source interface {
 	refusal() string
 }
 
-var sources = []Source{theRootDSE{}, theSubschema{}, theConfig{}, theChangelog{}, theMonitor{}, theViews{}}
+var sources = []Source{theRootDSE{}, theSubschema{}, theConfig{}, theChangelog{}, theMonitor{}, theBranches{}, theViews{}}
 
 // Lookup returns the source for searches with the given base and scope, or nil if such
 // searches run in the tree.

@@ -116,8 +116,8 @@ func (b *batch) run(ctx context.Context) (table.Revision, error) {
 }
 
 func (b *batch) try(ctx context.Context) (table.Revision, error) {
-	run := b.req.Server.Part.Update
-	if b.settings {
+	run := b.req.Update
+	if b.settings && b.req.Branch == nil {
 		run = b.req.Server.Part.UpdateSettings
 	}
 	return run(ctx, b.by(), func(tx *partition.Tx) error {

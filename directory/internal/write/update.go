@@ -109,8 +109,9 @@ const maxPrepared = 5
 var errPrepare = errors.New("to be prepared")
 
 func (u *update) try(ctx context.Context, req *request.Request) (table.Revision, error) {
-	run := req.Server.Part.Update
+	run := req.Update
 	switch {
+	case req.Branch != nil: // which refuses changes of the schema and the settings
 	case subschema.Is(u.name):
 		run = req.Server.Part.UpdateSchema
 	case u.settings:

@@ -20,6 +20,9 @@ import (
 
 // Run runs an update.
 func Run(ctx context.Context, req *request.Request, r op.Request) error {
+	if done, err := runBranch(ctx, req, r); done {
+		return err
+	}
 	if d, ok := r.(*op.Delete); ok && req.Controls.TreeDelete {
 		err := deleteTree(ctx, req, d)
 		if err == nil {

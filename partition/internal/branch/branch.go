@@ -131,6 +131,9 @@ func (b *Branch) Base(ctx context.Context) (*state.Snapshot, error) {
 	return state.At(ctx, b.k, i.Base)
 }
 
+// Newest returns the newest state outside of branches.
+func (b *Branch) Newest() *state.Snapshot { return state.Newest(b.k) }
+
 // Update runs fn in a transaction in the branch, as write.Update does on the trunk.
 func (b *Branch) Update(ctx context.Context, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
 	r, err := write.UpdateBranch(ctx, b.k, b.b, by, fn)

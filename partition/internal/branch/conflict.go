@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -79,6 +80,37 @@ func (c *Conflict) Place() string {
 		text += " by " + c.By.Name
 	}
 	return text
+}
+
+// Texts returns what the conflict is about, with the values of attributes, a text each.
+func (c *Conflict) Texts() (texts []string) {
+	if c.About != "" {
+		texts = append(texts, c.About)
+	}
+	for _, a := range c.Attributes {
+		if a.Branch == nil && a.Newest == nil {
+			texts = append(texts, a.Description+": changed on both sides")
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("%s: %s in the branch, %s outside", a.Description, quoted(a.Branch), quoted(a.Newest)))
+	}
+	return texts
+}
+
+// quoted returns the first values of an attribute as text.
+func quoted(values [][]byte) string {
+	const shown = 3
+	if len(values) == 0 {
+		return "nothing"
+	}
+	var parts []string
+	for _, v := range values[:min(shown, len(values))] {
+		parts = append(parts, strconv.Quote(string(v)))
+	}
+	if n := len(values) - shown; n > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Conflicts returns what keeps the branch from being merged now. It changes nothing.

@@ -1,0 +1,24 @@
+package control
+
+import (
+	"errors"
+	"unicode/utf8"
+)
+
+// OIDBranch is the control of an operation in a branch, in the arc of UUIDs.
+const OIDBranch = "2.25.220932908602969335986291669498557466831"
+
+// Branch is the value of the branch control, which is the name of a branch.
+type Branch struct{ Name string }
+
+// ParseBranch parses the value of a request. If value is nil, the control has no value,
+// which is an error.
+func ParseBranch(value []byte) (b Branch, err error) {
+	switch {
+	case len(value) == 0:
+		return b, errors.New("it has no value: the value is the name of a branch")
+	case !utf8.Valid(value):
+		return b, errors.New("the name of the branch is not UTF-8")
+	}
+	return Branch{string(value)}, nil
+}

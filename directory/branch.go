@@ -1,0 +1,172 @@
+package directory
+
+import (
+	"context"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/bind"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// A request is in a branch if its names end in the name of the branch's entry, if it has
+// the branch control, or if its session works in a branch. The first of these that is the
+// case decides.
+
+// enter makes a request run in the branch that it is in, if it is in one. It returns the
+// message with the names that entries have in the branch.
+func enter(ctx context.Context, req *request.Request, m *op.Message) (*op.Message, error) {
+	inner, end, err := withoutBranch(m)
+	if err != nil {
+		return nil, err
+	}
+	session := req.Session.Branch.Load()
+	switch {
+	case end != nil:
+		if req.Suffix = end.suffix; req.Controls.Branch != nil && *req.Controls.Branch != end.branch {
+			return nil, op.Errorf(op.UnwillingToPerform, "the branch control and the names are of different branches")
+		}
+		return inner, req.Enter(ctx, end.branch)
+	case req.Controls.Branch != nil && !isOutside(m.Request):
+		return m, req.Enter(ctx, *req.Controls.Branch)
+	case session != nil && !isOutside(m.Request):
+		return m, req.Enter(ctx, *session)
+	}
+	return m, nil
+}
+
+// isOutside reports whether a request is about something that branches do not have.
+func isOutside(r op.Request) bool {
+	switch r := r.(type) {
+	case *op.Search:
+		return r.Base == "" && r.Scope == op.BaseObject || isOutsideName(r.Base)
+	case *op.Compare:
+		return isOutsideName(r.Name)
+	case *op.Add:
+		return isOutsideName(r.Name)
+	case *op.Modify:
+		return isOutsideName(r.Name)
+	case *op.Delete:
+		return isOutsideName(r.Name)
+	case *op.ModifyDN:
+		return isOutsideName(r.Name)
+	case *op.Extended:
+		return r.OID != control.OIDPasswordModify && r.OID != control.OIDEndTransaction
+	}
+	return true
+}
+
+func isOutsideName(text string) bool {
+	name, err := dn.Parse(text)
+	return err == nil && virtual.OutsideBranches(name)
+}
+
+// An ending is the end of names in a branch.
+type ending struct{ branch, suffix string }
+
+// withoutBranch returns a message with its names in a branch, and their end. If no name
+// ends in the name of a branch, it returns the message.
+func withoutBranch(m *op.Message) (*op.Message, *ending, error) {
+	var name string
+	switch r := m.Request.(type) {
+	case *op.Search:
+		name = r.Base
+	case *op.Compare:
+		name = r.Name
+	case *op.Add:
+		name = r.Name
+	case *op.Modify:
+		name = r.Name
+	case *op.Delete:
+		name = r.Name
+	case *op.ModifyDN:
+		name = r.Name
+	}
+	rest, end := cutBranch(name)
+	if end == nil {
+		return m, nil, nil
+	}
+	inner := *m
+	switch r := m.Request.(type) {
+	case *op.Search:
+		x := *r
+		x.Base, inner.Request = rest, &x
+	case *op.Compare:
+		x := *r
+		x.Name, inner.Request = rest, &x
+	case *op.Add:
+		x := *r
+		x.Name, inner.Request = rest, &x
+	case *op.Modify:
+		x := *r
+		x.Name, inner.Request = rest, &x
+	case *op.Delete:
+		x := *r
+		x.Name, inner.Request = rest, &x
+	case *op.ModifyDN:
+		x := *r
+		x.Name, inner.Request = rest, &x
+		if x.NewSuperior != nil {
+			superior, there := cutBranch(*x.NewSuperior)
+			if there == nil || there.branch != end.branch {
+				return nil, nil, op.Errorf(op.UnwillingToPerform, "newSuperior: it is not in the branch %s", end.branch)
+			}
+			x.NewSuperior = &superior
+		}
+	}
+	return &inner, end, nil
+}
+
+// cutBranch cuts the name of a branch from the end of the name of an entry in the branch.
+// It returns no end for other names, such as those of entries about the branch.
+func cutBranch(text string) (rest string, end *ending) {
+	if !mayEndInBranch(text) {
+		return text, nil
+	}
+	name, err := dn.Parse(text)
+	if err != nil {
+		return text, nil // refused later
+	}
+	branch, inside := virtual.BranchOf(name)
+	if inside == nil {
+		return text, nil
+	}
+	return inside.String(), &ending{branch, name[len(inside):].String()}
+}
+
+// mayEndInBranch reports whether a text may be a name that ends in the name of a branch.
+// It spares other names from being parsed.
+func mayEndInBranch(text string) bool {
+	const end = "branches"
+	text = strings.TrimRight(text, ` "`)
+	return len(text) > len(end) && strings.EqualFold(text[len(text)-len(end):], end)
+}
+
+// bindIn runs a bind. If the name ends in the name of a branch, the session then works in
+// that branch.
+func (d *Directory) bindIn(ctx context.Context, req *request.Request, b *op.Bind, x *request.Exchange) error {
+	rest, end := cutBranch(b.Name)
+	if b.SASL || end == nil {
+		return bind.Run(ctx, req, b, x)
+	}
+	inner := *b
+	inner.Name = rest
+	if err := bind.Run(ctx, req, &inner, x); err != nil {
+		return err
+	}
+	req.Who = req.Session.Who.Load()
+	err := req.MayBranch()
+	if err == nil {
+		_, err = req.BranchNamed(ctx, end.branch)
+	}
+	if err != nil {
+		req.Session.Forget()
+		req.Response.Controls = nil
+		return err
+	}
+	req.Session.Enter(end.branch)
+	return nil
+}

@@ -1,0 +1,84 @@
+package request
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// BranchContext is the name of the entry above the branches.
+const BranchContext = "cn=branches"
+
+// errBranches is the answer to requesters who may not work in branches.
+var errBranches = op.Errorf(op.InsufficientAccessRights, "only the administrator works in branches")
+
+// MayBranch returns an error unless the requester may make branches and work in them. A
+// merge writes all that the branch changed, whoever changed it there, so only the
+// administrator may.
+func (req *Request) MayBranch() error {
+	if !req.Who.IsAdmin() {
+		return errBranches
+	}
+	return nil
+}
+
+// Enter makes the request read and change a branch.
+func (req *Request) Enter(ctx context.Context, name string) (err error) {
+	if err := req.MayBranch(); err != nil {
+		return err
+	}
+	switch c := &req.Controls; {
+	case c.At != nil:
+		return op.Errorf(op.UnwillingToPerform, "a branch is read as it is now, not as of the past")
+	case c.Waits():
+		return op.Errorf(op.UnwillingToPerform, "a search in a branch does not wait for changes")
+	case c.Rights != nil:
+		return op.Errorf(op.UnwillingToPerform, "effective rights are those outside of branches")
+	}
+	req.Branch, err = req.BranchNamed(ctx, name)
+	return err
+}
+
+// BranchNamed returns the branch with a name, which another server may have made just now.
+func (req *Request) BranchNamed(ctx context.Context, name string) (*branches.Branch, error) {
+	b, err := branches.Find(req.Server.Part, name)
+	if !IsMissing(err) {
+		return b, err
+	}
+	if err := req.Server.Part.CatchUp(ctx); err != nil {
+		return nil, err
+	}
+	return branches.Find(req.Server.Part, name)
+}
+
+// Earlier returns the state of a request's earlier pages, which showed a revision.
+func (req *Request) Earlier(ctx context.Context, r table.Revision) (*partition.Snapshot, error) {
+	if req.Branch != nil {
+		return req.Branch.At(ctx, r)
+	}
+	s := req.Server.Part.Snapshot()
+	if r == s.Revision() {
+		return s, nil
+	}
+	s.Close()
+	return req.Server.Part.At(ctx, r)
+}
+
+// Update runs a transaction that changes entries, in the request's branch if it is in one.
+func (req *Request) Update(ctx context.Context, by partition.By, fn func(*partition.Tx) error) (table.Revision, error) {
+	if req.Branch != nil {
+		return req.Branch.Update(ctx, by, fn)
+	}
+	return req.Server.Part.Update(ctx, by, fn)
+}
+
+// Named returns the name of an entry as the client sees it.
+func (req *Request) Named(name string) string {
+	if req.Suffix == "" || name == "" {
+		return name
+	}
+	return name + "," + req.Suffix
+}
