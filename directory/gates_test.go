@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -118,20 +119,150 @@ func TestUsageOfDeletedAccount(t *testing.T) {
 }
 
 // TestOldPasswordsCostTheSame checks that where a policy ignores old passwords, every bind
-// computes as many slow hashes if its password is wrong or is not verified.
+// that is refused computes as many slow hashes, whatever the reason.
 func TestOldPasswordsCostTheSame(t *testing.T) {
 	x := newStrikeout(t, 2)
 	admins := x.d.NewSession(nil)
 	serve(t, admins, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
 	changePolicy(t, admins, "pwdIgnoreOld", "2", "pwdInHistory", "2")
-	for _, k := range x.kinds {
-		if k.writes == atAnyTime || strings.Contains(k.name, "idle") { // the password is verified, and right
-			continue
+	x.startTOTP(refusedDN("fresh")(0))
+	kinds := append(x.kinds, refusedBind{"the right password without its code", refusedDN("fresh"), "right", 1})
+	for _, k := range kinds {
+		n := 1
+		if strings.Contains(k.name, "code") {
+			n = 0
 		}
 		before := x.hash.Load()
-		x.refused(k.account(1), k.password)
+		x.refused(k.account(n), k.password+map[int]string{0: "000000", 1: ""}[n])
 		if n := x.hash.Load() - before; n != 3 {
 			t.Errorf("%s: %d slow hashes, want 3", k.name, n)
+		}
+	}
+}
+
+// startTOTP makes an account need a code.
+func (x *strikeout) startTOTP(name string) {
+	x.t.Helper()
+	a, err := directory.NewAccounts(x.p, "cn=test")
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer a.Close()
+	if _, err := a.StartTOTP(x.t.Context(), mustName(x.t, name), "test"); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// TestMayNotBindTellsNothing checks that whoever gives the right password, but may not bind
+// here, is answered as after a wrong one: not that the password has expired or must be
+// changed. Nothing of it is recorded.
+func TestMayNotBindTellsNothing(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		policy []line
+	}{
+		{"expired", []line{{"pwdMaxAge", "1000"}}},
+		{"a grace use", []line{{"pwdMaxAge", "1000"}, {"pwdGraceAuthNLimit", "2"}}},
+		{"expires soon", []line{{"pwdMaxAge", "3000"}, {"pwdExpireWarning", "2900"}}},
+		{"reset", []line{{"pwdMustChange", "TRUE"}, {"pwdMaxResetUse", "3"}}},
+	} {
+		d, p, s := withPolicy(t, append(c.policy, line{"pwdNetscapeControls", "TRUE"})...)
+		setChanged(t, s, 2000*time.Second)
+		relaxed(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace pwdReset", "TRUE"}})})
+		setRules(t, p, "use: allow everyone to use *\nbind: allow everyone to bind\ninside: deny everyone to bind if not secure")
+		for _, password := range []string{"ann", "wrong"} {
+			r := withControls(t, d.NewSession(nil), &op.Bind{Version: 3, Name: annDN, Password: []byte(password)}, op.Control{OID: control.OIDPasswordPolicy})
+			if r.Code != op.InvalidCredentials || r.Diagnostic != "" || len(r.Controls) > 0 {
+				t.Errorf("%s, %s: %v, %d controls", c.name, password, &r.Result, len(r.Controls))
+			}
+		}
+		for _, use := range []string{"pwdGraceUseTime", "pwdResetUseTime"} {
+			if got := valuesOf(t, s, annDN, use); got != nil {
+				t.Errorf("%s: %s: %q", c.name, use, got)
+			}
+		}
+	}
+}
+
+// TestMustChangeByNobodyElse checks that whoever must change the password can neither use
+// proxied authorization nor bind with another authorization identity instead.
+func TestMustChangeByNobodyElse(t *testing.T) {
+	d, p, s := withPolicy(t, line{"pwdMustChange", "TRUE"})
+	setRules(t, p, "use: allow everyone to use *\nbind: allow everyone to bind\nread: allow users to read *, +\nact: allow \""+annDN+"\" to proxy\nown: allow self to write userPassword, title")
+	proxied := op.Control{OID: "2.16.840.1.113730.3.4.18", Critical: true, Value: []byte("dn:" + bobDN)}
+	ann := d.NewSession(inTLS)
+	try := func(want op.Code) {
+		t.Helper()
+		for _, r := range []op.Request{&op.Extended{OID: control.OIDWhoAmI}, devices("(objectClass=*)"), &op.Modify{Name: bobDN, Changes: changes([]line{{"replace title", "x"}})}} {
+			if got := withControls(t, ann, r, proxied); got.Code != want {
+				t.Errorf("proxied %T: %v, want %d", r, &got.Result, want)
+			}
+		}
+	}
+	serve(t, ann, &op.Bind{Version: 3, Name: annDN, Password: []byte("ann")})
+	try(op.Success)
+	serve(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace userPassword", "reset"}})})
+	serve(t, ann, &op.Bind{Version: 3, Name: annDN, Password: []byte("reset")})
+	try(op.InsufficientAccessRights)
+	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256"} {
+		var code op.Code
+		if mechanism == "PLAIN" {
+			code = send(t, d.NewSession(inTLS), mechanism, plain("dn:"+bobDN, "dn:"+annDN, "reset")).Code
+		} else {
+			r, _ := scramBind(t, d.NewSession(inTLS), mechanism, "ann", "reset", "dn:"+bobDN)
+			code = r.Code
+		}
+		if code != op.InvalidCredentials {
+			t.Errorf("%s as another: %d", mechanism, code)
+		}
+	}
+}
+
+// TestSessionsEndWithTheAccount checks that a session ends when the account's end time
+// comes, although nothing changes.
+func TestSessionsEndWithTheAccount(t *testing.T) {
+	d, _, s := withPolicy(t)
+	own := d.NewSession(nil)
+	serve(t, own, &op.Bind{Version: 3, Name: annDN, Password: []byte("ann")})
+	end := time.Now().Add(100 * time.Millisecond)
+	relaxed(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace pwdEndTime", end.UTC().Format("20060102150405.000Z")}})})
+	for code := op.Success; code != op.StrongerAuthRequired; time.Sleep(time.Millisecond) {
+		before := time.Now().Before(end)
+		code = withControls(t, own, &op.Extended{OID: control.OIDWhoAmI}).Code
+		if !before && code == op.Success && time.Since(end) > 10*time.Second {
+			t.Fatal("the session goes on")
+		}
+		if code != op.Success && code != op.StrongerAuthRequired {
+			t.Fatal(code)
+		}
+	}
+}
+
+// TestCompareExpired checks that a comparison with a password that cannot be used for a bind
+// any more is false (the draft, 9.4), and that it uses up nothing.
+func TestCompareExpired(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy []line
+		told   int
+	}{
+		"expired":     {[]line{{"pwdMaxAge", "1000"}}, 0},
+		"a grace use": {[]line{{"pwdMaxAge", "1000"}, {"pwdGraceAuthNLimit", "2"}}, 0},
+		"reset":       {[]line{{"pwdMustChange", "TRUE"}}, 2},
+	} {
+		d, p, s := withPolicy(t, c.policy...)
+		setChanged(t, s, 2000*time.Second)
+		relaxed(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace pwdReset", "TRUE"}})})
+		setRules(t, p, "all: allow everyone to use *\nbind: allow everyone to bind, read, compare userPassword")
+		bob := d.NewSession(nil)
+		serve(t, bob, &op.Bind{Version: 3, Name: bobDN, Password: []byte("bob")})
+		for password, told := range map[string]string{"ann": failed(c.told), "wrong": ""} {
+			r := withControls(t, bob, &op.Compare{Name: annDN, Description: "userPassword", Value: []byte(password)}, op.Control{OID: control.OIDPasswordPolicy})
+			if r.Code != op.CompareFalse || policyControl(r) != told {
+				t.Errorf("%s, %s: %v, %s", name, password, &r.Result, policyControl(r))
+			}
+		}
+		if got := valuesOf(t, s, annDN, "pwdGraceUseTime"); got != nil {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }

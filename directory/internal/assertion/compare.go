@@ -127,7 +127,7 @@ func verifyPassword(ctx context.Context, req *request.Request, at partition.Loca
 		return false, err
 	}
 	v, _, err := a.Verify(ctx, assertion)
-	return v == account.Right, err
+	return v == account.Right && a.Compares(), err
 }
 
 // compareRules compares an assertion with the access rules that are stored at an entry.

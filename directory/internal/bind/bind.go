@@ -47,14 +47,6 @@ func run(ctx context.Context, req *request.Request, r *op.Bind, x *request.Excha
 	} else {
 		who, err = simple(ctx, req, r)
 	}
-	if err == nil && who != nil {
-		who.Bound = boundBy(r)
-		s := req.Now()
-		defer s.Close()
-		if err = mayBind(ctx, req, who); err != nil {
-			req.Response.SASLCredentials, req.Response.Controls = refusal(r), nil
-		}
-	}
 	if err == nil {
 		req.Session.Who.Store(who)
 		sendAuthzID(req)
@@ -69,39 +61,38 @@ func boundBy(r *op.Bind) string {
 	return "simple"
 }
 
-// refusal returns the SASL credentials of the response to a bind with a wrong password:
-// the error message of SCRAM, or nil for other mechanisms.
-func refusal(r *op.Bind) []byte {
-	if r.SASL && auth.IsScram(strings.TrimSuffix(r.Mechanism, auth.Plus)) {
-		return []byte(auth.InvalidProof)
-	}
-	return nil
-}
-
-// mayBind returns the error of a wrong password if the access rules do not let an
-// identity bind on this connection. Rules apply to entries, so an identity without an
-// entry may bind.
-func mayBind(ctx context.Context, req *request.Request, who *settings.Identity) error {
-	if who.IsAdmin() || !who.HasEntry() {
-		return nil
-	}
-	j, err := judgeOf(ctx, req, who)
-	if err != nil || j.Always().Entry(acl.Bind) {
-		return err
-	}
-	d, err := j.DecideAt(ctx, partition.Located{ID: who.ID, Name: who.Name})
-	if err == nil && (d == nil || !d.Entry(acl.Bind)) {
+// refuseBind returns the error of wrong credentials if an identity may not bind on this
+// connection.
+func refuseBind(ctx context.Context, req *request.Request, who *settings.Identity) error {
+	may, err := mayBind(ctx, req, who)
+	if err == nil && !may {
 		err = gate.AsWrong(ctx, req)
 	}
 	return err
 }
 
+// mayBind reports whether the access rules let an identity bind on this connection. Rules
+// apply to entries, so an identity without an entry may bind.
+func mayBind(ctx context.Context, req *request.Request, who *settings.Identity) (bool, error) {
+	if who.IsAdmin() || !who.HasEntry() {
+		return true, nil
+	}
+	newest := req.Server.Part.Snapshot()
+	defer newest.Close()
+	j, err := judgeOf(ctx, req, newest, who)
+	if err != nil || j.Always().Entry(acl.Bind) {
+		return err == nil, err
+	}
+	d, err := j.DecideAt(ctx, partition.Located{ID: who.ID, Name: who.Name})
+	return d != nil && d.Entry(acl.Bind), err
+}
+
 // judgeOf returns the Judge for an identity's requests on this connection. The Judge uses
-// the rules of the newest state, which the request reads.
-func judgeOf(ctx context.Context, req *request.Request, who *settings.Identity) (*judge.Judge, error) {
-	p, err := req.ProgramOf(ctx, req.Snapshot, who)
+// the rules of the newest state.
+func judgeOf(ctx context.Context, req *request.Request, newest *partition.Snapshot, who *settings.Identity) (*judge.Judge, error) {
+	p, err := req.ProgramOf(ctx, newest, who)
 	j := &judge.Judge{}
-	j.Read(req.Snapshot, req.Schema)
+	j.Read(newest, newest.Schema())
 	j.By(p)
 	return j, err
 }
@@ -136,14 +127,14 @@ func simple(ctx context.Context, req *request.Request, r *op.Bind) (*settings.Id
 	if err != nil && !errors.Is(err, identify.ErrNobody) {
 		return nil, err
 	}
-	return verify(ctx, req, who, r.Name, r.Password)
+	return verify(ctx, req, who, "simple", r.Name, r.Password)
 }
 
 // verify returns who if password is the password of this identity. Three cases have the
 // same answer after the same amount of work: the identity does not exist, the password is
 // missing or wrong, or the account may not be used. The password of an unusable account
 // is not verified. The parameter asked is the name that the client sent.
-func verify(ctx context.Context, req *request.Request, who *settings.Identity, asked string, password []byte) (*settings.Identity, error) {
+func verify(ctx context.Context, req *request.Request, who *settings.Identity, mechanism, asked string, password []byte) (*settings.Identity, error) {
 	a, err := gate.Open(ctx, req, who, asked)
 	if err != nil {
 		return nil, err
@@ -155,7 +146,7 @@ func verify(ctx context.Context, req *request.Request, who *settings.Identity, a
 	if err != nil {
 		return nil, err
 	}
-	if err := admitted(ctx, a, v); err != nil {
+	if err := admitted(ctx, req, a, mechanism, v); err != nil {
 		return nil, err
 	}
 	if !a.NeedsCode() {
@@ -164,10 +155,19 @@ func verify(ctx context.Context, req *request.Request, who *settings.Identity, a
 	return who, nil
 }
 
-// admitted turns the verdict on an attempt into the result of the bind.
-func admitted(ctx context.Context, a *gate.Account, v account.Verdict) error {
+// admitted turns the verdict on an attempt into the result of the bind. Whoever may not bind
+// on this connection is refused before the state of the account is reported or changed.
+func admitted(ctx context.Context, req *request.Request, a *gate.Account, mechanism string, v account.Verdict) error {
 	switch v {
 	case account.Right:
+		a.Who.Bound = mechanism
+		may, err := mayBind(ctx, req, a.Who)
+		switch {
+		case err != nil:
+			return err
+		case !may:
+			return a.AsWrong(ctx)
+		}
 		return a.Enter(ctx)
 	case account.Locked:
 		return a.Locked()

@@ -112,17 +112,30 @@ func proceed(req *request.Request, mechanism string, challenge []byte, next func
 
 // actAs returns the identity that an authenticated client wants to act as (RFC 4513,
 // 5.2.1.8). It returns an error if the client's account or the account of that identity
-// is disabled.
+// is disabled, if one of them may not bind here, or if the client must first change the
+// password.
 func actAs(ctx context.Context, req *request.Request, mechanism string, who *settings.Identity, authzID string) (*settings.Identity, error) {
 	if err := identify.Enabled(ctx, req, who, errCredentials); err != nil {
 		return nil, err
 	}
 	who.Bound = strings.ToLower(mechanism)
+	if err := refuseBind(ctx, req, who); err != nil {
+		return nil, err
+	}
 	other, err := wanted(ctx, req, who, authzID)
 	if err != nil || other == who {
 		return who, err
 	}
-	return other, identify.Enabled(ctx, req, other, errCredentials)
+	if who.Reset.Load() {
+		return nil, errCredentials
+	}
+	if other != nil {
+		other.Bound = who.Bound
+	}
+	if err := identify.Enabled(ctx, req, other, errCredentials); err != nil {
+		return nil, err
+	}
+	return other, refuseBind(ctx, req, other)
 }
 
 func wanted(ctx context.Context, req *request.Request, who *settings.Identity, authzID string) (*settings.Identity, error) {
@@ -143,14 +156,12 @@ func wanted(ctx context.Context, req *request.Request, who *settings.Identity, a
 	return other, mayActAs(ctx, req, who, other)
 }
 
-// mayActAs returns an error if the client, whose identity is who, may not bind, or may
-// not act as other. To act as other, the client needs the proxy right on the entry of
-// other.
+// mayActAs returns an error if the client, whose identity is who, may not act as other. For
+// that, the client needs the proxy right on the entry of other.
 func mayActAs(ctx context.Context, req *request.Request, who, other *settings.Identity) error {
-	if err := mayBind(ctx, req, who); err != nil {
-		return err
-	}
-	j, err := judgeOf(ctx, req, who)
+	newest := req.Server.Part.Snapshot()
+	defer newest.Close()
+	j, err := judgeOf(ctx, req, newest, who)
 	if err != nil {
 		return err
 	}
@@ -198,7 +209,7 @@ func bindPlain(ctx context.Context, req *request.Request, message []byte) (*sett
 	if err != nil {
 		return nil, err
 	}
-	if who, err = verify(ctx, req, who, name, password); err != nil {
+	if who, err = verify(ctx, req, who, "plain", name, password); err != nil {
 		return nil, err
 	}
 	return actAs(ctx, req, "PLAIN", who, authzID)

@@ -76,7 +76,7 @@ func (x *scramming) finish(ctx context.Context, req *request.Request, message []
 		return m, err
 	}))
 	if err == nil {
-		err = admitted(ctx, a, v)
+		err = admitted(ctx, req, a, strings.ToLower(x.mechanism), v)
 	}
 	if err == nil {
 		who, err = actAs(ctx, req, x.mechanism, who, x.conv.AuthzID())

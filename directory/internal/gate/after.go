@@ -16,22 +16,44 @@ import (
 // password of an account that may not be used.
 var ErrCredentials = &op.Result{Code: op.InvalidCredentials}
 
-// AsWrong refuses a bind with the right password. The result is that of a wrong password,
-// after as long.
+// AsWrong refuses a bind with the right credentials. The result is that of wrong ones, after as
+// long.
 func AsWrong(ctx context.Context, req *request.Request) error {
 	set, err := req.Server.Policies.Set(ctx, req.Snapshot, req.Known)
 	if err != nil {
 		return err
 	}
 	a := &Account{req: req, set: set}
-	return a.asWrong(ctx)
-}
-
-func (a *Account) asWrong(ctx context.Context) error {
 	if err := a.wait(ctx); err != nil {
 		return err
 	}
 	return ErrCredentials
+}
+
+// AsWrong refuses a bind with the right credentials of the account. The result is that of
+// wrong ones, after as much work.
+func (a *Account) AsWrong(ctx context.Context) error {
+	if err := a.moreIfFits(ctx); err != nil {
+		return err
+	}
+	if err := a.wait(ctx); err != nil {
+		return err
+	}
+	return ErrCredentials
+}
+
+// Compares reports whether a comparison with the right password is true. It is not if the
+// password has expired or must be changed, or if the account is idle (the draft, 9.4). The
+// client is told which, as after a bind. No grace use is recorded.
+func (a *Account) Compares() bool {
+	o := a.Policy.AfterPassword(&a.State, time.Now())
+	switch {
+	case o.MustChange:
+		tell(a.req, control.PasswordPolicy{Error: kind(account.ChangeAfterReset)})
+	case o.Grace || o.Refused == account.Expired || o.Refused == account.ResetOver:
+		tell(a.req, control.PasswordPolicy{Error: kind(account.PasswordExpired)})
+	}
+	return o.Refused == account.None && !o.MustChange && !o.Grace
 }
 
 // Locked returns the result of an attempt on a locked account. The client learns no more
@@ -54,7 +76,7 @@ func (a *Account) Enter(ctx context.Context) error {
 	o := a.Policy.AfterPassword(&a.State, now)
 	switch {
 	case o.Refused == account.Unusable:
-		return a.asWrong(ctx)
+		return a.AsWrong(ctx)
 	case o.Refused != account.None:
 		return a.expired()
 	case o.Grace:

@@ -37,6 +37,7 @@ type Account struct {
 	ledger *ledger.Ledger
 	set    *policies.Set
 	stored [][]byte // stored values of userPassword
+	fits   []byte   // the password of an attempt that fits a stored value; nil: there is none
 	second *token   // nil: no second factor is needed
 	factor error    // why the second factor cannot be verified
 }
@@ -146,7 +147,20 @@ func (a *Account) Verify(ctx context.Context, password []byte) (v account.Verdic
 		return a.withCode(ctx, m, code)
 	}
 	v, err = a.Attempt(ctx, t)
+	if err == nil && v != account.Right {
+		err = a.moreIfFits(ctx)
+	}
 	return v, stored, err
+}
+
+// moreIfFits computes the hashes that a wrong password would have cost, if the password was
+// right and the attempt is refused for another reason.
+func (a *Account) moreIfFits(ctx context.Context) error {
+	if a.fits == nil {
+		return nil
+	}
+	attempt := a.req.Server.Passwords.Attempt(a.req.Session.Channel, a.fits)
+	return a.more(ctx, &attempt, 0)
 }
 
 // Attempt verifies the credentials of a trial. If any policy counts failures, a server
@@ -235,6 +249,7 @@ func (a *Account) match(ctx context.Context, password []byte) (account.Match, []
 		ok, err := attempt.Try(ctx, v)
 		switch {
 		case ok:
+			a.fits = password
 			return account.Fits, v, nil
 		case errors.Is(err, auth.ErrScheme):
 			a.req.Server.Log.Warn("unreadable userPassword", "dn", a.Who.Name, "error", err)

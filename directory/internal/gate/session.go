@@ -19,15 +19,15 @@ var byPassword = []string{"simple", "plain", "scram-sha-1", "scram-sha-256", "sc
 
 // Still returns an error if the account of the session is gone, disabled or expired, or
 // if somebody else has reset the account's password since the bind. It reads the account
-// only if the entry has changed since the last check. The request must read the newest
-// state.
+// only if the entry has changed since the last check, or the account's end time has come. The
+// request must read the newest state.
 func Still(ctx context.Context, req *request.Request) error {
 	who := req.Session.Who.Load()
 	if !who.HasEntry() || who.IsAdmin() {
 		return nil
 	}
 	s := req.Snapshot
-	if s.Unchanged(who.ID, who.Judged.Load()) {
+	if s.Unchanged(who.ID, who.UsableSince()) {
 		return nil
 	}
 	state, _, err := identify.StateOf(ctx, req, who)
@@ -46,6 +46,6 @@ func Still(ctx context.Context, req *request.Request) error {
 	if reset && slices.Contains(byPassword, who.Bound) {
 		return ErrEnded
 	}
-	who.Judged.Store(s.Ordinal())
+	who.SetUsable(s.Ordinal(), state.End)
 	return nil
 }

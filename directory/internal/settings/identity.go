@@ -2,6 +2,7 @@ package settings
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -18,8 +19,30 @@ type Identity struct {
 	limits atomic.Pointer[foundLimits]
 	asker  atomic.Pointer[access.Who]
 	Reset  atomic.Bool // the password must be changed before any other operation
-	// Judged is the ordinal of the last state in which the account was found usable.
-	Judged atomic.Uint64
+	// Judged is the ordinal of the last state in which the account was found usable. It is
+	// usable until ends, in Unix nanoseconds; 0: as long as its entry does not change.
+	judged atomic.Uint64
+	ends   atomic.Int64
+}
+
+// SetUsable records that the account is usable in the state with an ordinal, until the time
+// ends if that is not zero.
+func (i *Identity) SetUsable(ordinal uint64, ends time.Time) {
+	at := int64(0)
+	if !ends.IsZero() {
+		at = ends.UnixNano()
+	}
+	i.ends.Store(at)
+	i.judged.Store(ordinal)
+}
+
+// UsableSince returns the ordinal of the state in which the account was last found usable, or
+// 0 if that must be found out again.
+func (i *Identity) UsableSince() uint64 {
+	if ends := i.ends.Load(); ends != 0 && time.Now().UnixNano() >= ends {
+		return 0
+	}
+	return i.judged.Load()
 }
 
 // IsAdmin reports whether the identity is the administrator.
