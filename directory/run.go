@@ -36,10 +36,13 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 		if err := request.TakeControls(req, m); err != nil {
 			return err
 		}
-		if err := identify.Assume(ctx, req); err != nil {
-			return err
+		if err := d.awaitOthers(ctx, req, isBind); err != nil {
+			return d.end(req, sink, err)
 		}
-		if err := req.AwaitOthers(ctx); err != nil {
+		if req.Controls.Proxied != nil && identify.MustChange(req, nil) {
+			return gate.Refusal(req, account.ErrMustChange)
+		}
+		if err := identify.Assume(ctx, req); err != nil {
 			return err
 		}
 	}
@@ -54,7 +57,7 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 	if err != nil {
 		return err
 	}
-	return d.perform(ctx, req, m, sink)
+	return d.end(req, sink, d.perform(ctx, req, m, sink))
 }
 
 // admit returns an error if the session's account may no longer be used. Otherwise it
@@ -69,6 +72,18 @@ func admit(ctx context.Context, req *request.Request) error {
 		return err
 	}
 	return req.Judged(ctx, s)
+}
+
+// awaitOthers waits for the commits of other servers that the request must see. The account
+// and the access rules may have changed meanwhile, so it admits the request again.
+func (d *Directory) awaitOthers(ctx context.Context, req *request.Request, isBind bool) error {
+	if !req.Awaits() {
+		return nil
+	}
+	if err := req.AwaitOthers(ctx); err != nil || isBind {
+		return err
+	}
+	return admit(ctx, req)
 }
 
 // end returns err. If err means that the session's account may no longer be used, end

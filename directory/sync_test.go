@@ -103,7 +103,7 @@ func watchWith(t *testing.T, o directory.Options, f string, control op.Control) 
 	return w
 }
 
-func (w *watching) search(base, f string, control op.Control) {
+func (w *watching) search(base, f string, controls ...op.Control) {
 	w.t.Helper()
 	parsed, err := filter.Parse(f)
 	if err != nil {
@@ -111,7 +111,7 @@ func (w *watching) search(base, f string, control op.Control) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w.tape, w.cancel = &tape{messages: make(chan string, 100)}, cancel
-	m := &op.Message{ID: 7, Request: &op.Search{Base: base, Scope: op.WholeSubtree, Filter: parsed}, Controls: []op.Control{control}}
+	m := &op.Message{ID: 7, Request: &op.Search{Base: base, Scope: op.WholeSubtree, Filter: parsed}, Controls: controls}
 	ended := make(chan bool)
 	w.ended = ended
 	go func(s *directory.Session, tape *tape) {

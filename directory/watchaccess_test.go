@@ -151,11 +151,45 @@ func TestSyncOfNewRules(t *testing.T) {
 		{"the parent changes", func() { u.modify("ou=secret", "add owner: uid=me,ou=other,dc=example,dc=com") }, "uid=s,ou=secret add; newCookie"},
 		{"everything", func() { u.rules(base + "read: allow everyone to read *, +") },
 			"uid=me,ou=other add; uid=a,ou=people modify; uid=h,ou=people modify; uid=s,ou=secret modify; newCookie"},
-		{"the identity goes", func() { u.c.must("delete", "dn: uid=me,ou=other,dc=example,dc=com") }, "uid=me,ou=other delete; newCookie"},
+		{"the identity goes", func() { u.c.must("delete", "dn: uid=me,ou=other,dc=example,dc=com") }, "done 8 "},
 	} {
 		step.do()
 		t.Log(step.does)
 		u.told(step.told)
+	}
+}
+
+// TestWatchEndsWithItsAccount checks that a search that waits for changes sends nothing more
+// once the account of the session, or the one that a control names, is disabled.
+func TestWatchEndsWithItsAccount(t *testing.T) {
+	const me, other = "uid=me,ou=other", "uid=a,ou=people"
+	for name, control := range map[string]op.Control{"sync": syncControl(3), "persistent search": psearchControl()} {
+		for _, disabled := range []string{me, other} {
+			u := newUser(t, watchRules+"act: allow \""+me+",dc=example,dc=com\" to proxy")
+			first := []op.Control{control}
+			if disabled == other {
+				first = append(first, op.Control{OID: "2.16.840.1.113730.3.4.18", Critical: true, Value: []byte("dn:" + other + ",dc=example,dc=com")})
+			}
+			u.s = u.user
+			u.search("ou=people,dc=example,dc=com", "(objectClass=inetOrgPerson)", first...)
+			u.s = u.admin
+			if name == "sync" {
+				u.told(other + " add; refreshPresent")
+			} else {
+				u.told(other)
+			}
+			u.modify(disabled, "replace pwdAccountLockedTime: 000001010000Z")
+			u.modify(other, "replace title: secret")
+			for got := range u.tape.messages {
+				if strings.HasPrefix(got, "done 8 ") {
+					break
+				}
+				t.Errorf("%s of %s: %q", name, disabled, got)
+				if strings.HasPrefix(got, "done") {
+					break
+				}
+			}
+		}
 	}
 }
 

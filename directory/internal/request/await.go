@@ -11,6 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
+// Awaits reports whether the request must see commits of other servers.
+func (req *Request) Awaits() bool { return req.Controls.original || req.Controls.atLeast != 0 }
+
 // AwaitOthers waits until this server shows the commits of other servers that the request
 // must see.
 func (req *Request) AwaitOthers(ctx context.Context) error {

@@ -26,8 +26,24 @@ func (req *Request) Judged(ctx context.Context, newest *partition.Snapshot) erro
 	p, err := req.ProgramOf(ctx, newest, req.Who)
 	if err == nil {
 		req.Judge.By(p)
+		req.judged = newest.Ordinal()
 	}
 	return err
+}
+
+// Newest sets the request to read the newest state, and returns that state. The Judge then
+// decides by the access rules of that state: what was hidden before something was written
+// does not become visible by the rules that were in force when the request arrived.
+func (req *Request) Newest(ctx context.Context) (*partition.Snapshot, error) {
+	s := req.Now()
+	if req.Judge.Free() || s.Ordinal() == req.judged {
+		return s, nil
+	}
+	if err := req.Judged(ctx, s); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // ProgramOf returns the access rules of a state for an identity on the request's

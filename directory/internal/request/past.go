@@ -23,7 +23,7 @@ func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 		return req.Read(s), nil
 	}
 	if req.Controls.At == nil {
-		return req.Now(), nil
+		return req.Newest(ctx)
 	}
 	if req.Controls.Rights != nil {
 		return nil, op.Errorf(op.UnwillingToPerform, "effective rights are those of now, not of the past")
@@ -42,14 +42,23 @@ func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 // the past. It returns the state, and closes it if there is an error.
 func (req *Request) Resume(ctx context.Context, s *partition.Snapshot) (*partition.Snapshot, error) {
 	req.Read(s)
-	if !req.IsPast() || req.Judge.Free() {
-		return s, nil
-	}
-	if err := req.judgePast(ctx, s); err != nil {
+	if err := req.judgeResumed(ctx, s); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+func (req *Request) judgeResumed(ctx context.Context, s *partition.Snapshot) error {
+	if req.Judge.Free() {
+		return nil
+	}
+	if req.IsPast() {
+		return req.judgePast(ctx, s)
+	}
+	now := req.Server.Part.Snapshot() // s may be newer than the state that admitted the request
+	defer now.Close()
+	return req.Judged(ctx, now)
 }
 
 // judgePast makes the Judge decide about a past state by the rules of now.

@@ -45,6 +45,7 @@ type Request struct {
 	Watched bool
 	refusal judge.Refusal
 	held    []*partition.Snapshot // states that the Judge reads until the request ends
+	judged  uint64                // the ordinal of the state whose access rules the Judge decides by
 }
 
 // New returns a Request that can serve requests one after another.

@@ -28,7 +28,7 @@ func TestEndKeepsNothing(t *testing.T) {
 	}
 	req.Snapshot, req.Schema, req.Known = &partition.Snapshot{}, &schema.Schema{}, &known.Elements{}
 	req.Branch, req.Suffix = &branches.Branch{}, "cn=x,cn=branches"
-	req.held = []*partition.Snapshot{}
+	req.held, req.judged = []*partition.Snapshot{}, 1
 	req.Response.Code, req.Seen.Entries, req.Watched = op.Busy, 1, true
 	for i, v := 0, reflect.ValueOf(req).Elem(); i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {

@@ -30,11 +30,8 @@ type listing struct {
 func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, top func(*request.Request) *Entry, title string,
 	state func(context.Context, *results.Page) (*partition.Snapshot, error), run func(context.Context, *listing) error) error {
 	own := *req
-	judged := !req.Judge.Manages()
-	if judged {
-		own.Judge.ByName()
-	}
-	l := &listing{req: &own, r: r, judged: judged}
+	l := &listing{req: &own, r: r}
+	l.judgeAs(req)
 	if err := l.checkRead(ctx, top(req)); err != nil {
 		return err
 	}
@@ -50,6 +47,7 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 		return err
 	}
 	defer s.Close()
+	l.judgeAs(req) // opening the state may have judged the request again
 	own.Read(s)
 	if err := refuseOrder(&own, title); err != nil {
 		return err
@@ -57,12 +55,20 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 	ctx, cancel := results.LimitTime(ctx, req, r)
 	defer cancel()
 	l.filter = filters.PrepareUnstored(&own, r.Filter)
-	if judged {
+	if l.judged {
 		l.filter = own.Judge.Guard(ctx, l.filter)
 	}
 	l.out.Open(&own, r, p, sink)
 	p.AtPlace()
 	return l.out.Finish(run(ctx, l))
+}
+
+// judgeAs makes the Judge of the listing decide by the access rules of a request.
+func (l *listing) judgeAs(req *request.Request) {
+	l.req.Judge = req.Judge
+	if l.judged = !req.Judge.Manages(); l.judged {
+		l.req.Judge.ByName()
+	}
 }
 
 // checkRead returns an error if the requester does not see the topmost entry of the

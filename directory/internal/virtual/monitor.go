@@ -38,7 +38,7 @@ func (theMonitor) refusal() string {
 }
 
 func (theMonitor) Search(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
-	now := func(context.Context, *results.Page) (*partition.Snapshot, error) { return req.Now(), nil }
+	now := func(context.Context, *results.Page) (*partition.Snapshot, error) { return req.Newest(ctx) }
 	return list(ctx, req, r, sink, monitorTop, "the monitor", now, func(ctx context.Context, l *listing) error {
 		c, err := maintain.Cluster(ctx, req.Server.Part, time.Now())
 		if err != nil {
@@ -93,7 +93,7 @@ func monitored(req *request.Request, c *monitor.Cluster) []*Entry {
 // keptViews returns the entries that show how the views are kept: cn=views and one below
 // it for each view, if there are views.
 func keptViews(ctx context.Context, req *request.Request) ([]*Entry, error) {
-	s := req.Now()
+	s := req.Snapshot
 	defs, _, err := views.Definitions(ctx, s)
 	if err != nil {
 		return nil, err

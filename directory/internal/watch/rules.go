@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -14,8 +16,18 @@ import (
 )
 
 // rules returns the access rules of the newest state for the requester, or nil if rules do
-// not restrict the requester.
+// not restrict the requester. It returns an error if the requester's account may no longer be
+// used.
 func rules(ctx context.Context, req *request.Request, newest *partition.Snapshot) (*acl.Program, error) {
+	now := req.On(newest)
+	if err := gate.Still(ctx, now); err != nil {
+		return nil, err
+	}
+	if req.Controls.Proxied != nil {
+		if err := identify.Enabled(ctx, now, req.Who, gate.ErrEnded); err != nil {
+			return nil, err
+		}
+	}
 	if err := req.Judged(ctx, newest); err != nil {
 		return nil, err
 	}

@@ -98,7 +98,11 @@ func passwordTarget(ctx context.Context, req *request.Request, identity *string,
 			s = rest
 		case "u":
 			if !isKept {
-				defer req.Now().Close()
+				s, err := req.Newest(ctx)
+				if err != nil {
+					return nil, err
+				}
+				defer s.Close()
 			}
 			who, err := userNamed(ctx, req, s)
 			if err != nil {

@@ -121,6 +121,9 @@ func (u *update) try(ctx context.Context, req *request.Request) (table.Revision,
 		ctx, s := span.Start(ctx, "prepare")
 		defer s.End()
 		req.Read(&tx.Snapshot)
+		if err := req.Judged(ctx, &tx.Snapshot); err != nil {
+			return err
+		}
 		if err := checkFollowing(req, u.name); err != nil {
 			return err
 		}
@@ -152,7 +155,11 @@ func (u *update) begin() error {
 // transactions, so run calls refused there, and a requester without the rights gets this
 // error instead of ErrReadOnly.
 func (u *update) refused(ctx context.Context, req *request.Request) error {
-	defer req.Now().Close()
+	s, err := req.Newest(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
 	return u.may(ctx, req)
 }
 

@@ -1,0 +1,89 @@
+package directory_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+// newStale returns clients of two servers of one store. The first is the administrator. The
+// second is the user ann, whose server does not follow the other one unless a request wants
+// the newest state.
+func newStale(t *testing.T) (writer, ann *client) {
+	t.Helper()
+	store := tabletest.NewMem()
+	writer = newServer(t, store)
+	writer.must("add", "dn: dc=example,dc=com", "objectClass: domain", "dc: example")
+	writer.addPerson("ann")
+	writer.must("add", "dn: cn=team,dc=example,dc=com", "objectClass: groupOfNames", "cn: team", "member: uid=ann,dc=example,dc=com", "member: cn=x")
+	writer.must("add", "dn: cn=box,dc=example,dc=com", "objectClass: device", "cn: box", "description: old")
+	setRules(t, writer.p, "bind: allow everyone to bind\nuse: allow everyone to use *\nsee: allow users to read objectClass, cn\n"+
+		"team: allow group \"cn=team,dc=example,dc=com\" to read, write in \"cn=box,dc=example,dc=com\"")
+	ann = newServerPolling(t, store, time.Minute)
+	ann.s = ann.d.NewSession(nil)
+	ann.must("bind", "dn: uid=ann,dc=example,dc=com", "password: p")
+	return writer, ann
+}
+
+// TestNewestRules checks that a request that wants the newest state is also judged by the
+// newest groups. Ann's server has not followed yet when she is removed from a group and
+// something is written that only the group may read.
+func TestNewestRules(t *testing.T) {
+	for name, c := range map[string]struct{ cmd, input, within, never string }{
+		"search":  {"search", "base: cn=box,dc=example,dc=com\nattrs: description", "old", "new"},
+		"filter":  {"search", "base: dc=example,dc=com\nscope: sub\nfilter: (description=*)\nattrs: 1.1", "box", "box"},
+		"sorted":  {"search", "base: dc=example,dc=com\nscope: sub\nfilter: (description=*)\nattrs: description\ncontrol: sort description", "old", "new"},
+		"paged":   {"search", "base: dc=example,dc=com\nscope: sub\nfilter: (description=*)\nattrs: description\ncontrol: paged 5 new", "old", "new"},
+		"compare": {"compare", "dn: cn=box,dc=example,dc=com\nassert: description=new", "5\n", "6\n"},
+		"rights":  {"search", "base: cn=box,dc=example,dc=com\nattrs: description\ncontrol: rights critical", "description: old", "new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			writer, ann := newStale(t)
+			ask := func() string {
+				input := strings.Replace(c.input, "\ncontrol: ", "\ncontrol: dontUseCopy critical; ", 1)
+				if input == c.input {
+					input += "\ncontrol: dontUseCopy critical"
+				}
+				return ann.do(c.cmd, strings.Split(input, "\n")...)
+			}
+			if got := ask(); !strings.Contains(got, c.within) {
+				t.Fatalf("within the group: %s", got)
+			}
+			writer.must("modify", "dn: cn=team,dc=example,dc=com", "delete member: uid=ann,dc=example,dc=com")
+			writer.must("modify", "dn: cn=box,dc=example,dc=com", "replace description: new")
+			if got := ask(); strings.Contains(got, c.never) {
+				t.Errorf("after the removal: %s", got)
+			}
+		})
+	}
+}
+
+// TestNewestAccount checks that a request that wants the newest state is not served for an
+// account that another server has disabled.
+func TestNewestAccount(t *testing.T) {
+	writer, ann := newStale(t)
+	writer.must("modify", "dn: uid=ann,dc=example,dc=com", "replace pwdAccountLockedTime: 000001010000Z")
+	if out := ann.do("search", "base: cn=box,dc=example,dc=com", "attrs: cn", "control: dontUseCopy critical"); !strings.HasPrefix(out, fmt.Sprint(op.StrongerAuthRequired)) {
+		t.Error(out)
+	}
+}
+
+// TestUpdatesAreJudgedAgain checks that an update that is made again on a newer state is
+// judged by the rules and groups of that state. Ann's server finds out by the conflict with
+// another update that she is not in the group any more.
+func TestUpdatesAreJudgedAgain(t *testing.T) {
+	writer, ann := newStale(t)
+	ann.must("modify", "dn: cn=box,dc=example,dc=com", "replace description: mine")
+	writer.must("modify", "dn: cn=team,dc=example,dc=com", "delete member: uid=ann,dc=example,dc=com")
+	writer.must("modify", "dn: cn=box,dc=example,dc=com", "replace description: new")
+	if out := ann.do("modify", "dn: cn=box,dc=example,dc=com", "replace description: mine"); !strings.HasPrefix(out, fmt.Sprint(op.InsufficientAccessRights)) {
+		t.Error(out)
+	}
+	if out := writer.do("search", "base: cn=box,dc=example,dc=com", "attrs: description"); !strings.Contains(out, "new") {
+		t.Error(out)
+	}
+}
