@@ -285,20 +285,21 @@ func (c *trial) askNarrowing(p *acl.Program, o *oracle, g generator, r *result) 
 			continue
 		}
 		named := slices.ContainsFunc(narrow.Names, func(d dn.DN) bool { return sameName(d, n.name) })
-		// The entryUUID of an entry of the tree is not its id.
-		found := narrow.Filter.Match(n.source()) == filter.True || narrow.Filter.Match(n.withID()) == filter.True
+		// The entryUUID of an entry of the tree is not its id, so rules test the one and
+		// narrowings the other.
+		found := slices.ContainsFunc([]filter.Source{n.source(), n.withID(false), n.withID(true)}, func(s filter.Source) bool { return narrow.Filter.Match(s) == filter.True })
 		r.narrowed++
 		r.same(named || found, true, true, "%s in what is seen below %q: %s %q", n.name, base, narrow.Filter, narrow.Names)
 	}
 }
 
 // withID returns the source of the entry as if its entryUUID were its id, as that of every
-// stored entry is.
-func (n *node) withID() *filter.EntrySource {
+// stored entry is, or, if also is set, as if the id were one more value.
+func (n *node) withID(also bool) *filter.EntrySource {
 	e := &entry.Entry{ID: n.entry.ID}
 	t := core.Attribute("entryUUID")
 	for _, a := range n.entry.Attributes {
-		if a.Type != t {
+		if a.Type != t || also {
 			e.Attributes = append(e.Attributes, a)
 		}
 	}
