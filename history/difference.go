@@ -180,7 +180,11 @@ func depth(ctx context.Context, s *partition.Snapshot, id entry.ID) (n int, err 
 
 // emit yields a record. It returns errStopped if the consumer stops.
 func (w *walk) emit(id entry.ID, name string, r op.Request) error {
-	if !w.yield(&Record{id, name, r}, nil) {
+	x := &Record{ID: id, Name: name, Request: r}
+	if at := w.moved[id]; at != nil {
+		x.Parent = at.parent
+	}
+	if !w.yield(x, nil) {
 		return errStopped
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -240,8 +241,18 @@ func (b *bringing) add(ctx context.Context, id entry.ID, name dn.DN, done *Resto
 	if err != nil {
 		return err
 	}
-	kept := false
-	var as []op.PartialAttribute
+	if slices.ContainsFunc(e.Attributes, func(a entry.Attribute) bool { return a.Type.Secret() }) {
+		done.Kept++
+	} else {
+		done.Lost++
+	}
+	_, err = b.tx.Add(ctx, name, restorable(e), false)
+	return err
+}
+
+// restorable returns the attributes with which an entry is added again: those that users
+// may change, secret attributes, the entry's id, its creator and the time of its creation.
+func restorable(e *entry.Entry) (as []op.PartialAttribute) {
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
 		switch a.Type.Name() {
@@ -251,14 +262,7 @@ func (b *bringing) add(ctx context.Context, id entry.ID, name dn.DN, done *Resto
 				continue
 			}
 		}
-		kept = kept || a.Type.Secret()
 		as = append(as, op.PartialAttribute{Description: a.Description(), Values: a.Values})
 	}
-	if kept {
-		done.Kept++
-	} else {
-		done.Lost++
-	}
-	_, err = b.tx.Add(ctx, name, as, false)
-	return err
+	return as
 }

@@ -219,7 +219,7 @@ func (w *seenWalk) emit(at *Sight, r op.Request) *Change {
 	case *op.ModifyDN:
 		r.Name = text
 	}
-	x := &Change{Revision: w.commit.Revision, By: w.note.By, Record: Record{at.id, text, r}, Kind: kindOf(r)}
+	x := &Change{Revision: w.commit.Revision, By: w.note.By, Record: Record{ID: at.id, Name: text, Request: r}, Kind: kindOf(r)}
 	w.out = append(w.out, x)
 	return x
 }

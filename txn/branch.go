@@ -115,11 +115,9 @@ func (w *writer) openBranch(ctx context.Context, c *branchCell) (*Branch, error)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range heads.Slots() {
-		if other := heads.Cell(s); s != c.slot && isNamed(other, b.name) {
-			_, err := w.closeBranch(ctx, c)
-			return nil, errors.Join(fmt.Errorf("%w: %s", ErrBranchExists, b.name), err)
-		}
+	if isTaken(heads, c.slot, b.name) {
+		_, err := w.closeBranch(ctx, c)
+		return nil, errors.Join(fmt.Errorf("%w: %s", ErrBranchExists, b.name), err)
 	}
 	_, err = w.reopen(ctx, c)
 	switch {
@@ -341,6 +339,67 @@ func (b *Branch) Discard(ctx context.Context) error {
 			return e.awaitRead(ctx)
 		}
 	}
+}
+
+// Rename replaces the name of the branch.
+func (b *Branch) Rename(ctx context.Context, name string) error {
+	e, ok := b.db.commits.(*cluster)
+	if !ok {
+		return fmt.Errorf("%w: %s", ErrBranch, b.name)
+	}
+	for done := false; !done; {
+		w, err := e.holder()
+		if err != nil {
+			return err
+		}
+		if done, err = w.renameBranch(ctx, b, name); err != nil {
+			return err
+		}
+	}
+	b.name = name
+	return e.awaitRead(ctx)
+}
+
+// renameBranch replaces the name in a branch's cell. As when a branch is made, it looks
+// for other branches of the name after the cell is there, and gives way.
+func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done bool, err error) {
+	c, err := w.readBranch(ctx, b)
+	if err != nil {
+		return false, err
+	}
+	if isTaken(c.heads, c.slot, name) {
+		return false, fmt.Errorf("%w: %s", ErrBranchExists, name)
+	}
+	next := c.cell
+	next.Owner = name
+	if done, err = w.swapBranch(ctx, c, next); err != nil {
+		return false, fmt.Errorf("%w: renaming the branch %s: %w", ErrUnknown, b.name, err)
+	}
+	if !done {
+		return false, nil
+	}
+	heads, err := w.readHeads(ctx)
+	if err != nil || !isTaken(heads, c.slot, name) {
+		return err == nil, err
+	}
+	for c.cell.Incarnation == b.incarnation && c.cell.Owner == name {
+		next := c.cell
+		next.Owner = b.name
+		if _, err := w.swapBranch(ctx, c, next); err != nil {
+			return false, fmt.Errorf("%w: renaming the branch %s: %w", ErrUnknown, b.name, err)
+		}
+	}
+	return false, fmt.Errorf("%w: %s", ErrBranchExists, name)
+}
+
+// isTaken reports whether another branch than that of a slot has a name.
+func isTaken(heads *journal.Heads, slot revision.Slot, name string) bool {
+	for _, s := range heads.Slots() {
+		if s != slot && isNamed(heads.Cell(s), name) {
+			return true
+		}
+	}
+	return false
 }
 
 // closeBranch swaps a branch's cell to one that shows nothing.

@@ -116,5 +116,9 @@ func (b *Branch) Merge(ctx context.Context, by partition.By) (table.Revision, er
 	return b.b.Merge(ctx, by)
 }
 
+// Rename replaces the name of the branch. The error has the problem
+// [partition.EntryExists] if another branch has the name.
+func (b *Branch) Rename(ctx context.Context, name string) error { return b.b.Rename(ctx, name) }
+
 // Discard ends the branch. Its changes are lost.
 func (b *Branch) Discard(ctx context.Context) error { return b.b.Discard(ctx) }

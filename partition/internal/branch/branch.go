@@ -140,6 +140,14 @@ func (b *Branch) Update(ctx context.Context, by write.By, fn func(*write.Tx) err
 	return r, failure(err)
 }
 
+// Rename replaces the name of the branch.
+func (b *Branch) Rename(ctx context.Context, name string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	return failure(b.b.Rename(ctx, name))
+}
+
 // Discard ends the branch without a trace.
 func (b *Branch) Discard(ctx context.Context) error { return failure(b.b.Discard(ctx)) }
 
@@ -223,7 +231,7 @@ func failure(err error) error {
 		txn.ErrBranch: catalog.NoSuchEntry, txn.ErrBranchExists: catalog.EntryExists, txn.ErrBranches: catalog.TooMany,
 	} {
 		if errors.Is(err, sentinel) {
-			return catalog.Errorf(problem, "%v", err)
+			return &catalog.Error{Problem: problem, Text: err.Error()}
 		}
 	}
 	return err

@@ -1,0 +1,298 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+)
+
+// A Side says whose changes a rebase keeps of entries in conflict.
+type Side int
+
+// The sides.
+const (
+	Neither Side = iota // a conflict ends the rebase
+	Ours                // the changes of the branch
+	Theirs              // the changes outside of it
+)
+
+// RebaseOptions are the options of Rebase.
+type RebaseOptions struct {
+	Keep Side
+	By   partition.By
+}
+
+// Rebased is the result of a rebase.
+type Rebased struct {
+	Changes int      // that the branch has now
+	Dropped []string // changes of the branch that were left out, each with the reason
+}
+
+// rebaseCommit is the number of changes that a rebase makes in one commit.
+const rebaseCommit = 1000
+
+// Unfinished returns the name of the branch that a rebase fills before it takes the name
+// of the branch being rebased.
+func Unfinished(name string) string { return name + "~" }
+
+// Rebase makes the changes of a branch again, in a new branch of the newest state, which
+// then takes its name. Entries that both the branch and others changed in ways that do not
+// conflict have the changes of both. The branch stays as it is if there is an error.
+//
+// If a rebase was interrupted, the next one of the same name begins again, or ends it if
+// only the name was left to be taken.
+func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOptions) (*Rebased, error) {
+	old, err := branches.Find(p, name)
+	if partition.Is(err, partition.NoSuchEntry) {
+		if left, e := branches.Find(p, Unfinished(name)); e == nil {
+			return &Rebased{}, left.Rename(ctx, name)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if left, err := branches.Find(p, Unfinished(name)); err == nil {
+		if err := left.Discard(ctx); err != nil {
+			return nil, err
+		}
+	}
+	s, err := openSides(ctx, old)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	r := &rebase{sides: s, o: &o, inConflict: map[entry.ID]bool{}, done: &Rebased{}}
+	if err := r.checkConflicts(ctx, old); err != nil {
+		return nil, err
+	}
+	next, err := branches.Create(ctx, p, branches.Options{Name: Unfinished(name), Description: s.info.Description, By: s.info.By})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.fill(ctx, next); err != nil {
+		return nil, errors.Join(err, next.Discard(context.WithoutCancel(ctx)))
+	}
+	if err := old.Discard(ctx); err != nil {
+		return nil, errors.Join(err, next.Discard(context.WithoutCancel(ctx)))
+	}
+	return r.done, next.Rename(ctx, name)
+}
+
+// A rebase is a rebase in progress.
+type rebase struct {
+	*sides
+	o          *RebaseOptions
+	inConflict map[entry.ID]bool
+	done       *Rebased
+}
+
+// checkConflicts finds the entries in conflict. Unless the options say which side is kept,
+// they are an error. Conflicts that are not about one entry, such as other settings, are
+// none for changes that are made again.
+func (r *rebase) checkConflicts(ctx context.Context, b *branches.Branch) error {
+	all, err := b.Conflicts(ctx)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(c branches.Conflict) bool { return c.ID == entry.Root })
+	for _, c := range all {
+		r.inConflict[c.ID] = true
+		if r.o.Keep == Theirs {
+			r.done.Dropped = append(r.done.Dropped, c.Place())
+		}
+	}
+	if r.o.Keep == Neither && len(all) > 0 {
+		return &branches.ConflictError{Branch: b.Name(), Conflicts: all}
+	}
+	return nil
+}
+
+// fill makes the changes of the branch in another one.
+func (r *rebase) fill(ctx context.Context, next *branches.Branch) error {
+	d := &Difference{From: r.base, To: r.own, IDs: r.ids, Touched: true}
+	var some []*Record
+	for rec, err := range d.Records(ctx) {
+		if err != nil {
+			return err
+		}
+		if some = append(some, rec); len(some) == rebaseCommit {
+			if err := r.commit(ctx, next, some); err != nil {
+				return err
+			}
+			some = some[:0]
+		}
+	}
+	return r.commit(ctx, next, some)
+}
+
+// commit makes some changes in one commit. A change that is left out after it has begun to
+// write is found by an attempt that commits nothing.
+func (r *rebase) commit(ctx context.Context, next *branches.Branch, some []*Record) error {
+	left := map[*Record]bool{}
+	for {
+		var failed *Record
+		n := 0
+		_, err := next.Update(ctx, r.o.By, func(tx *partition.Tx) (err error) {
+			n = 0
+			for _, failed = range some {
+				if left[failed] || r.inConflict[failed.ID] && r.o.Keep == Theirs {
+					continue
+				}
+				if err = r.change(ctx, tx, failed); err != nil {
+					return fmt.Errorf("%s: %w", failed.Name, err)
+				}
+				n++
+			}
+			if n == 0 {
+				return errDryRun // an empty commit would say nothing
+			}
+			return nil
+		})
+		var refused *partition.Error
+		if errors.As(err, &refused) && r.o.Keep == Theirs && !errors.Is(err, errDryRun) {
+			left[failed] = true
+			r.done.Dropped = append(r.done.Dropped, failed.Name+": "+refused.Text)
+			continue
+		}
+		if err != nil && !errors.Is(err, errDryRun) {
+			return err
+		}
+		r.done.Changes += n
+		return nil
+	}
+}
+
+// change makes one change.
+func (r *rebase) change(ctx context.Context, tx *partition.Tx, rec *Record) error {
+	tx.Rules = partition.Rules{Relaxed: true, Permissive: true, Accounts: true}
+	if add, ok := rec.Request.(*op.Add); ok {
+		return r.add(ctx, tx, rec, add.Name)
+	}
+	name, err := nameIn(ctx, tx, rec.ID)
+	if err != nil {
+		return err
+	}
+	if name == nil {
+		return r.missing(ctx, tx, rec)
+	}
+	switch c := rec.Request.(type) {
+	case *op.Delete:
+		return tx.Delete(ctx, name)
+	case *op.Modify:
+		return r.modify(ctx, tx, rec.ID, name, c.Changes)
+	case *op.ModifyDN:
+		return r.rename(ctx, tx, rec, name, c)
+	}
+	return nil
+}
+
+func (r *rebase) rename(ctx context.Context, tx *partition.Tx, rec *Record, name dn.DN, c *op.ModifyDN) error {
+	rdn, err := dn.ParseRDN(c.NewRDN)
+	if err != nil {
+		return err
+	}
+	var superior *dn.DN
+	if c.NewSuperior != nil {
+		above, err := nameIn(ctx, tx, rec.Parent)
+		if err != nil {
+			return err
+		}
+		if above == nil && rec.Parent != entry.Root {
+			return errGone
+		}
+		superior = &above
+	}
+	return tx.Rename(ctx, name, rdn, c.DeleteOldRDN, superior)
+}
+
+// errGone is the error of a change that needs an entry which was deleted outside.
+var errGone = &partition.Error{Problem: partition.NoSuchEntry, Text: "the entry above it was deleted outside of the branch"}
+
+// missing makes a change of an entry that was deleted outside of the branch: the entry is
+// added as the branch has it.
+func (r *rebase) missing(ctx context.Context, tx *partition.Tx, rec *Record) error {
+	if _, ok := rec.Request.(*op.Delete); ok {
+		return nil
+	}
+	if r.o.Keep != Ours {
+		return &partition.Error{Problem: partition.NoSuchEntry, Text: "it was deleted outside of the branch"}
+	}
+	node, err := past.Node(ctx, r.own, rec.ID)
+	if err != nil || node == nil {
+		return err
+	}
+	x := *rec
+	x.Parent = node.Parent
+	return r.add(ctx, tx, &x, node.UpRDN)
+}
+
+// nameIn returns the name of an entry in a transaction, or nil if there is no such entry.
+func nameIn(ctx context.Context, tx *partition.Tx, id entry.ID) (dn.DN, error) {
+	node, err := past.Node(ctx, &tx.Snapshot, id)
+	if err != nil || node == nil {
+		return nil, err
+	}
+	name, err := tx.Name(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return name.DN()
+}
+
+// add adds an entry with everything that it has in the branch. text begins with its RDN.
+func (r *rebase) add(ctx context.Context, tx *partition.Tx, rec *Record, text string) error {
+	name, err := dn.Parse(text)
+	if err != nil {
+		return err
+	}
+	if rec.Parent != entry.Root {
+		above, err := nameIn(ctx, tx, rec.Parent)
+		if err != nil {
+			return err
+		}
+		if above == nil {
+			return errGone
+		}
+		name = append(dn.DN{name[0]}, above...)
+	}
+	e, err := r.own.Entry(ctx, rec.ID, true)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Add(ctx, name, restorable(e), false)
+	return err
+}
+
+// modify changes an entry, and sets the secret attributes that the branch changed.
+func (r *rebase) modify(ctx context.Context, tx *partition.Tx, id entry.ID, name dn.DN, changes []op.Modification) error {
+	names, err := r.secrets(ctx, id)
+	if err != nil {
+		return err
+	}
+	secrets, err := r.own.Secrets(ctx, id)
+	if err != nil {
+		return err
+	}
+	changes = slices.Clone(changes)
+	for _, n := range names {
+		c := op.Modification{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: n}}
+		for i := range secrets {
+			if secrets[i].Type.Name() == n && secrets[i].Options == "" {
+				c.Values = secrets[i].Values
+			}
+		}
+		changes = append(changes, c)
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	return tx.Modify(ctx, name, changes)
+}
