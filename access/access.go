@@ -24,7 +24,7 @@ type Rules struct {
 	inForce atomic.Pointer[inForce]
 	askers  bounded.Cache[entry.ID, *Who] // by the id of the identity's entry
 	past    bounded.Cache[pastKey, *pastWords]
-	dynamic atomic.Pointer[dynamicGroups]
+	dynamic atomic.Pointer[DynamicGroups]
 
 	lastPast atomic.Pointer[pastWords]
 }

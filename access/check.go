@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
@@ -45,7 +46,7 @@ func missingTargets(ctx context.Context, s *partition.Snapshot, rule partition.A
 			continue
 		}
 		id, err := refersTo(ctx, p, ref, s.Find)
-		if err != nil {
+		if err != nil && !errors.Is(err, errNoEntry) {
 			return nil, err
 		}
 		if id == entry.Root {

@@ -22,30 +22,34 @@ import (
 // match one of them.
 const dynamicClass = "groupOfURLs"
 
-// dynamicGroups are all dynamic groups of a state.
-type dynamicGroups struct {
+// DynamicGroups are all dynamic groups of a state.
+type DynamicGroups struct {
 	schema  *schema.Schema
 	asOf    uint64      // the ordinal of the state
 	class   sameEntries // of objectClass: groupOfURLs; nil: the schema has no such class
-	groups  []dynamicGroup
+	groups  []DynamicGroup
+	types   []*schema.AttributeType // the types that the filters test
+	demands demands
 	checked checked
 }
 
-type dynamicGroup struct {
+// A DynamicGroup is a dynamic group with the URLs that can be used.
+type DynamicGroup struct {
 	partition.Located
-	urls []memberURL
+	URLs []MemberURL
 }
 
-// A memberURL is a parsed URL of a search in this directory.
-type memberURL struct {
-	name   dn.DN
+// A MemberURL is a parsed URL of a search in this directory.
+type MemberURL struct {
+	Text   []byte // the value of the attribute
+	Name   dn.DN
+	Scope  op.Scope
+	Filter filter.Resolved
 	base   []dn.Norm
-	scope  op.Scope
-	filter filter.Resolved
 }
 
-// dynamics returns the dynamic groups of a state. It caches those of the last state.
-func (r *Rules) dynamics(ctx context.Context, s *partition.Snapshot) (*dynamicGroups, error) {
+// Dynamic returns the dynamic groups of a state. It caches those of the last state.
+func (r *Rules) Dynamic(ctx context.Context, s *partition.Snapshot) (*DynamicGroups, error) {
 	if d := r.dynamic.Load(); d.isOf(s) {
 		return d, nil
 	}
@@ -57,7 +61,7 @@ func (r *Rules) dynamics(ctx context.Context, s *partition.Snapshot) (*dynamicGr
 }
 
 // isOf reports whether the state s has the same dynamic groups.
-func (d *dynamicGroups) isOf(s *partition.Snapshot) bool {
+func (d *DynamicGroups) isOf(s *partition.Snapshot) bool {
 	switch {
 	case d == nil || d.asOf == 0 || d.schema != s.Schema():
 		return false
@@ -66,13 +70,13 @@ func (d *dynamicGroups) isOf(s *partition.Snapshot) bool {
 	}
 	return d.checked.holds(s, func() bool {
 		return d.class(s, d.asOf) && (len(d.groups) == 0 || s.SameNames(d.asOf)) &&
-			!slices.ContainsFunc(d.groups, func(g dynamicGroup) bool { return !s.Unchanged(g.ID, d.asOf) })
+			!slices.ContainsFunc(d.groups, func(g DynamicGroup) bool { return !s.Unchanged(g.ID, d.asOf) })
 	})
 }
 
-func readDynamic(ctx context.Context, s *partition.Snapshot) (*dynamicGroups, error) {
+func readDynamic(ctx context.Context, s *partition.Snapshot) (*DynamicGroups, error) {
 	sch := s.Schema()
-	d := &dynamicGroups{schema: sch, asOf: s.Ordinal()}
+	d := &DynamicGroups{schema: sch, asOf: s.Ordinal()}
 	t := sch.Attribute(acl.MemberURL)
 	test, ok := filter.Resolve(&filter.Equal{Attribute: "objectClass", Value: []byte(dynamicClass)}, sch).(*filter.Test)
 	if t == nil || !ok || sch.Class(dynamicClass) == nil {
@@ -84,12 +88,14 @@ func readDynamic(ctx context.Context, s *partition.Snapshot) (*dynamicGroups, er
 		if err != nil {
 			return nil, err
 		}
-		g := dynamicGroup{Located: found.Located}
+		g := DynamicGroup{Located: found.Located}
 		for _, v := range found.Entry.Values(t) {
 			if u, ok := parseURL(string(v), sch); ok {
-				g.urls = append(g.urls, u)
+				g.URLs = append(g.URLs, u)
+				d.addTypes(u.Filter)
 			}
 		}
+		d.demands.add(len(d.groups), &g)
 		d.groups = append(d.groups, g)
 	}
 	return d, nil
@@ -97,66 +103,109 @@ func readDynamic(ctx context.Context, s *partition.Snapshot) (*dynamicGroups, er
 
 // parseURL parses the URL of a search. It returns false if the URL is malformed, or is that
 // of a search on another server.
-func parseURL(text string, sch *schema.Schema) (m memberURL, ok bool) {
+func parseURL(text string, sch *schema.Schema) (m MemberURL, ok bool) {
 	u, err := url.Parse(text)
 	if err != nil || !strings.EqualFold(u.Scheme, "ldap") || u.Host != "" || u.Opaque != "" {
 		return m, false
 	}
+	m.Text = []byte(text)
 	parts := append(strings.SplitN(u.RawQuery, "?", 4), "", "", "", "")
 	for i := range parts {
 		if parts[i], err = url.PathUnescape(parts[i]); err != nil {
 			return m, false
 		}
 	}
-	if m.name, err = dn.Parse(strings.TrimPrefix(u.Path, "/")); err != nil || strings.Contains(parts[3], "!") {
+	if m.Name, err = dn.Parse(strings.TrimPrefix(u.Path, "/")); err != nil || strings.Contains(parts[3], "!") {
 		return m, false // the URL has an extension that is critical
 	}
-	if m.base, err = m.name.Normalize(sch); err != nil {
+	if m.base, err = m.Name.Normalize(sch); err != nil {
 		return m, false
 	}
 	scopes := map[string]op.Scope{"": op.BaseObject, "base": op.BaseObject, "one": op.SingleLevel, "sub": op.WholeSubtree}
-	if m.scope, ok = scopes[strings.ToLower(parts[1])]; !ok {
+	if m.Scope, ok = scopes[strings.ToLower(parts[1])]; !ok {
 		return m, false
 	}
 	if parts[2] == "" {
-		m.filter = filter.Const(filter.True)
+		m.Filter = filter.Const(filter.True)
 		return m, true
 	}
 	f, err := filter.Parse(parts[2])
 	if err != nil {
 		return m, false
 	}
-	m.filter = filter.Resolve(f, sch)
+	m.Filter = filter.Resolve(f, sch)
 	return m, true
 }
 
+// addTypes adds the types that a filter tests.
+func (d *DynamicGroups) addTypes(f filter.Resolved) {
+	for t := range filter.Tests(f) {
+		for _, typ := range t.Types {
+			if !slices.Contains(d.types, typ) {
+				d.types = append(d.types, typ)
+			}
+		}
+	}
+}
+
+// Types returns the types that the filters of the groups test.
+func (d *DynamicGroups) Types() []*schema.AttributeType { return d.types }
+
+// None reports whether there are no dynamic groups.
+func (d *DynamicGroups) None() bool { return len(d.groups) == 0 }
+
+// Group returns the dynamic group with an id, or nil.
+func (d *DynamicGroups) Group(id entry.ID) *DynamicGroup {
+	for i := range d.groups {
+		if d.groups[i].ID == id {
+			return &d.groups[i]
+		}
+	}
+	return nil
+}
+
+// With yields the URLs that an entry matches, with their groups. src must have all types of
+// [DynamicGroups.Types].
+func (d *DynamicGroups) With(src *filter.EntrySource) (iter.Seq2[*DynamicGroup, *MemberURL], error) {
+	norms, err := src.Name.Normalize(d.schema)
+	return func(yield func(*DynamicGroup, *MemberURL) bool) {
+		for _, i := range d.demands.candidates(src) {
+			g := &d.groups[i]
+			for k := range g.URLs {
+				if u := &g.URLs[k]; u.has(norms, src) && !yield(g, u) {
+					return
+				}
+			}
+		}
+	}, err
+}
+
 // has reports whether an entry matches the search.
-func (m *memberURL) has(name []dn.Norm, e filter.Source) bool {
+func (m *MemberURL) has(name []dn.Norm, e filter.Source) bool {
 	below := len(name) - len(m.base)
 	if below < 0 || !slices.Equal(name[below:], m.base) {
 		return false
 	}
-	switch m.scope {
+	switch m.Scope {
 	case op.BaseObject:
-		return below == 0 && m.filter.Match(e) == filter.True
+		return below == 0 && m.Filter.Match(e) == filter.True
 	case op.SingleLevel:
-		return below == 1 && m.filter.Match(e) == filter.True
+		return below == 1 && m.Filter.Match(e) == filter.True
 	}
-	return m.filter.Match(e) == filter.True
+	return m.Filter.Match(e) == filter.True
 }
 
 // with returns the groups that an entry is a member of.
-func (d *dynamicGroups) with(name dn.DN, e *entry.Entry) (groups []partition.Located, err error) {
-	if len(d.groups) == 0 {
+func (d *DynamicGroups) with(name dn.DN, e *entry.Entry) (groups []partition.Located, err error) {
+	if d.None() {
 		return nil, nil
 	}
-	norms, err := name.Normalize(d.schema)
+	all, err := d.With(&filter.EntrySource{Schema: d.schema, Entry: e, Name: name})
 	if err != nil {
 		return nil, err
 	}
-	src := &filter.EntrySource{Schema: d.schema, Entry: e, Name: name}
-	for _, g := range d.groups {
-		if slices.ContainsFunc(g.urls, func(m memberURL) bool { return m.has(norms, src) }) {
+	for g := range all {
+		if n := len(groups); n == 0 || groups[n-1].ID != g.ID {
 			groups = append(groups, g.Located)
 		}
 	}
@@ -175,7 +224,7 @@ func dynamicMembers(ctx context.Context, s *partition.Snapshot, group *entry.Ent
 			if !ok {
 				continue
 			}
-			at, err := s.Find(ctx, m.name)
+			at, err := s.Find(ctx, m.Name)
 			if partition.Is(err, partition.NoSuchEntry) {
 				continue
 			}
@@ -183,7 +232,7 @@ func dynamicMembers(ctx context.Context, s *partition.Snapshot, group *entry.Ent
 				yield(nil, fmt.Errorf("%s: %w", v, err))
 				return
 			}
-			for found, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: m.scope, Filter: m.filter, Only: []*schema.AttributeType{}}) {
+			for found, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: m.Scope, Filter: m.Filter, Only: []*schema.AttributeType{}}) {
 				var name dn.DN
 				if err == nil {
 					name, err = found.Name.DN()

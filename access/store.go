@@ -126,7 +126,8 @@ func resolve(ctx context.Context, s *partition.Snapshot, rule *partition.AccessR
 }
 
 // refersTo returns the id of the entry that a reference in a rule names. For a target
-// without an entry, it returns entry.Root.
+// without an entry, it returns entry.Root, because a rule may be about entries that are
+// added later.
 func refersTo(ctx context.Context, r acl.Placed, ref acl.Reference, find Finder) (entry.ID, error) {
 	name, err := dn.Parse(ref.Name)
 	if err != nil {
@@ -141,8 +142,18 @@ func refersTo(ctx context.Context, r acl.Placed, ref acl.Reference, find Finder)
 		return at.ID, nil
 	case !partition.Is(err, partition.NoSuchEntry):
 		return entry.Root, fmt.Errorf("rule %s: %w", r.Label(), err)
-	case ref.Target:
-		return entry.Root, nil
+	case !ref.Target:
+		return entry.Root, fmt.Errorf("rule %s: %w %s", r.Label(), errNoEntry, ref.Name)
+	case repeats(name, r.Place):
+		return entry.Root, fmt.Errorf("rule %s: %w %s: a name after in is relative to the rule's place, so leave out %s", r.Label(), errNoEntry, name, r.Place)
 	}
-	return entry.Root, fmt.Errorf("rule %s: %w %s", r.Label(), errNoEntry, ref.Name)
+	return entry.Root, nil
+}
+
+// repeats reports whether the name of a target, which ends with the name of the rule's
+// place, has the name of the place twice. Such a target is a mistake: without the check a
+// denial would deny nothing.
+func repeats(target, place dn.DN) bool {
+	own := len(target) - 2*len(place)
+	return len(place) > 0 && own >= 0 && strings.EqualFold(target[own:own+len(place)].String(), place.String())
 }

@@ -25,7 +25,7 @@ type answer struct {
 	set        *acl.Set
 	asOf       uint64
 	groups     *closure
-	dynamic    *dynamicGroups // nil: the rules depend on no groups
+	dynamic    *DynamicGroups // nil: the rules depend on no groups
 	connection acl.Connection // the properties of the connection that the rules test
 	checked    checked
 }
@@ -44,7 +44,7 @@ func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c ac
 	}
 	a := &answer{set: set, asOf: s.Ordinal(), connection: c}
 	if set.AsksGroups() {
-		if a.dynamic, err = r.dynamics(ctx, s); err != nil {
+		if a.dynamic, err = r.Dynamic(ctx, s); err != nil {
 			return nil, err
 		}
 	}

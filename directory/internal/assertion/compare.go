@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/membership"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
@@ -98,6 +99,15 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 		return holds, err
 	}
 	own, err := req.Snapshot.Compare(ctx, at.ID, r.Description, r.Value)
+	if !own && t == req.Known.Member && options == "" {
+		dynamic, err := membership.IsDynamic(ctx, req, at.ID)
+		if err != nil {
+			return false, err
+		}
+		if dynamic {
+			return membership.Matches(ctx, req, at.ID, r.Value)
+		}
+	}
 	if (has || !all) && partition.Is(err, partition.NoSuchAttribute) {
 		return false, nil // whoever may not compare all values is not told whether there are any
 	}

@@ -24,9 +24,9 @@ type Elements struct {
 	ACLRights, ACLRightsInfo, EntryLevelRights, AttributeLevelRights *schema.AttributeType
 	// MemberOf and IsMemberOf are computed from Members, the attributes by which groups
 	// name their members.
-	MemberOf, IsMemberOf, UniqueMember *schema.AttributeType
-	Members                            []*schema.AttributeType
-	IsReferral, IsAlias, IsSubentry    filter.Resolved
+	MemberOf, IsMemberOf, Member, UniqueMember *schema.AttributeType
+	Members                                    []*schema.AttributeType
+	IsReferral, IsAlias, IsSubentry            filter.Resolved
 	// The elements that collective attributes need (RFC 3671).
 	CollectiveSubentry                         *schema.ObjectClass
 	IsCollective                               filter.Resolved
@@ -72,6 +72,7 @@ func New(s *schema.Schema) *Elements {
 
 		MemberOf:     s.Attribute("memberOf"),
 		IsMemberOf:   s.Attribute("isMemberOf"),
+		Member:       s.Attribute("member"),
 		UniqueMember: s.Attribute("uniqueMember"),
 		Members:      access.MemberTypes(s),
 

@@ -75,7 +75,10 @@ func (w *walk) inAny(ctx context.Context, name dn.DN) (any bool) {
 // with the sizes of groups.
 func (w *walk) in(ctx context.Context, name string, group partition.Located, nested bool) (in bool, err error) {
 	if !nested {
-		return w.has(ctx, group, name)
+		if in, err = w.has(ctx, group, name); in || err != nil {
+			return in, err
+		}
+		return w.matches(ctx, group.ID, name)
 	}
 	err = w.up(ctx, name, true, func(g partition.Located) bool {
 		in = g.ID == group.ID
@@ -84,7 +87,8 @@ func (w *walk) in(ctx context.Context, name string, group partition.Located, nes
 	return in, err
 }
 
-// members streams the members of a group, the direct members first.
+// members streams the members of a group, the direct members first. Groups that a group
+// names are followed; groups that match its URLs are not, as in access rules.
 func (w *walk) members(ctx context.Context, group partition.Located, nested bool) iter.Seq2[filter.EntryRef, error] {
 	return func(yield func(filter.EntryRef, error) bool) {
 		seen := map[entry.ID]bool{group.ID: true}
@@ -98,12 +102,22 @@ func (w *walk) members(ctx context.Context, group partition.Located, nested bool
 					next = append(next, m)
 				}
 			}
+			for m, err := range w.found(ctx, next[0]) {
+				if !yield(filter.EntryRef{ID: m.ID, Parent: m.Parent}, err) || err != nil {
+					return
+				}
+			}
 		}
 	}
 }
 
-// pageOfMembers is the number of a group's values that one read returns.
-const pageOfMembers = 1000
+// The first read of a group's values returns firstPage of them, and each further read twice
+// as many, up to pageOfMembers. A search that a shorter list leads often looks at the first
+// values only.
+const (
+	firstPage     = 16
+	pageOfMembers = 1024
+)
 
 // direct streams the existing entries that a group names as members.
 func (w *walk) direct(ctx context.Context, g partition.Located) iter.Seq2[partition.Located, error] {
@@ -138,8 +152,8 @@ func (w *walk) direct(ctx context.Context, g partition.Located) iter.Seq2[partit
 // members.
 func (w *walk) values(ctx context.Context, id entry.ID, t *schema.AttributeType) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for from := 0; ; from += pageOfMembers {
-			page, more, err := w.req.Snapshot.ValueRange(ctx, id, t, "", from, pageOfMembers)
+		for from, n := 0, firstPage; ; from, n = from+n, min(2*n, pageOfMembers) {
+			page, more, err := w.req.Snapshot.ValueRange(ctx, id, t, "", from, n)
 			if err != nil {
 				yield(nil, err)
 				return

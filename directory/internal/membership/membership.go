@@ -1,9 +1,10 @@
 // Package membership finds the groups that entries are in, and the members of groups. The
-// values of memberOf are the groups that name an entry as a member. The values of
-// isMemberOf are these groups, the groups that name one of these groups, and so on. The
-// values of both attributes are computed from the groups of the state that is read, and
-// are not stored. The requester must see each group that leads to a value, and must have
-// the right in question on the value that names the member.
+// values of memberOf are the groups that name an entry as a member, and the dynamic groups
+// with a URL that the entry matches. The values of isMemberOf are these groups, the groups
+// that name one of these groups, and so on. The values of both attributes are computed from
+// the groups of the state that is read, and are not stored. The requester must see each
+// group that leads to a value, and must have the right in question on the value that names
+// the member, or on the URL.
 package membership
 
 import (
@@ -59,12 +60,16 @@ type walk struct {
 // up yields the groups that an entry is in, each group once and the nearest first.
 func (w *walk) up(ctx context.Context, name string, nested bool, yield func(partition.Located) bool) error {
 	seen := map[entry.ID]bool{}
+	dynamic, err := w.matching(ctx, name)
+	if err != nil {
+		return err
+	}
 	for next := []string{name}; len(next) > 0; {
 		groups, err := w.naming(ctx, next)
 		if err != nil {
 			return err
 		}
-		next = nil
+		groups, dynamic, next = append(groups, dynamic...), nil, nil
 		for _, g := range groups {
 			if seen[g.ID] {
 				continue
@@ -123,9 +128,7 @@ func (w *walk) query(ctx context.Context, names []string) partition.Query {
 		Only:   append([]*schema.AttributeType{}, j.LooksAt()...),
 		Cost:   &w.cost,
 	}
-	if most := w.req.Limits.Candidates; most > 0 {
-		q.Most = max(1, most-w.cost.Candidates-w.cost.Rows)
-	}
+	q.Most = w.left()
 	return q
 }
 

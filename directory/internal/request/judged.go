@@ -65,6 +65,18 @@ func (req *Request) ProgramAt(ctx context.Context, s *partition.Snapshot) (*acl.
 	return req.Server.rules.At(ctx, s, req.asker(req.Who), req.connection(req.Who))
 }
 
+// DynamicGroups returns the dynamic groups of the state that the request reads.
+func (req *Request) DynamicGroups(ctx context.Context) (*access.DynamicGroups, error) {
+	if req.dynamic != nil {
+		return req.dynamic, nil
+	}
+	d, err := req.Server.rules.Dynamic(ctx, req.Snapshot)
+	if err == nil {
+		req.dynamic = d
+	}
+	return d, err
+}
+
 // asker returns an identity as access rules know it.
 func (req *Request) asker(who *settings.Identity) *access.Who {
 	if who == nil {

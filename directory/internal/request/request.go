@@ -7,6 +7,7 @@ package request
 import (
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/judge"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
@@ -46,6 +47,7 @@ type Request struct {
 	refusal judge.Refusal
 	held    []*partition.Snapshot // states that the Judge reads until the request ends
 	judged  uint64                // the ordinal of the state whose access rules the Judge decides by
+	dynamic *access.DynamicGroups // of Snapshot; nil: not read yet
 }
 
 // New returns a Request that can serve requests one after another.
@@ -87,7 +89,7 @@ func (req *Request) Read(s *partition.Snapshot) *partition.Snapshot {
 // the state that the entry was read from. These types do not equal types of any other
 // schema.
 func (req *Request) adopt(s *partition.Snapshot, sch *schema.Schema) {
-	req.Snapshot = s
+	req.Snapshot, req.dynamic = s, nil
 	req.Judge.Read(s, sch)
 	if sch != req.Schema {
 		req.Known = req.Server.knownOf(sch)

@@ -3,6 +3,7 @@ package show
 import (
 	"context"
 	"iter"
+	"slices"
 	"strconv"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
@@ -37,8 +38,11 @@ func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *
 			as = append(as, entry.Attribute{Type: t, Values: values})
 		}
 	}
-	as, err := v.appendRules(ctx, as, found)
+	as, err := v.appendMembers(ctx, as, found)
 	if err != nil {
+		return nil, err
+	}
+	if as, err = v.appendRules(ctx, as, found); err != nil {
 		return nil, err
 	}
 	return v.appendContextCSN(ctx, as, found)
@@ -50,6 +54,53 @@ func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *
 func isDear(req *request.Request, t *schema.AttributeType) bool {
 	of, _ := membership.Is(req, t)
 	return of || t == req.Known.NumSubordinates || t == req.Known.NumAllSubordinates
+}
+
+// appendMembers adds the members of a dynamic group to the values of member, if requested by
+// name.
+func (v *View) appendMembers(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
+	t := v.Req.Known.Member
+	if t == nil || !v.selector.asks(t) {
+		return as, nil
+	}
+	is, err := membership.IsDynamic(ctx, v.Req, found.ID)
+	if !is {
+		return as, err
+	}
+	values, err := membership.Found(ctx, v.Req, found.Located)
+	if err != nil || len(values) == 0 {
+		return as, err
+	}
+	for i := range as {
+		if as[i].Type == t && as[i].Options == "" {
+			as[i].Values = union(t, as[i].Values, values)
+			return as, nil
+		}
+	}
+	return append(as, entry.Attribute{Type: t, Values: values}), nil
+}
+
+// union returns the values of two lists, equal ones once. It does not change the lists.
+func union(t *schema.AttributeType, stored, more [][]byte) [][]byte {
+	all := slices.Clip(stored)
+	known := map[string]bool{}
+	for _, v := range stored {
+		known[string(valueKey(t, v))] = true
+	}
+	for _, v := range more {
+		if !known[string(valueKey(t, v))] {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// valueKey returns the key by which a value is compared, or the value if it has none.
+func valueKey(t *schema.AttributeType, v []byte) []byte {
+	if key, err := t.Equality.Key(v); err == nil {
+		return key
+	}
+	return v
 }
 
 // appendContextCSN adds contextCSN to the entries of naming contexts. Its values are the

@@ -1,0 +1,67 @@
+package access
+
+import (
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A demands finds dynamic groups by values that their members must have. Most URLs demand
+// one value of an attribute, so an entry is tested against few of a thousand groups.
+type demands struct {
+	byKey map[*schema.AttributeType]map[string][]int // indexes of groups
+	rest  []int                                      // groups with a URL that demands no value
+}
+
+// add adds the group with an index.
+func (d *demands) add(i int, g *DynamicGroup) {
+	for k := range g.URLs {
+		t := demanded(g.URLs[k].Filter)
+		if t == nil {
+			d.rest = append(d.rest, i)
+			continue
+		}
+		for _, typ := range t.Types {
+			if d.byKey == nil {
+				d.byKey = map[*schema.AttributeType]map[string][]int{}
+			}
+			if d.byKey[typ] == nil {
+				d.byKey[typ] = map[string][]int{}
+			}
+			d.byKey[typ][string(t.Key)] = append(d.byKey[typ][string(t.Key)], i)
+		}
+	}
+}
+
+// demanded returns an equality test that every entry meets that matches a filter, or nil.
+// It prefers attributes other than objectClass, whose values most entries share.
+func demanded(f filter.Resolved) (found *filter.Test) {
+	parts := []filter.Resolved{f}
+	if and, ok := f.(*filter.AndNode); ok {
+		parts = and.Parts
+	}
+	for _, p := range parts {
+		t, ok := p.(*filter.Test)
+		if !ok || t.Op != filter.TestEqual || !t.ByKey || t.DNAttrs || len(t.Types) == 0 {
+			continue
+		}
+		if found = t; t.Types[0].Name() != "objectClass" {
+			break
+		}
+	}
+	return found
+}
+
+// candidates returns the indexes of the groups that an entry may be in, sorted.
+func (d *demands) candidates(src *filter.EntrySource) []int {
+	all := slices.Clone(d.rest)
+	for t, groups := range d.byKey {
+		src.AnyKey(t, "", func(key []byte) bool {
+			all = append(all, groups[string(key)]...)
+			return false
+		})
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
