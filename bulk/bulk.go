@@ -28,6 +28,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -60,6 +61,10 @@ type Options struct {
 	// at most. It also does so if other servers of the store prevent a load. Together
 	// makes Import load all entries at once in any case, or not at all.
 	Beside, Together bool
+	// Branch, if not nil, is a branch that takes the records. They become visible with its
+	// merge. An entry must come after the entry above it. Suffixes must be empty. Without
+	// Continue, an import with bad records leaves those before them in the branch.
+	Branch *branches.Branch
 	// AllowFiles allows values that are read from files (see package ldif).
 	AllowFiles bool
 	// Report is called with every bad record, and Note with every other remark. Neither
@@ -124,6 +129,8 @@ func (o *Options) ended(r Result) error {
 	switch {
 	case r.Bad == 0:
 		return nil
+	case o.Branch != nil && !o.Continue:
+		return &refusal{fmt.Sprintf("%s bad; %d before are in the branch %s: mend the rest and import it, or discard the branch", records(r.Bad), r.Done, o.Branch.Name())}
 	case r.Done > 0 && !o.Continue:
 		return &refusal{fmt.Sprintf("%s bad because others changed the directory during the import; the other %d are imported", records(r.Bad), r.Done)}
 	case o.Continue:

@@ -41,9 +41,12 @@ func importChanges(ctx context.Context, p *partition.Partition, o *Options) (res
 	if err := configure.AddSuffixes(ctx, p, o.Suffixes); err != nil {
 		return res, err
 	}
-	if o.Continue {
+	switch {
+	case o.Continue:
 		err = c.each(ctx)
-	} else {
+	case o.Branch != nil:
+		err = c.intoBranch(ctx)
+	default:
 		err = c.together(ctx)
 	}
 	if c.res.Done > 0 {
@@ -106,8 +109,16 @@ func (c *changer) transact(ctx context.Context, x *item) error {
 // updating returns the method that runs a transaction with the given first record. A
 // transaction that begins with a change of the schema needs another method.
 func (c *changer) updating(first *item) func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error) {
-	if first.ofSubschema() {
+	if first.ofSubschema() && c.o.Branch == nil {
 		return c.p.UpdateSchema
+	}
+	return c.update()
+}
+
+// update returns the method that runs a transaction, in the branch if there is one.
+func (c *changer) update() func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error) {
+	if c.o.Branch != nil {
+		return c.o.Branch.Update
 	}
 	return c.p.Update
 }

@@ -23,7 +23,7 @@ func Import(ctx context.Context, p *partition.Partition, o Options) (Result, err
 	o = o.withDefaults()
 	o.Progress.total = o.Size
 	h := o.head()
-	if h.first.changes() {
+	if h.first.changes() || o.Branch != nil {
 		return importChanges(ctx, p, &o)
 	}
 	return importEntries(ctx, p, &o, &h)

@@ -78,6 +78,7 @@ func (m *Main) root() *cobra.Command {
 		m.uniqueCommand(),
 		m.referencesCommand(),
 		m.viewCommand(),
+		m.branchCommand(),
 		m.accessCommand(), m.accountCommand(),
 		m.gcCommand(),
 		m.eraseCommand(),

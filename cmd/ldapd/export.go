@@ -12,12 +12,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/partition/past"
 )
 
 // exportArgs are the arguments of the command besides the configuration.
 type exportArgs struct {
 	Base, Filter, At string
+	Branch           string
 	NoSchema         bool
 	NoConfig         bool
 	Continue         bool
@@ -30,7 +33,7 @@ func (m *Main) exportCommand() *cobra.Command {
 	var a exportArgs
 	var output string
 	c := m.command(&cobra.Command{
-		Use:   "export --store STORE [--base DN] [--filter FILTER] [--at WHEN] [--continue] [--output FILE]",
+		Use:   "export --store STORE [--base DN] [--filter FILTER] [--at WHEN | --branch NAME] [--continue] [--output FILE]",
 		Short: "Write a directory as LDIF",
 		Long: `Write a directory as LDIF to standard output or a file, each entry before those
 below it, with everything that is stored: operational attributes and passwords
@@ -47,6 +50,9 @@ damaged store. What is lost is named on standard error, and the exit status is 1
 		Args: cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
 		a.Summary = output != ""
+		if a.Branch != "" && a.At != "now" {
+			return &config.Error{Where: "--branch", Text: "a branch is exported as it is now: leave out --at"}
+		}
 		if _, _, err := a.parse(); err != nil {
 			return err
 		}
@@ -71,6 +77,7 @@ damaged store. What is lost is named on standard error, and the exit status is 1
 	c.Flags().StringVar(&a.Base, "base", "", "`DN` to begin at")
 	c.Flags().StringVar(&a.Filter, "filter", "", "`FILTER` that entries must match")
 	c.Flags().StringVar(&a.At, "at", "now", "the state at `WHEN`: "+pointInTimeHelp)
+	c.Flags().StringVar(&a.Branch, "branch", "", "the state of the branch `NAME`")
 	c.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, compressed if it ends with .gz or .zst")
 	c.Flags().BoolVar(&a.NoSchema, "no-schema", false, "leave out the definitions of cn=Subschema")
 	c.Flags().BoolVar(&a.NoConfig, "no-config", false, "leave out naming contexts, indexes and unique attributes")
@@ -111,12 +118,24 @@ func (a *exportArgs) parse() (o bulk.ExportOptions, at past.PointInTime, err err
 	return o, at, nil
 }
 
+// exported returns the state of a branch, or that at a point in time.
+func exported(ctx context.Context, w *work, branch string, at past.PointInTime) (*partition.Snapshot, error) {
+	if branch == "" {
+		return past.At(ctx, w.Partition, at)
+	}
+	b, err := branches.Find(w.Partition, branch)
+	if err != nil {
+		return nil, err
+	}
+	return b.Snapshot(ctx)
+}
+
 func export(ctx context.Context, w *work, a exportArgs) error {
 	o, at, err := a.parse()
 	if err != nil {
 		return err
 	}
-	s, err := past.At(ctx, w.Partition, at)
+	s, err := exported(ctx, w, a.Branch, at)
 	if err != nil {
 		return err
 	}

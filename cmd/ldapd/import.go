@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/bulk"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/partition/branches"
 )
 
 // importArgs are the arguments of the command besides the configuration.
@@ -25,6 +26,7 @@ type importArgs struct {
 	DropDuplicates      bool
 	Together            bool
 	Rejects             string
+	Branch              string // "": none
 }
 
 // importRemote is the server to which records are sent instead of a store.
@@ -58,7 +60,10 @@ While a server has an embedded store, it does the work, and while servers write 
 store in HBase, the command does it beside them. All entries are checked first. Then
 they are added, and become visible, in batches, so that clients' updates wait for a
 batch at most. --at-once makes updates wait until all entries are loaded, and needs a
-store in HBase alone.`,
+store in HBase alone.
+
+With --branch, entries and changes go into a branch (ldapd branch create) and become
+visible together when it is merged. Nobody waits for the import.`,
 		Example: `  ldapd import --store ./data --suffix dc=example,dc=com people.ldif.gz
   slapcat | ldapd import --store ./data -
   ldapd import --url ldap://127.0.0.1:3890 --bind cn=admin --password-file pw changes.ldif`,
@@ -67,6 +72,7 @@ store in HBase alone.`,
 		a.Files = args
 		return m.importCommandLine(ctx, c, a, r)
 	}))
+	c.Flags().StringVar(&a.Branch, "branch", "", "import into the branch `NAME`")
 	c.Flags().StringVar(&r.url, "url", "", "`URL` of a running server to send the records to: ldap://, ldaps:// or ldapi://")
 	c.Flags().StringVar(&r.bind, "bind", "", "`DN` to bind as at that server")
 	c.Flags().StringVar(&r.passwordFile, "password-file", "", "`FILE` whose first line is the password for it")
@@ -90,6 +96,11 @@ func (m *Main) importCommandLine(ctx context.Context, c *config.Config, a import
 	switch {
 	case r.url != "" && c.Store != "" && c.Origin("store") == "--store":
 		return &config.Error{Where: "--url", Text: "give either --store or --url"}
+	case a.Branch != "" && (r.url != "" || len(a.Suffixes) > 0 && c.Origin("suffix") == "--suffix" || a.Together):
+		return &config.Error{Where: "--branch", Text: "it goes with --store, and not with --suffix or --at-once"}
+	case a.Branch != "":
+		a.Suffixes = nil
+		return importJob.on(ctx, m, c, changing, around, a)
 	case r.url != "":
 		return sendFiles(ctx, &around, r, a)
 	}
@@ -123,6 +134,12 @@ func importFiles(ctx context.Context, w *work, a importArgs) error {
 	}
 	o := a.options(&w.around)
 	o.By, o.Beside = w.by(""), w.elsewhere && !a.Together
+	if a.Branch != "" {
+		var err error
+		if o.Branch, err = branches.Find(w.Partition, a.Branch); err != nil {
+			return err
+		}
+	}
 	o.Progress.Begin()
 	res, err := bulk.Import(ctx, w.Partition, o)
 	o.Progress.End()

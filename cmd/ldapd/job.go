@@ -56,7 +56,7 @@ type around struct {
 // jobs are all jobs that a server does for tools, by name.
 var jobs = byName(
 	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, referencesJob, clusterJob, gcJob,
-	viewListJob, viewShowJob, viewRebuildJob,
+	viewListJob, viewShowJob, viewRebuildJob, branchJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accessListJob, accessShowJob, accessProfileJob, accessApplyJob, accessExplainJob,
 	accessWhoamiJob, accessCheckJob, accessDiffJob, accessTryJob, accessImportJob, accountJob,

@@ -1,0 +1,57 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// The limits of the batches in which records are imported into a branch. Nobody waits for
+// them, and nobody sees them before the branch is merged.
+const (
+	branchItems = 1000
+	branchBytes = 4 << 20
+)
+
+// errOfBranch is the error of a record that no branch can take.
+var errOfBranch = errors.New("the schema and the settings of the directory cannot be changed in a branch: leave this record out, or import it outside of the branch")
+
+// intoBranch applies the records in batches, until one of them is bad.
+func (c *changer) intoBranch(ctx context.Context) error {
+	var batch []item
+	size := 0
+	for x := range c.o.items() {
+		if x.bad == nil && (x.defines() || x.configures()) {
+			x.bad = x.wrong(errOfBranch)
+		}
+		batch, size = append(batch, x), size+x.size()
+		if len(batch) < branchItems && size < branchBytes {
+			continue
+		}
+		if err := c.batch(ctx, batch); err != nil || c.res.Bad > 0 {
+			return err
+		}
+		batch, size = nil, 0
+	}
+	return c.batch(ctx, batch)
+}
+
+// batch applies some records in one commit, or none of them.
+func (c *changer) batch(ctx context.Context, batch []item) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	r, err := c.update()(ctx, c.o.By, func(tx *partition.Tx) error { return c.applyAll(ctx, tx, batch) })
+	switch {
+	case errors.Is(err, ErrBad):
+		return nil // each bad record has been counted
+	case ctx.Err() != nil:
+		return fmt.Errorf("interrupted: %d records are in the branch", c.res.Done)
+	case err == nil:
+		c.res.Done, c.res.Revision = c.res.Done+len(batch), r
+		c.o.Progress.entries.Add(int64(len(batch)))
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/history"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+)
+
+func (m *Main) branchCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "branch",
+		Short: "Work with branches: changes that nobody sees until they are merged",
+		Args:  cobra.NoArgs,
+	}
+	c.AddCommand(
+		m.branchCreateCommand(), m.branchListCommand(), m.branchShowCommand(), m.branchDiffCommand(),
+		m.branchCheckCommand(), m.branchMergeCommand(), m.branchRebaseCommand(), m.branchDiscardCommand(),
+	)
+	return c
+}
+
+// branchArgs are the arguments of the commands besides the configuration.
+type branchArgs struct {
+	Do          string // what is done: the name of the command
+	Name        string
+	Description string
+	JSON        bool
+	Keep        history.Side
+}
+
+// branchOf completes a command for the branch that its argument names.
+func (m *Main) branchOf(c *cobra.Command, use purpose, a *branchArgs) *cobra.Command {
+	if c.Args == nil {
+		c.Args = cobra.ExactArgs(1)
+	}
+	c = m.command(c, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		if len(args) > 0 {
+			a.Name = args[0]
+		}
+		return branchJob.on(ctx, m, c, use, m.around(), *a)
+	})
+	if use == changing {
+		return accepts(c)
+	}
+	return c
+}
+
+func (m *Main) branchCreateCommand() *cobra.Command {
+	a := &branchArgs{Do: "create"}
+	c := m.branchOf(&cobra.Command{
+		Use:   "create --store STORE [--description TEXT] NAME",
+		Short: "Make a branch of the present state",
+		Long: `Make a branch of the present state. Changes in the branch are seen nowhere else until
+they are merged, and later changes of the directory are not seen in the branch. LDAP
+clients work in it after a bind as NAME,cn=BRANCH,cn=branches, and import and export have
+--branch.`,
+		Example: `  ldapd branch create --store ./data --description 'new departments' staging`,
+	}, changing, a)
+	c.Flags().StringVar(&a.Description, "description", "", "`TEXT` that says what the branch is for")
+	return c
+}
+
+func (m *Main) branchListCommand() *cobra.Command {
+	a := &branchArgs{Do: "list"}
+	c := m.branchOf(&cobra.Command{
+		Use:     "list --store STORE [--json]",
+		Short:   "List the branches",
+		Example: `  ldapd branch list --store ./data`,
+		Args:    cobra.NoArgs,
+	}, reading, a)
+	c.Flags().BoolVar(&a.JSON, "json", false, "print an object a branch")
+	return c
+}
+
+func (m *Main) branchShowCommand() *cobra.Command {
+	a := &branchArgs{Do: "show"}
+	c := m.branchOf(&cobra.Command{
+		Use:     "show --store STORE [--json] NAME",
+		Short:   "Describe a branch",
+		Example: `  ldapd branch show --store ./data staging`,
+	}, reading, a)
+	c.Flags().BoolVar(&a.JSON, "json", false, "print an object")
+	return c
+}
+
+func (m *Main) branchDiffCommand() *cobra.Command {
+	return m.branchOf(&cobra.Command{
+		Use:   "diff --store STORE NAME",
+		Short: "Write what a branch changes as LDIF",
+		Long: `Write the changes that lead from the state at which a branch began to the branch as
+LDIF, in an order in which ldapmodify can make them. Passwords are not in it.`,
+		Example: `  ldapd branch diff --store ./data staging > what.ldif`,
+	}, reading, &branchArgs{Do: "diff"})
+}
+
+func (m *Main) branchCheckCommand() *cobra.Command {
+	a := &branchArgs{Do: "check"}
+	c := m.branchOf(&cobra.Command{
+		Use:   "check --store STORE [--json] NAME",
+		Short: "Print what keeps a branch from being merged",
+		Long: `Print what keeps a branch from being merged: entries that others changed since the
+branch began, in ways that do not go with the changes in the branch. Nothing is changed.
+The exit status is 1 if there is such a conflict.`,
+		Example: `  ldapd branch check --store ./data staging`,
+	}, changing, a)
+	c.Flags().BoolVar(&a.JSON, "json", false, "print an object a conflict")
+	return c
+}
+
+func (m *Main) branchMergeCommand() *cobra.Command {
+	return m.branchOf(&cobra.Command{
+		Use:   "merge --store STORE NAME",
+		Short: "Make the changes of a branch visible, by one commit",
+		Long: `Make all changes of a branch visible by one commit, and end the branch. If there are
+conflicts, nothing happens; 'ldapd branch check' prints them.`,
+		Example: `  ldapd branch merge --store ./data staging`,
+	}, changing, &branchArgs{Do: "merge"})
+}
+
+func (m *Main) branchRebaseCommand() *cobra.Command {
+	a := &branchArgs{Do: "rebase"}
+	var ours, theirs bool
+	c := m.branchOf(&cobra.Command{
+		Use:   "rebase --store STORE [--ours | --theirs] NAME",
+		Short: "Make the changes of a branch again above the present state",
+		Long: `Make the changes of a branch again in a new branch of the present state, which then has
+its name. Entries in conflict are printed, and the branch stays as it is, unless --ours
+or --theirs says whose changes of them are kept. If a rebase is interrupted, the same
+command begins again.`,
+		Example: `  ldapd branch rebase --store ./data --theirs staging`,
+	}, changing, a)
+	c.Flags().BoolVar(&ours, "ours", false, "in a conflict, keep what the branch did")
+	c.Flags().BoolVar(&theirs, "theirs", false, "in a conflict, keep what others did")
+	c.MarkFlagsMutuallyExclusive("ours", "theirs")
+	c.PreRun = func(*cobra.Command, []string) {
+		switch {
+		case ours:
+			a.Keep = history.Ours
+		case theirs:
+			a.Keep = history.Theirs
+		}
+	}
+	return c
+}
+
+func (m *Main) branchDiscardCommand() *cobra.Command {
+	return m.branchOf(&cobra.Command{
+		Use:     "discard --store STORE NAME",
+		Short:   "End a branch and throw its changes away",
+		Example: `  ldapd branch discard --store ./data staging`,
+	}, changing, &branchArgs{Do: "discard"})
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/history"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/branches"
+)
+
+var branchJob = job[branchArgs]{"branch", doBranch}
+
+// doBranch does what a command of branches is for.
+func doBranch(ctx context.Context, w *work, a branchArgs) error {
+	switch a.Do {
+	case "create":
+		_, err := branches.Create(ctx, w.Partition, branches.Options{Name: a.Name, Description: a.Description, By: w.by("")})
+		return err
+	case "list":
+		return listBranches(ctx, w, a.JSON)
+	case "rebase":
+		return rebaseBranch(ctx, w, a)
+	}
+	b, err := branches.Find(w.Partition, a.Name)
+	if err != nil {
+		return err
+	}
+	switch a.Do {
+	case "show":
+		return showBranch(ctx, w, b, a.JSON)
+	case "diff":
+		_, err := history.DiffBranch(ctx, b, w.Stdout)
+		return err
+	case "check":
+		all, err := b.Conflicts(ctx)
+		if err != nil {
+			return err
+		}
+		return printConflicts(w.Stdout, b.Name(), all, a.JSON)
+	case "merge":
+		r, err := b.Merge(ctx, w.by(""))
+		if err == nil {
+			fmt.Fprintf(w.Stdout, "%s is merged by %s\n", b.Name(), r)
+		}
+		return explainConflicts(w, err)
+	case "discard":
+		return b.Discard(ctx)
+	}
+	return fmt.Errorf("this version of the server does not do %q with branches", a.Do)
+}
+
+// explainConflicts prints the conflicts that an error has, and returns a shorter error.
+func explainConflicts(w *work, err error) error {
+	var refused *branches.ConflictError
+	if errors.As(err, &refused) {
+		return printConflicts(w.Stdout, refused.Branch, refused.Conflicts, false)
+	}
+	return err
+}
+
+// A branchText is what list and show print of a branch.
+type branchText struct {
+	Name        string    `json:"name"`
+	Description string    `json:"description,omitempty"`
+	State       string    `json:"state"`
+	Base        string    `json:"base"`
+	Made        time.Time `json:"made"`
+	By          string    `json:"by,omitempty"`
+	Commits     int       `json:"commits"`
+	Entries     int       `json:"entries"`
+}
+
+func describeBranch(ctx context.Context, b *branches.Branch) (*branchText, error) {
+	i, err := b.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n, err := b.Changed(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	t := &branchText{i.Name, i.Description, "open", i.Base.String(), i.Made.UTC(), i.By.Name, i.Commits, n}
+	if i.Merging {
+		t.State = "merging"
+	}
+	return t, nil
+}
+
+func listBranches(ctx context.Context, w *work, asJSON bool) error {
+	for _, b := range branches.All(w.Partition) {
+		t, err := describeBranch(ctx, b)
+		if partition.Is(err, partition.NoSuchEntry) {
+			continue // it has just ended
+		}
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			err = json.NewEncoder(w.Stdout).Encode(t)
+		} else {
+			_, err = fmt.Fprintf(w.Stdout, "%s: %s, %d entries in %d commits since %s\n", t.Name, t.State, t.Entries, t.Commits, t.Made.Format(time.RFC3339))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func showBranch(ctx context.Context, w *work, b *branches.Branch, asJSON bool) error {
+	t, err := describeBranch(ctx, b)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return json.NewEncoder(w.Stdout).Encode(t)
+	}
+	for _, line := range [][2]string{
+		{"name", t.Name}, {"description", t.Description}, {"state", t.State}, {"made", t.Made.Format(time.RFC3339)}, {"by", t.By},
+		{"base", t.Base}, {"commits", fmt.Sprint(t.Commits)}, {"entries", fmt.Sprint(t.Entries)},
+	} {
+		if line[1] == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w.Stdout, "%s: %s\n", line[0], line[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printConflicts prints conflicts, and returns an error if there are any.
+func printConflicts(w io.Writer, branch string, all []branches.Conflict, asJSON bool) error {
+	for i := range all {
+		if err := printConflict(w, &all[i], asJSON); err != nil {
+			return err
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the branch %s cannot be merged: %d conflicts", branch, len(all))
+}
+
+func printConflict(w io.Writer, c *branches.Conflict, asJSON bool) error {
+	if asJSON {
+		out := struct {
+			DN        string   `json:"dn,omitempty"`
+			EntryUUID string   `json:"entryUUID,omitempty"`
+			Texts     []string `json:"conflicts"`
+			Since     string   `json:"since"`
+			By        string   `json:"by,omitempty"`
+		}{DN: c.Name, Texts: c.Texts(), Since: c.With.String(), By: c.By.Name}
+		if c.ID != entry.Root {
+			out.EntryUUID = c.ID.String()
+		}
+		return json.NewEncoder(w).Encode(out)
+	}
+	for _, text := range c.Texts() {
+		if c.Name != "" {
+			text = c.Name + ": " + text
+		}
+		text += " since " + c.With.String()
+		if c.By.Name != "" {
+			text += " by " + c.By.Name
+		}
+		if _, err := fmt.Fprintln(w, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func rebaseBranch(ctx context.Context, w *work, a branchArgs) error {
+	done, err := history.Rebase(ctx, w.Partition, a.Name, history.RebaseOptions{Keep: a.Keep, By: w.by("")})
+	if err != nil {
+		return explainConflicts(w, err)
+	}
+	for _, d := range done.Dropped {
+		if _, err := fmt.Fprintln(w.Stdout, "left out:", d); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(w.Stdout, "%s has %d changes above the present state\n", a.Name, done.Changes)
+	return err
+}
