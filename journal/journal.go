@@ -22,6 +22,8 @@
 //	m   message: who did what
 //	w   write list: tables and row keys with cells of this revision
 //	x   names of the tables with marks; only commits in branches
+//	p   marks; only commits that are one batch, while there are branches
+//	r   rows in which the commit does not see everything; only such commits
 //
 // A large commit has additional rows. The key of such a row ends in the number of the
 // chunk (4 bytes), and the row contains a part of the write list. A chunk is written

@@ -51,6 +51,11 @@ type Record struct {
 	Rows []Rows
 	// Marked lists the tables of Rows that have marks of a commit in a branch.
 	Marked []string
+	// Marks encodes the marks of a commit that was one batch while there were branches.
+	Marks []byte
+	// Beside lists the rows of such a commit in which it did not see everything
+	// (table.Found).
+	Beside []Rows
 
 	chunks []uint32
 }
@@ -62,13 +67,15 @@ type Rows = table.Rows
 // chunk of a longer list.
 const MaxRows = 4096
 
+// MaxIDs and MaxKeys bound the ids and keys in a record. A commit with more ids or keys is
+// recorded as one that changed everything.
+const (
+	MaxIDs  = 4096
+	MaxKeys = 32768
+)
+
 const (
 	family = 'j'
-
-	// maxIDs and maxKeys bound the ids and keys in a record. A commit with more ids or
-	// keys is recorded as one that changed everything.
-	maxIDs  = 4096
-	maxKeys = 32768
 
 	// headerSize is the length of the part of a state cell before the priority.
 	headerSize = 1 + 1 + 1 + 1 + 8
@@ -84,6 +91,8 @@ var (
 	keysColumn    = []byte{'k'}
 	messageColumn = []byte{'m'}
 	markedColumn  = []byte{'x'}
+	marksColumn   = []byte{'p'}
+	besideColumn  = []byte{'r'}
 )
 
 // Key returns the row key of a revision: its slot, then the revision itself. Each slot
@@ -168,6 +177,12 @@ func (rec *Record) cells(s State) []table.Cell {
 	if len(rec.Marked) > 0 {
 		cells = append(cells, table.Cell{Family: family, Qualifier: markedColumn, Value: appendNames(nil, rec.Marked)})
 	}
+	if len(rec.Marks) > 0 {
+		cells = append(cells, table.Cell{Family: family, Qualifier: marksColumn, Value: rec.Marks})
+	}
+	if len(rec.Beside) > 0 {
+		cells = append(cells, table.Cell{Family: family, Qualifier: besideColumn, Value: appendRows(nil, rec.Beside)})
+	}
 	return cells
 }
 
@@ -228,6 +243,10 @@ func decode(row table.Row) (Record, error) {
 			rec.Rows, err = decodeRows(c.Value)
 		case c.Qualifier[0] == markedColumn[0]:
 			rec.Marked, err = decodeNames(c.Value)
+		case c.Qualifier[0] == marksColumn[0]:
+			rec.Marks = append([]byte(nil), c.Value...)
+		case c.Qualifier[0] == besideColumn[0]:
+			rec.Beside, err = decodeRows(c.Value)
 		}
 		if err != nil {
 			return Record{}, err
@@ -238,7 +257,7 @@ func decode(row table.Row) (Record, error) {
 
 // tooMany reports whether the record states that the commit changed everything.
 func (rec *Record) tooMany() bool {
-	return rec.AllChanged || len(rec.IDs) > maxIDs || len(rec.Keys) > maxKeys
+	return rec.AllChanged || len(rec.IDs) > MaxIDs || len(rec.Keys) > MaxKeys
 }
 
 func encodeIDs(ids []entry.ID) []byte {

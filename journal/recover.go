@@ -140,10 +140,7 @@ func (l *Log) Free(ctx context.Context, s revision.Slot, raw []byte) error {
 	if err != nil {
 		return err
 	}
-	free := revision.Cell{
-		Kind: c.Kind, State: revision.Free, Incarnation: c.Incarnation, Token: c.Token,
-		Sequence: c.Sequence + 1, Head: max(c.Head, c.Limit), Limit: max(c.Head, c.Limit),
-	}
+	free := c.Freed()
 	_, _, err = l.SwapHead(ctx, s, raw, free.Append(nil))
 	return err
 }

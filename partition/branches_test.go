@@ -30,9 +30,6 @@ type branched struct {
 // eachBranched runs a test on each kind of store that has branches.
 func eachBranched(t *testing.T, f func(t *testing.T, w *branched)) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
-		if !p.DB().Shared() {
-			t.Skip("the embedded engine has no branches")
-		}
 		must(t, add(t, p, people, "objectClass: organizationalUnit"))
 		for _, uid := range []string{"ann", "bob", "cid"} {
 			must(t, add(t, p, "uid="+uid+","+people, "objectClass: inetOrgPerson", "cn: "+uid, "sn: Old", "userPassword: "+uid, "description: of all"))

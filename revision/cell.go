@@ -159,6 +159,14 @@ func DecodeCell(b []byte) (Cell, error) {
 	return c, d.end()
 }
 
+// Freed returns the cell of a slot whose archive is written.
+func (c *Cell) Freed() Cell {
+	return Cell{
+		Kind: c.Kind, State: Free, Incarnation: c.Incarnation, Token: c.Token,
+		Sequence: c.Sequence + 1, Head: max(c.Head, c.Limit), Limit: max(c.Head, c.Limit),
+	}
+}
+
 // An Archive contains the fields of a closed cell that are kept after the slot is freed.
 // The visible revisions of an Archive are the revisions from First to Head that are in
 // neither Void nor Undecided, and the revisions in Late. Merge is the revision that shows

@@ -175,5 +175,5 @@ func (v *FrontierView) ShownBy(r table.Revision) table.Revision { return v.vecto
 
 // Settled is like the vector's Settled, for the state at the frontier.
 func (v *FrontierView) Settled(table.Revision) table.Revision {
-	return v.vector.settled(v.frontier.Covers)
+	return v.vector.settledAt(v.frontier.Covers)
 }

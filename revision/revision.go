@@ -35,7 +35,7 @@ const (
 	MaxSlot = 1<<slotBits - 1
 	// FirstBranch is the first slot of branches. Smaller slots belong to servers, so a
 	// revision tells whether it is a branch's.
-	FirstBranch Slot = 0x4000
+	FirstBranch Slot = table.FirstBranch
 	// Last is the largest possible revision.
 	Last table.Revision = 1<<(timeBits+slotBits+counterBits) - 1
 )

@@ -14,6 +14,8 @@ type Vector struct {
 	max, low table.Revision
 	stable   table.Revision
 	decided  table.Revision
+	// settled is what Settled returns for states that are not older than lastMerge.
+	settled, lastMerge table.Revision
 }
 
 type slot struct {
@@ -44,7 +46,21 @@ func NewVector(cells map[Slot]Cell, archives map[Slot][]Archive) *Vector {
 			v.low = min(v.low, below(c.Void))
 		}
 	}
+	v.settled = v.settledAt(func(m table.Revision) bool {
+		v.lastMerge = max(v.lastMerge, m)
+		return true
+	})
 	return v
+}
+
+// Advanced returns the vector after the head of a slot has risen to r. The slot must be
+// open, without exceptions, and the only one of a server.
+func (v *Vector) Advanced(id Slot, r table.Revision) *Vector {
+	next := *v
+	next.slots = slices.Clone(v.slots)
+	next.slot(id).cell.Head = r
+	next.max, next.stable, next.low, next.decided = max(v.max, r), r, r, r
+	return &next
 }
 
 // count includes slot s in v.max, v.stable and v.decided.
@@ -140,10 +156,13 @@ func (v *Vector) VisibleAt(r, at table.Revision) bool { return v.ShownBy(r) <= a
 // Settled returns the largest revision up to which the state at a revision shows all
 // cells of branches that the store may contain, or Last if it shows all of them.
 func (v *Vector) Settled(at table.Revision) table.Revision {
-	return v.settled(func(merge table.Revision) bool { return merge <= at })
+	if at >= v.lastMerge {
+		return v.settled
+	}
+	return v.settledAt(func(merge table.Revision) bool { return merge <= at })
 }
 
-func (v *Vector) settled(shows func(merge table.Revision) bool) table.Revision {
+func (v *Vector) settledAt(shows func(merge table.Revision) bool) table.Revision {
 	settled := Last
 	for i := len(v.slots) - 1; i >= 0 && v.slots[i].id.IsBranch(); i-- {
 		s := &v.slots[i]
@@ -166,6 +185,17 @@ func (v *Vector) settled(shows func(merge table.Revision) bool) table.Revision {
 // NoBranchWithin returns the largest revision up to r at which no branch had begun that is
 // merged later, or whose cells still have to be removed.
 func (v *Vector) NoBranchWithin(r table.Revision) table.Revision {
+	for {
+		was := r
+		if r = v.noBranchWithin(r); r == was {
+			return r
+		}
+	}
+}
+
+// noBranchWithin returns at most r. A branch that began before the result may be merged
+// after it if the result is below r.
+func (v *Vector) noBranchWithin(r table.Revision) table.Revision {
 	for i := len(v.slots) - 1; i >= 0 && v.slots[i].id.IsBranch(); i-- {
 		s := &v.slots[i]
 		for _, a := range s.archives {
@@ -248,6 +278,14 @@ func (v *Vector) Cell(id Slot) Cell {
 		return s.cell
 	}
 	return Cell{}
+}
+
+// Archives returns the archives of the former holders of a slot, sorted by First.
+func (v *Vector) Archives(id Slot) []Archive {
+	if s := v.slot(id); s != nil {
+		return s.archives
+	}
+	return nil
 }
 
 // Slots lists the slots that have a cell, in order.

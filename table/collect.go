@@ -106,8 +106,8 @@ const (
 	void                   // aborted
 )
 
-// shows reports whether the state at a revision shows r, which counts.
-func (k *Keep) shows(state, r Revision) bool {
+// Shows reports whether the state at a revision shows r, which was committed.
+func (k *Keep) Shows(state, r Revision) bool {
 	return r <= state && (k.ShownBy == nil || k.ShownBy(r) <= state)
 }
 
@@ -153,7 +153,7 @@ func (k *Keep) Fold(f Family, deletes []Version) *Folder {
 			continue
 		}
 		for i, s := range x.states {
-			if k.shows(s, d.Revision) {
+			if k.Shows(s, d.Revision) {
 				x.deleted[i] = max(x.deleted[i], d.Revision)
 			}
 		}
@@ -182,7 +182,7 @@ func (x *Folder) Column(vs []Version) {
 func (x *Folder) show(vs []Version) {
 	at := 0
 	for i := len(x.states) - 1; i >= 0; i-- {
-		for at < len(vs) && (!x.k.shows(x.states[i], vs[at].Revision) || x.k.standing(vs[at].Revision, x.horizon) != counts) {
+		for at < len(vs) && (!x.k.Shows(x.states[i], vs[at].Revision) || x.k.standing(vs[at].Revision, x.horizon) != counts) {
 			at++
 		}
 		if at == len(vs) {

@@ -37,5 +37,11 @@ func (r Revision) String() string {
 	return fmt.Sprintf("r%x-%x-%x", uint64(r>>(SlotBits+CounterBits)), uint64(r&counter), uint64(r>>CounterBits&slot))
 }
 
+// FirstBranch is the first slot of branches. Smaller slots belong to servers.
+const FirstBranch = 0x4000
+
+// IsStaged reports whether the slot of r is one of a branch.
+func (r Revision) IsStaged() bool { return r>>CounterBits&(1<<SlotBits-1) >= FirstBranch }
+
 // Compare orders revisions as cmp.Compare does.
 func (r Revision) Compare(s Revision) int { return cmp.Compare(r, s) }

@@ -103,6 +103,16 @@ type View interface {
 	Visible(r Revision) bool
 }
 
+// A Causal is a View that shows, with a revision, all that its writer saw (Batch.View). An
+// engine that keeps rows in one piece may then take a row as the newest revision that the
+// view shows has left it. Without Causal an engine must expect that a view shows a
+// revision and hides any other.
+type Causal interface {
+	View
+	// IsCausal reports whether the view is as described. It does not change.
+	IsCausal() bool
+}
+
 // A Select selects parts of rows. The zero Select selects every family at the newest
 // revisions.
 type Select struct {
@@ -255,13 +265,27 @@ type Rows struct {
 type Batch struct {
 	Revision Revision
 	Writes   []Write
+	// View is the state that the commit builds on, if the store contains revisions that
+	// the commit does not see: those of branches. A nil View shows everything. The batch's
+	// revision must be above all others.
+	View View
+	// Joined lists rows in which View shows revisions whose writers did not see each
+	// other, because the batch merges a branch. In an engine that keeps rows in one piece,
+	// the batch's revision shows these rows as View does.
+	Joined []Rows
 	// Last, if set, is called within Commit and returns one more write, which must be to
-	// an unversioned table. The argument over lists, sorted, the rows of versioned tables
-	// that the batch changes and that existed before.
-	Last func(over []Rows) Write
+	// an unversioned table.
+	Last func(Found) Write
 	// Urgent is set if the commit leads to more free space or to an orderly end. Such a
 	// commit may use space that an engine reserves for a full disk.
 	Urgent bool
+}
+
+// Found is what a Batch found in the rows of versioned tables that it changes. The rows
+// are sorted.
+type Found struct {
+	Over   []Rows // rows that existed before
+	Beside []Rows // of these, rows that an engine keeps in pieces of which View hides one
 }
 
 // A Batcher is a Store that commits changes to many rows of many tables atomically, in

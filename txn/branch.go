@@ -44,10 +44,11 @@ func (b *Branch) Name() string { return b.name }
 // CreateBranch makes a branch of the newest state, which includes every commit that any
 // server had made when CreateBranch was called.
 func (db *DB) CreateBranch(ctx context.Context, name string) (*Branch, error) {
-	e, ok := db.commits.(*cluster)
-	if !ok {
-		return nil, fmt.Errorf("%w: the embedded engine has none", ErrBranch)
-	}
+	return db.branches.createBranch(ctx, name)
+}
+
+func (e *cluster) createBranch(ctx context.Context, name string) (*Branch, error) {
+	db := e.db
 	if err := db.gate.enter(ctx, false); err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func (w *writer) createBranch(ctx context.Context, name string, base table.Revis
 		if err != nil {
 			return nil, err
 		}
-		slot, err := freeBranch(heads, name)
+		slot, err := freeBranch(heads.Vector, name)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +131,7 @@ func (w *writer) openBranch(ctx context.Context, c *branchCell) (*Branch, error)
 }
 
 // freeBranch returns the first free slot for a branch.
-func freeBranch(heads *journal.Heads, name string) (free revision.Slot, err error) {
+func freeBranch(heads *revision.Vector, name string) (free revision.Slot, err error) {
 	n := 0
 	for _, s := range heads.Slots() {
 		c := heads.Cell(s)
@@ -209,7 +210,7 @@ func (b *Branch) Snapshot(ctx context.Context) (*Snapshot, error) {
 }
 
 func (b *Branch) snapshot(ctx context.Context, v *revision.Vector) (*Snapshot, error) {
-	if v == nil || v.Cell(b.slot).Incarnation != b.incarnation || v.Cell(b.slot).State == revision.Closed {
+	if v == nil || v.Cell(b.slot).Incarnation != b.incarnation || v.Cell(b.slot).State == revision.Closed || v.Cell(b.slot).State == revision.Free {
 		return nil, fmt.Errorf("%w: %s", ErrBranch, b.name)
 	}
 	c := v.Cell(b.slot)
@@ -312,11 +313,9 @@ func (w *writer) branchID(c *branchCell) (table.Revision, error) {
 
 // Discard closes the branch. Nobody sees its commits from then on, and later their cells
 // are removed.
-func (b *Branch) Discard(ctx context.Context) error {
-	e, ok := b.db.commits.(*cluster)
-	if !ok {
-		return fmt.Errorf("%w: %s", ErrBranch, b.name)
-	}
+func (b *Branch) Discard(ctx context.Context) error { return b.db.branches.discardBranch(ctx, b) }
+
+func (e *cluster) discardBranch(ctx context.Context, b *Branch) error {
 	for {
 		w, err := e.holder()
 		if err != nil {
@@ -421,10 +420,10 @@ func lastOf(rs []table.Revision) table.Revision {
 // [DB.Update] does on the trunk. If another server commits in the branch at the same time,
 // one of the two runs again.
 func (b *Branch) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
-	e, ok := b.db.commits.(*cluster)
-	if !ok {
-		return 0, fmt.Errorf("%w: %s", ErrBranch, b.name)
-	}
+	return b.db.branches.updateBranch(ctx, b, fn)
+}
+
+func (e *cluster) updateBranch(ctx context.Context, b *Branch, fn func(*Tx) error) (table.Revision, error) {
 	for try := range b.db.o.Attempts {
 		w, err := e.holder()
 		if err != nil {

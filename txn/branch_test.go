@@ -3,6 +3,7 @@ package txn
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,24 +13,50 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// branchTest is a store with two servers, and a branch that the first of them made.
+// branchTest is a store with two servers, and a branch that the first of them made. On a
+// store of one server, that one is both.
 type branchTest struct {
 	t      *testing.T
-	s      *tabletest.Mem
+	s      table.Store
 	db     [2]*DB
 	branch *Branch
 }
 
-func newBranchTest(t *testing.T, o Options) *branchTest {
+func newBranchTest(t *testing.T, s table.Store, o Options) *branchTest {
 	t.Helper()
-	b := &branchTest{t: t, s: tabletest.NewMem()}
+	b := &branchTest{t: t, s: s}
 	for i := range b.db {
+		if _, ok := s.(table.Batcher); ok && i > 0 {
+			b.db[i] = b.db[0]
+			break
+		}
 		b.db[i] = open(t, b.s, o)
 		eventually(t, "it writes", 10*time.Second, func() bool { return b.db[i].Refusal() == nil })
 	}
 	b.set(0, "x", "old")
 	b.branch = b.create("staging")
 	return b
+}
+
+// eachBranchStore runs a test on every kind of store, and on the engine that keeps rows in
+// one piece.
+func eachBranchStore(t *testing.T, o Options, test func(t *testing.T, b *branchTest)) {
+	kinds := append(slices.Clone(stores), storeKind{"lsm", nil})
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			if kind.make == nil {
+				kind.make = func() table.Store { return lsmStore(t) }
+			}
+			test(t, newBranchTest(t, kind.make(), o))
+		})
+	}
+}
+
+func lsmStore(t *testing.T) table.Store {
+	s := openLSM(t, t.TempDir())
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
 func (b *branchTest) create(name string) *Branch {
@@ -106,44 +133,45 @@ func (b *branchTest) want(what, got, want string) {
 func TestBranch(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	b := newBranchTest(t, fast)
-	staged := b.stage(b.branch, "x", "new")
-	if !revision.SlotOf(staged).IsBranch() {
-		t.Errorf("the revision %s does not tell that it is a branch's", staged)
-	}
-	between := b.set(1, "y", "later")
-	b.want("the trunk", b.at(between, "x"), "old")
-	b.want("the branch", b.in(b.branch, "x"), "new")
-	b.want("the branch, of what came after its base", b.in(b.branch, "y"), "")
-	other := b.create("other")
-	b.want("another branch", b.in(other, "x"), "old")
-	if _, err := b.db[1].CreateBranch(ctx, "staging"); !errors.Is(err, ErrBranchExists) {
-		t.Errorf("making it again: %v", err)
-	}
-	there, err := b.db[1].Branch("staging")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.stage(there, "z", "by the other server")
-	m, err := b.merge()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.want("the merge", b.at(m, "x"), "new")
-	b.want("the merge, of the second server", b.at(m, "z"), "by the other server")
-	b.want("before the merge", b.at(between, "x"), "old")
-	b.want("another branch", b.in(other, "x"), "old")
-	b.want("a later branch", b.in(b.create("later"), "x"), "new")
-	if err := b.db[1].AtLeast(ctx, m); err != nil {
-		t.Fatal(err)
-	}
-	rec, err := b.db[1].log.Get(ctx, m)
-	if err != nil || rec.Kind != journal.Merge || string(rec.Message) != "merge" {
-		t.Errorf("journal: %+v, %v", rec, err)
-	}
-	if _, err := b.merge(); !errors.Is(err, ErrBranch) {
-		t.Errorf("merging it again: %v", err)
-	}
+	eachBranchStore(t, fast, func(t *testing.T, b *branchTest) {
+		staged := b.stage(b.branch, "x", "new")
+		if !revision.SlotOf(staged).IsBranch() {
+			t.Errorf("the revision %s does not tell that it is a branch's", staged)
+		}
+		between := b.set(1, "y", "later")
+		b.want("the trunk", b.at(between, "x"), "old")
+		b.want("the branch", b.in(b.branch, "x"), "new")
+		b.want("the branch, of what came after its base", b.in(b.branch, "y"), "")
+		other := b.create("other")
+		b.want("another branch", b.in(other, "x"), "old")
+		if _, err := b.db[1].CreateBranch(ctx, "staging"); !errors.Is(err, ErrBranchExists) {
+			t.Errorf("making it again: %v", err)
+		}
+		there, err := b.db[1].Branch("staging")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.stage(there, "z", "by the other server")
+		m, err := b.merge()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.want("the merge", b.at(m, "x"), "new")
+		b.want("the merge, of the second server", b.at(m, "z"), "by the other server")
+		b.want("before the merge", b.at(between, "x"), "old")
+		b.want("another branch", b.in(other, "x"), "old")
+		b.want("a later branch", b.in(b.create("later"), "x"), "new")
+		if err := b.db[1].AtLeast(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+		rec, err := b.db[1].log.Get(ctx, m)
+		if err != nil || rec.Kind != journal.Merge || string(rec.Message) != "merge" {
+			t.Errorf("journal: %+v, %v", rec, err)
+		}
+		if _, err := b.merge(); !errors.Is(err, ErrBranch) {
+			t.Errorf("merging it again: %v", err)
+		}
+	})
 }
 
 // TestBranchClash checks that a merge finds the commits of the trunk and the merges of
@@ -151,29 +179,30 @@ func TestBranch(t *testing.T) {
 func TestBranchClash(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	b := newBranchTest(t, fast)
-	b.stage(b.branch, "x", "new")
-	b.set(1, "y", "elsewhere")
-	if all, err := b.branch.Clashes(ctx); err != nil || len(all) > 0 {
-		t.Fatal(all, err)
-	}
-	first := b.create("first")
-	b.stage(first, "x", "first")
-	if _, err := first.Merge(ctx, nil); err != nil {
-		t.Fatal(err)
-	}
-	var clash *ClashError
-	if _, err := b.merge(); !errors.As(err, &clash) || len(clash.Clashes) != 1 || string(clash.Clashes[0].Row) != "x" {
-		t.Fatalf("merging: %v", err)
-	}
-	if !revision.SlotOf(clash.Clashes[0].With).IsBranch() {
-		t.Errorf("the clash is with %s", clash.Clashes[0].With)
-	}
-	b.stage(b.branch, "w", "still open")
-	b.set(1, "w", "trunk")
-	if all, err := b.branch.Clashes(ctx); err != nil || len(all) != 2 {
-		t.Errorf("%v, %v", all, err)
-	}
+	eachBranchStore(t, fast, func(t *testing.T, b *branchTest) {
+		b.stage(b.branch, "x", "new")
+		b.set(1, "y", "elsewhere")
+		if all, err := b.branch.Clashes(ctx); err != nil || len(all) > 0 {
+			t.Fatal(all, err)
+		}
+		first := b.create("first")
+		b.stage(first, "x", "first")
+		if _, err := first.Merge(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		var clash *ClashError
+		if _, err := b.merge(); !errors.As(err, &clash) || len(clash.Clashes) != 1 || string(clash.Clashes[0].Row) != "x" {
+			t.Fatalf("merging: %v", err)
+		}
+		if !revision.SlotOf(clash.Clashes[0].With).IsBranch() {
+			t.Errorf("the clash is with %s", clash.Clashes[0].With)
+		}
+		b.stage(b.branch, "w", "still open")
+		b.set(1, "w", "trunk")
+		if all, err := b.branch.Clashes(ctx); err != nil || len(all) != 2 {
+			t.Errorf("%v, %v", all, err)
+		}
+	})
 }
 
 // TestBranchMeets checks that a transaction that began before a merge does not commit over
@@ -181,65 +210,65 @@ func TestBranchClash(t *testing.T) {
 func TestBranchMeets(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	b := newBranchTest(t, fast)
-	b.stage(b.branch, "x", "staged")
-	tab, tries := b.db[1].Table("data"), 0
-	_, err := b.db[1].Update(ctx, func(tx *Tx) error {
-		if tries++; tries == 1 {
-			if _, err := b.merge(); err != nil {
-				return err
+	eachBranchStore(t, fast, func(t *testing.T, b *branchTest) {
+		b.stage(b.branch, "x", "staged")
+		tab, tries := b.db[1].Table("data"), 0
+		_, err := b.db[1].Update(ctx, func(tx *Tx) error {
+			if tries++; tries == 1 {
+				if _, err := b.merge(); err != nil {
+					return err
+				}
 			}
+			old := value(t, tx, tab, "x", "p")
+			tx.Write(tab, put("x", "p", old+" and more"))
+			tx.Mark(tab, []byte("x"), Mark{Kind: MarkUpdate})
+			return nil
+		})
+		if err != nil || tries != 2 {
+			t.Fatalf("%d attempts: %v", tries, err)
 		}
-		old := value(t, tx, tab, "x", "p")
-		tx.Write(tab, put("x", "p", old+" and more"))
-		tx.Mark(tab, []byte("x"), Mark{Kind: MarkUpdate})
-		return nil
+		s := b.db[1].Snapshot()
+		defer s.Close()
+		b.want("after the merge", value(t, s, tab, "x", "p"), "staged and more")
 	})
-	if err != nil || tries != 2 {
-		t.Fatalf("%d attempts: %v", tries, err)
-	}
-	s := b.db[1].Snapshot()
-	defer s.Close()
-	b.want("after the merge", value(t, s, tab, "x", "p"), "staged and more")
 }
 
 // TestBranchDiscard checks that a discarded branch leaves nothing.
 func TestBranchDiscard(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	b := newBranchTest(t, fast)
-	r := b.stage(b.branch, "x", "staged")
-	s, err := b.branch.Snapshot(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if err := b.branch.Discard(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := get(s, b.db[0].Table("data"), "x"); !errors.Is(err, ErrBranch) {
-		t.Errorf("reading it: %v", err)
-	}
-	for name, do := range map[string]func() error{
-		"update": func() error { _, err := b.branch.Update(ctx, func(*Tx) error { return nil }); return err },
-		"merge":  func() error { _, err := b.merge(); return err },
-		"read":   func() error { _, err := b.branch.Snapshot(ctx); return err },
-	} {
-		if err := do(); !errors.Is(err, ErrBranch) {
-			t.Errorf("%s: %v", name, err)
+	eachBranchStore(t, fast, func(t *testing.T, b *branchTest) {
+		r := b.stage(b.branch, "x", "staged")
+		s, err := b.branch.Snapshot(ctx)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	eventually(t, "its slot is free", 10*time.Second, func() bool {
-		return b.db[0].current.Load().heads.Cell(revision.SlotOf(r)).State == revision.Free
-	})
-	for _, left := range b.s.Revisions() {
-		if left == r {
+		defer s.Close()
+		if err := b.branch.Discard(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := get(s, b.db[0].Table("data"), "x"); !errors.Is(err, ErrBranch) {
+			t.Errorf("reading it: %v", err)
+		}
+		for name, do := range map[string]func() error{
+			"update": func() error { _, err := b.branch.Update(ctx, func(*Tx) error { return nil }); return err },
+			"merge":  func() error { _, err := b.merge(); return err },
+			"read":   func() error { _, err := b.branch.Snapshot(ctx); return err },
+		} {
+			if err := do(); !errors.Is(err, ErrBranch) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		eventually(t, "its slot is free", 10*time.Second, func() bool {
+			return b.db[0].current.Load().heads.Cell(revision.SlotOf(r)).State == revision.Free
+		})
+		if s, ok := b.s.(interface{ Revisions() []table.Revision }); ok && slices.Contains(s.Revisions(), r) {
 			t.Error("its cells remain")
 		}
-	}
-	if again := b.create("staging"); again.slot != b.branch.slot || again.incarnation != 2 {
-		t.Errorf("slot %d, incarnation %d", again.slot, again.incarnation)
-	}
+		if again := b.create("staging"); again.slot != b.branch.slot || again.incarnation != 2 {
+			t.Errorf("slot %d, incarnation %d", again.slot, again.incarnation)
+		}
+	})
 }
 
 // TestBranchSecrets checks that a branch shows the secrets that the trunk has now, except
@@ -249,38 +278,39 @@ func TestBranchSecrets(t *testing.T) {
 	ctx := context.Background()
 	o := fast
 	o.Secrets = map[string][]table.Family{"data": {secretFamily}}
-	b := newBranchTest(t, o)
-	tab := b.db[0].Table("data")
-	b.stage(b.branch, "x", "own")
-	if _, err := b.db[1].Update(ctx, func(tx *Tx) error {
-		m := put("y", "p", "after the base")
-		m.Cells = append(m.Cells, table.Cell{Family: secretFamily, Qualifier: []byte("s"), Value: []byte("today")})
-		tx.Write(tab, m)
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.db[0].CatchUp(ctx); err != nil {
-		t.Fatal(err)
-	}
-	s, err := b.branch.Snapshot(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for row, want := range map[string][2]string{"x": {"own", "own"}, "y": {"", "today"}} {
-		got, err := s.Get(ctx, tab, []byte(row), table.Select{Families: []table.Family{'a', secretFamily}})
+	eachBranchStore(t, o, func(t *testing.T, b *branchTest) {
+		tab := b.db[0].Table("data")
+		b.stage(b.branch, "x", "own")
+		if _, err := b.db[1].Update(ctx, func(tx *Tx) error {
+			m := put("y", "p", "after the base")
+			m.Cells = append(m.Cells, table.Cell{Family: secretFamily, Qualifier: []byte("s"), Value: []byte("today")})
+			tx.Write(tab, m)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.db[0].CatchUp(ctx); err != nil {
+			t.Fatal(err)
+		}
+		s, err := b.branch.Snapshot(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, f := range []table.Family{'a', secretFamily} {
-			v := ""
-			for _, c := range got.Family(f) {
-				v = string(c.Value)
+		defer s.Close()
+		for row, want := range map[string][2]string{"x": {"own", "own"}, "y": {"", "today"}} {
+			got, err := s.Get(ctx, tab, []byte(row), table.Select{Families: []table.Family{'a', secretFamily}})
+			if err != nil {
+				t.Fatal(err)
 			}
-			b.want(row, v, want[i])
+			for i, f := range []table.Family{'a', secretFamily} {
+				v := ""
+				for _, c := range got.Family(f) {
+					v = string(c.Value)
+				}
+				b.want(row, v, want[i])
+			}
 		}
-	}
+	})
 }
 
 // TestBranchGarbage collects all that may be collected around a merge, and checks what the
@@ -290,48 +320,49 @@ func TestBranchGarbage(t *testing.T) {
 	ctx := context.Background()
 	o := fast
 	o.SecretAge = time.Millisecond
-	b := newBranchTest(t, o)
-	b.stage(b.branch, "x", "new")
-	b.set(1, "y", "1")
-	if err := b.db[0].CatchUp(ctx); err != nil {
-		t.Fatal(err)
-	}
-	kept, err := b.db[0].Checkpoint(ctx, "before")
-	if err != nil {
-		t.Fatal(err)
-	}
-	collect := func() {
-		t.Helper()
-		for range 2 {
-			if _, err := b.db[0].Collect(ctx, CollectOptions{All: true}); err != nil {
-				t.Fatal(err)
+	eachBranchStore(t, o, func(t *testing.T, b *branchTest) {
+		b.stage(b.branch, "x", "new")
+		b.set(1, "y", "1")
+		if err := b.db[0].CatchUp(ctx); err != nil {
+			t.Fatal(err)
+		}
+		kept, err := b.db[0].Checkpoint(ctx, "before")
+		if err != nil {
+			t.Fatal(err)
+		}
+		collect := func() {
+			t.Helper()
+			for range 2 {
+				if _, err := b.db[0].Collect(ctx, CollectOptions{All: true}); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-	}
-	b.set(1, "x2", "1")
-	collect()
-	b.want("the branch, whose base is kept", b.in(b.branch, "x"), "new")
-	b.want("the branch, whose base is kept", b.in(b.branch, "y"), "")
-	m, err := b.merge()
-	if err != nil {
-		t.Fatal(err)
-	}
-	slot := b.branch.slot
-	eventually(t, "its slot is free", 10*time.Second, func() bool {
-		b.set(0, "z", "1")
-		return b.db[0].current.Load().heads.Cell(slot).State == revision.Free
-	})
-	eventually(t, "the horizon passes the merge", 10*time.Second, func() bool {
-		b.set(0, "z", "1")
+		b.set(1, "x2", "1")
 		collect()
-		return b.db[0].Horizon() > m
+		b.want("the branch, whose base is kept", b.in(b.branch, "x"), "new")
+		b.want("the branch, whose base is kept", b.in(b.branch, "y"), "")
+		m, err := b.merge()
+		if err != nil {
+			t.Fatal(err)
+		}
+		slot := b.branch.slot
+		eventually(t, "its slot is free", 10*time.Second, func() bool {
+			b.set(0, "z", "1")
+			return b.db[0].current.Load().heads.Cell(slot).State == revision.Free
+		})
+		eventually(t, "the horizon passes the merge", 10*time.Second, func() bool {
+			b.set(0, "z", "1")
+			collect()
+			return b.db[0].Horizon() > m
+		})
+		collect()
+		s := b.db[0].Snapshot()
+		defer s.Close()
+		b.want("now", value(t, s, b.db[0].Table("data"), "x", "p"), "new")
+		b.want("the checkpoint", b.at(kept.Revision, "x"), "old")
+		b.want("the checkpoint", b.at(kept.Revision, "y"), "1")
 	})
-	collect()
-	s := b.db[0].Snapshot()
-	defer s.Close()
-	b.want("now", value(t, s, b.db[0].Table("data"), "x", "p"), "new")
-	b.want("the checkpoint", b.at(kept.Revision, "x"), "old")
-	b.want("the checkpoint", b.at(kept.Revision, "y"), "1")
 }
 
 // TestBranchHelp checks that other servers end what a server has left undone in the cell of
@@ -339,7 +370,7 @@ func TestBranchGarbage(t *testing.T) {
 func TestBranchHelp(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	b := newBranchTest(t, fast)
+	b := newBranchTest(t, tabletest.NewMem(), fast)
 	w := b.db[0].commits.(*cluster).writer.Load()
 	leave := func(change func(*revision.Cell)) {
 		t.Helper()

@@ -87,6 +87,9 @@ type embeddedLoad struct {
 }
 
 func (e *embedded) bulk(ctx context.Context, o table.BulkOptions) (loader, error) {
+	if err := e.unbranched("a load"); err != nil {
+		return nil, err
+	}
 	r, err := e.clock.Next()
 	if err != nil {
 		return nil, err
@@ -128,11 +131,12 @@ func bulkRecord(r table.Revision, message []byte) *journal.Record {
 // anything.
 func (e *embedded) showBulk(r table.Revision) {
 	e.mu.Lock()
-	e.ordinal++
-	n := e.ordinal
+	e.last.head = r
+	e.last.ordinal++
+	p := e.last
 	e.mu.Unlock()
-	e.db.changes.everything(n)
-	e.show(r, n)
+	e.db.changes.everything(p.ordinal)
+	e.show(p)
 }
 
 // hidden writes cells at an invisible revision. It writes each part of the write list

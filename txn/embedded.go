@@ -28,9 +28,11 @@ type embedded struct {
 	batcher table.Batcher
 	clock   *revision.Clock
 
-	mu      sync.Mutex // held while a commit gets its revision and its place in the log
-	ordinal uint64     // ordinal of the last commit
-	recent  *recent
+	mu     sync.Mutex // held while a commit gets its revision and its place in the log
+	last   position   // the last commit in the log
+	recent *recent
+	// branching is held by whoever makes, changes or ends a branch.
+	branching chan struct{}
 
 	showing sync.Mutex // held while a state is shown
 	broken  atomic.Pointer[error]
@@ -40,12 +42,20 @@ type embedded struct {
 	late       atomic.Int32
 	background context.Context
 	stop       context.CancelFunc
+	sweeping   sync.WaitGroup // counts the goroutines that remove discarded branches
+}
+
+// A position is a place in the order of commits, and the state there.
+type position struct {
+	head    table.Revision // the newest commit of the trunk
+	ordinal uint64
+	lines   *lines
 }
 
 func openEmbedded(ctx context.Context, db *DB) error {
 	e := &embedded{
 		db: db, batcher: db.store.(table.Batcher), recent: newRecent(),
-		clock: revision.NewClock(revision.OnlySlot, db.o.Now), ordinal: 1,
+		clock: revision.NewClock(revision.OnlySlot, db.o.Now), branching: make(chan struct{}, 1),
 	}
 	e.background, e.stop = context.WithCancel(context.Background())
 	if err := e.unlessRefused(e.claim(ctx)); err != nil {
@@ -63,11 +73,26 @@ func openEmbedded(ctx context.Context, db *DB) error {
 	if err != nil {
 		return err
 	}
-	db.live.horizon = h.Horizon
+	e.last = position{head, 1, linesOf(h, head)}
+	db.live.horizon = e.last.lines.noBranchWithin(h.Horizon)
 	e.warnOfFuture()
-	db.commits, db.views, db.horizon = e, e, e
-	db.show(&Snapshot{db: db, max: head, low: head, ordinal: e.ordinal})
+	db.commits, db.views, db.horizon, db.branches = e, e, e, e
+	db.show(e.state(e.last))
+	e.sweepClosed()
 	return nil
+}
+
+// state returns the state at a position.
+func (e *embedded) state(p position) *Snapshot {
+	s := &Snapshot{db: e.db, max: p.head, low: p.head, ordinal: p.ordinal}
+	p.lines.setView(s)
+	return s
+}
+
+// past returns the state at a revision that is not above the head.
+func (e *embedded) past(r table.Revision) *Snapshot {
+	now := e.db.current.Load()
+	return &Snapshot{db: e.db, view: now.view, heads: now.heads, max: r, low: r}
 }
 
 // claim records in the heads row which process has the store open. The store's own lock
@@ -79,6 +104,9 @@ func (e *embedded) claim(ctx context.Context) error {
 		return err
 	}
 	e.clock.Observe(h.Max())
+	for _, s := range h.Slots() {
+		e.clock.Observe(max(h.Cell(s).First, h.Cell(s).Head))
+	}
 	c := h.Cell(revision.OnlySlot)
 	e.clock.Observe(c.Limit)
 	c = revision.Cell{
@@ -201,22 +229,30 @@ func (e *embedded) commit(ctx context.Context, tx *Tx) (table.Revision, *conflic
 		return 0, nil, err
 	}
 	writes := tx.batch()
-	r, n, wait, met, err := e.enqueue(ctx, tx, writes)
+	p, wait, met, err := e.enqueue(ctx, tx, writes)
 	if met != nil || err != nil {
 		return 0, met, err
 	}
 	tx.prepared = time.Now()
+	if err := e.await(p, wait); err != nil {
+		return 0, nil, err
+	}
+	return p.head, nil, nil
+}
+
+// await shows a position when it is durable.
+func (e *embedded) await(p position, wait func() error) error {
 	switch err := wait(); {
 	case errors.Is(err, table.ErrPending):
 		e.late.Add(1)
 		e.db.shown.Broadcast() // for callers that wait for this commit
-		go e.showLate(r, n, wait)
-		return 0, nil, fmt.Errorf("%w: %w", ErrUnknown, err)
+		go e.showLate(p, wait)
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	case err != nil:
-		return 0, nil, e.fail(err)
+		return e.fail(err)
 	}
-	e.show(r, n)
-	return r, nil, nil
+	e.show(p)
+	return nil
 }
 
 // latePause is the time between two attempts to wait for a late commit.
@@ -224,7 +260,7 @@ const latePause = 50 * time.Millisecond
 
 // showLate shows a commit when it becomes durable. The commit's client does not wait for
 // this.
-func (e *embedded) showLate(r table.Revision, n uint64, wait func() error) {
+func (e *embedded) showLate(p position, wait func() error) {
 	defer e.late.Add(-1)
 	for pause.For(e.background, latePause) == nil {
 		err := wait()
@@ -232,7 +268,7 @@ func (e *embedded) showLate(r table.Revision, n uint64, wait func() error) {
 			continue
 		}
 		if err == nil {
-			e.show(r, n)
+			e.show(p)
 		} else {
 			_ = e.fail(err) // for later commits; this client already has an answer
 		}
@@ -241,38 +277,50 @@ func (e *embedded) showLate(r table.Revision, n uint64, wait func() error) {
 }
 
 // enqueue allocates the commit's revision and passes its batch to the store's log.
-func (e *embedded) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r table.Revision, n uint64, wait func() error, met *conflict, err error) {
+func (e *embedded) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (p position, wait func() error, met *conflict, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.writable(); err != nil {
-		return 0, 0, nil, nil, err
+		return p, nil, nil, err
 	}
 	if o, _, found := e.recent.conflict(tx.marks, tx.snapshot.ordinal); found {
-		return 0, 0, nil, &conflict{ordinal: o}, nil
+		return p, nil, &conflict{ordinal: o}, nil
 	}
-	if r, err = e.clock.Next(); err != nil {
-		return 0, 0, nil, nil, err
+	noting := e.last.lines.areOpen()
+	if noting && !tx.snapshot.noting && len(tx.marks) > 0 {
+		return p, nil, &conflict{ordinal: e.last.ordinal}, nil // it began before the branch
 	}
-	tx.fillIn(r)
-	n = e.ordinal + 1
-	e.db.changes.touch(tx.ids, tx.keys, n)
-	last := func(over []table.Rows) table.Write {
-		rec := tx.record(r)
-		rec.Rows = over
+	p = e.last
+	if p.head, err = e.clock.Next(); err != nil {
+		return p, nil, nil, err
+	}
+	tx.fillIn(p.head)
+	p.ordinal++
+	e.db.changes.touch(tx.ids, tx.keys, p.ordinal)
+	b := table.Batch{Revision: p.head, Writes: writes, Urgent: tx.urgent}
+	b.Last = func(found table.Found) table.Write {
+		rec := tx.record(p.head)
+		rec.Rows = found.Over
+		if noting {
+			rec.Marks, rec.Beside = appendNotes(nil, tx.markRows), found.Beside
+		}
 		return rec.Write()
+	}
+	if noting {
+		b.View = e.state(e.last)
 	}
 	// A client that stops waiting must not leave half a commit: from here on the commit
 	// runs to its end.
-	wait, err = e.batcher.Commit(context.WithoutCancel(ctx), table.Batch{Revision: r, Writes: writes, Last: last, Urgent: tx.urgent})
+	wait, err = e.batcher.Commit(context.WithoutCancel(ctx), b)
 	if err != nil {
-		return 0, 0, nil, nil, e.refused(ctx, r, err)
+		return p, nil, nil, e.refused(ctx, p.head, err)
 	}
-	e.ordinal = n
+	e.last = p
 	if e.recent.isFull() {
-		e.recent.prune(e.db.running.oldest(n))
+		e.recent.prune(e.db.running.oldest(p.ordinal))
 	}
-	e.recent.commit(tx.marks, n)
-	return r, n, wait, nil, nil
+	e.recent.commit(tx.marks, p.ordinal)
+	return p, wait, nil, nil
 }
 
 // refused returns the error for a batch that the store refused. If the store may have
@@ -295,12 +343,12 @@ func (e *embedded) fail(cause error) error {
 	return fmt.Errorf("%w: %w", ErrUnknown, cause)
 }
 
-// show makes r the head, unless the head is already later.
-func (e *embedded) show(r table.Revision, n uint64) {
+// show shows the state at a position, unless a later one is shown.
+func (e *embedded) show(p position) {
 	e.showing.Lock()
 	defer e.showing.Unlock()
-	if e.db.current.Load().ordinal < n {
-		e.db.show(&Snapshot{db: e.db, max: r, low: r, ordinal: n})
+	if e.db.current.Load().ordinal < p.ordinal {
+		e.db.show(e.state(p))
 	}
 }
 
@@ -325,7 +373,7 @@ func (e *embedded) at(_ context.Context, r table.Revision) (*Snapshot, error) {
 	if head := e.db.current.Load().max; r > head {
 		return nil, fmt.Errorf("%w: %s is newer than %s", ErrRevision, r, head)
 	}
-	return &Snapshot{db: e.db, max: r, low: r}, nil
+	return e.past(r), nil
 }
 
 // until makes all later commits use revisions above r, and waits for commits that have a
@@ -339,20 +387,19 @@ func (e *embedded) until(ctx context.Context, r table.Revision) (*Snapshot, erro
 	if e.doubt() == nil {
 		e.clock.Observe(r)
 	}
-	n := e.ordinal
+	n := e.last.ordinal
 	e.mu.Unlock()
 	if err := e.wait(ctx, &conflict{ordinal: n}); err != nil {
 		return nil, err
 	}
-	r = min(r, e.db.current.Load().max)
-	return &Snapshot{db: e.db, max: r, low: r}, nil
+	return e.past(min(r, e.db.current.Load().max)), nil
 }
 
 func (e *embedded) atFrontier(f revision.Frontier) *Snapshot {
 	if len(f) > 1 || f.Max() != f.Of(revision.OnlySlot) || f.Max() > e.db.current.Load().max {
 		return nil
 	}
-	return &Snapshot{db: e.db, max: f.Max(), low: f.Max()}
+	return e.past(f.Max())
 }
 
 // bounds returns bounds in which everything up to the head is decided. It asks no other
@@ -363,14 +410,23 @@ func (e *embedded) bounds(ctx context.Context) (*bounds, error) {
 		return nil, err
 	}
 	s := e.db.current.Load()
-	return &bounds{
-		announced: h.Horizon, honoured: e.db.live.honour(h.Horizon, s), stable: s.low, now: revision.At(e.wall()),
+	b := &bounds{
+		announced: h.Horizon, stable: s.low, now: revision.At(e.wall()),
 		young: e.db.Oldest(), secrets: e.db.Oldest(), slots: []revision.Slot{revision.OnlySlot}, leader: !e.db.o.ReadOnly,
-	}, nil
+	}
+	honour := h.Horizon
+	if v := s.heads; v != nil {
+		b.slots = v.Slots()
+		b.visible, b.void, b.shownBy, b.noBranch = v.Visible, v.Void, v.ShownBy, v.NoBranchWithin
+		honour = v.NoBranchWithin(honour)
+	}
+	b.honoured = e.db.live.honour(honour, s)
+	return b, nil
 }
 
 func (e *embedded) close(ctx context.Context) error {
 	e.stop()
+	e.sweeping.Wait()
 	if e.db.o.ReadOnly || e.broken.Load() != nil {
 		return nil
 	}

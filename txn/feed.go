@@ -31,7 +31,7 @@ func (s *Snapshot) Frontier(ctx context.Context) (revision.Frontier, error) {
 		return nil, err
 	}
 	ends := s.ends()
-	if s.view == nil && s.ordinal != 0 {
+	if !s.db.Shared() && s.ordinal != 0 {
 		return ends, nil // on a store of one server the head is the revision of a commit
 	}
 	var f revision.Frontier

@@ -38,14 +38,15 @@ func (e *embedded) showNewest(ctx context.Context) error {
 	if head < was {
 		return fmt.Errorf("%w: the store's newest commit is %s, and %s was shown", ErrRevision, head, was)
 	}
-	n := e.ordinal + 1
-	if err := e.noteChanges(ctx, was, head, n); err != nil || heads.Horizon > was {
-		e.db.changes.everything(n) // the records may be incomplete
+	p := position{head, e.last.ordinal + 1, linesOf(heads, head)}
+	if err := e.noteChanges(ctx, was, head, p.ordinal); err != nil || heads.Horizon > was {
+		e.db.changes.everything(p.ordinal) // the records may be incomplete
 	}
-	e.ordinal = n
-	e.show(head, n)
-	e.db.live.expire(heads.Horizon)
-	e.db.live.raise(heads.Horizon)
+	e.last = p
+	e.show(p)
+	horizon := p.lines.noBranchWithin(heads.Horizon)
+	e.db.live.expire(horizon)
+	e.db.live.raise(horizon)
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package txn
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,10 +46,10 @@ const freezes = 3
 
 // Merge makes the branch visible by one commit, or returns a ClashError.
 func (b *Branch) Merge(ctx context.Context, message []byte) (table.Revision, error) {
-	e, ok := b.db.commits.(*cluster)
-	if !ok {
-		return 0, fmt.Errorf("%w: %s", ErrBranch, b.name)
-	}
+	return b.db.branches.mergeBranch(ctx, b, message)
+}
+
+func (e *cluster) mergeBranch(ctx context.Context, b *Branch, message []byte) (table.Revision, error) {
 	for try := range freezes {
 		w, err := e.holder()
 		if err != nil {
@@ -66,10 +68,10 @@ func (b *Branch) Merge(ctx context.Context, message []byte) (table.Revision, err
 
 // Clashes returns what keeps the branch from being merged now. It changes nothing.
 func (b *Branch) Clashes(ctx context.Context) ([]Clash, error) {
-	e, ok := b.db.commits.(*cluster)
-	if !ok {
-		return nil, fmt.Errorf("%w: %s", ErrBranch, b.name)
-	}
+	return b.db.branches.clashesOf(ctx, b)
+}
+
+func (e *cluster) clashesOf(ctx context.Context, b *Branch) ([]Clash, error) {
 	w, err := e.holder()
 	if err != nil {
 		return nil, err
@@ -369,16 +371,15 @@ func (x *mergeCheck) readMarks(ctx context.Context, name string, keys [][]byte, 
 			}
 		}
 	}
-	slices.SortFunc(met, func(a, b Clash) int {
-		if n := strings.Compare(a.Table, b.Table); n != 0 {
-			return n
-		}
-		if n := strings.Compare(string(a.Row), string(b.Row)); n != 0 {
-			return n
-		}
-		return a.With.Compare(b.With)
-	})
+	sortClashes(met)
 	return met, nil
+}
+
+// sortClashes sorts clashes by table, row and commit.
+func sortClashes(all []Clash) {
+	slices.SortFunc(all, func(a, b Clash) int {
+		return cmp.Or(strings.Compare(a.Table, b.Table), bytes.Compare(a.Row, b.Row), a.With.Compare(b.With))
+	})
 }
 
 // stands reports whether a commit that the base does not show is a conflict: it was

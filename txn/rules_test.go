@@ -139,7 +139,7 @@ var rules = []rule{
 	{"a merge that was given up is an exception until the branch no longer names it", drop("txn/merge.go",
 		"	now := *c\n	for string(now.raw)", "	now := *c\n	for false && string(now.raw)")},
 	{"who helps does not open too early", drop("txn/branchhelp.go", "	if over && !visible {\n", "	if !visible {\n")},
-	{"a state shows a branch from its merge on", drop("txn/snapshot.go", "	return !revision.SlotOf(r).IsBranch() || s.view.ShownBy(r) <= s.max\n", "	return true\n")},
+	{"a state shows a branch from its merge on", drop("txn/snapshot.go", "	return !r.IsStaged() || s.view.ShownBy(r) <= s.max\n", "	return true\n")},
 	{"what is void in a branch is an exception", drop("txn/branch.go", "	next.Void = append(slices.Clone(next.Void), next.Undecided...)\n", "")},
 	{"what is void in a branch is erased again", drop("txn/branchhelp.go", "		for _, r := range c.cell.Void {\n", "		for _, r := range c.cell.Void[:0] {\n")},
 	{"a branch's base is kept", drop("journal/horizon.go",

@@ -13,15 +13,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A brancher is a client that works in branches. The branchers of all servers share a few
+// A simBrancher is a client that works in branches. The branchers of all servers share a few
 // names, so they commit in the same branches, and merge and discard them at once.
-type brancher struct {
+type simBrancher struct {
 	l   *simLife
 	ctx context.Context
 	db  *DB
 }
 
-func (b *brancher) run(random *splitmix) {
+func (b *simBrancher) run(random *splitmix) {
 	for _, tx := range b.l.staged {
 		if b.l.node.yield(b.ctx, fmt.Sprintf("%d: %v in a branch", tx.n, tx.op)) != nil {
 			return
@@ -41,7 +41,7 @@ func (b *brancher) run(random *splitmix) {
 }
 
 // open returns the branch of a name, and makes it if there is none.
-func (b *brancher) open(name string) (*Branch, error) {
+func (b *simBrancher) open(name string) (*Branch, error) {
 	branch, err := b.db.Branch(name)
 	if errors.Is(err, ErrBranch) {
 		branch, err = b.db.CreateBranch(b.ctx, name)
@@ -51,7 +51,7 @@ func (b *brancher) open(name string) (*Branch, error) {
 
 // end merges or discards a branch, or leaves it open. A merge that is acknowledged must
 // stand, and one that fails with a clash must not.
-func (b *brancher) end(branch *Branch, random uint64) error {
+func (b *simBrancher) end(branch *Branch, random uint64) error {
 	switch random % 8 {
 	case 0:
 		return branch.Discard(b.ctx)
@@ -69,7 +69,7 @@ func (b *brancher) end(branch *Branch, random uint64) error {
 }
 
 // transact runs a transaction in a branch and records the answer.
-func (b *brancher) transact(branch *Branch, tx *simTx) {
+func (b *simBrancher) transact(branch *Branch, tx *simTx) {
 	o, data, other := b.l.w.net.oracle, b.db.Table("data"), b.db.Table("other")
 	r, err := branch.Update(b.ctx, func(t *Tx) error {
 		b.l.node.uses(t.snapshot)

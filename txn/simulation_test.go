@@ -250,7 +250,7 @@ func (l *simLife) run() {
 	}
 	if l.w.branches {
 		g.Go(func() {
-			b := &brancher{l, context.WithValue(context.Background(), clientKey{}, 8), db}
+			b := &simBrancher{l, context.WithValue(context.Background(), clientKey{}, 8), db}
 			b.run(&splitmix{l.seed + 2})
 		})
 	}

@@ -26,6 +26,9 @@ type Snapshot struct {
 	err     error   // if the state is not available, the error of every read
 	pinned  bool    // the snapshot is at a checkpoint below the horizon
 	branch  *Branch // the branch whose state it is, or nil
+	// noting is set on a store of one server if there were branches, so that commits note
+	// their marks in the journal.
+	noting bool
 
 	refs    atomic.Int64
 	expired atomic.Pointer[error] // like err, but set after the snapshot was returned
@@ -48,7 +51,7 @@ type view interface {
 }
 
 var _ table.Reader = (*Snapshot)(nil)
-var _ table.View = (*Snapshot)(nil)
+var _ table.Causal = (*Snapshot)(nil)
 
 // Snapshot returns the newest published state. It normally neither waits nor allocates,
 // because all callers between two commits share one Snapshot. After an idle time,
@@ -183,11 +186,20 @@ func (s *Snapshot) Decided() table.Revision {
 
 // Visible implements table.View.
 func (s *Snapshot) Visible(r table.Revision) bool {
-	if r > s.max || s.view != nil && !s.view.Visible(r) {
+	switch {
+	case r > s.max:
+		return false
+	case s.view == nil:
+		return !r.IsStaged()
+	case !s.view.Visible(r):
 		return false
 	}
-	return !revision.SlotOf(r).IsBranch() || s.view.ShownBy(r) <= s.max
+	return !r.IsStaged() || s.view.ShownBy(r) <= s.max
 }
+
+// IsCausal implements table.Causal. On a store of one server, each commit saw all that was
+// committed before in its line.
+func (s *Snapshot) IsCausal() bool { return !s.db.Shared() }
 
 // Swept reports whether r is not pending and no cells of r still have to be removed. If r
 // is swept and the snapshot does not show r, the store contains cells of r only by

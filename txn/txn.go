@@ -158,6 +158,7 @@ type DB struct {
 	commits   committer
 	views     viewer
 	horizon   keeper
+	branches  brancher
 	peers     stepper // nil if no other server writes this store
 	gate      gate
 	refused   refusal
@@ -217,6 +218,15 @@ type keeper interface {
 	// servers keep what this server's snapshots show. If other servers may not keep that
 	// now, mutate returns an error.
 	mutate(ctx context.Context, do func(context.Context) error) error
+}
+
+// A brancher makes, changes and ends branches on one kind of store.
+type brancher interface {
+	createBranch(ctx context.Context, name string) (*Branch, error)
+	updateBranch(ctx context.Context, b *Branch, fn func(*Tx) error) (table.Revision, error)
+	clashesOf(ctx context.Context, b *Branch) ([]Clash, error)
+	mergeBranch(ctx context.Context, b *Branch, message []byte) (table.Revision, error)
+	discardBranch(ctx context.Context, b *Branch) error
 }
 
 // A stepper commits on a store that other servers also write. It finds conflicts with

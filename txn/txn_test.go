@@ -16,11 +16,13 @@ import (
 
 var dataSpec = table.Spec{Name: "data", Families: []table.FamilySpec{{Name: 'a'}, {Name: 'b'}, {Name: table.MarkFamily}}}
 
-// stores are the kinds of store that differ in how they commit.
-var stores = []struct {
+type storeKind struct {
 	name string
 	make func() table.Store
-}{
+}
+
+// stores are the kinds of store that differ in how they commit.
+var stores = []storeKind{
 	{"local", func() table.Store { return tabletest.NewBatchMem() }},
 	{"shared", func() table.Store { return tabletest.NewMem() }},
 }

@@ -211,24 +211,32 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 	}
 	horizon := c.k.Of(f).Horizon
 	whole := true
+	_, own := c.k.Families[f]
 	for i := range images {
 		switch r := images[i].rev; {
+		case r > horizon && own && c.k.Visible != nil && !c.k.Visible(r):
+			return nil // the merge of a branch needs what this history's horizon has left
 		case r > horizon:
 		case c.k.Void != nil && c.k.Void(r):
 			c.void[r] = append(c.void[r], row)
 			whole = false
-		case c.k.Visible != nil && !c.k.Visible(r):
-			return nil // r belongs to a branch, and newer images build on its image
+		case !c.counts(r, horizon):
+			return nil // r belongs to a branch
 		}
 	}
 	if !whole {
 		return nil // Erase must rewrite the row's images first
 	}
-	if images[0].columns {
+	if slices.ContainsFunc(images, func(m imageKey) bool { return m.columns }) {
 		c.wide = append(c.wide, wideRow{group: g, family: f, prefix: prefix})
 	}
 	_, err = c.drop(images, horizon, false)
 	return err
+}
+
+// counts reports whether a revision that was not aborted is shown at or below the horizon.
+func (c *collector) counts(r, horizon table.Revision) bool {
+	return (c.k.Visible == nil || c.k.Visible(r)) && (c.k.ShownBy == nil || c.k.ShownBy(r) <= horizon)
 }
 
 // drop removes images that no state needs, and returns the number of images left. An
@@ -255,7 +263,7 @@ func (c *collector) images(f table.Family, prefix []byte) (images []imageKey, er
 	for ok := c.it.SeekPrefixGE(prefix); ok; ok = c.it.Next() {
 		m := imageKey{key: bytes.Clone(c.it.Key()), size: c.size()}
 		m.rev = revisionOf(m.key)
-		for n := len(states); n > 0 && m.rev <= states[n-1]; n = len(states) {
+		for n := len(states); n > 0 && c.k.Shows(states[n-1], m.rev); n = len(states) {
 			states, m.top = states[:n-1], true
 		}
 		if m.top || len(images) == 0 {

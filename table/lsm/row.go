@@ -35,6 +35,12 @@ func (e *readView) poolMax() table.Revision {
 	return e.max
 }
 
+// isCausal reports whether images show the rows as the view does.
+func (e *readView) isCausal() bool {
+	c, ok := e.view.(table.Causal)
+	return ok && c.IsCausal()
+}
+
 func (e *readView) sees(r table.Revision) bool {
 	return r <= e.low || r <= e.max && e.view.Visible(r)
 }
@@ -83,17 +89,43 @@ func (r *rowReader) locate(st *state, prefix []byte) error {
 func (r *rowReader) classify(st *state) error {
 	r.n++
 	rev := revisionOf(r.it.Key())
+	if rev > r.low && r.isCausal() {
+		return r.newestSeen(st, rev)
+	}
 	v, err := r.it.ValueAndErr()
 	if err != nil {
 		return err
 	}
 	if rev <= r.low {
-		st.exists = true
-		st.image, err = parseImage(rev, v)
-		st.columns = st.image.columns
-		return err
+		return st.whole(rev, v)
 	}
 	return r.piece(st, rev, v)
+}
+
+// whole makes an image the state.
+func (st *state) whole(rev table.Revision, v []byte) (err error) {
+	st.exists = true
+	st.image, err = parseImage(rev, v)
+	st.columns = st.image.columns
+	return err
+}
+
+// newestSeen makes the newest visible image the state. It is for causal views: the image
+// was built on all that its writer saw, and a merge writes an image if the writers of two
+// visible images did not see each other.
+func (r *rowReader) newestSeen(st *state, rev table.Revision) error {
+	for !r.sees(rev) {
+		if !r.it.Next() || split(r.it.Key()) != len(st.prefix) || !bytes.HasPrefix(r.it.Key(), st.prefix) {
+			return r.it.Error()
+		}
+		r.n++
+		rev = revisionOf(r.it.Key())
+	}
+	v, err := r.it.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	return st.whole(rev, v)
 }
 
 // piece reads the image keys above the low-water mark, from newest to oldest. If all of
@@ -107,7 +139,7 @@ func (r *rowReader) piece(st *state, rev table.Revision, v []byte) error {
 	columns := newest.columns
 	all := r.sees(rev)
 	if all {
-		if err := st.delta(newest); err != nil {
+		if err := r.delta(st, newest); err != nil {
 			return err
 		}
 	}
@@ -131,7 +163,7 @@ func (r *rowReader) piece(st *state, rev table.Revision, v []byte) error {
 			all = false
 			continue
 		}
-		if err := st.delta(m.clone()); err != nil {
+		if err := r.delta(st, m.clone()); err != nil {
 			return err
 		}
 	}
@@ -146,8 +178,9 @@ func (r *rowReader) piece(st *state, rev table.Revision, v []byte) error {
 	return nil
 }
 
-// delta adds the change of a visible revision to the state.
-func (st *state) delta(m image) error {
+// delta adds the change of a visible revision to the state. It also adds what the image
+// has of other visible revisions, because their images may have been collected.
+func (r *rowReader) delta(st *state, m image) error {
 	if m.del {
 		st.del = max(st.del, m.rev)
 	}
@@ -159,7 +192,7 @@ func (st *state) delta(m image) error {
 	if st.deltas, err = m.appendAll(st.deltas); err != nil {
 		return err
 	}
-	own := slices.DeleteFunc(st.deltas[n:], func(c table.Cell) bool { return c.Revision != m.rev })
+	own := slices.DeleteFunc(st.deltas[n:], func(c table.Cell) bool { return c.Revision != m.rev && !r.sees(c.Revision) })
 	st.deltas = st.deltas[:n+len(own)]
 	return nil
 }

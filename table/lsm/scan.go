@@ -174,7 +174,7 @@ func (c *cursor) look() (bool, error) {
 	if !c.onImage() {
 		return false, nil
 	}
-	c.moved = revisionOf(c.it.Key()) > c.low
+	c.moved = revisionOf(c.it.Key()) > c.low && !c.isCausal()
 	err := c.classify(&c.st)
 	if c.st.columns {
 		c.moved = true

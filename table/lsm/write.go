@@ -20,6 +20,7 @@ type delta struct {
 	prefix []byte // prefix of the row's image keys
 	del    bool
 	over   bool         // the row existed before the change
+	beside bool         // the row has an image that the writer's view hides
 	cells  []table.Cell // sorted by column, one per column, with their revision
 }
 
@@ -33,6 +34,7 @@ type sink interface {
 // load, may use it.
 type writer struct {
 	s     *Store
+	view  readView // what the writer builds on; it sees everything if readView.view is nil
 	it    *iterator
 	out   sink
 	enc   encoder
@@ -79,11 +81,11 @@ func (w *writer) putMarker(d *delta, r table.Revision, del bool, cutoff table.Re
 
 // update applies a delta at revision w.rev to its row. It needs one seek.
 func (w *writer) update(d *delta) error {
-	m, v, exists, err := w.newest(d.prefix)
+	m, v, err := w.newest(d)
 	if err != nil {
 		return err
 	}
-	d.over = exists
+	exists := v != nil
 	switch {
 	case exists && m.rev > w.rev:
 		return w.insert(d)
@@ -98,23 +100,42 @@ func (w *writer) update(d *delta) error {
 	}
 	del := d.del || exists && m.rev == w.rev && m.del
 	w.cells = mergeCells(w.cells[:0], w.old, d.cells, d.del, w.rev)
-	return w.putRow(d, w.rev, del, w.cells, v)
+	return w.putNewest(d, del, w.cells, v)
 }
 
-// newest returns the newest image of a row, which is valid until the iterator moves. If
-// the writer has no iterator, the group is empty, and newest returns no image.
-func (w *writer) newest(prefix []byte) (m image, v []byte, exists bool, err error) {
+// putNewest writes a row at w.rev as one image, or as columns if it is too large. stored
+// is the image under the iterator, or nil.
+func (w *writer) putNewest(d *delta, del bool, cells []table.Cell, stored []byte) (err error) {
+	if sizeOf(cells) > d.g.limit {
+		if cells, err = w.bury(d, cells); err != nil {
+			return err
+		}
+		stored = nil // the iterator has moved
+	}
+	return w.putRow(d, w.rev, del, cells, stored)
+}
+
+// newest returns the newest image of the delta's row that the writer sees, which is valid
+// until the iterator moves, and its bytes, or nil if there is none. It sets d.over and
+// d.beside. If the writer has no iterator, the group is empty.
+func (w *writer) newest(d *delta) (m image, v []byte, err error) {
 	if w.it == nil {
-		return m, nil, false, nil
+		return m, nil, nil
 	}
 	w.seeks++
-	if !w.it.SeekPrefixGE(prefix) {
-		return m, nil, false, w.it.Error()
+	for ok := w.it.SeekPrefixGE(d.prefix); ok; ok = w.it.Next() {
+		d.over = true
+		rev := revisionOf(w.it.Key())
+		if w.view.view != nil && !w.view.sees(rev) {
+			d.beside = true
+			continue
+		}
+		if v, err = w.it.ValueAndErr(); err == nil {
+			m, err = parseImage(rev, v)
+		}
+		return m, v, err
 	}
-	if v, err = w.it.ValueAndErr(); err == nil {
-		m, err = parseImage(revisionOf(w.it.Key()), v)
-	}
-	return m, v, true, err
+	return m, nil, w.it.Error()
 }
 
 // putRow writes a row as one image, or as columns if it is too large. It writes nothing
@@ -237,8 +258,12 @@ func mergeDeltas(ds []delta) []delta {
 	return out
 }
 
-func (w *writer) reset(r table.Revision) {
-	w.rev, w.deltas, w.mem, w.arena = r, w.deltas[:0], w.mem[:0], w.arena[:0]
+func (w *writer) reset(r table.Revision, v table.View) {
+	w.rev, w.view = r, readView{}
+	if v != nil {
+		w.view = newReadView(v)
+	}
+	w.deltas, w.mem, w.arena = w.deltas[:0], w.mem[:0], w.arena[:0]
 }
 
 // clear drops references to the callers' bytes. It also drops the memory of a large
@@ -281,7 +306,7 @@ var errRevision = errors.New("revision 0, or more than 63 bits")
 // fill reads the rows that a batch changes and writes their new keys to pb.
 func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 	w := &s.w
-	w.reset(b.Revision)
+	w.reset(b.Revision, b.View)
 	if w.it, err = s.iters.get(0); err != nil {
 		return err
 	}
@@ -315,10 +340,16 @@ func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 			return err
 		}
 	}
+	if err := w.joinAll(b.Joined); err != nil {
+		return err
+	}
 	if b.Last == nil {
 		return nil
 	}
-	last := b.Last(overwritten(w.deltas))
+	last := b.Last(table.Found{
+		Over:   rowsOf(w.deltas, func(d *delta) bool { return d.over }),
+		Beside: rowsOf(w.deltas, func(d *delta) bool { return d.beside }),
+	})
 	t, err := s.table(last.Table)
 	if err != nil {
 		return err
@@ -326,11 +357,11 @@ func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 	return w.replace(t, last.Mutations)
 }
 
-// overwritten returns the rows of sorted deltas that existed before the change.
-func overwritten(ds []delta) (rows []table.Rows) {
+// rowsOf returns the rows of some of the sorted deltas.
+func rowsOf(ds []delta, wanted func(*delta) bool) (rows []table.Rows) {
 	for i := range ds {
 		d := &ds[i]
-		if !d.over {
+		if !wanted(d) {
 			continue
 		}
 		if n := len(rows); n == 0 || rows[n-1].Table != d.t.spec.Name {

@@ -528,7 +528,7 @@ func (m *BatchMem) Commit(ctx context.Context, b table.Batch) (func() error, err
 	u := undo{seq: m.seq}
 	writes := b.Writes
 	if b.Last != nil {
-		writes = append(slices.Clip(writes), b.Last(m.overwritten(writes)))
+		writes = append(slices.Clip(writes), b.Last(table.Found{Over: m.overwritten(writes)}))
 	}
 	for _, w := range writes {
 		u.fn = append(u.fn, m.tables[w.Table].commit(b.Revision, w.Mutations)...)

@@ -1,0 +1,186 @@
+package lsm
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// The trunk and each branch write images of their own: an image is built on the newest
+// image that its writer sees, and a causal reader takes the newest image that it sees. So
+// a row that was changed on one side only needs nothing when a branch is merged. If both
+// sides changed it, the merge joins their images in one.
+//
+// A columnar row needs that less often, since each cell has a key and a revision of its
+// own. But a row becomes columnar on one side first. Its columns then include older cells,
+// which the other side may have deleted in its images. See bury.
+
+// joinAll joins the images of rows.
+func (w *writer) joinAll(rows []table.Rows) error {
+	for _, x := range rows {
+		t, err := w.s.table(x.Table)
+		if err != nil {
+			return err
+		}
+		for _, key := range x.Keys {
+			for _, g := range t.groups {
+				if err := w.join(&delta{t: t, g: g, row: key, prefix: appendImage(nil, t.id, g.name, key)}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// join writes an image of a row as the writer's view shows it. The image is made of what
+// each visible revision above the low-water mark did: images do not show what earlier
+// revisions deleted.
+func (w *writer) join(d *delta) error {
+	x, err := w.parts(d.prefix)
+	switch {
+	case err != nil || x.images < 2:
+		return err
+	case !x.columns:
+		return w.putNewest(d, false, newestOfEach(x.cells, x.deleted), nil)
+	}
+	if err := w.putMarker(d, w.rev, false, x.deleted); err != nil {
+		return err
+	}
+	return w.putColumns(d, x.cells)
+}
+
+// parts are what the images of a row show of the visible revisions above the low-water
+// mark, and the newest image that is not above it.
+type parts struct {
+	images  int
+	columns bool           // one of the images is a marker
+	deleted table.Revision // the newest revision that deleted the row
+	cells   []table.Cell   // the newest cell or tombstone of each column in an image
+}
+
+func (w *writer) parts(prefix []byte) (x parts, err error) {
+	for ok := w.it.SeekPrefixGE(prefix); ok; ok = w.it.Next() {
+		rev := revisionOf(w.it.Key())
+		if w.view.view != nil && !w.view.sees(rev) {
+			continue
+		}
+		v, err := w.it.ValueAndErr()
+		if err != nil {
+			return x, err
+		}
+		m, err := parseImage(rev, bytes.Clone(v))
+		if err != nil {
+			return x, err
+		}
+		x.images++
+		if m.del {
+			x.deleted = max(x.deleted, rev)
+		}
+		if m.columns {
+			x.columns, x.deleted = true, max(x.deleted, m.cutoff)
+		} else if x.cells, err = m.appendAll(x.cells); err != nil {
+			return x, err
+		}
+		if rev <= w.view.low {
+			break
+		}
+	}
+	slices.SortStableFunc(x.cells, table.CompareVersions)
+	x.cells = slices.CompactFunc(x.cells, func(a, b table.Cell) bool { return a.Compare(b) == 0 })
+	return x, w.it.Error()
+}
+
+// bury prepares the cells of a row that becomes columnar at w.rev. If the row has columns
+// already, they are from another line, perhaps from a branch that is gone. Those that the
+// view shows and that are not among the cells get a tombstone, of the revision that
+// deleted them in this line. The cells returned do not use the iterator's memory.
+func (w *writer) bury(d *delta, cells []table.Cell) ([]table.Cell, error) {
+	if w.it == nil {
+		return cells, nil
+	}
+	cells = slices.Clone(cells)
+	detach(cells, nil)
+	all := appendRowPart(nil, d.prefix, termCol)
+	w.seeks++
+	if !w.it.SeekGE(all) || !bytes.HasPrefix(w.it.Key(), all) {
+		return cells, w.it.Error()
+	}
+	x, err := w.parts(d.prefix)
+	if err != nil {
+		return nil, err
+	}
+	n := len(cells)
+	var col []byte // the column whose newest visible version was found
+	for ok := w.it.SeekGE(all); ok && bytes.HasPrefix(w.it.Key(), all); ok = w.it.Next() {
+		rev := revisionOf(w.it.Key())
+		if bytes.Equal(comparer.Split.Prefix(w.it.Key()), col) || rev > w.rev || w.view.view != nil && !w.view.sees(rev) {
+			continue
+		}
+		col = append(col[:0], comparer.Split.Prefix(w.it.Key())...)
+		v, err := w.it.ValueAndErr()
+		if err != nil {
+			return nil, err
+		}
+		c, err := columnCell(w.it.Key()[len(all):], v)
+		if err != nil {
+			return nil, err
+		}
+		if _, found := slices.BinarySearchFunc(cells[:n], c, table.Cell.Compare); found || c.Tombstone {
+			continue
+		}
+		cells = append(cells, table.Cell{Family: c.Family, Qualifier: c.Qualifier, Tombstone: true, Revision: x.deletedAt(&c, w.rev)})
+	}
+	slices.SortFunc(cells, table.Cell.Compare)
+	return cells, w.it.Error()
+}
+
+// deletedAt returns the revision that deleted a cell, or otherwise if it is not known.
+func (x *parts) deletedAt(c *table.Cell, otherwise table.Revision) table.Revision {
+	at := x.deleted
+	if i, found := slices.BinarySearchFunc(x.cells, *c, table.Cell.Compare); found && x.cells[i].Tombstone {
+		at = max(at, x.cells[i].Revision)
+	}
+	if at <= c.Revision {
+		return otherwise
+	}
+	return at
+}
+
+// eraseStaged removes the change of w.rev, a revision of a branch that was discarded, to
+// one group of a row. Only images of the branch were built on that of w.rev, and they are
+// erased too.
+func (w *writer) eraseStaged(d *delta) error {
+	left := false // a marker
+	for ok := w.it.SeekPrefixGE(d.prefix); ok; ok = w.it.Next() {
+		if revisionOf(w.it.Key()) == w.rev {
+			if err := w.out.Delete(w.it.Key(), nil); err != nil {
+				return err
+			}
+			continue
+		}
+		v, err := w.it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		m, err := parseImage(revisionOf(w.it.Key()), v)
+		if err != nil {
+			return err
+		}
+		left = left || m.columns
+	}
+	if err := w.it.Error(); err != nil {
+		return err
+	}
+	all := appendRowPart(nil, d.prefix, termCol)
+	for ok := w.it.SeekGE(all); ok && bytes.HasPrefix(w.it.Key(), all); ok = w.it.Next() {
+		if left && revisionOf(w.it.Key()) != w.rev {
+			continue
+		}
+		if err := w.out.Delete(w.it.Key(), nil); err != nil {
+			return err
+		}
+	}
+	return w.it.Error()
+}

@@ -1,0 +1,346 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// On a store of one server a commit in a branch is one batch with the branch's cell in it,
+// and so is a merge. Both get their revisions under the lock of all commits, so a branch
+// is never frozen and nothing is left undone. The branches change one at a time, beside
+// the trunk: who changes one holds embedded.branching until the change is shown.
+
+var _ brancher = (*embedded)(nil)
+
+// branch runs fn while no branch changes otherwise, and no load runs.
+func (e *embedded) branch(ctx context.Context, fn func() error) error {
+	select {
+	case e.branching <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-e.branching }()
+	if err := e.db.gate.enter(ctx, false); err != nil {
+		return err
+	}
+	defer e.db.gate.leave()
+	if err := e.writable(); err != nil {
+		return err
+	}
+	return fn()
+}
+
+// A change is what changes the branches: a batch, and the position after it.
+type change struct {
+	batch table.Batch
+	at    position
+}
+
+// swap makes the change that prepare returns, which is called under the lock of commits,
+// and shows it.
+func (e *embedded) swap(ctx context.Context, prepare func() (*change, error)) error {
+	c, wait, err := e.logChange(context.WithoutCancel(ctx), prepare)
+	if err != nil {
+		return err
+	}
+	return e.await(c.at, wait)
+}
+
+func (e *embedded) logChange(ctx context.Context, prepare func() (*change, error)) (*change, func() error, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.writable(); err != nil {
+		return nil, nil, err
+	}
+	c, err := prepare()
+	if err != nil {
+		return nil, nil, err
+	}
+	c.at.ordinal = e.last.ordinal + 1
+	wait, err := e.batcher.Commit(ctx, c.batch)
+	switch {
+	case errors.Is(err, table.ErrRefused):
+		return nil, nil, err
+	case err != nil && c.batch.Revision != 0:
+		return nil, nil, e.refused(ctx, c.batch.Revision, err)
+	case err != nil:
+		return nil, nil, e.fail(err)
+	}
+	e.last = c.at
+	return c, wait, nil
+}
+
+// cellChange returns the change that replaces a branch's cell and writes nothing else. The
+// caller holds e.mu.
+func (e *embedded) cellChange(s revision.Slot, c revision.Cell) *change {
+	c.Sequence++
+	c.Token = e.db.o.random()
+	at := e.last
+	at.lines = at.lines.with(s, c, nil, at.head)
+	return &change{table.Batch{Writes: []table.Write{{Table: journal.Cluster, Mutations: []table.Mutation{journal.HeadWrite(s, &c)}}}}, at}
+}
+
+// nextInBranch allocates the next revision of a branch.
+func (e *embedded) nextInBranch(s revision.Slot) (table.Revision, error) {
+	clock := revision.NewClock(s, e.db.o.Now)
+	clock.Observe(e.clock.Last())
+	r, err := clock.Next()
+	e.clock.Observe(r)
+	return r, err
+}
+
+func (e *embedded) createBranch(ctx context.Context, name string) (b *Branch, err error) {
+	err = e.branch(ctx, func() error {
+		return e.swap(ctx, func() (*change, error) {
+			heads := e.state(e.last).heads
+			if heads == nil {
+				heads = revision.NewVector(nil, nil)
+			}
+			slot, err := freeBranch(heads, name)
+			if err != nil {
+				return nil, err
+			}
+			first, err := e.nextInBranch(slot)
+			if err != nil {
+				return nil, err
+			}
+			old, base := heads.Cell(slot), e.last.head
+			b = &Branch{e.db, slot, old.Incarnation + 1, name}
+			return e.cellChange(slot, revision.Cell{
+				Kind: revision.Branch, State: revision.Open, Incarnation: b.incarnation, Sequence: old.Sequence,
+				First: first, Head: first, Oldest: base, Base: base, Horizon: base, Owner: name,
+			}), nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// current returns the cell of a branch. The caller holds e.mu or e.branching.
+func (e *embedded) current(b *Branch) (revision.Cell, error) {
+	c := e.last.lines.cell(b.slot)
+	if c.Incarnation != b.incarnation || !inProgress(c) {
+		return c, fmt.Errorf("%w: %s", ErrBranch, b.name)
+	}
+	return c, nil
+}
+
+func (e *embedded) updateBranch(ctx context.Context, b *Branch, fn func(*Tx) error) (r table.Revision, err error) {
+	err = e.branch(ctx, func() error {
+		s, err := b.Snapshot(ctx)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		s.noting = true
+		tx := &Tx{db: e.db, snapshot: s}
+		if err := fn(tx); err != nil {
+			return err
+		}
+		if tx.refused != nil {
+			return tx.refused
+		}
+		if r = s.max; tx.empty() {
+			return nil
+		}
+		return e.swap(ctx, func() (c *change, err error) {
+			c, r, err = e.branchChange(b, tx)
+			return c, err
+		})
+	})
+	return r, err
+}
+
+// branchChange returns the commit of a transaction in a branch. The caller holds e.mu.
+func (e *embedded) branchChange(b *Branch, tx *Tx) (*change, table.Revision, error) {
+	cell, err := e.current(b)
+	if err != nil {
+		return nil, 0, err
+	}
+	if cell.Head, err = e.nextInBranch(b.slot); err != nil {
+		return nil, 0, err
+	}
+	tx.fillIn(cell.Head)
+	c := e.cellChange(b.slot, cell)
+	writes := tx.batch()
+	rec := tx.record(cell.Head)
+	rec.Rows, rec.Marked = allRows(writes, tx.markRows)
+	rec.Marks = appendNotes(nil, tx.markRows)
+	c.batch.Revision, c.batch.View, c.batch.Urgent = cell.Head, tx.snapshot, tx.urgent
+	c.batch.Writes = append(writes, c.batch.Writes...)
+	c.batch.Last = func(found table.Found) table.Write {
+		rec.Beside = found.Beside
+		return rec.Write()
+	}
+	return c, cell.Head, nil
+}
+
+// allRows lists the rows with cells and those with marks, and the tables that have marks.
+func allRows(writes []table.Write, marks []markRow) (rows []table.Rows, marked []string) {
+	keys := map[string][][]byte{}
+	for _, w := range writes {
+		keys[w.Table] = rowsOf(w.Table, w.Mutations).Keys
+	}
+	for _, m := range marks {
+		keys[m.table] = append(keys[m.table], m.row)
+		if !slices.Contains(marked, m.table) {
+			marked = append(marked, m.table)
+		}
+	}
+	return sortedRows(keys), marked
+}
+
+func (e *embedded) clashesOf(ctx context.Context, b *Branch) (clashes []Clash, err error) {
+	err = e.branch(ctx, func() error {
+		x, err := e.checkBranch(ctx, b)
+		if err == nil {
+			clashes, err = x.clashes(ctx)
+		}
+		return err
+	})
+	return clashes, err
+}
+
+func (e *embedded) mergeBranch(ctx context.Context, b *Branch, message []byte) (m table.Revision, err error) {
+	err = e.branch(ctx, func() error {
+		x, err := e.checkBranch(ctx, b)
+		if err != nil {
+			return err
+		}
+		// What was committed meanwhile is looked at under the lock of commits. Looking
+		// once more before leaves little for that.
+		if err := x.others(ctx, e.db.current.Load().max); err != nil {
+			return err
+		}
+		met := errors.New("a clash")
+		err = met
+		if len(x.met) == 0 {
+			err = e.swap(ctx, func() (*change, error) {
+				if err := x.others(ctx, e.last.head); err != nil {
+					return nil, err
+				}
+				if len(x.met) > 0 {
+					return nil, met
+				}
+				c, err := e.mergeChange(x, message)
+				if err == nil {
+					m = c.batch.Revision
+				}
+				return c, err
+			})
+		}
+		if err != met {
+			return err
+		}
+		clashes, err := x.clashes(ctx)
+		if err != nil {
+			return err
+		}
+		return &ClashError{b.name, clashes}
+	})
+	return m, err
+}
+
+// mergeChange returns the commit that shows a branch. The caller holds e.mu.
+func (e *embedded) mergeChange(x *lineCheck, message []byte) (*change, error) {
+	m, err := e.clock.Next()
+	if err != nil {
+		return nil, err
+	}
+	cell := x.cell
+	cell.State, cell.Merge = revision.Merged, m
+	archived := cell
+	freeing := journal.ArchiveWrite(x.slot, &cell)
+	at := position{head: m, ordinal: e.last.ordinal + 1, lines: e.last.lines.with(x.slot, cell, &archived, m)}
+	view := e.state(at)
+	view.low = min(x.cell.Base, x.heads.Settled(x.cell.Base))
+	rec := &journal.Record{Revision: m, Prio: m, Kind: journal.Merge, IDs: x.ids.all, Keys: x.keys.all, AllChanged: x.all, Message: message}
+	if x.all {
+		e.db.changes.everything(at.ordinal)
+	} else {
+		e.db.changes.touch(rec.IDs, rec.Keys, at.ordinal)
+	}
+	// Transactions that began before the merge begin again: their marks are not compared
+	// with those of the branch.
+	e.recent.knownSince = at.ordinal
+	return &change{table.Batch{
+		Revision: m, View: view, Joined: sortedRows(x.beside),
+		Writes: []table.Write{{Table: journal.Cluster, Mutations: freeing}, rec.Write()},
+	}, at}, nil
+}
+
+func (e *embedded) discardBranch(ctx context.Context, b *Branch) error {
+	return e.branch(ctx, func() error {
+		err := e.swap(ctx, func() (*change, error) {
+			c, err := e.current(b)
+			if err != nil {
+				return nil, err
+			}
+			c.State, c.Head, c.Limit = revision.Closed, 0, c.Head
+			return e.cellChange(b.slot, c), nil
+		})
+		if err == nil {
+			e.sweep(b.slot)
+		}
+		return err
+	})
+}
+
+// sweepClosed removes what a server that ended left of discarded branches.
+func (e *embedded) sweepClosed() {
+	if e.db.o.ReadOnly || e.last.lines == nil {
+		return
+	}
+	for s, c := range e.last.lines.cells {
+		if c.State == revision.Closed {
+			e.sweep(s)
+		}
+	}
+}
+
+// sweep removes the cells of a discarded branch in the background, and then frees its
+// slot. If it fails, it is done when the store is opened again.
+func (e *embedded) sweep(s revision.Slot) {
+	e.sweeping.Go(func() {
+		if err := e.sweepNow(e.background, s); err != nil && e.background.Err() == nil {
+			e.db.o.Log.Warn("removing a discarded branch", "store", e.db.store.String(), "slot", s, "error", err)
+		}
+	})
+}
+
+func (e *embedded) sweepNow(ctx context.Context, s revision.Slot) error {
+	e.mu.Lock()
+	c := e.last.lines.cell(s)
+	e.mu.Unlock()
+	for rec, err := range e.db.log.Lists(ctx, s, c.First, c.Limit) {
+		if err == nil {
+			err = e.db.log.Erase(ctx, &rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return e.swap(ctx, func() (*change, error) {
+		free := c
+		freeing := journal.ArchiveWrite(s, &free)
+		at := e.last
+		at.lines = at.lines.with(s, free, &c, at.head)
+		return &change{table.Batch{Writes: []table.Write{{Table: journal.Cluster, Mutations: freeing}}}, at}, nil
+	})
+}
+
+// unbranched returns an error if cells of branches may be in the store.
+func (e *embedded) unbranched(what string) error {
+	if err := e.db.unbranched(what); err != nil || !e.db.current.Load().noting {
+		return err
+	}
+	return fmt.Errorf("%w: %s must wait until the last one that was discarded is removed", ErrBranches, what)
+}

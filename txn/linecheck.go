@@ -1,0 +1,190 @@
+package txn
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A lineCheck looks for what keeps a branch of a store of one server from being merged. It
+// compares the marks that the journal has of the branch with those of all commits after
+// its base.
+type lineCheck struct {
+	e     *embedded
+	slot  revision.Slot
+	cell  revision.Cell
+	heads *revision.Vector
+
+	marks  noteSet
+	ids    gathered[entry.ID]
+	keys   gathered[uint64]
+	all    bool // the branch changed more than ids and keys have
+	beside map[string][][]byte
+	upTo   table.Revision              // the trunk's commits up to here are compared
+	met    map[uint64][]table.Revision // by rows: the commits whose marks exclude the branch's
+}
+
+// checkBranch compares a branch with what is shown. The caller holds e.branching, so the
+// branch does not change.
+func (e *embedded) checkBranch(ctx context.Context, b *Branch) (*lineCheck, error) {
+	c, err := e.current(b)
+	if err != nil {
+		return nil, err
+	}
+	now := e.db.current.Load()
+	x := &lineCheck{e: e, slot: b.slot, cell: c, heads: now.heads, upTo: c.Base, beside: map[string][][]byte{}, met: map[uint64][]table.Revision{}}
+	x.ids.most, x.keys.most = journal.MaxIDs, journal.MaxKeys
+	if err := x.own(ctx); err != nil {
+		return nil, err
+	}
+	return x, x.others(ctx, now.max)
+}
+
+// own gathers what the branch's commits changed.
+func (x *lineCheck) own(ctx context.Context) error {
+	for rec, err := range x.e.db.log.Scan(ctx, x.slot, x.cell.First, x.cell.Head) {
+		if err != nil {
+			return err
+		}
+		notes, err := notesOf(&rec)
+		if err != nil {
+			return err
+		}
+		x.marks = append(x.marks, notes...)
+		x.ids.add(rec.IDs)
+		x.keys.add(rec.Keys)
+		x.all = x.all || rec.AllChanged
+		x.besideOf(&rec)
+	}
+	x.all = x.all || x.ids.full() || x.keys.full()
+	x.marks.sort()
+	return nil
+}
+
+func (x *lineCheck) besideOf(rec *journal.Record) {
+	for _, t := range rec.Beside {
+		x.beside[t.Table] = append(x.beside[t.Table], t.Keys...)
+	}
+}
+
+// others compares the branch with the trunk's commits up to a revision, and with the
+// branches that they merged.
+func (x *lineCheck) others(ctx context.Context, upTo table.Revision) error {
+	for rec, err := range x.e.db.log.Scan(ctx, revision.OnlySlot, x.upTo, upTo) {
+		if err == nil && rec.State == journal.Committed {
+			err = x.other(ctx, &rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	x.upTo = max(x.upTo, upTo)
+	return nil
+}
+
+func (x *lineCheck) other(ctx context.Context, rec *journal.Record) error {
+	if err := x.compare(rec); err != nil || rec.Kind != journal.Merge {
+		return err
+	}
+	for _, s := range x.heads.Slots() {
+		for _, a := range x.heads.Archives(s) {
+			if a.Merge != rec.Revision {
+				continue
+			}
+			for rec, err := range x.e.db.log.Scan(ctx, s, a.First, a.Head) {
+				if err == nil {
+					err = x.compare(&rec)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// compare compares the branch with one commit that its base does not show.
+func (x *lineCheck) compare(rec *journal.Record) error {
+	notes, err := notesOf(rec)
+	if err != nil {
+		return err
+	}
+	for _, n := range notes {
+		if x.marks.meets(n) && !slices.Contains(x.met[n.row], rec.Revision) {
+			x.met[n.row] = append(x.met[n.row], rec.Revision)
+		}
+	}
+	x.besideOf(rec)
+	return nil
+}
+
+// clashes returns the rows that the branch and other commits marked, by the records of the
+// branch, which name its rows.
+func (x *lineCheck) clashes(ctx context.Context) (clashes []Clash, err error) {
+	if len(x.met) == 0 {
+		return nil, nil
+	}
+	seen := map[uint64]bool{}
+	for rec, err := range x.e.db.log.Lists(ctx, x.slot, x.cell.First, x.cell.Head) {
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range rec.Rows {
+			if !slices.Contains(rec.Marked, t.Table) {
+				continue
+			}
+			for _, key := range t.Keys {
+				row := rowHash(t.Table, key)
+				for _, r := range x.met[row] {
+					if !seen[row] {
+						clashes = append(clashes, Clash{t.Table, key, r})
+					}
+				}
+				seen[row] = seen[row] || len(x.met[row]) > 0
+			}
+		}
+	}
+	sortClashes(clashes)
+	return clashes, nil
+}
+
+// gathered is a set of things that a record of the journal lists, up to the most that it
+// may list.
+type gathered[T comparable] struct {
+	most int
+	set  map[T]bool
+	all  []T
+}
+
+func (g *gathered[T]) add(xs []T) {
+	for _, x := range xs {
+		if g.set[x] || g.full() {
+			continue
+		}
+		if g.set == nil {
+			g.set = map[T]bool{}
+		}
+		g.set[x] = true
+		g.all = append(g.all, x)
+	}
+}
+
+// full reports whether there may be more things than all has.
+func (g *gathered[T]) full() bool { return len(g.all) > g.most }
+
+// sortedRows lists rows by table and key, each once.
+func sortedRows(keys map[string][][]byte) (rows []table.Rows) {
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		ks := slices.Clone(keys[name])
+		slices.SortFunc(ks, bytes.Compare)
+		rows = append(rows, table.Rows{Table: name, Keys: slices.CompactFunc(ks, bytes.Equal)})
+	}
+	return rows
+}

@@ -1,0 +1,87 @@
+package txn
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// lines are the branches of a store of one server, those that have ended included. It does
+// not change. On a store that never had a branch it is nil.
+type lines struct {
+	cells    map[revision.Slot]revision.Cell
+	archives map[revision.Slot][]revision.Archive
+	open     bool             // there are branches whose cells are not removed or merged
+	vector   *revision.Vector // with the head of the trunk that it was made with
+}
+
+// linesOf returns the lines that a reading of the heads has, where head is the newest
+// commit of the trunk.
+func linesOf(h *journal.Heads, head table.Revision) *lines {
+	l := &lines{cells: map[revision.Slot]revision.Cell{}, archives: map[revision.Slot][]revision.Archive{}}
+	for _, s := range h.Slots() {
+		if s.IsBranch() {
+			l.cells[s], l.archives[s] = h.Cell(s), h.Archives(s)
+		}
+	}
+	if len(l.cells) == 0 {
+		return nil
+	}
+	return l.finish(head)
+}
+
+func (l *lines) finish(head table.Revision) *lines {
+	cells := maps.Clone(l.cells)
+	cells[revision.OnlySlot] = revision.Cell{State: revision.Open, Incarnation: 1, Head: head}
+	l.vector = revision.NewVector(cells, l.archives)
+	for _, c := range l.cells {
+		l.open = l.open || c.State != revision.Free
+	}
+	return l
+}
+
+// with returns the lines after a slot's cell was changed. archived is the cell as which it
+// was archived before, or nil.
+func (l *lines) with(s revision.Slot, c revision.Cell, archived *revision.Cell, head table.Revision) *lines {
+	next := &lines{cells: map[revision.Slot]revision.Cell{}, archives: map[revision.Slot][]revision.Archive{}}
+	if l != nil {
+		maps.Copy(next.cells, l.cells)
+		maps.Copy(next.archives, l.archives)
+	}
+	next.cells[s] = c
+	if archived != nil {
+		next.archives[s] = append(slices.Clip(next.archives[s]), archived.Archive())
+	}
+	return next.finish(head)
+}
+
+// areOpen reports whether the store may contain cells that the trunk does not show.
+func (l *lines) areOpen() bool { return l != nil && l.open }
+
+// cell returns the cell of a slot.
+func (l *lines) cell(s revision.Slot) (c revision.Cell) {
+	if l != nil {
+		c = l.cells[s]
+	}
+	return c
+}
+
+// setView makes s, whose head is set, show what the lines show at its head.
+func (l *lines) setView(s *Snapshot) {
+	if l == nil {
+		return
+	}
+	v := l.vector.Advanced(revision.OnlySlot, s.max)
+	s.view, s.heads, s.noting = v, v, l.open
+}
+
+// noBranchWithin is that of the heads.
+func (l *lines) noBranchWithin(r table.Revision) table.Revision {
+	if l == nil {
+		return r
+	}
+	return l.vector.NoBranchWithin(r)
+}
