@@ -116,7 +116,7 @@ func (w *writer) openBranch(ctx context.Context, c *branchCell) (*Branch, error)
 	if err != nil {
 		return nil, err
 	}
-	if isTaken(heads, c.slot, b.name) {
+	if isTaken(heads.Vector, c.slot, b.name) {
 		_, err := w.closeBranch(ctx, c)
 		return nil, errors.Join(fmt.Errorf("%w: %s", ErrBranchExists, b.name), err)
 	}
@@ -342,10 +342,14 @@ func (e *cluster) discardBranch(ctx context.Context, b *Branch) error {
 
 // Rename replaces the name of the branch.
 func (b *Branch) Rename(ctx context.Context, name string) error {
-	e, ok := b.db.commits.(*cluster)
-	if !ok {
-		return fmt.Errorf("%w: %s", ErrBranch, b.name)
+	err := b.db.branches.renameBranch(ctx, b, name)
+	if err == nil {
+		b.name = name
 	}
+	return err
+}
+
+func (e *cluster) renameBranch(ctx context.Context, b *Branch, name string) error {
 	for done := false; !done; {
 		w, err := e.holder()
 		if err != nil {
@@ -355,7 +359,6 @@ func (b *Branch) Rename(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	b.name = name
 	return e.awaitRead(ctx)
 }
 
@@ -366,7 +369,7 @@ func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done
 	if err != nil {
 		return false, err
 	}
-	if isTaken(c.heads, c.slot, name) {
+	if isTaken(c.heads.Vector, c.slot, name) {
 		return false, fmt.Errorf("%w: %s", ErrBranchExists, name)
 	}
 	next := c.cell
@@ -378,7 +381,7 @@ func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done
 		return false, nil
 	}
 	heads, err := w.readHeads(ctx)
-	if err != nil || !isTaken(heads, c.slot, name) {
+	if err != nil || !isTaken(heads.Vector, c.slot, name) {
 		return err == nil, err
 	}
 	for c.cell.Incarnation == b.incarnation && c.cell.Owner == name {
@@ -392,7 +395,7 @@ func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done
 }
 
 // isTaken reports whether another branch than that of a slot has a name.
-func isTaken(heads *journal.Heads, slot revision.Slot, name string) bool {
+func isTaken(heads *revision.Vector, slot revision.Slot, name string) bool {
 	for _, s := range heads.Slots() {
 		if s != slot && isNamed(heads.Cell(s), name) {
 			return true

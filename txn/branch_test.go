@@ -414,29 +414,30 @@ func TestBranchHelp(t *testing.T) {
 func TestBranchRename(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	b := newBranchTest(t, fast)
-	b.stage(b.branch, "x", "new")
-	other := b.create("other")
-	if err := b.branch.Rename(ctx, "other"); !errors.Is(err, ErrBranchExists) {
-		t.Errorf("taking the name of another: %v", err)
-	}
-	if err := b.branch.Rename(ctx, "renamed"); err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Rename(ctx, "staging"); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.db[1].CatchUp(ctx); err != nil {
-		t.Fatal(err)
-	}
-	there, err := b.db[1].Branch("renamed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.stage(there, "z", "under the new name")
-	b.want("it", b.in(b.branch, "x"), "new")
-	b.want("the other one", b.in(other, "x"), "old")
-	if _, err := b.merge(); err != nil {
-		t.Fatal(err)
-	}
+	eachBranchStore(t, fast, func(t *testing.T, b *branchTest) {
+		b.stage(b.branch, "x", "new")
+		other := b.create("other")
+		if err := b.branch.Rename(ctx, "other"); !errors.Is(err, ErrBranchExists) {
+			t.Errorf("taking the name of another: %v", err)
+		}
+		if err := b.branch.Rename(ctx, "renamed"); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Rename(ctx, "staging"); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.db[1].CatchUp(ctx); err != nil {
+			t.Fatal(err)
+		}
+		there, err := b.db[1].Branch("renamed")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.stage(there, "z", "under the new name")
+		b.want("it", b.in(b.branch, "x"), "new")
+		b.want("the other one", b.in(other, "x"), "old")
+		if _, err := b.merge(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

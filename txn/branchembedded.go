@@ -294,6 +294,22 @@ func (e *embedded) discardBranch(ctx context.Context, b *Branch) error {
 	})
 }
 
+func (e *embedded) renameBranch(ctx context.Context, b *Branch, name string) error {
+	return e.branch(ctx, func() error {
+		return e.swap(ctx, func() (*change, error) {
+			c, err := e.current(b)
+			if err != nil {
+				return nil, err
+			}
+			if isTaken(e.last.lines.vector, b.slot, name) {
+				return nil, fmt.Errorf("%w: %s", ErrBranchExists, name)
+			}
+			c.Owner = name
+			return e.cellChange(b.slot, c), nil
+		})
+	})
+}
+
 // sweepClosed removes what a server that ended left of discarded branches.
 func (e *embedded) sweepClosed() {
 	if e.db.o.ReadOnly || e.last.lines == nil {

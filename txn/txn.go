@@ -227,6 +227,7 @@ type brancher interface {
 	clashesOf(ctx context.Context, b *Branch) ([]Clash, error)
 	mergeBranch(ctx context.Context, b *Branch, message []byte) (table.Revision, error)
 	discardBranch(ctx context.Context, b *Branch) error
+	renameBranch(ctx context.Context, b *Branch, name string) error
 }
 
 // A stepper commits on a store that other servers also write. It finds conflicts with
