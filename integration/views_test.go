@@ -17,12 +17,15 @@ import (
 )
 
 const (
-	shiftsDN     = "ou=shifts," + suffix
-	byShiftDN    = "cn=by-shift,cn=views"
-	shiftWorkers = 40
+	shiftsDN  = "ou=shifts," + suffix
+	byShiftDN = "cn=by-shift,cn=views"
+	nightDN   = "cn=night,cn=views" // a list of the workers of department 1
+	// shiftWorkers is large enough that the server keeps a view of the number of entries.
+	shiftWorkers = 140
+	reserves     = 10 // people who come and go
 )
 
-// shifts are people who change departments, and a view that counts them.
+// shifts are people who change departments, come and go, and views that count and list them.
 type shifts struct {
 	*fleet
 	tally
@@ -46,7 +49,8 @@ func (x *shifts) end() {
 // shiftEntries writes an LDIF file of the people and the view.
 func shiftEntries(t *testing.T) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "dn: cn=views\nobjectClass: viewContainer\n\ndn: %s\nobjectClass: totalsView\nviewBase: %s\nviewGroup: departmentNumber\nviewTotal: count\nviewTotal: sum uidNumber\nviewTotal: max uidNumber\n\n"+
+	fmt.Fprintf(&s, "dn: cn=views\nobjectClass: viewContainer\n\ndn: %s\nobjectClass: listView\nviewBase: %s\nviewFilter: (departmentNumber=1)\nviewOrder: uidNumber\nviewShow: departmentNumber\n\n", nightDN, shiftsDN)
+	fmt.Fprintf(&s, "dn: %s\nobjectClass: totalsView\nviewBase: %s\nviewGroup: departmentNumber\nviewTotal: count\nviewTotal: sum uidNumber\nviewTotal: max uidNumber\n\n"+
 		"dn: %[2]s\nobjectClass: organizationalUnit\n\n", byShiftDN, shiftsDN)
 	for n := range shiftWorkers {
 		fmt.Fprintf(&s, "dn: %s\nobjectClass: account\nobjectClass: extensibleObject\ndepartmentNumber: 0\nuidNumber: %d\n\n", shiftWorker(n), n)
@@ -56,8 +60,19 @@ func shiftEntries(t *testing.T) string {
 
 func shiftWorker(n int) string { return fmt.Sprintf("uid=%d,%s", n, shiftsDN) }
 
-// change changes one entry.
+// change changes one entry, or lets one come or go.
 func (x *shifts) change(c *ldap.Conn, r *rand.Rand) bool {
+	reserve := shiftWorker(shiftWorkers + r.IntN(reserves))
+	switch r.IntN(6) {
+	case 0:
+		a := ldap.NewAddRequest(reserve, nil)
+		a.Attribute("objectClass", []string{"account", "extensibleObject"})
+		a.Attribute("departmentNumber", []string{"1"})
+		a.Attribute("uidNumber", []string{strconv.Itoa(r.IntN(1000))})
+		return x.count(&x.tally, c.Add(a), ldap.LDAPResultEntryAlreadyExists)
+	case 1:
+		return x.count(&x.tally, c.Del(ldap.NewDelRequest(reserve, nil)), ldap.LDAPResultNoSuchObject)
+	}
 	m := ldap.NewModifyRequest(shiftWorker(r.IntN(shiftWorkers)), nil)
 	m.Replace("departmentNumber", []string{strconv.Itoa(r.IntN(4))})
 	m.Replace("uidNumber", []string{strconv.Itoa(r.IntN(1000))})
@@ -67,23 +82,36 @@ func (x *shifts) change(c *ldap.Conn, r *rand.Rand) bool {
 // compare compares the records of one moment with what its entries come to.
 func (x *shifts) compare(c *ldap.Conn, r *rand.Rand) bool {
 	at := ldap.NewControlString(control.OIDAt, true, time.Now().Add(-time.Duration(r.IntN(3000))*time.Millisecond).UTC().Format("20060102150405.000000Z"))
-	find := func(base string, attributes ...string) ([]*ldap.Entry, error) {
-		res, err := c.Search(ldap.NewSearchRequest(base, ldap.ScopeSingleLevel, 0, 0, 0, false, "(objectClass=*)", attributes, []ldap.Control{at}))
+	find := func(base string, scope int, attributes ...string) ([]*ldap.Entry, error) {
+		res, err := c.Search(ldap.NewSearchRequest(base, scope, 0, 0, 0, false, "(objectClass=*)", attributes, []ldap.Control{at}))
 		if err != nil {
 			return nil, err
 		}
 		return res.Entries, nil
 	}
-	records, err := find(byShiftDN, "departmentNumber", "viewCount", "viewSum", "viewMax")
+	records, err := find(byShiftDN, ldap.ScopeSingleLevel, "departmentNumber", "viewCount", "viewSum", "viewMax")
 	if err != nil {
 		return code(err) != -1
 	}
-	entries, err := find(shiftsDN, "departmentNumber", "uidNumber")
+	entries, err := find(shiftsDN, ldap.ScopeSingleLevel, "departmentNumber", "uidNumber")
 	if err != nil {
 		return code(err) != -1
 	}
-	if diff := godiff.Diff(totalsOf(entries), recordsOf(records)); diff != "" {
-		x.t.Errorf("at %s (- entries, + records):\n%s", at.ControlValue, diff)
+	listed, err := find(nightDN, ldap.ScopeSingleLevel, "viewEntry", "uidNumber", "departmentNumber")
+	if err != nil {
+		return code(err) != -1
+	}
+	top, err := find(shiftsDN, ldap.ScopeBaseObject, "numSubordinates", "numAllSubordinates")
+	if err != nil {
+		return code(err) != -1
+	}
+	want, n := nightOf(entries), strconv.Itoa(len(entries))
+	diff := godiff.Diff(totalsOf(entries), recordsOf(records)) + godiff.Diff(want, listOf(listed))
+	for _, name := range []string{"numSubordinates", "numAllSubordinates"} {
+		diff += godiff.Diff(n, top[0].GetAttributeValue(name))
+	}
+	if diff != "" {
+		x.t.Errorf("at %s (- entries, + views):\n%s", at.ControlValue, diff)
 		x.stopped.Store(true)
 	}
 	x.compared.Add(1)
@@ -100,6 +128,34 @@ func totalsOf(entries []*ldap.Entry) map[string][3]int {
 		all[d] = [3]int{x[0] + 1, x[1] + n, max(x[2], n)}
 	}
 	return all
+}
+
+// nightOf returns the entries of department 1 by their numbers, as listOf does.
+func nightOf(entries []*ldap.Entry) (lines []string) {
+	for _, e := range entries {
+		if e.GetAttributeValue("departmentNumber") == "1" {
+			n, _ := strconv.Atoi(e.GetAttributeValue("uidNumber"))
+			lines = append(lines, fmt.Sprintf("%04d %s", n, e.DN))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// listOf returns the entries of a list. Their numbers must be in order; entries with equal
+// numbers come in any order.
+func listOf(records []*ldap.Entry) (lines []string) {
+	last := -1
+	for _, e := range records {
+		n, _ := strconv.Atoi(e.GetAttributeValue("uidNumber"))
+		if n < last || e.GetAttributeValue("departmentNumber") != "1" {
+			return []string{fmt.Sprintf("%s comes after one with the number %d", e.GetAttributeValue("viewEntry"), last)}
+		}
+		last = n
+		lines = append(lines, fmt.Sprintf("%04d %s", n, e.GetAttributeValue("viewEntry")))
+	}
+	slices.Sort(lines)
+	return lines
 }
 
 func recordsOf(records []*ldap.Entry) map[string][3]int {
