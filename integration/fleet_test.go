@@ -17,7 +17,7 @@ import (
 var fleetTime = flag.Duration("fleet", 15*time.Second, "how long clients of TestFleet work while servers are killed")
 
 // TestFleet has clients write at three servers on HBase while servers are killed. Some move
-// money between accounts by transactions, some rename entries and the members of groups,
+// money between accounts by transactions, some do so in branches and merge them, some rename entries and the members of groups,
 // and some change entries that a view counts. Nothing of that may be wrong at any moment.
 func TestFleet(t *testing.T) {
 	t.Parallel()
@@ -28,18 +28,20 @@ func TestFleet(t *testing.T) {
 	}
 	f := newFleet(t, store, fmt.Sprintf("--limits-rules=candidates=%d for anonymous", shiftWorkers/2))
 	b, x, y := &bank{fleet: f}, &teams{fleet: f}, &shifts{fleet: f}
+	z := &staging{bank: b}
 	clients := []func(){b.audit}
 	for n := range servers {
-		clients = append(clients, f.client(n, b.transfer), f.client(n, x.update), f.client(n, y.change), f.client(n, y.compare))
+		clients = append(clients, f.client(n, b.transfer), f.client(n, z.transfer), f.client(n, x.update), f.client(n, y.change), f.client(n, y.compare))
 	}
 	begin := time.Now()
 	f.disturb(*fleetTime, clients...)
 	b.past()
 	x.past(begin)
 	y.end()
+	t.Logf("%d branches, of which %d were merged, %d had conflicts, and of %d the outcome is unknown", z.branches.Load(), z.tally.done.Load(), z.clashes.Load(), z.tally.unknown.Load())
 	t.Logf("%d transactions, of %d the outcome is unknown; %d updates of names, of %d the outcome is unknown; %d updates and %d comparisons of the view",
 		b.done.Load(), b.unknown.Load(), x.done.Load(), x.unknown.Load(), y.done.Load(), y.compared.Load())
-	if min(b.done.Load(), x.done.Load(), y.done.Load(), y.compared.Load()) < 3 {
+	if min(b.done.Load(), z.tally.done.Load(), x.done.Load(), y.done.Load(), y.compared.Load()) < 3 {
 		t.Error("want at least 3 of each")
 	}
 	f.end()

@@ -114,9 +114,10 @@ func TestTransactionsEndWithConnection(t *testing.T) {
 
 // The accounts of the bank, and what each has at first in each of two attributes.
 const (
-	bankDN       = "ou=bank," + suffix
-	bankAccounts = 6
-	bankEach     = 1000
+	bankDN         = "ou=bank," + suffix
+	bankAccounts   = 6
+	stagedAccounts = 4 // further accounts, which only branches change
+	bankEach       = 1000
 )
 
 func accountDN(n int) string { return fmt.Sprintf("uid=%d,%s", n, bankDN) }
@@ -135,7 +136,7 @@ type bank struct {
 func bankEntries(t *testing.T) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "dn: %s\nobjectClass: organizationalUnit\n\n", bankDN)
-	for n := range bankAccounts {
+	for n := range bankAccounts + stagedAccounts {
 		fmt.Fprintf(&s, "dn: %s\nobjectClass: account\nobjectClass: posixAccount\ncn: x\nhomeDirectory: /\nuidNumber: %d\ngidNumber: %d\n\n", accountDN(n), bankEach, bankEach)
 	}
 	return writeIn(t, t.TempDir(), "bank.ldif", s.String())
@@ -201,7 +202,7 @@ func (b *bank) sum(c *ldap.Conn, controls ...ldap.Control) error {
 			sum += n
 		}
 	}
-	if sum != 2*bankAccounts*bankEach {
+	if sum != 2*(bankAccounts+stagedAccounts)*bankEach {
 		return fmt.Errorf("%w: %d", errSum, sum)
 	}
 	return nil

@@ -1,0 +1,69 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+)
+
+func inBranch(name string) ldap.Control {
+	return ldap.NewControlString(control.OIDBranch, true, name)
+}
+
+func branchDN(name string) string { return fmt.Sprintf("cn=%s,cn=branches", name) }
+
+// A staging moves money between some accounts of the bank in branches, with two updates that
+// leave the sum of the branch wrong in between. A merge shows both at once.
+type staging struct {
+	*bank
+	tally
+	branches, clashes atomic.Int64
+}
+
+// transfer makes a branch, moves money in it, and merges or discards it.
+func (s *staging) transfer(c *ldap.Conn, r *rand.Rand) bool {
+	name := fmt.Sprintf("b%d", s.branches.Add(1))
+	add := ldap.NewAddRequest(branchDN(name), nil)
+	add.Attribute("objectClass", []string{"branch"})
+	if err := c.Add(add); err != nil {
+		return s.count(&s.tally, err, ldap.LDAPResultEntryAlreadyExists)
+	}
+	err := s.move(c, r, name)
+	if err == nil && r.IntN(4) > 0 {
+		m := ldap.NewModifyRequest(branchDN(name), nil)
+		m.Replace("branchState", []string{"merged"})
+		if err = c.Modify(m); err == nil {
+			s.bank.mu.Lock()
+			s.bank.times = append(s.bank.times, time.Now())
+			s.bank.mu.Unlock()
+			return s.count(&s.tally, nil)
+		}
+	}
+	if code(err) == ldap.LDAPResultAssertionFailed {
+		s.clashes.Add(1)
+	}
+	going := s.count(&s.tally, err, ldap.LDAPResultAssertionFailed, ldap.LDAPResultNoSuchObject)
+	if err := c.Del(ldap.NewDelRequest(branchDN(name), nil)); code(err) == -1 {
+		return false
+	}
+	return going
+}
+
+// move moves money in a branch and reads the branch's sum.
+func (s *staging) move(c *ldap.Conn, r *rand.Rand, branch string) error {
+	amount := r.IntN(20)
+	for _, by := range []int{amount, -amount} {
+		m := ldap.NewModifyRequest(accountDN(bankAccounts+r.IntN(stagedAccounts)), []ldap.Control{inBranch(branch)})
+		m.Increment("uidNumber", strconv.Itoa(by))
+		if err := c.Modify(m); err != nil {
+			return err
+		}
+	}
+	return s.sum(c, inBranch(branch))
+}
