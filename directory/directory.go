@@ -69,11 +69,17 @@ type Session struct {
 }
 
 // NewSession begins an anonymous session on a connection. The channel may be nil.
-func (d *Directory) NewSession(c auth.Channel) *Session {
+func (d *Directory) NewSession(c auth.Channel) *Session { return d.NewSessionIn("", c) }
+
+// NewSessionIn is like NewSession, but the session works in a branch, unless the branch is
+// "". Only the administrator can do anything there.
+func (d *Directory) NewSessionIn(branch string, c auth.Channel) *Session {
 	if c == nil {
 		c = auth.NoChannel{}
 	}
 	s := &Session{d: d, s: &request.Session{Channel: c, Number: d.server.Sessions.Add(1)}}
+	s.s.Home = branch
+	s.s.Enter("")
 	accesslog.Connect(d.server.Settings().Access, s.s.Number, c.Remote())
 	return s
 }

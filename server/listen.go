@@ -17,11 +17,24 @@ import (
 type Listener struct {
 	net.Listener
 	scheme string // of the URL
+	branch string // in which sessions begin, or ""
 }
 
 // URL returns the URL of the address in use, including a port that the system has chosen.
 func (l *Listener) URL() string {
-	return l.scheme + "://" + strings.ReplaceAll(l.Addr().String(), "/", "%2F")
+	text := l.scheme + "://" + strings.ReplaceAll(l.Addr().String(), "/", "%2F")
+	if l.branch != "" {
+		text += "?branch=" + url.QueryEscape(l.branch)
+	}
+	return text
+}
+
+// branchOf returns the branch in which sessions of any listener begin, or "".
+func branchOf(l net.Listener) string {
+	if ours, ok := l.(*Listener); ok {
+		return ours.branch
+	}
+	return ""
 }
 
 // Secure reports whether connections begin with TLS.
@@ -47,20 +60,25 @@ func isSecure(l net.Listener) bool {
 //	ldaps://HOST:PORT  the same with TLS from the first octet, port 636
 //	ldapi://PATH       a Unix socket; slashes in PATH may be written as %2F
 //
+// The URL may end in ?branch=NAME: sessions of such a listener begin in the branch.
 // Errors contain the URL and advice.
 func Listen(rawURL string) (*Listener, error) {
-	scheme, rest, ok := strings.Cut(rawURL, "://")
+	address, query, _ := strings.Cut(rawURL, "?")
+	branch, err := branchIn(query)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", rawURL, err)
+	}
+	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
 		return nil, fmt.Errorf("listen on %q: not a URL such as ldap://127.0.0.1:389 or ldapi:///run/ldapi", rawURL)
 	}
 	scheme = strings.ToLower(scheme)
 	var l net.Listener
-	var err error
 	switch scheme {
 	case "ldap":
-		l, err = listenTCP(rawURL, "389")
+		l, err = listenTCP(address, "389")
 	case "ldaps":
-		l, err = listenTCP(rawURL, "636")
+		l, err = listenTCP(address, "636")
 	case "ldapi":
 		l, err = listenUnix(rest)
 	default:
@@ -69,7 +87,21 @@ func Listen(rawURL string) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", rawURL, err)
 	}
-	return &Listener{l, scheme}, nil
+	return &Listener{l, scheme, branch}, nil
+}
+
+// branchIn returns the branch that the query of a URL names.
+func branchIn(query string) (string, error) {
+	v, err := url.ParseQuery(query)
+	if err != nil {
+		return "", err
+	}
+	for name := range v {
+		if name != "branch" {
+			return "", fmt.Errorf("%q after the question mark is not known, only branch=NAME is", name)
+		}
+	}
+	return v.Get("branch"), nil
 }
 
 func listenTCP(rawURL, defaultPort string) (net.Listener, error) {

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"net"
 	"net/url"
 	"os"
@@ -28,6 +29,8 @@ func TestListenErrors(t *testing.T) {
 		{"ldap://127.0.0.1:notaport", "invalid port"},
 		{"ldap://127.0.0.1:0/dc=x", "only a host and a port"},
 		{"ldap://host.invalid:0", "host.invalid"},
+		{"ldap://127.0.0.1:0?base=x", `"base" after the question mark is not known`},
+		{"ldap://127.0.0.1:0?branch=%zz", "invalid URL escape"},
 		{"ldapi://", "the path of the socket is missing"},
 		{"ldapi:///", "the path of the socket is missing"},
 		{"ldapi://%zz", "invalid URL escape"},
@@ -97,3 +100,40 @@ func TestPeer(t *testing.T) {
 		t.Errorf("TCP: %+v", info)
 	}
 }
+
+// TestListenBranch checks that connections of a listener know the branch in its URL.
+func TestListenBranch(t *testing.T) {
+	l, err := server.Listen("ldap://127.0.0.1:0?branch=a%2C+b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(l.URL(), "?branch=a%2C+b") {
+		t.Errorf("the listener is %s", l.URL())
+	}
+	branch := make(chan string, 1)
+	s := server.New(branchHandler{branch}, server.Options{})
+	go s.Serve(l)
+	defer s.Shutdown(context.Background())
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got := <-branch; got != "a, b" {
+		t.Errorf("the session begins in %q", got)
+	}
+}
+
+// branchHandler sends the branch of each connection.
+type branchHandler struct{ branch chan string }
+
+func (h branchHandler) NewSession(c *server.ConnInfo) server.Session {
+	h.branch <- c.Branch
+	return nopSession{}
+}
+
+type nopSession struct{ server.Session }
+
+func (nopSession) Name() string { return "" }
+
+func (nopSession) Close() {}

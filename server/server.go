@@ -96,7 +96,8 @@ type Receiver interface {
 // auth.Channel.
 type ConnInfo struct {
 	Local, Addr net.Addr
-	uid, gid    *int // of the client's process, on ldapi only
+	Branch      string // in which the session begins, or ""
+	uid, gid    *int   // of the client's process, on ldapi only
 	secured     atomic.Pointer[secured]
 }
 
@@ -285,7 +286,7 @@ func (s *Server) Serve(l net.Listener) error {
 		switch {
 		case err == nil:
 			delay = 0
-			go s.serveConn(nc, isSecure(l), traffic)
+			go s.serveConn(nc, l, traffic)
 		case s.isDraining():
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -320,11 +321,13 @@ func (s *Server) isDraining() bool {
 // ServeConn serves one connection and closes it. ServeConn returns when the connection
 // has ended, or when another goroutine serves the connection because an operation takes
 // long.
-func (s *Server) ServeConn(nc net.Conn) { s.serveConn(nc, false, s.options().Traffic.Listener("")) }
+func (s *Server) ServeConn(nc net.Conn) { s.serveConn(nc, nil, s.options().Traffic.Listener("")) }
 
-// serveConn is ServeConn with more arguments. A secure connection begins with TLS.
-func (s *Server) serveConn(nc net.Conn, secure bool, l *monitor.Listener) {
+// serveConn is ServeConn for a connection that a listener, which may be nil, has accepted.
+func (s *Server) serveConn(nc net.Conn, from net.Listener, l *monitor.Listener) {
+	secure := isSecure(from)
 	c := newConn(s, nc, l)
+	c.info.Branch = branchOf(from)
 	if refusal, why := s.addConn(c); refusal != nil {
 		s.options().Traffic.Refused(why)
 		c.refuse(refusal, secure)

@@ -232,7 +232,9 @@ func (f *fence) lost() error {
 // handler adapts a Directory to package server, which package directory does not import.
 type handler struct{ *directory.Directory }
 
-func (h handler) NewSession(c *server.ConnInfo) server.Session { return h.Directory.NewSession(c) }
+func (h handler) NewSession(c *server.ConnInfo) server.Session {
+	return h.Directory.NewSessionIn(c.Branch, c)
+}
 
 func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, error) {
 	tokens, err := bearer(c, log)
