@@ -7,17 +7,27 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
 // branchStores are the kinds of stores that have branches.
-var branchStores = map[string]func() table.Store{
-	"shared": func() table.Store { return tabletest.NewMem() },
+var branchStores = map[string]func(*testing.T) table.Store{
+	"embedded": func(t *testing.T) table.Store {
+		s, err := lsm.Open(lsm.Options{Path: "store", FS: vfs.NewMem()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	},
+	"shared": func(*testing.T) table.Store { return tabletest.NewMem() },
 }
 
 var anyBranchText = regexp.MustCompile(`(?m)^(  (?:targetEntryUUID|changeTime): ).*$`)
@@ -47,7 +57,7 @@ func TestBranchTranscripts(t *testing.T) {
 	}
 	for name, store := range branchStores {
 		t.Run(name, func(t *testing.T) {
-			p, d := newBranched(t, store(), directory.Options{Version: "test"})
+			p, d := newBranched(t, store(t), directory.Options{Version: "test"})
 			c := &client{t: t, p: p, d: d}
 			c.s = c.d.NewSession(nil)
 			datadriven.RunTest(t, path, func(t *testing.T, td *datadriven.TestData) string {

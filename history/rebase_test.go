@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/history"
@@ -17,6 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
@@ -65,16 +69,31 @@ func applyText(t *testing.T, update func(context.Context, partition.By, func(*pa
 	}
 }
 
+// eachBranchStore runs a test on each kind of store that has branches.
+func eachBranchStore(t *testing.T, test func(*testing.T, func() table.Store)) {
+	t.Run("shared", func(t *testing.T) { test(t, func() table.Store { return tabletest.NewMem() }) })
+	t.Run("embedded", func(t *testing.T) {
+		test(t, func() table.Store {
+			s, err := lsm.Open(lsm.Options{Path: "store", FS: vfs.NewMem()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			return s
+		})
+	})
+}
+
 // rebased is a directory with a branch.
 type rebased struct {
 	t *testing.T
 	p *partition.Partition
 }
 
-func newRebased(t *testing.T) *rebased {
+func newRebased(t *testing.T, s table.Store) *rebased {
 	t.Helper()
 	ctx := context.Background()
-	p, err := partition.Open(ctx, tabletest.NewMem(), partition.Options{Create: true})
+	p, err := partition.Open(ctx, s, partition.Options{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,9 +195,11 @@ func (w *rebased) want(what, got, want string) {
 
 // TestRebase makes the changes of a branch again above changes that do not conflict, some of
 // them of the same entries and of the names above them, and merges the result.
-func TestRebase(t *testing.T) {
+func TestRebase(t *testing.T) { eachBranchStore(t, rebase) }
+
+func rebase(t *testing.T, store func() table.Store) {
 	ctx := context.Background()
-	w := newRebased(t)
+	w := newRebased(t, store())
 	w.stage(`dn: uid=ann,ou=old,o=x
 changetype: modify
 replace: sn
@@ -252,7 +273,9 @@ uid=eve,ou=renamed,o=x Trunk`
 }
 
 // TestRebaseConflicts rebases a branch in conflict, with each side kept.
-func TestRebaseConflicts(t *testing.T) {
+func TestRebaseConflicts(t *testing.T) { eachBranchStore(t, rebaseConflicts) }
+
+func rebaseConflicts(t *testing.T, store func() table.Store) {
 	ctx := context.Background()
 	for name, c := range map[string]struct {
 		keep    history.Side
@@ -264,7 +287,7 @@ func TestRebaseConflicts(t *testing.T) {
 		"theirs":  {history.Theirs, "uid=ann,ou=old,o=x Trunk one base\nuid=bob,ou=old,o=x Trunk one\nuid=dan,ou=old,o=x Branch", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newRebased(t)
+			w := newRebased(t, store())
 			w.stage(`dn: uid=ann,ou=old,o=x
 changetype: modify
 replace: sn
@@ -321,9 +344,11 @@ changetype: delete
 }
 
 // TestRebaseGoesOn ends rebases that were interrupted.
-func TestRebaseGoesOn(t *testing.T) {
+func TestRebaseGoesOn(t *testing.T) { eachBranchStore(t, rebaseGoesOn) }
+
+func rebaseGoesOn(t *testing.T, store func() table.Store) {
 	ctx := context.Background()
-	w := newRebased(t)
+	w := newRebased(t, store())
 	w.stage("dn: uid=ann,ou=old,o=x\nchangetype: modify\nreplace: sn\nsn: Branch\n")
 	if _, err := branches.Create(ctx, w.p, branches.Options{Name: history.Unfinished("b")}); err != nil {
 		t.Fatal(err)

@@ -29,7 +29,12 @@ type branched struct {
 
 // eachBranched runs a test on each kind of store that has branches.
 func eachBranched(t *testing.T, f func(t *testing.T, w *branched)) {
-	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
+	eachEraseStore(t, func(t *testing.T, s table.Store) {
+		p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged})
+		must(t, err)
+		t.Cleanup(func() { p.Close(context.Background()) })
+		must(t, configure.SetSuffixes(context.Background(), p, []string{domain}))
+		must(t, add(t, p, domain, domainLines...))
 		must(t, add(t, p, people, "objectClass: organizationalUnit"))
 		for _, uid := range []string{"ann", "bob", "cid"} {
 			must(t, add(t, p, "uid="+uid+","+people, "objectClass: inetOrgPerson", "cn: "+uid, "sn: Old", "userPassword: "+uid, "description: of all"))

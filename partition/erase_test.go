@@ -45,10 +45,15 @@ var eraseStores = map[string]func(t testing.TB) table.Store{
 
 // eachErase runs a test on a directory of people in each of eraseStores.
 func eachErase(t *testing.T, test func(*testing.T, *life)) {
+	eachEraseStore(t, func(t *testing.T, s table.Store) { test(t, newLife(t, s)) })
+}
+
+// eachEraseStore runs a test on each of eraseStores.
+func eachEraseStore(t *testing.T, test func(*testing.T, table.Store)) {
 	for _, kind := range slices.Sorted(maps.Keys(eraseStores)) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			test(t, newLife(t, eraseStores[kind](t)))
+			test(t, eraseStores[kind](t))
 		})
 	}
 }

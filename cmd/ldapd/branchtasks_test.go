@@ -19,6 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
@@ -31,7 +32,12 @@ func TestBranchTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, tasks, _ := strings.Cut(string(page), "\n## Ten tasks\n")
-	for name, store := range map[string]table.Store{"embedded": tabletest.NewBatchMem(), "shared": tabletest.NewMem()} {
+	embedded, err := lsm.Open(lsm.Options{Path: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer embedded.Close()
+	for name, store := range map[string]table.Store{"embedded": embedded, "shared": tabletest.NewMem()} {
 		t.Run(name, func(t *testing.T) {
 			r := newTaskRunner(t, store)
 			n := 0
