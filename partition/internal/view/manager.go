@@ -34,6 +34,7 @@ type Manager struct {
 	// passed are the newest states up to which steps were due, with what DB.Touched returned
 	// before.
 	passed []passed
+	beside beside
 	pause  func(line string) error
 }
 
@@ -82,15 +83,20 @@ const longest = 24 * time.Hour
 // On a shared store it is ten times longer.
 const Due = 100 * time.Millisecond
 
+// due returns the time after a commit within which the views follow it.
+func (m *Manager) due() time.Duration {
+	if m.k.DB.Shared() {
+		return 10 * Due
+	}
+	return Due
+}
+
 // lookAgain is the time after which a manager works even if nothing was committed.
 const lookAgain = 10 * time.Second
 
 // Run keeps the views until ctx ends. It passes errors that it will try again to report.
 func (m *Manager) Run(ctx context.Context, report func(error)) {
-	every := Due
-	if m.k.DB.Shared() {
-		every *= 10
-	}
+	every := m.due()
 	for {
 		next := feed.Next(m.k)
 		if err := m.Step(ctx); err != nil && ctx.Err() == nil {
@@ -125,25 +131,9 @@ func (m *Manager) Step(ctx context.Context) error {
 		return err
 	}
 	defer to.Close()
-	defs, _, err := Definitions(ctx, to)
-	if err != nil {
+	defs, err := m.definitions(ctx, to)
+	if err != nil || defs == nil {
 		return err
-	}
-	counts := m.k.WantsSubordinates.Load()
-	made, err := m.makeTable(ctx, len(defs) > 0 || counts)
-	if err != nil || !made {
-		return err
-	}
-	if !counts {
-		d, err := Builtin(ctx, to)
-		if err != nil {
-			return err
-		}
-		counts = d != nil
-		m.k.WantsSubordinates.Store(counts)
-	}
-	if counts {
-		defs = append(defs, subordinates(to.Catalog))
 	}
 	m.pass(to.Revision(), touched)
 	m.items = map[table.Revision]map[entry.ID]*cache.Item{}
@@ -152,7 +142,33 @@ func (m *Manager) Step(ctx context.Context) error {
 	for _, d := range defs {
 		errs = append(errs, m.keep(ctx, d, to.Revision()))
 	}
-	return errors.Join(append(errs, m.reach(ctx, defs), m.end(ctx, defs))...)
+	return errors.Join(append(errs, m.beside.end(), m.reach(ctx, defs), m.end(ctx, defs))...)
+}
+
+// definitions returns the definitions of a state, and that of the view of subordinates if it
+// has begun. It returns nil if there never was a view.
+func (m *Manager) definitions(ctx context.Context, s *state.Snapshot) ([]*Definition, error) {
+	defs, _, err := Definitions(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	counts := m.k.WantsSubordinates.Load()
+	made, err := m.makeTable(ctx, len(defs) > 0 || counts)
+	if err != nil || !made {
+		return nil, err
+	}
+	if !counts {
+		d, err := Builtin(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		counts = d != nil
+		m.k.WantsSubordinates.Store(counts)
+	}
+	if counts {
+		defs = append(defs, subordinates(s.Catalog))
+	}
+	return append([]*Definition{}, defs...), nil
 }
 
 // maxPassed bounds the number of states that a manager remembers. Of more the second is
@@ -185,7 +201,7 @@ func (m *Manager) reach(ctx context.Context, defs []*Definition) error {
 		}
 	}
 	if least == revision.Last {
-		m.passed = nil
+		m.passed = m.passed[len(m.passed)-1:]
 		m.k.Views.Stop()
 		return nil
 	}
@@ -335,7 +351,7 @@ func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor
 			m.release(key)
 			return nil
 		}
-		s := &step{k: m.k, lane: l, d: d, cur: cur, pause: m.pause}
+		s := &step{k: m.k, lane: l, d: d, cur: cur, pause: m.pause, others: func() { m.keepOthers(ctx, d) }}
 		if err := m.prepare(ctx, s, key, last); err != nil {
 			return err
 		}
@@ -358,6 +374,7 @@ func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor
 		}
 		cur = c.cursors[l.number]
 		m.ring.did(key, cur.raw)
+		s.others()
 	}
 }
 

@@ -59,7 +59,7 @@ func Read(ctx context.Context, s *state.Snapshot, d *Definition, o ReadOptions) 
 // many entries are examined.
 func (d *Definition) compute(ctx context.Context, s *state.Snapshot, most int) (parts, error) {
 	all := parts{}
-	err := lane{0, 1}.whole(ctx, d, s, most, func(ps parts) error {
+	err := lane{0, 1}.whole(ctx, d, s, most, func() {}, func(ps parts) error {
 		maps.Copy(all, ps)
 		return nil
 	})

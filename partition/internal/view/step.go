@@ -28,7 +28,8 @@ type step struct {
 	to   *state.Snapshot // the state at cur.Next
 	t    touched
 
-	pause func(line string) error // tests end a step between its lines; nil: nothing
+	pause  func(line string) error // tests end a step between its lines; nil: nothing
+	others func()                  // keeps other views, if they are due
 }
 
 // at is called between the lines of a step.
@@ -199,7 +200,7 @@ func (s *step) addOld(ctx context.Context, keys []string, ps parts) error {
 // may come in several calls, each for other rows.
 func (s *step) differences(ctx context.Context, take func(parts) error) error {
 	if s.from == nil {
-		return s.lane.whole(ctx, s.d, s.to, 0, take)
+		return s.lane.whole(ctx, s.d, s.to, 0, s.others, take)
 	}
 	kept := &reading{ctx: ctx, d: s.d, t: s.k.DB.Table(s.cur.Table), f: finished{s.cur.W}}
 	ps, err := s.lane.difference(ctx, s.d, s.from, s.to, &s.t, kept)
@@ -211,10 +212,10 @@ func (s *step) differences(ctx context.Context, take func(parts) error) error {
 
 // whole passes what the entries of a lane come to in a state to take, which must not keep
 // it. A list comes in several calls, each for other rows: it may have millions. If most is
-// not zero, at most this many entries are examined.
-func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most int, take func(parts) error) error {
+// not zero, at most this many entries are examined. whole calls meanwhile now and then.
+func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most int, meanwhile func(), take func(parts) error) error {
 	if d.Kind == Subordinates {
-		ps, err := wholeTree(ctx, s)
+		ps, err := wholeTree(ctx, s, meanwhile)
 		if err != nil {
 			return err
 		}
@@ -229,9 +230,13 @@ func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most 
 		return take(ps)
 	}
 	q := search.Query{Base: base, Scope: op.WholeSubtree, Filter: d.filter, Only: d.needs, Most: most}
+	n := 0
 	for r, err := range search.Search(ctx, s, q) {
 		if err != nil {
 			return err
+		}
+		if n++; n%lookEvery == 0 {
+			meanwhile()
 		}
 		if !l.has(r.ID) || d.filter.Match(&filter.EntrySource{Schema: s.Catalog.Schema, Entry: r.Entry}) != filter.True {
 			continue

@@ -103,12 +103,16 @@ func (r *reading) count(id entry.ID) (n catalog.Count, err error) {
 
 func countKey(id entry.ID) string { return string(countRow) + string(id[:]) }
 
-// wholeTree returns the counts of all entries in a state.
-func wholeTree(ctx context.Context, s *state.Snapshot) (parts, error) {
+// wholeTree returns the counts of all entries in a state. It calls meanwhile now and then.
+func wholeTree(ctx context.Context, s *state.Snapshot, meanwhile func()) (parts, error) {
 	children := map[entry.ID]int64{}
+	rows := 0
 	for row, err := range s.Reader.Scan(ctx, s.Keeper.Tree, table.Range{}, table.Select{Families: []table.Family{tree.TreeInfo}}) {
 		if err != nil {
 			return nil, err
+		}
+		if rows++; rows%lookEvery == 0 {
+			meanwhile()
 		}
 		if _, ok := tree.ID(row); ok {
 			children[tree.Parent(row.Key)]++
@@ -183,11 +187,11 @@ type placed struct {
 // earlier state.
 func countDifference(ctx context.Context, from, to *state.Snapshot, t *touched, kept *reading) (parts, error) {
 	if t.all {
-		before, err := wholeTree(ctx, from)
+		before, err := wholeTree(ctx, from, func() {})
 		if err != nil {
 			return nil, err
 		}
-		ps, err := wholeTree(ctx, to)
+		ps, err := wholeTree(ctx, to, func() {})
 		for key, p := range before {
 			ps.add(key, p, -1)
 		}

@@ -71,6 +71,7 @@ func (w *world) open() {
 		if !p.Keeper().DB.Shared() {
 			w.managers = append(w.managers, view.NewManager(p.Keeper()))
 		}
+		w.managers[len(w.managers)-1].KeepOthersAlways()
 	}
 	w.p = w.servers[0]
 }
@@ -665,6 +666,53 @@ func TestLag(t *testing.T) {
 				t.Errorf("nobody follows: %d", lag())
 			}
 		})
+	}
+}
+
+// TestBuildBeside checks that a view is kept while another view is built.
+func TestBuildBeside(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := &world{t: t, r: rand.New(rand.NewPCG(1, 1)), store: tabletest.NewBatchMem()}
+	w.open()
+	defer w.close()
+	must(t, configure.SetSuffixes(ctx, w.p, []string{"dc=example,dc=com", "cn=views"}))
+	w.add("dc=example,dc=com", "objectClass: dcObject", "objectClass: organization", "o: Example", "dc: example")
+	w.add("ou=people,dc=example,dc=com", "objectClass: organizationalUnit", "ou: people")
+	w.add("cn=views", "objectClass: viewContainer", "cn: views")
+	w.define("cn=all,cn=views")
+	w.people1("ou=people,dc=example,dc=com", view.LookEvery)
+	m := w.managers[1]
+	must(t, m.Step(ctx))
+	upTo := func(name string) table.Revision {
+		s := w.p.Snapshot()
+		defer s.Close()
+		defs, _, err := view.Definitions(ctx, s.State())
+		must(t, err)
+		i := slices.IndexFunc(defs, func(d *view.Definition) bool { return d.Name.String() == name })
+		st, err := view.StatusOf(ctx, s.State(), defs[i])
+		must(t, err)
+		return st.UpTo
+	}
+	w.define("cn=list,cn=views")
+	announced, beside := false, false
+	m.SetPause(func(line string) error {
+		switch {
+		case line == "announced" && !announced:
+			announced = true
+			w.people1("dc=example,dc=com", 1)
+		case line == "computed" && upTo("cn=list,cn=views") == 0:
+			beside = beside || upTo("cn=all,cn=views") >= w.newest()
+		}
+		return nil
+	})
+	must(t, m.Step(ctx))
+	if !announced || !beside {
+		t.Errorf("the list was announced: %v; meanwhile the other view was kept: %v", announced, beside)
+	}
+	must(t, m.Step(ctx))
+	if upTo("cn=list,cn=views") < w.newest() {
+		t.Error("the list is not kept")
 	}
 }
 

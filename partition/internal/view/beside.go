@@ -1,0 +1,76 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// The first step of a view reads all its entries, and the steps by which it catches up are
+// many. Meanwhile the other views are kept, so that they do not fall behind.
+
+// A beside says when the other views were kept last, while the steps of one view take long.
+type beside struct {
+	last    time.Time
+	running bool
+	errs    []error
+	always  bool // a test lets the other views be kept whenever it can be
+}
+
+// lookEvery is the number of entries of a first step after which the other views may be
+// kept.
+const lookEvery = 64
+
+// end returns the errors since the last call.
+func (b *beside) end() error {
+	err := errors.Join(b.errs...)
+	b.errs = nil
+	return err
+}
+
+// keepOthers brings the views that have records, except d, to the newest settled state, if
+// they are due. Step returns its errors, and the next Step tries again.
+func (m *Manager) keepOthers(ctx context.Context, d *Definition) {
+	b := &m.beside
+	if b.running || !b.always && time.Since(b.last) < m.due() {
+		return
+	}
+	b.running = true
+	items := m.items
+	m.items = map[table.Revision]map[entry.ID]*cache.Item{}
+	if err := m.stepOthers(ctx, d); err != nil {
+		b.errs = append(b.errs, err)
+	}
+	m.items = items
+	b.running, b.last = false, time.Now()
+}
+
+func (m *Manager) stepOthers(ctx context.Context, d *Definition) error {
+	touched := m.k.DB.Touched()
+	to, err := settled(ctx, m.k)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	defs, err := m.definitions(ctx, to)
+	if err != nil || defs == nil {
+		return err
+	}
+	m.pass(to.Revision(), touched)
+	var errs []error
+	for _, other := range defs {
+		if other.ID == d.ID {
+			continue
+		}
+		c, err := readCells(ctx, m.k, other.ID, other.lanes(m.k.DB))
+		if err == nil && c.begun() && c.generation.Key == other.key {
+			err = m.keep(ctx, other, to.Revision())
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, m.reach(ctx, defs))...)
+}
