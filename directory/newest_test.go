@@ -1,6 +1,7 @@
 package directory_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -85,5 +86,33 @@ func TestUpdatesAreJudgedAgain(t *testing.T) {
 	}
 	if out := writer.do("search", "base: cn=box,dc=example,dc=com", "attrs: description"); !strings.Contains(out, "new") {
 		t.Error(out)
+	}
+}
+
+// TestCommittedButNotEverywhere checks the result of a change of rules that is committed, and
+// of which it is not known that every server goes by it: neither success nor a result that
+// means that nothing was changed.
+func TestCommittedButNotEverywhere(t *testing.T) {
+	for _, inTransaction := range []bool{false, true} {
+		writer, _ := newStale(t) // the other server does not follow
+		message := &op.Message{Request: &op.Modify{Name: "dc=example,dc=com", Changes: changes(lines("add accessRule: no: deny users to read title"))}}
+		if inTransaction {
+			var out answers
+			writer.s.Serve(t.Context(), &op.Message{ID: 1, Request: &op.Extended{OID: "1.3.6.1.1.21.1"}}, &out)
+			id := string(out.done.Value)
+			message.ID, message.Controls = 2, []op.Control{{OID: "1.3.6.1.1.21.2", Critical: true, Value: []byte(id)}}
+			writer.s.Serve(t.Context(), message, &out)
+			message = &op.Message{ID: 3, Request: endTransaction(id, true)}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		var out answers
+		writer.s.Serve(ctx, message, &out)
+		cancel()
+		if out.done.Code != op.Other || !strings.Contains(out.done.Diagnostic, "committed") {
+			t.Errorf("transaction %v: %v", inTransaction, &out.done.Result)
+		}
+		if got := writer.do("search", "base: dc=example,dc=com", "attrs: accessRule"); !strings.Contains(got, "no: deny") {
+			t.Errorf("transaction %v: %s", inTransaction, got)
+		}
 	}
 }

@@ -17,19 +17,20 @@ import (
 var fleetTime = flag.Duration("fleet", 15*time.Second, "how long clients of TestFleet work while servers are killed")
 
 // TestFleet has clients write at three servers on HBase while servers are killed. Some move
-// money between accounts by transactions, some do so in branches and merge them, some rename entries and the members of groups,
-// and some change entries that a view counts. Nothing of that may be wrong at any moment.
+// money between accounts by transactions, some do so in branches and merge them, some rename entries
+// and the members of groups, some change entries that a view counts, and one changes access rules by
+// which others read. Nothing of that may be wrong at any moment.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)
-	mustRun(t, "import", "--store", store, "--suffix", suffix, "--suffix", "cn=views", example, bankEntries(t), teamEntries(t), shiftEntries(t))
+	mustRun(t, "import", "--store", store, "--suffix", suffix, "--suffix", "cn=views", example, bankEntries(t), teamEntries(t), shiftEntries(t), ruledLDIF(t))
 	for _, command := range []string{"reindex --store %s member manager", "references --store %s --must-exist member manager"} {
 		mustRun(t, strings.Fields(fmt.Sprintf(command, store))...)
 	}
 	f := newFleet(t, store, fmt.Sprintf("--limits-rules=candidates=%d for anonymous", shiftWorkers/2))
 	b, x, y := &bank{fleet: f}, &teams{fleet: f}, &shifts{fleet: f}
-	z := &staging{bank: b}
-	clients := []func(){b.audit}
+	z, w := &staging{bank: b}, newRuled(t, f)
+	clients := append(w.clients(servers), b.audit)
 	for n := range servers {
 		clients = append(clients, f.client(n, b.transfer), f.client(n, z.transfer), f.client(n, x.update), f.client(n, y.change), f.client(n, y.compare))
 	}
@@ -38,6 +39,7 @@ func TestFleet(t *testing.T) {
 	b.past()
 	x.past(begin)
 	y.end()
+	w.report()
 	t.Logf("%d branches, of which %d were merged, %d had conflicts, and of %d the outcome is unknown", z.branches.Load(), z.tally.done.Load(), z.clashes.Load(), z.tally.unknown.Load())
 	t.Logf("%d transactions, of %d the outcome is unknown; %d updates of names, of %d the outcome is unknown; %d updates and %d comparisons of the view",
 		b.done.Load(), b.unknown.Load(), x.done.Load(), x.unknown.Load(), y.done.Load(), y.compared.Load())
@@ -116,13 +118,18 @@ func (f *fleet) count(t *tally, err error, refusals ...int) bool {
 // client calls do until the fleet is stopped, on a connection to one server and, after
 // that server is killed, to its successor. It reconnects after do returns false.
 func (f *fleet) client(n int, do func(*ldap.Conn, *rand.Rand) bool) func() {
+	return f.clientAs(n, adminDN, adminPassword, do)
+}
+
+// clientAs is client for another user than the administrator.
+func (f *fleet) clientAs(n int, user, password string, do func(*ldap.Conn, *rand.Rand) bool) func() {
 	return func() {
 		r := rand.New(rand.NewPCG(uint64(n), 1))
 		var c *ldap.Conn
 		for !f.stopped.Load() {
 			if c == nil || c.IsClosing() {
 				var err error
-				if c, err = dial(f.seats[n%servers].process().url(), adminDN, adminPassword); err != nil {
+				if c, err = dial(f.seats[n%servers].process().url(), user, password); err != nil {
 					time.Sleep(50 * time.Millisecond)
 					continue
 				}

@@ -64,6 +64,10 @@ func (d *Server) ToResult(err error) op.Result {
 	if errors.As(err, &result) {
 		return *result
 	}
+	var behind *partition.NotEverywhere
+	if errors.As(err, &behind) {
+		return op.Result{Code: op.Other, Diagnostic: behind.Error()}
+	}
 	var problem *partition.Error
 	if errors.As(err, &problem) {
 		if code, ok := problemCodes[problem.Problem]; ok {

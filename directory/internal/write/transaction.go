@@ -31,7 +31,7 @@ func Commit(ctx context.Context, req *request.Request, t *transaction.Transactio
 	r, err := b.run(ctx)
 	var result control.EndTransactionResult
 	switch {
-	case err == nil:
+	case err == nil || isCommitted(err):
 		b.commit(r)
 		result.Updates = controlsOf(b.updates)
 		sendToken(req)
@@ -100,12 +100,7 @@ func changesSettings(req *request.Request, r op.Request) bool {
 func (b *batch) run(ctx context.Context) (table.Revision, error) {
 	for range len(b.updates) + maxPrepared {
 		r, err := b.try(ctx)
-		var behind *partition.NotEverywhere
-		switch {
-		case errors.As(err, &behind):
-			b.req.Response.Diagnostic = behind.Error()
-			return r, nil
-		case err != errPrepare:
+		if err != errPrepare {
 			return r, err
 		}
 		if err := b.prepare(); err != nil {

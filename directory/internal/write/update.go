@@ -73,14 +73,21 @@ func (u *update) run(ctx context.Context, req *request.Request) error {
 			return refused
 		}
 	}
-	if err != nil && err != errNoOperation {
-		dropEntries(req)
-	}
-	if err == nil {
+	switch {
+	case err == nil || isCommitted(err):
 		req.Seen.Committed = r
 		u.end()
+	case err != errNoOperation:
+		dropEntries(req)
 	}
 	return err
+}
+
+// isCommitted reports whether an error means that a change of the settings is committed, but
+// that not every server goes by it yet.
+func isCommitted(err error) bool {
+	var behind *partition.NotEverywhere
+	return errors.As(err, &behind)
 }
 
 // end calls ended after the commit.

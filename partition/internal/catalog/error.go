@@ -46,6 +46,8 @@ func Errorf(p Problem, format string, args ...any) *Error {
 // applies yet.
 type NotEverywhere struct{ Err error }
 
-func (e *NotEverywhere) Error() string { return "the change is committed: " + e.Err.Error() }
+func (e *NotEverywhere) Error() string {
+	return "the change is committed, but not every server is known to go by it: " + e.Err.Error()
+}
 
 func (e *NotEverywhere) Unwrap() error { return e.Err }
