@@ -20,6 +20,9 @@ type Ledger interface {
 	// Forget deletes failures and does not wait for the deletion. If a failure cannot be
 	// deleted, it still counts.
 	Forget(failures []time.Time)
+	// ByClock returns when failures happened by the clock of Now. This differs from the
+	// failures themselves if the clock of the server that published them was ahead.
+	ByClock(failures []time.Time) []time.Time
 	Now() time.Time
 }
 
@@ -171,6 +174,6 @@ func (p *Policy) refuses(l Ledger, failures []time.Time) (refused bool, kept int
 		return false, 0
 	}
 	now := l.Now()
-	lock := p.Lock(failures, now)
+	lock := p.Lock(l.ByClock(failures), now)
 	return lock.Refuses(now), len(lock.Kept)
 }

@@ -147,6 +147,8 @@ func (a *attempt) Forget(failures []time.Time) {
 	}
 }
 
+func (a *attempt) ByClock(failures []time.Time) []time.Time { return failures }
+
 func (a *attempt) Now() time.Time { return a.s.w.clock.Add(a.s.skew) }
 
 // run returns an iterator over the steps of the attempt.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/control"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/ledger"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -23,10 +22,10 @@ func (a *Account) HasPassword() bool { return len(a.stored) > 0 }
 
 // Lock returns the lock that results now from the account's failures.
 func (a *Account) Lock() account.Lock {
-	if !a.Policy.Counts() {
+	if !a.Policy.Counts() || a.ledger == nil {
 		return account.Lock{}
 	}
-	return a.Policy.Lock(ledger.Times(a.Secrets, "pwdFailureTime"), time.Now())
+	return a.ledger.Lock(a.Policy, a.Secrets)
 }
 
 // Computed returns the values of an attribute that is computed from failures or policies,

@@ -30,6 +30,7 @@ type Book struct {
 	beside     *beside
 	unrecorded memory // failures that could not be stored
 	forgotten  memory // failures that a background job is deleting
+	ahead      ahead  // failures whose times are in the future
 	took       durations
 	refused    sync.Map // *Pace by the mechanism of binds
 }
@@ -85,6 +86,7 @@ func (l *Ledger) Failures(ctx context.Context) ([]time.Time, error) {
 		}
 	}
 	all := slices.Concat(l.failures, l.book.unrecorded.of(l.id))
+	l.book.ahead.drop(l.id, all)
 	return slices.DeleteFunc(all, func(t time.Time) bool { return slices.ContainsFunc(forgotten, t.Equal) }), nil
 }
 
@@ -117,6 +119,16 @@ func Times(attributes []entry.Attribute, name string) (ts []time.Time) {
 // Refresh implements account.Ledger.
 func (l *Ledger) Refresh(ctx context.Context) error { return l.book.part.CatchUp(ctx) }
 
+// ByClock implements account.Ledger.
+func (l *Ledger) ByClock(failures []time.Time) []time.Time {
+	return l.book.ahead.byClock(l.id, failures, l.Now())
+}
+
+// Lock returns the lock that results now from failures in the store.
+func (l *Ledger) Lock(p *account.Policy, secrets []entry.Attribute) account.Lock {
+	return p.Lock(l.ByClock(Times(secrets, "pwdFailureTime")), l.Now())
+}
+
 // Now implements account.Ledger.
 func (l *Ledger) Now() time.Time { return time.Now() }
 
@@ -127,8 +139,9 @@ func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error)
 	ctx = context.WithoutCancel(ctx)
 	begun := time.Now()
 	value, err := l.stamp(ctx, l.known.Account.Failure, func(t time.Time, all []time.Time) bool {
-		lock := p.Lock(all, begun)
-		return !slices.ContainsFunc(lock.Kept, t.Equal)
+		times := l.ByClock(all)
+		lock := p.Lock(times, begun)
+		return !slices.ContainsFunc(lock.Kept, times[slices.IndexFunc(all, t.Equal)].Equal)
 	})
 	if err != nil {
 		if partition.Is(err, partition.NoSuchEntry) {
@@ -140,7 +153,9 @@ func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error)
 		return l.book.unrecorded.add(l.id, begun), nil
 	}
 	l.book.took.add(time.Since(begun))
-	return schema.Time(value)
+	at, err := schema.Time(value)
+	l.ByClock([]time.Time{at})
+	return at, err
 }
 
 // stamp adds the time of the commit as a value of a type, and removes the values for

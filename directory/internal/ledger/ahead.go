@@ -1,0 +1,79 @@
+package ledger
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+)
+
+// ahead remembers when this server first saw failures whose times are in the future. The time
+// of a failure is that of its commit, and commits never have times before those of earlier
+// ones. So after a clock that was ahead has been set back, failures have times of its future
+// for as long as it was ahead. If these counted, accounts would stay locked for as long. If
+// they did not count, nothing would limit guesses meanwhile. They count from when this server
+// first saw them, also once the clock has come to their times.
+type ahead struct {
+	accounts atomic.Int64 // the length of all, which is nearly always 0
+	mu       sync.Mutex
+	all      map[entry.ID][]sighting
+}
+
+type sighting struct{ failure, seen time.Time }
+
+const (
+	// aheadAtLeast is how far in the future a failure must be. The clocks of servers
+	// differ by less, and policies are in seconds.
+	aheadAtLeast = time.Second
+	// maxAhead is how many accounts are remembered. Failures of others count from their
+	// times.
+	maxAhead = 100_000
+)
+
+// byClock returns when failures of an account happened by this server's clock, which shows
+// now. The result has the failures in their order.
+func (a *ahead) byClock(id entry.ID, failures []time.Time, now time.Time) []time.Time {
+	isAhead := func(t time.Time) bool { return t.Sub(now) > aheadAtLeast }
+	if a.accounts.Load() == 0 && !slices.ContainsFunc(failures, isAhead) {
+		return failures
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known, times := a.all[id], slices.Clone(failures)
+	for i, t := range failures {
+		at := slices.IndexFunc(known, func(s sighting) bool { return s.failure.Equal(t) })
+		if at < 0 && isAhead(t) {
+			at, known = len(known), append(known, sighting{t, now})
+		}
+		if at >= 0 {
+			times[i] = known[at].seen
+		}
+	}
+	a.keep(id, known)
+	return times
+}
+
+// drop forgets all failures of an account except the given ones.
+func (a *ahead) drop(id entry.ID, except []time.Time) {
+	if a.accounts.Load() == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.keep(id, slices.DeleteFunc(a.all[id], func(s sighting) bool { return !slices.ContainsFunc(except, s.failure.Equal) }))
+}
+
+// keep replaces what is remembered of an account.
+func (a *ahead) keep(id entry.ID, known []sighting) {
+	switch {
+	case len(known) == 0:
+		delete(a.all, id)
+	case a.all == nil:
+		a.all = map[entry.ID][]sighting{id: known}
+	case len(a.all) < maxAhead || a.all[id] != nil:
+		a.all[id] = known
+	}
+	a.accounts.Store(int64(len(a.all)))
+}
