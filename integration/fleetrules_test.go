@@ -102,8 +102,8 @@ func (x *ruled) report() {
 	x.t.Helper()
 	x.t.Logf("%d changes of rules and groups, of %d the outcome was unknown at first; %d versions of rules; %d requests, and %d more without an answer; during %d the rules did not change",
 		x.changes.done.Load(), x.changes.unknown.Load(), x.floor.Load(), x.requests.done.Load(), x.requests.unknown.Load(), x.exact.Load())
-	if min(x.floor.Load(), x.exact.Load()) < 3 {
-		x.t.Error("want at least 3 versions of the rules, and 3 requests during which they did not change")
+	if min(x.floor.Load(), x.exact.Load()) < 1 {
+		x.t.Error("want at least one change of the rules, and one request during which they did not change")
 	}
 }
 
