@@ -17,7 +17,8 @@ import (
 // TestClients runs OpenLDAP's command line clients against the server, on every engine,
 // and compares their output with the files in testdata/clients. In these files,
 // commands for the shell follow a line "sh". In the commands, $URL and $LDAPI are the
-// URLs of the server, and $ADMIN contains the options that bind as the administrator.
+// URLs of the server, and $ADMIN contains the options that bind as the administrator,
+// and $STAGING those that do so in the branch staging.
 // Each file begins with the sample directory. The flag -rewrite of go test rewrites the
 // files.
 func TestClients(t *testing.T) {
@@ -51,6 +52,7 @@ func runClients(t *testing.T, path, store string) {
 		"LC_ALL=C.UTF-8",
 		"URL="+p.urls[0], "LDAPI="+p.urls[1],
 		"ADMIN=-x -D "+adminDN+" -w "+adminPassword,
+		"STAGING=-x -D "+adminDN+",cn=staging,cn=branches -w "+adminPassword,
 		"DATA="+filepath.Dir(example))
 	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 		if d.Cmd != "sh" {

@@ -181,7 +181,7 @@ func (db *DB) Branches() (all []*Branch) {
 		return nil
 	}
 	for _, s := range v.Slots() {
-		if c := v.Cell(s); inProgress(c) {
+		if c := v.Cell(s); isShownInProgress(v, s) {
 			all = append(all, &Branch{db, s, c.Incarnation, c.Owner})
 		}
 	}

@@ -30,10 +30,17 @@ func (b *Branch) Info() (BranchInfo, error) {
 // shown returns the branch's cell in the newest state that this server shows.
 func (b *Branch) shown() (revision.Cell, error) {
 	v := b.db.current.Load().heads
-	if v == nil || v.Cell(b.slot).Incarnation != b.incarnation || !inProgress(v.Cell(b.slot)) {
+	if v == nil || v.Cell(b.slot).Incarnation != b.incarnation || !isShownInProgress(v, b.slot) {
 		return revision.Cell{}, fmt.Errorf("%w: %s", ErrBranch, b.name)
 	}
 	return v.Cell(b.slot), nil
+}
+
+// isShownInProgress reports whether the branch of a slot is neither merged nor discarded,
+// as one state of the heads has it. A cell may still say merging when the merge is visible.
+func isShownInProgress(v *revision.Vector, slot revision.Slot) bool {
+	c := v.Cell(slot)
+	return inProgress(c) && (c.State != revision.Merging || !v.Visible(c.Merge))
 }
 
 // Commits streams the records of the branch's own commits, in their order.
