@@ -27,8 +27,16 @@ type branched struct {
 	b *branches.Branch
 }
 
-// eachBranched runs a test on each kind of store that has branches.
+// eachBranched runs a test on a directory with a branch, on each kind of store.
 func eachBranched(t *testing.T, f func(t *testing.T, w *branched)) {
+	eachUnbranched(t, func(t *testing.T, w *branched) {
+		w.b = w.create("staging")
+		f(t, w)
+	})
+}
+
+// eachUnbranched runs a test on a directory that has had no branch.
+func eachUnbranched(t *testing.T, f func(t *testing.T, w *branched)) {
 	eachEraseStore(t, func(t *testing.T, s table.Store) {
 		p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged})
 		must(t, err)
@@ -39,9 +47,7 @@ func eachBranched(t *testing.T, f func(t *testing.T, w *branched)) {
 		for _, uid := range []string{"ann", "bob", "cid"} {
 			must(t, add(t, p, "uid="+uid+","+people, "objectClass: inetOrgPerson", "cn: "+uid, "sn: Old", "userPassword: "+uid, "description: of all"))
 		}
-		w := &branched{t: t, p: p}
-		w.b = w.create("staging")
-		f(t, w)
+		f(t, &branched{t: t, p: p})
 	})
 }
 
@@ -319,5 +325,60 @@ func TestBranchNames(t *testing.T) {
 		if _, err := branches.Create(ctx, w.p, branches.Options{Name: "one more"}); !partition.Is(err, partition.TooMany) {
 			t.Errorf("65 branches: %v", err)
 		}
+	})
+}
+
+// TestBranchRules checks in a branch, and at its merge, that unique values stay unique and
+// that references follow renames and deletions.
+func TestBranchRules(t *testing.T) {
+	eachUnbranched(t, func(t *testing.T, w *branched) {
+		ctx := context.Background()
+		must(t, configure.SetUnique(ctx, w.p, configure.Unique{Attribute: "uid", Base: idOf(t, w.p, domain)}, true))
+		indexed(t, w.p, "manager")
+		follow(t, w.p, false, "manager")
+		must(t, modify(t, w.p, "uid=bob,"+people, change2("manager", "uid=ann,"+people)))
+		w.b = w.create("rules")
+
+		twice := []string{"objectClass: account", "uid: ann"}
+		wantProblem(t, w.stageAdd(w.b, "uid=ann,"+domain, twice...), partition.Constraint, "unique")
+		must(t, w.stage(w.b, func(tx *partition.Tx) error {
+			return tx.Rename(ctx, name("uid=ann,"+people), name("uid=anna," + domain)[0], true, nil)
+		}))
+		w.want("the manager in the branch", w.in(w.b, "(manager=uid=anna,"+people+")"), "uid=bob")
+		w.want("the manager outside", w.now("(manager=uid=ann,"+people+")"), "uid=bob")
+		must(t, w.stageAdd(w.b, "uid=ann,"+domain, twice...))
+		must(t, w.stageAdd(w.b, "uid=new,"+people, "objectClass: account"))
+		must(t, add(t, w.p, "uid=new,"+domain, "objectClass: account"))
+		_, err := w.merge(w.b)
+		var refused *branches.ConflictError
+		if !errors.As(err, &refused) || len(refused.Conflicts) != 1 || !strings.Contains(refused.Conflicts[0].About, "uid, which is unique") {
+			t.Fatalf("merging: %v", err)
+		}
+		must(t, w.stage(w.b, func(tx *partition.Tx) error { return tx.Delete(ctx, name("uid=new,"+people)) }))
+		must(t, update(t, w.p, func(tx *partition.Tx) error { return tx.Delete(ctx, name("uid=new,"+domain)) }))
+		if all, err := w.b.Conflicts(ctx); err != nil || len(all) != 1 {
+			t.Errorf("what was claimed on both sides is a conflict, though it is gone: %+v, %v", all, err)
+		}
+		must(t, w.b.Discard(ctx))
+
+		first, second := w.create("first"), w.create("second")
+		for _, b := range []*branches.Branch{first, second} {
+			must(t, w.stage(b, func(tx *partition.Tx) error {
+				return tx.Rename(ctx, name("uid=ann,"+people), name("uid=anna," + domain)[0], true, nil)
+			}))
+		}
+		_, err = w.merge(first)
+		must(t, err)
+		w.want("the manager after the merge", w.now("(manager=uid=anna,"+people+")"), "uid=bob")
+		if _, err := w.merge(second); !errors.As(err, &refused) {
+			t.Errorf("merging the second branch: %v", err)
+		}
+		third := w.create("third")
+		must(t, w.stage(third, func(tx *partition.Tx) error { return tx.Delete(ctx, name("uid=anna,"+people)) }))
+		must(t, modify(t, w.p, "uid=cid,"+people, change2("manager", "uid=anna,"+people)))
+		if _, err := w.merge(third); !errors.As(err, &refused) {
+			t.Errorf("merging the deletion of an entry that has just been named: %v", err)
+		}
+		wantSound(t, w.p)
 	})
 }

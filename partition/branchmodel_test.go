@@ -1,0 +1,228 @@
+package partition_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+var branchSeed = flag.Uint64("branch-seed", 0, "the seed of TestBranchModel")
+
+// A lineModel is what one line of commits, the trunk or a branch, should show: the people
+// by name, each with its sn and its descriptions.
+type lineModel map[string]*personModel
+
+type personModel struct {
+	sn           string
+	descriptions map[string]bool
+}
+
+func (m lineModel) clone() lineModel {
+	c := lineModel{}
+	for n, p := range m {
+		c[n] = &personModel{p.sn, maps.Clone(p.descriptions)}
+	}
+	return c
+}
+
+func (m lineModel) String() string {
+	var b strings.Builder
+	for _, n := range slices.Sorted(maps.Keys(m)) {
+		fmt.Fprintf(&b, "%s %s %v\n", n, m[n].sn, slices.Sorted(maps.Keys(m[n].descriptions)))
+	}
+	return b.String()
+}
+
+// A touch is how an operation touched a person: x if it made or deleted the entry, u if it
+// replaced an attribute, or v and the value that it added.
+type touch struct{ name, how string }
+
+// clash reports whether neither of two operations, on different lines, can follow the other.
+func (a touch) clash(b touch) bool {
+	return a.name == b.name && (a.how[0] != 'v' || b.how[0] != 'v' || a.how == b.how)
+}
+
+// A branchModel is a branch with what it should show.
+type branchModel struct {
+	b       *branches.Branch
+	line    lineModel
+	own     []touch // by operations in the branch
+	outside []touch // by commits that the base does not show
+}
+
+func (m *branchModel) clashes() bool {
+	return slices.ContainsFunc(m.own, func(a touch) bool { return slices.ContainsFunc(m.outside, a.clash) })
+}
+
+// TestBranchModel makes random changes on the trunk and in branches, merges and discards
+// branches, and compares what every line shows, and whether a branch can be merged, with a
+// model.
+func TestBranchModel(t *testing.T) {
+	seed := *branchSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	eachEraseStore(t, func(t *testing.T, s table.Store) {
+		t.Logf("again: -branch-seed %d", seed)
+		ctx := context.Background()
+		p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged})
+		must(t, err)
+		t.Cleanup(func() { p.Close(ctx) })
+		must(t, configure.SetSuffixes(ctx, p, []string{domain}))
+		must(t, add(t, p, domain, domainLines...))
+		m := &mergeModel{t: t, p: p, r: rand.New(rand.NewPCG(seed, 1)), trunk: lineModel{}}
+		for range 400 {
+			m.step(ctx)
+			if t.Failed() {
+				t.FailNow()
+			}
+		}
+		for _, b := range m.open {
+			must(t, b.b.Discard(ctx))
+		}
+		wantSound(t, p)
+		t.Logf("%d merges, %d refused", m.merges, m.refused)
+	})
+}
+
+type mergeModel struct {
+	t               *testing.T
+	p               *partition.Partition
+	r               *rand.Rand
+	trunk           lineModel
+	open            []*branchModel
+	made            int
+	merges, refused int
+}
+
+func (m *mergeModel) step(ctx context.Context) {
+	switch n := m.r.IntN(24); {
+	case n < 2 && len(m.open) < 4:
+		m.made++
+		b, err := branches.Create(ctx, m.p, branches.Options{Name: fmt.Sprint("b", m.made)})
+		must(m.t, err)
+		m.open = append(m.open, &branchModel{b: b, line: m.trunk.clone()})
+	case n < 5 && len(m.open) > 0:
+		m.merge(ctx, m.r.IntN(len(m.open)))
+	case n == 5 && len(m.open) > 0 && m.r.IntN(4) == 0:
+		i := m.r.IntN(len(m.open))
+		must(m.t, m.open[i].b.Discard(ctx))
+		m.open = slices.Delete(m.open, i, i+1)
+	case n < 14 && len(m.open) > 0:
+		b := m.open[m.r.IntN(len(m.open))]
+		b.own = append(b.own, m.change(ctx, b.line, b.b.Update))
+	default:
+		t := m.change(ctx, m.trunk, m.p.Update)
+		for _, b := range m.open {
+			b.outside = append(b.outside, t)
+		}
+	}
+	m.compare("the trunk", m.trunk, m.p.Snapshot())
+	for _, b := range m.open {
+		s, err := b.b.Snapshot(ctx)
+		must(m.t, err)
+		m.compare(b.b.Name(), b.line, s)
+	}
+}
+
+// change changes a person on a line.
+func (m *mergeModel) change(ctx context.Context, line lineModel, update func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error)) touch {
+	uid := fmt.Sprint("u", m.r.IntN(24))
+	dn := name("uid=" + uid + "," + domain)
+	value := fmt.Sprint("d", m.r.IntN(4))
+	var t touch
+	var fn func(tx *partition.Tx) error
+	switch p := line[uid]; {
+	case p == nil:
+		line[uid], t = &personModel{"new", map[string]bool{}}, touch{uid, "x"}
+		fn = func(tx *partition.Tx) error {
+			_, err := tx.Add(ctx, dn, attrs("objectClass: inetOrgPerson", "cn: x", "sn: new"), false)
+			return err
+		}
+	case m.r.IntN(6) == 0:
+		delete(line, uid)
+		t = touch{uid, "x"}
+		fn = func(tx *partition.Tx) error { return tx.Delete(ctx, dn) }
+	case p.descriptions[value] || m.r.IntN(2) == 0:
+		p.sn, t = fmt.Sprint("s", m.r.IntN(1000)), touch{uid, "u"}
+		fn = func(tx *partition.Tx) error {
+			return tx.Modify(ctx, dn, []op.Modification{change(op.ModReplace, "sn", []byte(p.sn))})
+		}
+	default:
+		p.descriptions[value], t = true, touch{uid, "v" + value}
+		fn = func(tx *partition.Tx) error {
+			return tx.Modify(ctx, dn, []op.Modification{change(op.ModAdd, "description", []byte(value))})
+		}
+	}
+	_, err := update(ctx, partition.By{Name: "cn=model"}, fn)
+	must(m.t, err)
+	return t
+}
+
+// merge merges a branch, if the model lets it.
+func (m *mergeModel) merge(ctx context.Context, i int) {
+	b := m.open[i]
+	found, err := b.b.Conflicts(ctx)
+	must(m.t, err)
+	if len(found) > 0 != b.clashes() {
+		m.t.Errorf("%s has the conflicts %+v\nwith %v in it and %v outside", b.b.Name(), found, b.own, b.outside)
+	}
+	_, err = b.b.Merge(ctx, partition.By{Name: "cn=merger"})
+	if (err != nil) != b.clashes() {
+		m.t.Errorf("merging %s: %v\nwith %v in it and %v outside", b.b.Name(), err, b.own, b.outside)
+	}
+	if err != nil {
+		m.refused++
+		return
+	}
+	m.merges++
+	m.open = slices.Delete(m.open, i, i+1)
+	for _, t := range b.own {
+		switch is := b.line[t.name]; {
+		case t.how[0] == 'v' && m.trunk[t.name] != nil && is != nil:
+			m.trunk[t.name].descriptions[t.how[1:]] = true
+		case is == nil:
+			delete(m.trunk, t.name)
+		default:
+			m.trunk[t.name] = lineModel{t.name: is}.clone()[t.name]
+		}
+	}
+	for _, other := range m.open {
+		other.outside = append(other.outside, b.own...)
+	}
+}
+
+// compare compares a state, which it closes, with a line.
+func (m *mergeModel) compare(what string, want lineModel, s *partition.Snapshot) {
+	m.t.Helper()
+	defer s.Close()
+	got := lineModel{}
+	q := partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse("(objectClass=inetOrgPerson)"), s.Schema())}
+	for r, err := range s.Search(context.Background(), q) {
+		must(m.t, err)
+		p := &personModel{descriptions: map[string]bool{}}
+		for _, v := range r.Entry.Values(s.Schema().Attribute("sn")) {
+			p.sn = string(v)
+		}
+		for _, v := range r.Entry.Values(s.Schema().Attribute("description")) {
+			p.descriptions[string(v)] = true
+		}
+		got[string(r.Entry.Values(s.Schema().Attribute("uid"))[0])] = p
+	}
+	if got.String() != want.String() {
+		m.t.Errorf("%s shows\n%s\nwant\n%s", what, got, want)
+	}
+}
