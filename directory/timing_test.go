@@ -198,6 +198,26 @@ func TestRefusedBindsDoTheSame(t *testing.T) {
 	}
 }
 
+// TestRefusalsWait checks that each kind of bind that is refused without a commit waits for as
+// long as a commit takes. Each is the first bind by its mechanism at its directory, so that
+// the pace of refused binds does not make up for the wait.
+func TestRefusalsWait(t *testing.T) {
+	x := newStrikeout(t, 20)
+	const sync = 30 * time.Millisecond
+	for i, k := range x.kinds {
+		x.d = newDirectory(t, x.p, directory.Options{Passwords: expecting(cheap(t, "right"))})
+		x.slow.Store(int64(sync))
+		if r := send(t, x.d.NewSession(inTLS), "PLAIN", plain("", "dn:"+refusedDN("fresh")(i+1), "wrong")); r.Code != op.InvalidCredentials {
+			t.Fatal(&r.Result)
+		}
+		if took := x.refused(k.account(0), k.password); took < sync {
+			t.Errorf("%s: answered after %s, which is less than a commit takes", k.name, took)
+		}
+		x.slow.Store(0)
+		x.d.Close()
+	}
+}
+
 // TestTimeTellsNothing compares the times that binds of different kinds take to be
 // refused. The probability that one of one kind takes longer than one of another kind is
 // the area under the curve (AUC) of a test by time. It must be 0.5, give or take 0.02.

@@ -110,7 +110,7 @@ func (a *Account) expired() error {
 // useGrace records one grace use of an expired password. It publishes this use before it
 // counts the uses, so several servers together allow no more than the limit.
 func (a *Account) useGrace(ctx context.Context, now time.Time) error {
-	uses, err := a.ledger.Use(ctx, a.req.Known.Account.GraceUse)
+	uses, err := account.Use(ctx, a.ledger.Uses(a.req.Known.Account.GraceUse))
 	if err != nil {
 		return recorded(err)
 	}
@@ -129,7 +129,7 @@ func (a *Account) useReset(ctx context.Context) error {
 	if a.Policy == nil || a.Policy.MaxResetUse == 0 {
 		return nil
 	}
-	uses, err := a.ledger.Use(ctx, a.req.Known.Account.ResetUse)
+	uses, err := account.Use(ctx, a.ledger.Uses(a.req.Known.Account.ResetUse))
 	if err == nil && len(uses) > a.Policy.MaxResetUse {
 		err = a.expired()
 	}

@@ -250,19 +250,26 @@ func (l *Ledger) record(ctx context.Context, what string, fn func(ctx context.Co
 	}
 }
 
-// Use records one use of an expired or reset password, and returns all uses that any
-// server has recorded.
-func (l *Ledger) Use(ctx context.Context, t *schema.AttributeType) ([]time.Time, error) {
-	if _, err := l.stamp(ctx, t, nil); err != nil {
-		return nil, err
-	}
-	if err := l.Refresh(ctx); err != nil {
-		return nil, err
-	}
-	s := l.book.part.Snapshot()
+// Uses returns the recorded uses of an expired or reset password. Their type is t.
+func (l *Ledger) Uses(t *schema.AttributeType) account.Uses { return uses{l, t} }
+
+type uses struct {
+	*Ledger
+	t *schema.AttributeType
+}
+
+// Record implements account.Uses.
+func (u uses) Record(ctx context.Context) error {
+	_, err := u.stamp(ctx, u.t, nil)
+	return err
+}
+
+// Recorded implements account.Uses.
+func (u uses) Recorded(ctx context.Context) ([]time.Time, error) {
+	s := u.book.part.Snapshot()
 	defer s.Close()
-	secrets, err := s.Secrets(ctx, l.id)
-	return Times(secrets, t.Name()), err
+	secrets, err := s.Secrets(ctx, u.id)
+	return Times(secrets, u.t.Name()), err
 }
 
 // aStep is the key that every use of a code claims, whatever the time step of the code.

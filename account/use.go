@@ -1,0 +1,31 @@
+package account
+
+import (
+	"context"
+	"time"
+)
+
+// Uses are the recorded uses of an expired or reset password of one account. All servers of a
+// store share them.
+type Uses interface {
+	// Record publishes a use. Its time differs from the times of all other uses.
+	Record(ctx context.Context) error
+	// Refresh reads all uses that any server has published.
+	Refresh(ctx context.Context) error
+	// Recorded returns the uses that this server has read.
+	Recorded(ctx context.Context) ([]time.Time, error)
+}
+
+// Use records one use, and returns all uses that are recorded then. Of several servers that
+// record uses concurrently, the one that is k-th to publish its use counts at least k. So if
+// each refuses its use when it counts more than a limit, no more uses than the limit are
+// allowed.
+func Use(ctx context.Context, u Uses) ([]time.Time, error) {
+	if err := u.Record(ctx); err != nil {
+		return nil, err
+	}
+	if err := u.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	return u.Recorded(ctx)
+}
