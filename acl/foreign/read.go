@@ -89,6 +89,7 @@ func (im *Import) values(file string, rec *ldif.Record, name dn.DN, attributes [
 		case "aci":
 		case "ds-cfg-global-aci":
 			at = nil
+		case "prescriptiveaci", "entryaci", "subentryaci":
 		default:
 			continue
 		}
@@ -99,6 +100,10 @@ func (im *Import) values(file string, rec *ldif.Record, name dn.DN, attributes [
 				x.Line += lines[i]
 			}
 			im.Originals = append(im.Originals, x)
+			if strings.ToLower(a.Description) != "aci" && at != nil {
+				x.Note(draft.Not, "%s of X.501 is not translated: write rules that say the same", a.Description)
+				continue
+			}
 			var err error
 			if x.aci, err = aci.Parse(x.Text); err != nil {
 				x.Note(draft.Not, "%v", err)
