@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -16,9 +17,15 @@ type Checkpoint struct {
 	Name     string
 	Revision table.Revision
 	Made     time.Time
+	// token is not zero while the checkpoint is being made. Only the server that makes it
+	// knows whether the state was kept until the checkpoint was recorded, and confirms it.
+	token uint64
 }
 
-const checkpointVersion = 1
+const (
+	checkpointVersion = 1
+	pendingVersion    = 2 // has the token at the end
+)
 
 // dropped is the first byte of the value that replaces a deleted checkpoint. The
 // checkpoint's revision and the time of the deletion follow. Because the column is not
@@ -32,26 +39,48 @@ const dropsKept = 24 * time.Hour
 
 func (c *Checkpoint) value() []byte {
 	b := []byte{checkpointVersion}
+	if c.token != 0 {
+		b[0] = pendingVersion
+	}
 	b = binary.BigEndian.AppendUint64(b, uint64(c.Revision))
-	return binary.BigEndian.AppendUint64(b, uint64(c.Made.UnixNano()))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.Made.UnixNano()))
+	if c.token != 0 {
+		b = binary.BigEndian.AppendUint64(b, c.token)
+	}
+	return b
 }
 
 func decodeCheckpoint(name, b []byte) (Checkpoint, error) {
+	sizes := map[byte]int{checkpointVersion: 1 + 8 + 8, pendingVersion: 1 + 8 + 8 + 8}
 	switch {
-	case len(b) > 0 && b[0] > checkpointVersion:
+	case len(b) > 0 && b[0] > pendingVersion:
 		return Checkpoint{}, fmt.Errorf("checkpoint %q has version %d: %w", name, b[0], table.ErrNewer)
-	case len(b) != 1+8+8 || b[0] != checkpointVersion:
+	case len(b) == 0 || len(b) != sizes[b[0]]:
 		return Checkpoint{}, fmt.Errorf("checkpoint %q: %w", name, table.ErrCorrupt)
 	}
-	return Checkpoint{
+	c := Checkpoint{
 		Name:     string(name),
 		Revision: table.Revision(binary.BigEndian.Uint64(b[1:])),
 		Made:     time.Unix(0, int64(binary.BigEndian.Uint64(b[9:]))).UTC(),
-	}, nil
+	}
+	if b[0] == pendingVersion {
+		c.token = binary.BigEndian.Uint64(b[17:])
+	}
+	return c, nil
 }
 
-// Checkpoints returns all checkpoints, sorted by name.
+// IsPending reports whether the checkpoint is being made, or was left unfinished. It keeps
+// its state, but must not be read.
+func (c *Checkpoint) IsPending() bool { return c.token != 0 }
+
+// Checkpoints returns all checkpoints that are made, sorted by name.
 func (l *Log) Checkpoints(ctx context.Context) ([]Checkpoint, error) {
+	all, err := l.AllCheckpoints(ctx)
+	return slices.DeleteFunc(all, func(c Checkpoint) bool { return c.IsPending() }), err
+}
+
+// AllCheckpoints returns all checkpoints, also those that are being made, sorted by name.
+func (l *Log) AllCheckpoints(ctx context.Context) ([]Checkpoint, error) {
 	row, err := l.cluster.Get(ctx, checkpointsRow, table.Select{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the checkpoints: %w", err)
@@ -93,12 +122,15 @@ func droppedAt(b []byte) (time.Time, bool) {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(b[9:]))), true
 }
 
-// AddCheckpoint records a checkpoint. It returns false if there is already a checkpoint
-// of the same name.
-func (l *Log) AddCheckpoint(ctx context.Context, c Checkpoint) (bool, error) {
+// BeginCheckpoint records a checkpoint that is being made. It returns false if there is
+// already a checkpoint of the same name. It takes the place of one that was not finished.
+// The token must be unique. ConfirmCheckpoint must follow while the state at the
+// checkpoint is kept, because the record may reach the store late, when nobody keeps it.
+func (l *Log) BeginCheckpoint(ctx context.Context, c *Checkpoint, token uint64) (bool, error) {
 	fail := func(err error) (bool, error) {
 		return false, fmt.Errorf("checkpoint %q at %s: %w", c.Name, c.Revision, err)
 	}
+	c.token = max(token, 1)
 	row, err := l.cluster.Get(ctx, checkpointsRow, table.Select{})
 	if err != nil {
 		return fail(err)
@@ -108,7 +140,7 @@ func (l *Log) AddCheckpoint(ctx context.Context, c Checkpoint) (bool, error) {
 	for _, x := range row.Cells {
 		at, gone := droppedAt(x.Value)
 		switch {
-		case string(x.Qualifier) == c.Name && !gone:
+		case string(x.Qualifier) == c.Name && !gone && x.Value[0] != pendingVersion:
 			return false, nil
 		case string(x.Qualifier) == c.Name:
 			old = bytes.Clone(x.Value)
@@ -119,6 +151,22 @@ func (l *Log) AddCheckpoint(ctx context.Context, c Checkpoint) (bool, error) {
 	done, _, err := swap(ctx, l.cluster, checkpointsRow, clusterFamily, []byte(c.Name), old, cells)
 	if err != nil {
 		return fail(err)
+	}
+	return done, nil
+}
+
+// ConfirmCheckpoint makes a checkpoint that BeginCheckpoint recorded. It returns false if
+// another server dropped or replaced the record.
+func (l *Log) ConfirmCheckpoint(ctx context.Context, c *Checkpoint) (bool, error) {
+	made := *c
+	made.token = 0
+	done, _, err := swap(ctx, l.cluster, checkpointsRow, clusterFamily, []byte(c.Name), c.value(),
+		[]table.Cell{{Family: clusterFamily, Qualifier: []byte(c.Name), Value: made.value()}})
+	if err != nil {
+		return false, fmt.Errorf("checkpoint %q at %s: %w", c.Name, c.Revision, err)
+	}
+	if done {
+		*c = made
 	}
 	return done, nil
 }

@@ -158,7 +158,7 @@ func (l *Log) cutArchives(ctx context.Context, r table.Revision) error {
 
 // cutCheckpoints deletes the checkpoints after r, whose states no longer exist.
 func (l *Log) cutCheckpoints(ctx context.Context, r table.Revision) error {
-	all, err := l.Checkpoints(ctx)
+	all, err := l.AllCheckpoints(ctx)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,8 @@
 //	                          slot 0 belongs to no server: its cell announces a horizon
 //	row "archive" slot n      family c, column a: a revision.Archive, kept forever
 //	row "checkpoints"         family c, one column per name: version, revision, creation
-//	                          time; of a deleted checkpoint: 0, revision, time of deletion
+//	                          time, and a token while it is being made; of a deleted
+//	                          checkpoint: 0, revision, time of deletion
 //	row "collected"           family c, column a: how far garbage was collected
 //	row "clock"               family c, column a: a cell written to read the store's clock
 //	row "servers"             family c, one column per server: its description of itself

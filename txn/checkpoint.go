@@ -60,21 +60,50 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 		return Checkpoint{}, err
 	}
 	// The snapshot keeps the state from being collected until the checkpoint is recorded.
+	// If this server gives up, the record may reach the store when nobody keeps the state
+	// any more. It is then never confirmed, and collections drop it.
 	s, err := db.awaitDecided(ctx)
 	if err != nil {
 		return Checkpoint{}, err
 	}
 	defer s.Close()
 	c := Checkpoint{Name: name, Revision: s.Max(), Made: db.o.Now().UTC().Truncate(time.Millisecond)}
-	var added bool
+	token := db.o.random()
+	var done bool
 	err = db.horizon.mutate(ctx, func(ctx context.Context) (err error) {
-		added, err = db.log.AddCheckpoint(ctx, c)
+		done, err = db.log.BeginCheckpoint(ctx, &c, token)
 		return err
 	})
-	if err == nil && !added {
-		err = fmt.Errorf("%w: %s", ErrCheckpointExists, name)
+	if err == nil && !done {
+		return c, fmt.Errorf("%w: %s", ErrCheckpointExists, name)
+	}
+	if err == nil {
+		err = db.horizon.mutate(ctx, func(ctx context.Context) (err error) {
+			done, err = db.log.ConfirmCheckpoint(ctx, &c)
+			return err
+		})
+	}
+	if err == nil && !done {
+		err = fmt.Errorf("%w: making the checkpoint %s took too long", ErrConflict, name)
 	}
 	return c, err
+}
+
+// dropUnfinished drops the checkpoints whose servers gave up.
+func (db *DB) dropUnfinished(ctx context.Context, all []Checkpoint) error {
+	for _, c := range all {
+		if !c.IsPending() || db.o.Now().Sub(c.Made) < db.o.InFlight+deciding*db.o.Lease {
+			continue
+		}
+		err := db.horizon.mutate(ctx, func(ctx context.Context) error {
+			_, err := db.log.DropCheckpoint(ctx, c, db.o.Now())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // deciding is how many leases Checkpoint waits for commits of servers that have died.

@@ -100,6 +100,44 @@ func TestCheckpointAcross(t *testing.T) {
 	}
 }
 
+// TestUnfinishedCheckpoint records a checkpoint whose server gives up. The checkpoint is not
+// there, another one can take its name, and a collection drops it.
+func TestUnfinishedCheckpoint(t *testing.T) {
+	each(t, func(t *testing.T, db *DB) {
+		ctx := context.Background()
+		late := Checkpoint{Name: "late", Revision: write(t, db, "x", "q", "1"), Made: time.Now().Add(-time.Hour)}
+		begin := func(c *Checkpoint, token uint64) {
+			t.Helper()
+			if done, err := db.log.BeginCheckpoint(ctx, c, token); err != nil || !done {
+				t.Fatalf("begun: %v, %v", done, err)
+			}
+		}
+		begin(&late, 1)
+		if all, err := db.Checkpoints(ctx); err != nil || len(all) != 0 {
+			t.Errorf("listed: %v, %v", all, err)
+		}
+		if _, err := db.Checkpoint(ctx, "late"); err != nil {
+			t.Fatalf("another one of the name: %v", err)
+		}
+		if done, err := db.log.ConfirmCheckpoint(ctx, &late); err != nil || done {
+			t.Errorf("confirmed when another one has the name: %v, %v", done, err)
+		}
+
+		young, old := Checkpoint{Name: "young", Revision: late.Revision, Made: time.Now()}, Checkpoint{Name: "old", Revision: late.Revision, Made: late.Made}
+		begin(&young, 2)
+		begin(&old, 3)
+		if _, err := db.Collect(ctx, CollectOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if done, err := db.log.ConfirmCheckpoint(ctx, &old); err != nil || done {
+			t.Errorf("confirmed after a collection dropped it: %v, %v", done, err)
+		}
+		if done, err := db.log.ConfirmCheckpoint(ctx, &young); err != nil || !done {
+			t.Errorf("a collection dropped what is just being made: %v, %v", done, err)
+		}
+	})
+}
+
 func rows(t *testing.T, db *DB, r table.Revision) string {
 	t.Helper()
 	ctx := context.Background()

@@ -66,12 +66,15 @@ func (p *pass) run(ctx context.Context) (err error) {
 	return p.db.log.NoteCollected(ctx, p.noted)
 }
 
-// readPinned returns the revisions of the checkpoints, and of deleted checkpoints that
-// snapshots on this server still read. It must be called after the horizon is honoured,
+// readPinned returns the revisions of the checkpoints, also of those that are being made,
+// and of deleted checkpoints that snapshots on this server still read. It must be called after the horizon is honoured,
 // because the creator of a checkpoint holds a snapshot of the same state until the
 // checkpoint is recorded.
 func (p *pass) readPinned(ctx context.Context) ([]table.Revision, error) {
-	all, err := p.db.Checkpoints(ctx)
+	all, err := p.db.log.AllCheckpoints(ctx)
+	if err == nil && !p.o.Dry {
+		err = p.db.dropUnfinished(ctx, all)
+	}
 	if err != nil {
 		return nil, err
 	}
