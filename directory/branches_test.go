@@ -1,17 +1,25 @@
 package directory_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
 	"os"
 	"regexp"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
@@ -66,4 +74,106 @@ func TestBranchTranscripts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestBranchInAccessLog checks that the access log has the branch of an operation, however
+// the operation came to be in it.
+func TestBranchInAccessLog(t *testing.T) {
+	var access bytes.Buffer
+	_, d := newBranched(t, tabletest.NewMem(), directory.Options{Access: slog.New(slog.NewJSONHandler(&access, nil))})
+	s := d.NewSessionIn("b", nil)
+	serve(t, s, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
+	serve(t, s, &op.Add{Name: "cn=b,cn=branches", Attributes: []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte("branch")}}}})
+	access.Reset()
+	root := &op.Search{Base: "", Filter: filter.MustParse("(objectClass=*)")}
+	serve(t, s, root)
+	if strings.Contains(access.String(), `"branch"`) {
+		t.Errorf("the root DSE: %s", &access)
+	}
+	whole := &op.Search{Base: "", Scope: op.WholeSubtree, Filter: filter.MustParse("(objectClass=*)")}
+	serve(t, s, whole)
+	if n := strings.Count(access.String(), `"branch":"b"`); n != 1 {
+		t.Errorf("%d lines with the branch: %s", n, &access)
+	}
+}
+
+// TestBranchEndsBeneath discards and merges a branch while searches, updates and merges run
+// in it. Each of them succeeds or says that the branch is gone, and nothing is half done.
+func TestBranchEndsBeneath(t *testing.T) {
+	for name, store := range branchStores {
+		t.Run(name, func(t *testing.T) {
+			p, d := newBranched(t, store(t), directory.Options{})
+			admin := func() *directory.Session {
+				s := d.NewSession(nil)
+				serve(t, s, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
+				return s
+			}
+			s := admin()
+			serve(t, s, &op.Add{Name: "dc=example,dc=com", Attributes: values("objectClass", "domain")})
+			for round := range 6 {
+				serve(t, s, &op.Add{Name: "cn=b,cn=branches", Attributes: values("objectClass", "branch")})
+				var all sync.WaitGroup
+				for i := range 4 {
+					c := admin()
+					all.Go(func() { workInBranch(t, c, fmt.Sprintf("ou=r%d-%d", round, i)) })
+				}
+				if round%2 == 0 {
+					ended(t, s, &op.Delete{Name: "cn=b,cn=branches"})
+				} else {
+					ended(t, s, mergeOf("cn=b,cn=branches"))
+				}
+				all.Wait()
+				ended(t, s, &op.Delete{Name: "cn=b,cn=branches"})
+			}
+			if _, err := maintain.Verify(t.Context(), p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
+				t.Error(f)
+				return nil
+			}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func values(description, value string) []op.PartialAttribute {
+	return []op.PartialAttribute{{Description: description, Values: [][]byte{[]byte(value)}}}
+}
+
+func mergeOf(name string) *op.Modify {
+	return &op.Modify{Name: name, Changes: []op.Modification{{Kind: op.ModReplace, PartialAttribute: values("branchState", "merged")[0]}}}
+}
+
+// workInBranch adds, finds and merges, until the branch is gone.
+func workInBranch(t *testing.T, s *directory.Session, rdn string) {
+	for i := range 8 {
+		name := fmt.Sprintf("%s-%d,dc=example,dc=com,cn=b,cn=branches", rdn, i)
+		for _, r := range []op.Request{
+			&op.Add{Name: name, Attributes: values("objectClass", "organizationalUnit")},
+			&op.Search{Base: name, Filter: filter.MustParse("(objectClass=*)")},
+		} {
+			if !ended(t, s, r) {
+				return
+			}
+		}
+	}
+	ended(t, s, mergeOf("cn=b,cn=branches"))
+}
+
+// ended runs a request, and reports whether it succeeded. Any error but that the branch is
+// gone, or that something else was quicker, fails the test.
+func ended(t *testing.T, s *directory.Session, r op.Request) bool {
+	var out answers
+	s.Serve(t.Context(), &op.Message{Request: r}, &out)
+	switch out.done.Code {
+	case op.Success:
+		return true
+	case op.NoSuchObject, op.Busy:
+	case op.Other: // the store's answer to the last step was that the branch has ended
+		if !strings.Contains(out.done.Diagnostic, "read to learn") {
+			t.Errorf("%+v: %v", r, &out.done.Result)
+		}
+	default:
+		t.Errorf("%+v: %v", r, &out.done.Result)
+	}
+	return false
 }

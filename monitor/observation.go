@@ -43,6 +43,7 @@ type Observation struct {
 	Plan       string // only of a slow search
 	Attempts   int    // only of an update
 	Committed  table.Revision
+	Branch     string // the branch that the operation was in
 
 	// These fields are set for the operations that begin and end an LDAP transaction (RFC
 	// 5805), and for its updates.

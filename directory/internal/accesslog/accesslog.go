@@ -46,6 +46,9 @@ func describe(o *monitor.Observation) []slog.Attr {
 	attrs = appendRequest(attrs, o.Message.Request)
 	attrs = appendControls(attrs, o.Message.Controls)
 	attrs = appendTransaction(attrs, o)
+	if o.Branch != "" {
+		attrs = append(attrs, slog.String("branch", o.Branch))
+	}
 	attrs = appendResult(attrs, o.Result)
 	if o.Denied != "" {
 		attrs = append(attrs, slog.String("denied", o.Denied), slog.String("rules", o.Rules.String()))

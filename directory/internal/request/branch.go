@@ -38,6 +38,7 @@ func (req *Request) Enter(ctx context.Context, name string) (err error) {
 	case c.Rights != nil:
 		return op.Errorf(op.UnwillingToPerform, "effective rights are those outside of branches")
 	}
+	req.Seen.Branch = name
 	req.Branch, err = req.BranchNamed(ctx, name)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
@@ -28,6 +29,7 @@ func TestEndKeepsNothing(t *testing.T) {
 	}
 	req.Snapshot, req.Schema, req.Known = &partition.Snapshot{}, &schema.Schema{}, &known.Elements{}
 	req.Branch, req.Suffix = &branches.Branch{}, "cn=x,cn=branches"
+	req.dynamic = &access.DynamicGroups{}
 	req.held, req.judged = []*partition.Snapshot{}, 1
 	req.Response.Code, req.Seen.Entries, req.Watched = op.Busy, 1, true
 	for i, v := 0, reflect.ValueOf(req).Elem(); i < v.NumField(); i++ {
