@@ -35,13 +35,14 @@ test-go:
 	$(GO) test -vet=off -timeout 40m ./table/hbase ./partition ./integration ./...
 
 simulation:
-	$(GO) test ./txn -run '^TestSimulation$$' -seeds 20000
+	$(GO) test ./txn -run '^TestSimulation$$' -seeds 6000
 
 lint:
 	@scripts/lint
 
 # What make test runs with a budget, for as long as it takes to believe it: hours.
 test-long:
+	$(GO) test ./txn -run '^TestSimulation$$' -seeds 100000 -timeout 4h
 	$(GO) test ./txn -run '^TestRules$$' -rules . -timeout 2h
 	$(GO) test ./internal/model -long -timeout 4h
 	$(GO) test ./account -run GuessesAreBounded -histories 1000000 -timeout 1h

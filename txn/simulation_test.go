@@ -375,8 +375,8 @@ func allFree(db *DB) bool {
 	return true
 }
 
-// `go test` runs some histories. `make test` runs enough, so that every fault happens at
-// every step.
+// `go test` runs some histories, `make test` three times as many. `make test-long` runs enough,
+// so that every fault happens at every step.
 const some, enough = 2000, 20000
 
 // TestSimulation runs histories of many servers over failing stores.
