@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-var histories = flag.Int("histories", 0, "how many histories of guesses are simulated (the issue asks for 1000000); 0: as many as take some seconds")
+var histories = flag.Int("histories", 0, "how many histories of guesses are simulated; 0: as many as take some seconds")
 
 // A world is a store that servers share, with the history of one account in the store.
 // Everything that a server does is divided into steps. The attempt that makes the next
