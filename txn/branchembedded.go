@@ -261,7 +261,7 @@ func (e *embedded) mergeChange(x *lineCheck, message []byte) (*change, error) {
 	freeing := journal.ArchiveWrite(x.slot, &cell)
 	at := position{head: m, ordinal: e.last.ordinal + 1, lines: e.last.lines.with(x.slot, cell, &archived, m)}
 	view := e.state(at)
-	view.low = min(x.cell.Base, x.heads.Settled(x.cell.Base))
+	view.low = x.heads.NoBranchWithin(x.cell.Base)
 	rec := &journal.Record{Revision: m, Prio: m, Kind: journal.Merge, IDs: x.ids.all, Keys: x.keys.all, AllChanged: x.all, Message: message}
 	if x.all {
 		e.db.changes.everything(at.ordinal)
@@ -273,7 +273,11 @@ func (e *embedded) mergeChange(x *lineCheck, message []byte) (*change, error) {
 	e.recent.knownSince = at.ordinal
 	return &change{table.Batch{
 		Revision: m, View: view, Joined: sortedRows(x.beside),
-		Writes: []table.Write{{Table: journal.Cluster, Mutations: freeing}, rec.Write()},
+		Writes: []table.Write{{Table: journal.Cluster, Mutations: freeing}},
+		Last: func(found table.Found) table.Write {
+			rec.Beside = found.Beside
+			return rec.Write()
+		},
 	}, at}, nil
 }
 

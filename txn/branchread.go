@@ -122,7 +122,11 @@ type secretView struct {
 
 func (v *secretView) Max() table.Revision { return max(v.now.Max(), v.branch.Max()) }
 
-func (v *secretView) Low() table.Revision { return v.now.Low() }
+// Low is a moment at which there was no branch, because the writers of what the view shows
+// did not all see each other.
+func (v *secretView) Low() table.Revision {
+	return v.now.heads.NoBranchWithin(min(v.now.Low(), v.branch.Low()))
+}
 
 func (v *secretView) Visible(r table.Revision) bool {
 	return v.branch.isOwn(r) && v.branch.Visible(r) || v.now.Visible(r)

@@ -16,7 +16,7 @@ import (
 // own. But a row becomes columnar on one side first. Its columns then include older cells,
 // which the other side may have deleted in its images. See bury.
 
-// joinAll joins the images of rows.
+// joinAll joins the images of rows. It appends a delta for each to w.deltas.
 func (w *writer) joinAll(rows []table.Rows) error {
 	for _, x := range rows {
 		t, err := w.s.table(x.Table)
@@ -25,9 +25,11 @@ func (w *writer) joinAll(rows []table.Rows) error {
 		}
 		for _, key := range x.Keys {
 			for _, g := range t.groups {
-				if err := w.join(&delta{t: t, g: g, row: key, prefix: appendImage(nil, t.id, g.name, key)}); err != nil {
+				d := delta{t: t, g: g, row: key, prefix: appendImage(nil, t.id, g.name, key)}
+				if err := w.join(&d); err != nil {
 					return err
 				}
+				w.deltas = append(w.deltas, d)
 			}
 		}
 	}
@@ -39,10 +41,11 @@ func (w *writer) joinAll(rows []table.Rows) error {
 // revisions deleted.
 func (w *writer) join(d *delta) error {
 	x, err := w.parts(d.prefix)
-	switch {
-	case err != nil || x.images < 2:
+	if err != nil || x.images < 2 || !x.staged {
 		return err
-	case !x.columns:
+	}
+	d.beside = x.hidden
+	if !x.columns {
 		return w.putNewest(d, false, newestOfEach(x.cells, x.deleted), nil)
 	}
 	if err := w.putMarker(d, w.rev, false, x.deleted); err != nil {
@@ -55,6 +58,8 @@ func (w *writer) join(d *delta) error {
 // mark, and the newest image that is not above it.
 type parts struct {
 	images  int
+	staged  bool           // an image above the mark is of a branch
+	hidden  bool           // there is an image that the view hides
 	columns bool           // one of the images is a marker
 	deleted table.Revision // the newest revision that deleted the row
 	cells   []table.Cell   // the newest cell or tombstone of each column in an image
@@ -64,8 +69,10 @@ func (w *writer) parts(prefix []byte) (x parts, err error) {
 	for ok := w.it.SeekPrefixGE(prefix); ok; ok = w.it.Next() {
 		rev := revisionOf(w.it.Key())
 		if w.view.view != nil && !w.view.sees(rev) {
+			x.hidden = true
 			continue
 		}
+		x.staged = x.staged || rev.IsStaged() && rev > w.view.low
 		v, err := w.it.ValueAndErr()
 		if err != nil {
 			return x, err

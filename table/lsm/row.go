@@ -129,16 +129,16 @@ func (r *rowReader) newestSeen(st *state, rev table.Revision) error {
 }
 
 // piece reads the image keys above the low-water mark, from newest to oldest. If all of
-// them are visible, the state is the newest image after all. This image is copied,
-// because the iterator moves.
+// them are visible and none is of a branch, the state is the newest image after all. This
+// image is copied, because the iterator moves.
 func (r *rowReader) piece(st *state, rev table.Revision, v []byte) error {
 	newest, err := parseImage(rev, bytes.Clone(v))
 	if err != nil {
 		return err
 	}
 	columns := newest.columns
-	all := r.sees(rev)
-	if all {
+	all := r.sees(rev) && !rev.IsStaged()
+	if r.sees(rev) {
 		if err := r.delta(st, newest); err != nil {
 			return err
 		}
@@ -159,8 +159,8 @@ func (r *rowReader) piece(st *state, rev table.Revision, v []byte) error {
 			st.image, st.exists = m.clone(), true
 			break
 		}
+		all = all && r.sees(rev) && !rev.IsStaged()
 		if !r.sees(rev) {
-			all = false
 			continue
 		}
 		if err := r.delta(st, m.clone()); err != nil {

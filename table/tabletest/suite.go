@@ -179,6 +179,19 @@ func showCells(cs []table.Cell) string {
 	return b.String()
 }
 
+// ShowMutations formats mutations for messages.
+func ShowMutations(ms []table.Mutation) string {
+	var rows []string
+	for i := range ms {
+		del := ""
+		if ms[i].DeleteRow {
+			del = "deleted, then "
+		}
+		rows = append(rows, fmt.Sprintf("%s: %s%s", ms[i].Row, del, showCells(ms[i].Cells)))
+	}
+	return strings.Join(rows, "; ")
+}
+
 // put applies cells to a row. If s begins with "!", the row is deleted first.
 func (f *fixture) put(r table.Revision, row, s string) {
 	f.Helper()

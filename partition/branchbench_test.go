@@ -1,0 +1,107 @@
+package partition_test
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/branches"
+)
+
+// cpuTime returns the processor time that this process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// stageMany makes 100,000 changes in a branch: half of them are new entries, and the other
+// half modify the first 5,000 people, each ten times.
+func stageMany(b *testing.B, p *partition.Partition) {
+	ctx := context.Background()
+	branch, err := branches.Create(ctx, p, branches.Options{Name: "staging", By: partition.By{Name: "cn=admin"}})
+	must(b, err)
+	stage := func(fn func(i int, tx *partition.Tx) error, from int) {
+		_, err := branch.Update(ctx, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
+			for i := range 1000 {
+				if err := fn(from+i, tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		must(b, err)
+	}
+	for n := range 50 {
+		stage(func(i int, tx *partition.Tx) error {
+			_, err := tx.Add(ctx, name(benchDN(benchPeople+i)), benchPerson(benchPeople+i), false)
+			return err
+		}, n*1000)
+		stage(func(i int, tx *partition.Tx) error {
+			return tx.Modify(ctx, name(benchDN(i%5000)), []op.Modification{{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{
+				Description: "description", Values: [][]byte{fmt.Appendf(nil, "staged %d", i)}}}})
+		}, n*1000)
+	}
+}
+
+// BenchmarkBesideBranch measures reads and writes of the trunk without a branch, and with
+// one in which 100,000 changes are open.
+func BenchmarkBesideBranch(b *testing.B) {
+	ctx := context.Background()
+	for _, kind := range []string{"none", "open"} {
+		p := benchPartition(b)
+		if kind == "open" {
+			stageMany(b, p)
+		}
+		s := p.Snapshot()
+		base, err := s.Find(ctx, name("dc=example,dc=com"))
+		must(b, err)
+		s.Close()
+		for _, c := range []struct {
+			name string
+			do   func(i int)
+		}{
+			{"base", func(i int) {
+				s := p.Snapshot()
+				defer s.Close()
+				at, err := s.Find(ctx, name(benchDN(i%benchPeople)))
+				must(b, err)
+				_, err = s.Entry(ctx, at.ID, false)
+				must(b, err)
+			}},
+			{"eq", func(i int) {
+				s := p.Snapshot()
+				defer s.Close()
+				n := 0
+				for _, err := range s.Search(ctx, partition.Query{Base: base.ID, Scope: op.WholeSubtree, Filter: resolved(p, "(uid=u%07d)", i%benchPeople)}) {
+					must(b, err)
+					n++
+				}
+				if n != 1 {
+					b.Fatalf("%d entries", n)
+				}
+			}},
+			{"modify", func(i int) {
+				must(b, update(b, p, func(tx *partition.Tx) error {
+					return tx.Modify(ctx, name(benchDN(i%benchPeople)), []op.Modification{{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{
+						Description: "description", Values: [][]byte{fmt.Appendf(nil, "rev %08d", i)}}}})
+				}))
+			}},
+		} {
+			b.Run(c.name+"/"+kind, func(b *testing.B) {
+				began := cpuTime()
+				i := 0
+				for ; b.Loop(); i++ {
+					c.do(i * 7919)
+				}
+				b.ReportMetric(float64(cpuTime()-began)/float64(max(i, 1)), "cpu-ns/op")
+			})
+		}
+	}
+}
