@@ -58,6 +58,7 @@ func Run(t *testing.T, open func(t *testing.T) table.Store) {
 		{"Model", testModel},
 		{"Collect", testCollect},
 		{"CollectModel", testCollectModel},
+		{"Staged", testStaged},
 		{"CollectWide", testCollectWide},
 		{"Keys", testKeys},
 		{"Forget", testForget},
