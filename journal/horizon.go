@@ -59,11 +59,16 @@ func (h *Heads) Oldest() table.Revision {
 }
 
 // OldestOfServers is like Oldest, but it does not count the states at which branches began.
+// It is below revisions that are reserved in branches: their cells may still arrive, and a
+// delete marker above them would hide them.
 func (h *Heads) OldestOfServers() table.Revision {
 	low := h.Low()
 	for _, c := range h.inUse() {
-		if c.Kind == revision.Server {
+		switch {
+		case c.Kind == revision.Server:
 			low = min(low, c.Oldest)
+		case len(c.Undecided) > 0:
+			low = min(low, c.Undecided[0]-1)
 		}
 	}
 	return low

@@ -489,8 +489,7 @@ func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r ta
 	if done, err := w.swapBranch(ctx, c, reserved); err != nil || !done {
 		return 0, err == nil, err
 	}
-	// A client that stops waiting must not leave half a commit. Nothing is sent after half
-	// a lease, so that all has landed when what is void is removed for the second time.
+	// A client that stops waiting must not leave half a commit.
 	ctx = context.WithoutCancel(ctx)
 	p := &pendingCommit{rec: tx.record(r)}
 	p.rec.State, p.rec.Token = journal.Committed, w.e.db.o.random()
@@ -500,11 +499,12 @@ func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r ta
 		}
 	}
 	writes := withMarks(tx.batch(), tx.markRows, c.slot)
-	soon, cancel := context.WithTimeout(ctx, w.e.db.o.Lease/2)
-	defer cancel()
-	if err = w.begin(soon, p, writes); err == nil {
-		err = w.apply(soon, p, writes)
-	}
+	err = w.renewing(ctx, c, func(ctx context.Context) error {
+		if err := w.begin(ctx, p, writes); err != nil {
+			return err
+		}
+		return w.apply(ctx, p, writes)
+	})
 	if err != nil {
 		w.voidReserved(ctx, c, p.rec)
 		return 0, false, fmt.Errorf("commit in a branch: %w", unanswered(ctx, err))

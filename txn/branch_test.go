@@ -3,8 +3,10 @@ package txn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/journal"
@@ -439,5 +441,101 @@ func TestBranchRename(t *testing.T) {
 		if _, err := b.merge(); err != nil {
 			t.Fatal(err)
 		}
+	})
+}
+
+// TestBranchVersion checks that a store that had a branch is refused by servers that do not
+// know branches, also when all branches are gone. Such a server reads cells of versions 1
+// and 2, and reports newer ones as this one reports those of version 4.
+func TestBranchVersion(t *testing.T) {
+	t.Parallel()
+	eachBranchStore(t, fast, func(t *testing.T, b *branchTest) {
+		ctx := context.Background()
+		b.stage(b.branch, "x", "new")
+		if _, err := b.merge(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "its slot is free", 10*time.Second, func() bool {
+			b.set(0, "z", "1")
+			return b.db[0].current.Load().heads.Cell(b.branch.slot).State == revision.Free
+		})
+		h, err := b.db[0].log.Heads(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := slices.Clone(h.Raw(b.branch.slot))
+		if len(raw) == 0 || raw[0] != 3 {
+			t.Fatalf("cell %x", raw)
+		}
+		raw[0] = 4
+		if _, err = revision.DecodeCell(raw); !errors.Is(err, table.ErrNewer) {
+			t.Errorf("a newer version: %v", err)
+		}
+	})
+}
+
+// slowStore is a store whose table data takes its time to write revisions of branches.
+type slowStore struct {
+	*tabletest.Mem
+	takes time.Duration
+}
+
+type memTable interface {
+	table.Table
+	table.Versioner
+	table.Collector
+}
+
+type slowTable struct {
+	memTable
+	takes time.Duration
+}
+
+func (s *slowStore) Table(name string) table.Table {
+	if t := s.Mem.Table(name); name != "data" {
+		return t
+	}
+	return slowTable{s.Mem.Table(name).(memTable), s.takes}
+}
+
+func (t slowTable) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
+	if r.IsStaged() {
+		time.Sleep(t.takes)
+	}
+	return t.memTable.Apply(ctx, r, ms)
+}
+
+func (t slowTable) Versions(ctx context.Context, rows [][]byte, f table.Family, after table.Revision) ([]table.Row, error) {
+	time.Sleep(t.takes)
+	return t.memTable.Versions(ctx, rows, f, after)
+}
+
+// TestBranchSlow checks that commits in a branch and the check before a merge may take
+// longer than a lease, because the branch's cell is renewed meanwhile.
+func TestBranchSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		o := fast
+		b := newBranchTest(t, &slowStore{tabletest.NewMem(), 3 * o.Lease / 4}, o)
+		tab, tries := b.db[0].Table("data"), 0
+		began := time.Now()
+		_, err := b.branch.Update(ctx, func(tx *Tx) error {
+			tries++
+			for i := range 3 * applySize {
+				row := fmt.Sprintf("row%05d", i)
+				tx.Write(tab, put(row, "p", "v"))
+				tx.Mark(tab, []byte(row), Mark{Kind: MarkUpdate})
+			}
+			return nil
+		})
+		if err != nil || tries != 1 || time.Since(began) < 2*o.Lease {
+			t.Fatalf("%d attempts in %v: %v", tries, time.Since(began), err)
+		}
+		began = time.Now()
+		if _, err := b.merge(); err != nil || time.Since(began) < 2*o.Lease {
+			t.Fatalf("merged in %v: %v", time.Since(began), err)
+		}
+		b.want("after the merge", b.at(b.db[0].Snapshot().Max(), "row00000"), "v")
 	})
 }

@@ -105,8 +105,13 @@ func (w *writer) merge(ctx context.Context, b *Branch, message []byte) (r table.
 		return 0, err == nil, err
 	}
 	// From here on the branch has the rows of this cell, and no others.
-	x := &mergeCheck{w: w, c: c}
-	clashes, err := x.run(ctx)
+	checked := *c
+	x := &mergeCheck{w: w, c: &checked}
+	var clashes []Clash
+	err = w.renewing(ctx, c, func(ctx context.Context) (err error) {
+		clashes, err = x.run(ctx)
+		return err
+	})
 	if err != nil || len(clashes) > 0 {
 		w.reopen(ctx, c)
 		if err == nil {
