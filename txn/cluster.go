@@ -105,6 +105,13 @@ func (e *cluster) fresh() error {
 	return e.stale()
 }
 
+// tenured reports whether this server holds its slot under a lease that has not ended.
+// Other servers do not wait for a server whose lease has ended, even if it only stood still.
+func (e *cluster) tenured() bool {
+	w := e.writer.Load()
+	return w != nil && !w.fenced.Load() && time.Since(e.start)-time.Duration(w.renewed.Load()) <= e.db.o.Lease
+}
+
 // age returns how long ago the heads of the state shown were read.
 func (e *cluster) age() time.Duration {
 	return time.Since(e.start) - time.Duration(e.read.Load())

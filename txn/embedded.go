@@ -177,6 +177,9 @@ func (e *embedded) rollBack(ctx context.Context, left []table.Revision) error {
 // fresh returns nil because no other process commits.
 func (e *embedded) fresh() error { return nil }
 
+// tenured returns false: it is asked on a standby only, and its primary waits for nobody.
+func (e *embedded) tenured() bool { return false }
+
 // catchUp returns at once because no other process commits.
 func (e *embedded) catchUp(context.Context) error { return nil }
 

@@ -140,22 +140,28 @@ func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 }
 
 // asked reports whether reads of this snapshot need no check by stillKept. On a shared
-// store, snapshots of checkpoints need the check, and so do snapshots of the past on a
-// server that only reads, because collections on other servers do not wait for them. The
-// same applies to snapshots of the past on a standby.
+// store, snapshots of the past need the check, and so do snapshots of the past on a
+// standby.
 func (s *Snapshot) asked() bool {
 	if s.db.o.Follow {
 		return s.ordinal != 0
 	}
-	return s.ordinal != 0 || !s.db.Shared() || !s.pinned && !s.db.o.ReadOnly
+	return s.ordinal != 0 || !s.db.Shared()
 }
 
-// stillKept returns an error if the rows just read may have been collected. It checks
-// only snapshots for which collections do not wait (see asked). During the read another
-// server may have deleted the checkpoint or raised the horizon, and a third server may
-// have collected.
+// stillKept returns an error if the rows just read may have been collected. Collections
+// wait for the snapshots of the past on a server that holds its slot. They do not wait for a
+// server that only reads or that stood still for longer than its lease. During the read
+// another server may also have deleted the checkpoint, and a third server may have
+// collected.
 func (s *Snapshot) stillKept(ctx context.Context) error {
 	if s.asked() {
+		return nil
+	}
+	if err := s.unreadable(); err != nil {
+		return err
+	}
+	if !s.pinned && s.db.views.tenured() {
 		return nil
 	}
 	if !s.pinned {

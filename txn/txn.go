@@ -196,6 +196,9 @@ type viewer interface {
 	// fresh returns nil if the state shown is new enough to be read, and otherwise the
 	// reason why it is not.
 	fresh() error
+	// tenured reports whether collections on other servers surely wait for the snapshots of
+	// the past on this server.
+	tenured() bool
 	// catchUp returns when the state shown includes every commit that any server had made
 	// when catchUp was called.
 	catchUp(ctx context.Context) error
