@@ -13,7 +13,8 @@ import (
 )
 
 // InBranch streams the difference between a branch and its base, in the order described at
-// Difference. An entry of which only a secret attribute or something that the server
+// Difference. The author and the revision are those of the last commit in the branch that
+// changed the entry. An entry of which only a secret attribute or something that the server
 // writes was changed has an empty modify.
 func InBranch(ctx context.Context, b *branches.Branch) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
@@ -35,7 +36,8 @@ func inBranch(ctx context.Context, b *branches.Branch, yield func(*Change) bool)
 		if err != nil {
 			return err
 		}
-		c := &Change{Number: n, By: s.info.By, Record: *r, Kind: kindOf(r.Request)}
+		c := &Change{Number: n, Record: *r, Kind: kindOf(r.Request)}
+		c.By, c.Revision = s.info.Last(r.ID)
 		if c.Kind == "add" || c.Kind == "modify" {
 			if c.Secrets, err = s.secrets(ctx, r.ID); err != nil {
 				return err

@@ -239,7 +239,11 @@ func (s *branchSearch) changes(ctx context.Context, b *branches.Branch, above st
 			return err
 		}
 		n++
-		v := changeEntry(s.req, c, "changeNumber="+strconv.Itoa(n)+","+above, "changeNumber", strconv.Itoa(n))
+		pairs := []string{"changeNumber", strconv.Itoa(n)}
+		if c.Revision != 0 {
+			pairs = append(pairs, "changeTime", generalized(c.Time()), "changeRevision", c.Revision.String())
+		}
+		v := changeEntry(s.req, c, "changeNumber="+strconv.Itoa(n)+","+above, pairs...)
 		if err := s.item(ctx, v); err != nil {
 			return err
 		}

@@ -162,6 +162,23 @@ type Info struct {
 	Commits           int        // that changed entries
 	IDs               []entry.ID // what they touched: entries, and other things with an id
 	All               bool       // commits changed more than IDs lists
+
+	last map[entry.ID]*commit
+}
+
+// A commit is one commit in a branch.
+type commit struct {
+	by       write.By
+	revision table.Revision
+}
+
+// Last returns the newest commit in the branch that touched an id, and who made it. The
+// revision is 0 if no commit lists the id.
+func (i *Info) Last(id entry.ID) (by write.By, r table.Revision) {
+	if c := i.last[id]; c != nil {
+		return c.by, c.revision
+	}
+	return by, 0
 }
 
 // Info describes the branch.
@@ -170,18 +187,17 @@ func (b *Branch) Info(ctx context.Context) (*Info, error) {
 	if err != nil {
 		return nil, failure(err)
 	}
-	i := &Info{Name: b.Name(), Made: now.First.Time(), Base: now.Base, Head: now.Head, Merging: now.Merging}
-	seen := map[entry.ID]bool{}
+	i := &Info{Name: b.Name(), Made: now.First.Time(), Base: now.Base, Head: now.Head, Merging: now.Merging, last: map[entry.ID]*commit{}}
 	for rec, err := range b.b.Commits(ctx) {
 		if err != nil {
 			return nil, failure(err)
 		}
-		i.add(rec, seen)
+		i.add(rec)
 	}
 	return i, nil
 }
 
-func (i *Info) add(rec *journal.Record, seen map[entry.ID]bool) {
+func (i *Info) add(rec *journal.Record) {
 	m := write.ParseMessage(rec.Message)
 	for _, o := range m.Operations {
 		switch o.Kind {
@@ -196,11 +212,12 @@ func (i *Info) add(rec *journal.Record, seen map[entry.ID]bool) {
 	}
 	i.Commits++
 	i.All = i.All || rec.AllChanged
+	c := &commit{m.By, rec.Revision}
 	for _, id := range rec.IDs {
-		if !seen[id] {
-			seen[id] = true
+		if i.last[id] == nil {
 			i.IDs = append(i.IDs, id)
 		}
+		i.last[id] = c
 	}
 }
 
