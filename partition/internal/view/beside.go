@@ -50,17 +50,14 @@ func (m *Manager) keepOthers(ctx context.Context, d *Definition) {
 }
 
 func (m *Manager) stepOthers(ctx context.Context, d *Definition) error {
-	touched := m.k.DB.Touched()
-	to, err := settled(ctx, m.k)
+	to, defs, err := m.look(ctx)
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	defs, err := m.definitions(ctx, to)
-	if err != nil || defs == nil {
-		return err
+	if defs == nil {
+		return nil
 	}
-	m.pass(to.Revision(), touched)
 	var errs []error
 	for _, other := range defs {
 		if other.ID == d.ID {

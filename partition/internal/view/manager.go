@@ -125,17 +125,14 @@ func (m *Manager) Run(ctx context.Context, report func(error)) {
 func (m *Manager) Step(ctx context.Context) error {
 	m.k.Deriving.Lock()
 	defer m.k.Deriving.Unlock()
-	touched := m.k.DB.Touched()
-	to, err := settled(ctx, m.k)
+	to, defs, err := m.look(ctx)
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	defs, err := m.definitions(ctx, to)
-	if err != nil || defs == nil {
-		return err
+	if defs == nil {
+		return nil
 	}
-	m.pass(to.Revision(), touched)
 	m.items = map[table.Revision]map[entry.ID]*cache.Item{}
 	defer func() { m.items = nil }()
 	var errs []error
@@ -143,6 +140,24 @@ func (m *Manager) Step(ctx context.Context) error {
 		errs = append(errs, m.keep(ctx, d, to.Revision()))
 	}
 	return errors.Join(append(errs, m.beside.end(), m.reach(ctx, defs), m.end(ctx, defs))...)
+}
+
+// look returns the newest state that does not change any more, up to which steps are due,
+// and its definitions. There are none if there never was a view. The caller must close the
+// state.
+func (m *Manager) look(ctx context.Context) (to *state.Snapshot, defs []*Definition, err error) {
+	touched := m.k.DB.Touched()
+	if to, err = settled(ctx, m.k); err != nil {
+		return nil, nil, err
+	}
+	if defs, err = m.definitions(ctx, to); err != nil {
+		to.Close()
+		return nil, nil, err
+	}
+	if defs != nil {
+		m.pass(to.Revision(), touched)
+	}
+	return to, defs, nil
 }
 
 // definitions returns the definitions of a state, and that of the view of subordinates if it
