@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
@@ -154,4 +155,26 @@ func TestMonitorShowsWhyWritesAreRefused(t *testing.T) {
 			t.Errorf("%v: %v %s", doubt, &done.Result, text)
 		}
 	}
+}
+
+// TestMonitorKeepsNoState checks that a search of cn=monitor does not keep the state that it
+// has read. Nothing after that state could be collected, and steps that wait until no
+// snapshot is older would not end.
+func TestMonitorKeepsNoState(t *testing.T) {
+	c := newClient(t)
+	c.must("bind", "dn: "+admin, "password: secret")
+	c.must("add", "dn: dc=example,dc=com", "objectClass: domain", "dc: example")
+	c.do("search", "base: cn=monitor", "scope: sub", "attrs: cn")
+	read := revisionOf(c.p)
+	c.must("modify", "dn: dc=example,dc=com", "replace description: x")
+	if oldest := oldestOf(c.p); oldest <= read {
+		t.Errorf("the oldest state in use is that of %v, which the search has read", oldest)
+	}
+}
+
+// oldestOf returns the revision of the oldest state in use.
+func oldestOf(p *partition.Partition) table.Revision {
+	s := p.Snapshot()
+	defer s.Close()
+	return s.State().Keeper.DB.Oldest()
 }
