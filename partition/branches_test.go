@@ -211,7 +211,7 @@ func TestBranchConflicts(t *testing.T) {
 		w.want("conflicts", strings.Join(got, "\n"), strings.Join([]string{
 			"uid=ann," + people + ": sn by cn=admin", "sn: Old Branch Trunk",
 			"uid=cid," + people + ": deleted in the branch and changed outside by cn=admin",
-			"uid=eve," + people + ": its name or its superior is no longer there for it by cn=admin",
+			"uid=eve," + people + ": another entry was given its name outside by cn=admin",
 		}, "\n"))
 		w.want("after the failed merge", w.in(w.b, "(sn=Branch)"), "uid=ann uid=eve")
 		must(t, w.b.Discard(ctx))

@@ -295,7 +295,7 @@ func fate(n [3]*master.Node) string {
 	case own == nil:
 		return "deleted in the branch and changed outside"
 	case newest == nil && base == nil:
-		return "its name or its superior is no longer there for it"
+		return "another entry was given its name outside"
 	case newest == nil:
 		return "deleted outside and changed in the branch"
 	case base == nil:
