@@ -105,7 +105,7 @@ func (m *Main) branchCheckCommand() *cobra.Command {
 branch began, in ways that do not go with the changes in the branch. Nothing is changed.
 The exit status is 1 if there is such a conflict.`,
 		Example: `  ldapd branch check --store ./data staging`,
-	}, changing, a)
+	}, changing, a) // conflicts are found by a process that could merge
 	c.Flags().BoolVar(&a.JSON, "json", false, "print an object a conflict")
 	return c
 }
