@@ -191,7 +191,7 @@ func (o *oracle) collected(name string, k *table.Keep) {
 func (n *net) holders() (nodes []*node) {
 	for _, d := range n.nodes {
 		for _, c := range n.oracle.cells {
-			if c.Owner == d.name && (c.State == revision.Open || c.State == revision.Recovering) && !d.crashed {
+			if c.Owner == d.name && c.Kind != revision.Branch && (c.State == revision.Open || c.State == revision.Recovering) && !d.crashed {
 				nodes = append(nodes, d)
 				break
 			}
