@@ -421,7 +421,8 @@ func lastOf(rs []table.Revision) table.Revision {
 
 // Update runs fn on a transaction in the branch and commits what fn wrote there, as
 // [DB.Update] does on the trunk. If another server commits in the branch at the same time,
-// one of the two runs again.
+// one of the two runs again. fn must not make, change, merge or end a branch: on a store of
+// one server it would wait for itself.
 func (b *Branch) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
 	return b.db.branches.updateBranch(ctx, b, fn)
 }

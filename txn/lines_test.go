@@ -208,8 +208,10 @@ func (w *lineWorld) write() (ms []table.Mutation) {
 	return ms
 }
 
-func (w *lineWorld) commit(b *lineBranch) {
-	ms := w.write()
+func (w *lineWorld) commit(b *lineBranch) { w.apply(b, w.write()) }
+
+// apply commits changes in a branch, or on the trunk if b is nil.
+func (w *lineWorld) apply(b *lineBranch, ms []table.Mutation) {
 	fn := func(tx *Tx) error {
 		for _, m := range ms {
 			tx.Write(w.db.Table("data"), m)
@@ -250,6 +252,28 @@ func (w *lineWorld) some() *lineBranch {
 	return all[w.r.IntN(len(all))]
 }
 
+func (w *lineWorld) create() *lineBranch {
+	b := &lineBranch{name: fmt.Sprintf("b%d", len(w.branches)), base: w.trunk[len(w.trunk)-1]}
+	w.branches = append(w.branches, b)
+	_, err := w.db.CreateBranch(context.Background(), b.name)
+	w.must(err)
+	w.say("%s begins at %s", b.name, b.base)
+	return b
+}
+
+func (w *lineWorld) merge(b *lineBranch) {
+	m, err := w.branch(b).Merge(context.Background(), nil)
+	w.must(err)
+	b.merge, w.trunk = m, append(w.trunk, m)
+	w.say("%s merged at %s", b.name, b.merge)
+}
+
+func (w *lineWorld) discard(b *lineBranch) {
+	w.must(w.branch(b).Discard(context.Background()))
+	b.gone = true
+	w.say("%s discarded", b.name)
+}
+
 func (w *lineWorld) step() {
 	ctx := context.Background()
 	w.now = w.now.Add(time.Duration(w.r.IntN(4)) * time.Millisecond)
@@ -258,11 +282,7 @@ func (w *lineWorld) step() {
 	case k < 6 || b == nil && k > 8:
 		w.commit(nil)
 	case k < 8:
-		b = &lineBranch{name: fmt.Sprintf("b%d", len(w.branches)), base: w.trunk[len(w.trunk)-1]}
-		w.branches = append(w.branches, b)
-		_, err := w.db.CreateBranch(ctx, b.name)
-		w.must(err)
-		w.say("%s begins at %s", b.name, b.base)
+		w.create()
 	case k == 8:
 		c, err := w.db.Checkpoint(ctx, fmt.Sprintf("c%d", len(w.pinned)))
 		w.must(err)
@@ -271,15 +291,9 @@ func (w *lineWorld) step() {
 	case k < 14:
 		w.commit(b)
 	case k < 16:
-		var err error
-		b.merge, err = w.branch(b).Merge(ctx, nil)
-		w.must(err)
-		w.trunk = append(w.trunk, b.merge)
-		w.say("%s merged at %s", b.name, b.merge)
+		w.merge(b)
 	case k == 16:
-		w.must(w.branch(b).Discard(ctx))
-		b.gone = true
-		w.say("%s discarded", b.name)
+		w.discard(b)
 	case k == 17:
 		w.stop()
 		w.start()
@@ -331,17 +345,7 @@ func TestLines(t *testing.T) {
 				first, n = *oneHistory, *oneHistory+1
 			}
 			for seed := first; seed < n; seed++ {
-				w := &lineWorld{t: t, r: rand.New(rand.NewPCG(uint64(seed), 3)), now: table.Epoch.Add(1000 * time.Hour)}
-				mem, fs := tabletest.NewBatchMem(), vfs.NewMem()
-				w.open = func() table.Store {
-					if kind == "local" {
-						mem.Reopen()
-						return mem
-					}
-					s, err := lsm.Open(lsm.Options{Path: "store", FS: fs, Cache: 1 << 20, MemTable: 1 << 20})
-					w.must(err)
-					return s
-				}
+				w := newLineWorld(t, kind, seed)
 				w.say("replay with -run TestLines/%s -history %d", kind, seed)
 				w.start()
 				w.commit(nil)
@@ -352,5 +356,79 @@ func TestLines(t *testing.T) {
 				w.stop()
 			}
 		})
+	}
+}
+
+func newLineWorld(t *testing.T, kind string, seed int) *lineWorld {
+	w := &lineWorld{t: t, r: rand.New(rand.NewPCG(uint64(seed), 3)), now: table.Epoch.Add(1000 * time.Hour)}
+	mem, fs := tabletest.NewBatchMem(), vfs.NewMem()
+	w.open = func() table.Store {
+		if kind == "local" {
+			mem.Reopen()
+			return mem
+		}
+		s, err := lsm.Open(lsm.Options{Path: "store", FS: fs, Cache: 1 << 20, MemTable: 1 << 20})
+		w.must(err)
+		return s
+	}
+	return w
+}
+
+// inColumns returns changes of a row in the family whose rows soon have a key for each
+// column. A column of the form "x-" is deleted.
+func inColumns(columns ...string) []table.Mutation {
+	m := table.Mutation{Row: lineRow(0)}
+	for _, q := range columns {
+		name, gone := strings.CutSuffix(q, "-")
+		c := table.Cell{Family: 'c', Qualifier: []byte(name), Tombstone: gone}
+		if !gone {
+			c.Value = []byte("value of " + name)
+		}
+		m.Cells = append(m.Cells, c)
+	}
+	return []table.Mutation{m}
+}
+
+// TestLinesColumns makes a row columnar on one side while it is in one piece on the other,
+// which deletes older columns and then becomes columnar, too.
+func TestLinesColumns(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"branch", "trunk"} {
+		for _, end := range []string{"merge", "discard"} {
+			t.Run(first+" "+end, func(t *testing.T) {
+				t.Parallel()
+				w := newLineWorld(t, "lsm", 0)
+				w.start()
+				defer w.stop()
+				w.apply(nil, inColumns("old"))
+				b, other := w.create(), (*lineBranch)(nil)
+				early, late := b, other
+				if first == "trunk" {
+					early, late = late, early
+				}
+				for _, step := range []struct {
+					line    *lineBranch
+					columns []string
+				}{
+					{early, []string{"p", "q", "r"}}, // columnar, with old among the columns
+					{late, []string{"old-"}},         // in one piece
+					{early, []string{"old"}},         // after it was deleted elsewhere
+					{late, []string{"s"}},
+					{late, []string{"t", "u"}}, // columnar: old must not come back
+					{early, []string{"p-"}}, {late, []string{"s-", "v"}},
+				} {
+					w.apply(step.line, inColumns(step.columns...))
+					w.look()
+				}
+				if end == "merge" {
+					w.merge(b)
+				} else {
+					w.discard(b)
+				}
+				w.look()
+				w.apply(nil, inColumns("w", "q-"))
+				w.look()
+			})
+		}
 	}
 }
