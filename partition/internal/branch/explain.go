@@ -1,0 +1,250 @@
+package branch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// explain returns the conflicts that clashes of rows come to.
+func (b *Branch) explain(ctx context.Context, clashes []txn.Clash) ([]Conflict, error) {
+	base, err := b.Base(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer base.Close()
+	own, err := b.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer own.Close()
+	newest := state.Newest(b.k)
+	defer newest.Close()
+	x := &explanation{base: base, own: own, newest: newest, places: map[string]*Conflict{}, by: map[table.Revision]write.By{}}
+	for i := range clashes {
+		if err := x.add(ctx, &clashes[i]); err != nil {
+			return nil, err
+		}
+	}
+	all := make([]Conflict, 0, len(x.places))
+	for _, c := range x.places {
+		all = append(all, *c)
+	}
+	slices.SortFunc(all, func(a, b Conflict) int {
+		return strings.Compare(a.Name+"\x00"+a.About, b.Name+"\x00"+b.About)
+	})
+	return all, nil
+}
+
+// An explanation collects the conflicts of a branch from three states: that of its base,
+// its own, and the newest one.
+type explanation struct {
+	base, own, newest *state.Snapshot
+	places            map[string]*Conflict // by what they are about
+	by                map[table.Revision]write.By
+}
+
+func (x *explanation) add(ctx context.Context, clash *txn.Clash) error {
+	by, ok := x.by[clash.With]
+	if !ok {
+		rec, err := x.newest.Keeper.DB.Record(ctx, clash.With)
+		if err != nil {
+			return err
+		}
+		by = write.ParseMessage(rec.Message).By
+		x.by[clash.With] = by
+	}
+	id, about, err := x.subject(ctx, clash)
+	if err != nil {
+		return err
+	}
+	key := string(id[:])
+	if id == entry.Root {
+		key += about
+	}
+	c := x.places[key]
+	if c == nil {
+		c = &Conflict{ID: id, About: about}
+		if id != entry.Root {
+			if err := x.describe(ctx, c); err != nil {
+				return err
+			}
+		}
+		x.places[key] = c
+	}
+	if clash.With > c.With {
+		c.With, c.By = clash.With, by
+	}
+	return nil
+}
+
+// subject returns the entry that a clash is about, or a text if it is not about one.
+func (x *explanation) subject(ctx context.Context, clash *txn.Clash) (id entry.ID, about string, err error) {
+	row := clash.Row
+	switch {
+	case clash.Table == x.newest.Keeper.SettingsTable.Name():
+		return id, "the schema or settings of the directory changed, which entries must follow", nil
+	case clash.Table == write.UniqueTable:
+		return id, x.unique(row), nil
+	case len(row) < len(id):
+		return id, "rows of " + clash.Table, nil
+	}
+	copy(id[:], row)
+	if clash.Table == tree.Name {
+		return x.named(ctx, id, dn.Norm(row[len(id):]))
+	}
+	if id == cache.Moves {
+		return entry.Root, "entries with entries below them were moved on both sides", nil
+	}
+	return id, "", nil
+}
+
+// unique describes the clash of a unique value.
+func (x *explanation) unique(row []byte) string {
+	if rest := row[min(len(row), len(entry.ID{})):]; len(rest) > 0 {
+		oid, _, _ := bytes.Cut(rest, []byte{0})
+		name := string(oid)
+		if t := x.newest.Schema().Attribute(name); t != nil {
+			name = t.Name()
+		}
+		return fmt.Sprintf("a value of %s, which is unique, was added on both sides", name)
+	}
+	return "entries moved to where a value must be unique"
+}
+
+// named returns the entry that a name leads to, in the branch or elsewhere.
+func (x *explanation) named(ctx context.Context, parent entry.ID, rdn dn.Norm) (id entry.ID, about string, err error) {
+	for _, s := range []*state.Snapshot{x.own, x.newest, x.base} {
+		id, ok, err := s.Resolve(ctx, parent, rdn)
+		if err != nil || ok {
+			return id, "", err
+		}
+	}
+	above, err := x.name(ctx, parent)
+	return entry.Root, "a name below " + above + " was given and taken on both sides", err
+}
+
+// name returns the name of an entry: the newest one, that in the branch, or that at the
+// base.
+func (x *explanation) name(ctx context.Context, id entry.ID) (string, error) {
+	for _, s := range []*state.Snapshot{x.newest, x.own, x.base} {
+		node, err := s.Node(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		if node != nil {
+			name, err := s.Name(ctx, id)
+			if err != nil {
+				return "", err
+			}
+			return name.String(), nil
+		}
+	}
+	return id.String(), nil
+}
+
+// describe sets the name of the conflict's entry, and what both sides changed.
+func (x *explanation) describe(ctx context.Context, c *Conflict) (err error) {
+	if c.Name, err = x.name(ctx, c.ID); err != nil {
+		return err
+	}
+	var nodes [3]*master.Node
+	var entries [3]*entry.Entry
+	for i, s := range []*state.Snapshot{x.base, x.own, x.newest} {
+		if nodes[i], err = s.Node(ctx, c.ID); err != nil {
+			return err
+		}
+		if nodes[i] != nil {
+			if entries[i], err = s.Entry(ctx, c.ID, true); err != nil {
+				return err
+			}
+		}
+	}
+	c.About = fate(nodes)
+	if nodes[1] == nil || nodes[2] == nil {
+		return nil
+	}
+	if c.Attributes = differing(entries); len(c.Attributes) == 0 && c.About == "" {
+		c.About = "changed on both sides"
+	}
+	return nil
+}
+
+// fate describes how the places of an entry differ at the base, in the branch and now.
+func fate(n [3]*master.Node) string {
+	base, own, newest := n[0], n[1], n[2]
+	switch {
+	case own == nil && newest == nil:
+		return "deleted on both sides"
+	case own == nil:
+		return "deleted in the branch and changed outside"
+	case newest == nil && base == nil:
+		return "another entry was given its name outside"
+	case newest == nil:
+		return "deleted outside and changed in the branch"
+	case base == nil:
+		return "added on both sides"
+	case moved(base, own) && moved(base, newest):
+		return "renamed or moved on both sides"
+	case moved(base, own) || moved(base, newest):
+		return "renamed or moved on one side and changed on the other"
+	}
+	return ""
+}
+
+func moved(a, b *master.Node) bool { return a.Parent != b.Parent || a.UpRDN != b.UpRDN }
+
+// differing returns the attributes that both sides changed in different ways, of an entry
+// at the base (which may be nil), in the branch and now.
+func differing(e [3]*entry.Entry) (all []Differing) {
+	seen := map[string]bool{}
+	for _, x := range e {
+		if x == nil {
+			continue
+		}
+		for i := range x.Attributes {
+			a := &x.Attributes[i]
+			d := a.Description()
+			if seen[d] || a.Type.NoUserModification && !a.Type.Secret() {
+				continue
+			}
+			seen[d] = true
+			base, own, newest := valuesOf(e[0], d), valuesOf(e[1], d), valuesOf(e[2], d)
+			if same(base, own) || same(base, newest) || same(own, newest) {
+				continue
+			}
+			if a.Type.Secret() {
+				base, own, newest = nil, nil, nil
+			}
+			all = append(all, Differing{d, base, own, newest})
+		}
+	}
+	slices.SortFunc(all, func(a, b Differing) int { return strings.Compare(a.Description, b.Description) })
+	return all
+}
+
+func valuesOf(e *entry.Entry, description string) [][]byte {
+	if e == nil {
+		return nil
+	}
+	for i := range e.Attributes {
+		if e.Attributes[i].Description() == description {
+			return e.Attributes[i].Values
+		}
+	}
+	return nil
+}
+
+func same(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
