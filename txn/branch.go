@@ -34,9 +34,13 @@ var (
 	ErrBranches = errors.New("there are branches")
 )
 
-// MaxBranches is the largest number of branches, because every reading of the heads reads
-// their cells.
+// MaxBranches is the largest number of branches.
 const MaxBranches = 64
+
+// maxBranchCells is the largest number of cells of branches, because every reading of the
+// heads reads all of them. A branch that was merged keeps its cell as long as a branch is
+// open that began before the merge, and one that was discarded until it is removed.
+const maxBranchCells = 512
 
 // Name returns the name of the branch.
 func (b *Branch) Name() string { return b.name }
@@ -132,26 +136,30 @@ func (w *writer) openBranch(ctx context.Context, c *branchCell) (*Branch, error)
 
 // freeBranch returns the first free slot for a branch.
 func freeBranch(heads *revision.Vector, name string) (free revision.Slot, err error) {
-	n := 0
+	cells, branches := 0, 0
 	for _, s := range heads.Slots() {
 		c := heads.Cell(s)
 		switch {
 		case !s.IsBranch():
+			continue
 		case c.State == revision.Free:
 			free = s
 		case isNamed(c, name):
 			return 0, fmt.Errorf("%w: %s", ErrBranchExists, name)
-		default:
-			n++
+		case c.State != revision.Merged && c.State != revision.Closed:
+			branches++
 		}
+		cells++
 	}
-	if n >= MaxBranches {
-		return 0, fmt.Errorf("%w: %d, the most that there may be", ErrBranches, n)
-	}
-	if free != 0 {
+	switch {
+	case branches >= MaxBranches:
+		return 0, fmt.Errorf("%w: %d, the most that there may be", ErrBranches, branches)
+	case free != 0:
 		return free, nil
+	case cells >= maxBranchCells:
+		return 0, fmt.Errorf("%w, which began before %d others were merged or discarded: merge or discard the oldest one first", ErrBranches, cells-branches)
 	}
-	return revision.FirstBranch + revision.Slot(n), nil
+	return revision.FirstBranch + revision.Slot(cells), nil
 }
 
 // isNamed reports whether a cell is that of a branch of the name which is neither merged

@@ -176,6 +176,26 @@ func TestBranch(t *testing.T) {
 	})
 }
 
+// TestBranchesBesideAnOldOne merges more branches than there may be at once while an older
+// branch is open, which keeps the cells of those that were merged.
+func TestBranchesBesideAnOldOne(t *testing.T) {
+	t.Parallel()
+	eachBranchStore(t, fast, func(t *testing.T, b *branchTest) {
+		for n := range MaxBranches + 1 {
+			branch := b.create(fmt.Sprint("b", n))
+			b.stage(branch, fmt.Sprint("row", n), "new")
+			if _, err := branch.Merge(context.Background(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.stage(b.branch, "row3", "too late")
+		var clash *ClashError
+		if _, err := b.merge(); !errors.As(err, &clash) || len(clash.Clashes) != 1 {
+			t.Errorf("the old branch changed what another one had: %v", err)
+		}
+	})
+}
+
 // TestBranchClash checks that a merge finds the commits of the trunk and the merges of
 // other branches that changed its rows after its base, and no others.
 func TestBranchClash(t *testing.T) {
