@@ -26,7 +26,7 @@ const (
 // others read as a user. The user's requests must be judged by rules that are in force, all
 // entries of a request by the same ones.
 //
-// Each version of the rules shows one value of description: by it an answer tells its version.
+// Each version of the rules shows one value of description, which identifies the version of an answer.
 // The values of carLicense, which a rule shows, and of title, which a group is shown, are
 // secrets only while the rule is gone, or the user is out of the group. So no answer may ever
 // have a secret: it would be judged by rules or groups older than its entries.

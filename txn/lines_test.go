@@ -32,7 +32,7 @@ var lineSpec = table.Spec{Name: "data", Families: []table.FamilySpec{
 
 var lineFamilies = []table.Family{'a', 'c', secretFamily}
 
-// A lineWorld is a store of one server with branches, and what is to be seen of it by
+// A lineWorld is a store of one server with branches, and what readers must see of it by
 // definition: in each column the newest cell that is visible, unless the row was deleted
 // by a newer revision that is visible. Transactions have no marks, so both sides change
 // the same rows and columns and every merge succeeds.

@@ -74,7 +74,7 @@ var lineSteps = []lineStep{
 	withBranch("discarded", discardIn), setIn("", "x", "last"), setIn("clashes", "x", "here"),
 }
 
-// describe returns all that is to be seen of a store: the newest state, and each branch
+// describe returns everything that readers of a store see: the newest state, and each branch
 // with its clashes.
 func describe(ctx context.Context, db *DB) (string, error) {
 	read := func(s *Snapshot) (text string, err error) {
