@@ -54,7 +54,7 @@ func (p *pool) acquire(ctx context.Context, client string) error {
 		if !p.leave(client, ready) {
 			p.release(client) // the client got the slot in the meantime
 		}
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 

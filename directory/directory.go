@@ -120,7 +120,7 @@ func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 	ctx = req.Traced(ctx, m)
 	s.Receive(m)
 	if err := s.run(ctx, req, m, sink); err != nil {
-		req.Response.Result = req.Server.ToResult(err)
+		req.Response.Result = req.Server.ToResult(ctx, err)
 		s.noteFailure(req, m)
 	}
 	req.Response.MatchedDN = req.Named(req.Response.MatchedDN)
@@ -137,7 +137,7 @@ func (s *Session) run(ctx context.Context, req *request.Request, m *op.Message, 
 	r, ok := m.Received.(*received)
 	switch {
 	case ok && r.kept:
-		return s.answerKept(req, r)
+		return s.answerKept(ctx, req, r)
 	case ok && r.ended != nil:
 		defer r.ended.Release()
 	}

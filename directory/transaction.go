@@ -83,11 +83,11 @@ func (s *Session) receiveEnd(m *op.Message) *received {
 
 // answerKept answers an update of a transaction. The server neither makes nor judges the
 // update before the transaction commits.
-func (s *Session) answerKept(req *request.Request, r *received) error {
+func (s *Session) answerKept(ctx context.Context, req *request.Request, r *received) error {
 	req.Controls, *req.Response = r.controls, r.response
 	req.Seen.Transaction = r.id
 	if r.aborted != nil {
-		r.aborted.Notify(req.Server.Result(r.err))
+		r.aborted.Notify(req.Server.Result(ctx, r.err))
 	}
 	return r.err
 }

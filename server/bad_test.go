@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -72,12 +73,14 @@ func TestGoodThenBad(t *testing.T) {
 	c.notice(op.ProtocolError)
 }
 
-// TestBadWhileRunning checks that a bad message ends the running operations.
+// TestBadWhileRunning checks that a bad message ends the running operations, and that they
+// can tell that nobody canceled them.
 func TestBadWhileRunning(t *testing.T) {
 	running, ended := make(chan bool), make(chan error, 1)
 	c := start(t, func(ctx context.Context, _ *op.Message, _ op.Sink) {
 		running <- true
-		ended <- canceled(ctx)
+		canceled(ctx)
+		ended <- context.Cause(ctx)
 	}, server.Options{}).dial()
 	c.send(1, search)
 	receive(t, running, "the search")
@@ -85,7 +88,8 @@ func TestBadWhileRunning(t *testing.T) {
 	if a := c.notice(op.ProtocolError); !strings.Contains(a.Response.Diagnostic, "message ID 1 is that of an operation still outstanding") {
 		t.Errorf("notice says %q", a.Response.Diagnostic)
 	}
-	if err := receive(t, ended, "the search's end"); err != context.Canceled {
+	var cause *op.Result
+	if err := receive(t, ended, "the search's end"); !errors.As(err, &cause) || cause.Code != op.Unavailable {
 		t.Errorf("got %v", err)
 	}
 }

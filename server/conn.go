@@ -30,7 +30,7 @@ type conn struct {
 	session Session
 	bound   atomic.Bool     // an identity is bound
 	ctx     context.Context // context of the connection's operations
-	cancel  context.CancelFunc
+	cancel  context.CancelCauseFunc
 
 	// few, or one of busyReaders that reads from few; owned by the reader
 	in       *bufio.Reader
@@ -58,7 +58,7 @@ func newConn(s *Server, nc net.Conn, l *monitor.Listener) *conn {
 	c.in = c.few
 	c.nc.Conn = nc
 	c.out.conn, c.out.w = c, &c.nc
-	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.info = &ConnInfo{Local: nc.LocalAddr(), Addr: nc.RemoteAddr()}
 	return c
 }

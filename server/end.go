@@ -42,9 +42,20 @@ var (
 	// The panic of panicEnd was logged where it was recovered.
 	panicEnd = &ending{notice: op.Errorf(op.Other, "internal error, see the server's log"), failure: monitor.FailedPanic}
 
+	errEnded = op.Errorf(op.Unavailable, "the server has ended the connection")
+
 	errUnbind = errors.New("unbind")
 	errEnding = errors.New("conn.ending says why")
 )
+
+// cause returns why the operations of the connection end. They are answered with it, unless
+// the client has ended the connection.
+func (e *ending) cause() error {
+	if e == clientEnd {
+		return nil
+	}
+	return errEnded
+}
 
 // stop makes the reader end the connection soon. It wakes a reader that waits for input.
 func (c *conn) stop(e *ending) {
@@ -68,7 +79,7 @@ func (c *conn) end(err error) {
 		c.server.options().Traffic.Failed(e.failure)
 	}
 	c.drain(e.grace)
-	c.cancel()
+	c.cancel(e.cause())
 	c.out.seal(e.notice)
 	if c.tls != nil {
 		c.tls.CloseWrite() // close_notify: the client has received everything
@@ -129,7 +140,7 @@ func endingOf(err error) *ending {
 // no notice, because a TLS handshake would cost too much for a server that may be
 // overloaded.
 func (c *conn) refuse(notice *op.Result, secure bool) {
-	c.cancel()
+	c.cancel(nil)
 	if !secure {
 		c.nc.SetWriteDeadline(time.Now().Add(lingerFor))
 		c.nc.Write(wire.AppendNotice(nil, notice))

@@ -80,9 +80,9 @@ func (o *operation) context() context.Context {
 	defer o.mu.Unlock()
 	if o.ctx == nil {
 		o.ctx, o.cancel = context.WithCancelCause(o.conn.ctx)
-		if o.state.Load() != wanted {
-			o.cancel(o.cause())
-		}
+	}
+	if o.state.Load() != wanted {
+		o.cancel(o.cause())
 	}
 	return o.ctx
 }
@@ -99,7 +99,7 @@ func (o *operation) Value(key any) any { return o.context().Value(key) }
 
 func (o *operation) Err() error {
 	if o.state.Load() != wanted {
-		return context.Canceled
+		return o.context().Err()
 	}
 	return o.conn.ctx.Err()
 }

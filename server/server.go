@@ -225,7 +225,7 @@ type Server struct {
 	handler Handler
 	opts    atomic.Pointer[Options]
 	ctx     context.Context // context of all operations
-	cancel  context.CancelFunc
+	cancel  context.CancelCauseFunc
 	ticks   ticks
 
 	mu        sync.Mutex
@@ -241,7 +241,7 @@ type Server struct {
 
 // New returns a server that does not listen yet: see [Listen] and [Server.Serve].
 func New(h Handler, o Options) *Server {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	s := &Server{
 		handler:   h,
 		ctx:       ctx,
@@ -382,7 +382,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		c.stop(shutdown)
 	}
 	defer s.reaper.Wait()
-	defer s.cancel()
+	defer s.cancel(shutdown.notice)
 	done := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -393,7 +393,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	s.cancel()
+	s.cancel(shutdown.notice)
 	for _, c := range s.open() {
 		c.nc.Close()
 	}

@@ -62,12 +62,14 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// TestShutdownCancels checks that operations that do not end in time are canceled.
+// TestShutdownCancels checks that operations that do not end in time are canceled, and that
+// they can tell that it was not their client who did it.
 func TestShutdownCancels(t *testing.T) {
 	running, ended := make(chan bool), make(chan error, 1)
 	r := start(t, func(ctx context.Context, _ *op.Message, _ op.Sink) {
 		running <- true
-		ended <- canceled(ctx)
+		canceled(ctx)
+		ended <- context.Cause(ctx)
 	}, server.Options{})
 	c := r.dial()
 	c.send(1, search)
@@ -77,7 +79,8 @@ func TestShutdownCancels(t *testing.T) {
 	if err := r.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Shutdown: %v", err)
 	}
-	if err := receive(t, ended, "the search's end"); err != context.Canceled {
+	var cause *op.Result
+	if err := receive(t, ended, "the search's end"); !errors.As(err, &cause) || cause.Code != op.Unavailable {
 		t.Errorf("got %v", err)
 	}
 }

@@ -194,7 +194,8 @@ func PrefixEnd(p []byte) []byte {
 	return nil
 }
 
-// A Table is one table of a store. Its methods may be called concurrently.
+// A Table is one table of a store. Its methods may be called concurrently. A call that
+// fails because its context has ended returns the context's cause.
 type Table interface {
 	// Name returns the name with which Create created the table.
 	Name() string

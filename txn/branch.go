@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,9 +64,10 @@ func (e *cluster) createBranch(ctx context.Context, name string) (*Branch, error
 	// The base and the marks after it must be kept until the branch's cell keeps them.
 	held := db.Snapshot()
 	defer held.Close()
-	base, err := e.until(ctx, held.max)
+	// Within two leases the slot of a silent server has been recovered.
+	base, err := e.within(ctx, 2*db.o.Lease, held.max)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(canceled(ctx), fmt.Errorf("%w: making the branch %s: %w", ErrConflict, name, err))
 	}
 	if base, err = db.admit(ctx, base); err != nil {
 		return nil, err
@@ -131,7 +133,16 @@ func (w *writer) openBranch(ctx context.Context, c *branchCell) (*Branch, error)
 	case c.cell.Incarnation != b.incarnation || !inProgress(c.cell):
 		return nil, fmt.Errorf("%w: making the branch %s took too long", ErrConflict, b.name)
 	}
-	return b, w.e.awaitRead(ctx)
+	return b, w.e.awaitChange(ctx)
+}
+
+// awaitChange waits until this server shows what it changed in the cell of a branch. The
+// change stands already.
+func (e *cluster) awaitChange(ctx context.Context) error {
+	if err := e.awaitRead(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return nil
 }
 
 // freeBranch returns the first free slot for a branch.
@@ -343,7 +354,7 @@ func (e *cluster) discardBranch(ctx context.Context, b *Branch) error {
 		case c.cell.Incarnation != b.incarnation || c.cell.State == revision.Free || c.cell.State == revision.Merged:
 			return fmt.Errorf("%w: discarding %s", ErrUnknown, b.name)
 		case c.cell.State == revision.Closed:
-			return e.awaitRead(ctx)
+			return e.awaitChange(ctx)
 		}
 	}
 }
@@ -367,7 +378,7 @@ func (e *cluster) renameBranch(ctx context.Context, b *Branch, name string) erro
 			return err
 		}
 	}
-	return e.awaitRead(ctx)
+	return e.awaitChange(ctx)
 }
 
 // renameBranch replaces the name in a branch's cell. As when a branch is made, it looks
@@ -389,8 +400,11 @@ func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done
 		return false, nil
 	}
 	heads, err := w.readHeads(ctx)
-	if err != nil || !isTaken(heads.Vector, c.slot, name) {
-		return err == nil, err
+	if err != nil {
+		return false, fmt.Errorf("%w: renaming the branch %s: %w", ErrUnknown, b.name, err)
+	}
+	if !isTaken(heads.Vector, c.slot, name) {
+		return true, nil
 	}
 	for c.cell.Incarnation == b.incarnation && c.cell.Owner == name {
 		next := c.cell
@@ -516,7 +530,10 @@ func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r ta
 	})
 	if err != nil {
 		w.voidReserved(ctx, c, p.rec)
-		return 0, false, fmt.Errorf("commit in a branch: %w", unanswered(ctx, err))
+		if errors.Is(err, errTaken) {
+			return 0, true, nil
+		}
+		return 0, false, fmt.Errorf("commit in a branch: %w", err)
 	}
 	published := c.cell
 	published.Head, published.Undecided = r, nil
@@ -530,10 +547,7 @@ func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r ta
 	case !own.Shows(r):
 		return 0, true, nil // it was made void
 	}
-	if err := w.e.awaitRead(ctx); err != nil {
-		return 0, false, fmt.Errorf("%w: %w", ErrUnknown, err)
-	}
-	return r, false, nil
+	return r, false, w.e.awaitChange(ctx)
 }
 
 // voidReserved makes the revision void that is reserved in a branch's cell, and removes

@@ -342,7 +342,13 @@ func (e *cluster) at(ctx context.Context, r table.Revision) (*Snapshot, error) {
 }
 
 func (e *cluster) until(ctx context.Context, r table.Revision) (*Snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, pastPatience)
+	return e.within(ctx, pastPatience, r)
+}
+
+// within returns the state that shows everything up to r. It waits until all of that is
+// decided, but not longer than patience.
+func (e *cluster) within(ctx context.Context, patience time.Duration, r table.Revision) (*Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		next := e.db.shown.Next()

@@ -114,6 +114,9 @@ func (w *writer) merge(ctx context.Context, b *Branch, message []byte) (r table.
 	})
 	if err != nil || len(clashes) > 0 {
 		w.reopen(ctx, c)
+		if errors.Is(err, errTaken) {
+			return 0, true, nil
+		}
 		if err == nil {
 			err = &ClashError{b.name, clashes}
 		}

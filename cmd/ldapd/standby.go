@@ -21,7 +21,7 @@ import (
 
 // errAgain is the cause with which a server stops in order to start again in the same
 // process: as a primary after a promotion, or on the next base.
-var errAgain = errors.New("the server starts again")
+var errAgain = fmt.Errorf("the server starts again: %w", context.Canceled)
 
 // A follower is the part of a server that makes it a standby. A nil follower is the part
 // of any other server.

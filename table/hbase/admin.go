@@ -44,7 +44,7 @@ func (s *Store) master(ctx context.Context, op string, name string, f func(conte
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		err = ctx.Err()
+		err = context.Cause(ctx)
 	case limited.Err() != nil:
 		err = fmt.Errorf("%w: the master does not answer within %v", table.ErrUnavailable, adminPatience*c.timeout)
 	default:

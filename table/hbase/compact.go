@@ -183,7 +183,7 @@ func (s *Store) eachRegion(ctx context.Context, names []string, do func(context.
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(time.Second << try / 4):
 		}
 	}
@@ -320,7 +320,7 @@ func (a *admin) compacted(ctx context.Context, r hrpc.RegionInfo) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(compactionLook):
 		}
 	}

@@ -184,7 +184,7 @@ func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Co
 	case c.client.Load() == nil:
 		err = table.ErrClosed
 	case ctx.Err() != nil:
-		err = ctx.Err()
+		err = context.Cause(ctx)
 	case limited.Err() != nil:
 		c.suspect(cl)
 		err = fmt.Errorf("%w: no answer within %v", table.ErrUnavailable, c.timeout)

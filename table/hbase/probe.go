@@ -63,7 +63,7 @@ func readNode(ctx context.Context, quorum []string, node string) ([]byte, error)
 	case a := <-got:
 		return a.data, a.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	}
 }
 

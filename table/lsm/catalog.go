@@ -114,7 +114,7 @@ func (s *Store) getUint(key []byte) (uint64, error) {
 // Create implements table.Store.
 func (s *Store) Create(ctx context.Context, specs ...table.Spec) (err error) {
 	if s.hasAll(specs) {
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	if err := s.beginWrite(ctx, false); err != nil {
 		return err

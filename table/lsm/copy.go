@@ -57,7 +57,7 @@ func (s *Store) flush(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	case <-s.disk.refusing():
 		return s.disk.writable(false)
 	}

@@ -159,7 +159,7 @@ func (s *Store) acquireFollowing(ctx context.Context) error {
 	case s.writing <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 

@@ -31,7 +31,7 @@ const streamFrom = 1 << 20
 func (x *loader) run(ctx context.Context) error {
 	r, ok, err := x.m.next()
 	for ok && err == nil {
-		if err = ctx.Err(); err != nil {
+		if err = context.Cause(ctx); err != nil {
 			break
 		}
 		r, ok, err = x.loadRow(r)

@@ -68,7 +68,7 @@ func (s *Store) readLogs(ctx context.Context, from Position, f func(LogBatch) er
 		return from, err
 	}
 	for i, l := range logs {
-		if err := ctx.Err(); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return from, err
 		}
 		if end, known := s.kept.end(l.Num); known && end <= from {

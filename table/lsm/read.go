@@ -91,7 +91,7 @@ func (h handle) get(ctx context.Context, rows [][]byte, s *table.Select, out []t
 	}
 	slices.SortFunc(order, func(i, j int) int { return slices.Compare(rows[i], rows[j]) })
 	for _, i := range order {
-		if err = ctx.Err(); err == nil {
+		if err = context.Cause(ctx); err == nil {
 			out[i], err = g.tryRow(t, rows[i], s.MaxCells)
 		}
 		if err != nil {

@@ -243,7 +243,7 @@ func (h handle) scan(ctx context.Context, r table.Range, s *table.Select, yield 
 		return err
 	}
 	for rows := 0; s.MaxRows == 0 || rows < s.MaxRows; {
-		if err := ctx.Err(); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		if h.s.closed() {

@@ -168,7 +168,7 @@ const closedBit = 1 << 62
 // begin counts a running operation, so that Close waits for it. It returns an error if
 // the store is closed.
 func (s *Store) begin(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	for {
@@ -213,7 +213,7 @@ func (s *Store) acquireWrite(ctx context.Context, urgent bool) error {
 		case s.writing <- struct{}{}:
 			return nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-s.disk.refuses(urgent):
 		}
 	}

@@ -173,7 +173,7 @@ func (h memHandle) Get(ctx context.Context, row []byte, s table.Select) (table.R
 }
 
 func (h memHandle) GetMany(ctx context.Context, keys [][]byte, s table.Select) ([]table.Row, error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
 	h.m.mu.RLock()
@@ -220,7 +220,7 @@ func (h memHandle) Scan(ctx context.Context, r table.Range, s table.Select) iter
 
 // next returns the first row in [from, to) to yield or, in a reverse scan, the last one.
 func (h memHandle) next(ctx context.Context, from, to string, s table.Select) (table.Row, bool, error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return table.Row{}, false, err
 	}
 	h.m.mu.RLock()
@@ -295,7 +295,7 @@ func project(cells []table.Cell, s table.Select) []table.Cell {
 
 // Versions implements table.Versioner.
 func (h memHandle) Versions(ctx context.Context, rows [][]byte, f table.Family, after table.Revision) ([]table.Row, error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
 	h.m.mu.Lock()
@@ -321,7 +321,7 @@ func (h memHandle) Versions(ctx context.Context, rows [][]byte, f table.Family, 
 }
 
 func (h memHandle) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	h.m.mu.Lock()
@@ -405,7 +405,7 @@ func (r *memRow) put(c table.Cell) {
 }
 
 func (h memHandle) Erase(ctx context.Context, r table.Revision, rows [][]byte) error {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	h.m.mu.Lock()
@@ -442,7 +442,7 @@ func (t *memTable) drop(k string, r *memRow) {
 }
 
 func (h memHandle) Swap(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return false, err
 	}
 	h.m.mu.Lock()
@@ -510,7 +510,7 @@ type undo struct {
 
 // Commit implements table.Batcher.
 func (m *BatchMem) Commit(ctx context.Context, b table.Batch) (func() error, error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()

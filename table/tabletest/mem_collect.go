@@ -29,7 +29,7 @@ func (h memHandle) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (s
 // change calls do with the table while holding the lock. It returns an error if the store
 // is closed.
 func (h memHandle) change(ctx context.Context, do func(*memTable)) error {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	h.m.mu.Lock()
@@ -103,7 +103,7 @@ func (h memHandle) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, er
 }
 
 func (h memHandle) nextKey(ctx context.Context, from string) ([]byte, bool, error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return nil, false, err
 	}
 	h.m.mu.RLock()

@@ -350,7 +350,9 @@ func testLarge(f *fixture) {
 func testContext(f *fixture) {
 	f.put(1, "1", "a:x=1")
 	f.put(1, "2", "a:x=1")
-	ctx, cancel := context.WithCancel(f.ctx)
+	ended := errors.New("why the context ended")
+	ctx, end := context.WithCancelCause(f.ctx)
+	cancel := func() { end(ended) }
 	defer cancel()
 	n := 0
 	var last error
@@ -360,7 +362,7 @@ func testContext(f *fixture) {
 			cancel()
 		}
 	}
-	if n == 0 || n == 1 && !errors.Is(last, context.Canceled) {
+	if n == 0 || n == 1 && !errors.Is(last, ended) {
 		f.Errorf("a scan canceled at its first row gave %d rows and ended with %v", n, last)
 	}
 	un := f.unversioned()
@@ -375,8 +377,8 @@ func testContext(f *fixture) {
 			return err
 		},
 	} {
-		if err := call(); !errors.Is(err, context.Canceled) {
-			f.Errorf("%s with a canceled context: %v", name, err)
+		if err := call(); !errors.Is(err, ended) {
+			f.Errorf("%s with a context that has ended: %v, want the cause", name, err)
 		}
 	}
 	f.wantRow("1", table.Select{}, "a:x=1@1")

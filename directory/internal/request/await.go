@@ -3,6 +3,7 @@ package request
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -37,12 +38,14 @@ func (req *Request) original(ctx context.Context) error {
 // tokenPatience is how long a read waits for the commit that its token names.
 const tokenPatience = 5 * time.Second
 
+var errNoNews = fmt.Errorf("%w: no news of the commit of the token for %v", table.ErrUnavailable, tokenPatience)
+
 // awaitToken waits until this server shows the commit that the request's token names.
 func (req *Request) awaitToken(ctx context.Context) error {
 	if req.Controls.atLeast == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, tokenPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, tokenPatience, errNoNews)
 	defer cancel()
 	if revision.SlotOf(req.Controls.atLeast).IsBranch() {
 		return req.Server.Part.CatchUp(ctx)

@@ -42,24 +42,23 @@ var sentinels = []struct {
 	code op.Code
 	text string
 }{
+	{table.ErrPending, op.Unavailable, "the disk is full: the change is made when there is space, or not at all: read to learn whether it stands"},
+	{txn.ErrUnknown, op.Other, "the store failed while committing: read to learn whether the change stands"},
 	{txn.ErrConflict, op.Busy, "other writers were faster too often: try again"},
 	{txn.ErrReadOnly, op.UnwillingToPerform, "this server takes no changes"},
 	{txn.ErrBranch, op.NoSuchObject, "the branch was merged or discarded"},
 	{txn.ErrBranches, op.UnwillingToPerform, "this must wait until all branches are merged or discarded"},
 	{txn.ErrRevision, op.UnwillingToPerform, "the state that was asked for is no longer kept, or not known here yet"},
-	{table.ErrPending, op.Unavailable, "the disk is full: the change is made when there is space, or not at all: read to learn whether it stands"},
-	{txn.ErrUnknown, op.Other, "the store failed while committing: read to learn whether the change stands"},
 	{table.ErrTooLarge, op.AdminLimitExceeded, "a value is larger than the store takes"},
 	{table.ErrUnavailable, op.Unavailable, "the store is not available now"},
 	{table.ErrClosed, op.Unavailable, "the server is stopping"},
 	{auth.ErrBusy, op.Busy, "too many passwords that came from here wait to be verified: try again"},
-	{context.DeadlineExceeded, op.TimeLimitExceeded, ""},
-	{context.Canceled, op.Canceled, "the operation was canceled"},
 }
 
 // ToResult maps any error of an operation to the result for the client. No other function
-// maps errors to results.
-func (d *Server) ToResult(err error) op.Result {
+// maps errors to results. ctx is the context of the operation, which the client ends. An
+// error of another context that ended is a fault.
+func (d *Server) ToResult(ctx context.Context, err error) op.Result {
 	var result *op.Result
 	if errors.As(err, &result) {
 		return *result
@@ -88,13 +87,16 @@ func (d *Server) ToResult(err error) op.Result {
 			return op.Result{Code: s.code, Diagnostic: s.text}
 		}
 	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return op.Result{Code: op.Canceled, Diagnostic: "the operation was canceled"}
+	}
 	d.Log.Error("operation failed", "error", err)
 	return op.Result{Code: op.Other, Diagnostic: "internal error: the server's log has more"}
 }
 
 // Result is ToResult with a pointer as its result.
-func (d *Server) Result(err error) *op.Result {
-	r := d.ToResult(err)
+func (d *Server) Result(ctx context.Context, err error) *op.Result {
+	r := d.ToResult(ctx, err)
 	return &r
 }
 

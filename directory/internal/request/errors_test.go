@@ -27,27 +27,34 @@ func TestToResult(t *testing.T) {
 		{txn.ErrReadOnly, op.UnwillingToPerform},
 		{txn.ErrRevision, op.UnwillingToPerform},
 		{txn.ErrUnknown, op.Other},
+		{fmt.Errorf("%w: %w", txn.ErrUnknown, txn.ErrConflict), op.Other},
 		{fmt.Errorf("get: %w", table.ErrUnavailable), op.Unavailable},
 		{table.ErrClosed, op.Unavailable},
 		{table.ErrTooLarge, op.AdminLimitExceeded},
 		{table.ErrCorrupt, op.Other},
-		{context.DeadlineExceeded, op.TimeLimitExceeded},
-		{context.Canceled, op.Canceled},
+		// A context that is not the client's, since that has not ended.
+		{context.DeadlineExceeded, op.Other},
+		{fmt.Errorf("get: %w", context.Canceled), op.Other},
 		// A deadline of the store is not the client's time limit.
 		{fmt.Errorf("%w: %w", table.ErrUnavailable, context.DeadlineExceeded), op.Unavailable},
 		{errors.New("disk on fire at /secret/path"), op.Other},
 	} {
-		if r := d.ToResult(c.err); r.Code != c.code {
+		if r := d.ToResult(t.Context(), c.err); r.Code != c.code {
 			t.Errorf("%v: %d, want %d", c.err, r.Code, c.code)
 		}
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if r := d.ToResult(canceled, fmt.Errorf("get: %w", context.Canceled)); r.Code != op.Canceled {
+		t.Errorf("canceled: %+v", r)
 	}
 	standby := &settings.Settings{}
 	standby.Primary = []string{"ldap://primary"}
 	d.current.Store(standby)
-	if r := d.ToResult(txn.ErrReadOnly); r.Code != op.Referral || len(r.Referrals) != 1 {
+	if r := d.ToResult(t.Context(), txn.ErrReadOnly); r.Code != op.Referral || len(r.Referrals) != 1 {
 		t.Errorf("a standby: %+v", r)
 	}
-	if r := d.ToResult(errors.New("/secret/path")); r.Diagnostic != "internal error: the server's log has more" {
+	if r := d.ToResult(t.Context(), errors.New("/secret/path")); r.Diagnostic != "internal error: the server's log has more" {
 		t.Errorf("a client is told %q", r.Diagnostic)
 	}
 }
@@ -60,7 +67,7 @@ func TestEveryProblemHasACode(t *testing.T) {
 			t.Errorf("problem %d has no result code", p)
 		}
 	}
-	r := (&Server{}).ToResult(&partition.Error{Problem: partition.NoSuchEntry, Matched: "dc=a", Text: "x"})
+	r := (&Server{}).ToResult(t.Context(), &partition.Error{Problem: partition.NoSuchEntry, Matched: "dc=a", Text: "x"})
 	if r.MatchedDN != "dc=a" || r.Code != op.NoSuchObject || r.Diagnostic != "x" {
 		t.Errorf("%+v", r)
 	}

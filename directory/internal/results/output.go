@@ -116,11 +116,14 @@ func (q *Quota) Check() error {
 }
 
 // LimitTime bounds a search by the smaller of the client's and the server's limits. A
-// base search is one read and needs no timer.
+// base search is one read and needs no timer. The cause with which the context ends at the
+// limit is the result.
 func LimitTime(ctx context.Context, req *request.Request, r *op.Search) (context.Context, context.CancelFunc) {
 	limit := settings.Smaller(time.Duration(r.TimeLimit)*time.Second, req.Limits.Time)
 	if limit == 0 || r.Scope == op.BaseObject {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, limit)
+	return context.WithTimeoutCause(ctx, limit, errTimeLimit)
 }
+
+var errTimeLimit = op.Errorf(op.TimeLimitExceeded, "the search takes longer than its time limit")

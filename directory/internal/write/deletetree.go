@@ -34,7 +34,7 @@ func deleteTree(ctx context.Context, req *request.Request, r *op.Delete) error {
 			break // another client has deleted the rest
 		}
 		if err != nil {
-			return leftHalf(req, err, deleted)
+			return leftHalf(ctx, req, err, deleted)
 		}
 		if deleted += n; commits == 0 {
 			// The assertion and the pre-read apply to the tree before the first commit.
@@ -53,11 +53,11 @@ func deleteTree(ctx context.Context, req *request.Request, r *op.Delete) error {
 }
 
 // leftHalf adds to err the number of entries that were deleted before the error.
-func leftHalf(req *request.Request, err error, deleted int) error {
+func leftHalf(ctx context.Context, req *request.Request, err error, deleted int) error {
 	if deleted == 0 {
 		return err
 	}
-	r := req.Server.ToResult(err)
+	r := req.Server.ToResult(ctx, err)
 	r.Diagnostic = fmt.Sprintf("%s; %d entries were deleted before, the deepest first: the rest is a tree", r.Diagnostic, deleted)
 	return &r
 }

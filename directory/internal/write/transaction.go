@@ -42,7 +42,7 @@ func Commit(ctx context.Context, req *request.Request, t *transaction.Transactio
 		dropEntries(b.failed.req)
 		result.Updates = controlsOf([]*member{b.failed})
 		result.Failed = b.failedID()
-		err = elsewhere(req, err)
+		err = elsewhere(ctx, req, err)
 	}
 	req.Response.Value = result.Encode()
 	return err
@@ -291,8 +291,8 @@ func isResult(err error) bool {
 
 // elsewhere turns the referral of an update into an error. A client cannot follow a
 // referral with one update of a transaction (RFC 5805, 5).
-func elsewhere(req *request.Request, err error) error {
-	r := req.Server.ToResult(err)
+func elsewhere(ctx context.Context, req *request.Request, err error) error {
+	r := req.Server.ToResult(ctx, err)
 	if r.Code != op.Referral {
 		return err
 	}

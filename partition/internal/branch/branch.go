@@ -5,6 +5,7 @@ package branch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 	"unicode"
@@ -63,7 +64,10 @@ func Create(ctx context.Context, k *catalog.Keeper, name, description string, by
 		says = append(says, write.Operation{Kind: opDescribe, Name: description})
 	}
 	if err := x.note(ctx, by, says...); err != nil {
-		return nil, errors.Join(err, b.Discard(context.WithoutCancel(ctx)))
+		if left := b.Discard(context.WithoutCancel(ctx)); left != nil && !errors.Is(left, txn.ErrBranch) {
+			err = fmt.Errorf("%w: %w: the branch %s is left: %w", txn.ErrUnknown, err, name, left)
+		}
+		return nil, err
 	}
 	return x, nil
 }
@@ -244,6 +248,9 @@ func (b *Branch) Effects(ctx context.Context, i *Info) (n int, err error) {
 
 // failure returns the error for the caller of an operation on a branch.
 func failure(err error) error {
+	if errors.Is(err, txn.ErrUnknown) {
+		return err
+	}
 	for sentinel, problem := range map[error]catalog.Problem{
 		txn.ErrBranch: catalog.NoSuchEntry, txn.ErrBranchExists: catalog.EntryExists, txn.ErrBranches: catalog.TooMany,
 	} {

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"time"
 
@@ -22,6 +23,8 @@ import (
 // refreshTimeout bounds the time for reading a changed subschema.
 const refreshTimeout = 10 * time.Second
 
+var errSlowRefresh = fmt.Errorf("%w: the schema could not be read again within %v", table.ErrUnavailable, refreshTimeout)
+
 // CatalogOf returns the catalog of a current state.
 func (p *Keeper) CatalogOf(s *txn.Snapshot) (*Catalog, error) {
 	if c := p.Catalog.Load(); s.Unchanged(SubschemaID, c.ordinal) {
@@ -39,7 +42,7 @@ func (p *Keeper) refresh(s *txn.Snapshot) (*Catalog, error) {
 	if s.Unchanged(SubschemaID, c.ordinal) {
 		return c, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), refreshTimeout, errSlowRefresh)
 	defer cancel()
 	next, err := c.at(ctx, s)
 	if err != nil {
