@@ -198,8 +198,15 @@ func refusesUpdates(t *testing.T, p *process) {
 	if !errors.As(err, &e) || e.ResultCode != ldap.LDAPResultReferral {
 		t.Fatalf("an update while the store follows: %v", err)
 	}
-	if _, err := c.Search(ldap.NewSearchRequest(suffix, ldap.ScopeBaseObject, 0, 0, 0, false, "(objectClass=*)", nil, nil)); err != nil {
-		t.Errorf("a search while the store follows: %v", err)
+	// The server learns of what the command copied when it reads the store's heads.
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		_, err := c.Search(ldap.NewSearchRequest(suffix, ldap.ScopeBaseObject, 0, 0, 0, false, "(objectClass=*)", nil, nil))
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("a search while the store follows: %v", err)
+		}
 	}
 }
 

@@ -32,27 +32,29 @@ func set(db *DB, row, v string) (table.Revision, error) {
 // TestClaimAtOnce checks that servers that start at the same time claim different slots.
 func TestClaimAtOnce(t *testing.T) {
 	t.Parallel()
-	s := tabletest.NewMem()
-	if err := s.Create(context.Background(), dataSpec); err != nil {
-		t.Fatal(err)
-	}
-	var g errgroup.Group
-	var mu sync.Mutex
-	slots := map[revision.Slot]int{}
-	for i := range 8 {
-		g.Go(func() error {
-			db := open(t, s, fast)
-			eventually(t, "it writes", 10*time.Second, func() bool { return writes(db) })
-			r, err := set(db, fmt.Sprint("row ", i), "v")
-			mu.Lock()
-			defer mu.Unlock()
-			slots[revision.SlotOf(r)]++
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil || len(slots) != 8 {
-		t.Errorf("slots %v: %v", slots, err)
-	}
+	bubble(t, func(t *testing.T) {
+		s := newMem()
+		if err := s.Create(context.Background(), dataSpec); err != nil {
+			t.Fatal(err)
+		}
+		var g errgroup.Group
+		var mu sync.Mutex
+		slots := map[revision.Slot]int{}
+		for i := range 8 {
+			g.Go(func() error {
+				db := open(t, s, fast)
+				eventually(t, "it writes", 10*time.Second, func() bool { return writes(db) })
+				r, err := set(db, fmt.Sprint("row ", i), "v")
+				mu.Lock()
+				defer mu.Unlock()
+				slots[revision.SlotOf(r)]++
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil || len(slots) != 8 {
+			t.Errorf("slots %v: %v", slots, err)
+		}
+	})
 }
 
 // TestGarbageInHeads checks that no server reads or writes while the heads row cannot be
@@ -72,37 +74,39 @@ func TestGarbageInHeads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := tabletest.NewMem()
-			db := open(t, s, fast)
-			if _, err := set(db, "x", "1"); err != nil {
-				t.Fatal(err)
-			}
-			cluster := s.Table(journal.Cluster)
-			cell := table.Cell{Family: 'c', Qualifier: []byte{0, 99}, Value: c.garbage}
-			if ok, err := cluster.Swap(ctx, []byte("heads"), 'c', cell.Qualifier, nil, []table.Cell{cell}); !ok || err != nil {
-				t.Fatal(ok, err)
-			}
-			if _, err := Open(ctx, s, fast); !errors.Is(err, c.want) || !strings.Contains(err.Error(), "slot 99") {
-				t.Errorf("opening it: %v", err)
-			}
-			eventually(t, "reads fail", 5*fast.Lease, func() bool {
+			bubble(t, func(t *testing.T) {
+				s := newMem()
+				db := open(t, s, fast)
+				if _, err := set(db, "x", "1"); err != nil {
+					t.Fatal(err)
+				}
+				cluster := s.Table(journal.Cluster)
+				cell := table.Cell{Family: 'c', Qualifier: []byte{0, 99}, Value: c.garbage}
+				if ok, err := cluster.Swap(ctx, []byte("heads"), 'c', cell.Qualifier, nil, []table.Cell{cell}); !ok || err != nil {
+					t.Fatal(ok, err)
+				}
+				if _, err := Open(ctx, s, fast); !errors.Is(err, c.want) || !strings.Contains(err.Error(), "slot 99") {
+					t.Errorf("opening it: %v", err)
+				}
+				eventually(t, "reads fail", 5*fast.Lease, func() bool {
+					snap := db.Snapshot()
+					defer snap.Close()
+					return snap.err != nil
+				})
+				if _, err := set(db, "x", "2"); !errors.Is(err, table.ErrUnavailable) {
+					t.Errorf("writing: %v", err)
+				}
+				cell.Tombstone, cell.Value = true, nil
+				if ok, err := cluster.Swap(ctx, []byte("heads"), 'c', cell.Qualifier, c.garbage, []table.Cell{cell}); !ok || err != nil {
+					t.Fatal(ok, err)
+				}
+				eventually(t, "it writes again", 10*time.Second, func() bool { return writes(db) })
 				snap := db.Snapshot()
 				defer snap.Close()
-				return snap.err != nil
+				if got := value(t, snap, db.Table("data"), "x", "p"); got != "1" {
+					t.Errorf("read %q", got)
+				}
 			})
-			if _, err := set(db, "x", "2"); !errors.Is(err, table.ErrUnavailable) {
-				t.Errorf("writing: %v", err)
-			}
-			cell.Tombstone, cell.Value = true, nil
-			if ok, err := cluster.Swap(ctx, []byte("heads"), 'c', cell.Qualifier, c.garbage, []table.Cell{cell}); !ok || err != nil {
-				t.Fatal(ok, err)
-			}
-			eventually(t, "it writes again", 10*time.Second, func() bool { return writes(db) })
-			snap := db.Snapshot()
-			defer snap.Close()
-			if got := value(t, snap, db.Table("data"), "x", "p"); got != "1" {
-				t.Errorf("read %q", got)
-			}
 		})
 	}
 }
@@ -111,29 +115,31 @@ func TestGarbageInHeads(t *testing.T) {
 // in a newer format, because this server cannot interpret that record.
 func TestNewerJournal(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	s := tabletest.NewMem()
-	db := open(t, s, fast)
-	r := revision.Make(revision.Millis(revision.At(time.Now()))+1000, 77, 0)
-	state := table.Cell{Family: 'j', Qualifier: []byte("s"), Value: []byte("\x63P and what is to come")}
-	if ok, err := s.Table(journal.Table).Swap(ctx, journal.Key(r), 'j', state.Qualifier, nil, []table.Cell{state}); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	mark := table.Mutation{Row: []byte("x"), Cells: []table.Cell{markCell(Mark{Kind: MarkUpdate}, 77)}}
-	if err := s.Table("data").Apply(ctx, r, []table.Mutation{mark}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := set(db, "x", "1"); !errors.Is(err, table.ErrNewer) {
-		t.Errorf("a commit that meets it: %v", err)
-	}
-	if _, err := set(db, "y", "1"); err != nil {
-		t.Errorf("another one: %v", err)
-	}
-	snap := db.Snapshot()
-	defer snap.Close()
-	if got := value(t, snap, db.Table("data"), "x", "p"); got != "" {
-		t.Errorf("refused, and reads %q", got)
-	}
+	bubble(t, func(t *testing.T) {
+		ctx := context.Background()
+		s := newMem()
+		db := open(t, s, fast)
+		r := revision.Make(revision.Millis(revision.At(time.Now()))+1000, 77, 0)
+		state := table.Cell{Family: 'j', Qualifier: []byte("s"), Value: []byte("\x63P and what is to come")}
+		if ok, err := s.Table(journal.Table).Swap(ctx, journal.Key(r), 'j', state.Qualifier, nil, []table.Cell{state}); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		mark := table.Mutation{Row: []byte("x"), Cells: []table.Cell{markCell(Mark{Kind: MarkUpdate}, 77)}}
+		if err := s.Table("data").Apply(ctx, r, []table.Mutation{mark}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := set(db, "x", "1"); !errors.Is(err, table.ErrNewer) {
+			t.Errorf("a commit that meets it: %v", err)
+		}
+		if _, err := set(db, "y", "1"); err != nil {
+			t.Errorf("another one: %v", err)
+		}
+		snap := db.Snapshot()
+		defer snap.Close()
+		if got := value(t, snap, db.Table("data"), "x", "p"); got != "" {
+			t.Errorf("refused, and reads %q", got)
+		}
+	})
 }
 
 // swapTimeout returns an error from one swap. If done is set, the swap was executed
@@ -177,8 +183,8 @@ func TestTimeouts(t *testing.T) {
 	for _, done := range []bool{true, false} {
 		for n := range int64(6) {
 			t.Run(fmt.Sprintf("done=%v/%d", done, n), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := &swapTimeout{Store: tabletest.NewMem(), done: done}
+				bubble(t, func(t *testing.T) {
+					s := &swapTimeout{Store: newMem(), done: done}
 					db := open(t, s, Options{})
 					s.in.Store(n + 1)
 					for i := range 3 {
@@ -226,7 +232,7 @@ func (t timedTable) Get(ctx context.Context, row []byte, s table.Select) (table.
 // right again, the server continues to commit.
 func TestClockAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := timed{tabletest.NewMem()}
+		s := timed{newMem()}
 		var ahead atomic.Int64
 		o := Options{Now: func() time.Time { return virtualTime().Add(time.Duration(ahead.Load())) }}
 		ahead.Store(int64(time.Hour))
@@ -269,8 +275,8 @@ func TestClockAhead(t *testing.T) {
 // TestIdle checks that an idle server reads the heads once per idlePoll, and that a
 // snapshot requested after an idle time shows the commits made during that time.
 func TestIdle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := tabletest.NewMem()
+	bubble(t, func(t *testing.T) {
+		s := newMem()
 		counting, f := tabletest.WithFaults(s, 1)
 		writer, idle := open(t, s, Options{}), open(t, counting, Options{ReadOnly: true})
 		time.Sleep(time.Minute)

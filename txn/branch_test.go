@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/journal"
@@ -47,10 +46,12 @@ func eachBranchStore(t *testing.T, o Options, test func(t *testing.T, b *branchT
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			if kind.make == nil {
-				kind.make = func() table.Store { return lsmStore(t) }
-			}
-			test(t, newBranchTest(t, kind.make(), o))
+			bubble(t, func(t *testing.T) {
+				if kind.make == nil {
+					kind.make = func() table.Store { return lsmStore(t) }
+				}
+				test(t, newBranchTest(t, kind.make(), o))
+			})
 		})
 	}
 }
@@ -391,44 +392,46 @@ func TestBranchGarbage(t *testing.T) {
 // a branch.
 func TestBranchHelp(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	b := newBranchTest(t, tabletest.NewMem(), fast)
-	w := b.db[0].commits.(*cluster).writer.Load()
-	leave := func(change func(*revision.Cell)) {
-		t.Helper()
-		c, err := w.readBranch(ctx, b.branch)
+	bubble(t, func(t *testing.T) {
+		ctx := context.Background()
+		b := newBranchTest(t, newMem(), fast)
+		w := b.db[0].commits.(*cluster).writer.Load()
+		leave := func(change func(*revision.Cell)) {
+			t.Helper()
+			c, err := w.readBranch(ctx, b.branch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := c.cell
+			change(&next)
+			if done, err := w.swapBranch(ctx, c, next); !done || err != nil {
+				t.Fatal(done, err)
+			}
+		}
+		r := b.stage(b.branch, "x", "1")
+		reserved := r + 1<<24
+		leave(func(c *revision.Cell) { c.Undecided = []table.Revision{reserved} })
+		if last := b.stage(b.branch, "x", "2"); last < reserved {
+			t.Errorf("%s is below the void %s", last, reserved)
+		}
+		leave(func(c *revision.Cell) { c.State = revision.Frozen })
+		b.stage(b.branch, "x", "3")
+		w.mu.Lock()
+		p, err := w.newCommit(&journal.Record{Kind: journal.Merge})
+		w.mu.Unlock()
 		if err != nil {
 			t.Fatal(err)
 		}
-		next := c.cell
-		change(&next)
-		if done, err := w.swapBranch(ctx, c, next); !done || err != nil {
-			t.Fatal(done, err)
+		leave(func(c *revision.Cell) { c.State, c.Merge = revision.Merging, p.rec.Revision })
+		b.stage(b.branch, "x", "4")
+		w.finalise(p, journal.Aborted)
+		if _, err := b.merge(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	r := b.stage(b.branch, "x", "1")
-	reserved := r + 1<<24
-	leave(func(c *revision.Cell) { c.Undecided = []table.Revision{reserved} })
-	if last := b.stage(b.branch, "x", "2"); last < reserved {
-		t.Errorf("%s is below the void %s", last, reserved)
-	}
-	leave(func(c *revision.Cell) { c.State = revision.Frozen })
-	b.stage(b.branch, "x", "3")
-	w.mu.Lock()
-	p, err := w.newCommit(&journal.Record{Kind: journal.Merge})
-	w.mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	leave(func(c *revision.Cell) { c.State, c.Merge = revision.Merging, p.rec.Revision })
-	b.stage(b.branch, "x", "4")
-	w.finalise(p, journal.Aborted)
-	if _, err := b.merge(); err != nil {
-		t.Fatal(err)
-	}
-	if c := b.db[1]; c.CatchUp(ctx) != nil || c.current.Load().heads.Visible(reserved) {
-		t.Error("the void revision is visible")
-	}
+		if c := b.db[1]; c.CatchUp(ctx) != nil || c.current.Load().heads.Visible(reserved) {
+			t.Error("the void revision is visible")
+		}
+	})
 }
 
 // TestBranchRename checks that a branch keeps its commits under another name, and that a
@@ -534,10 +537,10 @@ func (t slowTable) Versions(ctx context.Context, rows [][]byte, f table.Family, 
 // longer than a lease, because the branch's cell is renewed meanwhile.
 func TestBranchSlow(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		ctx := context.Background()
 		o := fast
-		b := newBranchTest(t, &slowStore{tabletest.NewMem(), 3 * o.Lease / 4}, o)
+		b := newBranchTest(t, &slowStore{newMem(), 3 * o.Lease / 4}, o)
 		tab, tries := b.db[0].Table("data"), 0
 		began := time.Now()
 		_, err := b.branch.Update(ctx, func(tx *Tx) error {

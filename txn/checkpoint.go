@@ -84,7 +84,7 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 		})
 	}
 	if err == nil && !done {
-		err = fmt.Errorf("%w: making the checkpoint %s took too long", ErrConflict, name)
+		err = fmt.Errorf("%w: the checkpoint %s was deleted while it was made, or making it took too long", ErrConflict, name)
 	}
 	return c, err
 }

@@ -67,37 +67,39 @@ func TestCheckpointNames(t *testing.T) {
 // state at the checkpoint must never change and must be the same on all servers.
 func TestCheckpointAcross(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	store, faults := tabletest.WithFaults(tabletest.NewMem(), 7)
-	a, b := open(t, store, fast), open(t, store, fast)
-	faults.SetRate(0.05) // including swaps whose answer is lost
-	for i := range 20 {
-		if _, err := b.Update(ctx, func(tx *Tx) error {
-			tx.Write(b.Table("data"), put(fmt.Sprint("r", i), "q", fmt.Sprint(i)))
-			return nil
-		}); err != nil && !errors.Is(err, table.ErrUnavailable) && !errors.Is(err, ErrUnknown) {
+	bubble(t, func(t *testing.T) {
+		ctx := context.Background()
+		store, faults := tabletest.WithFaults(newMem(), 7)
+		a, b := open(t, store, fast), open(t, store, fast)
+		faults.SetRate(0.05) // including swaps whose answer is lost
+		for i := range 20 {
+			if _, err := b.Update(ctx, func(tx *Tx) error {
+				tx.Write(b.Table("data"), put(fmt.Sprint("r", i), "q", fmt.Sprint(i)))
+				return nil
+			}); err != nil && !errors.Is(err, table.ErrUnavailable) && !errors.Is(err, ErrUnknown) {
+				t.Fatal(err)
+			}
+		}
+		faults.SetRate(0)
+		eventually(t, "both write again", 5*time.Second, func() bool { return writes(a) && writes(b) })
+		c, err := a.Checkpoint(ctx, "moment")
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	faults.SetRate(0)
-	eventually(t, "both write again", 5*time.Second, func() bool { return writes(a) && writes(b) })
-	c, err := a.Checkpoint(ctx, "moment")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := rows(t, a, c.Revision)
-	for i := range 20 {
-		write(t, b, fmt.Sprint("r", i), "q", "later")
-	}
-	for _, db := range []*DB{a, b} {
-		found, err := db.FindCheckpoint(ctx, "moment")
-		if err != nil || found != c {
-			t.Fatalf("found %v, %v; want %v", found, err, c)
+		before := rows(t, a, c.Revision)
+		for i := range 20 {
+			write(t, b, fmt.Sprint("r", i), "q", "later")
 		}
-		if got := rows(t, db, c.Revision); got != before {
-			t.Errorf("at the checkpoint, now: %s; then: %s", got, before)
+		for _, db := range []*DB{a, b} {
+			found, err := db.FindCheckpoint(ctx, "moment")
+			if err != nil || found != c {
+				t.Fatalf("found %v, %v; want %v", found, err, c)
+			}
+			if got := rows(t, db, c.Revision); got != before {
+				t.Errorf("at the checkpoint, now: %s; then: %s", got, before)
+			}
 		}
-	}
+	})
 }
 
 // TestUnfinishedCheckpoint records a checkpoint whose server gives up. The checkpoint is not
@@ -161,39 +163,41 @@ func rows(t *testing.T, db *DB, r table.Revision) string {
 // collected the versions that the checkpoint kept.
 func TestCheckpointGone(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	store := tabletest.NewMem()
-	a, b := open(t, store, fast), open(t, store, fast)
-	write(t, a, "x", "q", "kept")
-	c, err := a.Checkpoint(ctx, "moment")
-	if err != nil {
-		t.Fatal(err)
-	}
-	collectPast(t, b, write(t, b, "x", "q", "later"))
-	eventually(t, "the horizon is the reader's too", 5*time.Second, func() bool { return a.Horizon() > c.Revision })
-	s, err := a.At(ctx, c.Revision)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if got := value(t, s, a.Table("data"), "x", "q"); got != "kept" {
-		t.Errorf("the checkpoint has %q", got)
-	}
-	if err := b.DeleteCheckpoint(ctx, "moment"); err != nil {
-		t.Fatal(err)
-	}
-	collectPast(t, b, write(t, b, "x", "q", "last"))
-	var gone *HorizonError
-	if _, err := s.Get(ctx, a.Table("data"), []byte("x"), table.Select{}); !errors.As(err, &gone) {
-		t.Errorf("a row: %v", err)
-	}
-	if _, err := s.GetMany(ctx, a.Table("data"), [][]byte{[]byte("x")}, table.Select{}); !errors.As(err, &gone) {
-		t.Errorf("rows: %v", err)
-	}
-	err = nil
-	for _, err = range s.Scan(ctx, a.Table("data"), table.Range{}, table.Select{}) {
-	}
-	if !errors.As(err, &gone) {
-		t.Errorf("a scan: %v", err)
-	}
+	bubble(t, func(t *testing.T) {
+		ctx := context.Background()
+		store := newMem()
+		a, b := open(t, store, fast), open(t, store, fast)
+		write(t, a, "x", "q", "kept")
+		c, err := a.Checkpoint(ctx, "moment")
+		if err != nil {
+			t.Fatal(err)
+		}
+		collectPast(t, b, write(t, b, "x", "q", "later"))
+		eventually(t, "the horizon is the reader's too", 5*time.Second, func() bool { return a.Horizon() > c.Revision })
+		s, err := a.At(ctx, c.Revision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if got := value(t, s, a.Table("data"), "x", "q"); got != "kept" {
+			t.Errorf("the checkpoint has %q", got)
+		}
+		if err := b.DeleteCheckpoint(ctx, "moment"); err != nil {
+			t.Fatal(err)
+		}
+		collectPast(t, b, write(t, b, "x", "q", "last"))
+		var gone *HorizonError
+		if _, err := s.Get(ctx, a.Table("data"), []byte("x"), table.Select{}); !errors.As(err, &gone) {
+			t.Errorf("a row: %v", err)
+		}
+		if _, err := s.GetMany(ctx, a.Table("data"), [][]byte{[]byte("x")}, table.Select{}); !errors.As(err, &gone) {
+			t.Errorf("rows: %v", err)
+		}
+		err = nil
+		for _, err = range s.Scan(ctx, a.Table("data"), table.Range{}, table.Select{}) {
+		}
+		if !errors.As(err, &gone) {
+			t.Errorf("a scan: %v", err)
+		}
+	})
 }

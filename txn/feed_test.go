@@ -12,7 +12,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
 // commits returns the commits that the newest state shows, except those that the given
@@ -93,32 +92,34 @@ func TestFeed(t *testing.T) {
 // TestFeedOfSlots checks that the commits of several writers are streamed in the order of
 // their ids, and that the state at a frontier of one slot shows only that slot's commits.
 func TestFeedOfSlots(t *testing.T) {
-	ctx, store := context.Background(), tabletest.NewMem()
-	db := open(t, store, fast)
-	first := write(t, db, "x", "p", "first")
-	own := write(t, db, "x", "p", "own")
-	other := revision.Make(revision.Millis(first), 7, 200)
-	for other <= first {
-		other += 1 << 23
-	}
-	commitAs(t, db, 7, other)
-	eventually(t, "the other's commit is shown", time.Minute, func() bool { return len(commits(t, db, nil)) == 3 })
-	want := []table.Revision{first, own, other}
-	slices.Sort(want)
-	if got := commits(t, db, nil); !slices.Equal(got, want) {
-		t.Errorf("commits %v, want %v", got, want)
-	}
-	if got := commits(t, db, revision.Frontier{own}); !slices.Equal(got, []table.Revision{other}) {
-		t.Errorf("beyond the own ones: %v, want %v, which came late", got, other)
-	}
-	past, err := db.AtFrontier(ctx, revision.Frontier{own})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer past.Close()
-	if past.Visible(other) || !past.Visible(own) || past.Low() >= other && other < own {
-		t.Errorf("at %v: other visible %v, own visible %v, low %v", own, past.Visible(other), past.Visible(own), past.Low())
-	}
+	bubble(t, func(t *testing.T) {
+		ctx, store := context.Background(), newMem()
+		db := open(t, store, fast)
+		first := write(t, db, "x", "p", "first")
+		own := write(t, db, "x", "p", "own")
+		other := revision.Make(revision.Millis(first), 7, 200)
+		for other <= first {
+			other += 1 << 23
+		}
+		commitAs(t, db, 7, other)
+		eventually(t, "the other's commit is shown", time.Minute, func() bool { return len(commits(t, db, nil)) == 3 })
+		want := []table.Revision{first, own, other}
+		slices.Sort(want)
+		if got := commits(t, db, nil); !slices.Equal(got, want) {
+			t.Errorf("commits %v, want %v", got, want)
+		}
+		if got := commits(t, db, revision.Frontier{own}); !slices.Equal(got, []table.Revision{other}) {
+			t.Errorf("beyond the own ones: %v, want %v, which came late", got, other)
+		}
+		past, err := db.AtFrontier(ctx, revision.Frontier{own})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer past.Close()
+		if past.Visible(other) || !past.Visible(own) || past.Low() >= other && other < own {
+			t.Errorf("at %v: other visible %v, own visible %v, low %v", own, past.Visible(other), past.Visible(own), past.Low())
+		}
+	})
 }
 
 // commitAs makes a commit without cells in another server's slot.

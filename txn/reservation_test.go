@@ -19,7 +19,7 @@ import (
 func TestLongTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		s := tabletest.NewMem()
+		s := newMem()
 		slow, f := tabletest.WithFaults(s, 1) // no faults, but calls are slow
 		f.SetDelay(2 * time.Millisecond)
 		o := Options{Lease: 10 * time.Second}

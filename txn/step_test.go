@@ -58,9 +58,6 @@ func raiseFlag(db *DB) (table.Revision, error) {
 	})
 }
 
-// calm are the options of a server that must not lose its slot on a busy machine.
-var calm = Options{Lease: 3 * time.Second, Poll: fast.Poll, InFlight: fast.InFlight}
-
 // TestStep makes three servers write rows of one kind while they do not see the flag. A
 // snapshot after the step must show all of these rows, even if a server dies.
 func TestStep(t *testing.T) {
@@ -68,8 +65,10 @@ func TestStep(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		t.Run("dies="+strconv.FormatBool(dies), func(t *testing.T) {
 			t.Parallel()
-			store := tabletest.NewMem()
-			dbs := []*DB{open(t, store, calm), open(t, store, calm), open(t, store, calm)}
+			o := fast
+			o.Lease = 5 * time.Second // nobody loses it on a busy machine
+			store := newMem()
+			dbs := []*DB{open(t, store, o), open(t, store, o), open(t, store, o)}
 			done := make(chan struct{})
 			var g errgroup.Group
 			var wrote, unflagged atomic.Int64
@@ -164,52 +163,54 @@ func unflaggedRows(t *testing.T, db *DB) (n int) {
 // their commits, but no longer than stepPatience.
 func TestStepWaits(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	store := tabletest.NewMem()
-	o := calm
-	o.Lease = time.Second // AwaitStep waits for four leases
-	a, b := open(t, store, o), open(t, store, o)
-	tab := b.Table("data")
-	held, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once // the function may run more than once
-	var g errgroup.Group
-	g.Go(func() error {
-		_, err := b.Update(ctx, func(tx *Tx) error {
-			once.Do(func() { close(held) })
-			<-release
-			tx.Write(tab, put("row 1", "v", "1"))
-			tx.Mark(tab, []byte("row 1"), Mark{Kind: MarkExclusive})
-			return nil
+	bubble(t, func(t *testing.T) {
+		ctx := context.Background()
+		store := newMem()
+		o := fast
+		o.Lease = time.Second // AwaitStep waits for four leases
+		a, b := open(t, store, o), open(t, store, o)
+		tab := b.Table("data")
+		held, release := make(chan struct{}), make(chan struct{})
+		var once sync.Once // the function may run more than once
+		var g errgroup.Group
+		g.Go(func() error {
+			_, err := b.Update(ctx, func(tx *Tx) error {
+				once.Do(func() { close(held) })
+				<-release
+				tx.Write(tab, put("row 1", "v", "1"))
+				tx.Mark(tab, []byte("row 1"), Mark{Kind: MarkExclusive})
+				return nil
+			})
+			return err
 		})
-		return err
+		<-held
+		r, err := raiseFlag(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stepTo(t, a)
+		if err := b.CatchUp(ctx); err != nil {
+			t.Fatal(err)
+		}
+		stepTo(t, b)
+		err = a.AwaitStep(ctx, r)
+		if !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), b.o.Owner) {
+			t.Fatalf("the transaction was not waited for: %v", err)
+		}
+		close(release)
+		if err := a.AwaitStep(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		if n := unflaggedRows(t, a); n != 1 {
+			t.Errorf("%d rows behind the step, want 1", n)
+		}
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+		if err := a.AwaitReaders(ctx, r); err != nil {
+			t.Error(err)
+		}
 	})
-	<-held
-	r, err := raiseFlag(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stepTo(t, a)
-	if err := b.CatchUp(ctx); err != nil {
-		t.Fatal(err)
-	}
-	stepTo(t, b)
-	err = a.AwaitStep(ctx, r)
-	if !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), b.o.Owner) {
-		t.Fatalf("the transaction was not waited for: %v", err)
-	}
-	close(release)
-	if err := a.AwaitStep(ctx, r); err != nil {
-		t.Fatal(err)
-	}
-	if n := unflaggedRows(t, a); n != 1 {
-		t.Errorf("%d rows behind the step, want 1", n)
-	}
-	if err := g.Wait(); err != nil {
-		t.Error(err)
-	}
-	if err := a.AwaitReaders(ctx, r); err != nil {
-		t.Error(err)
-	}
 }
 
 // stepTo makes a server's new transactions work by the step that the server's newest
@@ -229,63 +230,67 @@ func stepTo(t *testing.T, db *DB) {
 // continue.
 func TestHolder(t *testing.T) {
 	t.Parallel()
-	store := tabletest.NewMem()
-	a, b := open(t, store, calm), open(t, store, calm)
-	if err := a.CatchUp(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	ha, hb := a.Holder(), b.Holder()
-	if ha == hb || a.Over(ha) || a.Over(hb) {
-		t.Fatalf("%v and %v are there", ha, hb)
-	}
-	kill(b)
-	eventually(t, "it is over", 10*calm.Lease, func() bool { return a.Over(hb) })
-	if a.Over(ha) {
-		t.Error("so is that of another one")
-	}
-	only := open(t, tabletest.NewBatchMem(), calm)
-	if only.Shared() || only.Holder() != (Holder{}) || !only.Over(Holder{}) {
-		t.Error("one server is shared")
-	}
-	if _, err := only.Fill(1); err == nil {
-		t.Error("one server fills beside others")
-	}
+	bubble(t, func(t *testing.T) {
+		store := newMem()
+		a, b := open(t, store, fast), open(t, store, fast)
+		if err := a.CatchUp(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		ha, hb := a.Holder(), b.Holder()
+		if ha == hb || a.Over(ha) || a.Over(hb) {
+			t.Fatalf("%v and %v are there", ha, hb)
+		}
+		kill(b)
+		eventually(t, "it is over", 10*fast.Lease, func() bool { return a.Over(hb) })
+		if a.Over(ha) {
+			t.Error("so is that of another one")
+		}
+		only := open(t, tabletest.NewBatchMem(), fast)
+		if only.Shared() || only.Holder() != (Holder{}) || !only.Over(Holder{}) {
+			t.Error("one server is shared")
+		}
+		if _, err := only.Fill(1); err == nil {
+			t.Error("one server fills beside others")
+		}
+	})
 }
 
 // TestFill checks that cells written by other writers during a Fill hide the cells that
 // the Fill writes.
 func TestFill(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	store := tabletest.NewMem()
-	a, b := open(t, store, calm), open(t, store, calm)
-	r := write(t, a, "begin", "v", "1")
-	if err := b.CatchUp(ctx); err != nil {
-		t.Fatal(err)
-	}
-	f, err := a.Fill(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tab := b.Table("data")
-	if _, err := b.Update(ctx, func(tx *Tx) error {
-		tx.Write(tab, table.Mutation{Row: []byte("x"), Cells: []table.Cell{{Family: 'a', Qualifier: []byte("gone"), Tombstone: true}}})
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for _, q := range []string{"gone", "stays"} {
-		if err := f.Write(ctx, a.Table("data"), put("x", q, "1")); err != nil {
+	bubble(t, func(t *testing.T) {
+		ctx := context.Background()
+		store := newMem()
+		a, b := open(t, store, fast), open(t, store, fast)
+		r := write(t, a, "begin", "v", "1")
+		if err := b.CatchUp(ctx); err != nil {
 			t.Fatal(err)
 		}
-	}
-	f.Close()
-	if err := a.CatchUp(ctx); err != nil {
-		t.Fatal(err)
-	}
-	s := a.Snapshot()
-	defer s.Close()
-	if got := value(t, s, tab, "x", "gone") + "," + value(t, s, tab, "x", "stays"); got != ",1" {
-		t.Errorf("reads %q", got)
-	}
+		f, err := a.Fill(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tab := b.Table("data")
+		if _, err := b.Update(ctx, func(tx *Tx) error {
+			tx.Write(tab, table.Mutation{Row: []byte("x"), Cells: []table.Cell{{Family: 'a', Qualifier: []byte("gone"), Tombstone: true}}})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range []string{"gone", "stays"} {
+			if err := f.Write(ctx, a.Table("data"), put("x", q, "1")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.Close()
+		if err := a.CatchUp(ctx); err != nil {
+			t.Fatal(err)
+		}
+		s := a.Snapshot()
+		defer s.Close()
+		if got := value(t, s, tab, "x", "gone") + "," + value(t, s, tab, "x", "stays"); got != ",1" {
+			t.Errorf("reads %q", got)
+		}
+	})
 }

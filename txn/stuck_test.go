@@ -36,25 +36,27 @@ func (t stuckTable) Apply(ctx context.Context, r table.Revision, ms []table.Muta
 // and the client's context has no deadline.
 func TestStuckStore(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	s := &stuckStore{Mem: tabletest.NewMem()}
-	if err := s.Create(ctx, dataSpec); err != nil {
-		t.Fatal(err)
-	}
-	db, err := Open(ctx, s, Options{Lease: 400 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.stuck.Store(false)
-		db.Close(ctx)
+	bubble(t, func(t *testing.T) {
+		ctx := context.Background()
+		s := &stuckStore{Mem: newMem()}
+		if err := s.Create(ctx, dataSpec); err != nil {
+			t.Fatal(err)
+		}
+		db, err := Open(ctx, s, Options{Lease: 400 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			s.stuck.Store(false)
+			db.Close(ctx)
+		})
+		s.stuck.Store(true)
+		_, err = db.Update(ctx, func(tx *Tx) error {
+			tx.Write(db.Table("data"), put("row", "p", "v"))
+			return nil
+		})
+		if !errors.Is(err, table.ErrUnavailable) {
+			t.Errorf("got %v", err)
+		}
 	})
-	s.stuck.Store(true)
-	_, err = db.Update(ctx, func(tx *Tx) error {
-		tx.Write(db.Table("data"), put("row", "p", "v"))
-		return nil
-	})
-	if !errors.Is(err, table.ErrUnavailable) {
-		t.Errorf("got %v", err)
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -21,6 +22,10 @@ import (
 // A Mem is neither a table.Batcher nor a table.Bulker, so programs use it as they use
 // HBase. A BatchMem is a Batcher.
 type Mem struct {
+	// SwapTime is how long a Swap takes to answer when it is done. On a clock of
+	// testing/synctest nothing else takes time.
+	SwapTime time.Duration
+
 	mu     sync.RWMutex
 	tables map[string]*memTable
 	closed bool
@@ -442,6 +447,14 @@ func (t *memTable) drop(k string, r *memRow) {
 }
 
 func (h memHandle) Swap(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, error) {
+	done, err := h.swap(ctx, row, f, q, old, cells)
+	if h.m.SwapTime > 0 {
+		time.Sleep(h.m.SwapTime)
+	}
+	return done, err
+}
+
+func (h memHandle) swap(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, error) {
 	if err := context.Cause(ctx); err != nil {
 		return false, err
 	}
