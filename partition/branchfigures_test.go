@@ -4,6 +4,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,24 +15,35 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-var branchChanges = flag.Int("branchchanges", 2000, "entries that TestBranchFigures adds in a branch")
+var (
+	branchChanges   = flag.Int("branchchanges", 2000, "entries that TestBranchFigures adds in a branch")
+	branchConflicts = flag.Int("branchconflicts", 500, "entries that TestBranchFigures changes in a branch and outside")
+	branchStore     = flag.String("branchstore", "embedded", "the store of TestBranchFigures: embedded, or many, a store in memory of many servers")
+)
 
 // TestBranchFigures prints how long it takes to fill, check and merge a large branch, and one
-// with ten entries. It checks only that all entries are there afterwards, since other
-// processes share the machine.
+// with ten entries, what each merge writes, and how long it takes to list many conflicts. It
+// checks that all entries are there afterwards, that merges write few keys, and that the
+// conflicts are found. It does not check times, since other processes share the machine.
 func TestBranchFigures(t *testing.T) {
 	ctx := context.Background()
-	s, err := lsm.Open(lsm.Options{Path: t.TempDir()})
-	must(t, err)
-	defer s.Close()
+	var s table.Store = tabletest.NewMem()
+	if *branchStore == "embedded" {
+		l, err := lsm.Open(lsm.Options{Path: t.TempDir()})
+		must(t, err)
+		defer l.Close()
+		s = l
+	}
 	p, err := partition.Open(ctx, s, partition.Options{Create: true})
 	must(t, err)
 	defer p.Close(ctx)
 	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
-	f := &figures{t, p}
+	f := &branchFigures{figures{t, p}, s}
 	f.add("dc=example,dc=com", "objectClass: organization", "objectClass: dcObject", "o: Example")
 	f.add("ou=people,dc=example,dc=com", "objectClass: organizationalUnit")
 	f.mergeNew("small", 0, 10)
@@ -37,20 +52,69 @@ func TestBranchFigures(t *testing.T) {
 		_, err := f.find(benchDN(i))
 		must(t, err)
 	}
+	f.commits("after the merges")
+	f.listConflicts(min(*branchConflicts, *branchChanges))
 }
 
-// mergeNew adds n people in a branch, changes a thousand entries outside, and merges.
-func (f *figures) mergeNew(branch string, from, n int) {
+type branchFigures struct {
+	figures
+	store table.Store
+}
+
+var figuresBy = partition.By{Name: "cn=admin"}
+
+// measure prints what fn takes.
+func (f *branchFigures) measure(what string, fn func()) {
 	f.t.Helper()
-	ctx := context.Background()
-	by := partition.By{Name: "cn=admin"}
-	b, err := branches.Create(ctx, f.p, branches.Options{Name: branch, By: by})
-	must(f.t, err)
+	debug.FreeOSMemory()
+	var most atomic.Int64
+	stop := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for {
+			most.Store(max(most.Load(), resident()))
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	})
+	before, written := resident(), f.written()
 	begin, spent := time.Now(), cpu()
+	fn()
+	took, used := time.Since(begin), cpu()-spent
+	close(stop)
+	watching.Wait()
+	f.t.Logf("%s: %v, %v of CPU, %d keys written, %d MB of memory before, %d MB at most", what, took.Round(100*time.Microsecond), used.Round(100*time.Microsecond),
+		f.written()-written, before>>20, most.Load()>>20)
+}
+
+// resident returns the memory of this process, or 0 if it is unknown.
+func resident() int64 {
+	text, _ := os.ReadFile("/proc/self/statm")
+	var all, is int64
+	if n, _ := fmt.Sscan(string(text), &all, &is); n < 2 {
+		return 0
+	}
+	return is * int64(os.Getpagesize())
+}
+
+// written returns the number of keys that an embedded store has written.
+func (f *branchFigures) written() int64 {
+	if s, ok := f.store.(*lsm.Store); ok {
+		return s.Metrics().KeysWritten
+	}
+	return 0
+}
+
+// stage runs fn for 0 to n-1 in a branch, a thousand in each commit.
+func (f *branchFigures) stage(b *branches.Branch, n int, fn func(tx *partition.Tx, i int) error) {
+	f.t.Helper()
 	for done := 0; done < n; done += 1000 {
-		_, err := b.Update(ctx, by, func(tx *partition.Tx) error {
+		_, err := b.Update(context.Background(), figuresBy, func(tx *partition.Tx) error {
 			for i := done; i < min(done+1000, n); i++ {
-				if _, err := tx.Add(ctx, name(benchDN(from+i)), benchPerson(from+i), false); err != nil {
+				if err := fn(tx, i); err != nil {
 					return err
 				}
 			}
@@ -58,23 +122,72 @@ func (f *figures) mergeNew(branch string, from, n int) {
 		})
 		must(f.t, err)
 	}
-	filled, filling := time.Since(begin), cpu()-spent
-	for i := range 1000 {
-		must(f.t, update(f.t, f.p, func(tx *partition.Tx) error {
-			m := op.Modification{Kind: op.ModReplace, PartialAttribute: attrs(fmt.Sprintf("o: Example %d", i))[0]}
-			return tx.Modify(ctx, name("dc=example,dc=com"), []op.Modification{m})
-		}))
-	}
-	begin = time.Now()
-	conflicts, err := b.Conflicts(ctx)
+}
+
+// commits makes a thousand commits on the trunk.
+func (f *branchFigures) commits(when string) {
+	f.t.Helper()
+	f.measure("1,000 commits "+when, func() {
+		for i := range 1000 {
+			must(f.t, update(f.t, f.p, func(tx *partition.Tx) error {
+				return replace(tx, "dc=example,dc=com", fmt.Sprintf("o: Example %d", i))
+			}))
+		}
+	})
+}
+
+func replace(tx *partition.Tx, at, line string) error {
+	return tx.Modify(context.Background(), name(at), []op.Modification{{Kind: op.ModReplace, PartialAttribute: attrs(line)[0]}})
+}
+
+// mergeNew adds n people in a branch, makes a thousand commits outside, and merges.
+func (f *branchFigures) mergeNew(branch string, from, n int) {
+	f.t.Helper()
+	ctx := context.Background()
+	b, err := branches.Create(ctx, f.p, branches.Options{Name: branch, By: figuresBy})
 	must(f.t, err)
-	if len(conflicts) > 0 {
-		f.t.Fatalf("conflicts of new entries: %v", conflicts)
+	f.measure(fmt.Sprintf("%d entries added in a branch", n), func() {
+		f.stage(b, n, func(tx *partition.Tx, i int) error {
+			_, err := tx.Add(ctx, name(benchDN(from+i)), benchPerson(from+i), false)
+			return err
+		})
+	})
+	f.commits("beside the branch")
+	f.measure("checking it", func() {
+		conflicts, err := b.Conflicts(ctx)
+		must(f.t, err)
+		if len(conflicts) > 0 {
+			f.t.Fatalf("conflicts of new entries: %v", conflicts)
+		}
+	})
+	written := f.written()
+	f.measure("merging it", func() {
+		_, err = b.Merge(ctx, figuresBy)
+		must(f.t, err)
+	})
+	if n := f.written() - written; n > 100 {
+		f.t.Errorf("the merge wrote %d keys", n)
 	}
-	checked := time.Since(begin)
-	begin, spent = time.Now(), cpu()
-	_, err = b.Merge(ctx, by)
+}
+
+// listConflicts changes entries in a branch and outside, and lists the conflicts.
+func (f *branchFigures) listConflicts(n int) {
+	f.t.Helper()
+	ctx := context.Background()
+	b, err := branches.Create(ctx, f.p, branches.Options{Name: "conflicts", By: figuresBy})
 	must(f.t, err)
-	f.t.Logf("%d entries added in a branch in %v (%v of CPU); checked against 1,000 commits in %v, merged in %v (%v of CPU)", n,
-		filled.Round(time.Millisecond), filling.Round(time.Millisecond), checked.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond), (cpu() - spent).Round(time.Millisecond))
+	f.stage(b, n, func(tx *partition.Tx, i int) error {
+		return replace(tx, benchDN(i), fmt.Sprint("sn: in the branch ", i))
+	})
+	for i := range n {
+		must(f.t, update(f.t, f.p, func(tx *partition.Tx) error { return replace(tx, benchDN(i), fmt.Sprint("sn: outside ", i)) }))
+	}
+	f.measure(fmt.Sprintf("listing %d conflicts", n), func() {
+		found, err := b.Conflicts(ctx)
+		must(f.t, err)
+		if len(found) != n {
+			f.t.Fatalf("%d conflicts, want %d", len(found), n)
+		}
+	})
+	must(f.t, b.Discard(ctx))
 }

@@ -58,18 +58,96 @@ func (a touch) clash(b touch) bool {
 // A branchModel is a branch with what it should show.
 type branchModel struct {
 	b       *branches.Branch
+	base    lineModel
 	line    lineModel
 	own     []touch // by operations in the branch
 	outside []touch // by commits that the base does not show
 }
 
-func (m *branchModel) clashes() bool {
-	return slices.ContainsFunc(m.own, func(a touch) bool { return slices.ContainsFunc(m.outside, a.clash) })
+func (m *branchModel) clashes() bool { return len(m.clashing()) > 0 }
+
+// clashing returns the names that operations on both sides touched so that neither can
+// follow the other.
+func (m *branchModel) clashing() map[string]bool {
+	names := map[string]bool{}
+	for _, a := range m.own {
+		if slices.ContainsFunc(m.outside, a.clash) {
+			names[a.name] = true
+		}
+	}
+	return names
+}
+
+// conflicts returns the conflicts of the branch, by the names of the entries, and the
+// attributes in conflict. They follow from three states: the base, the branch, and the trunk.
+func (m *branchModel) conflicts(trunk lineModel) map[string]string {
+	all := map[string]string{}
+	for n := range m.clashing() {
+		base, own, newest := m.base[n], m.line[n], trunk[n]
+		switch {
+		case base == nil && own == nil && newest == nil:
+			all[""] = "" // no entry has the name in any of the states
+		case base == nil || own == nil || newest == nil || m.replaced(n):
+			all[n] = "the entry" // it was added, deleted or made anew
+		default:
+			all[n] = differing(base, own, newest)
+		}
+	}
+	return all
+}
+
+// replaced reports whether an operation on one of the sides made or deleted an entry.
+func (m *branchModel) replaced(n string) bool {
+	return slices.ContainsFunc(slices.Concat(m.own, m.outside), touch{n, "x"}.is)
+}
+
+func (a touch) is(b touch) bool { return a == b }
+
+// differing returns the attributes that two states changed in different ways, with their
+// values there.
+func differing(base, own, newest *personModel) string {
+	var b strings.Builder
+	is := func(description string, values func(*personModel) []string) {
+		x, y, z := values(base), values(own), values(newest)
+		if !slices.Equal(x, y) && !slices.Equal(x, z) && !slices.Equal(y, z) {
+			fmt.Fprintln(&b, description, x, y, z)
+		}
+	}
+	is("description", func(p *personModel) []string { return slices.Sorted(maps.Keys(p.descriptions)) })
+	is("sn", func(p *personModel) []string { return []string{p.sn} })
+	return b.String()
+}
+
+// conflictsOf returns conflicts in the form of branchModel.conflicts.
+func conflictsOf(m *branchModel, found []branches.Conflict) map[string]string {
+	all := map[string]string{}
+	for _, c := range found {
+		n := ""
+		if c.Name != "" {
+			n = strings.TrimPrefix(strings.TrimSuffix(c.Name, ","+domain), "uid=")
+		}
+		var b strings.Builder
+		for _, d := range c.Attributes {
+			fmt.Fprintln(&b, d.Description, sortedTexts(d.Base), sortedTexts(d.Branch), sortedTexts(d.Newest))
+		}
+		if all[n] = b.String(); n != "" && m.replaced(n) {
+			all[n] = "the entry"
+		}
+	}
+	return all
+}
+
+func sortedTexts(values [][]byte) (texts []string) {
+	for _, v := range values {
+		texts = append(texts, string(v))
+	}
+	slices.Sort(texts)
+	return texts
 }
 
 // TestBranchModel makes random changes on the trunk and in branches, merges and discards
-// branches, and compares what every line shows, and whether a branch can be merged, with a
-// model.
+// branches, and compares what every line shows, whether a branch can be merged, and its
+// conflicts with a model.
 func TestBranchModel(t *testing.T) {
 	seed := *branchSeed
 	if seed == 0 {
@@ -114,7 +192,7 @@ func (m *mergeModel) step(ctx context.Context) {
 		m.made++
 		b, err := branches.Create(ctx, m.p, branches.Options{Name: fmt.Sprint("b", m.made)})
 		must(m.t, err)
-		m.open = append(m.open, &branchModel{b: b, line: m.trunk.clone()})
+		m.open = append(m.open, &branchModel{b: b, base: m.trunk.clone(), line: m.trunk.clone()})
 	case n < 5 && len(m.open) > 0:
 		m.merge(ctx, m.r.IntN(len(m.open)))
 	case n == 5 && len(m.open) > 0 && m.r.IntN(4) == 0:
@@ -177,8 +255,8 @@ func (m *mergeModel) merge(ctx context.Context, i int) {
 	b := m.open[i]
 	found, err := b.b.Conflicts(ctx)
 	must(m.t, err)
-	if len(found) > 0 != b.clashes() {
-		m.t.Errorf("%s has the conflicts %+v\nwith %v in it and %v outside", b.b.Name(), found, b.own, b.outside)
+	if got, want := conflictsOf(b, found), b.conflicts(m.trunk); !maps.Equal(got, want) {
+		m.t.Errorf("%s has the conflicts %+v\n%q\nwant\n%q\nwith %v in it and %v outside", b.b.Name(), found, got, want, b.own, b.outside)
 	}
 	_, err = b.b.Merge(ctx, partition.By{Name: "cn=merger"})
 	if (err != nil) != b.clashes() {
@@ -186,6 +264,10 @@ func (m *mergeModel) merge(ctx context.Context, i int) {
 	}
 	if err != nil {
 		m.refused++
+		if m.r.IntN(2) == 0 { // so that there are new branches, which can be merged
+			must(m.t, b.b.Discard(ctx))
+			m.open = slices.Delete(m.open, i, i+1)
+		}
 		return
 	}
 	m.merges++
