@@ -389,46 +389,65 @@ func inColumns(columns ...string) []table.Mutation {
 	return []table.Mutation{m}
 }
 
+// columnsStep is a change of a row by the line that becomes columnar first, or by the other.
+type columnsStep struct {
+	early   bool
+	columns []string
+}
+
 // TestLinesColumns makes a row columnar on one side while it is in one piece on the other,
-// which deletes older columns and then becomes columnar, too.
+// which becomes columnar, too. One of the sides deletes an older column before it is
+// columnar.
 func TestLinesColumns(t *testing.T) {
 	t.Parallel()
-	for _, first := range []string{"branch", "trunk"} {
-		for _, end := range []string{"merge", "discard"} {
-			t.Run(first+" "+end, func(t *testing.T) {
-				t.Parallel()
-				w := newLineWorld(t, "lsm", 0)
-				w.start()
-				defer w.stop()
-				w.apply(nil, inColumns("old"))
-				b, other := w.create(), (*lineBranch)(nil)
-				early, late := b, other
-				if first == "trunk" {
-					early, late = late, early
-				}
-				for _, step := range []struct {
-					line    *lineBranch
-					columns []string
-				}{
-					{early, []string{"p", "q", "r"}}, // columnar, with old among the columns
-					{late, []string{"old-"}},         // in one piece
-					{early, []string{"old"}},         // after it was deleted elsewhere
-					{late, []string{"s"}},
-					{late, []string{"t", "u"}}, // columnar: old must not come back
-					{early, []string{"p-"}}, {late, []string{"s-", "v"}},
-				} {
-					w.apply(step.line, inColumns(step.columns...))
-					w.look()
-				}
-				if end == "merge" {
-					w.merge(b)
-				} else {
-					w.discard(b)
-				}
-				w.look()
-				w.apply(nil, inColumns("w", "q-"))
-				w.look()
-			})
+	for name, steps := range map[string][]columnsStep{
+		"late deletes": {
+			{true, []string{"p", "q", "r"}}, // columnar, with old among the columns
+			{false, []string{"old-"}},       // in one piece
+			{true, []string{"old"}},         // after it was deleted elsewhere
+			{false, []string{"s"}},
+			{false, []string{"t", "u"}}, // columnar: old must not come back
+			{true, []string{"p-"}}, {false, []string{"s-", "v"}},
+		},
+		"early deletes": {
+			{true, []string{"old-"}},        // in one piece
+			{true, []string{"p", "q", "r"}}, // columnar, without old
+			{false, []string{"s"}},
+			{false, []string{"t", "u"}}, // columnar, with old, which must not come back
+			{true, []string{"p-"}}, {false, []string{"s-", "v"}},
+		},
+	} {
+		for _, first := range []string{"branch", "trunk"} {
+			for _, end := range []string{"merge", "discard"} {
+				t.Run(name+" "+first+" "+end, func(t *testing.T) {
+					t.Parallel()
+					linesColumns(t, steps, first == "branch", end == "merge")
+				})
+			}
 		}
 	}
+}
+
+func linesColumns(t *testing.T, steps []columnsStep, branchFirst, merge bool) {
+	w := newLineWorld(t, "lsm", 0)
+	w.start()
+	defer w.stop()
+	w.apply(nil, inColumns("old"))
+	b := w.create()
+	for _, step := range steps {
+		if step.early == branchFirst {
+			w.apply(b, inColumns(step.columns...))
+		} else {
+			w.apply(nil, inColumns(step.columns...))
+		}
+		w.look()
+	}
+	if merge {
+		w.merge(b)
+	} else {
+		w.discard(b)
+	}
+	w.look()
+	w.apply(nil, inColumns("w", "q-"))
+	w.look()
 }

@@ -99,9 +99,9 @@ func (w *writer) parts(prefix []byte) (x parts, err error) {
 	return x, w.it.Error()
 }
 
-// bury prepares the cells of a row that becomes columnar at w.rev. If the row has columns
-// already, they are from another line, perhaps from a branch that is gone. Those that the
-// view shows and that are not among the cells get a tombstone, of the revision that
+// bury prepares the cells of a row that becomes columnar at w.rev. All lines share the
+// columns of a row, and another line may have older cells among its columns, or write them
+// there later, which this line has deleted. They get a tombstone, of the revision that
 // deleted them in this line. The cells returned do not use the iterator's memory.
 func (w *writer) bury(d *delta, cells []table.Cell) ([]table.Cell, error) {
 	if w.it == nil {
@@ -109,16 +109,45 @@ func (w *writer) bury(d *delta, cells []table.Cell) ([]table.Cell, error) {
 	}
 	cells = slices.Clone(cells)
 	detach(cells, nil)
-	all := appendRowPart(nil, d.prefix, termCol)
 	w.seeks++
-	if !w.it.SeekGE(all) || !bytes.HasPrefix(w.it.Key(), all) {
-		return cells, w.it.Error()
+	shared := w.it.SeekGE(appendRowPart(nil, d.prefix, termCol)) && bytes.HasPrefix(w.it.Key(), appendRowPart(nil, d.prefix, termCol))
+	if err := w.it.Error(); err != nil || !shared && w.view.view == nil {
+		return cells, err
 	}
 	x, err := w.parts(d.prefix)
 	if err != nil {
 		return nil, err
 	}
+	// Cells of images above the low-water mark: other lines may be built on them.
+	cells = x.buried(cells, x.cells, w.rev)
+	if !shared {
+		return cells, nil
+	}
+	written, err := w.columns(d)
+	if err != nil {
+		return nil, err
+	}
+	return x.buried(cells, written, w.rev), nil
+}
+
+// buried adds tombstones to the sorted cells of a row, for those of the old cells whose
+// columns are not among them.
+func (x *parts) buried(cells, old []table.Cell, rev table.Revision) []table.Cell {
 	n := len(cells)
+	for i := range old {
+		c := &old[i]
+		if _, found := slices.BinarySearchFunc(cells[:n], *c, table.Cell.Compare); !found {
+			cells = append(cells, table.Cell{Family: c.Family, Qualifier: c.Qualifier, Tombstone: true, Revision: x.deletedAt(c, rev)})
+		}
+	}
+	slices.SortFunc(cells, table.Cell.Compare)
+	return cells
+}
+
+// columns returns the newest version that the view shows of each column of a row that has
+// a key of its own, without tombstones.
+func (w *writer) columns(d *delta) (cells []table.Cell, err error) {
+	all := appendRowPart(nil, d.prefix, termCol)
 	var col []byte // the column whose newest visible version was found
 	for ok := w.it.SeekGE(all); ok && bytes.HasPrefix(w.it.Key(), all); ok = w.it.Next() {
 		rev := revisionOf(w.it.Key())
@@ -134,12 +163,10 @@ func (w *writer) bury(d *delta, cells []table.Cell) ([]table.Cell, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, found := slices.BinarySearchFunc(cells[:n], c, table.Cell.Compare); found || c.Tombstone {
-			continue
+		if !c.Tombstone {
+			cells = append(cells, c)
 		}
-		cells = append(cells, table.Cell{Family: c.Family, Qualifier: c.Qualifier, Tombstone: true, Revision: x.deletedAt(&c, w.rev)})
 	}
-	slices.SortFunc(cells, table.Cell.Compare)
 	return cells, w.it.Error()
 }
 
@@ -149,7 +176,7 @@ func (x *parts) deletedAt(c *table.Cell, otherwise table.Revision) table.Revisio
 	if i, found := slices.BinarySearchFunc(x.cells, *c, table.Cell.Compare); found && x.cells[i].Tombstone {
 		at = max(at, x.cells[i].Revision)
 	}
-	if at <= c.Revision {
+	if at < c.Revision || at == c.Revision && !c.Tombstone {
 		return otherwise
 	}
 	return at
