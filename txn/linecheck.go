@@ -48,6 +48,7 @@ func (e *embedded) checkBranch(ctx context.Context, b *Branch) (*lineCheck, erro
 
 // own gathers what the branch's commits changed.
 func (x *lineCheck) own(ctx context.Context) error {
+	var marks []noteSet // of each commit
 	for rec, err := range x.e.db.log.Scan(ctx, x.slot, x.cell.First, x.cell.Head) {
 		if err != nil {
 			return err
@@ -56,13 +57,14 @@ func (x *lineCheck) own(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		x.marks = append(x.marks, notes...)
+		marks = append(marks, notes)
 		x.ids.add(rec.IDs)
 		x.keys.add(rec.Keys)
 		x.all = x.all || rec.AllChanged
 		x.besideOf(&rec)
 	}
 	x.all = x.all || x.ids.full() || x.keys.full()
+	x.marks = slices.Concat(marks...)
 	x.marks.sort()
 	return nil
 }

@@ -163,13 +163,16 @@ func (x *explanation) describe(ctx context.Context, c *Conflict) (err error) {
 	var nodes [3]*master.Node
 	var entries [3]*entry.Entry
 	for i, s := range []*state.Snapshot{x.base, x.own, x.newest} {
-		if nodes[i], err = s.Node(ctx, c.ID); err != nil {
+		item, err := s.Item(ctx, c.ID)
+		if err != nil {
 			return err
 		}
-		if nodes[i] != nil {
-			if entries[i], err = s.Entry(ctx, c.ID, true); err != nil {
-				return err
-			}
+		if item == nil {
+			continue
+		}
+		nodes[i] = &item.Node
+		if entries[i], err = s.EntryOf(ctx, c.ID, item, true, nil); err != nil {
+			return err
 		}
 	}
 	c.About = fate(nodes)
@@ -247,4 +250,11 @@ func valuesOf(e *entry.Entry, description string) [][]byte {
 	return nil
 }
 
-func same(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
+// same reports whether two attributes have the same values, in any order.
+func same(a, b [][]byte) bool {
+	if len(a) != len(b) || slices.EqualFunc(a, b, bytes.Equal) {
+		return len(a) == len(b)
+	}
+	a, b = slices.SortedFunc(slices.Values(a), bytes.Compare), slices.SortedFunc(slices.Values(b), bytes.Compare)
+	return slices.EqualFunc(a, b, bytes.Equal)
+}

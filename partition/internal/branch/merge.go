@@ -16,13 +16,19 @@ import (
 func (b *Branch) Merge(ctx context.Context, by write.By) (table.Revision, error) {
 	b.k.Changing.RLock()
 	defer b.k.Changing.RUnlock()
-	// Clashes are looked for before entries are stamped, so that a merge that fails
-	// usually leaves no commit in the branch.
-	if found, err := b.Conflicts(ctx); err != nil || len(found) > 0 {
-		return 0, errors.Join(err, conflicts(b.Name(), found))
-	}
-	if err := b.restamp(ctx, by); err != nil {
+	both, err := b.changedOutside(ctx)
+	if err != nil {
 		return 0, err
+	}
+	if len(both) > 0 {
+		// Clashes are looked for before entries are stamped, so that a merge that fails
+		// usually leaves no commit in the branch.
+		if found, err := b.Conflicts(ctx); err != nil || len(found) > 0 {
+			return 0, errors.Join(err, conflicts(b.Name(), found))
+		}
+		if err := b.restamp(ctx, by, both); err != nil {
+			return 0, err
+		}
 	}
 	m := write.Message{By: by, Operations: []write.Operation{{Kind: opMerge, Name: b.Name()}}}
 	r, err := b.b.Merge(ctx, m.Append(nil))
@@ -44,16 +50,8 @@ func conflicts(name string, found []Conflict) error {
 // restamp changes the stamps of the entries that both the branch and other commits
 // changed, in a last commit in the branch. Otherwise a consumer of changes would find an
 // entry with new values and an entryCSN that it has seen.
-func (b *Branch) restamp(ctx context.Context, by write.By) error {
-	i, err := b.Info(ctx)
-	if err != nil {
-		return err
-	}
-	both, err := b.changedOutside(ctx, i)
-	if err != nil || len(both) == 0 {
-		return err
-	}
-	_, err = write.UpdateBranch(ctx, b.k, b.b, by, func(tx *write.Tx) error {
+func (b *Branch) restamp(ctx context.Context, by write.By, both []entry.ID) error {
+	_, err := write.UpdateBranch(ctx, b.k, b.b, by, func(tx *write.Tx) error {
 		for _, id := range both {
 			if err := tx.Restamp(ctx, id); err != nil {
 				return err
@@ -66,23 +64,34 @@ func (b *Branch) restamp(ctx context.Context, by write.By) error {
 
 // changedOutside returns those of the ids of the branch that commits outside of it touched
 // since its base.
-func (b *Branch) changedOutside(ctx context.Context, i *Info) (both []entry.ID, err error) {
+func (b *Branch) changedOutside(ctx context.Context) (both []entry.ID, err error) {
+	i, err := b.b.Info()
+	if err != nil {
+		return nil, failure(err)
+	}
 	newest := state.Newest(b.k)
 	defer newest.Close()
-	own := map[entry.ID]bool{}
-	for _, id := range i.IDs {
-		own[id] = true
-	}
+	outside, all := map[entry.ID]bool{}, false
 	for rec, err := range newest.At.CommitsAfter(ctx, i.Base) {
 		if err != nil {
 			return nil, err
 		}
-		if rec.AllChanged {
-			return i.IDs, nil
+		all = all || rec.AllChanged
+		for _, id := range rec.IDs {
+			outside[id] = true
+		}
+	}
+	if len(outside) == 0 && !all {
+		return nil, nil
+	}
+	seen := map[entry.ID]bool{}
+	for rec, err := range b.b.Commits(ctx) {
+		if err != nil {
+			return nil, failure(err)
 		}
 		for _, id := range rec.IDs {
-			if own[id] {
-				own[id] = false
+			if (all || outside[id]) && !seen[id] {
+				seen[id] = true
 				both = append(both, id)
 			}
 		}
