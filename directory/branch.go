@@ -41,22 +41,15 @@ func enter(ctx context.Context, req *request.Request, m *op.Message) (*op.Messag
 // isOutside reports whether a request is about something that branches do not have.
 func isOutside(r op.Request) bool {
 	switch r := r.(type) {
-	case *op.Search:
-		return r.Base == "" && r.Scope == op.BaseObject || isOutsideName(r.Base)
-	case *op.Compare:
-		return isOutsideName(r.Name)
-	case *op.Add:
-		return isOutsideName(r.Name)
-	case *op.Modify:
-		return isOutsideName(r.Name)
-	case *op.Delete:
-		return isOutsideName(r.Name)
-	case *op.ModifyDN:
-		return isOutsideName(r.Name)
 	case *op.Extended:
 		return r.OID != control.OIDPasswordModify && r.OID != control.OIDEndTransaction
+	case *op.Search:
+		if r.Base == "" && r.Scope == op.BaseObject {
+			return true
+		}
 	}
-	return true
+	name := op.NameOf(r)
+	return name == nil || isOutsideName(*name)
 }
 
 func isOutsideName(text string) bool {
@@ -70,52 +63,23 @@ type ending struct{ branch, suffix string }
 // withoutBranch returns a message with its names in a branch, and their end. If no name
 // ends in the name of a branch, it returns the message.
 func withoutBranch(m *op.Message) (*op.Message, *ending, error) {
-	var name string
-	switch r := m.Request.(type) {
-	case *op.Search:
-		name = r.Base
-	case *op.Compare:
-		name = r.Name
-	case *op.Add:
-		name = r.Name
-	case *op.Modify:
-		name = r.Name
-	case *op.Delete:
-		name = r.Name
-	case *op.ModifyDN:
-		name = r.Name
+	name := op.NameOf(m.Request)
+	if name == nil {
+		return m, nil, nil
 	}
-	rest, end := cutBranch(name)
+	rest, end := cutBranch(*name)
 	if end == nil {
 		return m, nil, nil
 	}
 	inner := *m
-	switch r := m.Request.(type) {
-	case *op.Search:
-		x := *r
-		x.Base, inner.Request = rest, &x
-	case *op.Compare:
-		x := *r
-		x.Name, inner.Request = rest, &x
-	case *op.Add:
-		x := *r
-		x.Name, inner.Request = rest, &x
-	case *op.Modify:
-		x := *r
-		x.Name, inner.Request = rest, &x
-	case *op.Delete:
-		x := *r
-		x.Name, inner.Request = rest, &x
-	case *op.ModifyDN:
-		x := *r
-		x.Name, inner.Request = rest, &x
-		if x.NewSuperior != nil {
-			superior, there := cutBranch(*x.NewSuperior)
-			if there == nil || there.branch != end.branch {
-				return nil, nil, op.Errorf(op.UnwillingToPerform, "newSuperior: it is not in the branch %s", end.branch)
-			}
-			x.NewSuperior = &superior
+	inner.Request = op.CopyOf(m.Request)
+	*op.NameOf(inner.Request) = rest
+	if x, ok := inner.Request.(*op.ModifyDN); ok && x.NewSuperior != nil {
+		superior, there := cutBranch(*x.NewSuperior)
+		if there == nil || there.branch != end.branch {
+			return nil, nil, op.Errorf(op.UnwillingToPerform, "newSuperior: it is not in the branch %s", end.branch)
 		}
+		x.NewSuperior = &superior
 	}
 	return &inner, end, nil
 }

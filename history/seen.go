@@ -209,16 +209,7 @@ func (w *seenWalk) emit(at *Sight, r op.Request) *Change {
 		}
 	}
 	text := name.String()
-	switch r := r.(type) {
-	case *op.Add:
-		r.Name = text
-	case *op.Delete:
-		r.Name = text
-	case *op.Modify:
-		r.Name = text
-	case *op.ModifyDN:
-		r.Name = text
-	}
+	*op.NameOf(r) = text
 	x := &Change{Revision: w.commit.Revision, By: w.note.By, Record: Record{ID: at.id, Name: text, Request: r}, Kind: kindOf(r)}
 	w.out = append(w.out, x)
 	return x

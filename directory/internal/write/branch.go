@@ -15,11 +15,11 @@ import (
 // runBranch makes, changes, merges or discards a branch, if the update is of the entry of
 // a branch. It returns false for other updates.
 func runBranch(ctx context.Context, req *request.Request, r op.Request) (done bool, err error) {
-	text := nameOf(r)
-	if !strings.Contains(strings.ToLower(text), "branches") {
+	text := op.NameOf(r)
+	if text == nil || !strings.Contains(strings.ToLower(*text), "branches") {
 		return false, nil // the name is parsed once only
 	}
-	name, err := dn.Parse(text)
+	name, err := dn.Parse(*text)
 	if err != nil {
 		return false, nil // refused later
 	}

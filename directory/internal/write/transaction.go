@@ -306,7 +306,11 @@ func Changed(t *transaction.Transaction) (changed []string) {
 		if i == mostNamed {
 			return append(changed, fmt.Sprintf("and %d more", len(t.Operations)-mostNamed))
 		}
-		changed = append(changed, strings.TrimSpace(monitor.OperationOf(o.Message.Request).String()+" "+nameOf(o.Message.Request)))
+		text := monitor.OperationOf(o.Message.Request).String()
+		if name := op.NameOf(o.Message.Request); name != nil && *name != "" {
+			text += " " + *name
+		}
+		changed = append(changed, text)
 	}
 	return changed
 }
@@ -314,17 +318,3 @@ func Changed(t *transaction.Transaction) (changed []string) {
 // mostNamed is how many updates of a transaction the access log names in the line for the
 // transaction's end. The access log also has a line for each update.
 const mostNamed = 20
-
-func nameOf(r op.Request) string {
-	switch r := r.(type) {
-	case *op.Add:
-		return r.Name
-	case *op.Modify:
-		return r.Name
-	case *op.Delete:
-		return r.Name
-	case *op.ModifyDN:
-		return r.Name
-	}
-	return ""
-}

@@ -1,0 +1,42 @@
+package op
+
+// NameOf returns the name of the entry that a request is about, which is the base of a
+// search. It returns nil if the request is of another kind. The name is a part of the
+// request.
+func NameOf(r Request) *string {
+	switch r := r.(type) {
+	case *Search:
+		return &r.Base
+	case *Compare:
+		return &r.Name
+	case *Add:
+		return &r.Name
+	case *Modify:
+		return &r.Name
+	case *Delete:
+		return &r.Name
+	case *ModifyDN:
+		return &r.Name
+	}
+	return nil
+}
+
+// CopyOf returns a copy of a request that NameOf returns a name of. Attributes and values
+// are shared with the request.
+func CopyOf(r Request) Request {
+	switch r := r.(type) {
+	case *Search:
+		return new(*r)
+	case *Compare:
+		return new(*r)
+	case *Add:
+		return new(*r)
+	case *Modify:
+		return new(*r)
+	case *Delete:
+		return new(*r)
+	case *ModifyDN:
+		return new(*r)
+	}
+	return r
+}
