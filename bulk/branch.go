@@ -8,10 +8,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// The limits of the batches in which records are imported into a branch. Nobody waits for
-// them, and nobody sees them before the branch is merged.
+// The limits of the batches in which records are imported into a branch. Nobody sees them
+// before the branch is merged, but on a store of one server other updates wait while a
+// commit in a branch is put together, so batches are small.
 const (
-	branchItems = 1000
+	branchItems = 100
 	branchBytes = 4 << 20
 )
 

@@ -53,7 +53,7 @@ func TestImportFigures(t *testing.T) {
 				c.o.Suffixes = []string{"dc=example,dc=com"}
 			}
 			begin := time.Now()
-			reads := x.during(func() {
+			beside := x.during(func() {
 				mustImport(t, p, c.o)
 				if c.branch {
 					_, err := c.o.Branch.Merge(t.Context(), partition.By{})
@@ -65,7 +65,7 @@ func TestImportFigures(t *testing.T) {
 				t.Errorf("%d entries", n)
 			}
 			t.Logf("%d people in %v, %.0f entries/s; clients alone: %s; beside it: %s", *importPeople, took.Round(10*time.Millisecond),
-				float64(*importPeople)/took.Seconds(), alone, reads)
+				float64(*importPeople)/took.Seconds(), alone, beside)
 		})
 	}
 }
