@@ -13,7 +13,7 @@ import (
 // commit in a branch is put together, so batches are small.
 const (
 	branchItems = 100
-	branchBytes = 4 << 20
+	branchBytes = 256 << 10
 )
 
 // errOfBranch is the error of a record that no branch can take.
