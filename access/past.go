@@ -217,9 +217,9 @@ func exists(ctx context.Context, s *partition.Snapshot, place entry.ID) (bool, e
 	return err == nil, err
 }
 
-// setOf compiles rules with the schema of a past state. It leaves out what a rule says of
-// attributes that the schema does not define, and rules that allow something and have
-// other words that it does not define.
+// setOf compiles rules with the schema of a past state. It leaves out attributes that the
+// schema does not define. It leaves out a rule that allows something and contains another
+// name that the schema does not define.
 func setOf(then *partition.Snapshot, rules []acl.Placed) (*acl.Set, error) {
 	sch, contexts := then.Schema(), then.Contexts()
 	if set, err := acl.NewSet(sch, contexts, rules); err == nil {

@@ -72,8 +72,9 @@ func place(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule
 	return placeOf(ctx, s, s, rule)
 }
 
-// placeOf returns a rule with the names that entries have: its place, its targets and
-// groups in filters in the state s, and the identities that it is for in the state who.
+// placeOf returns a rule with names in place of the ids of entries. Its place, its targets
+// and groups in filters have the names of the state s. The identities that it is for have
+// the names of the state who.
 func placeOf(ctx context.Context, s, who *partition.Snapshot, rule partition.AccessRule) (p acl.Placed, err error) {
 	if rule.Place != entry.Root {
 		if p.Place, err = nameOf(ctx, s, rule.Place); err != nil {

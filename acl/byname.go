@@ -1,10 +1,9 @@
 package acl
 
-// ByName returns the program for entries that a rule allows something with only if a
-// target of the rule names a part of the tree. The entries of the changelog and of the
-// monitor are such entries: they say who did what and how a server is, which a rule about
-// the whole directory is hardly meant to show. A rule that denies something includes them
-// without naming them.
+// ByName returns the program for the entries of the changelog and of the monitor. They tell
+// who did what, and the state of the server, which a rule about the whole directory is
+// hardly meant to show. So a rule that allows something includes them only if one of its
+// targets names a part of their tree. A rule that denies something always includes them.
 func (p *Program) ByName() *Program {
 	p.onceByName.Do(func() { p.byName = p.makeByName() })
 	return p.byName

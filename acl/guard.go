@@ -33,7 +33,7 @@ type guard struct {
 	decide Decider
 }
 
-// filter does the work of Guard. In the filter f, every Not must be applied to a test.
+// filter does the work of Guard. In the filter f, a Not may contain only a single test.
 func (g guard) filter(f filter.Resolved) filter.Resolved {
 	switch f := f.(type) {
 	case *filter.AndNode:

@@ -16,7 +16,7 @@ type pacer struct {
 	n     int64
 }
 
-// reader returns a reader of r whose reads count.
+// reader returns a reader of r whose reads count towards the rate.
 func (p *pacer) reader(ctx context.Context, r io.Reader) io.Reader {
 	if p.rate == 0 {
 		return r

@@ -89,9 +89,9 @@ func TestUpdatesAreJudgedAgain(t *testing.T) {
 	}
 }
 
-// TestCommittedButNotEverywhere checks the result of a change of rules that is committed, and
-// of which it is not known that every server goes by it: neither success nor a result that
-// means that nothing was changed.
+// TestCommittedButNotEverywhere changes rules when it cannot be known whether every server
+// applies the new ones. The result must be neither success nor one that means that nothing
+// was changed.
 func TestCommittedButNotEverywhere(t *testing.T) {
 	for _, inTransaction := range []bool{false, true} {
 		writer, _ := newStale(t) // the other server does not follow

@@ -53,9 +53,9 @@ func (c *client) people(f, control string) string {
 	return strings.Join(found, " ")
 }
 
-// TestPastByRules checks what is shown of the past: what the rules of now let through of
-// the entry as and where it was and of the entry as it is, and what no rule of then denied
-// at a place that is gone.
+// TestPastByRules checks what is shown of the past. The rules of today must allow it for the
+// entry as it was and for the entry as it is. If its place is gone, no rule of that time may
+// deny it.
 func TestPastByRules(t *testing.T) {
 	const all = "all: allow users to read *, +, to past\n"
 	person := func(c *client, name string, change ...string) {

@@ -14,8 +14,8 @@ import (
 
 // InBranch streams the difference between a branch and its base, in the order described at
 // Difference. The author and the revision are those of the last commit in the branch that
-// changed the entry. An entry of which only a secret attribute or something that the server
-// writes was changed has an empty modify.
+// changed the entry. If only secret or operational attributes of an entry were changed, its
+// modify is empty.
 func InBranch(ctx context.Context, b *branches.Branch) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		if err := inBranch(ctx, b, func(c *Change) bool { return yield(c, nil) }); err != nil {

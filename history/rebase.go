@@ -95,8 +95,8 @@ type rebase struct {
 }
 
 // checkConflicts finds the entries in conflict. Unless the options say which side is kept,
-// they are an error. Conflicts that are not about one entry, such as other settings, are
-// none for changes that are made again.
+// they are an error. Conflicts that are not about one entry, such as other settings, do not
+// count, because the changes are made again.
 func (r *rebase) checkConflicts(ctx context.Context, b *branches.Branch) error {
 	all, err := b.Conflicts(ctx)
 	if err != nil {

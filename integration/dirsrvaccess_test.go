@@ -25,8 +25,8 @@ var dirsrvAccess = []string{
 
 // TestDirsrvAccess puts the same questions to a 389 Directory Server with aci and to ldapd
 // with the rules that access import makes of them, as several identities. It does not
-// compare how the two refuse: 389 answers that there is nothing, or that the rights do not
-// suffice, where ldapd answers that there is no such entry.
+// compare how they refuse: where ldapd answers noSuchObject, 389 returns no entry or
+// answers insufficientAccessRights.
 func TestDirsrvAccess(t *testing.T) {
 	t.Parallel()
 	theirs := startOldDirsrv(t, false)

@@ -122,8 +122,8 @@ func (x *ruled) rules(version int64, open bool) *ldap.ModifyRequest {
 	return m
 }
 
-// writer makes one change after the other, each at some server. A change of which the outcome
-// is not known is made again, until it is known that it is in force.
+// writer makes one change after the other, each at some server. It repeats a change whose
+// outcome is unknown until the change is known to be in force.
 func (x *ruled) writer() {
 	r := rand.New(rand.NewPCG(99, 1))
 	for !x.stopped.Load() {

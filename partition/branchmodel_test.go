@@ -50,7 +50,7 @@ func (m lineModel) String() string {
 // replaced an attribute, or v and the value that it added.
 type touch struct{ name, how string }
 
-// clash reports whether neither of two operations, on different lines, can follow the other.
+// clash reports whether two operations on different lines are in conflict.
 func (a touch) clash(b touch) bool {
 	return a.name == b.name && (a.how[0] != 'v' || b.how[0] != 'v' || a.how == b.how)
 }

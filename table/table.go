@@ -286,7 +286,7 @@ type Batch struct {
 // are sorted.
 type Found struct {
 	Over   []Rows // rows that existed before
-	Beside []Rows // of these, rows that an engine keeps in pieces of which View hides one
+	Beside []Rows // those rows of Over in which View does not show everything
 }
 
 // A Batcher is a Store that commits changes to many rows of many tables atomically, in

@@ -108,8 +108,8 @@ func (w *lineWorld) shows(c *lineCommit, b *lineBranch, at table.Revision) bool 
 	return c.branch.merge <= at
 }
 
-// want returns what a state shows, by definition. The secrets of a branch are its own and
-// those of the trunk's newest state.
+// want returns what a state shows, by definition. A branch shows its own secrets and those of
+// the trunk's newest state.
 func (w *lineWorld) want(b *lineBranch, at table.Revision) map[string]string {
 	type place struct {
 		row, column string
@@ -395,8 +395,8 @@ type columnsStep struct {
 	columns []string
 }
 
-// TestLinesColumns makes a row columnar on one side while it is in one piece on the other,
-// which becomes columnar, too. One of the sides deletes an older column before it is
+// TestLinesColumns makes a row columnar on one side, and then on the other side, where it is
+// still in one piece. One of the sides deletes an older column before it is
 // columnar.
 func TestLinesColumns(t *testing.T) {
 	t.Parallel()

@@ -117,9 +117,9 @@ func describe(ctx context.Context, db *DB) (string, error) {
 	return text, nil
 }
 
-// TestLinesPowerLoss checks that after a power loss at any sync a store with branches is as
-// it was after one of the steps, and that this is not one before the last that was
-// acknowledged; and that the store can be used then.
+// TestLinesPowerLoss loses the power at each sync of a store with branches. It checks that
+// the store is then as it was after a step, that no acknowledged step is lost, and that the
+// store can be used.
 func TestLinesPowerLoss(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// matchMacro returns the part of a name that ($dn) stands for in the target of a value:
-// all between what is before it in the pattern, where that occurs first, and what is
-// after it, at the end of the name.
+// matchMacro returns the part of a name that ($dn) stands for in the target of a value. It
+// begins behind the first occurrence of the text that is before ($dn) in the pattern. The
+// name must end with the text that is after ($dn).
 func matchMacro(pattern, name string) (matched string, ok bool) {
 	before, after, _ := strings.Cut(strings.ReplaceAll(pattern, ", ", ","), "($dn)")
 	if after = strings.TrimPrefix(after, ","); after != "" {
@@ -42,8 +42,9 @@ func matchPrefix(patterns, rdns []string) (string, bool) {
 	return strings.Join(rdns[len(patterns):], ","), true
 }
 
-// macroNames returns the names that a name with macros in a bind rule stands for: ($dn)
-// is what the target has, [$dn] that and what is left of it after its first RDNs.
+// macroNames returns the names that a name with macros in a bind rule stands for. ($dn)
+// stands for the part that matched in the target. [$dn] stands for that part and for each
+// of its superiors.
 func macroNames(text, matched string) []string {
 	low := strings.ToLower(text)
 	if !strings.Contains(low, "$dn") {

@@ -448,8 +448,8 @@ func (t *translation) noteHidden(all, shown []cell) {
 // maxExceptions is how deep exceptions of exceptions are followed.
 const maxExceptions = 6
 
-// coveredByAll reports whether a cell is in several others together: in one of them, and
-// what that one excepts in others.
+// coveredByAll reports whether several other cells together cover a cell: one of them
+// covers it, except for parts that others cover.
 func (t *translation) coveredByAll(a cell, all []cell, depth int) bool {
 	return depth > 0 && slices.ContainsFunc(all, func(b cell) bool {
 		whole := b

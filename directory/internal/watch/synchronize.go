@@ -388,8 +388,8 @@ func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commi
 	return y.between(ctx, s, p, p, func(from, to *content) error { return y.differ(ctx, from, to, g, y.frontier) })
 }
 
-// between calls send with the content that the client has, as the program was judges it,
-// and with the content of a state, as the program is judges it.
+// between calls send with two contents: the one that the client has, by the rules in was,
+// and that of a state, by the rules in is.
 func (y *synchronizer) between(ctx context.Context, s *partition.Snapshot, was, is *acl.Program, send func(from, to *content) error) error {
 	before, err := changes.AtFrontier(ctx, y.req.Server.Part, y.frontier)
 	if err != nil {

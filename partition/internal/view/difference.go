@@ -78,9 +78,9 @@ func touchedAfterEach(ctx context.Context, s *state.Snapshot, f finished, most i
 	return ts, nil
 }
 
-// difference returns what the entries of a lane come to in one state, less what they come
-// to in an earlier one. The touched entries are those of all commits that one of the
-// states shows and the other does not. kept reads the records as of the earlier state.
+// difference returns the parts of a lane in one state less those in an earlier state. The
+// touched entries are those of all commits that only one of the two states shows. kept
+// reads the records as of the earlier state.
 func (l lane) difference(ctx context.Context, d *Definition, from, to *state.Snapshot, t *touched, kept *reading) (parts, error) {
 	if d.Kind == Subordinates {
 		return countDifference(ctx, from, to, t, kept)

@@ -17,9 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Manager keeps the views of a directory. Several managers of one store may work at the
-// same time, those of one process one after the other. Only one goroutine may use a
-// Manager.
+// A Manager keeps the views of a directory. Managers of several processes may work on one
+// store at the same time. Only one goroutine may use a Manager.
 type Manager struct {
 	k     *catalog.Keeper
 	lanes []lane

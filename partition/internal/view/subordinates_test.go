@@ -46,8 +46,8 @@ func (w *world) people1(above string, n int) {
 	})
 }
 
-// TestWalk checks that a search below a subtree which is shorter than its index walks it,
-// that its pages continue there, and that it finds what it found before.
+// TestWalk searches a subtree that is shorter than the list of the index. It checks that the
+// search walks the subtree, also from one page to the next, and finds the same entries.
 func TestWalk(t *testing.T) {
 	w := crowd(t, 600)
 	ctx := context.Background()
