@@ -17,6 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 var branchSeed = flag.Uint64("branch-seed", 0, "the seed of TestBranchModel")
@@ -156,7 +157,7 @@ func TestBranchModel(t *testing.T) {
 	eachEraseStore(t, func(t *testing.T, s table.Store) {
 		t.Logf("again: -branch-seed %d", seed)
 		ctx := context.Background()
-		p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged})
+		p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Txn: txn.Options{Lease: time.Minute}})
 		must(t, err)
 		t.Cleanup(func() { p.Close(ctx) })
 		must(t, configure.SetSuffixes(ctx, p, []string{domain}))

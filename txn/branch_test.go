@@ -181,7 +181,9 @@ func TestBranch(t *testing.T) {
 // branch is open, which keeps the cells of those that were merged.
 func TestBranchesBesideAnOldOne(t *testing.T) {
 	t.Parallel()
-	eachBranchStore(t, fast, func(t *testing.T, b *branchTest) {
+	o := fast
+	o.Lease = 10 * time.Second // nothing here waits for a lease, and 64 merges take a while
+	eachBranchStore(t, o, func(t *testing.T, b *branchTest) {
 		for n := range MaxBranches + 1 {
 			branch := b.create(fmt.Sprint("b", n))
 			b.stage(branch, fmt.Sprint("row", n), "new")
