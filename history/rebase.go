@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // A Side says whose changes a rebase keeps of entries in conflict.
@@ -50,6 +51,10 @@ func Unfinished(name string) string { return name + "~" }
 // If a rebase was interrupted, the next one of the same name begins again, or ends it if
 // only the name was left to be taken.
 func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOptions) (*Rebased, error) {
+	// A state that still has a branch which is gone would end with what is left of it.
+	if err := p.CatchUp(ctx); err != nil {
+		return nil, err
+	}
 	old, err := branches.Find(p, name)
 	if partition.Is(err, partition.NoSuchEntry) {
 		if left, e := branches.Find(p, Unfinished(name)); e == nil {
@@ -60,7 +65,7 @@ func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOp
 		return nil, err
 	}
 	if left, err := branches.Find(p, Unfinished(name)); err == nil {
-		if err := left.Discard(ctx); err != nil {
+		if err := discardUnfinished(ctx, old, left); err != nil {
 			return nil, err
 		}
 	}
@@ -80,10 +85,31 @@ func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOp
 	if err := r.fill(ctx, next); err != nil {
 		return nil, errors.Join(err, next.Discard(context.WithoutCancel(ctx)))
 	}
-	if err := old.Discard(ctx); err != nil {
+	switch err := old.Discard(ctx); {
+	case errors.Is(err, txn.ErrUnknown):
+		return nil, err // the new branch may be all that is left
+	case err != nil:
 		return nil, errors.Join(err, next.Discard(context.WithoutCancel(ctx)))
 	}
 	return r.done, next.Rename(ctx, name)
+}
+
+// discardUnfinished discards what an interrupted rebase of a branch had filled. It returns an
+// error if that is of an earlier branch of the name, because it is all that is left of it.
+func discardUnfinished(ctx context.Context, old, left *branches.Branch) error {
+	is, err := old.Info(ctx)
+	if err != nil {
+		return err
+	}
+	was, err := left.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if was.Made.Before(is.Made) {
+		return &partition.Error{Problem: partition.EntryExists, Text: fmt.Sprintf(
+			"%s is what an interrupted rebase left of an earlier branch %s: merge or discard it first", left.Name(), old.Name())}
+	}
+	return left.Discard(ctx)
 }
 
 // A rebase is a rebase in progress.

@@ -92,12 +92,19 @@ type rebased struct {
 
 func newRebased(t *testing.T, s table.Store) *rebased {
 	t.Helper()
+	w := newRebasedWith(t, s, partition.Options{Create: true})
+	t.Cleanup(func() { w.p.Close(context.Background()) })
+	return w
+}
+
+// newRebasedWith is newRebased with options. The caller closes the partition.
+func newRebasedWith(t *testing.T, s table.Store, o partition.Options) *rebased {
+	t.Helper()
 	ctx := context.Background()
-	p, err := partition.Open(ctx, s, partition.Options{Create: true})
+	p, err := partition.Open(ctx, s, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.Close(ctx) })
 	if err := configure.SetSuffixes(ctx, p, []string{"o=x"}); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,15 +25,26 @@ type staging struct {
 	*bank
 	tally
 	branches, clashes atomic.Int64
+
+	leftMu sync.Mutex
+	left   []string // branches of clients that did not learn what became of them
 }
 
-// transfer makes a branch, moves money in it, and merges or discards it.
+// transfer makes a branch, moves money in it, and merges or discards it. A branch that was
+// left by a client before is discarded first.
 func (s *staging) transfer(c *ldap.Conn, r *rand.Rand) bool {
+	if name := s.takeLeft(); name != "" && !s.discard(c, name) {
+		return false
+	}
 	name := fmt.Sprintf("b%d", s.branches.Add(1))
 	add := ldap.NewAddRequest(branchDN(name), nil)
 	add.Attribute("objectClass", []string{"branch"})
 	if err := c.Add(add); err != nil {
-		return s.count(&s.tally, err, ldap.LDAPResultEntryAlreadyExists)
+		going := s.count(&s.tally, err, ldap.LDAPResultEntryAlreadyExists)
+		if !going {
+			s.leave(name) // it may be there
+		}
+		return going
 	}
 	err := s.move(c, r, name)
 	if err == nil && r.IntN(4) > 0 {
@@ -49,10 +61,32 @@ func (s *staging) transfer(c *ldap.Conn, r *rand.Rand) bool {
 		s.clashes.Add(1)
 	}
 	going := s.count(&s.tally, err, ldap.LDAPResultAssertionFailed, ldap.LDAPResultNoSuchObject)
-	if err := c.Del(ldap.NewDelRequest(branchDN(name), nil)); code(err) == -1 {
-		return false
+	return s.discard(c, name) && going
+}
+
+// discard discards a branch, which may be gone already. It reports whether the connection
+// may be used further.
+func (s *staging) discard(c *ldap.Conn, name string) bool {
+	err := c.Del(ldap.NewDelRequest(branchDN(name), nil))
+	if err != nil && code(err) != ldap.LDAPResultNoSuchObject {
+		s.leave(name)
 	}
-	return going
+	return s.count(&tally{}, err, ldap.LDAPResultNoSuchObject)
+}
+
+func (s *staging) leave(name string) {
+	s.leftMu.Lock()
+	defer s.leftMu.Unlock()
+	s.left = append(s.left, name)
+}
+
+func (s *staging) takeLeft() (name string) {
+	s.leftMu.Lock()
+	defer s.leftMu.Unlock()
+	if len(s.left) > 0 {
+		name, s.left = s.left[0], s.left[1:]
+	}
+	return name
 }
 
 // move moves money in a branch and reads the branch's sum.

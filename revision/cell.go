@@ -76,7 +76,8 @@ type Cell struct {
 	// Merge is the revision at which a branch was merged. Base is the revision of the
 	// state at which the branch began. Everything up to Base was decided then.
 	Merge, Base table.Revision
-	// Owner is the name of the holder, for messages, or the name of the branch.
+	// Owner is the name of the holder, for messages, or the name of the branch. While a
+	// branch is renamed, the new name follows behind a zero octet.
 	Owner string
 	// Horizon is a revision below which the holder uses no snapshot now or later,
 	// including snapshots of the past.

@@ -65,7 +65,7 @@ func (e *cluster) createBranch(ctx context.Context, name string) (*Branch, error
 	held := db.Snapshot()
 	defer held.Close()
 	// Within two leases the slot of a silent server has been recovered.
-	base, err := e.within(ctx, 2*db.o.Lease, held.max)
+	base, err := e.within(ctx, max(2*db.o.Lease, pastPatience), held.max)
 	if err != nil {
 		return nil, cmp.Or(canceled(ctx), fmt.Errorf("%w: making the branch %s: %w", ErrConflict, name, err))
 	}
@@ -173,12 +173,6 @@ func freeBranch(heads *revision.Vector, name string) (free revision.Slot, err er
 	return revision.FirstBranch + revision.Slot(cells), nil
 }
 
-// isNamed reports whether a cell is that of a branch of the name which is neither merged
-// nor discarded, or is being made.
-func isNamed(c revision.Cell, name string) bool {
-	return c.Kind == revision.Branch && c.Owner == name && (inProgress(c) || c.State == revision.Recovering)
-}
-
 // inProgress reports whether a branch is neither merged nor discarded.
 func inProgress(c revision.Cell) bool {
 	return c.Kind == revision.Branch && (c.State == revision.Open || c.State == revision.Frozen || c.State == revision.Merging)
@@ -201,7 +195,8 @@ func (db *DB) Branches() (all []*Branch) {
 	}
 	for _, s := range v.Slots() {
 		if c := v.Cell(s); isShownInProgress(v, s) {
-			all = append(all, &Branch{db, s, c.Incarnation, c.Owner})
+			name, _ := names(c)
+			all = append(all, &Branch{db, s, c.Incarnation, name})
 		}
 	}
 	return all
@@ -357,73 +352,6 @@ func (e *cluster) discardBranch(ctx context.Context, b *Branch) error {
 			return e.awaitChange(ctx)
 		}
 	}
-}
-
-// Rename replaces the name of the branch.
-func (b *Branch) Rename(ctx context.Context, name string) error {
-	err := b.db.branches.renameBranch(ctx, b, name)
-	if err == nil {
-		b.name = name
-	}
-	return err
-}
-
-func (e *cluster) renameBranch(ctx context.Context, b *Branch, name string) error {
-	for done := false; !done; {
-		w, err := e.holder()
-		if err != nil {
-			return err
-		}
-		if done, err = w.renameBranch(ctx, b, name); err != nil {
-			return err
-		}
-	}
-	return e.awaitChange(ctx)
-}
-
-// renameBranch replaces the name in a branch's cell. As when a branch is made, it looks
-// for other branches of the name after the cell is there, and gives way.
-func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done bool, err error) {
-	c, err := w.readBranch(ctx, b)
-	if err != nil {
-		return false, err
-	}
-	if isTaken(c.heads.Vector, c.slot, name) {
-		return false, fmt.Errorf("%w: %s", ErrBranchExists, name)
-	}
-	next := c.cell
-	next.Owner = name
-	if done, err = w.swapBranch(ctx, c, next); err != nil {
-		return false, fmt.Errorf("%w: renaming the branch %s: %w", ErrUnknown, b.name, err)
-	}
-	if !done {
-		return false, nil
-	}
-	heads, err := w.readHeads(ctx)
-	if err != nil {
-		return false, fmt.Errorf("%w: renaming the branch %s: %w", ErrUnknown, b.name, err)
-	}
-	if !isTaken(heads.Vector, c.slot, name) {
-		return true, nil
-	}
-	for c.cell.Incarnation == b.incarnation && c.cell.Owner == name {
-		next := c.cell
-		next.Owner = b.name
-		if _, err := w.swapBranch(ctx, c, next); err != nil {
-			return false, fmt.Errorf("%w: renaming the branch %s: %w", ErrUnknown, b.name, err)
-		}
-	}
-	return false, fmt.Errorf("%w: %s", ErrBranchExists, name)
-}
-
-// isTaken reports whether another branch than that of a slot has a name.
-func isTaken(heads *revision.Vector, slot revision.Slot, name string) bool {
-	for _, s := range heads.Slots() {
-		if s != slot && isNamed(heads.Cell(s), name) {
-			return true
-		}
-	}
-	return false
 }
 
 // closeBranch swaps a branch's cell to one that shows nothing.

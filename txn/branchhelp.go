@@ -44,7 +44,8 @@ func (o *others) isDue(c revision.Cell, unchanged time.Duration) bool {
 	case revision.Frozen, revision.Recovering:
 		return unchanged >= o.e.db.o.Lease
 	case revision.Open:
-		return len(c.Undecided) > 0 && unchanged >= o.e.db.o.Lease
+		_, next := names(c)
+		return (len(c.Undecided) > 0 || next != "") && unchanged >= o.e.db.o.Lease
 	case revision.Merged, revision.Closed:
 		// Who had reserved a revision may have sent cells for half a lease after the change.
 		return unchanged > o.e.db.o.InFlight+o.e.db.o.Lease
@@ -63,6 +64,11 @@ func (w *writer) help(ctx context.Context, c *branchCell, silent bool) error {
 		_, err := w.closeBranch(ctx, c)
 		return err
 	case revision.Open:
+		if len(c.cell.Undecided) == 0 {
+			name, _ := names(c.cell)
+			_, err := w.setNames(ctx, c, name)
+			return err
+		}
 		rec, err := w.record(ctx, lastOf(c.cell.Undecided))
 		if err == nil {
 			w.voidReserved(ctx, c, &rec)

@@ -1,0 +1,452 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+var branchCrashes = flag.Int("branch-crashes", 3, "how often TestBranchCrash stops a server at each line of the protocol of branches")
+
+// A branchCrash is one trial of TestBranchCrash: a server dies in one operation of a
+// branch, and another one takes over.
+type branchCrash struct {
+	*world
+	ctx  context.Context
+	dead *DB
+	db   *DB // the server that takes over
+	op   *crashOp
+	err  error  // the answer of the operation
+	line string // where the server died
+}
+
+// A crashOp is an operation of the branch "staging", and what may follow if its server
+// dies in it.
+type crashOp struct {
+	name  string
+	do    func(ctx context.Context, db *DB) error
+	line  func(c *branchCrash, h *journal.Heads, cell revision.Cell) string
+	check func(c *branchCrash) (done bool) // whether the operation took place
+}
+
+var crashOps = []*crashOp{
+	{"create", begin("another"), (*branchCrash).lineOfCreate, (*branchCrash).checkCreate},
+	{"commit", commitCrashed, (*branchCrash).lineOfCommit, (*branchCrash).checkCommit},
+	{"merge", withBranch("staging", mergeIn), (*branchCrash).lineOfMerge, (*branchCrash).checkMerge},
+	{"discard", withBranch("staging", discardIn), (*branchCrash).lineOfEnd, (*branchCrash).checkDiscard},
+	{"rename", withBranch("staging", renameIn), (*branchCrash).lineOfEnd, (*branchCrash).checkRename},
+}
+
+func renameIn(ctx context.Context, b *Branch) error { return b.Rename(ctx, "another") }
+
+// commitCrashed commits two rows of two tables in the branch.
+func commitCrashed(ctx context.Context, db *DB) error {
+	return stageIn(ctx, db, "staging", "crashed")
+}
+
+func stageIn(ctx context.Context, db *DB, branch, row string) error {
+	if err := db.CatchUp(ctx); err != nil {
+		return err
+	}
+	b, err := db.Branch(branch)
+	if err != nil {
+		return err
+	}
+	_, err = b.Update(ctx, func(tx *Tx) error {
+		for _, tab := range []table.Table{db.Table("data"), db.Table("other")} {
+			tx.Write(tab, put(row, "p", "new"))
+			tx.Mark(tab, []byte(row), Mark{Kind: MarkUpdate})
+		}
+		return nil
+	})
+	return err
+}
+
+// runBranchCrash has a server die at its n-th call of the store from the beginning of an
+// operation on.
+func runBranchCrash(t *testing.T, batch bool, op *crashOp, n int, seed uint64) *branchCrash {
+	c := &branchCrash{world: newWorld(t, batch, seed), ctx: context.Background(), op: op, line: "died outside"}
+	s, f := tabletest.WithFaults(c.store, seed)
+	c.dead = c.open(s, f.Crashed)
+	t.Cleanup(func() { kill(c.dead) })
+	if !batch {
+		f.SetDelay(time.Millisecond)
+		c.takeOver()
+	}
+	c.must(begin("staging")(c.ctx, c.dead))
+	c.must(stageIn(c.ctx, c.dead, "staging", "before"))
+	f.CrashAt(n)
+	c.err = op.do(c.ctx, c.dead)
+	f.CrashAt(1)
+	kill(c.dead)
+	if batch {
+		c.batch.Crash(c.rnd.IntN(3))
+		c.takeOver()
+	}
+	c.look()
+	if c.rnd.IntN(2) == 0 {
+		f.Land()
+	} else {
+		time.AfterFunc(time.Duration(c.rnd.IntN(int(c.o.InFlight))), f.Land)
+	}
+	c.judge()
+	c.end()
+	return c
+}
+
+// takeOver opens the other server.
+func (c *branchCrash) takeOver() {
+	s, f := tabletest.WithFaults(c.store, 0)
+	if c.batch == nil {
+		f.SetDelay(time.Millisecond)
+	}
+	c.db = c.open(s, never)
+	c.t.Cleanup(func() { kill(c.db) })
+}
+
+func (c *branchCrash) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// look finds out where the server died, from what is in the store.
+func (c *branchCrash) look() {
+	h, err := c.db.log.Heads(c.ctx)
+	c.must(err)
+	for _, s := range h.Slots() {
+		cell := h.Cell(s)
+		if s.IsBranch() && (cell.Owner == "another" || c.op.name != "create") {
+			c.line = c.op.line(c, h, cell)
+		}
+	}
+}
+
+func (c *branchCrash) lineOfCreate(_ *journal.Heads, cell revision.Cell) string {
+	if cell.State == revision.Recovering {
+		return "slot claimed, branch not open"
+	}
+	return "branch open"
+}
+
+func (c *branchCrash) lineOfCommit(_ *journal.Heads, cell revision.Cell) string {
+	switch {
+	case len(cell.Undecided) > 0:
+		return "reserved, cells half written"
+	case len(cell.Void) > 0:
+		return "made void"
+	case c.err != nil && cell.Head > cell.First && c.value("crashed") == "new":
+		return "published, not acknowledged"
+	}
+	return "before it, or acknowledged"
+}
+
+func (c *branchCrash) lineOfMerge(h *journal.Heads, cell revision.Cell) string {
+	switch cell.State {
+	case revision.Frozen:
+		return "frozen, checking"
+	case revision.Merged, revision.Free:
+		return "merged, not swept"
+	case revision.Merging:
+		rec, err := c.db.log.State(c.ctx, cell.Merge)
+		c.must(err)
+		switch {
+		case rec.State != journal.Committed:
+			return "merging, journal absent or pending"
+		case !h.Visible(cell.Merge):
+			return "journal committed, not published"
+		}
+		return "published, cell still merging"
+	}
+	return "before it"
+}
+
+func (c *branchCrash) lineOfEnd(_ *journal.Heads, cell revision.Cell) string {
+	if cell.State == revision.Closed || cell.State == revision.Free || cell.Owner == "another" {
+		return c.op.name + " done, not acknowledged or not swept"
+	}
+	return "before it"
+}
+
+// value returns what the branch has in a row, and checks that both tables have the same.
+func (c *branchCrash) value(row string) string {
+	c.t.Helper()
+	var got []string
+	c.eventually("its branch can be read", func() error {
+		b, err := c.find("staging", "another")
+		if err != nil {
+			return err
+		}
+		s, err := b.Snapshot(c.ctx)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		got = c.both(s, row)
+		return nil
+	})
+	return c.whole(row, got)
+}
+
+func (c *branchCrash) both(s *Snapshot, row string) (got []string) {
+	for _, name := range []string{"data", "other"} {
+		v, err := get(s, c.db.Table(name), row)
+		c.must(err)
+		got = append(got, v)
+	}
+	return got
+}
+
+func (c *branchCrash) whole(row string, got []string) string {
+	c.t.Helper()
+	if len(got) != 2 || got[0] != got[1] {
+		c.t.Errorf("%s: %s is half there: %q", c, row, got)
+		return ""
+	}
+	return got[0]
+}
+
+// trunk returns what the trunk has in a row now.
+func (c *branchCrash) trunk(row string) string {
+	c.t.Helper()
+	c.must(c.db.CatchUp(c.ctx))
+	s := c.db.Snapshot()
+	defer s.Close()
+	return c.whole(row, c.both(s, row))
+}
+
+// find returns the branch that has one of the names.
+func (c *branchCrash) find(names ...string) (b *Branch, err error) {
+	if err = c.db.CatchUp(c.ctx); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if b, err = c.db.Branch(name); err == nil {
+			return b, nil
+		}
+	}
+	return nil, err
+}
+
+func (c *branchCrash) eventually(what string, do func() error) {
+	c.t.Helper()
+	var err error
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if err = do(); err == nil {
+			return
+		}
+	}
+	c.t.Errorf("%s: not within 20 s: %s: %v", c, what, err)
+}
+
+func (c *branchCrash) String() string { return c.op.name + ", " + c.line }
+
+// judge checks that the operation took place or did not, as it was answered.
+func (c *branchCrash) judge() {
+	c.t.Helper()
+	done := c.op.check(c)
+	switch {
+	case c.err == nil && !done:
+		c.t.Errorf("%s: it was acknowledged and is lost", c)
+	case c.err != nil && done && !errors.Is(c.err, ErrUnknown):
+		c.t.Errorf("%s: it failed and is there: %v", c, c.err)
+	}
+}
+
+// checkCreate checks that the name can be used. A branch that is there is one of the
+// newest state.
+func (c *branchCrash) checkCreate() (done bool) {
+	c.eventually("the name is usable", func() error {
+		_, err := c.find("another")
+		if done = err == nil; done {
+			return nil
+		}
+		_, err = c.db.CreateBranch(c.ctx, "another")
+		return err
+	})
+	c.eventually("it takes a commit", func() error { return stageIn(c.ctx, c.db, "another", "after") })
+	c.merge("another", "after")
+	return done
+}
+
+// checkCommit checks that the branch goes on with the commit or without it.
+func (c *branchCrash) checkCommit() bool {
+	c.eventually("it takes a commit", func() error { return stageIn(c.ctx, c.db, "staging", "after") })
+	in := c.value("crashed")
+	c.merge("staging", "before", "after")
+	if out := c.trunk("crashed"); out != in {
+		c.t.Errorf("%s: %q in the branch, %q after the merge", c, in, out)
+	}
+	return in == "new"
+}
+
+// checkMerge checks that the branch is merged, or still there with all that it had.
+func (c *branchCrash) checkMerge() (done bool) {
+	c.eventually("the merge stands, or the branch takes a commit", func() error {
+		err := stageIn(c.ctx, c.db, "staging", "after")
+		if done = errors.Is(err, ErrBranch); done {
+			return nil
+		}
+		return err
+	})
+	if done {
+		if v := c.trunk("before"); v != "new" {
+			c.t.Errorf("%s: the trunk has %q", c, v)
+		}
+		return true
+	}
+	if v := c.trunk("before"); v != "" {
+		c.t.Errorf("%s: the branch is open, and the trunk has %q", c, v)
+	}
+	c.merge("staging", "before", "after")
+	return false
+}
+
+// checkDiscard checks that the name can be used, for another branch or the same one.
+func (c *branchCrash) checkDiscard() (done bool) {
+	c.eventually("the name is usable", func() error {
+		_, err := c.find("staging")
+		if done = errors.Is(err, ErrBranch); done {
+			_, err = c.db.CreateBranch(c.ctx, "staging")
+		}
+		return err
+	})
+	if v := c.value("before"); (v == "new") == done {
+		c.t.Errorf("%s: the branch has %q", c, v)
+	}
+	c.eventually("it takes a commit", func() error { return stageIn(c.ctx, c.db, "staging", "after") })
+	c.merge("staging", "after")
+	if v := c.trunk("before"); (v == "new") == done {
+		c.t.Errorf("%s: the trunk has %q", c, v)
+	}
+	return done
+}
+
+// checkRename checks that the branch has one of the names, and the other one is free.
+func (c *branchCrash) checkRename() bool {
+	old, other := "staging", "another"
+	c.eventually("it has one name, and the other one is free", func() error {
+		if _, err := c.find(old); err != nil {
+			old, other = other, old // a call that landed late may have renamed it
+			return err
+		}
+		_, err := c.db.CreateBranch(c.ctx, other)
+		return err
+	})
+	c.eventually("it takes a commit", func() error { return stageIn(c.ctx, c.db, old, "after") })
+	c.merge(old, "before", "after")
+	return old == "another"
+}
+
+// merge merges a branch and checks that the trunk then has its rows.
+func (c *branchCrash) merge(name string, rows ...string) {
+	c.t.Helper()
+	c.eventually("it is merged", func() error {
+		b, err := c.find(name)
+		if err == nil {
+			_, err = b.Merge(c.ctx, nil)
+		}
+		if errors.Is(err, ErrBranch) {
+			return nil // by an attempt before
+		}
+		return err
+	})
+	for _, row := range rows {
+		if v := c.trunk(row); v != "new" {
+			c.t.Errorf("%s: %s is %q after the merge", c, row, v)
+		}
+	}
+}
+
+// end discards what is left and checks that no cells remain that nobody sees.
+func (c *branchCrash) end() {
+	c.t.Helper()
+	for _, b := range c.db.Branches() {
+		c.must(b.Discard(c.ctx))
+	}
+	c.eventually("all slots are free", func() error {
+		h, err := c.db.log.Heads(c.ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range h.Slots() {
+			if s.IsBranch() && h.Cell(s).State != revision.Free {
+				return fmt.Errorf("slot %d is in state %d", s, h.Cell(s).State)
+			}
+		}
+		return nil
+	})
+	c.swept(c.db)
+	c.must(c.db.Close(c.ctx))
+}
+
+// crashLines are the lines at which a server must have died. What a store of one server
+// does in one batch has fewer.
+var crashLines = map[bool][]string{
+	true: {
+		"create, died outside", "create, branch open", "commit, before it, or acknowledged", "commit, published, not acknowledged",
+		"merge, before it", "merge, merged, not swept", "discard, before it", "discard, discard done, not acknowledged or not swept",
+		"rename, before it", "rename, rename done, not acknowledged or not swept",
+	},
+	false: {
+		"create, died outside", "create, slot claimed, branch not open", "create, branch open",
+		"commit, before it, or acknowledged", "commit, reserved, cells half written", "commit, published, not acknowledged",
+		"merge, before it", "merge, frozen, checking", "merge, merging, journal absent or pending",
+		"merge, journal committed, not published", "merge, published, cell still merging", "merge, merged, not swept",
+		"discard, before it", "discard, discard done, not acknowledged or not swept",
+		"rename, before it", "rename, rename done, not acknowledged or not swept",
+	},
+}
+
+// crashWithin is the largest number of calls to the store after which a server dies, on a
+// store of one server and on one of many.
+var crashWithin = map[bool]uint64{true: 6, false: 24}
+
+// TestBranchCrash has a server die at each line of what it does with branches. Then the
+// operation has taken place as a whole or not at all, as its client was told, the name of
+// the branch can be used, and no cells are left that nobody sees. It does not run beside
+// other tests, whose servers would lose their leases.
+func TestBranchCrash(t *testing.T) {
+	for _, batch := range []bool{true, false} {
+		t.Run(fmt.Sprintf("batch=%v", batch), func(t *testing.T) {
+			met, trials := map[string]int{}, 0
+			missing := func() bool {
+				return slices.ContainsFunc(crashLines[batch], func(l string) bool { return met[l] < *branchCrashes })
+			}
+			for seed := uint64(1); missing() && !t.Failed(); seed++ {
+				random := splitmix{seed}
+				op, n := crashOps[random.next()%uint64(len(crashOps))], 1+int(random.next()%crashWithin[batch])
+				if trials++; trials > 400**branchCrashes {
+					t.Errorf("not met often enough after %d trials: %v", trials, met)
+				}
+				trial := func(t *testing.T) { met[runBranchCrash(t, batch, op, n, seed).String()]++ }
+				if batch { // its servers wait for nothing but the store
+					trial(t)
+				} else {
+					synctest.Test(t, trial)
+				}
+				if t.Failed() {
+					t.Logf("seed %d: %s dies at call %d", seed, op.name, n)
+				}
+			}
+			var lines []string
+			for _, l := range slices.Sorted(maps.Keys(met)) {
+				lines = append(lines, fmt.Sprintf("%5d %s", met[l], l))
+			}
+			t.Logf("%d trials\n%s", trials, strings.Join(lines, "\n"))
+		})
+	}
+}

@@ -1,0 +1,100 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/revision"
+)
+
+// A branch is renamed in two swaps of its cell. The first one adds the new name, which no
+// other branch can get from then on, and the second one drops the old name. If the second
+// one is not made within a lease, other servers drop the new name. So a swap that lands
+// late, when another branch may have the name, fails.
+
+// nameSeparator is between the name and the next name of a branch in its cell.
+const nameSeparator = "\x00"
+
+// names returns the name of a branch, and the name that it is about to get, or "".
+func names(c revision.Cell) (name, next string) {
+	name, next, _ = strings.Cut(c.Owner, nameSeparator)
+	return name, next
+}
+
+// isNamed reports whether a cell is that of a branch that has a name, or is about to get
+// it, and is neither merged nor discarded, or is being made.
+func isNamed(c revision.Cell, want string) bool {
+	name, next := names(c)
+	return c.Kind == revision.Branch && (name == want || next == want) && (inProgress(c) || c.State == revision.Recovering)
+}
+
+// isTaken reports whether another branch than that of a slot has a name.
+func isTaken(heads *revision.Vector, slot revision.Slot, name string) bool {
+	for _, s := range heads.Slots() {
+		if s != slot && isNamed(heads.Cell(s), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Rename replaces the name of the branch.
+func (b *Branch) Rename(ctx context.Context, name string) error {
+	err := b.db.branches.renameBranch(ctx, b, name)
+	if err == nil {
+		b.name = name
+	}
+	return err
+}
+
+func (e *cluster) renameBranch(ctx context.Context, b *Branch, name string) error {
+	for done := false; !done; {
+		w, err := e.holder()
+		if err != nil {
+			return err
+		}
+		if done, err = w.renameBranch(ctx, b, name); err != nil {
+			return err
+		}
+	}
+	return e.awaitChange(ctx)
+}
+
+// renameBranch replaces the name in a branch's cell. As when a branch is made, it looks
+// for other branches of the name after the cell is there, and gives way.
+func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done bool, err error) {
+	c, err := w.readBranch(ctx, b)
+	if err != nil {
+		return false, err
+	}
+	if isTaken(c.heads.Vector, c.slot, name) {
+		return false, fmt.Errorf("%w: %s", ErrBranchExists, name)
+	}
+	old, _ := names(c.cell)
+	both := old + nameSeparator + name
+	if done, err := w.setNames(ctx, c, both); err != nil || !done {
+		return false, err
+	}
+	heads, err := w.readHeads(ctx)
+	if err == nil && isTaken(heads.Vector, c.slot, name) {
+		err = fmt.Errorf("%w: %s", ErrBranchExists, name)
+	}
+	if err != nil {
+		w.setNames(ctx, c, old) // if this fails, others do it after a lease
+		return false, err
+	}
+	for c.cell.Incarnation == b.incarnation && c.cell.Owner == both && inProgress(c.cell) {
+		if _, err := w.setNames(ctx, c, name); err != nil {
+			return false, fmt.Errorf("%w: renaming the branch %s: %w", ErrUnknown, old, err)
+		}
+	}
+	return c.cell.Incarnation == b.incarnation && c.cell.Owner == name, nil
+}
+
+// setNames replaces the names in a branch's cell.
+func (w *writer) setNames(ctx context.Context, c *branchCell, names string) (done bool, err error) {
+	next := c.cell
+	next.Owner = names
+	return w.swapBranch(ctx, c, next)
+}
