@@ -233,3 +233,26 @@ func TestBranchBesideSlowCommit(t *testing.T) {
 		}
 	})
 }
+
+// TestBranchDiscardedWhileMerging checks that a branch that is being merged is not
+// discarded. The merge may be decided already.
+func TestBranchDiscardedWhileMerging(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, _, other := heldBranch(t)
+		w := b.db[1].commits.(*cluster).writer.Load()
+		w.mu.Lock()
+		p, err := w.newCommit(&journal.Record{Kind: journal.Merge})
+		w.mu.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		other(func(c *revision.Cell) { c.State, c.Merge = revision.Merging, p.rec.Revision })
+		if err := b.branch.Discard(t.Context()); !errors.Is(err, ErrConflict) {
+			t.Errorf("got %v", err)
+		}
+		// The merge was never begun, so the branch is open again after a lease.
+		eventually(t, "it is discarded", time.Minute, func() bool { return b.branch.Discard(t.Context()) == nil })
+		w.finalise(p, journal.Aborted)
+	})
+}
