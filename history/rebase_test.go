@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -19,9 +20,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // applyText makes the changes of an LDIF text in one transaction.
@@ -92,7 +95,7 @@ type rebased struct {
 
 func newRebased(t *testing.T, s table.Store) *rebased {
 	t.Helper()
-	w := newRebasedWith(t, s, partition.Options{Create: true})
+	w := newRebasedWith(t, s, partition.Options{Create: true, Txn: txn.Options{SecretAge: time.Millisecond}})
 	t.Cleanup(func() { w.p.Close(context.Background()) })
 	return w
 }
@@ -202,9 +205,50 @@ func (w *rebased) want(what, got, want string) {
 
 // TestRebase makes the changes of a branch again above changes that do not conflict, some of
 // them of the same entries and of the names above them, and merges the result.
-func TestRebase(t *testing.T) { eachBranchStore(t, rebase) }
+func TestRebase(t *testing.T) {
+	eachBranchStore(t, func(t *testing.T, store func() table.Store) { rebase(t, store, false) })
+}
 
-func rebase(t *testing.T, store func() table.Store) {
+// TestRebaseParked is TestRebase with a branch that is parked, and after the history since
+// its base is gone.
+func TestRebaseParked(t *testing.T) {
+	eachBranchStore(t, func(t *testing.T, store func() table.Store) { rebase(t, store, true) })
+}
+
+// park parks the branch, and collects everything that is not needed any more.
+func (w *rebased) park() {
+	w.t.Helper()
+	ctx := context.Background()
+	if err := w.branch().Park(ctx); err != nil {
+		w.t.Fatal(err)
+	}
+	i, err := w.branch().Info(ctx)
+	if err != nil || i.State() != "parked" {
+		w.t.Fatal(i, err)
+	}
+	for end := time.Now().Add(time.Minute); past.Horizon(w.p) <= i.Base; {
+		if time.Now().After(end) {
+			w.t.Fatal("the horizon does not pass the base of a parked branch")
+		}
+		w.trunk("dn: o=x\nchangetype: modify\nreplace: description\ndescription: later\n")
+		if _, err := maintain.Collect(ctx, w.p, maintain.CollectOptions{All: true}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if _, err := w.branch().Merge(ctx, partition.By{}); err == nil || !strings.Contains(err.Error(), "is parked") {
+		w.t.Errorf("merging a parked branch: %v", err)
+	}
+	if _, err := w.branch().Update(ctx, partition.By{}, func(tx *partition.Tx) error {
+		return tx.Delete(ctx, dn.DN{{{Type: "o", Value: []byte("x")}}})
+	}); !partition.Is(err, partition.Unwilling) {
+		w.t.Errorf("changing a parked branch: %v", err)
+	}
+	if err := w.branch().Describe(ctx, partition.By{}, "new"); !partition.Is(err, partition.Unwilling) {
+		w.t.Errorf("describing a parked branch: %v", err)
+	}
+}
+
+func rebase(t *testing.T, store func() table.Store, parked bool) {
 	ctx := context.Background()
 	w := newRebased(t, store())
 	w.stage(`dn: uid=ann,ou=old,o=x
@@ -253,6 +297,11 @@ objectClass: inetOrgPerson
 cn: Eve
 sn: Trunk
 `)
+	if parked {
+		before := w.people(w.branch().Snapshot(ctx))
+		w.park()
+		w.want("the parked branch", w.people(w.branch().Snapshot(ctx)), before)
+	}
 	done, err := w.rebase(history.Neither)
 	if err != nil {
 		t.Fatal(err)
@@ -280,9 +329,15 @@ uid=eve,ou=renamed,o=x Trunk`
 }
 
 // TestRebaseConflicts rebases a branch in conflict, with each side kept.
-func TestRebaseConflicts(t *testing.T) { eachBranchStore(t, rebaseConflicts) }
+func TestRebaseConflicts(t *testing.T) {
+	for _, parked := range []bool{false, true} {
+		t.Run(fmt.Sprintf("parked %v", parked), func(t *testing.T) {
+			eachBranchStore(t, func(t *testing.T, store func() table.Store) { rebaseConflicts(t, store, parked) })
+		})
+	}
+}
 
-func rebaseConflicts(t *testing.T, store func() table.Store) {
+func rebaseConflicts(t *testing.T, store func() table.Store, parked bool) {
 	ctx := context.Background()
 	for name, c := range map[string]struct {
 		keep    history.Side
@@ -328,6 +383,9 @@ sn: Trunk
 dn: uid=cid,ou=old,o=x
 changetype: delete
 `)
+			if parked {
+				w.park()
+			}
 			done, err := w.rebase(c.keep)
 			var conflict *branches.ConflictError
 			switch {

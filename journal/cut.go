@@ -16,26 +16,35 @@ import (
 // after r remains, and no slot has a holder. The commits up to r must all be decided, as
 // they are at a checkpoint. The cells of later commits must be gone from all other
 // tables, and nobody may have the store open. Cut can be repeated.
-func (l *Log) Cut(ctx context.Context, r table.Revision) error {
+//
+// Branches show what they did at r, if branches is set. SettleBranches must then have
+// been called before the store was copied. Otherwise branches are discarded.
+func (l *Log) Cut(ctx context.Context, r table.Revision, branches bool) error {
+	heads, err := l.Heads(ctx)
+	if err != nil {
+		return err
+	}
+	x := &branchCut{l, r, heads.Vector, branches}
+	// The archives come first: what they say of merges is lost with the journal.
+	if err := l.cutArchives(ctx, x); err != nil {
+		return err
+	}
 	row, err := l.cluster.Get(ctx, headsRow, table.Select{})
 	if err != nil {
 		return fmt.Errorf("reading the heads: %w", err)
 	}
-	for _, x := range row.Cells {
-		if len(x.Qualifier) != 2 {
-			return fmt.Errorf("heads row, column %x: %w", x.Qualifier, table.ErrCorrupt)
+	for _, q := range row.Cells {
+		if len(q.Qualifier) != 2 {
+			return fmt.Errorf("heads row, column %x: %w", q.Qualifier, table.ErrCorrupt)
 		}
-		s := revision.Slot(binary.BigEndian.Uint16(x.Qualifier))
-		c, err := revision.DecodeCell(x.Value)
+		s := revision.Slot(binary.BigEndian.Uint16(q.Qualifier))
+		c, err := revision.DecodeCell(q.Value)
 		if err == nil {
-			err = l.cutSlot(ctx, s, c, bytes.Clone(x.Value), r)
+			err = l.cutSlot(ctx, s, c, bytes.Clone(q.Value), x)
 		}
 		if err != nil {
 			return fmt.Errorf("slot %d: %w", s, err)
 		}
-	}
-	if err := l.cutArchives(ctx, r); err != nil {
-		return err
 	}
 	if err := l.cutCheckpoints(ctx, r); err != nil {
 		return err
@@ -49,7 +58,8 @@ func (l *Log) Cut(ctx context.Context, r table.Revision) error {
 	return err
 }
 
-func (l *Log) cutSlot(ctx context.Context, s revision.Slot, c revision.Cell, raw []byte, r table.Revision) error {
+func (l *Log) cutSlot(ctx context.Context, s revision.Slot, c revision.Cell, raw []byte, x *branchCut) error {
+	r := x.at
 	if s == horizonSlot {
 		if c.Horizon <= r {
 			return nil
@@ -63,6 +73,14 @@ func (l *Log) cutSlot(ctx context.Context, s revision.Slot, c revision.Cell, raw
 	}
 	if c.State == revision.Free {
 		return nil
+	}
+	if c.Kind == revision.Branch {
+		// Servers remove later what is void in branches, and branches that are closed.
+		cut := x.cell(c)
+		if cut.Sequence == c.Sequence {
+			return nil
+		}
+		return l.replaceHead(ctx, s, raw, cut.Append(nil))
 	}
 	c = cutCell(c, r)
 	next := c.Append(nil)
@@ -127,8 +145,8 @@ func (l *Log) forgetAfter(ctx context.Context, s revision.Slot, r table.Revision
 	return err
 }
 
-// cutArchives makes the archives end at r.
-func (l *Log) cutArchives(ctx context.Context, r table.Revision) error {
+// cutArchives makes the archives end at the cut.
+func (l *Log) cutArchives(ctx context.Context, cut *branchCut) error {
 	for row, err := range l.cluster.Scan(ctx, table.Prefix(archivePrefix), table.Select{}) {
 		if err != nil {
 			return fmt.Errorf("reading the archives: %w", err)
@@ -138,7 +156,11 @@ func (l *Log) cutArchives(ctx context.Context, r table.Revision) error {
 			if err != nil {
 				return err
 			}
-			a = cutArchive(a, r)
+			if s := slotOfArchive(row.Key); !s.IsBranch() {
+				a = cutArchive(a, cut.at)
+			} else if a, err = cut.archive(ctx, s, a); err != nil {
+				return err
+			}
 			next := a.Append(nil)
 			if bytes.Equal(next, x.Value) {
 				continue

@@ -36,9 +36,12 @@ const (
 	Merged
 	// Frozen: a branch takes no commits while conflicts are looked for before its merge.
 	Frozen
+	// Parked: a branch takes no commits and cannot be merged any more, because the history
+	// since its base is no longer kept. See Cell.Park.
+	Parked
 )
 
-var stateNames = [...]string{"free", "open", "recovering", "closed", "merging", "merged", "frozen"}
+var stateNames = [...]string{"free", "open", "recovering", "closed", "merging", "merged", "frozen", "parked"}
 
 func (s State) String() string {
 	if int(s) < len(stateNames) {
@@ -132,7 +135,7 @@ func DecodeCell(b []byte) (Cell, error) {
 	}
 	c := Cell{
 		Kind:        Kind(d.below("kind", uint8(Branch))),
-		State:       State(d.below("state", uint8(Frozen))),
+		State:       State(d.below("state", uint8(Parked))),
 		Incarnation: d.uvarint("incarnation"),
 		Token:       d.uint64("token"),
 		Sequence:    d.uvarint("sequence"),
@@ -159,6 +162,15 @@ func DecodeCell(b []byte) (Cell, error) {
 	}
 	return c, d.end()
 }
+
+// Park makes the cell that of a parked branch. Nothing is kept for it any more but its own
+// commits and the state at its base, as for a checkpoint. That does not change when it is
+// discarded.
+func (c *Cell) Park() { c.State, c.Oldest, c.Horizon = Parked, Last, Last }
+
+// WasParked reports whether the cell is that of a branch that is parked or was parked
+// before it was discarded.
+func (c *Cell) WasParked() bool { return c.Kind == Branch && c.Horizon == Last }
 
 // Freed returns the cell of a slot whose archive is written.
 func (c *Cell) Freed() Cell {

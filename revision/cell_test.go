@@ -57,7 +57,7 @@ func TestCellErrors(t *testing.T) {
 		{"no horizon", append(change(0, 2), 0), "horizon: zero", table.ErrCorrupt},
 		{"kind", change(1, 2), "kind: unknown value 2", table.ErrCorrupt},
 		{"branch of an old version", change(1, 1), "kind: of another version", table.ErrCorrupt},
-		{"state", change(2, 7), "state: unknown value 7", table.ErrCorrupt},
+		{"state", change(2, 8), "state: unknown value 8", table.ErrCorrupt},
 		{"tail", append(bytes.Clone(good), 0), "1 bytes too many", table.ErrCorrupt},
 		{"long varint", append(append(bytes.Clone(good[:3]), 0x81, 0), good[4:]...), "shortest", table.ErrCorrupt},
 	} {

@@ -203,11 +203,23 @@ func (v *Vector) noBranchWithin(r table.Revision) table.Revision {
 				r = min(r, a.First)
 			}
 		}
-		if c := &s.cell; c.State != Free {
+		if c := &s.cell; c.State != Free && !c.WasParked() {
 			r = min(r, c.Base)
 		}
 	}
 	return r
+}
+
+// ParkedBases returns the states at which parked branches began, and those of branches that
+// were parked before they were discarded and whose cells still have to be removed: somebody
+// may still read them.
+func (v *Vector) ParkedBases() (bases []table.Revision) {
+	for i := len(v.slots) - 1; i >= 0 && v.slots[i].id.IsBranch(); i-- {
+		if c := &v.slots[i].cell; c.State != Free && c.WasParked() {
+			bases = append(bases, c.Base)
+		}
+	}
+	return bases
 }
 
 // Void reports whether r can never become visible, because r was aborted, or because r

@@ -115,7 +115,8 @@ const settling = 2 * time.Minute
 
 // settled returns when no cell of an aborted commit at or before r is left in the store,
 // or can still arrive. A snapshot with such a cell would show it after a restore, because
-// the heads forget aborted commits that have been cleaned up.
+// the heads forget aborted commits that have been cleaned up. Commits in branches up to r are
+// then complete, too.
 func settled(ctx context.Context, log *journal.Log, r table.Revision) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, settling, fmt.Errorf("aborted commits before %s are not cleaned up after %v: is a server stuck?", r, settling))
 	defer cancel()
@@ -125,7 +126,9 @@ func settled(ctx context.Context, log *journal.Log, r table.Revision) error {
 			return err
 		}
 		if h.Low() >= r {
-			return nil
+			if done, err := log.SettleBranches(ctx, r); done || err != nil {
+				return err
+			}
 		}
 		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
 			return context.Cause(ctx)
@@ -250,7 +253,7 @@ func Restore(ctx context.Context, from, to *hbase.Store, b *Backup) error {
 			return fmt.Errorf("cloning backup %s: %w", b.Name, err)
 		}
 	}
-	if err := journal.New(to).Cut(ctx, b.Revision); err != nil {
+	if err := journal.New(to).Cut(ctx, b.Revision, true); err != nil {
 		return err
 	}
 	return to.Drop(ctx, journal.Incomplete)
@@ -288,7 +291,8 @@ func cutTable(ctx context.Context, s *hbase.Store, t string, r table.Revision) e
 
 // Cut makes a store end at a checkpoint that it has. All later commits are gone for ever.
 // It is for stores that were cloned by hand, and returns an error if a server writes to
-// the store within the time lease. Cut drops the tables for which derived returns true,
+// the store within the time lease. Branches are discarded: nobody knows whether their
+// commits are in the copies of all tables. Cut drops the tables for which derived returns true,
 // which servers make again.
 func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration, derived func(string) bool) (*journal.Checkpoint, error) {
 	names, err := s.Names(ctx)
@@ -323,7 +327,7 @@ func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration, 
 			return nil, fmt.Errorf("cutting %s: %w", s, err)
 		}
 	}
-	if err := log.Cut(ctx, c.Revision); err != nil {
+	if err := log.Cut(ctx, c.Revision, false); err != nil {
 		return nil, err
 	}
 	return c, s.Drop(ctx, journal.Incomplete)

@@ -33,6 +33,8 @@ var (
 	ErrBranchExists = errors.New("the branch exists")
 	// ErrBranches: what was asked for cannot be done while there are branches.
 	ErrBranches = errors.New("there are branches")
+	// ErrParked: the branch is parked, so it takes no commits and cannot be merged.
+	ErrParked = errors.New("the branch is parked")
 )
 
 // MaxBranches is the largest number of branches.
@@ -175,7 +177,8 @@ func freeBranch(heads *revision.Vector, name string) (free revision.Slot, err er
 
 // inProgress reports whether a branch is neither merged nor discarded.
 func inProgress(c revision.Cell) bool {
-	return c.Kind == revision.Branch && (c.State == revision.Open || c.State == revision.Frozen || c.State == revision.Merging)
+	return c.Kind == revision.Branch &&
+		(c.State == revision.Open || c.State == revision.Frozen || c.State == revision.Merging || c.State == revision.Parked)
 }
 
 // unbranched returns an error if there are branches that are neither merged nor discarded.
@@ -402,6 +405,9 @@ func (w *writer) tryInBranch(ctx context.Context, b *Branch, fn func(*Tx) error)
 	defer b.db.gate.leave()
 	c, err := w.readBranch(ctx, b)
 	if err != nil {
+		return 0, false, err
+	}
+	if err := b.changeable(&c.cell); err != nil {
 		return 0, false, err
 	}
 	if c.cell.State != revision.Open || len(c.cell.Undecided) > 0 {

@@ -135,6 +135,13 @@ func (e *embedded) current(b *Branch) (revision.Cell, error) {
 
 func (e *embedded) updateBranch(ctx context.Context, b *Branch, fn func(*Tx) error) (r table.Revision, err error) {
 	err = e.branch(ctx, func() error {
+		cell, err := e.current(b)
+		if err == nil {
+			err = b.changeable(&cell)
+		}
+		if err != nil {
+			return err
+		}
 		s, err := b.Snapshot(ctx)
 		if err != nil {
 			return err
@@ -261,7 +268,7 @@ func (e *embedded) mergeChange(x *lineCheck, message []byte) (*change, error) {
 	freeing := journal.ArchiveWrite(x.slot, &cell)
 	at := position{head: m, ordinal: e.last.ordinal + 1, lines: e.last.lines.with(x.slot, cell, &archived, m)}
 	view := e.state(at)
-	view.low = x.heads.NoBranchWithin(x.cell.Base)
+	view.low, view.whole = x.heads.NoBranchWithin(x.cell.Base), true
 	rec := &journal.Record{Revision: m, Prio: m, Kind: journal.Merge, IDs: x.ids.all, Keys: x.keys.all, AllChanged: x.all, Message: message}
 	if x.all {
 		e.db.changes.everything(at.ordinal)
@@ -295,6 +302,19 @@ func (e *embedded) discardBranch(ctx context.Context, b *Branch) error {
 			e.sweep(b.slot)
 		}
 		return err
+	})
+}
+
+func (e *embedded) parkBranch(ctx context.Context, b *Branch) error {
+	return e.branch(ctx, func() error {
+		return e.swap(ctx, func() (*change, error) {
+			c, err := e.current(b)
+			if err != nil {
+				return nil, err
+			}
+			c.Park()
+			return e.cellChange(b.slot, c), nil
+		})
 	})
 }
 

@@ -16,6 +16,7 @@ type BranchInfo struct {
 	First   table.Revision // when the branch was made; its commits are newer
 	Head    table.Revision // its newest commit, or First
 	Merging bool           // it is frozen, or its merge is not decided
+	Parked  bool           // it is too old to be merged (see Park)
 }
 
 // Info describes the branch.
@@ -24,7 +25,7 @@ func (b *Branch) Info() (BranchInfo, error) {
 	if err != nil {
 		return BranchInfo{}, err
 	}
-	return BranchInfo{c.Base, c.First, c.Head, c.State != revision.Open}, nil
+	return BranchInfo{c.Base, c.First, c.Head, c.State == revision.Frozen || c.State == revision.Merging, c.State == revision.Parked}, nil
 }
 
 // shown returns the branch's cell in the newest state that this server shows.
@@ -59,6 +60,30 @@ func (b *Branch) Commits(ctx context.Context) iter.Seq2[*journal.Record, error] 
 			}
 			if own.Shows(rec.Revision) && !yield(&rec, nil) {
 				return
+			}
+		}
+	}
+}
+
+// Rows streams the keys of the rows of a table that the branch's commits wrote or marked.
+func (b *Branch) Rows(ctx context.Context, name string) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		c, err := b.shown()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for rec, err := range b.db.log.Lists(ctx, b.slot, c.First, c.Head) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, t := range rec.Rows {
+				for _, key := range t.Keys {
+					if t.Table == name && !yield(key, nil) {
+						return
+					}
+				}
 			}
 		}
 	}

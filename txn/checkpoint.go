@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // A Checkpoint is a revision that stays readable beyond the retention of history.
@@ -59,6 +60,9 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 	if err := db.CatchUp(ctx); err != nil {
 		return Checkpoint{}, err
 	}
+	if err := db.awaitBranches(ctx); err != nil {
+		return Checkpoint{}, err
+	}
 	// The snapshot keeps the state from being collected until the checkpoint is recorded.
 	// If this server gives up, the record may reach the store when nobody keeps the state
 	// any more. It is then never confirmed, and collections drop it.
@@ -87,6 +91,26 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 		err = fmt.Errorf("%w: the checkpoint %s was deleted while it was made, or making it took too long", ErrConflict, name)
 	}
 	return c, err
+}
+
+// awaitBranches waits until the heads of a shared store have passed all commits in branches,
+// so that the copy of a store that is cut at a checkpoint has them.
+func (db *DB) awaitBranches(ctx context.Context) error {
+	v := db.current.Load().heads
+	if v == nil || !db.Shared() {
+		return nil
+	}
+	staged := table.Revision(0)
+	for _, s := range v.Slots() {
+		if c := v.Cell(s); inProgress(c) {
+			staged = max(staged, c.Head)
+		}
+	}
+	if staged == 0 {
+		return nil
+	}
+	_, err := db.views.until(ctx, staged)
+	return err
 }
 
 // dropUnfinished drops the checkpoints whose servers gave up.

@@ -403,7 +403,7 @@ func (e *cluster) bounds(ctx context.Context) (*bounds, error) {
 		announced: h.Horizon, honoured: h.Honoured(), stable: h.Low(),
 		now:   min(revision.At(e.db.o.Now()), h.Stable()),
 		young: h.Oldest(), secrets: h.OldestOfServers(), slots: h.Slots(), leader: w != nil,
-		visible: h.Visible, void: h.Void, shownBy: h.ShownBy, noBranch: h.NoBranchWithin,
+		visible: h.Visible, void: h.Void, swept: h.Swept, shownBy: h.ShownBy, noBranch: h.NoBranchWithin, parked: h.ParkedBases(),
 	}
 	for _, s := range b.slots {
 		if w != nil && s < w.slot && h.Cell(s).State == revision.Open && h.Cell(s).Kind == revision.Server {

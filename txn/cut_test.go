@@ -73,7 +73,7 @@ func TestCut(t *testing.T) {
 		}
 		log := journal.New(s)
 		for range 2 { // the second time it changes nothing
-			if err := log.Cut(ctx, at.Revision); err != nil {
+			if err := log.Cut(ctx, at.Revision, true); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -421,6 +421,7 @@ func (e *embedded) bounds(ctx context.Context) (*bounds, error) {
 	if v := s.heads; v != nil {
 		b.slots = v.Slots()
 		b.visible, b.void, b.shownBy, b.noBranch = v.Visible, v.Void, v.ShownBy, v.NoBranchWithin
+		b.swept, b.parked = v.Swept, v.ParkedBases()
 		honour = v.NoBranchWithin(honour)
 	}
 	b.honoured = e.db.live.honour(honour, s)

@@ -65,10 +65,12 @@ type bounds struct {
 	slots   []revision.Slot
 	leader  bool // this server collects for all servers
 
-	visible, void func(table.Revision) bool // nil if every commit is shown
+	visible, void, swept func(table.Revision) bool // nil if every commit is shown
 	// shownBy and noBranch are those of the heads (see revision.Vector.NoBranchWithin). They
 	// are nil on a store without branches.
 	shownBy, noBranch func(table.Revision) table.Revision
+	// parked lists the bases of parked branches, which are kept as checkpoints are.
+	parked []table.Revision
 }
 
 // before returns the revision of the time that precedes now by age, but at most stable.
@@ -83,6 +85,7 @@ type collector struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 	tally  tally
+	warned map[string]table.Revision // the branches that were warned of, and their bases
 }
 
 // Collect runs one garbage collection, up to a horizon that all servers honour. It waits
@@ -193,6 +196,9 @@ func (db *DB) collectNowAndThen(ctx context.Context) {
 			db.o.Log.Warn("collecting garbage", "store", db.store.String(), "error", err)
 		case whole:
 			last = time.Now()
+		}
+		if ctx.Err() == nil && err == nil && whole {
+			db.parkOld(ctx)
 		}
 		if done.Removed.Cells > 0 {
 			db.o.Log.Info("collected garbage", "horizon", done.Horizon.Time(), "commits", done.Commits,

@@ -67,7 +67,7 @@ func (p *pass) run(ctx context.Context) (err error) {
 }
 
 // readPinned returns the revisions of the checkpoints, also of those that are being made,
-// and of deleted checkpoints that snapshots on this server still read. It must be called after the horizon is honoured,
+// the bases of parked branches, and those of both that have ended and that snapshots on this server still read. It must be called after the horizon is honoured,
 // because the creator of a checkpoint holds a snapshot of the same state until the
 // checkpoint is recorded.
 func (p *pass) readPinned(ctx context.Context) ([]table.Revision, error) {
@@ -78,7 +78,7 @@ func (p *pass) readPinned(ctx context.Context) ([]table.Revision, error) {
 	if err != nil {
 		return nil, err
 	}
-	pinned := p.db.live.pins()
+	pinned := append(p.db.live.pins(), p.b.parked...)
 	for _, c := range all {
 		pinned = append(pinned, c.Revision)
 	}
@@ -163,6 +163,9 @@ func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 		}
 		if rec.State == journal.Pending {
 			break // collect nothing beyond an undecided commit
+		}
+		if slot.IsBranch() && !p.b.swept(rec.Revision) {
+			break // the branch is parked, or its cells are still to be removed
 		}
 		if rec.Revision > done {
 			if err := p.oldRows(ctx, w, &rec); err != nil {

@@ -69,14 +69,14 @@ func (g *registry) admit(s *Snapshot) error {
 	return nil
 }
 
-// pins returns the revisions of the checkpoints that snapshots in use read. The
-// checkpoints may have been deleted in the meantime.
+// pins returns the revisions of the checkpoints, and of the bases of parked branches, that
+// snapshots in use read. The checkpoints and branches may have ended in the meantime.
 func (g *registry) pins() (pins []table.Revision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.all {
 		if s.pinned && s.refs.Load() > 0 {
-			pins = append(pins, s.max)
+			pins = append(pins, s.Trunk())
 		}
 	}
 	return pins
@@ -115,8 +115,8 @@ func (s *Snapshot) unreadable() error {
 	return nil
 }
 
-// admit registers s, a state of the past, as in use. It accepts a state below the horizon
-// if a checkpoint keeps that state.
+// admit registers s, a state of the past or of a branch, as in use. It accepts a state below
+// the horizon if a checkpoint or a parked branch keeps that state.
 func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	err := db.live.admit(s)
 	if err == nil {
@@ -128,8 +128,8 @@ func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	if e := db.live.admit(s); e != nil {
 		return nil, e
 	}
-	all, e := db.Checkpoints(ctx)
-	if e == nil && !slices.ContainsFunc(all, func(c Checkpoint) bool { return c.Revision == s.max }) {
+	kept, e := db.isKept(ctx, s.Trunk())
+	if e == nil && !kept {
 		e = err
 	}
 	if e != nil {
@@ -171,11 +171,21 @@ func (s *Snapshot) stillKept(ctx context.Context) error {
 		}
 		return err
 	}
-	all, err := s.db.Checkpoints(ctx)
-	if err == nil && !slices.ContainsFunc(all, func(c Checkpoint) bool { return c.Revision == s.max }) {
+	kept, err := s.db.isKept(ctx, s.max)
+	if err == nil && !kept {
 		err = &HorizonError{s.max, s.db.Horizon()}
 	}
 	return err
+}
+
+// isKept reports whether a checkpoint or a parked branch keeps the state at a revision.
+func (db *DB) isKept(ctx context.Context, r table.Revision) (bool, error) {
+	all, err := db.Checkpoints(ctx)
+	if err != nil || slices.ContainsFunc(all, func(c Checkpoint) bool { return c.Revision == r }) {
+		return err == nil, err
+	}
+	h, err := db.log.Heads(ctx)
+	return err == nil && slices.Contains(h.ParkedBases(), r), err
 }
 
 // scanKept yields rows, and ends the scan with an error if the rows may have been

@@ -34,6 +34,9 @@ type lineCheck struct {
 // branch does not change.
 func (e *embedded) checkBranch(ctx context.Context, b *Branch) (*lineCheck, error) {
 	c, err := e.current(b)
+	if err == nil {
+		err = b.changeable(&c)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -60,6 +61,7 @@ type lineBranch struct {
 	name        string
 	base, merge table.Revision
 	gone        bool
+	parked      bool
 }
 
 func (w *lineWorld) say(format string, args ...any) {
@@ -243,9 +245,9 @@ func (w *lineWorld) branch(b *lineBranch) *Branch {
 	return x
 }
 
-// some returns a branch that is open, or nil.
-func (w *lineWorld) some() *lineBranch {
-	all := slices.DeleteFunc(slices.Clone(w.branches), func(b *lineBranch) bool { return b.gone || b.merge != 0 })
+// some returns a branch that is open, or nil. It may be parked if parked is set.
+func (w *lineWorld) some(parked bool) *lineBranch {
+	all := slices.DeleteFunc(slices.Clone(w.branches), func(b *lineBranch) bool { return b.gone || b.merge != 0 || b.parked && !parked })
 	if len(all) == 0 {
 		return nil
 	}
@@ -274,11 +276,28 @@ func (w *lineWorld) discard(b *lineBranch) {
 	w.say("%s discarded", b.name)
 }
 
+func (w *lineWorld) park(b *lineBranch) {
+	ctx, x := context.Background(), w.branch(b)
+	w.must(x.Park(ctx))
+	b.parked = true
+	w.say("%s parked", b.name)
+	_, merging := x.Merge(ctx, nil)
+	_, changing := x.Update(ctx, func(tx *Tx) error {
+		tx.Write(w.db.Table("data"), w.write()[0])
+		return nil
+	})
+	for _, err := range []error{merging, changing} {
+		if !errors.Is(err, ErrParked) {
+			w.t.Fatalf("a parked branch was changed: %v", err)
+		}
+	}
+}
+
 func (w *lineWorld) step() {
 	ctx := context.Background()
 	w.now = w.now.Add(time.Duration(w.r.IntN(4)) * time.Millisecond)
-	b := w.some()
-	switch k := w.r.IntN(20); {
+	b := w.some(false)
+	switch k := w.r.IntN(21); {
 	case k < 6 || b == nil && k > 8:
 		w.commit(nil)
 	case k < 8:
@@ -293,7 +312,9 @@ func (w *lineWorld) step() {
 	case k < 16:
 		w.merge(b)
 	case k == 16:
-		w.discard(b)
+		w.discard(w.some(true))
+	case k == 20:
+		w.park(b)
 	case k == 17:
 		w.stop()
 		w.start()

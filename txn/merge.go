@@ -80,6 +80,9 @@ func (e *cluster) clashesOf(ctx context.Context, b *Branch) ([]Clash, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := b.changeable(&c.cell); err != nil {
+		return nil, err
+	}
 	x := &mergeCheck{w: w, c: c, dry: true}
 	return x.run(ctx)
 }
@@ -94,6 +97,9 @@ func (w *writer) merge(ctx context.Context, b *Branch, message []byte) (r table.
 	}
 	c, err := w.readBranch(ctx, b)
 	if err != nil {
+		return 0, false, err
+	}
+	if err := b.changeable(&c.cell); err != nil {
 		return 0, false, err
 	}
 	if c.cell.State != revision.Open || len(c.cell.Undecided) > 0 {

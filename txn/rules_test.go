@@ -148,6 +148,8 @@ var rules = []rule{
 	{"a branch is opened by who kept its base", drop("txn/branch.go", "State: revision.Recovering, Incarnation", "State: revision.Open, Incarnation",
 		edit{"txn/branch.go", "	_, err = w.reopen(ctx, c)\n	switch {\n", "	err = error(nil)\n	switch {\n"})},
 	{"checkpoints show branches from their merges on", drop("table/collect.go", "	return r <= state && (k.ShownBy == nil || k.ShownBy(r) <= state)\n", "	return r <= state\n")},
+	{"the base of a parked branch is pinned", drop("txn/gcpass.go", "append(p.db.live.pins(), p.b.parked...)", "p.db.live.pins()")},
+	{"the journal of a parked branch stays", drop("txn/gcpass.go", "		if slot.IsBranch() && !p.b.swept(rec.Revision) {\n			break", "		if false {\n			break")},
 	{"what is discarded is removed", drop("txn/branchhelp.go", "c.cell.First-1, c.cell.Limit) {\n", "c.cell.First-1, c.cell.First) {\n")},
 }
 

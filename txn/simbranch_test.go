@@ -28,8 +28,10 @@ func (b *simBrancher) run(random *splitmix) {
 		}
 		branch, err := b.open("b" + strconv.FormatUint(random.next()%2, 10))
 		if err == nil {
-			b.transact(branch, tx)
-			err = b.end(branch, random.next())
+			if b.transact(branch, tx); errors.Is(tx.failed, ErrParked) {
+				err = b.look(branch)
+			}
+			err = errors.Join(err, b.end(branch, random.next()))
 		}
 		if tx.failed == nil && tx.acked == 0 {
 			tx.failed = err
@@ -64,8 +66,28 @@ func (b *simBrancher) end(branch *Branch, random uint64) error {
 	case 5:
 		_, err := branch.Clashes(b.ctx)
 		return err
+	case 6:
+		if err := branch.Park(b.ctx); err != nil {
+			return err
+		}
+		return b.look(branch)
 	}
 	return nil
+}
+
+// look reads a branch, whatever its state.
+func (b *simBrancher) look(branch *Branch) error {
+	s, err := branch.Snapshot(b.ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	b.l.node.uses(s)
+	read, err := readWhole(b.ctx, s, b.db.Table("data"), b.db.Table("other"), true)
+	if err == nil {
+		b.l.w.net.oracle.answersInBranch(s, read)
+	}
+	return err
 }
 
 // transact runs a transaction in a branch and records the answer.

@@ -209,7 +209,8 @@ func followsInBranch(before, after *revision.Cell) bool {
 	}
 	next := map[revision.State][]revision.State{
 		revision.Recovering: {revision.Open, revision.Closed},
-		revision.Open:       {revision.Open, revision.Frozen, revision.Closed},
+		revision.Open:       {revision.Open, revision.Frozen, revision.Parked, revision.Closed},
+		revision.Parked:     {revision.Parked, revision.Closed},
 		revision.Frozen:     {revision.Frozen, revision.Open, revision.Merging, revision.Closed},
 		revision.Merging:    {revision.Open, revision.Merged},
 		revision.Merged:     {revision.Free}, revision.Closed: {revision.Free},

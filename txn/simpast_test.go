@@ -172,7 +172,10 @@ func (o *oracle) collected(name string, k *table.Keep) {
 		}
 	}
 	for s, c := range o.cells {
-		if inProgress(c) && c.Base < max(horizon, marks) {
+		if c.State == revision.Parked && c.Base < horizon && !slices.Contains(k.Pinned, c.Base) {
+			o.breaks("I8: history goes up to %s without the base of a parked branch at %s", horizon, c.Base)
+		}
+		if inProgress(c) && c.State != revision.Parked && c.Base < max(horizon, marks) {
 			o.breaks("I8: history goes up to %s, marks to %s, and the branch in slot %d began at %s", horizon, marks, s, c.Base)
 		}
 	}

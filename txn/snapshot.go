@@ -29,6 +29,10 @@ type Snapshot struct {
 	// noting is set on a store of one server if there were branches, so that commits note
 	// their marks in the journal.
 	noting bool
+	// whole is set if low is below all branches but those that are parked. It is for
+	// merges, which need the history after low: what came after the beginning of a parked
+	// branch may have been collected.
+	whole bool
 
 	refs    atomic.Int64
 	expired atomic.Pointer[error] // like err, but set after the snapshot was returned
@@ -165,7 +169,7 @@ func (s *Snapshot) Max() table.Revision { return s.max }
 
 // Low implements table.View. It is below every cell of a branch that s does not show.
 func (s *Snapshot) Low() table.Revision {
-	if s.view == nil {
+	if s.view == nil || s.whole {
 		return s.low
 	}
 	return min(s.low, s.view.Settled(s.max))

@@ -67,6 +67,9 @@ type Options struct {
 	// history stays readable and the journal is kept; zero means forever.
 	Collect   bool
 	Retention time.Duration
+	// BranchAge is how old the base of a branch may become before the branch is parked, at
+	// least the retention. Zero means that no branch is parked. See Branch.Park.
+	BranchAge time.Duration
 	// Secrets lists, for each table, the families whose history is kept only for
 	// SecretAge. SecretAge is 2 minutes by default.
 	Secrets   map[string][]table.Family
@@ -231,6 +234,7 @@ type brancher interface {
 	mergeBranch(ctx context.Context, b *Branch, message []byte) (table.Revision, error)
 	discardBranch(ctx context.Context, b *Branch) error
 	renameBranch(ctx context.Context, b *Branch, name string) error
+	parkBranch(ctx context.Context, b *Branch) error
 }
 
 // A stepper commits on a store that other servers also write. It finds conflicts with

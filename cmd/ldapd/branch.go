@@ -17,7 +17,7 @@ func (m *Main) branchCommand() *cobra.Command {
 	}
 	c.AddCommand(
 		m.branchCreateCommand(), m.branchListCommand(), m.branchShowCommand(), m.branchDiffCommand(),
-		m.branchCheckCommand(), m.branchMergeCommand(), m.branchRebaseCommand(), m.branchDiscardCommand(),
+		m.branchCheckCommand(), m.branchMergeCommand(), m.branchRebaseCommand(), m.branchParkCommand(), m.branchDiscardCommand(),
 	)
 	return c
 }
@@ -144,6 +144,17 @@ command begins again.`,
 		}
 	}
 	return c
+}
+
+func (m *Main) branchParkCommand() *cobra.Command {
+	return m.branchOf(&cobra.Command{
+		Use:   "park --store STORE NAME",
+		Short: "Keep a branch without the past since it began",
+		Long: `Park a branch: the past since it began is not kept for it any more. A parked branch can
+be read, rebased and discarded, but it takes no changes and cannot be merged as it is.
+Servers park branches that are older than branches.age.`,
+		Example: `  ldapd branch park --store ./data staging`,
+	}, changing, &branchArgs{Do: "park"})
 }
 
 func (m *Main) branchDiscardCommand() *cobra.Command {

@@ -49,6 +49,8 @@ func doBranch(ctx context.Context, w *work, a branchArgs) error {
 			fmt.Fprintf(w.Stdout, "%s is merged by %s\n", b.Name(), r)
 		}
 		return explainConflicts(w, err)
+	case "park":
+		return b.Park(ctx)
 	case "discard":
 		return b.Discard(ctx)
 	}
@@ -85,10 +87,7 @@ func describeBranch(ctx context.Context, b *branches.Branch) (*branchText, error
 	if err != nil {
 		return nil, err
 	}
-	t := &branchText{i.Name, i.Description, "open", i.Base.String(), i.Made.UTC(), i.By.Name, i.Commits, n}
-	if i.Merging {
-		t.State = "merging"
-	}
+	t := &branchText{i.Name, i.Description, i.State(), i.Base.String(), i.Made.UTC(), i.By.Name, i.Commits, n}
 	return t, nil
 }
 
@@ -154,9 +153,12 @@ func printConflict(w io.Writer, c *branches.Conflict, asJSON bool) error {
 			DN        string   `json:"dn,omitempty"`
 			EntryUUID string   `json:"entryUUID,omitempty"`
 			Texts     []string `json:"conflicts"`
-			Since     string   `json:"since"`
+			Since     string   `json:"since,omitempty"`
 			By        string   `json:"by,omitempty"`
-		}{DN: c.Name, Texts: c.Texts(), Since: c.With.String(), By: c.By.Name}
+		}{DN: c.Name, Texts: c.Texts(), By: c.By.Name}
+		if c.With != 0 {
+			out.Since = c.With.String()
+		}
 		if c.ID != entry.Root {
 			out.EntryUUID = c.ID.String()
 		}
@@ -166,7 +168,9 @@ func printConflict(w io.Writer, c *branches.Conflict, asJSON bool) error {
 		if c.Name != "" {
 			text = c.Name + ": " + text
 		}
-		text += " since " + c.With.String()
+		if c.With != 0 {
+			text += " since " + c.With.String()
+		}
 		if c.By.Name != "" {
 			text += " by " + c.By.Name
 		}

@@ -99,7 +99,7 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 	}
 	transactions := txn.Options{
 		ReadOnly: use == reading, Follow: use == standingBy, Lease: c.Lease, Drift: c.Drift, Log: log,
-		Collect: use.serves() && use != standingBy, Retention: c.Retention,
+		Collect: use.serves() && use != standingBy, Retention: c.Retention, BranchAge: c.BranchAge,
 		InFlight: c.Test.InFlight, Now: clock(c), Doubt: guard.Doubt,
 	}
 	for _, f := range change {

@@ -47,6 +47,7 @@ type Config struct {
 	Lease            time.Duration
 	Drift            time.Duration
 	Retention        time.Duration // zero means forever
+	BranchAge        time.Duration // zero means that no branch is parked
 	Compaction       time.Duration // zero means only on demand
 	Archive          Archive
 	Standby          Standby
@@ -218,6 +219,7 @@ func (r *reader) config() *Config {
 		Lease:            r.duration("lease"),
 		Drift:            r.duration("drift"),
 		Retention:        r.duration("retention"),
+		BranchAge:        r.duration("branches.age"),
 		Compaction:       r.duration("compaction"),
 		Archive:          r.archive(),
 		Standby:          r.standby(),

@@ -90,6 +90,7 @@ var Keys = []Key{
 	{Name: "lease", Default: "10s", Help: "`TIME` after which other servers of a shared store recover what a silent one left"},
 	{Name: "drift", Default: "1m", Help: "`TIME` that this server's clock may lead a shared store's before it stops writing"},
 	{Name: "retention", Default: "168h", Help: "`TIME` that the past stays readable, 0 for ever"},
+	{Name: "branches.age", Default: "720h", Help: "`TIME` after which a branch is parked, so that the past since its base is not kept for it any more, but not before retention; 0 for never"},
 	{Name: "archive.to", Help: "`PLACE` to archive an embedded store at: a folder, or s3://ENDPOINT/BUCKET/PREFIX"},
 	{Name: "archive.every", Default: "24h", Help: "`TIME` between two bases, which restores begin at"},
 	{Name: "archive.lag", Default: "10s", Help: "`TIME` after which a commit is archived"},

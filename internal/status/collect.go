@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/partition/views"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -138,6 +139,18 @@ func (r *reader) addServer() {
 	r.counter("gc_removed_versions_total", "Versions that this server's collections have removed.", func(s *state) float64 {
 		n, _ := maintain.Collected(s.Partition)
 		return float64(n)
+	})
+	r.add("branches", "Branches that are open (or being merged), and that are parked.", prometheus.GaugeValue, func(s *state, yield func(float64, ...string)) {
+		open, parked, _ := branches.Count(s.Partition)
+		yield(float64(open), "open")
+		yield(float64(parked), "parked")
+	}, "state")
+	r.gauge("branch_oldest_age_seconds", "Time since the base of the oldest open branch, from which on history is kept; 0 without one.", func(s *state) float64 {
+		_, _, oldest := branches.Count(s.Partition)
+		if oldest.IsZero() {
+			return 0
+		}
+		return max(0, s.now.Sub(oldest).Seconds())
 	})
 	r.gauge("gc_last_success_timestamp_seconds", "When a collection of this server ended well; 0: not yet.", func(s *state) float64 {
 		_, last := maintain.Collected(s.Partition)

@@ -4,6 +4,7 @@ package branches
 
 import (
 	"context"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/branch"
@@ -51,6 +52,12 @@ func All(p *partition.Partition) (all []*Branch) {
 		all = append(all, &Branch{b})
 	}
 	return all
+}
+
+// Count returns how many branches are open and how many are parked, and the time of the
+// oldest base of those that are open, or the zero time.
+func Count(p *partition.Partition) (open, parked int, oldest time.Time) {
+	return branch.Count(p.Keeper())
 }
 
 // Find returns the branch with a name. The error has the problem [partition.NoSuchEntry]
@@ -115,6 +122,10 @@ func (b *Branch) Conflicts(ctx context.Context) ([]Conflict, error) { return b.b
 func (b *Branch) Merge(ctx context.Context, by partition.By) (table.Revision, error) {
 	return b.b.Merge(ctx, by)
 }
+
+// Park makes the branch one that can be read, rebased and discarded, but takes no changes and
+// cannot be merged. The past since its base is not kept for it any more.
+func (b *Branch) Park(ctx context.Context) error { return b.b.Park(ctx) }
 
 // Rename replaces the name of the branch. The error has the problem
 // [partition.EntryExists] if another branch has the name.

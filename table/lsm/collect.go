@@ -214,8 +214,10 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 	_, own := c.k.Families[f]
 	for i := range images {
 		switch r := images[i].rev; {
-		case r > horizon && own && c.k.Visible != nil && !c.k.Visible(r):
-			return nil // the merge of a branch needs what this history's horizon has left
+		case r > horizon && own && r.IsStaged():
+			// The image was written beside what came before the horizon. It may have cells that
+			// an older image deletes, for the merge of the branch and for readers in others.
+			return nil
 		case r > horizon:
 		case c.k.Void != nil && c.k.Void(r):
 			c.void[r] = append(c.void[r], row)

@@ -12,7 +12,7 @@ import (
 type readView struct {
 	view table.View
 	max  table.Revision // maxRevision if there is no view
-	low  table.Revision // every revision up to low is visible
+	low  table.Revision // every revision up to low is visible, except those of parked branches
 }
 
 const maxRevision = 1<<63 - 1
@@ -42,7 +42,13 @@ func (e *readView) isCausal() bool {
 }
 
 func (e *readView) sees(r table.Revision) bool {
-	return r <= e.low || r <= e.max && e.view.Visible(r)
+	return e.isSettled(r) || r <= e.max && e.view.Visible(r)
+}
+
+// isSettled reports whether r is not above the low-water mark and visible. The mark of a
+// merge is above revisions of parked branches.
+func (e *readView) isSettled(r table.Revision) bool {
+	return r <= e.low && (e.view == nil || !r.IsStaged() || e.view.Visible(r))
 }
 
 // A state is one group of a row as a view sees it, before its cells are decoded. Usually
@@ -89,14 +95,14 @@ func (r *rowReader) locate(st *state, prefix []byte) error {
 func (r *rowReader) classify(st *state) error {
 	r.n++
 	rev := revisionOf(r.it.Key())
-	if rev > r.low && r.isCausal() {
+	if !r.isSettled(rev) && r.isCausal() {
 		return r.newestSeen(st, rev)
 	}
 	v, err := r.it.ValueAndErr()
 	if err != nil {
 		return err
 	}
-	if rev <= r.low {
+	if r.isSettled(rev) {
 		return st.whole(rev, v)
 	}
 	return r.piece(st, rev, v)
@@ -155,7 +161,7 @@ func (r *rowReader) piece(st *state, rev table.Revision, v []byte) error {
 			return err
 		}
 		columns = columns || m.columns
-		if rev <= r.low {
+		if r.isSettled(rev) {
 			st.image, st.exists = m.clone(), true
 			break
 		}

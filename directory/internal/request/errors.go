@@ -47,6 +47,7 @@ var sentinels = []struct {
 	{txn.ErrConflict, op.Busy, "other writers were faster too often: try again"},
 	{txn.ErrReadOnly, op.UnwillingToPerform, "this server takes no changes"},
 	{txn.ErrBranch, op.NoSuchObject, "the branch was merged or discarded"},
+	{txn.ErrParked, op.UnwillingToPerform, "the branch is parked: rebase or discard it"},
 	{txn.ErrBranches, op.UnwillingToPerform, "this must wait until all branches are merged or discarded"},
 	{txn.ErrRevision, op.UnwillingToPerform, "the state that was asked for is no longer kept, or not known here yet"},
 	{table.ErrTooLarge, op.AdminLimitExceeded, "a value is larger than the store takes"},

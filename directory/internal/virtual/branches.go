@@ -260,8 +260,11 @@ func (s *branchSearch) conflicts(ctx context.Context, b *branches.Branch, above 
 	for i := range all {
 		c := &all[i]
 		cn := strconv.Itoa(i + 1)
-		v := newEntry(s.req, "cn="+cn+","+above, "branchConflict", "cn", cn, "targetDN", c.Name,
-			"changeInitiatorsName", c.By.Name, "changeRevision", c.With.String(), "changeTime", generalized(c.With.Time()))
+		v := newEntry(s.req, "cn="+cn+","+above, "branchConflict", "cn", cn, "targetDN", c.Name, "changeInitiatorsName", c.By.Name)
+		if c.With != 0 {
+			v.add(s.req.Schema, "changeRevision", c.With.String())
+			v.add(s.req.Schema, "changeTime", generalized(c.With.Time()))
+		}
 		if c.ID != entry.Root {
 			v.add(s.req.Schema, "targetEntryUUID", c.ID.String())
 		}
@@ -293,11 +296,7 @@ func branchEntry(ctx context.Context, req *request.Request, b *branches.Branch) 
 	if err != nil {
 		return nil, err
 	}
-	state := "open"
-	if i.Merging {
-		state = "merging"
-	}
 	return newEntry(req, entryOf(i.Name), "branch", "cn", i.Name, "description", i.Description,
-		"branchBase", i.Base.String(), "branchState", state, "branchCommits", strconv.Itoa(i.Commits), "branchEntries", strconv.Itoa(n),
+		"branchBase", i.Base.String(), "branchState", i.State(), "branchCommits", strconv.Itoa(i.Commits), "branchEntries", strconv.Itoa(n),
 		"creatorsName", i.By.Name, "createTimestamp", generalized(i.Made)), nil
 }

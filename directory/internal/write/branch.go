@@ -120,8 +120,11 @@ func modifyBranch(ctx context.Context, req *request.Request, name string, r *op.
 	c := &r.Changes[0]
 	switch strings.ToLower(c.Description) {
 	case "branchstate":
-		if c.Kind != op.ModReplace || len(c.Values) != 1 || !strings.EqualFold(string(c.Values[0]), "merged") {
-			return op.Errorf(op.UnwillingToPerform, "branchState: only its replacement by %q is possible, which merges the branch", "merged")
+		if c.Kind != op.ModReplace || len(c.Values) != 1 || !slices.Contains([]string{"merged", "parked"}, strings.ToLower(string(c.Values[0]))) {
+			return op.Errorf(op.UnwillingToPerform, "branchState: only its replacement by %q or %q is possible, which merges or parks the branch", "merged", "parked")
+		}
+		if strings.EqualFold(string(c.Values[0]), "parked") {
+			return b.Park(ctx)
 		}
 		req.Seen.Committed, err = b.Merge(ctx, by(req))
 		return err

@@ -95,6 +95,24 @@ func All(k *catalog.Keeper) (all []*Branch) {
 	return all
 }
 
+// Count returns how many branches are open and how many are parked, and the time of the
+// oldest base of those that are open.
+func Count(k *catalog.Keeper) (open, parked int, oldest time.Time) {
+	for _, b := range k.DB.Branches() {
+		i, err := b.Info()
+		switch {
+		case err != nil: // it has just ended
+		case i.Parked:
+			parked++
+		default:
+			if open++; oldest.IsZero() || i.Base.Time().Before(oldest) {
+				oldest = i.Base.Time()
+			}
+		}
+	}
+	return open, parked, oldest
+}
+
 // Find returns the branch with a name. Upper and lower case are different.
 func Find(k *catalog.Keeper, name string) (*Branch, error) {
 	b, err := k.DB.Branch(name)
@@ -152,6 +170,9 @@ func (b *Branch) Rename(ctx context.Context, name string) error {
 	return failure(b.b.Rename(ctx, name))
 }
 
+// Park makes the branch one that takes no changes and cannot be merged.
+func (b *Branch) Park(ctx context.Context) error { return failure(b.b.Park(ctx)) }
+
 // Discard ends the branch without a trace.
 func (b *Branch) Discard(ctx context.Context) error { return failure(b.b.Discard(ctx)) }
 
@@ -162,12 +183,23 @@ type Info struct {
 	Made              time.Time
 	Base              table.Revision
 	Head              table.Revision // the newest commit in the branch
-	Merging           bool
+	Merging, Parked   bool
 	Commits           int        // that changed entries
 	IDs               []entry.ID // what they touched: entries, and other things with an id
 	All               bool       // commits changed more than IDs lists
 
 	last map[entry.ID]*commit
+}
+
+// State returns the state of the branch as a word: open, merging or parked.
+func (i *Info) State() string {
+	switch {
+	case i.Parked:
+		return "parked"
+	case i.Merging:
+		return "merging"
+	}
+	return "open"
 }
 
 // A commit is one commit in a branch.
@@ -191,7 +223,7 @@ func (b *Branch) Info(ctx context.Context) (*Info, error) {
 	if err != nil {
 		return nil, failure(err)
 	}
-	i := &Info{Name: b.Name(), Made: now.First.Time(), Base: now.Base, Head: now.Head, Merging: now.Merging, last: map[entry.ID]*commit{}}
+	i := &Info{Name: b.Name(), Made: now.First.Time(), Base: now.Base, Head: now.Head, Merging: now.Merging, Parked: now.Parked, last: map[entry.ID]*commit{}}
 	for rec, err := range b.b.Commits(ctx) {
 		if err != nil {
 			return nil, failure(err)
@@ -253,6 +285,7 @@ func failure(err error) error {
 	}
 	for sentinel, problem := range map[error]catalog.Problem{
 		txn.ErrBranch: catalog.NoSuchEntry, txn.ErrBranchExists: catalog.EntryExists, txn.ErrBranches: catalog.TooMany,
+		txn.ErrParked: catalog.Unwilling,
 	} {
 		if errors.Is(err, sentinel) {
 			return &catalog.Error{Problem: problem, Text: err.Error()}

@@ -19,7 +19,7 @@ type Conflict struct {
 	Name string   // the name of the entry: in the present, the branch or the base
 	// About says what is in conflict if that is more than the attributes below.
 	About string
-	With  table.Revision // the newest commit in conflict with the branch
+	With  table.Revision // the newest commit in conflict with the branch, or 0 if it is not known
 	By    write.By       // who made it
 	// Attributes are the attributes that differ between the branch and the present, and
 	// that both changed.
@@ -68,7 +68,10 @@ func (c *Conflict) Place() string {
 	if c.Name != "" {
 		text = c.Name + ": " + text
 	}
-	if text += fmt.Sprintf(" since %s", c.With); c.By.Name != "" {
+	if c.With != 0 {
+		text += fmt.Sprintf(" since %s", c.With)
+	}
+	if c.By.Name != "" {
 		text += " by " + c.By.Name
 	}
 	return text
@@ -105,8 +108,12 @@ func quoted(values [][]byte) string {
 	return strings.Join(parts, ", ")
 }
 
-// Conflicts returns what keeps the branch from being merged now. It changes nothing.
+// Conflicts returns what keeps the branch from being merged now. It changes nothing. If the
+// branch is parked, that is the first conflict, and the others are what a rebase meets.
 func (b *Branch) Conflicts(ctx context.Context) ([]Conflict, error) {
+	if i, err := b.b.Info(); err == nil && i.Parked {
+		return b.compare(ctx)
+	}
 	clashes, err := b.b.Clashes(ctx)
 	if err != nil || len(clashes) == 0 {
 		return nil, failure(err)

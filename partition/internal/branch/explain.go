@@ -20,32 +20,17 @@ import (
 
 // explain returns the conflicts that clashes of rows come to.
 func (b *Branch) explain(ctx context.Context, clashes []txn.Clash) ([]Conflict, error) {
-	base, err := b.Base(ctx)
+	x, err := b.newExplanation(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer base.Close()
-	own, err := b.Snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer own.Close()
-	newest := state.Newest(b.k)
-	defer newest.Close()
-	x := &explanation{base: base, own: own, newest: newest, places: map[string]*Conflict{}, by: map[table.Revision]write.By{}}
+	defer x.close()
 	for i := range clashes {
 		if err := x.add(ctx, &clashes[i]); err != nil {
 			return nil, err
 		}
 	}
-	all := make([]Conflict, 0, len(x.places))
-	for _, c := range x.places {
-		all = append(all, *c)
-	}
-	slices.SortFunc(all, func(a, b Conflict) int {
-		return strings.Compare(a.Name+"\x00"+a.About, b.Name+"\x00"+b.About)
-	})
-	return all, nil
+	return x.sorted(), nil
 }
 
 // An explanation collects the conflicts of a branch from three states: that of its base,
@@ -54,6 +39,37 @@ type explanation struct {
 	base, own, newest *state.Snapshot
 	places            map[string]*Conflict // by what they are about
 	by                map[table.Revision]write.By
+}
+
+func (b *Branch) newExplanation(ctx context.Context) (*explanation, error) {
+	base, err := b.Base(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own, err := b.Snapshot(ctx)
+	if err != nil {
+		base.Close()
+		return nil, err
+	}
+	return &explanation{base: base, own: own, newest: state.Newest(b.k), places: map[string]*Conflict{}, by: map[table.Revision]write.By{}}, nil
+}
+
+func (x *explanation) close() {
+	for _, s := range []*state.Snapshot{x.base, x.own, x.newest} {
+		s.Close()
+	}
+}
+
+// sorted returns the conflicts, sorted by name.
+func (x *explanation) sorted() []Conflict {
+	all := make([]Conflict, 0, len(x.places))
+	for _, c := range x.places {
+		all = append(all, *c)
+	}
+	slices.SortFunc(all, func(a, b Conflict) int {
+		return strings.Compare(a.Name+"\x00"+a.About, b.Name+"\x00"+b.About)
+	})
+	return all
 }
 
 func (x *explanation) add(ctx context.Context, clash *txn.Clash) error {
@@ -160,20 +176,9 @@ func (x *explanation) describe(ctx context.Context, c *Conflict) (err error) {
 	if c.Name, err = x.name(ctx, c.ID); err != nil {
 		return err
 	}
-	var nodes [3]*master.Node
-	var entries [3]*entry.Entry
-	for i, s := range []*state.Snapshot{x.base, x.own, x.newest} {
-		item, err := s.Item(ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		if item == nil {
-			continue
-		}
-		nodes[i] = &item.Node
-		if entries[i], err = s.EntryOf(ctx, c.ID, item, true, nil); err != nil {
-			return err
-		}
+	nodes, entries, err := x.sides(ctx, c.ID)
+	if err != nil {
+		return err
 	}
 	c.About = fate(nodes)
 	if nodes[1] == nil || nodes[2] == nil {
@@ -239,13 +244,8 @@ func differing(e [3]*entry.Entry) (all []Differing) {
 }
 
 func valuesOf(e *entry.Entry, description string) [][]byte {
-	if e == nil {
-		return nil
-	}
-	for i := range e.Attributes {
-		if e.Attributes[i].Description() == description {
-			return e.Attributes[i].Values
-		}
+	if a := attributeOf(e, description); a != nil {
+		return a.Values
 	}
 	return nil
 }

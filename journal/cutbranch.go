@@ -1,0 +1,109 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// SettleBranches makes the commits of branches up to r final, where r is the revision of a
+// checkpoint: they are decided, and no more can be added. It returns false if a commit is
+// under way, or if somebody else changed a branch; then it has to be called again.
+func (l *Log) SettleBranches(ctx context.Context, r table.Revision) (bool, error) {
+	h, err := l.Heads(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range h.Slots() {
+		c := h.Cell(s)
+		if c.Kind != revision.Branch || c.State != revision.Open {
+			continue // who reserves a revision read the cell as open, later than this
+		}
+		if len(c.Undecided) > 0 && c.Undecided[0] <= r {
+			return false, nil
+		}
+		// Who has read the cell before cannot reserve a revision any more. Who reads it
+		// from now on sees that the heads have passed r.
+		c.Sequence++
+		if done, _, err := l.SwapHead(ctx, s, h.Raw(s), c.Append(nil)); err != nil || !done {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// A branchCut makes the branches of a copied store end at a revision.
+type branchCut struct {
+	l     *Log
+	at    table.Revision
+	heads *revision.Vector // before the cut
+	keep  bool             // branches that are open stay so
+}
+
+// cell returns the cell of a branch as it was at the cut. A branch that was merged later
+// is open, with its commits up to the cut. One that was discarded later is gone, since its
+// cells may be.
+func (x *branchCut) cell(c revision.Cell) revision.Cell {
+	was := c
+	ended := c.State == revision.Merged || c.State == revision.Merging
+	switch {
+	case c.State == revision.Free || c.State == revision.Closed:
+		return c
+	case ended && c.Merge <= x.at && x.heads.Visible(c.Merge):
+		c.State = revision.Merged
+	case !x.keep || c.State == revision.Recovering || c.First > x.at:
+		c.State, c.Merge, c.Limit = revision.Closed, 0, max(c.Limit, c.Head, lastOf(c.Undecided))
+		c.Head, c.Undecided = 0, nil
+	default:
+		if c.State != revision.Parked {
+			c.State = revision.Open
+		}
+		c.Merge, c.Limit = 0, max(c.Limit, c.Head, lastOf(c.Undecided))
+		c.Void = until(sortedUnion(c.Void, c.Undecided), x.at)
+		c.Head, c.Undecided = min(c.Head, x.at), nil
+	}
+	if string(c.Append(nil)) != string(was.Append(nil)) {
+		c.Sequence++
+	}
+	return c
+}
+
+func lastOf(rs []table.Revision) table.Revision {
+	if len(rs) == 0 {
+		return 0
+	}
+	return rs[len(rs)-1]
+}
+
+func sortedUnion(a, b []table.Revision) []table.Revision {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// archive cuts an archive of a branch. If the branch was merged after the cut, and its
+// cell is gone already, its cells are removed: nothing tells its name any more.
+func (x *branchCut) archive(ctx context.Context, s revision.Slot, a revision.Archive) (revision.Archive, error) {
+	if a.Merge <= x.at {
+		return a, nil
+	}
+	for rec, err := range x.l.Lists(ctx, s, a.First-1, min(a.Head, x.at)) {
+		if err == nil {
+			err = x.l.Erase(ctx, &rec)
+		}
+		if err != nil {
+			return a, fmt.Errorf("removing a branch that was merged later: %w", err)
+		}
+	}
+	return revision.Archive{First: a.First}, nil
+}
+
+// slotOfArchive returns the slot that an archive's row belongs to.
+func slotOfArchive(row []byte) revision.Slot {
+	return revision.Slot(binary.BigEndian.Uint16(bytes.TrimPrefix(row, archivePrefix)))
+}
