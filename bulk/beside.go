@@ -6,17 +6,28 @@ import (
 	"fmt"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // The limits of the batches in which an import adds entries while others write to the
-// directory. The entries of a batch become visible together. Others wait while a batch
-// commits, so batches are small.
+// directory, if it does not use a branch. The entries of a batch become visible together.
+// Others wait while a batch commits, so batches are small.
 const (
 	besideItems = 100
 	besideBytes = 256 << 10
 )
+
+// A target is where entries are added, and in batches of what size.
+type target struct {
+	update       func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error)
+	items, bytes int
+	// added, if set, reports whether an import that was interrupted added an entry. Such
+	// entries are passed over.
+	added func(entry.ID) bool
+}
 
 // addAll adds the accepted entries, parents first, in batches. An entry that cannot be
 // added may name entries that come later, so it is tried again after all others, as long
@@ -29,16 +40,25 @@ func (im *importer) addAll(ctx context.Context) (res Result, err error) {
 	if err := configure.AddSuffixes(ctx, im.p, im.l.Suffixes()); err != nil {
 		return res, err
 	}
-	total := im.accepted.n
-	todo := im.accepted
+	res, err = im.addTo(ctx, &target{update: im.p.Update, items: besideItems, bytes: besideBytes}, im.accepted)
+	if err != nil {
+		err = im.incomplete(ctx, err, res.Done, im.accepted.n)
+	}
+	return res, err
+}
+
+// addTo adds the entries of a spool to a target.
+func (im *importer) addTo(ctx context.Context, to *target, all *spool) (res Result, err error) {
+	total := all.n
+	todo := all
 	for last := false; todo.n > 0; {
-		a := adder{im: im, res: &res, last: last, total: total}
+		a := adder{im: im, to: to, res: &res, last: last, total: total}
 		err := a.round(ctx, todo)
-		if todo != im.accepted {
+		if todo != all {
 			err = errors.Join(err, todo.close())
 		}
 		if err != nil {
-			return res, errors.Join(im.incomplete(ctx, err, res.Done, total), a.later.close())
+			return res, errors.Join(err, a.later.close())
 		}
 		last = a.later.n == todo.n
 		todo = &a.later
@@ -61,6 +81,7 @@ func (im *importer) incomplete(ctx context.Context, err error, done, total int) 
 // An adder adds entries in batches, in one round.
 type adder struct {
 	im    *importer
+	to    *target
 	res   *Result
 	total int
 	later spool // refused entries, for the next round
@@ -75,7 +96,7 @@ func (a *adder) round(ctx context.Context, todo *spool) error {
 			return err
 		}
 		batch, size = append(batch, x), size+x.size()
-		if len(batch) < besideItems && size < besideBytes {
+		if len(batch) < a.to.items && size < a.to.bytes {
 			continue
 		}
 		if err := a.add(ctx, batch); err != nil {
@@ -90,9 +111,9 @@ func (a *adder) round(ctx context.Context, todo *spool) error {
 func (a *adder) add(ctx context.Context, batch []*item) error {
 	for len(batch) > 0 {
 		n := 0 // entries added before the transaction failed
-		r, err := a.im.p.Update(ctx, a.im.o.By, func(tx *partition.Tx) error {
+		r, err := a.to.update(ctx, a.im.o.By, func(tx *partition.Tx) error {
 			for n = range batch {
-				if err := addTo(ctx, tx, batch[n]); err != nil {
+				if err := a.to.add(ctx, tx, batch[n]); err != nil {
 					return err
 				}
 			}
@@ -119,11 +140,21 @@ func (a *adder) add(ctx context.Context, batch []*item) error {
 	return ctx.Err()
 }
 
-func addTo(ctx context.Context, tx *partition.Tx, x *item) error {
+func (t *target) add(ctx context.Context, tx *partition.Tx, x *item) error {
 	name, err := dn.Parse(x.DN)
-	if err == nil {
-		_, err = tx.Add(ctx, name, x.Attributes, true)
+	if err != nil {
+		return err
 	}
+	if t.added != nil {
+		at, err := tx.Find(ctx, name)
+		if err == nil && t.added(at.ID) {
+			return nil
+		}
+		if err != nil && !partition.Is(err, partition.NoSuchEntry) {
+			return err
+		}
+	}
+	_, err = tx.Add(ctx, name, x.Attributes, true)
 	return err
 }
 

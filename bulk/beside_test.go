@@ -85,7 +85,7 @@ func TestUpdatesDuringImport(t *testing.T) {
 			}
 		}
 	}()
-	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", company(2000))}, Suffixes: []string{"dc=example,dc=com"}, Beside: true})
+	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", company(2000))}, Suffixes: []string{"dc=example,dc=com"}, Beside: true, Batches: true})
 	close(stop)
 	if err := <-done; err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestOthersChange(t *testing.T) {
 			}}
 			var bad []*ldif.Error
 			rejects := file(t, "rejects", "")
-			r, err := bulk.Import(t.Context(), p, bulk.Options{Files: []string{"-"}, Stdin: in, Beside: true, Continue: goOn,
+			r, err := bulk.Import(t.Context(), p, bulk.Options{Files: []string{"-"}, Stdin: in, Beside: true, Batches: true, Continue: goOn,
 				Rejects: rejects, Report: func(e *ldif.Error) { bad = append(bad, e) }})
 			if r.Done != 349 || r.Bad != 1 || len(bad) != 1 || bad[0].Line == 0 || !strings.Contains(bad[0].DN, "u0000123") {
 				t.Errorf("%+v, %v", r, bad)
@@ -238,12 +238,12 @@ func TestInterruptedBeside(t *testing.T) {
 		}
 	}()
 	_, people, _ := strings.Cut(company(3000), "\ndn: uid=")
-	r, err := bulk.Import(ctx, p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader("dn: uid=" + people), Beside: true})
+	r, err := bulk.Import(ctx, p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader("dn: uid=" + people), Beside: true, Batches: true})
 	if err == nil || r.Done == 0 || r.Done == 3000 ||
 		err.Error() != fmt.Sprintf("interrupted: %d of 3000 entries are imported; import the file again with --continue for the others", r.Done) {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	rest, err := bulk.Import(t.Context(), p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader("dn: uid=" + people), Beside: true,
+	rest, err := bulk.Import(t.Context(), p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader("dn: uid=" + people), Beside: true, Batches: true,
 		Continue: true, Rejects: file(t, "rejects", "")})
 	if rest.Done != 3000-r.Done || rest.Bad != r.Done || !errors.Is(err, bulk.ErrBad) {
 		t.Errorf("%+v, %v", rest, err)

@@ -57,13 +57,14 @@ type Options struct {
 	// the same entry. Without DropDuplicates, equal values are an error.
 	DropDuplicates bool
 	// Beside is set if others write to the directory through the same partition. Import
-	// then adds entries in transactions of a batch each, so that others wait for a batch
-	// at most. It also does so if other servers of the store prevent a load. Together
+	// then adds entries to a branch of its own and merges it. It also does so if other
+	// servers of the store, or branches, prevent a load. With Batches it adds them in
+	// transactions of a batch each, which become visible one by one, instead. Together
 	// makes Import load all entries at once in any case, or not at all.
-	Beside, Together bool
+	Beside, Batches, Together bool
 	// Branch, if not nil, is a branch that takes the records. They become visible with its
-	// merge. An entry must come after the entry above it. Suffixes must be empty. Without
-	// Continue, an import with bad records leaves those before them in the branch.
+	// merge. Suffixes must be empty. Without Continue, an import of changes with bad records
+	// leaves those before them in the branch, and an import of entries all others.
 	Branch *branches.Branch
 	// AllowFiles allows values that are read from files (see package ldif).
 	AllowFiles bool
@@ -112,6 +113,9 @@ type Result struct {
 	Done     int // records that took effect
 	Bad      int // records that had no effect because they are bad
 	Revision table.Revision
+
+	entries bool // the records were entries, not changes
+	staged  bool // entries are in a branch that is to be merged later
 }
 
 // ErrBad is the error of an import with bad records. Report has received each bad
@@ -129,6 +133,8 @@ func (o *Options) ended(r Result) error {
 	switch {
 	case r.Bad == 0:
 		return nil
+	case o.Branch != nil && !o.Continue && r.entries:
+		return &refusal{fmt.Sprintf("%s bad; the other %d are in the branch %s: mend and import those, or discard the branch", records(r.Bad), r.Done, o.Branch.Name())}
 	case o.Branch != nil && !o.Continue:
 		return &refusal{fmt.Sprintf("%s bad; %d before are in the branch %s: mend the rest and import it, or discard the branch", records(r.Bad), r.Done, o.Branch.Name())}
 	case r.Done > 0 && !o.Continue:

@@ -129,7 +129,7 @@ func (c *changer) together(ctx context.Context) error {
 	size := 0
 	for x := range c.o.items() {
 		if size += x.size() + 200; size > maxChanges {
-			return fmt.Errorf("more than %d MiB of changes are too many to take effect together: use --continue, which applies them one by one, or split the file", maxChanges>>20)
+			return fmt.Errorf("more than %d MiB of changes are too many to take effect together: import them into a branch and merge it, use --continue, which applies them one by one, or split the file", maxChanges>>20)
 		}
 		all = append(all, x)
 	}

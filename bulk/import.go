@@ -2,8 +2,10 @@ package bulk
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"iter"
 	"sync"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // Import imports files into a partition. The first record determines whether the files
@@ -23,7 +26,12 @@ func Import(ctx context.Context, p *partition.Partition, o Options) (Result, err
 	o = o.withDefaults()
 	o.Progress.total = o.Size
 	h := o.head()
-	if h.first.changes() || o.Branch != nil {
+	switch {
+	case h.first.changes():
+		return importChanges(ctx, p, &o)
+	case o.Branch != nil && !o.Continue:
+		return entriesIntoBranch(ctx, p, &o)
+	case o.Branch != nil:
 		return importChanges(ctx, p, &o)
 	}
 	return importEntries(ctx, p, &o, &h)
@@ -98,6 +106,7 @@ type importer struct {
 	skip    int // number of records at the beginning that are not entries
 	// accepted, if set, collects the checked entries, parents first, instead of l.Write.
 	accepted *spool
+	sum      hash.Hash // of all records, in their order
 	rules    *givenRules
 	policies *givenPolicies
 
@@ -125,7 +134,7 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 	if res.Revision != 0 {
 		err = errors.Join(err, policies.settle(ctx, p, o))
 	}
-	if res.Revision == 0 {
+	if res.Revision == 0 && !res.staged {
 		ctx := context.WithoutCancel(ctx)
 		err = errors.Join(err, c.takeBack(ctx), d.takeBack(ctx, p, o))
 	}
@@ -133,14 +142,14 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 }
 
 // load loads the entries that follow the first skip records. They become visible
-// together, or in batches while others write to the directory.
+// together, by a merge while others write to the directory, or in batches.
 func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN, rules *givenRules, policies *givenPolicies) (Result, error) {
 	lo := transfer.LoadOptions{
 		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory, Scopes: scopes,
 		Progress: o.Progress.finishing, CheckOnly: o.Beside,
 	}
 	l, err := transfer.Load(ctx, p, lo)
-	if partition.Is(err, partition.Busy) && !o.Together {
+	if (partition.Is(err, partition.Busy) || errors.Is(err, txn.ErrBranches)) && !o.Together {
 		lo.CheckOnly = true
 		l, err = transfer.Load(ctx, p, lo)
 	}
@@ -148,13 +157,15 @@ func load(ctx context.Context, p *partition.Partition, o *Options, skip int, sco
 		return Result{}, err
 	}
 	defer l.Abort(ctx)
-	im := &importer{o: o, p: p, l: l, rejects: rejects{o: o}, skip: skip, rules: rules, policies: policies, tally: newTally(), noted: map[string]bool{}}
+	im := &importer{o: o, p: p, l: l, rejects: rejects{o: o}, skip: skip, rules: rules, policies: policies, tally: newTally(), noted: map[string]bool{}, sum: sha256.New()}
 	defer im.wait.close()
 	finish := im.commit
 	if lo.CheckOnly {
 		im.accepted = &spool{}
 		defer im.accepted.close()
-		finish = im.addAll
+		if finish = im.mergeAll; o.Batches || o.entries != nil {
+			finish = im.addAll
+		}
 	}
 	return im.load(ctx, finish)
 }
@@ -312,6 +323,7 @@ func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, er
 	ready := b.prepared[:0]
 	for i := range b.items {
 		x, e, err := &b.items[i], b.prepared[i], b.bad[i]
+		im.summarize(x)
 		if err == nil {
 			err = im.l.Link(ctx, e)
 		}

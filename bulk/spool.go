@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 
@@ -26,6 +27,7 @@ func (s *spool) add(x *item) error {
 			return err
 		}
 		s.f, s.w = f, bufio.NewWriter(f)
+		_ = os.Remove(f.Name()) // so that a crash leaves nothing, where a file can be open without a name
 	}
 	s.n++
 	_, err := s.w.Write(appendWaiting(nil, x))
@@ -121,5 +123,9 @@ func (s *spool) close() error {
 	if s.f == nil {
 		return nil
 	}
-	return errors.Join(s.f.Close(), os.Remove(s.f.Name()))
+	err := s.f.Close()
+	if e := os.Remove(s.f.Name()); !errors.Is(e, fs.ErrNotExist) {
+		err = errors.Join(err, e)
+	}
+	return err
 }

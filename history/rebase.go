@@ -173,7 +173,7 @@ func (r *rebase) commit(ctx context.Context, next *branches.Branch, some []*Reco
 					continue
 				}
 				if err = r.change(ctx, tx, failed); err != nil {
-					return fmt.Errorf("%s: %w", failed.Name, err)
+					return fmt.Errorf("%s: %w", failed.Name, taken(err))
 				}
 				n++
 			}
@@ -194,6 +194,16 @@ func (r *rebase) commit(ctx context.Context, next *branches.Branch, some []*Reco
 		r.done.Changes += n
 		return nil
 	}
+}
+
+// taken returns the error of a change that gives an entry a name which another entry got
+// outside of the branch, or err if it is another error.
+func taken(err error) error {
+	if !partition.Is(err, partition.EntryExists) {
+		return err
+	}
+	return &partition.Error{Problem: partition.EntryExists, Text: "outside of the branch another entry has this name: " +
+		"rename or delete one of the two, in the branch or outside of it, or rebase so that what others did is kept"}
 }
 
 // change makes one change.

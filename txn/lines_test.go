@@ -472,3 +472,31 @@ func linesColumns(t *testing.T, steps []columnsStep, branchFirst, merge bool) {
 	w.apply(nil, inColumns("w", "q-"))
 	w.look()
 }
+
+// TestLinesParked merges a branch in a row that was changed on both sides, when an older
+// branch is parked. A column was deleted after the parked branch began, and what deleted it
+// was collected; the state at the base of the parked branch still has the column.
+func TestLinesParked(t *testing.T) {
+	t.Parallel()
+	w := newLineWorld(t, "lsm", 0)
+	w.start()
+	defer w.stop()
+	set := func(q, v string) []table.Mutation {
+		c := table.Cell{Family: 'a', Qualifier: []byte(q), Value: []byte(v), Tombstone: v == ""}
+		return []table.Mutation{{Row: lineRow(0), Cells: []table.Cell{c}}}
+	}
+	w.apply(nil, set("q", "old"))
+	parked := w.create()
+	w.apply(parked, inColumns("p")) // in another family
+	w.park(parked)
+	w.apply(nil, set("q", ""))
+	w.apply(nil, set("r", "1"))
+	b := w.create()
+	w.apply(nil, set("s", "1"))
+	w.apply(b, set("t", "1"))
+	w.now = w.now.Add(time.Second)
+	_, err := w.db.Collect(context.Background(), CollectOptions{All: true})
+	w.must(err)
+	w.merge(b)
+	w.look()
+}

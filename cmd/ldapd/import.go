@@ -24,7 +24,7 @@ type importArgs struct {
 	Size                int64 // total size of all files
 	Continue, FromFiles bool
 	DropDuplicates      bool
-	Together            bool
+	Together, Batches   bool
 	Rejects             string
 	Branch              string // "": none
 }
@@ -58,9 +58,12 @@ imported. With --url, the records are sent to a running server, one by one.
 
 While a server has an embedded store, it does the work, and while servers write to a
 store in HBase, the command does it beside them. All entries are checked first. Then
-they are added, and become visible, in batches, so that clients' updates wait for a
-batch at most. --at-once makes updates wait until all entries are loaded, and needs a
-store in HBase alone.
+they are added to a branch, which is merged at the end by one commit, so that clients see all
+of them or none, and do not wait. If the command is interrupted, the same command goes on
+in the branch, import-FILE-... . If others changed the same things meanwhile, the branch stays: see
+'ldapd branch'. With --batches the entries become visible batch by batch instead.
+--at-once makes updates wait until all entries are loaded, and needs a store in HBase
+alone.
 
 With --branch, entries and changes go into a branch (ldapd branch create) and become
 visible together when it is merged. Nobody waits for the import.`,
@@ -81,6 +84,7 @@ visible together when it is merged. Nobody waits for the import.`,
 	c.Flags().StringVar(&a.Rejects, "rejects", "", "`FILE` for bad records with --continue (default the first file's name and .rejects)")
 	c.Flags().BoolVar(&a.DropDuplicates, "drop-duplicates", false, "keep one of the values that an entry has several times, and count them, instead of refusing it")
 	c.Flags().BoolVar(&a.Together, "at-once", false, "make entries visible together, also while servers write to the store")
+	c.Flags().BoolVar(&a.Batches, "batches", false, "while servers write to the store, make entries visible batch by batch instead of by a merge")
 	c.Flags().BoolVar(&a.FromFiles, "allow-file-urls", false, `let values be read from files ("jpegPhoto:< file:///...")`)
 	return c
 }
@@ -96,6 +100,8 @@ func (m *Main) importCommandLine(ctx context.Context, c *config.Config, a import
 	switch {
 	case r.url != "" && c.Store != "" && c.Origin("store") == "--store":
 		return &config.Error{Where: "--url", Text: "give either --store or --url"}
+	case a.Batches && (r.url != "" || a.Branch != "" || a.Together):
+		return &config.Error{Where: "--batches", Text: "it goes with --store, and not with --branch or --at-once"}
 	case a.Branch != "" && (r.url != "" || len(a.Suffixes) > 0 && c.Origin("suffix") == "--suffix" || a.Together):
 		return &config.Error{Where: "--branch", Text: "it goes with --store, and not with --suffix or --at-once"}
 	case a.Branch != "":
@@ -121,7 +127,7 @@ func (a *importArgs) options(w *around) bulk.Options {
 	return bulk.Options{
 		Files: a.Files, Stdin: w.Stdin, Open: w.open, Size: a.Size, Suffixes: a.Suffixes,
 		Continue: a.Continue, Rejects: a.Rejects, Create: w.create, AllowFiles: a.FromFiles,
-		DropDuplicates: a.DropDuplicates, Together: a.Together,
+		DropDuplicates: a.DropDuplicates, Together: a.Together, Batches: a.Batches,
 		Report:   w.reportBad(),
 		Note:     func(s string) { fmt.Fprintln(w.Stderr, "note:", s) },
 		Progress: w.progress("import"),

@@ -1,0 +1,99 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+)
+
+// TestImportKilled kills an import beside a server, and on the embedded engine the server
+// that does it, while it fills its branch. Nobody sees anything of it until the same command
+// has been run again, which goes on and makes everything visible at once.
+func TestImportKilled(t *testing.T) {
+	t.Parallel()
+	const people = 20000
+	for _, kind := range storeKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			store := kind.make(t)
+			load(t, store, example)
+			p := serve(t, store)
+			awaitWriter(t, p)
+			file := peopleFile(t, people)
+			for _, kill := range []string{"command", "server"} {
+				if kill == "server" && kind.name == "hbase" {
+					continue // the server has no part in it
+				}
+				importing, _ := start(t, nil, "import", "--store", store, file)
+				c := p.admin()
+				awaitStaged(t, c)
+				if kill == "server" {
+					p.kill()
+				}
+				importing.kill()
+				if kill == "server" {
+					p = serve(t, store)
+					awaitWriter(t, p)
+					c = p.admin()
+				}
+				if n := countPeople(t, c); n != 0 {
+					t.Fatalf("%d people are seen after the import was killed", n)
+				}
+			}
+			out := mustRun(t, "import", "--store", store, file)
+			if !strings.Contains(out, fmt.Sprintf("imported %d entries", people)) || !strings.Contains(out, "the import goes on in the branch import-people.ldif-") {
+				t.Errorf("the second import:\n%s", out)
+			}
+			if n := countPeople(t, p.admin()); n != people {
+				t.Errorf("%d people, want %d", n, people)
+			}
+			if out := mustRun(t, "branch", "list", "--store", store); out != "" {
+				t.Errorf("branches are left: %s", out)
+			}
+			checkStore(t, store)
+		})
+	}
+}
+
+// peopleFile returns the name of a file with people.
+func peopleFile(t *testing.T, n int) string {
+	t.Helper()
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "dn: uid=p%d,%s\nobjectClass: inetOrgPerson\ncn: Person %d\nsn: %d\n\n", i, suffix, i, i)
+	}
+	file := filepath.Join(t.TempDir(), "people.ldif")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// awaitStaged returns when an import has committed in its branch.
+func awaitStaged(t *testing.T, c *ldap.Conn) {
+	t.Helper()
+	r := ldap.NewSearchRequest("cn=branches", ldap.ScopeSingleLevel, ldap.NeverDerefAliases, 0, 0, false, "(&(cn=import-*)(branchCommits>=2))", []string{"branchCommits"}, nil)
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		got, err := c.Search(r)
+		if err == nil && len(got.Entries) > 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("no branch of an import: %v", err)
+		}
+	}
+}
+
+func countPeople(t *testing.T, c *ldap.Conn) int {
+	t.Helper()
+	r, err := c.SearchWithPaging(ldap.NewSearchRequest(suffix, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, 0, false, "(cn=Person *)", []string{"1.1"}, nil), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(r.Entries)
+}
