@@ -133,6 +133,8 @@ func (o *Options) ended(r Result) error {
 	switch {
 	case r.Bad == 0:
 		return nil
+	case o.Branch != nil && !o.Continue && r.entries && r.Done == 0:
+		return &refusal{fmt.Sprintf("%s bad, so nothing was imported into the branch %s: mend them", records(r.Bad), o.Branch.Name())}
 	case o.Branch != nil && !o.Continue && r.entries:
 		return &refusal{fmt.Sprintf("%s bad; the other %d are in the branch %s: mend and import those, or discard the branch", records(r.Bad), r.Done, o.Branch.Name())}
 	case o.Branch != nil && !o.Continue:

@@ -29,18 +29,30 @@ func TestSnapshots(t *testing.T) {
 		g.Go(w.client(n, w.write))
 	}
 	importBeside(t, store)
+	stage(t, store)
 	for round := range *snapshotRounds {
 		w.replace(round % servers)
 		before := w.done.Load()
 		name := fmt.Sprintf("backup-%d", round)
 		mustRun(t, "backup", "snapshot", "--store", store, name)
+		if round == 0 {
+			mustRun(t, "branch", "merge", "--store", store, "staged") // the backup has it as it was
+		}
 		if w.done.Load() == before {
 			t.Error("nobody wrote during the backup")
 		}
 		w.resting.Lock() // so that the comparison is faster
 		compareClone(t, store, fmt.Sprintf("%s-copy%d", store, round), name)
 		w.resting.Unlock()
+		if list := mustRun(t, "branch", "list", "--store", fmt.Sprintf("%s-copy%d", store, round)); strings.Contains(list, "staged: open, 1 entries") != (round == 0) {
+			t.Errorf("branches of the clone of %s: %q", name, list)
+		}
 	}
+	mustRun(t, "branch", "merge", "--store", store+"-copy0", "staged")
+	if out := exported(t, store+"-copy0"); !strings.Contains(out, "dn: ou=staged,") {
+		t.Error("a branch that was merged in the clone is not seen there")
+	}
+	checkStore(t, store+"-copy0")
 	w.stopped.Store(true)
 	g.Wait()
 	t.Logf("%d updates", w.done.Load())
@@ -61,6 +73,17 @@ func mustRun(t *testing.T, args ...string) string {
 		t.Fatalf("ldapd %s: exit status %d\n%s", strings.Join(args, " "), status, out)
 	}
 	return out
+}
+
+// stage makes a branch with an entry.
+func stage(t *testing.T, store string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "staged.ldif")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "dn: ou=staged,%s\nobjectClass: organizationalUnit\n", suffix), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, "branch", "create", "--store", store, "staged")
+	mustRun(t, "import", "--store", store, "--branch", "staged", file)
 }
 
 // importBeside imports entries into a store that servers write to.
