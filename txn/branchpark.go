@@ -42,7 +42,7 @@ func (e *cluster) parkBranch(ctx context.Context, b *Branch) error {
 	case c.cell.Incarnation != b.incarnation || c.cell.State != revision.Parked:
 		return fmt.Errorf("%w: %s was changed meanwhile", ErrConflict, b.name)
 	}
-	return e.awaitRead(ctx)
+	return e.awaitChange(ctx)
 }
 
 // changeable returns an error if a branch with this cell is parked.
