@@ -45,7 +45,7 @@ func IsCheckpointName(s string) bool {
 // Checkpoint creates a checkpoint of the newest state. No later commit can have a
 // revision at or below the checkpoint's revision. The revision therefore identifies the
 // same state on every server, and garbage collection needs only the revision to keep that
-// state.
+// state. Checkpoint returns ErrConflict if the checkpoint is deleted while it is made.
 func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 	if !IsCheckpointName(name) {
 		return Checkpoint{}, fmt.Errorf("%w: %q: a letter and up to 63 letters, digits, '.', '_' and '-'", ErrCheckpointName, name)
@@ -109,8 +109,10 @@ func (db *DB) awaitBranches(ctx context.Context) error {
 	if staged == 0 {
 		return nil
 	}
-	_, err := db.views.until(ctx, staged)
-	return err
+	return db.untilDecided(ctx, func() error {
+		_, err := db.views.until(ctx, staged)
+		return err
+	})
 }
 
 // dropUnfinished drops the checkpoints whose servers gave up.
@@ -134,15 +136,24 @@ func (db *DB) dropUnfinished(ctx context.Context, all []Checkpoint) error {
 // Other servers decide them after one lease.
 const deciding = 6
 
-// awaitDecided waits until no commit can be added to the newest state, and returns that
-// state.
-func (db *DB) awaitDecided(ctx context.Context) (*Snapshot, error) {
+// untilDecided calls read again as long as commits that it depends on are undecided, but
+// not longer than other servers may take to decide those of a dead one.
+func (db *DB) untilDecided(ctx context.Context, read func() error) error {
 	for end := time.Now().Add(deciding * db.o.Lease); ; {
-		s, err := db.At(ctx, db.current.Load().max)
-		if !errors.Is(err, ErrRevision) || time.Now().After(end) || ctx.Err() != nil {
-			return s, err
+		if err := read(); !errors.Is(err, ErrRevision) || time.Now().After(end) || ctx.Err() != nil {
+			return err
 		}
 	}
+}
+
+// awaitDecided waits until no commit can be added to the newest state, and returns that
+// state.
+func (db *DB) awaitDecided(ctx context.Context) (s *Snapshot, err error) {
+	err = db.untilDecided(ctx, func() (err error) {
+		s, err = db.At(ctx, db.current.Load().max)
+		return err
+	})
+	return s, err
 }
 
 // Checkpoints returns all checkpoints, sorted by name.

@@ -201,3 +201,20 @@ func TestCheckpointGone(t *testing.T) {
 		}
 	})
 }
+
+// TestCheckpointBesideDead makes a checkpoint of a store with a branch when a server has just
+// died. It must wait until another server has recovered the slot.
+func TestCheckpointBesideDead(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		o := fast
+		o.Lease = 10 * pastPatience
+		b := newBranchTest(t, newMem(), o)
+		b.set(1, "y", "1")
+		kill(b.db[1])
+		b.stage(b.branch, "x", "1")
+		if _, err := b.db[0].Checkpoint(context.Background(), "moment"); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
