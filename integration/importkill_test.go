@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -49,9 +50,7 @@ func TestImportKilled(t *testing.T) {
 			if !strings.Contains(out, fmt.Sprintf("imported %d entries", people)) || !strings.Contains(out, "the import goes on in the branch import-people.ldif-") {
 				t.Errorf("the second import:\n%s", out)
 			}
-			if n := countPeople(t, p.admin()); n != people {
-				t.Errorf("%d people, want %d", n, people)
-			}
+			awaitPeople(t, p.admin(), people)
 			if out := mustRun(t, "branch", "list", "--store", store); out != "" {
 				t.Errorf("branches are left: %s", out)
 			}
@@ -87,6 +86,22 @@ func awaitStaged(t *testing.T, c *ldap.Conn) {
 			t.Fatalf("no branch of an import: %v", err)
 		}
 	}
+}
+
+// awaitPeople returns when a server shows the people of an import, which it must show all
+// at once.
+func awaitPeople(t *testing.T, c *ldap.Conn, want int) {
+	t.Helper()
+	eventually(t, "the people are seen", func() error {
+		n := countPeople(t, c)
+		if n != 0 && n != want {
+			t.Fatalf("%d people are seen, of %d", n, want)
+		}
+		if n == 0 {
+			return errors.New("nobody")
+		}
+		return nil
+	})
 }
 
 func countPeople(t *testing.T, c *ldap.Conn) int {

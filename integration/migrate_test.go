@@ -199,15 +199,10 @@ func refusesUpdates(t *testing.T, p *process) {
 		t.Fatalf("an update while the store follows: %v", err)
 	}
 	// The server learns of what the command copied when it reads the store's heads.
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	eventually(t, "a search while the store follows", func() error {
 		_, err := c.Search(ldap.NewSearchRequest(suffix, ldap.ScopeBaseObject, 0, 0, 0, false, "(objectClass=*)", nil, nil))
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("a search while the store follows: %v", err)
-		}
-	}
+		return err
+	})
 }
 
 // startOldSlapd starts a slapd with the sample directory.
