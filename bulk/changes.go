@@ -213,7 +213,7 @@ func (c *changer) apply(ctx context.Context, tx *partition.Tx, x *item) error {
 }
 
 func (c *changer) add(ctx context.Context, tx *partition.Tx, x *item, name dn.DN, attributes []op.PartialAttribute) error {
-	if slices.ContainsFunc(attributes, func(a op.PartialAttribute) bool { return isRules(tx.Schema(), a.Description) }) {
+	if rulesIn(tx.Schema(), attributes) >= 0 {
 		return x.wrong(errRules)
 	}
 	_, err := tx.Add(ctx, name, c.cleaner.clean(attributes), true)

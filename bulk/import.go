@@ -27,12 +27,10 @@ func Import(ctx context.Context, p *partition.Partition, o Options) (Result, err
 	o.Progress.total = o.Size
 	h := o.head()
 	switch {
-	case h.first.changes():
+	case h.first.changes() || o.Branch != nil && o.Continue:
 		return importChanges(ctx, p, &o)
-	case o.Branch != nil && !o.Continue:
-		return entriesIntoBranch(ctx, p, &o)
 	case o.Branch != nil:
-		return importChanges(ctx, p, &o)
+		return entriesIntoBranch(ctx, p, &o)
 	}
 	return importEntries(ctx, p, &o, &h)
 }

@@ -174,10 +174,8 @@ func (im *importer) forBranch(x *item) error {
 	if _, err := dn.Parse(x.DN); err != nil {
 		return fmt.Errorf("the name is not a DN: %w", err)
 	}
-	for _, a := range x.Attributes {
-		if isRules(im.p.Schema(), a.Description) {
-			return errRules
-		}
+	if rulesIn(im.p.Schema(), x.Attributes) >= 0 {
+		return errRules
 	}
 	return nil
 }

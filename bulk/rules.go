@@ -38,9 +38,14 @@ func isRules(sch *schema.Schema, description string) bool {
 	return t != nil && sch.Attribute(description) == t
 }
 
+// rulesIn returns the index of the access rules among attributes, or -1.
+func rulesIn(sch *schema.Schema, attributes []op.PartialAttribute) int {
+	return slices.IndexFunc(attributes, func(a op.PartialAttribute) bool { return isRules(sch, a.Description) })
+}
+
 // take removes the access rules from the attributes of an entry and collects them.
 func (g *givenRules) take(sch *schema.Schema, name string, attributes []op.PartialAttribute) ([]op.PartialAttribute, error) {
-	i := slices.IndexFunc(attributes, func(a op.PartialAttribute) bool { return isRules(sch, a.Description) })
+	i := rulesIn(sch, attributes)
 	if i < 0 {
 		return attributes, nil
 	}

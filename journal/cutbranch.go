@@ -49,7 +49,7 @@ type branchCut struct {
 // is open, with its commits up to the cut. One that was discarded later is gone, since its
 // cells may be.
 func (x *branchCut) cell(c revision.Cell) revision.Cell {
-	was := c
+	was, limit := c, max(c.Limit, c.Head, c.LastUndecided())
 	ended := c.State == revision.Merged || c.State == revision.Merging
 	switch {
 	case c.State == revision.Free || c.State == revision.Closed:
@@ -57,13 +57,13 @@ func (x *branchCut) cell(c revision.Cell) revision.Cell {
 	case ended && c.Merge <= x.at && x.heads.Visible(c.Merge):
 		c.State = revision.Merged
 	case !x.keep || c.State == revision.Recovering || c.First > x.at:
-		c.State, c.Merge, c.Limit = revision.Closed, 0, max(c.Limit, c.Head, lastOf(c.Undecided))
+		c.State, c.Merge, c.Limit = revision.Closed, 0, limit
 		c.Head, c.Undecided = 0, nil
 	default:
 		if c.State != revision.Parked {
 			c.State = revision.Open
 		}
-		c.Merge, c.Limit = 0, max(c.Limit, c.Head, lastOf(c.Undecided))
+		c.Merge, c.Limit = 0, limit
 		c.Void = until(sortedUnion(c.Void, c.Undecided), x.at)
 		c.Head, c.Undecided = min(c.Head, x.at), nil
 	}
@@ -71,13 +71,6 @@ func (x *branchCut) cell(c revision.Cell) revision.Cell {
 		c.Sequence++
 	}
 	return c
-}
-
-func lastOf(rs []table.Revision) table.Revision {
-	if len(rs) == 0 {
-		return 0
-	}
-	return rs[len(rs)-1]
 }
 
 func sortedUnion(a, b []table.Revision) []table.Revision {

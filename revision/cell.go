@@ -163,6 +163,14 @@ func DecodeCell(b []byte) (Cell, error) {
 	return c, d.end()
 }
 
+// LastUndecided returns the newest undecided revision, or 0.
+func (c *Cell) LastUndecided() table.Revision {
+	if len(c.Undecided) == 0 {
+		return 0
+	}
+	return c.Undecided[len(c.Undecided)-1]
+}
+
 // Park makes the cell that of a parked branch. Nothing is kept for it any more but its own
 // commits and the state at its base, as for a checkpoint. That does not change when it is
 // discarded.

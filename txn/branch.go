@@ -360,16 +360,9 @@ func (e *cluster) discardBranch(ctx context.Context, b *Branch) error {
 // closeBranch swaps a branch's cell to one that shows nothing.
 func (w *writer) closeBranch(ctx context.Context, c *branchCell) (done bool, err error) {
 	next := c.cell
-	next.State, next.Head, next.Limit = revision.Closed, 0, max(next.Head, lastOf(next.Undecided))
+	next.State, next.Head, next.Limit = revision.Closed, 0, max(next.Head, next.LastUndecided())
 	next.Undecided = nil
 	return w.swapBranch(ctx, c, next)
-}
-
-func lastOf(rs []table.Revision) table.Revision {
-	if len(rs) == 0 {
-		return 0
-	}
-	return rs[len(rs)-1]
 }
 
 // Update runs fn on a transaction in the branch and commits what fn wrote there, as
@@ -490,7 +483,7 @@ func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r ta
 func (w *writer) voidReserved(ctx context.Context, c *branchCell, rec *journal.Record) {
 	next := c.cell
 	next.Void = append(slices.Clone(next.Void), next.Undecided...)
-	next.Head, next.Undecided = max(next.Head, lastOf(next.Undecided)), nil
+	next.Head, next.Undecided = max(next.Head, next.LastUndecided()), nil
 	done, err := w.swapBranch(ctx, c, next)
 	if err == nil && done && rec != nil {
 		err = w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Erase(ctx, rec) })

@@ -69,7 +69,7 @@ func (w *writer) help(ctx context.Context, c *branchCell, silent bool) error {
 			_, err := w.setNames(ctx, c, name)
 			return err
 		}
-		rec, err := w.record(ctx, lastOf(c.cell.Undecided))
+		rec, err := w.record(ctx, c.cell.LastUndecided())
 		if err == nil {
 			w.voidReserved(ctx, c, &rec)
 		}

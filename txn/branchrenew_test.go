@@ -106,7 +106,7 @@ func TestBranchTaken(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*revision.Cell){
 		"made void": func(c *revision.Cell) {
-			c.Void, c.Head, c.Undecided = append(c.Void, c.Undecided...), lastOf(c.Undecided), nil
+			c.Void, c.Head, c.Undecided = append(c.Void, c.Undecided...), c.LastUndecided(), nil
 		},
 		"renamed": func(c *revision.Cell) { c.Owner = "renamed" },
 	} {
