@@ -115,7 +115,7 @@ type Result struct {
 	Revision table.Revision
 
 	entries bool // the records were entries, not changes
-	staged  bool // entries are in a branch that is to be merged later
+	staged  bool // entries are in a branch that was not merged
 }
 
 // ErrBad is the error of an import with bad records. Report has received each bad

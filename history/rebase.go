@@ -196,8 +196,8 @@ func (r *rebase) commit(ctx context.Context, next *branches.Branch, some []*Reco
 	}
 }
 
-// taken returns the error of a change that gives an entry a name which another entry got
-// outside of the branch, or err if it is another error.
+// taken explains the error of a change that fails because another entry has the name. It
+// returns all other errors unchanged.
 func taken(err error) error {
 	if !partition.Is(err, partition.EntryExists) {
 		return err

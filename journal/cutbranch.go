@@ -79,8 +79,8 @@ func sortedUnion(a, b []table.Revision) []table.Revision {
 	return slices.Compact(all)
 }
 
-// archive cuts an archive of a branch. If the branch was merged after the cut, and its
-// cell is gone already, its cells are removed: nothing tells its name any more.
+// archive cuts an archive of a branch. If the branch was merged after the cut, it removes the
+// cells that the branch wrote, because the name of the branch is no longer known.
 func (x *branchCut) archive(ctx context.Context, s revision.Slot, a revision.Archive) (revision.Archive, error) {
 	if a.Merge <= x.at {
 		return a, nil

@@ -61,8 +61,8 @@ func (e *cluster) renameBranch(ctx context.Context, b *Branch, name string) erro
 	return e.awaitChange(ctx)
 }
 
-// renameBranch replaces the name in a branch's cell. As when a branch is made, it looks
-// for other branches of the name after the cell is there, and gives way.
+// renameBranch replaces the name in a branch's cell. After the first swap it reads the heads
+// again. If another branch has the new name, it restores the old one.
 func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done bool, err error) {
 	c, err := w.readBranch(ctx, b)
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// matchMacro returns the part of a name that ($dn) stands for in the target of a value. It
-// begins behind the first occurrence of the text that is before ($dn) in the pattern. The
-// name must end with the text that is after ($dn).
+// matchMacro matches the name of an entry with a target that contains ($dn), and returns the
+// part of the name that ($dn) matched. The part begins after the first occurrence of the
+// text before ($dn), and the name must end with the text after ($dn).
 func matchMacro(pattern, name string) (matched string, ok bool) {
 	before, after, _ := strings.Cut(strings.ReplaceAll(pattern, ", ", ","), "($dn)")
 	if after = strings.TrimPrefix(after, ","); after != "" {
@@ -42,9 +42,9 @@ func matchPrefix(patterns, rdns []string) (string, bool) {
 	return strings.Join(rdns[len(patterns):], ","), true
 }
 
-// macroNames returns the names that a name with macros in a bind rule stands for. ($dn)
-// stands for the part that matched in the target. [$dn] stands for that part and for each
-// of its superiors.
+// macroNames expands the macros in a name of a bind rule. ($dn) becomes the part that
+// matched in the target. [$dn] becomes that part and each of its superiors in turn, so the
+// result may be several names.
 func macroNames(text, matched string) []string {
 	low := strings.ToLower(text)
 	if !strings.Contains(low, "$dn") {
