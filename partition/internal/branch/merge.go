@@ -16,15 +16,22 @@ import (
 func (b *Branch) Merge(ctx context.Context, by write.By) (table.Revision, error) {
 	b.k.Changing.RLock()
 	defer b.k.Changing.RUnlock()
-	both, err := b.changedOutside(ctx)
+	i, err := b.b.Info()
+	if err != nil {
+		return 0, failure(err)
+	}
+	if i.Parked {
+		return 0, b.inTheWay(ctx)
+	}
+	both, err := b.changedOutside(ctx, i.Base)
 	if err != nil {
 		return 0, err
 	}
 	if len(both) > 0 {
 		// Clashes are looked for before entries are stamped, so that a merge that fails
 		// usually leaves no commit in the branch.
-		if found, err := b.Conflicts(ctx); err != nil || len(found) > 0 {
-			return 0, errors.Join(err, conflicts(b.Name(), found))
+		if err := b.inTheWay(ctx); err != nil {
+			return 0, err
 		}
 		if err := b.restamp(ctx, by, both); err != nil {
 			return 0, err
@@ -38,6 +45,12 @@ func (b *Branch) Merge(ctx context.Context, by write.By) (table.Revision, error)
 		return 0, errors.Join(err, conflicts(b.Name(), found))
 	}
 	return r, failure(err)
+}
+
+// inTheWay returns a ConflictError if something keeps the branch from being merged.
+func (b *Branch) inTheWay(ctx context.Context) error {
+	found, err := b.Conflicts(ctx)
+	return errors.Join(err, conflicts(b.Name(), found))
 }
 
 func conflicts(name string, found []Conflict) error {
@@ -64,15 +77,11 @@ func (b *Branch) restamp(ctx context.Context, by write.By, both []entry.ID) erro
 
 // changedOutside returns those of the ids of the branch that commits outside of it touched
 // since its base.
-func (b *Branch) changedOutside(ctx context.Context) (both []entry.ID, err error) {
-	i, err := b.b.Info()
-	if err != nil {
-		return nil, failure(err)
-	}
+func (b *Branch) changedOutside(ctx context.Context, base table.Revision) (both []entry.ID, err error) {
 	newest := state.Newest(b.k)
 	defer newest.Close()
 	outside, all := map[entry.ID]bool{}, false
-	for rec, err := range newest.At.CommitsAfter(ctx, i.Base) {
+	for rec, err := range newest.At.CommitsAfter(ctx, base) {
 		if err != nil {
 			return nil, err
 		}
