@@ -40,7 +40,7 @@ var branchStores = map[string]func(*testing.T) table.Store{
 
 var anyBranchText = regexp.MustCompile(`(?m)^(  (?:targetEntryUUID|changeTime): ).*$`)
 
-var anyRevision = regexp.MustCompile(`\br[0-9a-f]{10}-[0-9]+-[0-9]+\b`)
+var anyRevision = regexp.MustCompile(`\br[0-9a-f]{10}-[0-9a-f]+-[0-9a-f]+\b`)
 
 // newBranched returns a directory that can have branches.
 func newBranched(t *testing.T, s table.Store, o directory.Options) (*partition.Partition, *directory.Directory) {

@@ -215,7 +215,7 @@ func (r *taskRunner) ldapd(command string, args []string, text string) {
 }
 
 var (
-	anyMoment = regexp.MustCompile(`\br[0-9a-f]{10}-[0-9]+-[0-9]+\b`)
+	anyMoment = regexp.MustCompile(`\br[0-9a-f]{10}-[0-9a-f]+-[0-9a-f]+\b`)
 	anyTime   = regexp.MustCompile(`since 20[-0-9T:]+Z`)
 )
 
