@@ -60,6 +60,10 @@ func (e *cluster) createBranch(ctx context.Context, name string) (*Branch, error
 		return nil, err
 	}
 	defer db.gate.leave()
+	w, err := e.holder()
+	if err != nil {
+		return nil, err
+	}
 	if err := e.awaitRead(ctx); err != nil {
 		return nil, err
 	}
@@ -75,10 +79,6 @@ func (e *cluster) createBranch(ctx context.Context, name string) (*Branch, error
 		return nil, err
 	}
 	defer base.Close()
-	w, err := e.holder()
-	if err != nil {
-		return nil, err
-	}
 	return w.createBranch(ctx, name, base.max)
 }
 

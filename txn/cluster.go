@@ -136,7 +136,8 @@ func (e *cluster) awaitRead(ctx context.Context) error {
 			return err
 		}
 		e.poll.ask(asked)
-		if err := awaitEvent(ctx, read, e.db.o.Lease/2); err != nil {
+		// The state shown is stale if there is no news within what is left of the lease.
+		if err := awaitEvent(ctx, read, e.db.o.Lease-e.age()+1); err != nil {
 			return err
 		}
 	}
