@@ -139,7 +139,8 @@ func (t *Trial) questions(ctx context.Context, ps [2]*acl.Program, o *Operation,
 	return nil
 }
 
-// programsOf returns the programs of the identity, by the rules before and after.
+// programsOf returns the identity's program by the rules before, and its program by the
+// rules after.
 func (t *Trial) programsOf(ctx context.Context, o *Operation) (ps [2]*acl.Program, err error) {
 	key := o.Who.String() + "\n" + o.Connection.Address.String() + o.Connection.Mechanism
 	if o.Connection.Secure {
@@ -262,8 +263,8 @@ func shows(d *acl.Decision, a *entry.Attribute) bool {
 		slices.ContainsFunc(a.Values, func(v []byte) bool { return d.Value(a.Type, a.Options, v, acl.Show) })
 }
 
-// asksFor reports whether a search that asks for some attributes asks for a. A class
-// counts as all user attributes.
+// asksFor reports whether the attributes that a search requests include the attribute a. An
+// object class counts as all user attributes.
 func asksFor(attributes []string, a *entry.Attribute) bool {
 	for _, name := range attributes {
 		name, _, _ = strings.Cut(name, ";")

@@ -40,7 +40,7 @@ func names389() (names []string) {
 // while it is on.
 type switch389 struct {
 	name string
-	on   []Value // what it is here
+	on   []Value // the attributes here that have the same effect
 	with []setting389
 }
 
@@ -48,7 +48,7 @@ type switch389 struct {
 // has a space at its end, it is a demand of pwdQuality.
 type setting389 struct {
 	from string
-	not  int // the number that it has there if nothing is said
+	not  int // its default in 389
 	to   string
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A user makes one use at a server, step by step. The embedded attempt does the steps of its
-// ledger; a server shows what it has read, and its own records.
+// A user uses a password once, at one server, step by step. The embedded attempt does the
+// steps of its ledger; a server shows what it has read, and its own records.
 type user struct{ *attempt }
 
 func (u *user) Record(ctx context.Context) error {

@@ -21,9 +21,9 @@ type Zone struct {
 
 	mu        sync.RWMutex
 	decisions map[string]*Decision // by the results of all tests
-	// known are decisions by the results of those tests that look at more than the object
-	// classes, and the values of objectClass. Many entries have the same values of
-	// objectClass, which saves their tests: a test normalises the values of each entry.
+	// The keys of known contain the values of objectClass in place of the results of the
+	// tests of object classes. Such a test normalises the values of an entry. Many entries
+	// have the same values, so these tests are rarely made.
 	known map[string]*Decision
 }
 

@@ -159,8 +159,8 @@ func workInBranch(t *testing.T, s *directory.Session, rdn string) {
 	ended(t, s, mergeOf("cn=b,cn=branches"))
 }
 
-// ended runs a request, and reports whether it succeeded. Any error but that the branch is
-// gone, or that something else was quicker, fails the test.
+// ended runs a request, and reports whether it succeeded. A request may fail because the
+// branch is gone or because another request was quicker. Any other error fails the test.
 func ended(t *testing.T, s *directory.Session, r op.Request) bool {
 	var out answers
 	s.Serve(t.Context(), &op.Message{Request: r}, &out)

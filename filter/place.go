@@ -39,8 +39,8 @@ func (t *Test) Shared() *Test {
 	return &c
 }
 
-// OfType returns the same assertion about the values of only one type of t, and not about
-// names.
+// OfType returns the same assertion about the values of one type only. The result does not
+// test the attributes in the entry's name.
 func (t *Test) OfType(typ *schema.AttributeType) *Test {
 	c := *t
 	c.Types, c.shared, c.DNAttrs = []*schema.AttributeType{typ}, nil, false

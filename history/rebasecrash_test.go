@@ -178,7 +178,7 @@ func TestRebaseCrash(t *testing.T) {
 	}
 }
 
-// doubtStore is a store that fails when the branch b is discarded, although it discards it.
+// doubtStore is a store that discards the branch b, but reports an error when it does.
 type doubtStore struct{ *tabletest.Mem }
 
 type doubtTable struct {

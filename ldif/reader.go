@@ -30,7 +30,7 @@ const (
 	maxNames = 4096
 )
 
-// A Reader reads records from a stream. Its memory is a small multiple of the size of the
+// A Reader reads records from a stream. It uses memory in proportion to the size of the
 // largest record.
 type Reader struct {
 	in  io.Reader

@@ -74,8 +74,8 @@ func TestBatchLost(t *testing.T) {
 	}
 }
 
-// TestDisplacedAndKilled ends a process after it has deleted a subtree that was in the way of
-// an entry. The next process copies it again.
+// TestDisplacedAndKilled ends a process after it has deleted a subtree that was in the way
+// of an entry. The next process copies the subtree again.
 func TestDisplacedAndKilled(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)

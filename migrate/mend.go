@@ -191,7 +191,8 @@ func changesTo(s *schema.Schema, e *entry.Entry, c *copied) (changes []op.Modifi
 	if len(changes) == 0 {
 		return nil
 	}
-	// A change writes these, unless they are given.
+	// A change sets new stamps unless it contains them, so it gets the stamps of the other
+	// server.
 	for d, v := range theirs {
 		given := slices.ContainsFunc(changes, func(m op.Modification) bool { return m.Description == d.String() })
 		if d.stamp() && !given {

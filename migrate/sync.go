@@ -10,8 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
-// An event is what a server says of its entries. Only one of the fields entry, gone, ids
-// and refreshed is set, or none: then the event only has a cookie.
+// An event is a message in which a server reports changes of its entries. At most one of
+// the fields entry, gone, ids and refreshed is set. If none is set, the event only has a
+// cookie.
 type event struct {
 	entry *ldap.Entry // an entry as it is now
 	gone  *ldap.Entry // an entry that is there no longer; only its name, if that

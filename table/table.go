@@ -103,10 +103,10 @@ type View interface {
 	Visible(r Revision) bool
 }
 
-// A Causal is a View that shows, with a revision, all that its writer saw (Batch.View). An
-// engine that keeps rows in one piece may then take a row as the newest revision that the
-// view shows has left it. Without Causal an engine must expect that a view shows a
-// revision and hides any other.
+// A Causal is a View that, if it shows a revision, also shows everything that the writer of
+// the revision saw (Batch.View). So an engine that keeps rows in one piece may return a row
+// as it was after the newest revision of the row that the view shows. If a view is not a
+// Causal, an engine must expect it to show a revision and hide any other.
 type Causal interface {
 	View
 	// IsCausal reports whether the view is as described. It does not change.

@@ -411,8 +411,8 @@ var crashLines = map[bool][]string{
 	},
 }
 
-// crashWithin is the largest number of calls to the store after which a server dies, on a
-// store of one server and on one of many.
+// A server dies at one of the first crashWithin[batch] calls to the store. batch is true
+// for a store of one server.
 var crashWithin = map[bool]uint64{true: 6, false: 24}
 
 // TestBranchCrash has a server die at each line of what it does with branches. Then the

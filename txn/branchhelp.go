@@ -36,7 +36,8 @@ func (o *others) helpBranches(w *writer) {
 	})
 }
 
-// isDue reports whether a branch's cell, which has not changed for some time, needs help.
+// isDue reports whether a branch needs help. c is the branch's cell, and unchanged is the
+// time since the cell last changed.
 func (o *others) isDue(c revision.Cell, unchanged time.Duration) bool {
 	switch c.State {
 	case revision.Merging:

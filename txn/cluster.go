@@ -39,7 +39,7 @@ type cluster struct {
 
 	background context.Context // ends when the engine closes
 	stop       context.CancelCauseFunc
-	done       sync.WaitGroup // counts run and the goroutines that run started
+	done       sync.WaitGroup // waits for run and for the goroutines that it starts
 }
 
 func openCluster(ctx context.Context, db *DB) error {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// revocations are the revocation lists of CAs (RFC 5280, 5), by their issuers.
+// revocations maps the DER name of a CA to its revocation lists (RFC 5280, 5).
 type revocations map[string][]*x509.RevocationList
 
 // parseRevocations reads revocation lists in PEM.

@@ -37,7 +37,7 @@ func (r *reader) archive() Archive {
 	return a
 }
 
-// standby reads the keys of a standby.
+// standby reads the configuration of a standby.
 func (r *reader) standby() Standby {
 	s := Standby{Primary: r.list("standby.primary", checkServer)}
 	from := r.text("standby.from")

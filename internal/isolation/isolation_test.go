@@ -182,7 +182,7 @@ type database struct {
 	rnd      *rand.Rand
 	now      time.Duration
 	versions []map[string][]string // all states
-	changed  []map[string]bool     // keys that the commit of the same number changed
+	changed  []map[string]bool     // changed[i] has the keys whose change made versions[i]
 	seen     map[int]int           // the newest state that each session has seen
 
 	blind, torn, stale, dirty bool // the faults of the database

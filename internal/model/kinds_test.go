@@ -223,8 +223,8 @@ func (m *kindsModel) step(s kindsState, i int, emit Emit[kindsState]) {
 	}
 }
 
-// kindsVariants returns variants for all triples of operations, orders of ids, and
-// entries.
+// kindsVariants returns variants. Each variant explores all triples of operations, each
+// with all orders of their ids and all initial entries.
 func kindsVariants() (vs []variant) {
 	add := func(name string, k kind, keep bool, change func(*kindsModel)) {
 		all := func(limit int) (sum Report) {

@@ -178,8 +178,8 @@ func classTypes(c *schema.ObjectClass) (all []*schema.AttributeType) {
 	return all
 }
 
-// covers reports whether a directive is about the attributes of a group. named means that
-// it names the attribute or a class of it.
+// covers reports whether a directive is about the attributes of a group. named is set if
+// the directive names the attribute, or an object class that has the attribute.
 func (t *translation) covers(d *directive, g *group) (covers, named bool) {
 	if d.What.Attributes == nil {
 		return true, false
@@ -534,8 +534,8 @@ func ofParent(l *draft.Leaf) draft.Expr {
 	return l
 }
 
-// renames collects the right to rename and to move: to write the entry, the children of
-// its parent, and all attributes.
+// renames grants the rights to rename and to move to those who may write the entry, the
+// children of its parent, and all attributes.
 func (t *translation) renames() {
 	cells := t.meet(t.cells(t.groups[1], Add), t.parents(Delete))
 	done := map[string]bool{}

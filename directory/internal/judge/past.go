@@ -28,8 +28,9 @@ func (j *Judge) MayReadPast() error {
 	return nil
 }
 
-// ReadPast makes the Judge decide about a past state. The program p must be that of
-// access.Rules.Past, and now must be the state of the Judge's own program.
+// ReadPast makes the Judge decide about a past state. The program p must come from
+// access.Rules.Past, and the state now must be the one that the Judge's own program was
+// made for.
 func (j *Judge) ReadPast(p *acl.Program, now *partition.Snapshot) {
 	j.last, j.decision = nil, nil
 	j.past = &past{p, now, readable(acl.Both(p.Always(), j.program.Always()))}

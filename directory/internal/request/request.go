@@ -85,9 +85,9 @@ func (req *Request) Read(s *partition.Snapshot) *partition.Snapshot {
 	return s
 }
 
-// adopt sets the state and the schema of the request. An entry has types of the schema of
-// the state that the entry was read from. These types do not equal types of any other
-// schema.
+// adopt sets the state and the schema of the request. The schema must be that of the
+// entries that the request reads, because attribute types of different schemas are never
+// equal.
 func (req *Request) adopt(s *partition.Snapshot, sch *schema.Schema) {
 	req.Snapshot, req.dynamic = s, nil
 	req.Judge.Read(s, sch)

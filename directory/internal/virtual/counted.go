@@ -87,7 +87,7 @@ func counted(req *request.Request, r *monitor.Report) (all []*Entry) {
 // A child is an entry below a group.
 type child struct {
 	cn, class string
-	pairs     []any // a name and a value in turn; values are int64 or string
+	pairs     []any // names, each followed by its value: an int64 or a string
 }
 
 func count(cn string, n int64) child {

@@ -1,5 +1,5 @@
 // Package virtual serves the entries that are not in the tree: the root DSE, the
-// subschema, cn=config, the changelog, the monitor and the records of views.
+// subschema, cn=config, the branches, the changelog, the monitor and the records of views.
 package virtual
 
 import (

@@ -583,8 +583,8 @@ func (s *Snapshot) ClassValues(ctx context.Context, id entry.ID) ([][]byte, erro
 	return e.Values(oc), nil
 }
 
-// Below reports whether an entry with the given parent is below the entry base: whether
-// base is that parent or an ancestor of it.
+// Below reports whether an entry with the given parent is below the entry base. It is if
+// base is the parent or an ancestor of the parent.
 func (s *Snapshot) Below(ctx context.Context, parent, base entry.ID) (bool, error) {
 	for parent != base && base != catalog.Root {
 		if parent == catalog.Root {

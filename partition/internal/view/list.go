@@ -362,9 +362,10 @@ const maxFollowed = 100
 // Allow returns the part of some attributes of an entry that a reader of a list may use.
 type Allow func(ctx context.Context, at state.Located, e *entry.Entry, attributes []entry.Attribute) ([]entry.Attribute, error)
 
-// Compose returns the attributes of the record of an entry. Those of entries that it names
-// have an option with the name of the reference. If such an entry has very many values,
-// allow gets only those of the types that the record shows or that are among looksAt.
+// Compose returns the attributes of the record of an entry. Attributes of the entries that
+// it names have an option with the name of the reference. If such an entry has very many
+// values, only the values of some types are read for allow: the types that the record
+// shows, and looksAt.
 func (d *Definition) Compose(ctx context.Context, s *state.Snapshot, at state.Located, e *entry.Entry, looksAt []*schema.AttributeType, allow Allow) ([]entry.Attribute, error) {
 	as, err := allow(ctx, at, e, ofTypes(e, d.Shown))
 	if err != nil {

@@ -76,10 +76,10 @@ func (p *part) add(q *part, sign int64) {
 	}
 }
 
-// parts are parts by the keys of their rows.
+// parts maps the keys of rows to parts.
 type parts map[string]*part
 
-// add adds sign times q. It drops a part that comes to nothing.
+// add adds sign times q to the part with a key. It drops the part if it becomes zero.
 func (ps parts) add(key string, q *part, sign int64) {
 	p := ps[key]
 	if p == nil {

@@ -173,11 +173,11 @@ func (w *ways) from(ctx context.Context, id entry.ID) (way []entry.ID, err error
 	}
 }
 
-// A placed entry came, went or got another parent.
+// A placed is an entry that was added, deleted or moved to another parent.
 type placed struct {
 	id           entry.ID
-	before, then []entry.ID // the ways from its parents; nil: it does not exist
-	weight       int64      // the entries that go with it
+	before, then []entry.ID // from its parent up to the root, in each state; nil: the entry does not exist there
+	weight       int64      // number of entries that move with it, including itself
 }
 
 // countDifference returns what the entries of a state count, less what those of an earlier

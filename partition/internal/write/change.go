@@ -103,7 +103,8 @@ func (c *change) remove(t *schema.AttributeType, options string, k *state.Keyed,
 	c.tree.Cells = append(c.tree.Cells, cell)
 }
 
-// note writes or removes one of the tree's columns without a key: Many or Unkeyed.
+// note writes or removes a column of the tree that has no key. kind is tree.Many or
+// tree.Unkeyed.
 func (c *change) note(t *schema.AttributeType, options string, kind byte, gone bool) {
 	cell := table.Cell{Family: tree.NormAttributes, Qualifier: tree.Plain(t, options, kind), Tombstone: gone}
 	if !gone {

@@ -36,7 +36,8 @@ func (tx *Tx) SetFollowing(f *catalog.Following) error {
 
 // SetCursor writes how far the changes of another server have been copied.
 func (tx *Tx) SetCursor(value []byte) {
-	// The mark makes two processes that follow at once conflict.
+	// If two processes copy changes at the same time, the mark makes their transactions
+	// conflict.
 	tx.Txn.Mark(tx.Keeper.SettingsTable, cursorRow, txn.Mark{Kind: txn.MarkExclusive})
 	cell := table.Cell{Family: catalog.HeaderFamily, Qualifier: cursorColumn, Value: bytes.Clone(value)}
 	tx.Write(tx.Keeper.SettingsTable, table.Mutation{Row: cursorRow, Cells: []table.Cell{cell}})
