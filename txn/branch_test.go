@@ -469,6 +469,38 @@ func TestBranchRename(t *testing.T) {
 	})
 }
 
+// TestRenameOfParked checks that the names of a parked branch become one again if its
+// server dies while it renames it.
+func TestRenameOfParked(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	bubble(t, func(t *testing.T) {
+		b := newBranchTest(t, newMem(), fast)
+		if err := b.branch.Park(ctx); err != nil {
+			t.Fatal(err)
+		}
+		w, err := b.db[0].commits.(*cluster).holder()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := w.readBranch(ctx, b.branch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done, err := w.setNames(ctx, c, "staging"+nameSeparator+"renamed"); !done {
+			t.Fatal("the first swap:", err)
+		}
+		if _, err := b.db[1].CreateBranch(ctx, "renamed"); !errors.Is(err, ErrBranchExists) {
+			t.Errorf("the next name of a branch: %v", err)
+		}
+		time.Sleep(10 * fast.Lease)
+		b.create("renamed")
+		if _, err := b.db[1].Branch("staging"); err != nil {
+			t.Errorf("the old name: %v", err)
+		}
+	})
+}
+
 // TestBranchVersion checks that a store that had a branch is refused by servers that do not
 // know branches, also when all branches are gone. Such a server reads cells of versions 1
 // and 2, and reports newer ones as this one reports those of version 4.

@@ -44,7 +44,7 @@ func (o *others) isDue(c revision.Cell, unchanged time.Duration) bool {
 		return true
 	case revision.Frozen, revision.Recovering:
 		return unchanged >= o.e.db.o.Lease
-	case revision.Open:
+	case revision.Open, revision.Parked:
 		_, next := names(c)
 		return (len(c.Undecided) > 0 || next != "") && unchanged >= o.e.db.o.Lease
 	case revision.Merged, revision.Closed:
@@ -64,7 +64,7 @@ func (w *writer) help(ctx context.Context, c *branchCell, silent bool) error {
 	case revision.Recovering:
 		_, err := w.closeBranch(ctx, c)
 		return err
-	case revision.Open:
+	case revision.Open, revision.Parked:
 		if len(c.cell.Undecided) == 0 {
 			name, _ := names(c.cell)
 			_, err := w.setNames(ctx, c, name)
