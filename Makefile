@@ -27,18 +27,17 @@ run: build
 test:
 	@$(MAKE) --no-print-directory -j2 test-go lint simulation
 
-# What takes longest comes first. integration has tests with leases of seconds, which a busy
-# machine cannot renew in time, so it begins when lint and what is compiled are nearly done.
-# lint vets.
+# What takes longest comes first. Tests of servers wait most of their time, so three run at
+# once. Other work makes room for them: they have leases of seconds. lint vets.
 test-go:
 	@scripts/test-needs
-	$(GO) test -vet=off -timeout 40m ./table/hbase ./partition ./integration ./...
+	$(GO) test -vet=off -timeout 40m -p 3 -parallel 3 -skip '^TestSimulation$$' ./integration ./table/hbase ./partition ./...
 
 simulation:
-	$(GO) test ./txn -run '^TestSimulation$$' -seeds 6000
+	nice $(GO) test ./txn -run '^TestSimulation$$' -seeds 6000
 
 lint:
-	@scripts/lint
+	@nice scripts/lint
 
 # What make test runs with a budget, for as long as it takes to believe it: hours.
 test-long:
