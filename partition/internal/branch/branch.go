@@ -1,5 +1,5 @@
-// Package branch has the branches of a directory: lines of commits that nobody sees
-// outside of the branch until a merge shows all of them by one commit.
+// Package branch implements the branches of a directory. A branch is a line of commits
+// that are not visible outside of it until one commit, the merge, shows them all.
 package branch
 
 import (
@@ -27,9 +27,10 @@ type Branch struct {
 	b *txn.Branch
 }
 
-// The kinds of operations that the journal has of branches.
+// The kinds of operations by which the messages of commits in a branch describe the
+// branch.
 const (
-	opBegin    = "branch" // the first commit in a branch; its Name is that of the branch
+	opBegin    = "branch" // the first commit in a branch; its Name is the branch's name
 	opDescribe = "describe"
 	opMerge    = "merge"
 )
@@ -37,7 +38,7 @@ const (
 // maxName is the largest length of a branch's name, in octets.
 const maxName = 64
 
-// CheckName returns an error if a branch cannot have a name.
+// CheckName returns an error if name cannot be the name of a branch.
 func CheckName(name string) error {
 	switch {
 	case name == "" || len(name) > maxName || !utf8.ValidString(name):
@@ -113,7 +114,7 @@ func Count(k *catalog.Keeper) (open, parked int, oldest time.Time) {
 	return open, parked, oldest
 }
 
-// Find returns the branch with a name. Upper and lower case are different.
+// Find returns the branch with the given name. Names are case-sensitive.
 func Find(k *catalog.Keeper, name string) (*Branch, error) {
 	b, err := k.DB.Branch(name)
 	if err != nil {
@@ -170,7 +171,7 @@ func (b *Branch) Rename(ctx context.Context, name string) error {
 	return failure(b.b.Rename(ctx, name))
 }
 
-// Park makes the branch one that takes no changes and cannot be merged.
+// Park parks the branch: from then on it takes no changes and cannot be merged.
 func (b *Branch) Park(ctx context.Context) error { return failure(b.b.Park(ctx)) }
 
 // Discard ends the branch without a trace.

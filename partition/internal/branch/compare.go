@@ -11,15 +11,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 )
 
-// The marks that tell the conflicts of a branch are gone when it is parked. But the state at
-// its base is kept, so it is seen in which entries both the branch and the present differ
-// from the base, and how.
+// The conflicts of a branch are found by marks, and a parked branch no longer has its
+// marks. But the state at its base is kept. So the entries of the base are compared with
+// those of the branch and of the present state, to find what both sides changed.
 
-// parked is what keeps a parked branch from being merged.
+// parked is the text of the conflict that every parked branch has.
 const parked = "the branch is parked, since the past after its base is not kept any more: rebase or discard it"
 
-// compare returns what keeps a parked branch from being merged: that it is parked, and then
-// the entries that a rebase finds changed on both sides.
+// compare returns the conflicts of a parked branch. The first one says that the branch is
+// parked. The others are entries that both sides changed, which a rebase would meet too.
 func (b *Branch) compare(ctx context.Context) ([]Conflict, error) {
 	i, err := b.Info(ctx)
 	if err != nil {
@@ -59,7 +59,8 @@ func (b *Branch) written(ctx context.Context) (ids []entry.ID, err error) {
 	return slices.Compact(ids), nil
 }
 
-// compare adds the conflict of an entry that both sides changed, if there is one.
+// compare adds a conflict for the entry if both sides changed it and one change cannot
+// follow the other, or if another entry has taken its name.
 func (x *explanation) compare(ctx context.Context, id entry.ID) error {
 	nodes, entries, err := x.sides(ctx, id)
 	if err != nil {
@@ -114,8 +115,8 @@ func differs(n [3]*master.Node, e [3]*entry.Entry, side int) bool {
 	return false
 }
 
-// isTaken reports whether the name that an entry was given in the branch is another
-// entry's outside.
+// isTaken reports whether the branch gave the entry a name that another entry now has
+// outside of the branch.
 func (x *explanation) isTaken(ctx context.Context, id entry.ID, n [3]*master.Node) (bool, error) {
 	if n[1] == nil || n[0] != nil && !moved(n[0], n[1]) {
 		return false, nil
@@ -124,8 +125,9 @@ func (x *explanation) isTaken(ctx context.Context, id entry.ID, n [3]*master.Nod
 	return ok && other != id, err
 }
 
-// goTogether reports whether the changes of both sides to an attribute can both be made:
-// it may have several values, and no value was replaced on both sides by different ones.
+// goTogether reports whether an attribute can have the changes of both sides. That is so
+// if the attribute may have several values and no value of the base was removed on both
+// sides.
 func goTogether(e [3]*entry.Entry, description string) bool {
 	a := attributeOf(e[1], description)
 	if a == nil {
@@ -159,8 +161,8 @@ func attributeOf(e *entry.Entry, description string) *entry.Attribute {
 	return nil
 }
 
-// sides returns an entry and its place at the base, in the branch and now, or nil where it
-// does not exist.
+// sides returns an entry and its place in the tree at the base, in the branch and now.
+// Both are nil for a state in which the entry does not exist.
 func (x *explanation) sides(ctx context.Context, id entry.ID) (nodes [3]*master.Node, entries [3]*entry.Entry, err error) {
 	for i, s := range []*state.Snapshot{x.base, x.own, x.newest} {
 		item, err := s.Item(ctx, id)

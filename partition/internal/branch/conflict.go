@@ -17,12 +17,12 @@ import (
 type Conflict struct {
 	ID   entry.ID // the entry, or entry.Root if the conflict is not about one
 	Name string   // the name of the entry: in the present, the branch or the base
-	// About says what is in conflict if that is more than the attributes below.
+	// About says what is in conflict. It is empty if that is only the attributes below.
 	About string
 	With  table.Revision // the newest commit in conflict with the branch, or 0 if it is not known
 	By    write.By       // who made it
-	// Attributes are the attributes that differ between the branch and the present, and
-	// that both changed.
+	// Attributes are the attributes that the branch and the present state both changed, to
+	// different values.
 	Attributes []Differing
 }
 
@@ -77,7 +77,8 @@ func (c *Conflict) Place() string {
 	return text
 }
 
-// Texts returns what the conflict is about, with the values of attributes, a text each.
+// Texts describes the conflict, with values: one text for About, and one for each
+// attribute.
 func (c *Conflict) Texts() (texts []string) {
 	if c.About != "" {
 		texts = append(texts, c.About)
@@ -108,8 +109,9 @@ func quoted(values [][]byte) string {
 	return strings.Join(parts, ", ")
 }
 
-// Conflicts returns what keeps the branch from being merged now. It changes nothing. If the
-// branch is parked, that is the first conflict, and the others are what a rebase meets.
+// Conflicts returns what keeps the branch from being merged now. It changes nothing. If
+// the branch is parked, the first conflict says so, and the others are those that a rebase
+// would meet.
 func (b *Branch) Conflicts(ctx context.Context) ([]Conflict, error) {
 	if i, err := b.b.Info(); err == nil && i.Parked {
 		return b.compare(ctx)

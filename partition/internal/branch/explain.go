@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// explain returns the conflicts that clashes of rows come to.
+// explain converts clashes, which are about rows, to conflicts, which are about entries.
 func (b *Branch) explain(ctx context.Context, clashes []txn.Clash) ([]Conflict, error) {
 	x, err := b.newExplanation(ctx)
 	if err != nil {
@@ -33,8 +33,8 @@ func (b *Branch) explain(ctx context.Context, clashes []txn.Clash) ([]Conflict, 
 	return x.sorted(), nil
 }
 
-// An explanation collects the conflicts of a branch from three states: that of its base,
-// its own, and the newest one.
+// An explanation collects the conflicts of a branch. It reads three states: the base, the
+// branch's own state, and the newest state outside of the branch.
 type explanation struct {
 	base, own, newest *state.Snapshot
 	places            map[string]*Conflict // by what they are about
@@ -106,7 +106,8 @@ func (x *explanation) add(ctx context.Context, clash *txn.Clash) error {
 	return nil
 }
 
-// subject returns the entry that a clash is about, or a text if it is not about one.
+// subject returns the entry that a clash is about. If the clash is not about an entry, it
+// returns entry.Root and a text.
 func (x *explanation) subject(ctx context.Context, clash *txn.Clash) (id entry.ID, about string, err error) {
 	row := clash.Row
 	switch {
@@ -140,7 +141,8 @@ func (x *explanation) unique(row []byte) string {
 	return "entries moved to where a value must be unique"
 }
 
-// named returns the entry that a name leads to, in the branch or elsewhere.
+// named returns the entry that has a name in the branch, or else in the newest state, or
+// else at the base.
 func (x *explanation) named(ctx context.Context, parent entry.ID, rdn dn.Norm) (id entry.ID, about string, err error) {
 	for _, s := range []*state.Snapshot{x.own, x.newest, x.base} {
 		id, ok, err := s.Resolve(ctx, parent, rdn)
@@ -152,8 +154,8 @@ func (x *explanation) named(ctx context.Context, parent entry.ID, rdn dn.Norm) (
 	return entry.Root, "a name below " + above + " was given and taken on both sides", err
 }
 
-// name returns the name of an entry: the newest one, that in the branch, or that at the
-// base.
+// name returns the name that an entry has in the newest state, or else in the branch, or
+// else at the base.
 func (x *explanation) name(ctx context.Context, id entry.ID) (string, error) {
 	for _, s := range []*state.Snapshot{x.newest, x.own, x.base} {
 		node, err := s.Node(ctx, id)

@@ -75,8 +75,8 @@ func (b *Branch) restamp(ctx context.Context, by write.By, both []entry.ID) erro
 	return failure(err)
 }
 
-// changedOutside returns those of the ids of the branch that commits outside of it touched
-// since its base.
+// changedOutside returns the ids that were touched both in the branch and, since its base,
+// by commits outside of the branch.
 func (b *Branch) changedOutside(ctx context.Context, base table.Revision) (both []entry.ID, err error) {
 	newest := state.Newest(b.k)
 	defer newest.Close()

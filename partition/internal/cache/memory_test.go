@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMemory checks that the limit of a container counts, if it is less than the memory
-// of the machine.
+// TestMemory checks that memory returns the limit of the container if it is less than the
+// memory of the machine.
 func TestMemory(t *testing.T) {
 	const gib = 1 << 30
 	for _, c := range []struct {

@@ -53,8 +53,9 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// DerivedTables begins the names of the tables of views. Package view writes them beside
-// the commits.
+// DerivedTables is the prefix of the names of the tables that contain the records of
+// views. Package view writes these tables itself, after the commits and not as part of
+// them.
 const DerivedTables = "view_"
 
 // A Keeper is an open directory tree.
@@ -82,16 +83,17 @@ type Keeper struct {
 	Catalog   atomic.Pointer[Catalog]
 	// Deriving is locked while views are brought up to date.
 	Deriving sync.Mutex
-	// HasViews is set when package view has found the table that says how far views are
-	// kept. Nobody drops the table while a server uses the store.
+	// HasViews is set when package view has found its table that records up to which
+	// revision each view is kept. Nobody drops the table while a server uses the store.
 	HasViews atomic.Bool
-	// Subordinates returns how many entries are below an entry in a state, if that is known
-	// without counting them: exactly, or roughly and faster. Package view sets it.
+	// Subordinates returns how many entries are below an entry in a state, if that is
+	// known without counting them. If exact is not set, it is faster, but the numbers may
+	// be those of another state. Package view sets it.
 	Subordinates func(ctx context.Context, at *txn.Snapshot, c *Catalog, id entry.ID, exact bool) (n Count, known bool, err error)
-	// Views says how far package view has come.
+	// Views records up to which revision package view keeps the views.
 	Views Progress
-	// WantsSubordinates is set when Subordinates was asked for what was not known. From then
-	// on package view keeps it.
+	// WantsSubordinates is set when Subordinates was asked for numbers that were not
+	// known. From then on package view keeps these numbers.
 	WantsSubordinates atomic.Bool
 	// KeepToBoth checks, at the end of a transaction, the entries that the transaction
 	// changed. It is called while a schema is announced.

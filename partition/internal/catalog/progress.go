@@ -9,9 +9,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Progress says how far the views of a directory are, as this server keeps or sees them.
+// A Progress records up to which revision the views of a directory are kept, as far as
+// this server keeps them or sees that others do.
 type Progress struct {
-	Steps, Errors atomic.Uint64 // that this server made, or that failed here
+	Steps, Errors atomic.Uint64 // steps that this server made, and steps that failed here
 
 	upTo atomic.Pointer[upTo] // nil: this server does not follow views, or there are none
 }
@@ -21,8 +22,8 @@ type upTo struct {
 	touched uint64 // DB.Touched as of w, or before
 }
 
-// Reach records the revision up to which all views are kept that have begun, and what
-// DB.Touched returned at that revision or before.
+// Reach records that all views that have begun are kept up to the revision w, and that
+// DB.Touched returned touched at w or earlier.
 func (p *Progress) Reach(w table.Revision, touched uint64) { p.upTo.Store(&upTo{w, touched}) }
 
 // Stop records that this server does not follow views.
@@ -30,7 +31,7 @@ func (p *Progress) Stop() { p.upTo.Store(nil) }
 
 // A Lag says how far views are behind the commits.
 type Lag struct {
-	Entries uint64 // that commits touched; loads are left out
+	Entries uint64 // touched entries that views do not show yet; loads do not count
 	Age     time.Duration
 }
 
@@ -46,9 +47,9 @@ func (p *Keeper) ViewLag(now time.Time) (l Lag) {
 	return l
 }
 
-// Updates wait if views are behind by more than lagAllowed entries: a millisecond for each
-// lagAllowed, and longestWait at most. So writers get no faster than views can follow, and
-// nobody is refused.
+// If views are behind by lagAllowed entries or more, every update waits: one millisecond
+// for each lagAllowed entries, and at most longestWait. This slows writers to a pace that
+// views can follow, and no update is refused.
 const (
 	lagAllowed  = 50_000
 	longestWait = 20 * time.Millisecond

@@ -63,8 +63,9 @@ func (c *Catalog) SettingsSince(ctx context.Context, r table.Reader) (table.Revi
 	return h.Since, nil
 }
 
-// SameForEntries reports whether entries that were written under s are right under other
-// settings too: naming contexts, indexes, unique attributes and references are the same.
+// SameForEntries reports whether entries that were written under s are valid under the
+// settings of h too: both have the same naming contexts, indexes, unique attributes and
+// references.
 func (s *Settings) SameForEntries(h *Header) bool {
 	o := &h.Settings
 	return slices.Equal(s.Suffixes, o.Suffixes) && slices.Equal(s.Indexes, o.Indexes) &&

@@ -22,8 +22,8 @@ type target struct {
 	keys  map[*schema.AttributeType]targetKey
 }
 
-// A targetKey is the key that the value to be erased has as a value of some attribute type.
-// ok is false if it cannot be a value of that type.
+// A targetKey is the key that the value to be erased has as a value of some attribute
+// type. ok is false if the type does not allow such a value.
 type targetKey struct {
 	key []byte
 	ok  bool

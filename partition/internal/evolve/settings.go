@@ -32,8 +32,9 @@ func SetPolicy(ctx context.Context, p *catalog.Keeper, by write.By, change func(
 	})
 }
 
-// setSettings installs the settings that change makes of a copy of the present ones, if
-// change returns true. It returns when every server applies the new settings.
+// setSettings calls change with a copy of the present settings, which change edits. If
+// change returns true, setSettings installs the edited settings and returns when every
+// server applies them.
 func setSettings(ctx context.Context, p *catalog.Keeper, by write.By, change func(s *state.Snapshot, h *catalog.Header) (changed bool, err error)) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
@@ -59,7 +60,8 @@ func setSettings(ctx context.Context, p *catalog.Keeper, by write.By, change fun
 }
 
 // UpdateSettings is Update for a function that changes access rules or the default
-// password policy, and perhaps entries. It returns when every server applies them.
+// password policy, and perhaps entries. It returns when every server applies the new
+// settings.
 func UpdateSettings(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
 	end, err := p.Reshape(ctx)
 	if err != nil {

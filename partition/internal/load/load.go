@@ -45,17 +45,17 @@ type LoadOptions struct {
 	Folder string
 	// Progress, if set, is called from time to time by Commit.
 	Progress func(done, of float64)
-	// CheckOnly makes a load that checks entries and writes nothing. Other transactions
-	// can commit meanwhile, and what they change after Load is not checked. Such a load
-	// has no Write and no Commit.
+	// CheckOnly makes the load check entries and write nothing. Other transactions can
+	// commit meanwhile, and entries are not checked against what they change after Load.
+	// The caller must not call Write or Commit.
 	CheckOnly bool
 }
 
 const DefaultLoadMemory = 288 << 20
 
 // A Loader adds entries without a transaction for each entry. Either Commit makes all
-// entries visible at once, or no entry ever becomes visible. No other transaction can
-// commit during the load, except if it only checks entries.
+// entries visible at once, or no entry ever becomes visible. Unless CheckOnly is set, no
+// other transaction can commit during the load.
 //
 // An entry is added in three steps. Prepare checks the entry against the schema. Link
 // finds the entry's parent, so the caller must link the parent first. Write writes the
@@ -342,7 +342,7 @@ func (l *Loader) Claim(ctx context.Context, x *Loading) error {
 	return l.refer(ctx, x)
 }
 
-// taken returns the error for a name that an earlier record has.
+// taken returns the error for a record whose name an earlier record has.
 func taken(by spill.Value) error {
 	if entry.ID(by) == catalog.Root {
 		return catalog.Errorf(catalog.EntryExists, "an earlier record of this name was refused")
@@ -371,8 +371,8 @@ func (l *Loader) checkUnused(ctx context.Context, id entry.ID) error {
 
 func hashID(id entry.ID) spill.Key { return hashOf(id[:]) }
 
-// Refuse records that the entry of a name was refused. For an entry below the refused
-// entry, Link then returns an error that says so.
+// Refuse notes that the record with this name was refused. For an entry below this name,
+// Link then returns an error that says so.
 func (l *Loader) Refuse(name dn.DN) error {
 	norms, err := name.Normalize(l.catalog.Load().Schema)
 	if err != nil || len(norms) == 0 {
@@ -514,8 +514,9 @@ func (l *Loader) drop(ctx context.Context) error {
 // Suffixes returns the naming contexts that the directory has after the load.
 func (l *Loader) Suffixes() []string { return slices.Clone(l.catalog.Load().Header.Suffixes) }
 
-// Check ends the check of all entries: it returns an error if a value must name an entry
-// and names neither an entry of the directory nor one of the load.
+// Check makes the last check, after all entries were linked: it returns an error if a
+// value must name an entry but names neither an entry of the directory nor an entry of the
+// load.
 func (l *Loader) Check() error { return l.checkArrived() }
 
 func (l *Loader) done() {

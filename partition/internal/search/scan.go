@@ -114,21 +114,23 @@ func (f *finder) subtree(ctx context.Context) {
 	f.walk(ctx)
 }
 
-// A walk is preferred to an access with at least alwaysUsed candidates if it has
-// timesLonger times as many as the subtree has entries, which are at most maxWalked.
+// A search walks the subtree instead of using the access if the access has more than
+// alwaysUsed candidates and more than timesLonger times as many candidates as the subtree
+// has entries, and if the subtree has at most maxWalked entries.
 const (
 	alwaysUsed  = 256
 	timesLonger = 4
 	maxWalked   = 100_000
 )
 
-// walkMark begins the positions of a walk where there is an access too. The positions of an
-// access are shorter than walked ones, or they begin with "=" or "*".
+// walkMark is the first byte of the positions of a walk that replaces an access. A
+// position of an access cannot be mistaken for one of these: it is shorter, or it begins
+// with "=" or "*".
 const walkMark = 'w'
 
 // prefersWalk reports whether walking the subtree looks at fewer entries than the access.
-// A search that continues does what it did before. Errors do not matter here: the search
-// meets them itself.
+// A search that continues behind a position does again what it did up to there.
+// prefersWalk returns no errors, because the search meets them itself.
 func (f *finder) prefersWalk(ctx context.Context) bool {
 	if after := f.q.After; len(after) > 0 {
 		marked := len(after) > len(entry.ID{}) && after[0] == walkMark

@@ -30,7 +30,7 @@ type Query struct {
 	Base   entry.ID // from Find; entry.Root searches all naming contexts
 	Scope  op.Scope
 	Filter filter.Resolved
-	// Children is a filter for entries below others. If it is set, hasSubordinates,
+	// Children is a filter for the subordinates of entries. If it is set, hasSubordinates,
 	// numSubordinates and numAllSubordinates in Filter count only the entries that match
 	// Children. If it is nil, they count all.
 	Children filter.Resolved
@@ -323,7 +323,7 @@ const maxAbove = 1024
 
 // nameOf returns an entry's name. No cache has the names of past states, and a search may
 // find many entries with the same parent, so the search remembers the parents' names. On
-// HBase, reading an entry that has changed very often since then is slow.
+// HBase, reading an entry that has changed very often since that state is slow.
 func (f *finder) nameOf(ctx context.Context, id entry.ID, it *cache.Item) (*dn.Name, error) {
 	if f.s.At.Ordinal() != 0 || it.Node.Parent == catalog.Root {
 		return f.s.NameOf(ctx, id, it)
@@ -448,7 +448,7 @@ func (f *finder) lookForDerived() {
 	}
 }
 
-// ofChildren returns the value of a type that counts subordinates for an entry.
+// ofChildren computes an entry's value of t, one of the types that count subordinates.
 func (f *finder) ofChildren(ctx context.Context, t *schema.AttributeType, id entry.ID) ([]byte, error) {
 	switch t {
 	case f.s.Catalog.NumSubordinates:
@@ -484,9 +484,9 @@ func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n in
 	return n, nil
 }
 
-// CountBelow counts the entries below an entry that a filter matches; nil means all. The
-// filter looks at the types only. Unless the number is kept, at most most entries are
-// examined; zero means no limit.
+// CountBelow counts the entries below an entry that match f, or all of them if f is nil.
+// only lists the attribute types that f needs. Unless the number is kept, CountBelow
+// examines at most the number of entries in most; zero means that there is no limit.
 func CountBelow(ctx context.Context, s *state.Snapshot, id entry.ID, f filter.Resolved, only []*schema.AttributeType, most int) (n int, err error) {
 	if has, err := s.HasChildren(ctx, id); err != nil || !has {
 		return 0, err

@@ -415,7 +415,8 @@ func (s *Snapshot) HasChildren(ctx context.Context, id entry.ID) (bool, error) {
 	return false, nil
 }
 
-// few is the number of children that are counted faster by reading them than otherwise.
+// few is the number of children below which reading all children is the fastest way to
+// count them.
 const few = 128
 
 // CountChildren counts an entry's children.
@@ -430,7 +431,7 @@ func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (int, error) 
 	return s.countRows(ctx, id, 0)
 }
 
-// countRows counts children by reading them, up to the number most if it is not zero.
+// countRows counts children by reading them. If most is not zero, it stops at that number.
 func (s *Snapshot) countRows(ctx context.Context, id entry.ID, most int) (n int, err error) {
 	sel := table.Select{Families: []table.Family{tree.TreeInfo}, MaxRows: most}
 	for _, err := range s.Reader.Scan(ctx, s.Keeper.Tree, tree.Children(id), sel) {
@@ -444,7 +445,7 @@ func (s *Snapshot) countRows(ctx context.Context, id entry.ID, most int) (n int,
 
 // Subordinates returns how many entries are below an entry, if that is known without
 // counting them. Unless exact is set, the numbers may be those of another state. In a
-// transaction they are not known.
+// transaction the numbers are not known.
 func (s *Snapshot) Subordinates(ctx context.Context, id entry.ID, exact bool) (n catalog.Count, known bool, err error) {
 	if s.Keeper.Subordinates == nil || s.Reader != table.Reader(s.At) || s.At.InBranch() {
 		return n, false, nil
@@ -583,7 +584,7 @@ func (s *Snapshot) ClassValues(ctx context.Context, id entry.ID) ([][]byte, erro
 	return e.Values(oc), nil
 }
 
-// Below reports whether an entry with the given parent is below the entry base. It is if
+// Below reports whether an entry with the given parent is below the entry base: whether
 // base is the parent or an ancestor of the parent.
 func (s *Snapshot) Below(ctx context.Context, parent, base entry.ID) (bool, error) {
 	for parent != base && base != catalog.Root {

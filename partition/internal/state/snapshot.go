@@ -20,7 +20,7 @@ type Snapshot struct {
 	Catalog *catalog.Catalog
 	Cached  bool // reads may use and fill caches
 	// Written is set for the state of a transaction that has written. Reads use the cached
-	// entries that it has not touched, and fill no caches.
+	// entries that the transaction has not touched, and fill no caches.
 	Written bool
 	// Items, if not nil, remembers what Item has read of a state that is not Cached. Then
 	// only one goroutine may use the Snapshot.

@@ -10,30 +10,32 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The first step of a view reads all its entries, and the steps by which it catches up are
-// many. Meanwhile the other views are kept, so that they do not fall behind.
+// The first step of a view reads all entries of the view, and then many steps are needed
+// to catch up with the commits. Between these steps the manager also updates the other
+// views, so that they do not fall behind.
 
-// A beside says when the other views were kept last, while the steps of one view take long.
+// A beside records when the other views were last updated while the steps of one view take
+// long.
 type beside struct {
 	last    time.Time
 	running bool
 	errs    []error
-	always  bool // a test lets the other views be kept whenever it can be
+	always  bool // set by a test: update the other views at every opportunity, due or not
 }
 
-// lookEvery is the number of entries of a first step after which the other views may be
-// kept.
+// lookEvery is the number of entries after which a first step pauses to update the other
+// views, if they are due.
 const lookEvery = 64
 
-// end returns the errors since the last call.
+// end returns the errors since the last call of end.
 func (b *beside) end() error {
 	err := errors.Join(b.errs...)
 	b.errs = nil
 	return err
 }
 
-// keepOthers brings the views that have records, except d, to the newest settled state, if
-// they are due. Step returns its errors, and the next Step tries again.
+// keepOthers brings all views that have records, except d, to the newest settled state, if
+// they are due. Step returns the errors of keepOthers, and the next Step tries again.
 func (m *Manager) keepOthers(ctx context.Context, d *Definition) {
 	b := &m.beside
 	if b.running || !b.always && time.Since(b.last) < m.due() {

@@ -14,31 +14,32 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// tableName is the table that says how far views are kept. It has a row for each
-// definition. Its cells are JSON and change by swaps only, and each change increases the
-// sequence number, so the bytes of a cell never repeat.
+// tableName is the table that records up to which revision each view is kept. It has a row
+// for each definition. Its cells are JSON. Swaps depend on the bytes of a cell, so each
+// change increases the sequence number in the cell: the same bytes never occur again.
 const tableName = "views"
 
 var viewsSpec = table.Spec{Name: tableName, Unversioned: true, Families: []table.FamilySpec{{Name: family}}}
 
-// IsTable reports whether a table of the store has only what follows from the entries.
+// IsTable reports whether a table of the store belongs to package view: everything in such
+// a table can be computed again from the entries.
 func IsTable(name string) bool {
 	return name == tableName || strings.HasPrefix(name, catalog.DerivedTables)
 }
 
-// A generation is the table in which the records of a definition are kept. A change of the
-// definition begins a new one.
+// A generation identifies the table in which the records of a definition are kept. A
+// change of the definition begins a new generation with a new table.
 type generation struct {
 	Sequence uint64 `json:"sequence"`
 	Key      string `json:"key"`   // Definition.key
 	Table    string `json:"table"` // never used before
-	// Failed is why the records are not kept, or empty.
+	// Failed is the reason why the records are not kept, or empty if they are kept.
 	Failed string `json:"failed,omitempty"`
 
 	raw []byte
 }
 
-// A cursor says how far a lane of a generation is.
+// A cursor records up to which revision the records of one lane of a generation are kept.
 type cursor struct {
 	Sequence uint64         `json:"sequence"`
 	Table    string         `json:"table"`
@@ -88,8 +89,8 @@ func hasCells(ctx context.Context, k *catalog.Keeper) (bool, error) {
 	return k.HasViews.Load(), nil
 }
 
-// readCells reads the cells of a definition. The cursors of other generations count as
-// those of a lane that has not begun.
+// readCells reads the cells of a definition. If a cursor belongs to another generation,
+// readCells returns the cursor of a lane that has not begun.
 func readCells(ctx context.Context, k *catalog.Keeper, id entry.ID, ls []lane) (*cells, error) {
 	c := &cells{cursors: make([]cursor, len(ls))}
 	row, err := k.DB.Table(tableName).Get(ctx, id[:], table.Select{})
@@ -121,7 +122,7 @@ func readCells(ctx context.Context, k *catalog.Keeper, id entry.ID, ls []lane) (
 	return c, nil
 }
 
-// marshal returns the bytes of a cell that consists of numbers and text.
+// marshal encodes a generation or a cursor as the value of a cell.
 func marshal(cell any) []byte {
 	b, err := json.Marshal(cell)
 	if err != nil {
@@ -130,8 +131,9 @@ func marshal(cell any) []byte {
 	return b
 }
 
-// swap replaces a cell that has the bytes old. It reports whether the cell has the new
-// bytes. If the store's answer is lost, swap reads the cell again.
+// swap replaces a cell whose value is old, and reports whether the cell now has the new
+// value. If the swap fails, swap reads the cell, because the swap may have been made
+// although its answer was lost.
 func swap(ctx context.Context, k *catalog.Keeper, id entry.ID, column, old, value []byte) (bool, error) {
 	t := k.DB.Table(tableName)
 	c := table.Cell{Family: family, Qualifier: column, Value: value}
@@ -149,8 +151,8 @@ func swap(ctx context.Context, k *catalog.Keeper, id entry.ID, column, old, valu
 	return false, err
 }
 
-// swapGeneration replaces a generation. It reports whether it did; if not, another server
-// was quicker.
+// swapGeneration replaces a generation. It returns false if another server has replaced it
+// first.
 func swapGeneration(ctx context.Context, k *catalog.Keeper, id entry.ID, g *generation) (bool, error) {
 	old := g.raw
 	g.Sequence++
@@ -158,8 +160,8 @@ func swapGeneration(ctx context.Context, k *catalog.Keeper, id entry.ID, g *gene
 	return swap(ctx, k, id, generationColumn, old, g.raw)
 }
 
-// swapCursor replaces a lane's cursor. It reports whether it did; if not, another server
-// was quicker.
+// swapCursor replaces a lane's cursor. It returns false if another server has replaced it
+// first.
 func (l lane) swapCursor(ctx context.Context, k *catalog.Keeper, id entry.ID, c *cursor) (bool, error) {
 	old := c.raw
 	c.Sequence++
@@ -167,8 +169,8 @@ func (l lane) swapCursor(ctx context.Context, k *catalog.Keeper, id entry.ID, c 
 	return swap(ctx, k, id, l.cursorColumn(), old, c.raw)
 }
 
-// ended lists the definitions that have cells although they are not among defs, with the
-// tables of their records.
+// ended returns the generations of the definitions that still have cells but are not in
+// defs any more, by id.
 func ended(ctx context.Context, k *catalog.Keeper, defs []*Definition) (map[entry.ID]generation, error) {
 	gone := map[entry.ID]generation{}
 	for row, err := range k.DB.Table(tableName).Scan(ctx, table.Range{}, table.Select{}) {

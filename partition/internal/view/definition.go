@@ -22,7 +22,7 @@ import (
 // Name is the name of the entry above the definitions.
 const Name = "cn=views"
 
-// These bound what definitions may ask for.
+// Limits on definitions.
 const (
 	MaxViews  = 64
 	MaxTotals = 8
@@ -36,7 +36,7 @@ const (
 type Kind string
 
 const (
-	Totals Kind = "totalsView" // numbers of groups of entries
+	Totals Kind = "totalsView" // groups of entries, each with totals such as counts and sums
 	List   Kind = "listView"   // entries in order
 )
 
@@ -59,32 +59,32 @@ type Total struct {
 	typ       *schema.AttributeType
 }
 
-// A Definition describes a view, as one state has it.
+// A Definition describes a view as it is defined in one state.
 type Definition struct {
 	ID   entry.ID // of the definition's entry
 	Name *dn.Name // of the definition's entry
 	Kind Kind
 
-	// The view is of the kind Totals.
+	// For views of the kind Totals:
 	Groups []*schema.AttributeType
 	Totals []Total
 
-	// The view is of the kind List. Shown are the types whose values a record has: those of
-	// the order, and more.
+	// For views of the kind List: Shown contains the types whose values a record has,
+	// which include the types of the order.
 	Shown []*schema.AttributeType
 	Joins []Join
 	order []search.SortKey
 
 	base   dn.DN
 	filter filter.Resolved
-	// needs lists all types whose values entries are asked for.
+	// needs lists all types whose values are read from the entries to compute the records.
 	needs []*schema.AttributeType
 	// key identifies everything that the records depend on besides the entries.
 	key string
 }
 
-// Definitions returns the definitions that a state has, sorted by name. An entry that is
-// not a valid definition is in wrong, with the reason.
+// Definitions returns the definitions in a state, sorted by name. wrong contains the ids
+// of the entries that are not valid definitions, each with the reason.
 func Definitions(ctx context.Context, s *state.Snapshot) (defs []*Definition, wrong map[entry.ID]error, err error) {
 	at, found, err := top(ctx, s)
 	if err != nil || !found {
@@ -125,7 +125,7 @@ func Definitions(ctx context.Context, s *state.Snapshot) (defs []*Definition, wr
 	return defs, wrong, nil
 }
 
-// top finds the entry above the definitions.
+// top finds the entry cn=views, the parent of the definitions.
 func top(ctx context.Context, s *state.Snapshot) (id entry.ID, found bool, err error) {
 	name, err := dn.Parse(Name)
 	if err != nil {
@@ -155,8 +155,8 @@ func Find(ctx context.Context, s *state.Snapshot, name dn.DN) (*Definition, erro
 	return Of(ctx, s, pl.ID)
 }
 
-// Of returns the definition that an entry is, or nil if it is none. It returns an error
-// with the problem [catalog.Unwilling] if the definition is wrong.
+// Of returns the definition in an entry, or nil if the entry defines no view. It returns
+// an error with the problem [catalog.Unwilling] if the definition is wrong.
 func Of(ctx context.Context, s *state.Snapshot, id entry.ID) (*Definition, error) {
 	e, err := s.Entry(ctx, id, false)
 	if err != nil || e == nil || kindOf(s.Catalog.Types, e) == "" {
@@ -173,8 +173,8 @@ func Of(ctx context.Context, s *state.Snapshot, id entry.ID) (*Definition, error
 	return d, nil
 }
 
-// Attributes returns the names of the attributes by which definitions of a kind say what
-// the records are.
+// Attributes returns the names of the attributes that determine the records of a view of
+// this kind.
 func (k Kind) Attributes() []string {
 	if k == List {
 		return []string{"viewBase", "viewFilter", "viewOrder", "viewShow", "viewJoin"}
@@ -224,9 +224,9 @@ func define(c *catalog.Catalog, name *dn.Name, e *entry.Entry) (*Definition, err
 	return d, nil
 }
 
-// keyOf returns the key of a definition. Any change of the schema, an erasure and other
-// normal forms change the key too. What a list shows is read from the entries and does not
-// count.
+// keyOf returns the key of a definition. A change of the schema, an erasure, or a new
+// version of the normal forms changes the key too. The attributes that a list shows are
+// not part of the key, because they are read from the entries.
 func keyOf(c *catalog.Catalog, values map[string][]string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %d %d", schema.Version(), c.Subschema.Since, erasures(c))
@@ -278,8 +278,8 @@ func (d *Definition) readFilter(k *catalog.Types, text string) error {
 	return nil
 }
 
-// checkFilter returns an error if the value of a filter does not follow from the stored
-// values of an entry.
+// checkFilter returns an error if a filter cannot be evaluated from the stored values of
+// an entry alone.
 func checkFilter(k *catalog.Types, f filter.Filter) error {
 	for leaf := range filter.Leaves(f) {
 		if err := checkLeaf(k, leaf); err != nil {
@@ -307,8 +307,8 @@ func checkLeaf(k *catalog.Types, leaf filter.Filter) error {
 	return nil
 }
 
-// storedOperational are the operational attributes that are stored with an entry, and
-// that change only with it.
+// storedOperational contains the operational attributes that are stored with an entry and
+// change only when the entry changes.
 var storedOperational = []string{"createTimestamp", "creatorsName", "modifyTimestamp", "modifiersName", "structuralObjectClass"}
 
 // storedType returns the type with a name. It returns an error if views cannot depend on

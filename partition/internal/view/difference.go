@@ -13,14 +13,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// noID is the id of no entry.
+// noID is the zero id, which no entry has.
 var noID entry.ID
 
-// touched is what commits touched.
+// touched describes what some commits touched.
 type touched struct {
 	ids map[entry.ID]bool
-	// placed are those ids that commits with other operations than modify touched. Other
-	// entries kept their places.
+	// placed contains the ids that commits with other operations than modify touched. The
+	// entries in ids that are not in placed have kept their places in the tree.
 	placed map[entry.ID]bool
 	all    bool           // a commit, such as a load, does not list what it touched
 	moves  bool           // a commit renamed or moved entries
@@ -41,9 +41,10 @@ func (t *touched) add(c *feed.Change) {
 	t.all, t.moves, t.last = t.all || c.All, t.moves || c.Renames, c.Revision
 }
 
-// touchedAfter returns what the commits that a state shows above a revision touched. If
-// most is not zero, it ends with the commit with which more than most entries are
-// touched, and then cut is true.
+// touchedAfter returns what was touched by the commits that a state shows and that are
+// newer than a revision. If most is not zero, it stops after the commit that brings the
+// number of touched entries above most, or that does not list its entries. Then cut is
+// true.
 func touchedAfter(ctx context.Context, s *state.Snapshot, r table.Revision, most int) (t touched, cut bool, err error) {
 	for c, err := range feed.ChangesAfter(ctx, s, r) {
 		if err != nil {
@@ -57,9 +58,9 @@ func touchedAfter(ctx context.Context, s *state.Snapshot, r table.Revision, most
 	return t, false, nil
 }
 
-// touchedAfterEach returns for each lane what the commits that a state shows above the
-// lane's revision touched. It returns errNotKept if that is more than most entries, or
-// unknown.
+// touchedAfterEach returns, for each lane, what was touched by the commits that a state
+// shows and that are newer than the lane's revision in f. It returns errNotKept if these
+// are more than most entries, or if a commit does not list what it touched.
 func touchedAfterEach(ctx context.Context, s *state.Snapshot, f finished, most int) ([]touched, error) {
 	ts := make([]touched, len(f))
 	for c, err := range feed.ChangesAfter(ctx, s, f.Low()) {
@@ -78,9 +79,9 @@ func touchedAfterEach(ctx context.Context, s *state.Snapshot, f finished, most i
 	return ts, nil
 }
 
-// difference returns the parts of a lane in one state less those in an earlier state. The
-// touched entries are those of all commits that only one of the two states shows. kept
-// reads the records as of the earlier state.
+// difference returns the parts of a lane in the state to, less those in the earlier state
+// from. t describes what was touched by the commits that only one of the two states shows.
+// kept reads the records as of the earlier state.
 func (l lane) difference(ctx context.Context, d *Definition, from, to *state.Snapshot, t *touched, kept *reading) (parts, error) {
 	if d.Kind == Subordinates {
 		return countDifference(ctx, from, to, t, kept)
@@ -130,7 +131,8 @@ func (d *Definition) baseIn(ctx context.Context, s *state.Snapshot) (entry.ID, e
 	return pl.ID, nil
 }
 
-// giveBelow is give for a base that may not exist.
+// giveBelow is like give, but does nothing if base is the zero id, because the view's base
+// does not exist.
 func (d *Definition) giveBelow(ctx context.Context, s *state.Snapshot, base, id entry.ID, sign int64, ps parts) error {
 	if base == (entry.ID{}) {
 		return nil
@@ -141,9 +143,10 @@ func (d *Definition) giveBelow(ctx context.Context, s *state.Snapshot, base, id 
 // affected collects the entries whose parts may differ between two states.
 type affected struct{ ids map[entry.ID]bool }
 
-// touched adds the touched entries. If one of them was moved across the border of the
-// base, it also adds all entries below that one. The lowest moved superior of an entry
-// decides whether the entry crossed the border, and it is itself touched.
+// touched adds the touched entries. If an entry was moved into or out of the base's
+// subtree, touched also adds all entries below the moved entry. This finds all entries
+// that entered or left the subtree, because their lowest moved superior is itself among
+// the touched entries.
 func (a *affected) touched(ctx context.Context, from, to *state.Snapshot, base entry.ID, t *touched) error {
 	for id := range t.ids {
 		a.ids[id] = true

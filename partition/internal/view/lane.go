@@ -11,12 +11,12 @@ import (
 // none selects no attributes.
 var none = []*schema.AttributeType{}
 
-// A lane is one of the parts into which entries are divided by the first bits of their
+// A lane is one of the parts into which entries are divided by the first octet of their
 // ids. The servers of a shared store may work on different lanes at the same time. An
 // embedded store has one lane.
 type lane struct{ number, of int }
 
-// sharedLanes is the number of lanes of a shared store. It is a power of two.
+// sharedLanes is the number of lanes of a shared store. It must be a power of two.
 const sharedLanes = 4
 
 // lanes returns the lanes of a store.
@@ -38,12 +38,13 @@ func (d *Definition) lanes(db *txn.DB) []lane { return lanes(db.Shared() && d.Ki
 // has reports whether an entry is in the lane.
 func (l lane) has(id entry.ID) bool { return int(id[0])%l.of == l.number }
 
-// slot is the slot in the boundaries of the lane.
+// slot is the slot that the lane's boundaries contain, as revisions contain the slot of a
+// server.
 func (l lane) slot() revision.Slot { return revision.OnlySlot + revision.Slot(l.number) }
 
-// boundary returns the largest revision of the lane that is not above r. A boundary is
-// the revision of all cells that the lane's step up to it writes. Two lanes never have a
-// boundary in common.
+// boundary returns the largest revision with the lane's slot that is not above r. A step
+// of the lane writes all its cells at the boundary at which it ends. No boundary belongs
+// to two lanes.
 func (l lane) boundary(r table.Revision) table.Revision {
 	return revision.FrontierOf(l.slot(), r).Max()
 }
@@ -51,8 +52,8 @@ func (l lane) boundary(r table.Revision) table.Revision {
 // column is the qualifier of the lane's column.
 func (l lane) column() []byte { return []byte{byte(l.number)} }
 
-// finished is a table.View of the cells of a view: for each lane, the steps up to a
-// finished one.
+// finished is a table.View of a view's table. For each lane it contains the end of a
+// finished step, and shows the cells of the lane's steps up to that one.
 type finished []table.Revision
 
 func (f finished) Max() table.Revision {

@@ -20,16 +20,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The table of a list has a row for each entry of the view, in the order of the view. What
-// a list shows is read from the entries, and so are joins.
+// The table of a list has a row for each entry of the view, in the order of the view. The
+// rows contain no attributes: a reader reads the attributes of a record, and those of
+// joins, from the entries.
 
-// A Join says what a list shows of the entries that an attribute of an entry names.
+// A Join makes a list also show attributes of other entries: those that the values of the
+// attribute Reference name.
 type Join struct {
 	Reference *schema.AttributeType // its values are names
 	Types     []*schema.AttributeType
 }
 
-// A Listed is an entry of a list.
+// A Listed identifies one entry of a list.
 type Listed struct {
 	ID entry.ID
 	// Key sorts the entries of the list: by the order of the view, and then by id.
@@ -39,8 +41,8 @@ type Listed struct {
 // ListOptions select entries of a list.
 type ListOptions struct {
 	After string // if not empty, the list begins behind this key
-	// Filter, if not nil, is a filter for the records. Entries that it cannot match may be
-	// left out.
+	// Filter, if not nil, is a filter for the records. Entries that the filter cannot
+	// match may be left out.
 	Filter filter.Resolved
 	Most   int // the largest number of entries that may be examined if the list is not kept; 0: no limit
 }
@@ -87,7 +89,8 @@ func (d *Definition) readShown(k *catalog.Types, texts []string) error {
 	return nil
 }
 
-// shownTypes returns the types with some names.
+// shownTypes returns the types with the given names. It returns an error if a list cannot
+// show one of them.
 func shownTypes(k *catalog.Types, names []string) (ts []*schema.AttributeType, err error) {
 	for _, name := range names {
 		t, err := storedType(k, name)
@@ -157,7 +160,8 @@ func (d *Definition) keyOfEntry(e *entry.Entry) string {
 }
 
 // hasSeveral reports whether an entry has several values of the first type of the order.
-// Such an entry can match a filter although its place in the order is elsewhere.
+// Its place in the order follows from the least value, but a filter may match another of
+// its values.
 func (d *Definition) hasSeveral(e *entry.Entry) bool {
 	n := 0
 	for i := range e.Attributes {
@@ -179,8 +183,8 @@ func (d *Definition) In(ctx context.Context, s *state.Snapshot, id entry.ID) (bo
 	return len(ps) > 0, err
 }
 
-// Each streams the entries of a list in a state, in their order. They are exactly those
-// that the definition selects in the state: see [Read].
+// Each streams the entries of a list in a state, in the order of the list. These are
+// exactly the entries that the definition selects in the state: see [Read].
 func Each(ctx context.Context, s *state.Snapshot, d *Definition, o ListOptions) iter.Seq2[Listed, error] {
 	return func(yield func(Listed, error) bool) {
 		l := &lister{d: d, s: s, o: o}
@@ -200,14 +204,14 @@ func Each(ctx context.Context, s *state.Snapshot, d *Definition, o ListOptions) 
 	}
 }
 
-// A lister reads a list page by page. If the table of the list ends in the meantime, it
-// computes the rest.
+// A lister reads a list page by page. If the list's table is dropped in the meantime, the
+// lister computes the rest of the list.
 type lister struct {
 	d     *Definition
 	s     *state.Snapshot
 	o     ListOptions
 	from  *reading // nil: nothing was read yet
-	table string   // which from reads; empty: none
+	table string   // name of the table that from reads; empty: none
 	ended bool
 }
 
@@ -297,14 +301,14 @@ func (r *reading) listed(o ListOptions) (page []Listed, more bool, err error) {
 		}
 		page = append(page, Listed{entry.ID([]byte(key[len(key)-len(entry.ID{}):])), key[1:]})
 	}
-	if more && len(page) == 0 { // the tail took all rows away
+	if more && len(page) == 0 { // the tail cancels all rows of this page
 		o.After = last[1:]
 		return r.listed(o)
 	}
 	return page, more, nil
 }
 
-// rangeOf returns the range of rows that may have to be read.
+// rangeOf returns the range that contains all rows that o selects.
 func (r *reading) rangeOf(o ListOptions) (table.Range, error) {
 	in := table.Prefix([]byte{listedRow})
 	if span, ok := r.d.spanOf(o.Filter); ok {
@@ -314,7 +318,7 @@ func (r *reading) rangeOf(o ListOptions) (table.Range, error) {
 		}
 		several := !p.isZero()
 		if several {
-			span.From, span.Prefix = nil, nil // entries stand where their least values are
+			span.From, span.Prefix = nil, nil // entries are placed by their least values
 		}
 		if !several || span.To != nil {
 			rows := span.Rows()
@@ -327,8 +331,9 @@ func (r *reading) rangeOf(o ListOptions) (table.Range, error) {
 	return in, nil
 }
 
-// spanOf returns the span in which the first value of the order of a record lies if the
-// filter matches the record. It returns false if the filter does not say.
+// spanOf returns the span that a record's value of the first type of the order must be in,
+// if the filter matches the record. It returns false if the filter does not bound this
+// value.
 func (d *Definition) spanOf(f filter.Resolved) (index.Span, bool) {
 	switch f := f.(type) {
 	case *filter.AndNode:
@@ -359,13 +364,14 @@ func (d *Definition) spanOf(f filter.Resolved) (index.Span, bool) {
 // maxFollowed bounds the number of values of a reference that a join follows.
 const maxFollowed = 100
 
-// Allow returns the part of some attributes of an entry that a reader of a list may use.
+// An Allow returns those of the given attributes of an entry, and those of their values,
+// that the reader of a list may use.
 type Allow func(ctx context.Context, at state.Located, e *entry.Entry, attributes []entry.Attribute) ([]entry.Attribute, error)
 
-// Compose returns the attributes of the record of an entry. Attributes of the entries that
-// it names have an option with the name of the reference. If such an entry has very many
-// values, only the values of some types are read for allow: the types that the record
-// shows, and looksAt.
+// Compose returns the attributes of an entry's record. An attribute that comes from a
+// joined entry has an option with the name of the reference. Compose passes all attributes
+// through allow. If a joined entry has very many values, allow sees only values of the
+// types that the record shows and of the types in looksAt.
 func (d *Definition) Compose(ctx context.Context, s *state.Snapshot, at state.Located, e *entry.Entry, looksAt []*schema.AttributeType, allow Allow) ([]entry.Attribute, error) {
 	as, err := allow(ctx, at, e, ofTypes(e, d.Shown))
 	if err != nil {
@@ -401,7 +407,8 @@ func ofTypes(e *entry.Entry, types []*schema.AttributeType) (as []entry.Attribut
 	return as
 }
 
-// follow appends what the join shows of the entry with a name, if there is such an entry.
+// follow appends the attributes that the join shows of the entry with the given name, if
+// that entry exists.
 func (j *Join) follow(ctx context.Context, s *state.Snapshot, name string, looksAt []*schema.AttributeType, allow Allow, as []entry.Attribute) ([]entry.Attribute, error) {
 	parsed, err := dn.Parse(name)
 	if err != nil {
@@ -430,7 +437,7 @@ func (j *Join) follow(ctx context.Context, s *state.Snapshot, name string, looks
 	return as, nil
 }
 
-// appendValues adds the values of an attribute that are not there yet.
+// appendValues adds an attribute to as, and omits values that as already contains.
 func appendValues(as []entry.Attribute, a entry.Attribute) []entry.Attribute {
 	i := slices.IndexFunc(as, func(x entry.Attribute) bool { return x.Type == a.Type && x.Options == a.Options })
 	if i < 0 {

@@ -22,16 +22,18 @@ import (
 type Manager struct {
 	k     *catalog.Keeper
 	lanes []lane
-	// held are the states at the boundaries of the lanes. Garbage collection keeps what
-	// they show, so that the next steps can begin there.
+	// held contains the states at which the last steps of the lanes ended. While a state
+	// is held, garbage collection keeps the data that it shows, so that the next step can
+	// begin there.
 	held   map[task]heldState
-	looked bool // for the table of cells
+	looked bool // whether the table of cells exists was checked once
 	ring   ring
 	random func() uint64
-	// items are what this step has read, by the state. Several views read the same.
+	// items contains the entries that this call of Step has read, by the revision of the
+	// state, because several views read the same entries.
 	items map[table.Revision]map[entry.ID]*cache.Item
-	// passed are the newest states up to which steps were due, with what DB.Touched returned
-	// before.
+	// passed contains the newest states up to which steps were due, each with the result
+	// of DB.Touched from before the state.
 	passed []passed
 	beside beside
 	pause  func(line string) error
@@ -74,15 +76,15 @@ func (m *Manager) release(key task) {
 	}
 }
 
-// longest bounds the time for which a lane that does not advance keeps history from being
-// collected. Afterwards its view may have to be built again.
+// longest is the longest time for which a manager holds the state of a lane that does not
+// advance. Then history may be collected, and the view may have to be built again.
 const longest = 24 * time.Hour
 
-// Due is the time after a commit within which the views follow it, on an embedded store.
-// On a shared store it is ten times longer.
+// Due is the time within which the views show a commit on an embedded store. On a shared
+// store this time is ten times longer.
 const Due = 100 * time.Millisecond
 
-// due returns the time after a commit within which the views follow it.
+// due returns the time within which the views show a commit.
 func (m *Manager) due() time.Duration {
 	if m.k.DB.Shared() {
 		return 10 * Due
@@ -93,7 +95,7 @@ func (m *Manager) due() time.Duration {
 // lookAgain is the time after which a manager works even if nothing was committed.
 const lookAgain = 10 * time.Second
 
-// Run keeps the views until ctx ends. It passes errors that it will try again to report.
+// Run keeps the views until ctx ends. It passes errors to report and then tries again.
 func (m *Manager) Run(ctx context.Context, report func(error)) {
 	every := m.due()
 	for {
@@ -120,7 +122,8 @@ func (m *Manager) Run(ctx context.Context, report func(error)) {
 	}
 }
 
-// Step brings all views to the newest state that does not change any more.
+// Step brings all views to the newest settled state: the newest state to which no commit
+// can be added.
 func (m *Manager) Step(ctx context.Context) error {
 	m.k.Deriving.Lock()
 	defer m.k.Deriving.Unlock()
@@ -141,9 +144,8 @@ func (m *Manager) Step(ctx context.Context) error {
 	return errors.Join(append(errs, m.beside.end(), m.reach(ctx, defs), m.end(ctx, defs))...)
 }
 
-// look returns the newest state that does not change any more, up to which steps are due,
-// and its definitions. There are none if there never was a view. The caller must close the
-// state.
+// look returns the newest settled state, up to which steps are due, and the definitions in
+// this state. defs is nil if there never was a view. The caller must close the state.
 func (m *Manager) look(ctx context.Context) (to *state.Snapshot, defs []*Definition, err error) {
 	touched := m.k.DB.Touched()
 	if to, err = settled(ctx, m.k); err != nil {
@@ -159,8 +161,8 @@ func (m *Manager) look(ctx context.Context) (to *state.Snapshot, defs []*Definit
 	return to, defs, nil
 }
 
-// definitions returns the definitions of a state, and that of the view of subordinates if it
-// has begun. It returns nil if there never was a view.
+// definitions returns the definitions in a state, and the definition of the view of
+// subordinates if that view is wanted. It returns nil if there never was a view.
 func (m *Manager) definitions(ctx context.Context, s *state.Snapshot) ([]*Definition, error) {
 	defs, _, err := Definitions(ctx, s)
 	if err != nil {
@@ -185,8 +187,8 @@ func (m *Manager) definitions(ctx context.Context, s *state.Snapshot) ([]*Defini
 	return append([]*Definition{}, defs...), nil
 }
 
-// maxPassed bounds the number of states that a manager remembers. Of more the second is
-// forgotten, so that what commits touched since then is counted too high.
+// maxPassed bounds the number of states in Manager.passed. If there are more, the manager
+// forgets the second one. Then Lag.Entries may be too high, but not too low.
 const maxPassed = 1024
 
 // pass remembers a state up to which steps are due.
@@ -200,7 +202,7 @@ func (m *Manager) pass(r table.Revision, touched uint64) {
 	}
 }
 
-// reach publishes how far the views are.
+// reach publishes the revision up to which all views are kept.
 func (m *Manager) reach(ctx context.Context, defs []*Definition) error {
 	least := revision.Last
 	for _, d := range defs {
@@ -230,8 +232,8 @@ func (m *Manager) reach(ctx context.Context, defs []*Definition) error {
 	return nil
 }
 
-// upTo returns the revision up to which a lane is kept. The boundary of the lane for the
-// revision r stands for r.
+// upTo returns the revision up to which a lane is kept. If the lane has reached its
+// boundary for the revision r, upTo returns r itself.
 func (c *cursor) upTo(l lane, r table.Revision) table.Revision {
 	if c.W >= l.boundary(r) {
 		return r
@@ -289,7 +291,7 @@ func (m *Manager) keep(ctx context.Context, d *Definition, upTo table.Revision) 
 		switch {
 		case errors.Is(err, errLate):
 		case belowHorizon(err):
-			// What the step needs is not kept any more.
+			// History no longer keeps the states that the step needs.
 			m.release(task{d.ID, l.number})
 			_, err := m.begin(ctx, d, c)
 			return err
@@ -302,8 +304,9 @@ func (m *Manager) keep(ctx context.Context, d *Definition, upTo table.Revision) 
 	return nil
 }
 
-// replaceMissing begins a new generation if the table of the present one does not exist.
-// That is so if the answer to the swap that began it was lost.
+// replaceMissing begins a new generation if the table of the present generation does not
+// exist. The table is missing if begin dropped it because the swap failed, but the swap
+// had been made.
 func (m *Manager) replaceMissing(ctx context.Context, d *Definition, c *cells) error {
 	names, err := m.k.Store.Names(ctx)
 	if err != nil || slices.Contains(names, c.generation.Table) {
@@ -313,7 +316,7 @@ func (m *Manager) replaceMissing(ctx context.Context, d *Definition, c *cells) e
 	return err
 }
 
-// begin begins a new generation of a view and drops the table of the last one.
+// begin begins a new generation of a view and drops the table of the last generation.
 func (m *Manager) begin(ctx context.Context, d *Definition, c *cells) (*cells, error) {
 	for _, l := range m.lanes {
 		m.release(task{d.ID, l.number})
@@ -326,8 +329,8 @@ func (m *Manager) begin(ctx context.Context, d *Definition, c *cells) (*cells, e
 	}
 	done, err := swapGeneration(ctx, m.k, d.ID, &g)
 	if err != nil || !done {
-		// The table is not used. If the swap was done after all, the next step finds no
-		// table and begins again.
+		// The table is not used. If the swap was made although it failed, the next step
+		// finds no table and begins again.
 		err = errors.Join(err, m.k.Store.Drop(ctx, g.Table))
 		if err != nil {
 			return nil, err
@@ -350,7 +353,8 @@ func (m *Manager) fail(ctx context.Context, d *Definition, c *cells, cause error
 	return errors.Join(cause, err)
 }
 
-// advance makes steps of a lane until its boundary is the one that belongs to a revision.
+// advance makes steps of a lane until the lane has reached its boundary for the revision
+// upTo.
 func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor, upTo table.Revision) error {
 	for {
 		key := task{d.ID, l.number}
@@ -392,7 +396,8 @@ func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor
 	}
 }
 
-// sharing returns a state that remembers what is read of it, for all views.
+// sharing returns a copy of a state that remembers the entries that are read from it, so
+// that all views can use them.
 func (m *Manager) sharing(s *state.Snapshot) *state.Snapshot {
 	r := s.Revision()
 	if m.items[r] == nil {
@@ -403,7 +408,8 @@ func (m *Manager) sharing(s *state.Snapshot) *state.Snapshot {
 	return &shared
 }
 
-// prepare opens the states of a step and, unless a boundary is announced, chooses one.
+// prepare opens the states at which a step begins and ends. Unless the end is already
+// announced, prepare chooses it.
 func (m *Manager) prepare(ctx context.Context, s *step, key task, last table.Revision) (err error) {
 	if s.cur.W != 0 {
 		if err := m.hold(ctx, key, s.cur.W); err != nil {
@@ -434,7 +440,8 @@ func (m *Manager) prepare(ctx context.Context, s *step, key task, last table.Rev
 		return err
 	}
 	if b := s.lane.boundary(s.t.last); cut && b == s.t.last && b < s.cur.Next {
-		// The step can end with the last of these commits.
+		// The last of these commits is at a boundary of the lane, so the step can end
+		// there.
 		s.to.Close()
 		s.cur.Next = b
 		s.to, err = state.At(ctx, m.k, b)
@@ -442,7 +449,7 @@ func (m *Manager) prepare(ctx context.Context, s *step, key task, last table.Rev
 	return err
 }
 
-// hold holds the state at a boundary.
+// hold opens the state at the boundary w and keeps it in m.held.
 func (m *Manager) hold(ctx context.Context, key task, w table.Revision) error {
 	if _, ok := m.held[key]; ok || w == 0 {
 		return nil

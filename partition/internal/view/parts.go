@@ -24,7 +24,7 @@ import (
 //	o order id            an entry of a list
 //	m                     the number of entries of a list that have several values of the
 //	                      first attribute of the order
-//	c id                  the number of children of an entry, and of all entries below it
+//	c id                  the number of an entry's children, and of all entries below it
 //	s                     the finished steps: the column of a lane has a version for each
 //
 // A group consists of the keys of its values, each with its length before it. An integer
@@ -37,24 +37,24 @@ const (
 	countRow   = 'c'
 	stepsRow   = 's'
 
-	spellings = 0xff // in the place of a total's number
+	spellings = 0xff // in place of the number of a total
 
 	family = table.Family('p')
 )
 
-// maxKey bounds the length of the key of a value. Longer values belong to no group, and
-// longer integers to no total.
+// maxKey bounds the length of the key of a value. A value with a longer key belongs to no
+// group, and a longer integer is not counted in a total.
 const maxKey = 512
 
-// maxCombinations bounds the number of groups that one entry belongs to. Of an entry with
-// more, the first in the order of keys count.
+// maxCombinations bounds the number of groups that one entry belongs to. If its values
+// have more combinations, the entry belongs only to the first ones in the order of keys.
 const maxCombinations = 1000
 
-// A part is what the entries of a lane come to in one row, or the difference between two
-// such parts.
+// A part is the contribution of a lane's entries to one row, or the difference between two
+// contributions.
 type part struct {
 	n    int64
-	sums []*big.Int // of a record; nil for a row of a value
+	sums []*big.Int // of a record; nil in the row of a value
 }
 
 func (p *part) isZero() bool {
@@ -79,7 +79,8 @@ func (p *part) add(q *part, sign int64) {
 // parts maps the keys of rows to parts.
 type parts map[string]*part
 
-// add adds sign times q to the part with a key. It drops the part if it becomes zero.
+// add adds sign times q to the part with the given key. It removes the part if it becomes
+// zero.
 func (ps parts) add(key string, q *part, sign int64) {
 	p := ps[key]
 	if p == nil {
@@ -92,7 +93,7 @@ func (ps parts) add(key string, q *part, sign int64) {
 	}
 }
 
-// encode returns the value of a cell.
+// encode encodes a part as the value of a cell.
 func (p *part) encode() []byte {
 	b := binary.AppendVarint(nil, p.n)
 	for _, s := range p.sums {
@@ -174,8 +175,8 @@ func integerOf(key []byte) *big.Int {
 	return n.Neg(n)
 }
 
-// give adds to ps what an entry comes to in a state: sign times its parts. An entry that
-// does not exist, is not below the base or does not match comes to nothing.
+// give adds sign times the parts of an entry in a state to ps. An entry that does not
+// exist, is not in the base's subtree or does not match the filter has no parts.
 func (d *Definition) give(ctx context.Context, s *state.Snapshot, base, id entry.ID, sign int64, ps parts) error {
 	item, err := s.Item(ctx, id)
 	if err != nil || item == nil {
@@ -204,7 +205,7 @@ func (d *Definition) giveEntry(e *entry.Entry, sign int64, ps parts) {
 	}
 	one := &part{n: 1}
 	record := &part{n: 1}
-	var values [][]byte // ends of the keys of rows of values
+	var values [][]byte // the keys of the rows of values, without the kind and the group
 	for i, t := range d.Totals {
 		if t.Op == Count {
 			continue
@@ -243,12 +244,12 @@ func integers(e *entry.Entry, t *schema.AttributeType) (ns []*big.Int) {
 	return ns
 }
 
-// A group is one combination of the values by which a view groups. spelling contains the
-// values as the entry has them.
+// A group is one combination of values of the types in Definition.Groups. spelling
+// contains the values as the entry spells them.
 type group struct{ key, spelling string }
 
-// groupsOf returns the groups that an entry belongs to, each once. An entry without a
-// value of one of the types belongs to none.
+// groupsOf returns the groups that an entry belongs to, each once. An entry that lacks a
+// value of one of the types belongs to no group.
 func (d *Definition) groupsOf(e *entry.Entry) []group {
 	groups := []group{{}}
 	for _, t := range d.Groups {
@@ -266,8 +267,8 @@ func (d *Definition) groupsOf(e *entry.Entry) []group {
 	return groups
 }
 
-// valuesOf returns the distinct values of a type, sorted by key. Of several spellings of
-// a value the first counts.
+// valuesOf returns the distinct values of a type, sorted by key. If a value occurs in
+// several spellings, the first spelling is used.
 func valuesOf(e *entry.Entry, t *schema.AttributeType) (vs []group) {
 	for i := range e.Attributes {
 		if e.Attributes[i].Type != t {

@@ -35,14 +35,16 @@ type ReadOptions struct {
 	Most int    // the largest number of entries that may be examined if the records are not kept; 0: no limit
 }
 
-// maxTail is the number of entries that were touched since the last finished step from
-// which on records are computed from all entries.
+// maxTail is the largest number of entries touched since the last finished step for which
+// a reader uses the view's table. If more were touched, the records are computed from all
+// entries.
 const maxTail = 20_000
 
-// Read returns the records of a view in a state, sorted by key. They are exactly what the
-// definition comes to in the state. They are read from the view's table, with what was
-// committed since the last finished step that the state shows. If the table does not have
-// them, they are computed from the entries.
+// Read returns the records of a view in a state, sorted by key. They are exactly the
+// records that the definition gives in the state. Read reads them from the view's table,
+// and adds the effect of the commits that the state shows and that are newer than the last
+// finished step. If the table does not have the records, Read computes them from the
+// entries.
 func Read(ctx context.Context, s *state.Snapshot, d *Definition, o ReadOptions) ([]Record, error) {
 	rs, err := d.readKept(ctx, s, &o)
 	if !errors.Is(err, errNotKept) {
@@ -55,8 +57,8 @@ func Read(ctx context.Context, s *state.Snapshot, d *Definition, o ReadOptions) 
 	return (&reading{ctx: ctx, d: d, tail: ps, sorted: sortedKeys(ps)}).records(o.Key)
 }
 
-// compute returns what all entries come to in a state. If most is not zero, at most this
-// many entries are examined.
+// compute computes the parts of a view from all entries of a state. If most is not zero,
+// it examines at most this many entries.
 func (d *Definition) compute(ctx context.Context, s *state.Snapshot, most int) (parts, error) {
 	all := parts{}
 	err := lane{0, 1}.whole(ctx, d, s, most, func() {}, func(ps parts) error {
@@ -74,7 +76,8 @@ func tooMany(err error) bool {
 	return errors.As(err, &e) && e.Problem == catalog.TooMany
 }
 
-// errNotKept means that records have to be computed from all entries.
+// errNotKept means that the records cannot be read from the view's table and must be
+// computed from all entries.
 var errNotKept = errors.New("the records are not kept")
 
 // readKept reads records from the view's table.
@@ -91,8 +94,8 @@ func (d *Definition) readKept(ctx context.Context, s *state.Snapshot, o *ReadOpt
 	return rs, err
 }
 
-// whileKept calls read with the name of the view's table. If the records are not kept, or
-// if they ended to be while read ran, it returns errNotKept.
+// whileKept calls read with the name of the view's table. It returns errNotKept if the
+// records are not kept, or if the table was replaced while read ran.
 func (d *Definition) whileKept(ctx context.Context, s *state.Snapshot, ls []lane, read func(name string) error) error {
 	c, err := d.keptCells(ctx, s, ls)
 	if err != nil {
@@ -102,16 +105,17 @@ func (d *Definition) whileKept(ctx context.Context, s *state.Snapshot, ls []lane
 	if belowHorizon(err) {
 		return errNotKept
 	}
-	// The end of the generation makes reads fail, too.
+	// The read may also have failed because the generation ended and its table was
+	// dropped.
 	if now, e := d.keptCells(ctx, s, ls); e != nil || now.generation.Table != c.generation.Table {
 		return errNotKept
 	}
 	return err
 }
 
-// keptCells returns the cells of the view if its records are kept and belong to the
-// definition as this state has it. An erasure changes the past, so records that were kept
-// before the newest one belong to no state. The records of branches are not kept.
+// keptCells returns the cells of the view if its records are kept for the definition in
+// this state. An erasure changes the past, so records from before the newest erasure are
+// valid for no state. For states of branches no records are kept.
 func (d *Definition) keptCells(ctx context.Context, s *state.Snapshot, ls []lane) (*cells, error) {
 	if s.At.InBranch() {
 		return nil, errNotKept
@@ -139,7 +143,7 @@ func (d *Definition) keptCells(ctx context.Context, s *state.Snapshot, ls []lane
 	return c, nil
 }
 
-// open begins to read records from a table.
+// open returns a reading of the records in a table as of the state s.
 func (d *Definition) open(ctx context.Context, s *state.Snapshot, name string, ls []lane) (*reading, error) {
 	t := s.Keeper.DB.Table(name)
 	f, err := finishedIn(ctx, s, t, ls)
@@ -154,8 +158,8 @@ func (d *Definition) open(ctx context.Context, s *state.Snapshot, name string, l
 	return r, nil
 }
 
-// finishedIn returns for each lane the newest finished boundary up to which all commits
-// are decided in a state.
+// finishedIn returns, for each lane, the end of the newest finished step that is not above
+// s.At.Decided().
 func finishedIn(ctx context.Context, s *state.Snapshot, t table.Table, ls []lane) (finished, error) {
 	row, err := t.Get(ctx, []byte{stepsRow}, table.Select{View: upTo(s.At.Decided()), Families: []table.Family{family}})
 	if err != nil {
@@ -172,8 +176,8 @@ func finishedIn(ctx context.Context, s *state.Snapshot, t table.Table, ls []lane
 	return f, nil
 }
 
-// readTail returns the difference that the commits make that a state shows above the
-// finished boundaries.
+// readTail returns the differences that are due to the commits that a state shows and that
+// are newer than the finished steps.
 func (r *reading) readTail(s *state.Snapshot, ls []lane) (parts, error) {
 	if r.f.Low() < s.Keeper.DB.Horizon() {
 		return nil, errNotKept
@@ -198,7 +202,8 @@ func (r *reading) readTail(s *state.Snapshot, ls []lane) (parts, error) {
 	return all, nil
 }
 
-// since returns the difference that commits make which touched entries of a lane.
+// since returns the difference of a lane's parts between the lane's finished step and the
+// state s.
 func (r *reading) since(s *state.Snapshot, l lane, t *touched) (parts, error) {
 	from, err := state.At(r.ctx, s.Keeper, r.f[l.number])
 	if err != nil {
@@ -209,11 +214,12 @@ func (r *reading) since(s *state.Snapshot, l lane, t *touched) (parts, error) {
 	return l.difference(r.ctx, r.d, from, s, t, r)
 }
 
-// A reading assembles records from a table and a tail.
+// A reading assembles records from a table and from its tail: the differences due to newer
+// commits.
 type reading struct {
 	ctx  context.Context
 	d    *Definition
-	t    table.Table // nil: the tail is everything
+	t    table.Table // nil: the tail contains everything
 	f    finished
 	tail parts
 
@@ -222,7 +228,7 @@ type reading struct {
 
 func sortedKeys(ps parts) []string { return slices.Sorted(maps.Keys(ps)) }
 
-// records returns all records, or those with one key.
+// records returns all records or, if key is not empty, the record with this key.
 func (r *reading) records(key string) (rs []Record, err error) {
 	prefix := string(recordRow) + key
 	in := table.Prefix([]byte(prefix))
@@ -270,7 +276,7 @@ func (r *reading) scan(in table.Range, reverse bool) func(func(table.Row, error)
 	return r.t.Scan(r.ctx, in, table.Select{View: r.f, Families: []table.Family{family}, Reverse: reverse})
 }
 
-// part returns what a row comes to.
+// part returns the sum of a row: the parts of all lanes in the table, and the tail.
 func (r *reading) part(key string) (*part, error) {
 	sum := &part{}
 	if r.t != nil {
@@ -311,7 +317,8 @@ func (r *reading) tailKeys(prefix string) []string {
 	return r.sorted[i:j]
 }
 
-// record completes a record.
+// record makes the record of a group from its sum, and reads its values, minima and
+// maxima.
 func (r *reading) record(key string, sum *part) (Record, error) {
 	rec := Record{Key: key, Count: sum.n}
 	spelling, err := r.extreme(key, spellings, false)
@@ -353,12 +360,12 @@ func (r *reading) record(key string, sum *part) (Record, error) {
 	return rec, nil
 }
 
-// extreme returns the first or the last value of a total of a group, or "" if the group
-// has none.
+// extreme returns the first or the last value that a group has for a total, or "" if the
+// group has no value.
 func (r *reading) extreme(group string, total byte, last bool) (string, error) {
 	prefix := string(valueRow) + group + string([]byte{total})
 	best := ""
-	seen := map[string]bool{} // the keys of the tail that the scan came to
+	seen := map[string]bool{} // the keys of the tail that the scan has met
 	for row, err := range r.scan(table.Prefix([]byte(prefix)), last) {
 		if err != nil {
 			return "", err

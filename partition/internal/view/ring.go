@@ -12,22 +12,23 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// patience is how long a server leaves work that is due to each server that comes before
-// it in the ring.
+// patience is the time that a server gives to each server before it in the order for a
+// task. Only then does it do the task itself.
 const patience = 3 * time.Second
 
-// A task is something that one server of a shared store should do: the steps of a lane of
-// a view or, with the lane -1, the beginning and the end of its generations.
+// A task is work that one server of a shared store should do: the steps of one lane of a
+// view or, if lane is -1, the beginning and the end of the view's generations.
 type task struct {
 	id   entry.ID
 	lane int
 }
 
 // A ring divides tasks among the servers that write a shared store, by rendezvous hashing:
-// for each task the hashes of the servers put them in an order. If a server comes or goes,
-// only its own tasks change hands. The first server does a task at once. A later one does it
-// if nobody has done it for some time, and continues until another server does it. That only
-// saves work: several servers may do a task at the same time.
+// for each task, hashes of the task and the servers put the servers in an order. If a
+// server comes or goes, only its own tasks change hands. The first server does a task at
+// once. A later one does it if nobody has done it for some time, and continues until
+// another server does it. This only saves work. The result is right even if several
+// servers do a task at the same time.
 type ring struct {
 	patience time.Duration // 0: this server does everything
 	waiting  map[task]waiting
@@ -39,8 +40,8 @@ type waiting struct {
 	since time.Time
 }
 
-// order returns the place of a server in the order for a task, or -1 if the server does
-// not write.
+// order returns the place of the server own in the order for the task, or -1 if it does
+// not write to the store.
 func (t task) order(own txn.Holder, all []txn.Holder) int {
 	hash := func(h txn.Holder) uint64 {
 		f := fnv.New64a()
@@ -66,7 +67,7 @@ func (r *ring) mine(t task, db *txn.DB, cell []byte) bool {
 	return r.turn(t, t.order(db.Holder(), db.Holders()), cell, time.Now())
 }
 
-// turn is mine for a server with a place in the order.
+// turn implements mine for a server with the given place in the order.
 func (r *ring) turn(t task, place int, cell []byte, now time.Time) bool {
 	switch w, ok := r.waiting[t]; {
 	case place < 0:

@@ -10,7 +10,7 @@ import (
 )
 
 // TestOrder checks that every server comes first for a fair share of the tasks, and that
-// only the tasks of a server that goes change hands.
+// if a server leaves, only its own tasks change hands.
 func TestOrder(t *testing.T) {
 	all := []txn.Holder{}
 	for i := range 5 {

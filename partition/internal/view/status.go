@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Status says how a view is kept.
+// A Status describes whether and up to which revision a view is kept.
 type Status struct {
 	// State is "kept", "building" or "failed". Until a view is kept, its records are computed
 	// from the entries for each reader.
@@ -22,8 +22,8 @@ type Status struct {
 	UpTo table.Revision
 }
 
-// StatusOf returns how a view is kept now. The state is the one that the definition is
-// from.
+// StatusOf returns the present status of a view. s must be the state from which the
+// definition was read.
 func StatusOf(ctx context.Context, s *state.Snapshot, d *Definition) (Status, error) {
 	building := Status{State: "building"}
 	has, err := hasCells(ctx, s.Keeper)
@@ -48,8 +48,8 @@ func StatusOf(ctx context.Context, s *state.Snapshot, d *Definition) (Status, er
 	return Status{State: "kept", UpTo: upTo}, nil
 }
 
-// Check returns an error with the problem [catalog.Unwilling] if the entry with a name is
-// a definition that cannot be a view.
+// Check returns an error with the problem [catalog.Unwilling] if the entry with the given
+// name is an invalid definition of a view.
 func Check(ctx context.Context, s *state.Snapshot, name dn.DN) error {
 	d, err := Find(ctx, s, name)
 	if err != nil || d == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// stepEntries is the number of touched entries with which a step ends, if its boundary
-// can be chosen.
+// stepEntries is the number of touched entries after which a step should end, unless its
+// end is already announced.
 const stepEntries = 4096
 
 // A step takes one lane of one view from the boundary W to the boundary next.
@@ -28,11 +28,11 @@ type step struct {
 	to   *state.Snapshot // the state at cur.Next
 	t    touched
 
-	pause  func(line string) error // tests end a step between its lines; nil: nothing
-	others func()                  // keeps other views, if they are due
+	pause  func(line string) error // lets tests end a step at some point; nil: no test
+	others func()                  // updates the other views, if they are due
 }
 
-// at is called between the lines of a step.
+// at is called at several points of a step, so that a test can end the step there.
 func (s *step) at(line string) error {
 	if s.pause == nil {
 		return nil
@@ -43,8 +43,9 @@ func (s *step) at(line string) error {
 // errLate ends a step that another server has made or announced in the meantime.
 var errLate = errors.New("another server was quicker")
 
-// run makes the step. On an embedded store a step after the first is one batch, unless it
-// is very large. Other steps are announced, so that whoever continues them writes the same.
+// run makes the step. On an embedded store, a step other than a first step writes one
+// batch, unless it is very large. All other steps are announced, so that a server that
+// continues an interrupted step writes the same cells.
 func (s *step) run(ctx context.Context) error {
 	if s.from == nil || s.k.DB.Shared() {
 		if err := s.announce(ctx); err != nil {
@@ -84,13 +85,15 @@ func (s *step) run(ctx context.Context) error {
 	return err
 }
 
-// batchRows is the largest number of rows that a step writes in one batch with its end.
+// batchRows is the largest number of rows that a step writes in one batch together with
+// its new cursor.
 const batchRows = 16 << 10
 
 // writeRows is the number of rows that a step writes at once.
 const writeRows = 4096
 
-// writeParts writes parts of the step, which must be announced by then.
+// writeParts announces the step if it is not announced yet, and then writes some of the
+// step's rows.
 func (s *step) writeParts(ctx context.Context, ms []table.Mutation) error {
 	if err := s.announce(ctx); err != nil {
 		return err
@@ -108,8 +111,8 @@ func (s *step) writeParts(ctx context.Context, ms []table.Mutation) error {
 	return nil
 }
 
-// writeAtOnce writes the step in one batch, which exists as a whole or not at all after a
-// crash. So nothing needs to be announced.
+// writeAtOnce writes the whole step in one batch. After a crash, all of the batch exists
+// or nothing of it, so the step needs no announcement.
 func (s *step) writeAtOnce(ctx context.Context, ms []table.Mutation) error {
 	done := s.cur
 	done.W, done.Next, done.Sequence = s.cur.Next, 0, s.cur.Sequence+1
@@ -123,7 +126,8 @@ func (s *step) write(ctx context.Context, lazy bool, ws ...table.Write) error {
 	return s.k.DB.WriteDerived(ctx, s.cur.Next, ws, lazy)
 }
 
-// announce swaps the boundary in, unless it is announced already.
+// announce writes the end of the step into the lane's cursor, unless it is already
+// announced.
 func (s *step) announce(ctx context.Context) error {
 	if s.cur.announced != 0 {
 		return nil
@@ -139,14 +143,14 @@ func (s *step) announce(ctx context.Context) error {
 	return s.at("announced")
 }
 
-// finish returns the mutation that says that the step is finished.
+// finish returns the mutation that records that the step is finished.
 func (s *step) finish() table.Mutation {
 	c := table.Cell{Family: family, Qualifier: s.lane.column(), Value: []byte{1}}
 	return table.Mutation{Row: []byte{stepsRow}, Cells: []table.Cell{c}}
 }
 
-// mutations returns the new parts of the records that change: the parts as of W and the
-// differences ps.
+// mutations returns the mutations that write the new parts of the rows in ps: the parts as
+// of W plus the differences ps.
 func (s *step) mutations(ctx context.Context, ps parts) ([]table.Mutation, error) {
 	keys := sortedKeys(ps)
 	if s.cur.W != 0 {
@@ -169,7 +173,7 @@ func (s *step) mutations(ctx context.Context, ps parts) ([]table.Mutation, error
 	return ms, nil
 }
 
-// addOld adds the parts as of W.
+// addOld adds the parts as of W to the differences ps.
 func (s *step) addOld(ctx context.Context, keys []string, ps parts) error {
 	rows := make([][]byte, len(keys))
 	for i, key := range keys {
@@ -196,8 +200,8 @@ func (s *step) addOld(ctx context.Context, keys []string, ps parts) error {
 	return nil
 }
 
-// differences passes the differences between the two states to take. Those of a first step
-// may come in several calls, each for other rows.
+// differences passes the differences between the two states to take. In a first step it
+// may call take several times, each time with other rows.
 func (s *step) differences(ctx context.Context, take func(parts) error) error {
 	if s.from == nil {
 		return s.lane.whole(ctx, s.d, s.to, 0, s.others, take)
@@ -210,9 +214,10 @@ func (s *step) differences(ctx context.Context, take func(parts) error) error {
 	return take(ps)
 }
 
-// whole passes what the entries of a lane come to in a state to take, which must not keep
-// it. A list comes in several calls, each for other rows: it may have millions. If most is
-// not zero, at most this many entries are examined. whole calls meanwhile now and then.
+// whole computes the parts of a lane from all entries of a state and passes them to take,
+// which must not keep the map. A list may have millions of rows, so whole calls take
+// several times, each time with other rows. If most is not zero, whole examines at most
+// this many entries. It calls meanwhile now and then.
 func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most int, meanwhile func(), take func(parts) error) error {
 	if d.Kind == Subordinates {
 		ps, err := wholeTree(ctx, s, meanwhile)
@@ -243,7 +248,8 @@ func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most 
 		}
 		d.giveEntry(r.Entry, 1, ps)
 		if d.Kind == List && len(ps) > writeRows {
-			// The row that counts goes on, so that it is written once.
+			// Hold back the row that counts entries with several values, so that it is
+			// written only once, with the last rows.
 			several := ps[string(severalRow)]
 			delete(ps, string(severalRow))
 			if err := take(ps); err != nil {
@@ -258,7 +264,7 @@ func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most 
 	return take(ps)
 }
 
-// belowHorizon reports whether an error means that a state is not kept any more.
+// belowHorizon reports whether an error means that history no longer keeps a state.
 func belowHorizon(err error) bool {
 	var h *txn.HorizonError
 	return errors.As(err, &h)

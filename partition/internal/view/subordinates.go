@@ -18,12 +18,13 @@ import (
 )
 
 // Subordinates is the kind of a view that no entry defines. It counts the children of each
-// entry, and all entries below it. It begins when somebody first needs such a number of an
-// entry that has many: see catalog.Keeper.Subordinates. Its numbers are about several
-// entries, so it has one lane on every store.
+// entry, and all entries below it. It begins when such a number is first needed for an
+// entry with many entries below it: see catalog.Keeper.WantsSubordinates. Each of its
+// numbers depends on many entries, so it has only one lane, also on a shared store.
 const Subordinates Kind = "subordinates"
 
-// subordinatesID is the id of the view, in the place of the id of a definition's entry.
+// subordinatesID is the id of the view. Other views have the id of the entry that defines
+// them.
 var subordinatesID = entry.ID{0xd0, 0x8f, 0x51, 0x3c, 0x8d, 0x0e, 0x4f, 0x35, 0xa4, 0x2c, 0x8d, 0x1f, 0x66, 0x02, 0x5b, 0x11}
 
 func subordinates(c *catalog.Catalog) *Definition {
@@ -43,7 +44,7 @@ func Builtin(ctx context.Context, s *state.Snapshot) (*Definition, error) {
 	return d, nil
 }
 
-// SetUp makes the counts of package view those of a directory.
+// SetUp makes a directory take the numbers of subordinates from package view.
 func SetUp(k *catalog.Keeper) {
 	k.Subordinates = func(ctx context.Context, at *txn.Snapshot, c *catalog.Catalog, id entry.ID, exact bool) (n catalog.Count, known bool, err error) {
 		s := &state.Snapshot{Keeper: k, Reader: at, At: at, Catalog: c, Cached: at.Ordinal() != 0}
@@ -61,7 +62,8 @@ func SetUp(k *catalog.Keeper) {
 	}
 }
 
-// countExactly returns the numbers of an entry in a state.
+// countExactly returns the numbers of subordinates that an entry has in exactly this
+// state.
 func (d *Definition) countExactly(ctx context.Context, s *state.Snapshot, id entry.ID) (n catalog.Count, err error) {
 	ls := d.lanes(s.Keeper.DB)
 	err = d.whileKept(ctx, s, ls, func(name string) error {
@@ -75,7 +77,8 @@ func (d *Definition) countExactly(ctx context.Context, s *state.Snapshot, id ent
 	return n, err
 }
 
-// countRoughly returns the numbers of an entry as of some newer step.
+// countRoughly returns the numbers of subordinates that an entry had at the end of the
+// newest step, whatever state s is.
 func (d *Definition) countRoughly(ctx context.Context, s *state.Snapshot, id entry.ID) (n catalog.Count, err error) {
 	c, err := d.keptCells(ctx, s, d.lanes(s.Keeper.DB))
 	if err != nil {
@@ -129,8 +132,8 @@ func wholeTree(ctx context.Context, s *state.Snapshot, meanwhile func()) (parts,
 	return ps, nil
 }
 
-// addCount adds a number of children to the first entry of a way, and a number of entries
-// to all of it.
+// addCount adds children to the number of children of the first entry of a way, and all to
+// the number of entries below each entry of the way.
 func (ps parts) addCount(way []entry.ID, children, all int64) {
 	for i, id := range way {
 		p := &part{sums: []*big.Int{big.NewInt(all)}}
@@ -141,7 +144,8 @@ func (ps parts) addCount(way []entry.ID, children, all int64) {
 	}
 }
 
-// ways finds the way from an entry up to the root.
+// ways finds the way from an entry up to the root, and remembers the parents that it has
+// read.
 type ways struct {
 	s     *state.Snapshot
 	above map[entry.ID]entry.ID
@@ -180,11 +184,11 @@ type placed struct {
 	weight       int64      // number of entries that move with it, including itself
 }
 
-// countDifference returns what the entries of a state count, less what those of an earlier
-// state do. It takes the subtrees that moved out of the earlier state, the deepest first,
-// and puts what is left of each where it is in the later state. So a subtree costs its
-// depth, whatever is below it. The size of a subtree is read from the table, as of the
-// earlier state.
+// countDifference returns the counts in the state to less those in the earlier state from.
+// It subtracts each deleted or moved subtree from the counts of its old superiors, the
+// deepest subtree first, and then adds what is left of a moved subtree to the counts of
+// its new superiors. So the cost of a subtree is its depth, and does not depend on how
+// many entries it contains. Their number is read from the table, as of the earlier state.
 func countDifference(ctx context.Context, from, to *state.Snapshot, t *touched, kept *reading) (parts, error) {
 	if t.all {
 		before, err := wholeTree(ctx, from, func() {})
@@ -209,7 +213,7 @@ func countDifference(ctx context.Context, from, to *state.Snapshot, t *touched, 
 		if x.before == nil {
 			continue
 		}
-		if x.then != nil { // otherwise all that was below it is gone too, or placed itself
+		if x.then != nil { // otherwise the entries below it were deleted too, or are in all
 			n, err := kept.count(x.id)
 			if err != nil {
 				return nil, err
@@ -227,7 +231,8 @@ func countDifference(ctx context.Context, from, to *state.Snapshot, t *touched, 
 	return ps, nil
 }
 
-// findPlaced returns the entries that have another parent in one state than in the other.
+// findPlaced returns the entries that exist in only one of the two states, or have
+// different parents in them.
 func findPlaced(ctx context.Context, from, to *state.Snapshot, t *touched) (all []placed, err error) {
 	before, then := ways{s: from}, ways{s: to}
 	for id := range t.placed {

@@ -17,7 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// crowd returns a directory with a subtree of six entries beside one of n people.
+// crowd returns a directory with a small subtree of six entries, and another subtree with
+// n people.
 func crowd(t *testing.T, n int) *world {
 	t.Helper()
 	w := &world{t: t, r: rand.New(rand.NewPCG(1, 1)), store: tabletest.NewBatchMem()}
@@ -46,8 +47,9 @@ func (w *world) people1(above string, n int) {
 	})
 }
 
-// TestWalk searches a subtree that is shorter than the list of the index. It checks that the
-// search walks the subtree, also from one page to the next, and finds the same entries.
+// TestWalk searches a subtree that has far fewer entries than the index has candidates. It
+// checks that the search walks the subtree, also when it continues with the next page, and
+// that it finds the same entries.
 func TestWalk(t *testing.T) {
 	w := crowd(t, 600)
 	ctx := context.Background()

@@ -1,7 +1,8 @@
-// Package view keeps views: records that follow from many entries. Commits know nothing
-// of views. A [Manager] follows the commits, and readers add what it has not come to yet,
-// so that [Read] returns exactly what the definition comes to in the reader's state, which
-// may be one of the past (docs/decisions/0035-views.md).
+// Package view keeps views: records that are computed from many entries. Commits do not
+// write these records. A [Manager] follows the commits and updates the records, and a
+// reader adds the effects of the commits that the Manager has not reached yet. So [Read]
+// returns exactly the records that the definition gives in the reader's state, which may
+// be a past state (docs/decisions/0035-views.md).
 //
 // Entries are divided into lanes by their ids. A step takes one lane of one view from the
 // boundary W to the boundary next, two states that do not change any more:
@@ -10,9 +11,9 @@
 //     If a step was announced already, it continues that step.
 //  2. It holds snapshots of both states. If W is below the horizon of history, the view is
 //     built again, in a new table.
-//  3. For the entries that commits between the two states touched, it computes what they
-//     give at next, less what they gave at W.
-//  4. It adds this to the parts as of W, and writes the sums at revision next.
+//  3. For the entries that commits between the two states touched, it computes the parts that
+//     they contribute to records at next, less the parts that they contributed at W.
+//  4. It adds the differences to the parts as of W, and writes the sums at revision next.
 //  5. When all writes are acknowledged, it writes that the step to next is finished. Then
 //     it swaps W = next into the cursor.
 //
@@ -23,6 +24,6 @@
 // On an embedded store, a step after the first is one batch with the cursor in it. Such a
 // step needs no announcement.
 //
-// A definition with what it depends on (the schema, erasures) has a key. If the key
-// changes, a new generation of the view begins, in a new table.
+// A definition has a key, which also covers what else the records depend on (the schema,
+// erasures). If the key changes, a new generation of the view begins, in a new table.
 package view

@@ -37,7 +37,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A world is a directory with views, and what is needed to open it again.
+// A world is a directory with views, and the state of a random test of them.
 type world struct {
 	t           *testing.T
 	r           *rand.Rand
@@ -48,18 +48,18 @@ type world struct {
 	past        []table.Revision
 	collections int
 	n           int            // number of names given out
-	counted     map[bool]int   // entries by whether their subordinates were known
-	ranges      int            // reads of a list that left out entries
-	kept        map[bool]int   // reads by whether the records were kept
-	lines       map[string]int // lines of steps after which a manager ended
+	counted     map[bool]int   // checks of entries, by whether the numbers were known
+	ranges      int            // number of reads of a list that left out entries
+	kept        map[bool]int   // number of reads, by whether the records were kept
+	lines       map[string]int // how often a manager was ended at each point of a step
 }
 
 const base = "ou=people,dc=example,dc=com"
 
 var errCrash = errors.New("the manager ends here")
 
-// open opens the store: with two managers at one server, or at one server each if servers
-// share the store.
+// open opens the store with two managers. If servers share the store, each manager has its
+// own server.
 func (w *world) open() {
 	w.servers, w.managers = nil, nil
 	for len(w.managers) < 2 {
@@ -265,7 +265,7 @@ func (w *world) people(s *partition.Snapshot) (all []person) {
 	return all
 }
 
-// fold is what departments and places are compared by.
+// fold returns the form in which departments and places are compared.
 func fold(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
 
 // expected computes the records of a view from its definition.
@@ -312,7 +312,7 @@ func (w *world) expected(s *partition.Snapshot, view string) []string {
 		for _, n := range g.numbers {
 			sum += n
 		}
-		// Values are compared with their length before them.
+		// Values are compared as the table stores them: with their lengths before them.
 		slices.SortFunc(g.spelling, func(a, b string) int { return strings.Compare(lengths(a), lengths(b)) })
 		line := fmt.Sprintf("%s count %d", g.spelling[0], g.count)
 		if view == "cn=departments,cn=views" {
@@ -336,7 +336,7 @@ func lengths(group string) (b string) {
 	return b
 }
 
-// lines prints records as expected does.
+// lines prints records in the form that expected returns.
 func lines(d *view.Definition, rs []view.Record) (out []string) {
 	for _, r := range rs {
 		var values []string
@@ -386,7 +386,8 @@ func (w *world) check(s *partition.Snapshot, when string) {
 	}
 }
 
-// checkCounts compares the numbers of subordinates with the names of entries.
+// checkCounts compares the numbers of subordinates with those that follow from the names
+// of the entries.
 func (w *world) checkCounts(s *partition.Snapshot, when string) {
 	w.t.Helper()
 	all := w.people(s)
@@ -409,7 +410,8 @@ func (w *world) checkCounts(s *partition.Snapshot, when string) {
 	}
 }
 
-// checkList compares a list with its definition, whole, from a place on and with a filter.
+// checkList compares a list with its definition: the whole list, a part that begins in the
+// middle, and a part selected by a filter.
 func (w *world) checkList(s *partition.Snapshot, d *view.Definition, when string) {
 	w.t.Helper()
 	want := w.expectedList(s)
@@ -493,7 +495,7 @@ func (w *world) checkPast() {
 	w.check(s, "in the past")
 }
 
-// step lets a manager work. It may end between any two lines of a step.
+// step lets a manager work, which may be ended at a random point of a step.
 func (w *world) step() {
 	i := w.r.IntN(len(w.managers))
 	m := w.managers[i]
@@ -606,8 +608,8 @@ func (w *world) newest() table.Revision {
 	return s.Revision()
 }
 
-// TestLag checks that a manager publishes how far views are behind, and that it ends with
-// the manager.
+// TestLag checks that a manager publishes how far views are behind, and that nothing is
+// published after the manager was closed.
 func TestLag(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]table.Store{"embedded": tabletest.NewBatchMem(), "shared": tabletest.NewMem()} {
@@ -669,7 +671,7 @@ func TestLag(t *testing.T) {
 	}
 }
 
-// TestBuildBeside checks that a view is kept while another view is built.
+// TestBuildBeside checks that existing views stay up to date while another view is built.
 func TestBuildBeside(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -723,8 +725,9 @@ func (w *world) name(text string) string {
 	return text
 }
 
-// TestShare has three servers keep the views of a store. Views are kept up to the newest
-// commit when all work, when one server does not work, and when another one has gone.
+// TestShare has three servers keep the views of a store. It checks that views reach the
+// newest commit while all servers work, while one of them does no work, and after another
+// server has left.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

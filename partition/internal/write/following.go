@@ -10,9 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// The cursor of a directory that follows another server is a cell beside the settings. It
-// is no setting, because it is written with every change that is copied, and a setting
-// makes a new catalog.
+// The cursor of a directory that follows another server is a cell in the table of the
+// settings. It is not one of the settings, because every copied change writes the cursor,
+// and each change of a setting makes a new catalog.
 var (
 	cursorRow    = []byte("cursor")
 	cursorColumn = []byte("cursor")

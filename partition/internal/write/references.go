@@ -175,9 +175,9 @@ type referrer struct {
 	cut  bool     // the index contains cut keys that may be such values
 }
 
-// base is the name of an entry. referrers returns the entries with values that name this
-// entry or an entry below it. It ignores a value if concerns returns false for the key of
-// the name in the value.
+// referrers returns the entries with values that name the entry with the name base or an
+// entry below it. It ignores a value if concerns returns false for the key of the name in
+// the value.
 func (tx *Tx) referrers(ctx context.Context, base []dn.Norm, concerns func(name []byte) bool) ([]*referrer, error) {
 	at := map[entry.ID]*referrer{}
 	var all []*referrer

@@ -19,8 +19,8 @@ type Rules struct {
 	// modifyTimestamp from the client. An Add then also accepts entryUUID. Obsolete types
 	// and classes count as active.
 	Relaxed bool
-	// Kept lets a Modify write all attributes that are stored, with any times: the entry
-	// becomes a copy of another server's.
+	// Kept lets a Modify write all attributes that are stored, with any times, so that the
+	// entry can become a copy of an entry of another server.
 	Kept bool
 	// Accounts accepts values of the account attributes that normally only the server
 	// sets, see ofAccounts.

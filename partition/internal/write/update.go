@@ -110,8 +110,8 @@ func (tx *Tx) RefuseInBranch() error {
 func (tx *Tx) Close() {}
 
 // Write adds mutations. After the first Write, caches are used only for entries that the
-// transaction has not touched, because they do not contain the mutations. What a mutation
-// changes must be touched before it is read again.
+// transaction has not touched, because they do not contain the mutations. An entry that a
+// mutation changes must be touched before it is read again.
 func (tx *Tx) Write(t table.Table, ms ...table.Mutation) {
 	tx.Cached, tx.Written = false, !tx.At.InBranch()
 	tx.Txn.Write(t, ms...)
