@@ -79,7 +79,7 @@ func (w *branched) merge(b *branches.Branch) (table.Revision, error) {
 	return b.Merge(context.Background(), partition.By{Name: "cn=merger"})
 }
 
-// found returns the names that a filter finds in a state, which it closes.
+// found returns the names of the entries in s that match a filter. It closes s.
 func found(t *testing.T, s *partition.Snapshot, f string) string {
 	t.Helper()
 	defer s.Close()
@@ -115,8 +115,8 @@ func (w *branched) want(what, got, want string) {
 	}
 }
 
-// TestBranch makes changes of every kind in a branch, and checks what the branch and the
-// trunk show before and after the merge, and what the journal says.
+// TestBranch makes changes of every kind in a branch. It checks the states of the branch
+// and of the trunk before and after the merge, and the journal's record of the merge.
 func TestBranch(t *testing.T) {
 	eachBranched(t, func(t *testing.T, w *branched) {
 		ctx := context.Background()
@@ -164,7 +164,8 @@ func TestBranch(t *testing.T) {
 	})
 }
 
-// wantJournal checks that one commit, a merge, says what the branch changed.
+// wantJournal checks that the trunk shows the changes of the branch as one commit, the
+// merge m, whose record says what the branch changed.
 func (w *branched) wantJournal(m table.Revision) {
 	w.t.Helper()
 	s := w.p.Snapshot()
@@ -179,8 +180,8 @@ func (w *branched) wantJournal(m table.Revision) {
 	w.t.Error("the journal has no merge")
 }
 
-// TestBranchConflicts checks what is in the way of a merge, entry by entry, and that
-// changes which commute are not.
+// TestBranchConflicts checks the conflicts of a branch entry by entry, and that changes
+// that commute are not in conflict.
 func TestBranchConflicts(t *testing.T) {
 	eachBranched(t, func(t *testing.T, w *branched) {
 		ctx := context.Background()
@@ -220,8 +221,9 @@ func TestBranchConflicts(t *testing.T) {
 	})
 }
 
-// TestBranchStamps checks that an entry which a branch and the trunk both changed has an
-// entryCSN of its own after the merge, and that another one keeps that of its change.
+// TestBranchStamps checks that an entry that both a branch and the trunk changed has a new
+// entryCSN after the merge, and that an entry that only the branch changed keeps the
+// entryCSN of that change.
 func TestBranchStamps(t *testing.T) {
 	eachBranched(t, func(t *testing.T, w *branched) {
 		ctx := context.Background()
@@ -252,8 +254,9 @@ func TestBranchStamps(t *testing.T) {
 	})
 }
 
-// TestBranchSettings checks that the schema and the settings cannot change in a branch, and
-// that a branch cannot be merged if they bind entries otherwise than at its base.
+// TestBranchSettings checks that the schema and the settings cannot change in a branch,
+// and that a branch cannot be merged if entries must obey other settings now than at the
+// branch's base.
 func TestBranchSettings(t *testing.T) {
 	eachBranched(t, func(t *testing.T, w *branched) {
 		ctx := context.Background()
@@ -299,8 +302,8 @@ func addDefinition(t *testing.T, p *partition.Partition, text string) error {
 	return err
 }
 
-// TestBranchNames checks which names branches may have, and that there is one branch of a
-// name at a time.
+// TestBranchNames checks which names branches may have, and that two branches cannot have
+// the same name at the same time.
 func TestBranchNames(t *testing.T) {
 	eachBranched(t, func(t *testing.T, w *branched) {
 		ctx := context.Background()
@@ -328,8 +331,8 @@ func TestBranchNames(t *testing.T) {
 	})
 }
 
-// TestBranchRules checks in a branch, and at its merge, that unique values stay unique and
-// that references follow renames and deletions.
+// TestBranchRules checks that, in a branch and after its merge, unique values are unique
+// and references follow renames and deletions.
 func TestBranchRules(t *testing.T) {
 	eachUnbranched(t, func(t *testing.T, w *branched) {
 		ctx := context.Background()

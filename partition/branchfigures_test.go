@@ -63,7 +63,7 @@ type branchFigures struct {
 
 var figuresBy = partition.By{Name: "cn=admin"}
 
-// measure prints what fn takes.
+// measure prints the time and the memory that fn needs.
 func (f *branchFigures) measure(what string, fn func()) {
 	f.t.Helper()
 	debug.FreeOSMemory()

@@ -47,8 +47,9 @@ func (m lineModel) String() string {
 	return b.String()
 }
 
-// A touch is how an operation touched a person: x if it made or deleted the entry, u if it
-// replaced an attribute, or v and the value that it added.
+// A touch records how an operation touched a person. how is "x" if the operation made or
+// deleted the entry, "u" if it replaced an attribute, and "v" with the value if it added a
+// value.
 type touch struct{ name, how string }
 
 // clash reports whether two operations on different lines are in conflict.
@@ -56,7 +57,7 @@ func (a touch) clash(b touch) bool {
 	return a.name == b.name && (a.how[0] != 'v' || b.how[0] != 'v' || a.how == b.how)
 }
 
-// A branchModel is a branch with what it should show.
+// A branchModel is a branch with the states that it and its base should show.
 type branchModel struct {
 	b       *branches.Branch
 	base    lineModel
@@ -80,14 +81,14 @@ func (m *branchModel) clashing() map[string]bool {
 }
 
 // conflicts returns the conflicts of the branch, by the names of the entries, and the
-// attributes in conflict. They follow from three states: the base, the branch, and the trunk.
+// attributes in conflict. It compares three states: the base, the branch, and the trunk.
 func (m *branchModel) conflicts(trunk lineModel) map[string]string {
 	all := map[string]string{}
 	for n := range m.clashing() {
 		base, own, newest := m.base[n], m.line[n], trunk[n]
 		switch {
 		case base == nil && own == nil && newest == nil:
-			all[""] = "" // no entry has the name in any of the states
+			all[""] = "" // none of the three states has an entry with the name
 		case base == nil || own == nil || newest == nil || m.replaced(n):
 			all[n] = "the entry" // it was added, deleted or made anew
 		default:
@@ -104,8 +105,8 @@ func (m *branchModel) replaced(n string) bool {
 
 func (a touch) is(b touch) bool { return a == b }
 
-// differing returns the attributes that two states changed in different ways, with their
-// values there.
+// differing returns the attributes that own and newest both changed from base, in
+// different ways, with their values in both states.
 func differing(base, own, newest *personModel) string {
 	var b strings.Builder
 	is := func(description string, values func(*personModel) []string) {
@@ -146,9 +147,9 @@ func sortedTexts(values [][]byte) (texts []string) {
 	return texts
 }
 
-// TestBranchModel makes random changes on the trunk and in branches, merges and discards
-// branches, and compares what every line shows, whether a branch can be merged, and its
-// conflicts with a model.
+// TestBranchModel makes random changes on the trunk and in branches, and merges and
+// discards branches. It compares with a model what every line shows, which branches can be
+// merged, and the conflicts of the others.
 func TestBranchModel(t *testing.T) {
 	seed := *branchSeed
 	if seed == 0 {
@@ -251,7 +252,8 @@ func (m *mergeModel) change(ctx context.Context, line lineModel, update func(con
 	return t
 }
 
-// merge merges a branch, if the model lets it.
+// merge checks the conflicts of a branch and then merges it. The merge must fail if the
+// model has conflicts.
 func (m *mergeModel) merge(ctx context.Context, i int) {
 	b := m.open[i]
 	found, err := b.b.Conflicts(ctx)
@@ -288,7 +290,7 @@ func (m *mergeModel) merge(ctx context.Context, i int) {
 	}
 }
 
-// compare compares a state, which it closes, with a line.
+// compare compares the state s with the model of a line. It closes s.
 func (m *mergeModel) compare(what string, want lineModel, s *partition.Snapshot) {
 	m.t.Helper()
 	defer s.Close()

@@ -20,8 +20,8 @@
 //	evolve   changes of schema, indexes, naming contexts and unique attributes
 //	erase    removal of values from the past
 //	feed     changes in the order of commits
-//	view     records that follow from many entries
-//	branch   lines of commits that a merge shows
+//	view     views: records that are computed from many entries
+//	branch   branches: lines of commits that are hidden until a merge
 //
 // The packages beside this one contain functions that only few callers need: changes (the
 // stream of commits), past (states of the past), subschema, configure (naming contexts,

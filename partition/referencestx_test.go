@@ -13,10 +13,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// TestReferencesInOneTransaction makes random updates of people, units and groups in
-// transactions of several updates each, and the same updates one by one in another
-// directory. Both must have the same entries and the same references afterwards, and none
-// that names nothing.
+// TestReferencesInOneTransaction makes random updates of people, units and groups, several
+// in each transaction, and makes the same updates one by one in another directory.
+// Afterwards both directories must have the same entries and the same references, and no
+// reference that names no entry.
 func TestReferencesInOneTransaction(t *testing.T) {
 	made := 0
 	for seed := range uint64(*referenceSteps / 5) {
@@ -58,7 +58,7 @@ func TestReferencesInOneTransaction(t *testing.T) {
 	}
 }
 
-// referring returns a directory with units and groups, whose members follow.
+// referring returns a directory with units, and with groups whose members are references.
 func referring(t *testing.T, mustExist bool) *partition.Partition {
 	p := open(t)
 	must(t, add(t, p, domain, domainLines...))
@@ -76,7 +76,7 @@ func referring(t *testing.T, mustExist bool) *partition.Partition {
 	return p
 }
 
-// randomReferring returns a random update and what it does.
+// randomReferring returns a random update and a description of it.
 func randomReferring(r *rand.Rand) (func(*partition.Tx) error, string) {
 	ctx := context.Background()
 	above := []string{inside, inside, outside, "ou=team," + inside, "ou=team," + inside, "ou=team," + outside}

@@ -70,8 +70,8 @@ func (t distantTable) Swap(ctx context.Context, row []byte, f table.Family, q, o
 }
 
 // TestRoundTrips counts the sequential round trips of operations on a store that several
-// servers share, without branches and beside an open one. The names of ancestors are cached
-// (docs/design/transactions.md, "Sequential round trips").
+// servers share, first without branches and then beside an open branch. The names of
+// ancestors are cached (docs/design/transactions.md, "Sequential round trips").
 func TestRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -89,7 +89,7 @@ func TestRoundTrips(t *testing.T) {
 			must(t, add(t, p, "ou="+u+","+domain, "objectClass: organizationalUnit"))
 		}
 		must(t, addPerson(t, p, "cn=a,"+people))
-		var without map[string]int // by operations: round trips without a branch, once known
+		var without map[string]int // round trips of each operation without a branch; nil: not known yet
 		count := func(what string, most int, f func()) {
 			t.Helper()
 			began := time.Now()

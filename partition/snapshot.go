@@ -65,9 +65,9 @@ func (s *Snapshot) Ordinal() uint64 { return s.s.Ordinal() }
 // the ordinal since.
 func (s *Snapshot) SameNames(since uint64) bool { return s.s.Unchanged(cache.Moves, since) }
 
-// SameEntries returns a function that reports whether the entries with a certain value are
-// the same in a state as in the state with the ordinal since. t is the type of the value,
-// which must be indexed, and key is the key of the value.
+// SameEntries returns a function for the value with the type t and the key key. The
+// function reports whether the same entries have the value in the state s as in the state
+// with the ordinal since. If t is not indexed in s, it returns false.
 func SameEntries(t *schema.AttributeType, key []byte) func(s *Snapshot, since uint64) bool {
 	hash := catalog.PostingHash(t, key)
 	return func(s *Snapshot, since uint64) bool {

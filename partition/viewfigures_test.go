@@ -43,8 +43,8 @@ type figures struct {
 	p *partition.Partition
 }
 
-// TestViewFigures prints what views cost. It checks only that they are right, since other
-// processes share the machine.
+// TestViewFigures prints what views cost. It checks that the views are right but not how
+// long they take, because other processes share the machine.
 func TestViewFigures(t *testing.T) {
 	ctx := context.Background()
 	s, err := lsm.Open(lsm.Options{Path: t.TempDir()})
@@ -63,7 +63,7 @@ func TestViewFigures(t *testing.T) {
 	defer func() { stop(); keeping.Wait() }()
 	people, err := f.find("ou=people,dc=example,dc=com")
 	must(t, err)
-	f.count(people) // from now on it is kept
+	f.count(people) // from now on the number is kept
 	f.add("cn=views", "objectClass: viewContainer")
 	begin := time.Now()
 	f.add("cn=phonebook,cn=views", "objectClass: listView", "viewBase: ou=people,dc=example,dc=com", "viewFilter: (objectClass=person)", "viewOrder: sn givenName", "viewShow: cn telephoneNumber")
@@ -114,11 +114,11 @@ func (f *figures) loadPeople() {
 	f.t.Logf("%d people loaded in %v", *viewPeople, time.Since(begin).Round(100*time.Millisecond))
 }
 
-// costs are those of a commit.
+// costs are the processor time of a commit and two percentiles of its duration.
 type costs struct{ cpu, p50, p99 time.Duration }
 
-// commit modifies people at a rate. It prints the times of the commits, and the lag of
-// views meanwhile.
+// commit modifies people at a fixed rate. It prints the times of the commits, and the lag
+// of the views during the commits.
 func (f *figures) commit(when string) costs {
 	const committers = 32
 	var mu sync.Mutex
@@ -195,7 +195,7 @@ func (f *figures) awaitKept() {
 	f.t.Fatal("the views are not kept")
 }
 
-// count counts the people in both ways, and prints what that takes.
+// count counts the people in two ways and prints how long each takes.
 func (f *figures) count(people entry.ID) {
 	ctx := context.Background()
 	s := f.p.Snapshot()

@@ -1,5 +1,6 @@
-// Package branches has the branches of a directory: lines of commits that nobody sees
-// outside of the branch until a merge shows all of them by one commit.
+// Package branches creates, changes and merges branches of a directory. A branch is a line
+// of commits that are not visible outside of it until one commit, the merge, shows them
+// all.
 package branches
 
 import (
@@ -33,7 +34,7 @@ type Options struct {
 	By          partition.By
 }
 
-// CheckName returns an error if a branch cannot have a name.
+// CheckName returns an error if name cannot be the name of a branch.
 func CheckName(name string) error { return branch.CheckName(name) }
 
 // Create makes a branch whose base is the newest state. The error has the problem
@@ -60,8 +61,8 @@ func Count(p *partition.Partition) (open, parked int, oldest time.Time) {
 	return branch.Count(p.Keeper())
 }
 
-// Find returns the branch with a name. The error has the problem [partition.NoSuchEntry]
-// if there is none.
+// Find returns the branch with the given name. If there is no such branch, the error has
+// the problem [partition.NoSuchEntry].
 func Find(p *partition.Partition, name string) (*Branch, error) {
 	b, err := branch.Find(p.Keeper(), name)
 	if err != nil {
@@ -107,8 +108,8 @@ func (b *Branch) Newest() (*partition.Snapshot, error) {
 	return partition.NewSnapshot(b.b.Newest(), nil)
 }
 
-// Update runs fn in a transaction in the branch, perhaps more than once. The schema and the
-// settings of the directory cannot be changed there.
+// Update runs fn in a transaction in the branch, perhaps more than once. The transaction
+// cannot change the schema and the settings of the directory.
 func (b *Branch) Update(ctx context.Context, by partition.By, fn func(*partition.Tx) error) (table.Revision, error) {
 	return b.b.Update(ctx, by, func(tx *write.Tx) error { return fn(partition.NewTx(tx)) })
 }
@@ -116,15 +117,16 @@ func (b *Branch) Update(ctx context.Context, by partition.By, fn func(*partition
 // Conflicts returns what keeps the branch from being merged now. It changes nothing.
 func (b *Branch) Conflicts(ctx context.Context) ([]Conflict, error) { return b.b.Conflicts(ctx) }
 
-// Merge makes the branch visible by one commit, which it returns. The branch is then gone.
-// If something is in the way, Merge returns a ConflictError and the branch stays. Entries
-// that both the branch and other commits changed are stamped as changed by the merge.
+// Merge makes the branch visible by one commit, which it returns. The branch then no
+// longer exists. If there are conflicts, Merge returns a ConflictError and the branch
+// stays as it is. Entries that both the branch and other commits changed are stamped as
+// changed by the merge.
 func (b *Branch) Merge(ctx context.Context, by partition.By) (table.Revision, error) {
 	return b.b.Merge(ctx, by)
 }
 
-// Park makes the branch one that can be read, rebased and discarded, but takes no changes and
-// cannot be merged. The past since its base is not kept for it any more.
+// Park parks the branch: from then on it can be read, rebased and discarded, but it takes
+// no changes and cannot be merged. The past since its base is not kept for it any more.
 func (b *Branch) Park(ctx context.Context) error { return b.b.Park(ctx) }
 
 // Rename replaces the name of the branch. The error has the problem

@@ -16,7 +16,8 @@ type Server = catalog.Following
 // Of returns the server that the directory follows, or nil.
 func Of(s *partition.Snapshot) *Server { return s.State().Catalog.Header.Following }
 
-// Set makes the directory follow another server or, if f is nil, ends that.
+// Set makes the directory follow the server f. If f is nil, the directory no longer
+// follows a server.
 func Set(tx *partition.Tx, f *Server) error { return tx.Writer().SetFollowing(f) }
 
 // SetCursor writes how far the changes of the server have been copied.

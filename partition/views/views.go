@@ -1,6 +1,6 @@
-// Package views reads and keeps views: records that follow from many entries.
-// A view is defined by an entry below cn=views. Its records are exact at every state that
-// can be read (package partition/internal/view).
+// Package views reads and keeps views: records that are computed from many entries. A view
+// is defined by an entry below cn=views. Its records are exact in every state that can be
+// read (package partition/internal/view).
 package views
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 type (
-	// A Definition describes a view, as one state has it.
+	// A Definition describes a view as it is defined in one state.
 	Definition = view.Definition
 	// A Record is a record of a view.
 	Record = view.Record
@@ -28,9 +28,10 @@ type (
 	Listed = view.Listed
 	// ListOptions select entries of a list.
 	ListOptions = view.ListOptions
-	// Allow returns the part of some attributes of an entry that a reader of a list may use.
+	// An Allow returns those of the given attributes of an entry, and those of their
+	// values, that the reader of a list may use.
 	Allow = view.Allow
-	// A Status says how a view is kept.
+	// A Status describes whether and up to which revision a view is kept.
 	Status = view.Status
 )
 
@@ -48,23 +49,23 @@ const (
 	Max   = view.Max
 )
 
-// Name is the name of the entry above the definitions.
+// Name is the name of the entry that is the parent of the definitions.
 const Name = view.Name
 
-// Definitions returns the definitions that a state has, sorted by name. Entries that
-// cannot be views are in wrong, with the reasons.
+// Definitions returns the definitions in a state, sorted by name. wrong contains the ids
+// of the entries that are not valid definitions, each with the reason.
 func Definitions(ctx context.Context, s *partition.Snapshot) (defs []*Definition, wrong map[entry.ID]error, err error) {
 	return view.Definitions(ctx, s.State())
 }
 
-// Find returns the definition with a name, or nil if there is none. It returns an error
-// with the problem [partition.Unwilling] if the entry cannot be a view.
+// Find returns the definition with the given name, or nil if there is none. If the
+// definition is not valid, it returns an error with the problem [partition.Unwilling].
 func Find(ctx context.Context, s *partition.Snapshot, name dn.DN) (*Definition, error) {
 	return view.Find(ctx, s.State(), name)
 }
 
-// Check returns an error with the problem [partition.Unwilling] if the entry with a name
-// is a definition that cannot be a view.
+// Check returns an error with the problem [partition.Unwilling] if the entry with the
+// given name is an invalid definition of a view.
 func Check(ctx context.Context, s *partition.Snapshot, name dn.DN) error {
 	return view.Check(ctx, s.State(), name)
 }
@@ -74,7 +75,7 @@ func Read(ctx context.Context, s *partition.Snapshot, d *Definition, o ReadOptio
 	return view.Read(ctx, s.State(), d, o)
 }
 
-// Each streams the entries of a list in a state, in their order.
+// Each streams the entries of a list in a state, in the order of the list.
 func Each(ctx context.Context, s *partition.Snapshot, d *Definition, o ListOptions) iter.Seq2[Listed, error] {
 	return view.Each(ctx, s.State(), d, o)
 }
@@ -85,9 +86,9 @@ func Among(ctx context.Context, s *partition.Snapshot, ids []entry.ID, q partiti
 	return search.Among(ctx, s.State(), ids, q)
 }
 
-// CountBelow counts the entries below an entry that a filter matches; nil means all. The
-// filter looks at the types only. Unless the number is kept, at most most entries are
-// examined; zero means no limit.
+// CountBelow counts the entries below an entry that match f, or all of them if f is nil.
+// only lists the attribute types that f needs. Unless the number is kept, CountBelow
+// examines at most the number of entries in most; zero means that there is no limit.
 func CountBelow(ctx context.Context, s *partition.Snapshot, id entry.ID, f filter.Resolved, only []*schema.AttributeType, most int) (int, error) {
 	return search.CountBelow(ctx, s.State(), id, f, only, most)
 }
@@ -97,45 +98,46 @@ func In(ctx context.Context, s *partition.Snapshot, d *Definition, id entry.ID) 
 	return d.In(ctx, s.State(), id)
 }
 
-// Compose returns the attributes of the record of an entry of a list. If entries that it
-// names have very many values, allow gets only those of the types that the record shows or
-// that are among looksAt.
+// Compose returns the attributes of the record that a list has for an entry. If a joined
+// entry has very many values, allow sees only values of the types that the record shows
+// and of the types in looksAt.
 func Compose(ctx context.Context, s *partition.Snapshot, d *Definition, found *partition.Result, looksAt []*schema.AttributeType, allow Allow) ([]entry.Attribute, error) {
 	return d.Compose(ctx, s.State(), found.Located, found.Entry, looksAt, allow)
 }
 
-// StatusOf returns how a view is kept, as of now.
+// StatusOf returns the present status of a view.
 func StatusOf(ctx context.Context, s *partition.Snapshot, d *Definition) (Status, error) {
 	return view.StatusOf(ctx, s.State(), d)
 }
 
-// Subordinates returns the view that counts entries below others, or nil if it has not
-// begun. No entry defines it.
+// Subordinates returns the view that counts the entries below each entry, or nil if it has
+// not begun. No entry defines this view.
 func Subordinates(ctx context.Context, s *partition.Snapshot) (*Definition, error) {
 	return view.Builtin(ctx, s.State())
 }
 
-// A Progress says how far the views are behind the commits, and what this server did for
-// them.
+// A Progress describes how far the views are behind the commits, and the steps that this
+// server made to keep them.
 type Progress struct {
-	Entries       uint64 // that commits touched beyond the views
+	Entries       uint64 // touched entries that the views do not show yet
 	Age           time.Duration
 	Steps, Errors uint64
 }
 
-// ProgressOf returns how far the views of a directory are.
+// ProgressOf returns the progress of the views of a directory.
 func ProgressOf(p *partition.Partition) Progress {
 	k := p.Keeper()
 	l := k.ViewLag(time.Now())
 	return Progress{l.Entries, l.Age, k.Views.Steps.Load(), k.Views.Errors.Load()}
 }
 
-// IsTable reports whether a table of a store has records of views, or says how far they
-// are. What is in these tables follows from the entries.
+// IsTable reports whether a table of a store contains records of views, or the revisions
+// up to which they are kept. Everything in these tables can be computed again from the
+// entries.
 func IsTable(name string) bool { return view.IsTable(name) }
 
 // Keep keeps the views of a directory until ctx ends. Servers of one store share the work.
-// Keep passes errors that it will try again to report.
+// Keep passes errors to report and then tries again.
 func Keep(ctx context.Context, p *partition.Partition, report func(error)) {
 	m := view.NewManager(p.Keeper())
 	defer m.Close()
@@ -143,7 +145,8 @@ func Keep(ctx context.Context, p *partition.Partition, report func(error)) {
 	m.Run(ctx, report)
 }
 
-// Update brings all views to the newest state that does not change any more.
+// Update brings all views to the newest settled state: the newest state to which no commit
+// can be added.
 func Update(ctx context.Context, p *partition.Partition) error {
 	m := view.NewManager(p.Keeper())
 	defer m.Close()
