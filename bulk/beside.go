@@ -12,27 +12,27 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The limits of the batches in which an import adds entries while others write to the
-// directory, if it does not use a branch. The entries of a batch become visible together.
-// Others wait while a batch commits, so batches are small.
+// These limit the batches of an import that adds entries without a branch while others
+// write to the directory. The entries of a batch become visible together. Other writers
+// wait while a batch commits, so batches are small.
 const (
 	besideItems = 100
 	besideBytes = 256 << 10
 )
 
-// A target is where entries are added, and in batches of what size.
+// A target specifies where entries are added, and the largest size of a batch.
 type target struct {
 	update       func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error)
 	items, bytes int
-	// added, if set, reports whether an import that was interrupted added an entry. Such
-	// entries are passed over.
+	// added, if set, reports whether an interrupted run of the import has added an entry.
+	// The import skips these entries.
 	added func(entry.ID) bool
 }
 
-// addAll adds the accepted entries, parents first, in batches. An entry that cannot be
-// added may name entries that come later, so it is tried again after all others, as long
-// as that adds entries. What remains was refused because others have changed the
-// directory since the entries were checked, and is reported as bad.
+// addAll adds the accepted entries, parents first, in batches. An entry that is refused
+// may name entries that come later, so addAll tries the refused entries again after all
+// others, until a round adds none of them. The entries that remain are refused because
+// others have changed the directory since the check, and are reported as bad.
 func (im *importer) addAll(ctx context.Context) (res Result, err error) {
 	if err := im.l.Check(); err != nil {
 		return res, err
@@ -73,12 +73,12 @@ func (im *importer) incomplete(ctx context.Context, err error, done, total int) 
 	}
 	err = fmt.Errorf("%w: %d of %d entries are imported", err, done, total)
 	if im.o.entries != nil {
-		return err // what to do depends on where they come from
+		return err // what the user should do depends on where the entries come from
 	}
 	return fmt.Errorf("%w; import the file again with --continue for the others", err)
 }
 
-// An adder adds entries in batches, in one round.
+// An adder adds the entries of one round, in batches.
 type adder struct {
 	im    *importer
 	to    *target
@@ -128,7 +128,7 @@ func (a *adder) add(ctx context.Context, batch []*item) error {
 			return ctx.Err()
 		case !isRecords(err) || partition.Is(err, partition.Busy):
 			return err
-		case n == len(batch) && n > 1: // the commit was refused, for one of the entries
+		case n == len(batch) && n > 1: // the commit was refused because of one of the entries
 			return errors.Join(a.add(ctx, batch[:n/2]), a.add(ctx, batch[n/2:]))
 		}
 		n = min(n, len(batch)-1)
@@ -158,7 +158,7 @@ func (t *target) add(ctx context.Context, tx *partition.Tx, x *item) error {
 	return err
 }
 
-// refuse leaves an entry to the next round, or reports it in the last one.
+// refuse keeps a refused entry for the next round. In the last round it reports the entry.
 func (a *adder) refuse(x *item, err error) error {
 	if !a.last {
 		return a.later.add(x)

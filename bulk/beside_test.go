@@ -25,7 +25,8 @@ import (
 
 const stamped = "createTimestamp: 20010203040506Z\nmodifyTimestamp: 20010203040506Z\ncreatorsName: cn=a\nmodifiersName: cn=a\nentryCSN: 20010203040506.000000Z#000000#001#000000\n"
 
-// stampedCompany is a company whose entries have ids and times, in reverse order.
+// stampedCompany returns the LDIF of a company whose entries have ids and times. The
+// entries are in reverse order.
 func stampedCompany(n int) string {
 	records := strings.Split(strings.TrimSpace(company(n)), "\n\n")
 	for i := range records {
@@ -35,7 +36,7 @@ func stampedCompany(n int) string {
 	return strings.Join(records, "\n")
 }
 
-// TestImportBeside checks that batches and a load make the same directory.
+// TestImportBeside checks that an import in batches and a load make the same directory.
 func TestImportBeside(t *testing.T) {
 	text := stampedCompany(350)
 	suffix := []string{"dc=example,dc=com"}
@@ -131,7 +132,7 @@ func count(t *testing.T, p *partition.Partition, base string) (n int) {
 	return n
 }
 
-// atEnd calls a function when its text has been read.
+// atEnd is a reader that calls a function when its text has been read.
 type atEnd struct {
 	io.Reader
 	do func()
@@ -146,8 +147,8 @@ func (r *atEnd) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestOthersChange checks an import whose entries were good when they were checked and are
-// refused when they are added.
+// TestOthersChange checks an import whose entries pass the check but are refused later,
+// when they are added.
 func TestOthersChange(t *testing.T) {
 	for _, goOn := range []bool{false, true} {
 		t.Run(fmt.Sprint("continue ", goOn), func(t *testing.T) {
@@ -169,8 +170,8 @@ func TestOthersChange(t *testing.T) {
 	}
 }
 
-// importTooLate imports 350 people, one of whom somebody else adds after the import has
-// checked all of them. It checks that just this one is reported as bad.
+// importTooLate imports 350 people. After the import has checked all of them, somebody
+// else adds one of them. importTooLate checks that only this person is reported as bad.
 func importTooLate(t *testing.T, p *partition.Partition, o bulk.Options) (bulk.Result, error) {
 	t.Helper()
 	mustImport(t, p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader(company(0))})

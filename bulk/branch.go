@@ -8,18 +8,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// The limits of the batches in which records are imported into a branch. Nobody sees them
-// before the branch is merged, but on a store of one server other updates wait while a
-// commit in a branch is put together, so batches are small.
+// These limit the batches in which records are imported into a branch. Nobody sees the
+// records before the branch is merged. But on a store of one server other updates wait
+// while a commit in a branch is put together, so batches are small.
 const (
 	branchItems = 100
 	branchBytes = 256 << 10
 )
 
-// errOfBranch is the error of a record that no branch can take.
+// errOfBranch is the error of a record that cannot be imported into a branch.
 var errOfBranch = errors.New("the schema and the settings of the directory cannot be changed in a branch: leave this record out, or import it outside of the branch")
 
-// intoBranch applies the records in batches, until one of them is bad.
+// intoBranch applies the records in batches. It stops after the first batch with a bad
+// record, and applies nothing of that batch.
 func (c *changer) intoBranch(ctx context.Context) error {
 	var batch []item
 	size := 0

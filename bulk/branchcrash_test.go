@@ -26,12 +26,12 @@ import (
 
 var branchCrashes = flag.Int("branch-crashes", 1, "how often TestImportCrash stops a server at each line of an import into a branch")
 
-// An importCrash is a directory whose server dies in an import into a branch.
+// An importCrash is a directory whose server dies during an import into a branch.
 type importCrash struct {
 	t    *testing.T
 	p    *partition.Partition // the server that takes over
 	o    txn.Options
-	want int // entries, when all are imported
+	want int // number of entries after a complete import
 }
 
 // largeCompany returns a directory that is imported into a branch by two commits.
@@ -48,7 +48,7 @@ func largeCompany() string {
 	return b.String()
 }
 
-// open opens a store that fails when its Faults say so.
+// open opens a store whose failures the returned Faults control.
 func (c *importCrash) open(s table.Store, seed uint64) (*partition.Partition, *tabletest.Faults) {
 	s, f := tabletest.WithFaults(s, seed)
 	if _, ok := s.(table.Batcher); !ok {
@@ -59,13 +59,13 @@ func (c *importCrash) open(s table.Store, seed uint64) (*partition.Partition, *t
 	return p, f
 }
 
-// runImportCrash has a server die at its n-th call of the store from the beginning of an
-// import on. It returns the number of entries that the branch then had.
+// runImportCrash lets a server die at the n-th call of the store that an import makes. It
+// returns the number of entries that the branch had then.
 func runImportCrash(t *testing.T, store table.Store, n int, seed uint64) (left int) {
 	ctx := context.Background()
 	batch, embedded := store.(*tabletest.BatchMem)
 	c := &importCrash{t: t, o: txn.Options{Lease: time.Second, InFlight: time.Second}}
-	if !embedded { // the test runs in a time before the first revision
+	if !embedded { // the clock of synctest starts before the first revision
 		c.o.Now = func() time.Time { return time.Now().AddDate(26, 0, 0) }
 	}
 	dying, f := c.open(store, seed)
@@ -102,15 +102,15 @@ func importInto(t *testing.T, p *partition.Partition, b *branches.Branch, text s
 	return err
 }
 
-// goOn imports the text again at the server that took over, and merges the branch. It
-// returns the number of entries that the branch had before.
+// goOn imports the text again on the server that takes over, and merges the branch. It
+// returns the number of entries that the branch had before the second import.
 func (c *importCrash) goOn(text string) (left int) {
 	c.t.Helper()
 	ctx := context.Background()
 	c.eventually("a commit in the branch", func(b *branches.Branch) error { return b.Describe(ctx, partition.By{}, "mine") })
 	c.eventually("a look at the branch", func(b *branches.Branch) (err error) { left, err = entriesOf(b.Snapshot(ctx)); return err })
 	c.eventually("the same import", func(b *branches.Branch) error {
-		if err := importInto(c.t, c.p, b, text, true); !errors.Is(err, bulk.ErrBad) { // those that are there already
+		if err := importInto(c.t, c.p, b, text, true); !errors.Is(err, bulk.ErrBad) { // the branch has some already
 			return err
 		}
 		return nil
@@ -159,8 +159,8 @@ func entriesOf(s *partition.Snapshot, err error) (n int, _ error) {
 	return n, nil
 }
 
-// TestImportCrash has a server die in an import into a branch. Then the branch has the
-// commits that were made, and the same command goes on.
+// TestImportCrash lets a server die during an import into a branch. It checks that the
+// branch keeps the commits that were made, and that the same import can then be completed.
 func TestImportCrash(t *testing.T) {
 	t.Parallel()
 	for _, embedded := range []bool{true, false} {

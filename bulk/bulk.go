@@ -58,13 +58,16 @@ type Options struct {
 	DropDuplicates bool
 	// Beside is set if others write to the directory through the same partition. Import
 	// then adds entries to a branch of its own and merges it. It also does so if other
-	// servers of the store, or branches, prevent a load. With Batches it adds them in
-	// transactions of a batch each, which become visible one by one, instead. Together
-	// makes Import load all entries at once in any case, or not at all.
+	// servers of the store, or branches, prevent a load. If Batches is set, Import adds
+	// the entries in batches instead, and each batch is a transaction that becomes visible
+	// by itself. If Together is set, Import loads all entries at once, or returns an error
+	// if a load is not possible.
 	Beside, Batches, Together bool
 	// Branch, if not nil, is a branch that takes the records. They become visible with its
-	// merge. Suffixes must be empty. Without Continue, an import of changes with bad records
-	// leaves those before them in the branch, and an import of entries all others.
+	// merge. Suffixes must be empty. If there are bad records and Continue is not set, an
+	// import of changes leaves the batches before the first bad record in the branch. An
+	// import of entries leaves nothing there if a record is malformed, and all other
+	// entries if the branch refuses some.
 	Branch *branches.Branch
 	// AllowFiles allows values that are read from files (see package ldif).
 	AllowFiles bool
@@ -72,7 +75,7 @@ type Options struct {
 	// of them is called by two goroutines at once.
 	Report func(*ldif.Error)
 	Note   func(string)
-	// Progress, if not nil, shows how far the import is.
+	// Progress, if not nil, shows the progress of the import.
 	Progress *Progress
 	// Workers is the number of goroutines that prepare entries; 0 means one for each
 	// core.
@@ -122,7 +125,7 @@ type Result struct {
 // record.
 var ErrBad = errors.New("bad records")
 
-// A refusal is an ErrBad with another text.
+// A refusal is an error that wraps ErrBad but has another text.
 type refusal struct{ text string }
 
 func (e *refusal) Error() string { return e.text }

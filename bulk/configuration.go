@@ -61,8 +61,8 @@ type configuration struct {
 	access   []partition.AccessRule
 	policy   []configure.PolicyAttribute // the default password policy; nil: none
 	isPolicy bool                        // the record has the class pwdPolicy
-	// foreign is set if the record is another server's. It then has a policy, or policyOf
-	// is the name of the entry with the policy.
+	// foreign is set if the record comes from another server. Such a record has a policy,
+	// or policyOf is the name of the entry with the policy.
 	foreign  bool
 	policyOf string
 	notes    []string
@@ -134,8 +134,8 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 }
 
 // accessValues returns the access rules of a state as values of the configuration. For a
-// directory that never had rules it returns those of the profile "open", so that an
-// import leaves everything as open as it was.
+// directory that never had rules it returns the rules of the profile "open", so that an
+// import of the export allows the same access.
 func accessValues(ctx context.Context, s *partition.Snapshot) (values []string, err error) {
 	if s.Access().Rules == nil {
 		rules, err := access.Placed(ctx, s)
@@ -306,10 +306,10 @@ type configured struct {
 	policyOf string
 }
 
-// takeConfiguration applies the shared configuration in record x. In a directory
-// without entries it replaces the present indexes and the default password policy. It adds
-// all other missing settings, and sets the access rules if there are none, or no entries. It leaves naming contexts to the Loader,
-// which adds them with the entries.
+// takeConfiguration applies the shared configuration in record x. In a directory without
+// entries it replaces the present indexes and the default password policy. It adds all
+// other missing settings. It sets the access rules if the directory has no access rules or
+// no entries. The Loader adds the naming contexts, together with the entries.
 func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, x *item) (*configured, error) {
 	d := &configured{p: p, scopes: map[entry.ID]dn.DN{}}
 	if x == nil {
@@ -440,7 +440,7 @@ func (d *configured) makeFollow(ctx context.Context, c *configuration) error {
 	return nil
 }
 
-// setAccess sets the access rules if the directory has none, or no entries.
+// setAccess sets the access rules if the directory has no access rules or no entries.
 func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 	if c.access == nil {
 		return nil
@@ -455,9 +455,9 @@ func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 	})
 }
 
-// setPolicy sets the default password policy if the directory has none, or no entries. In
-// a directory without entries, a record without a policy removes the policy with which
-// the store was made.
+// setPolicy sets the default password policy if the directory has no such policy or no
+// entries. In a directory without entries, a record without a policy removes the policy
+// with which the store was made.
 func (d *configured) setPolicy(ctx context.Context, c *configuration) error {
 	return configure.SetPolicy(ctx, d.p, partition.By{}, func(s *partition.Snapshot, old []configure.PolicyAttribute) ([]configure.PolicyAttribute, error) {
 		empty, err := transfer.Empty(ctx, s)

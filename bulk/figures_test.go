@@ -23,9 +23,10 @@ var (
 	importAlone  = flag.Duration("importalone", 500*time.Millisecond, "how long TestImportFigures measures clients without an import")
 )
 
-// TestImportFigures prints how long imports take beside 16 clients, and how long the clients
-// wait. Of ten operations of a client nine read an entry and one modifies one. The test
-// checks only that all entries are there, since other processes share the machine.
+// TestImportFigures prints how long imports take beside 16 clients, and how long the
+// clients wait. Of ten operations of a client, nine read an entry and one modifies an
+// entry. The test checks that all entries are there but not how long anything takes,
+// because other processes share the machine.
 func TestImportFigures(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -76,7 +77,7 @@ type importClients struct {
 	p *partition.Partition
 }
 
-// waits are the times of operations.
+// waits contains the durations of operations.
 type waits struct{ reads, writes []time.Duration }
 
 func (w *waits) String() string {

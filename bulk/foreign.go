@@ -45,7 +45,7 @@ var foreign = func() map[string]bool {
 	return m
 }()
 
-// fate says what an import does with an attribute.
+// A fate is what an import does with an attribute.
 type fate uint8
 
 const (
@@ -70,18 +70,19 @@ type cleaner struct {
 	note   func(attribute string)
 	tally  *tally
 	once   bool // drop duplicate values
-	// translate is set if accounts and password policies of other servers become those of
-	// this server.
+	// translate is set if accounts and password policies of other servers are converted to
+	// the form of this server.
 	translate bool
 	fates     map[string]fate // by attribute description
 }
 
-// newCleaner returns a cleaner for entries that this server takes.
+// newCleaner returns a cleaner for entries that this server imports itself. See Send for
+// others.
 func newCleaner(s *schema.Schema, note func(string), t *tally, once bool) *cleaner {
 	return &cleaner{schema: s, note: note, tally: t, once: once, translate: s.Attribute(lockedTime) != nil && s.Class(policyClass) != nil, fates: map[string]fate{}}
 }
 
-// A Translator translates attributes of other servers in the way of an import. Only one
+// A Translator translates attributes of other servers as an import does. Only one
 // goroutine may use it.
 type Translator struct{ c *cleaner }
 

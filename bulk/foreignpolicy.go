@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
-// The class of password policies of 389 Directory Server, and the classes that such an
-// entry has besides and does not need here.
+// The class of password policies of 389 Directory Server, and the other classes of such an
+// entry, which it does not need on this server.
 const policyClass389 = "passwordPolicy"
 
 var besides389 = []string{policyClass389, "ldapsubentry"}
@@ -26,8 +26,8 @@ func isPolicy389(a *op.PartialAttribute) bool {
 	return slices.ContainsFunc(a.Values, func(v []byte) bool { return strings.EqualFold(string(v), policyClass389) })
 }
 
-// translatePolicy translates an entry with a password policy of 389 into one with a
-// policy of this server. An entry names it in pwdPolicySubentry there and here.
+// translatePolicy translates the attributes of a password policy of 389 to those of a
+// policy of this server. Entries name their policy in pwdPolicySubentry on both servers.
 func (s *cleaner) translatePolicy(attributes []op.PartialAttribute) (translated []op.PartialAttribute) {
 	policy, left := account.From389(func(name string) (values []string) {
 		for i := range attributes {
@@ -86,7 +86,7 @@ const (
 	disabledTime = "000001010000Z"
 )
 
-// disable adds the attribute that disables an account, unless it is there.
+// disable sets the attribute that disables an account.
 func disable(attributes []op.PartialAttribute) []op.PartialAttribute {
 	value := [][]byte{[]byte(disabledTime)}
 	for i := range attributes {
@@ -117,8 +117,8 @@ func (x *item) foreignConfig(name dn.DN) bool {
 	})
 }
 
-// foreignConfiguration reads the default password policy in another server's
-// configuration. It takes nothing else of it.
+// foreignConfiguration reads the default password policy from another server's
+// configuration, and ignores everything else in it.
 func (x *item) foreignConfiguration() *configuration {
 	values := func(name string) (values []string) {
 		for _, a := range x.Attributes {
@@ -150,15 +150,15 @@ func (x *item) foreignConfiguration() *configuration {
 	return c
 }
 
-// givenPolicies collects, while entries are imported, what says which password policies
-// apply. The policies may be imported later.
+// givenPolicies collects, while entries are imported, the records that assign password
+// policies. The policies themselves may be imported later.
 type givenPolicies struct {
 	mu sync.Mutex
 	// templates are the CoS templates that assign policies of 389 to subtrees, by the name
 	// of the subtree.
 	templates map[string]string
-	// standard is the name of slapd's default policy. It is not taken over if the
-	// directory has a default policy of its own.
+	// standard is the name of slapd's default policy. It has no effect if the directory
+	// already has a default policy.
 	standard string
 }
 
@@ -187,7 +187,8 @@ func (g *givenPolicies) take(name dn.DN, attributes []op.PartialAttribute) {
 	g.templates[name.Parent().String()] = template
 }
 
-// settle makes the collected policies apply, once all entries are imported.
+// settle puts the collected assignments into effect. It is called when all entries are
+// imported.
 func (g *givenPolicies) settle(ctx context.Context, p *partition.Partition, o *Options) error {
 	for _, subtree := range slices.Sorted(maps.Keys(g.templates)) {
 		if err := addSubentry(ctx, p, o, subtree, g.templates[subtree]); err != nil {

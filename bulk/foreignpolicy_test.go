@@ -76,8 +76,9 @@ accountUnlockTime: 20270101000000Z
 
 `
 
-// TestPoliciesOf389 checks that the password policies of 389 Directory Server become
-// policies: that of cn=config the default, that of a subtree a subentry, with notes.
+// TestPoliciesOf389 checks that an import translates the password policies of 389
+// Directory Server: the policy of cn=config becomes the default policy, and the policy of
+// a subtree becomes a subentry. It also checks the notes.
 func TestPoliciesOf389(t *testing.T) {
 	p := openMem(t)
 	r := mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", defs389+config389+entries389)}})
@@ -104,7 +105,7 @@ func TestPoliciesOf389(t *testing.T) {
 			t.Errorf("no note %q in\n%s", want, strings.Join(r.notes, "\n"))
 		}
 	}
-	// Imported again, it is as it was.
+	// An export of the result can be imported and exported without a change.
 	copied := openMem(t)
 	mustImport(t, copied, bulk.Options{Files: []string{file(t, "b.ldif", got)}})
 	if again := exportAll(t, copied, bulk.ExportOptions{}); again != got {
@@ -156,7 +157,7 @@ pwdPolicySubentry: cn=strict,ou=policies,dc=example,dc=com
 `
 
 // TestPoliciesOfSlapd checks that the default policy of slapd's overlay becomes the
-// default, and that entries name theirs as before.
+// directory's default policy, and that entries still name their own policies.
 func TestPoliciesOfSlapd(t *testing.T) {
 	p := openMem(t)
 	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", overlay+entriesSlapd)}})
@@ -183,7 +184,7 @@ func TestPoliciesOfSlapd(t *testing.T) {
 	}
 }
 
-// TestDefaultIsKept checks that a directory with entries and a default policy keeps it.
+// TestDefaultIsKept checks that a directory with entries keeps its default policy.
 func TestDefaultIsKept(t *testing.T) {
 	p := openMem(t)
 	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", config389+"dn: dc=example,dc=com\nobjectClass: domain\n\n")}})

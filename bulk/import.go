@@ -36,7 +36,7 @@ func Import(ctx context.Context, p *partition.Partition, o Options) (Result, err
 }
 
 // ImportEntries loads entries that do not come from files. It treats them like the entries
-// of files, and goes on behind bad ones. It loads nothing if ctx ends.
+// of files, and continues after bad entries. It loads nothing if ctx ends.
 func ImportEntries(ctx context.Context, p *partition.Partition, o Options, entries iter.Seq[*ldif.Record]) (Result, error) {
 	o.Files, o.Continue, o.entries = nil, true, entries
 	o = o.withDefaults()
@@ -49,7 +49,7 @@ func ImportEntries(ctx context.Context, p *partition.Partition, o Options, entri
 
 // A head has the first records of the files.
 type head struct {
-	first item // its Record is nil if it cannot be read
+	first item // the first record; its Record is nil if it cannot be read
 	// The fields definitions and configuration are the records with the definitions of
 	// the schema and with the shared configuration. They come before all other records. A
 	// field is nil if there is no such record.
@@ -139,8 +139,9 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 	return res, err
 }
 
-// load loads the entries that follow the first skip records. They become visible
-// together, by a merge while others write to the directory, or in batches.
+// load loads the entries that follow the first skip records. They become visible together,
+// or batch by batch if Options.Batches is set. While others write to the directory, a
+// merge makes them visible.
 func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN, rules *givenRules, policies *givenPolicies) (Result, error) {
 	lo := transfer.LoadOptions{
 		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory, Scopes: scopes,
@@ -395,7 +396,7 @@ func (im *importer) prepare(s *cleaner, x *item) (*transfer.Loading, error) {
 	attributes = s.clean(attributes)
 	e, err := im.l.Prepare(name, attributes)
 	if err == nil && im.accepted != nil {
-		x.Attributes = attributes // the record is only read again to add the entry
+		x.Attributes = attributes // the only use of the record is to add the entry later
 	}
 	return e, err
 }

@@ -164,8 +164,9 @@ contextCSN: 20020203040506.000000Z#000000#001#000000
 	}
 }
 
-// TestUniqueIDDefined imports an entry of 389 into a directory whose schema has nsUniqueId, as
-// it does after `ldapd schema add` of 389's files. The attribute is kept and is the entry's id.
+// TestUniqueIDDefined imports an entry of 389 into a directory whose schema defines
+// nsUniqueId, as after `ldapd schema add` with 389's files. The entry must keep the
+// attribute, and the value must also become the entry's id.
 func TestUniqueIDDefined(t *testing.T) {
 	text := `dn: cn=Subschema
 objectClass: subschema
@@ -186,8 +187,8 @@ nsUniqueId: 3f2504e0-4f8911d3-9a0c0305-e82c3301
 	}
 }
 
-// TestDisabledAccountsStayDisabled checks that an account that another server had
-// disabled is disabled after an import.
+// TestDisabledAccountsStayDisabled checks that an account that was disabled on another
+// server is disabled after an import.
 func TestDisabledAccountsStayDisabled(t *testing.T) {
 	kept := []string{"pwdAccountLockedTime: 20200101000000Z", "pwdReset: TRUE",
 		"passwordExpirationTime: 20200101000000Z", "pwdStartTime: 20990101000000Z", "pwdEndTime: 20200101000000Z",

@@ -16,17 +16,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
-// An import while others write to the directory fills a branch and merges it. The name of
-// the branch says the file and has a hash of what is imported, so the same import finds the
-// branch again if it was interrupted, and goes on there.
+// While others write to the directory, an import adds its entries to a branch and merges
+// the branch. The name of the branch contains the name of the file and a hash of the
+// imported records. So if the import is interrupted and run again, it finds the branch and
+// continues there.
 
-// maxFileName is how much of the file's name the name of a branch has, in octets.
+// maxFileName is the largest number of octets of a file's name that the name of a branch
+// contains.
 const maxFileName = 40
 
 // summarize adds a record to the hash of the import.
 func (im *importer) summarize(x *item) {
 	if x.Record == nil || im.accepted == nil {
-		return // it is bad, or no branch is needed
+		return // the record is bad, or the import needs no branch
 	}
 	without := item{Record: x.Record}
 	im.sum.Write(appendWaiting(nil, &without))
@@ -47,12 +49,13 @@ func (im *importer) branchName() string {
 	return "import-" + file[:min(len(file), maxFileName)] + "-" + hex.EncodeToString(im.sum.Sum(nil)[:4])
 }
 
-// mergeAll adds the accepted entries to a branch of the import, and merges it.
+// mergeAll adds the accepted entries to the import's branch, and merges the branch.
 func (im *importer) mergeAll(ctx context.Context) (res Result, err error) {
 	if err := im.l.Check(); err != nil {
 		return res, err
 	}
-	// This is before the branch begins, because branches depend on the settings.
+	// The naming contexts must be added before the branch is created, because a branch
+	// with entries cannot be merged after a change of the settings.
 	if err := configure.AddSuffixes(ctx, im.p, im.l.Suffixes()); err != nil {
 		return res, err
 	}
@@ -89,8 +92,9 @@ func unmerged(name string, n int, err error) error {
 	return fmt.Errorf("%w. All %d entries are in that branch, where nobody sees them, because others have changed the directory during the import. A rebase makes them again above the present state, and then the branch can be merged", err, n)
 }
 
-// openBranch returns the branch of the import. If it exists, the import was interrupted,
-// and what is there is passed over.
+// openBranch returns the branch of the import, and creates it if necessary. If the branch
+// exists, an earlier run of the import was interrupted, and the entries that it added are
+// skipped.
 func (im *importer) openBranch(ctx context.Context) (*branches.Branch, *target, error) {
 	name := im.branchName()
 	b, err := branches.Find(im.p, name)
@@ -124,7 +128,7 @@ func intoBranch(b *branches.Branch) *target {
 }
 
 // entriesIntoBranch adds the entries of files to a branch that the user has made. As in
-// other imports, an entry may come before the one above it.
+// other imports, an entry may come before its parent.
 func entriesIntoBranch(ctx context.Context, p *partition.Partition, o *Options) (res Result, err error) {
 	im := &importer{o: o, p: p, rejects: rejects{o: o}, tally: newTally(), noted: map[string]bool{}}
 	all := &spool{}
@@ -156,7 +160,8 @@ func entriesIntoBranch(ctx context.Context, p *partition.Partition, o *Options) 
 	return res, err
 }
 
-// forBranch returns the error of a record of a file of entries that a branch cannot take.
+// forBranch returns an error if a record of a file of entries cannot be imported into a
+// branch.
 func (im *importer) forBranch(x *item) error {
 	switch {
 	case x.bad != nil:

@@ -32,7 +32,8 @@ func (w *importWorld) options() bulk.Options {
 	return bulk.Options{Files: []string{w.people}, Beside: true, Note: func(s string) { w.notes = append(w.notes, s) }}
 }
 
-// interrupted ends an import when a part of it is in its branch, which interrupted returns.
+// interrupted ends an import when some of its entries are in its branch. It returns the
+// branch.
 func (w *importWorld) interrupted() *branches.Branch {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
@@ -62,8 +63,8 @@ func (w *importWorld) wantPeople(want int) {
 	}
 }
 
-// TestImportGoesOn interrupts an import beside a server. Nobody sees what was imported until
-// the same import has gone on and merged the rest with it.
+// TestImportGoesOn interrupts an import beside a server. No entry must be visible until
+// the same import is run again, adds the rest and merges the branch.
 func TestImportGoesOn(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *partition.Partition{
 		"shared": func(t *testing.T) *partition.Partition { return openMem(t) }, "embedded": func(t *testing.T) *partition.Partition { return openLSM(t) },
@@ -89,8 +90,9 @@ func TestImportGoesOn(t *testing.T) {
 	}
 }
 
-// TestImportConflict adds an entry of an import while the import goes on in its branch. The
-// branch stays, and can be rebased and merged.
+// TestImportConflict lets somebody else add an entry of an import while the import fills
+// its branch. The merge must fail, and the branch must stay, so that it can be rebased and
+// merged.
 func TestImportConflict(t *testing.T) {
 	w := newImportWorld(t, openLSM(t), 2000)
 	name := w.interrupted().Name()
@@ -123,8 +125,9 @@ func TestImportConflict(t *testing.T) {
 	mustCheck(t, w.p)
 }
 
-// TestOthersChangeBefore adds an entry of an import after the import has checked it. Either
-// nothing is imported or, with Continue, all others are.
+// TestOthersChangeBefore lets somebody else add an entry of an import after the import has
+// checked it. Without Continue, nothing must be imported. With Continue, all other entries
+// must be imported.
 func TestOthersChangeBefore(t *testing.T) {
 	for _, goOn := range []bool{false, true} {
 		t.Run(fmt.Sprint("continue ", goOn), func(t *testing.T) {
@@ -141,8 +144,8 @@ func TestOthersChangeBefore(t *testing.T) {
 	}
 }
 
-// TestEntriesIntoBranch imports entries into a branch, in any order, and bad ones, whose
-// errors name line and entry.
+// TestEntriesIntoBranch imports entries into a branch, in any order. It checks that the
+// errors of bad entries contain the line and the entry.
 func TestEntriesIntoBranch(t *testing.T) {
 	p := openLSM(t)
 	mustImport(t, p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader(company(0))})

@@ -27,7 +27,7 @@ type Remote struct {
 	BindDN, Password string
 	StartTLS         bool
 	// Authorities are the certificates, in PEM, that the server's certificate must lead
-	// to. Without them, those of the system count.
+	// to. If it is nil, the system's certificates are used.
 	Authorities []byte
 	// Connections is the number of entries that are sent at once; 0 means 8. Changes are
 	// sent one by one.

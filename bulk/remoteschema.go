@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The attributes of definitions that other servers take, in the order in which these need
-// each other.
+// The attributes with definitions that other servers accept. Definitions of a later
+// attribute may need definitions of an earlier one.
 var (
 	takenByDirsrv = []string{"attributeTypes", "objectClasses"}
 	takenBySlapd  = []string{"attributeTypes", "objectClasses", "dITContentRules"}
@@ -23,7 +23,7 @@ var (
 
 // define adds the definitions in a record to the server's schema. Like an import into a
 // store, it adds only definitions that the server lacks. slapd and 389 Directory Server
-// have their definitions at other places.
+// store their definitions in other entries.
 func (s *sender) define(c *ldap.Conn, x *item) error {
 	added, removed, err := x.definitions()
 	if err != nil {
@@ -64,9 +64,9 @@ func defineInLdapd(c *ldap.Conn, added, removed []schema.Definition) error {
 	return c.Modify(m)
 }
 
-// defineElsewhere adds definitions to a server of another kind by do, which gets them by
-// attribute. It passes over those whose OID the server knows, and notes those of
-// attributes that the server does not take.
+// defineElsewhere adds definitions to a server of another kind. It calls do with the
+// definitions, by attribute. It skips definitions whose OID the server already knows, and
+// writes a note for definitions of attributes that the server does not accept.
 func (s *sender) defineElsewhere(c *ldap.Conn, root *ldap.Entry, added, removed []schema.Definition, takes []string, do func(*ldap.Conn, map[string][]string) error) error {
 	there, err := subschemaOf(c, root.GetEqualFoldAttributeValue("subschemaSubentry"))
 	if err != nil {
@@ -97,7 +97,8 @@ func (s *sender) defineElsewhere(c *ldap.Conn, root *ldap.Entry, added, removed 
 	return do(c, by)
 }
 
-// oidOf returns the OID, or the name in its place, with which a definition begins.
+// oidOf returns the OID with which a definition begins, or the name that is written in
+// place of the OID.
 func oidOf(text string) string {
 	f := strings.Fields(strings.TrimPrefix(strings.TrimSpace(text), "("))
 	if len(f) == 0 {

@@ -34,8 +34,8 @@ func (s *spool) add(x *item) error {
 	return err
 }
 
-// appendWaiting appends a record as a spool keeps it: strings with their lengths before
-// them, and numbers as varints.
+// appendWaiting appends a record in the form in which a spool stores it: each string after
+// its length, and numbers as varints.
 func appendWaiting(b []byte, x *item) []byte {
 	b = appendText(b, x.file)
 	b = appendText(b, x.DN)

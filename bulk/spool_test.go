@@ -38,7 +38,7 @@ func TestSpool(t *testing.T) {
 	}
 }
 
-// TestSpoolCutShort has the end of a spool's file missing, as on a full disk.
+// TestSpoolCutShort reads a spool whose file lacks its end, as on a full disk.
 func TestSpoolCutShort(t *testing.T) {
 	var s spool
 	defer s.close()

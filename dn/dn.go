@@ -57,7 +57,8 @@ type Matcher interface {
 // A Norm is a normalised RDN. Two RDNs are equal if and only if their Norms are equal.
 type Norm string
 
-// IsCN reports whether an RDN is cn=value, in whatever case and under whichever name of cn.
+// IsCN reports whether an RDN is cn=value. It ignores case, and accepts all names of the
+// type cn.
 func (r RDN) IsCN(value string) bool {
 	if len(r) != 1 || !strings.EqualFold(string(r[0].Value), value) {
 		return false

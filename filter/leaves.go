@@ -2,7 +2,7 @@ package filter
 
 import "iter"
 
-// Leaves yields every part of a filter that is no And, Or or Not, in the order of the
+// Leaves yields every part of a filter that is not an And, Or or Not, in the order of the
 // filter.
 func Leaves(f Filter) iter.Seq[Filter] {
 	return func(yield func(Filter) bool) { leaves(f, yield) }
@@ -28,8 +28,8 @@ func leaves(f Filter, yield func(Filter) bool) bool {
 	return true
 }
 
-// MapLeaves returns a filter with each part that is no And, Or or Not replaced by the
-// result of change.
+// MapLeaves returns a copy of a filter in which the result of change replaces each part
+// that is not an And, Or or Not.
 func MapLeaves(f Filter, change func(Filter) Filter) Filter {
 	mapAll := func(parts []Filter) []Filter {
 		out := make([]Filter, len(parts))

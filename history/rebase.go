@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A Side says whose changes a rebase keeps of entries in conflict.
+// A Side determines which changes of entries in conflict a rebase keeps.
 type Side int
 
 // The sides.
@@ -33,7 +33,7 @@ type RebaseOptions struct {
 
 // Rebased is the result of a rebase.
 type Rebased struct {
-	Changes int      // that the branch has now
+	Changes int      // number of changes that the branch now has
 	Dropped []string // changes of the branch that were left out, each with the reason
 }
 
@@ -44,14 +44,17 @@ const rebaseCommit = 1000
 // of the branch being rebased.
 func Unfinished(name string) string { return name + "~" }
 
-// Rebase makes the changes of a branch again, in a new branch of the newest state, which
-// then takes its name. Entries that both the branch and others changed in ways that do not
-// conflict have the changes of both. The branch stays as it is if there is an error.
+// Rebase makes the changes of a branch again, in a new branch whose base is the newest
+// state. The new branch then takes the name of the old branch, which is discarded. If both
+// the branch and others changed an entry without a conflict, the entry has the changes of
+// both sides. If there is an error, the old branch stays as it is.
 //
-// If a rebase was interrupted, the next one of the same name begins again, or ends it if
-// only the name was left to be taken.
+// If a rebase was interrupted, the next rebase with the same name starts from the
+// beginning. If the old branch was already discarded, it only gives its name to the new
+// branch.
 func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOptions) (*Rebased, error) {
-	// A state that still has a branch which is gone would end with what is left of it.
+	// If this server still saw a branch that another server has discarded, the new branch
+	// could be discarded as a leftover, although it is all that remains.
 	if err := p.CatchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -94,8 +97,9 @@ func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOp
 	return r.done, next.Rename(ctx, name)
 }
 
-// discardUnfinished discards what an interrupted rebase of a branch had filled. It returns an
-// error if that is of an earlier branch of the name, because it is all that is left of it.
+// discardUnfinished discards left, the new branch of an interrupted rebase of old. If left
+// comes from the rebase of an earlier branch of the same name, it returns an error,
+// because left is all that remains of that branch.
 func discardUnfinished(ctx context.Context, old, left *branches.Branch) error {
 	is, err := old.Info(ctx)
 	if err != nil {
@@ -120,9 +124,10 @@ type rebase struct {
 	done       *Rebased
 }
 
-// checkConflicts finds the entries in conflict. Unless the options say which side is kept,
-// they are an error. Conflicts that are not about one entry, such as other settings, do not
-// count, because the changes are made again.
+// checkConflicts finds the entries in conflict. If there are such entries, and
+// RebaseOptions.Keep is Neither, it returns a ConflictError. It ignores conflicts that are
+// not about one entry, such as changed settings, because the rebase makes all changes
+// again under the new settings.
 func (r *rebase) checkConflicts(ctx context.Context, b *branches.Branch) error {
 	all, err := b.Conflicts(ctx)
 	if err != nil {
@@ -141,7 +146,7 @@ func (r *rebase) checkConflicts(ctx context.Context, b *branches.Branch) error {
 	return nil
 }
 
-// fill makes the changes of the branch in another one.
+// fill makes the changes of the branch again in the branch next.
 func (r *rebase) fill(ctx context.Context, next *branches.Branch) error {
 	d := &Difference{From: r.base, To: r.own, IDs: r.ids, Touched: true}
 	var some []*Record
@@ -159,8 +164,9 @@ func (r *rebase) fill(ctx context.Context, next *branches.Branch) error {
 	return r.commit(ctx, next, some)
 }
 
-// commit makes some changes in one commit. A change that is left out after it has begun to
-// write is found by an attempt that commits nothing.
+// commit makes some changes in one commit. If a change is refused and may be left out, the
+// attempt commits nothing, because the change may already have written something. The next
+// attempt leaves the change out.
 func (r *rebase) commit(ctx context.Context, next *branches.Branch, some []*Record) error {
 	left := map[*Record]bool{}
 	for {
@@ -249,11 +255,11 @@ func (r *rebase) rename(ctx context.Context, tx *partition.Tx, rec *Record, name
 	return tx.Rename(ctx, name, rdn, c.DeleteOldRDN, superior)
 }
 
-// errGone is the error of a change that needs an entry which was deleted outside.
+// errGone is the error of a change below an entry that was deleted outside of the branch.
 var errGone = &partition.Error{Problem: partition.NoSuchEntry, Text: "the entry above it was deleted outside of the branch"}
 
-// missing makes a change of an entry that was deleted outside of the branch: the entry is
-// added as the branch has it.
+// missing handles a change of an entry that was deleted outside of the branch. If the
+// branch's side is kept, it adds the entry as the branch has it.
 func (r *rebase) missing(ctx context.Context, tx *partition.Tx, rec *Record) error {
 	if _, ok := rec.Request.(*op.Delete); ok {
 		return nil

@@ -203,14 +203,15 @@ func (w *rebased) want(what, got, want string) {
 	}
 }
 
-// TestRebase makes the changes of a branch again above changes that do not conflict, some of
-// them of the same entries and of the names above them, and merges the result.
+// TestRebase rebases a branch after changes outside of it that do not conflict, and merges
+// the result. Some of these changes concern the same entries, and some rename their
+// superiors.
 func TestRebase(t *testing.T) {
 	eachBranchStore(t, func(t *testing.T, store func() table.Store) { rebase(t, store, false) })
 }
 
-// TestRebaseParked is TestRebase with a branch that is parked, and after the history since
-// its base is gone.
+// TestRebaseParked is like TestRebase, but with a parked branch, after the history since
+// its base was collected.
 func TestRebaseParked(t *testing.T) {
 	eachBranchStore(t, func(t *testing.T, store func() table.Store) { rebase(t, store, true) })
 }
@@ -328,7 +329,8 @@ uid=eve,ou=renamed,o=x Trunk`
 	}
 }
 
-// TestRebaseConflicts rebases a branch in conflict, with each side kept.
+// TestRebaseConflicts rebases a branch with conflicts, once for each side that can be
+// kept.
 func TestRebaseConflicts(t *testing.T) {
 	for _, parked := range []bool{false, true} {
 		t.Run(fmt.Sprintf("parked %v", parked), func(t *testing.T) {
@@ -408,7 +410,7 @@ changetype: delete
 	}
 }
 
-// TestRebaseGoesOn ends rebases that were interrupted.
+// TestRebaseGoesOn checks that the next rebase completes an interrupted rebase.
 func TestRebaseGoesOn(t *testing.T) { eachBranchStore(t, rebaseGoesOn) }
 
 func rebaseGoesOn(t *testing.T, store func() table.Store) {

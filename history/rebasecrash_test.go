@@ -25,7 +25,7 @@ import (
 
 var rebaseCrashes = flag.Int("branch-crashes", 1, "how often TestRebaseCrash stops a server at each line of a rebase")
 
-// rebaseCrash is a directory whose server dies in a rebase.
+// rebaseCrash is a directory whose server dies during a rebase.
 type rebaseCrash struct {
 	*rebased
 	o    txn.Options
@@ -45,8 +45,8 @@ func (c *rebaseCrash) open(s table.Store, embedded bool) *partition.Partition {
 	return p
 }
 
-// runRebaseCrash has a server die at its n-th call of the store from the beginning of a
-// rebase on. Another one takes over.
+// runRebaseCrash lets a server die at the n-th call of the store that a rebase makes.
+// Another server takes over.
 func runRebaseCrash(t *testing.T, store table.Store, n int, seed uint64) *rebaseCrash {
 	ctx := context.Background()
 	s, f := tabletest.WithFaults(store, seed)
@@ -54,7 +54,7 @@ func runRebaseCrash(t *testing.T, store table.Store, n int, seed uint64) *rebase
 	c := &rebaseCrash{o: txn.Options{Lease: time.Second, InFlight: time.Second}}
 	if !embedded {
 		f.SetDelay(time.Millisecond)
-		c.o.Now = func() time.Time { return time.Now().AddDate(26, 0, 0) } // the test runs in a time before the first revision
+		c.o.Now = func() time.Time { return time.Now().AddDate(26, 0, 0) } // the clock of synctest starts too early
 	}
 	c.rebased = newRebasedWith(t, s, partition.Options{Create: true, Cache: 1 << 20, Txn: c.o})
 	c.stage("dn: uid=ann,ou=old,o=x\nchangetype: modify\nreplace: sn\nsn: Branch\n")
@@ -106,7 +106,7 @@ func (c *rebaseCrash) look() {
 	}
 }
 
-// judge ends the rebase at the other server and merges the branch.
+// judge completes the rebase on the other server and merges the branch.
 func (c *rebaseCrash) judge(answer error) {
 	ctx := context.Background()
 	if answer == nil && c.line != "renamed" {
@@ -140,8 +140,8 @@ func (c *rebaseCrash) eventually(what string, do func() error) {
 	c.t.Errorf("died when %s: %s: %v", c.line, what, err)
 }
 
-// TestRebaseCrash has a server die at each line of a rebase. Then nothing of the branch is
-// lost, and the next rebase ends it.
+// TestRebaseCrash lets a server die at every point of a rebase. It checks that nothing of
+// the branch is lost, and that the next rebase completes the work.
 func TestRebaseCrash(t *testing.T) {
 	t.Parallel()
 	for _, embedded := range []bool{true, false} {
@@ -200,8 +200,8 @@ func (t doubtTable) Swap(ctx context.Context, row []byte, f table.Family, q, old
 	return done, err
 }
 
-// TestRebaseDoubt checks that a rebase keeps the new branch if it does not learn whether the
-// old one is discarded.
+// TestRebaseDoubt checks that a rebase keeps the new branch if it does not learn whether
+// the old branch was discarded.
 func TestRebaseDoubt(t *testing.T) {
 	t.Parallel()
 	w := newRebased(t, doubtStore{tabletest.NewMem()})
@@ -228,7 +228,7 @@ func rebaseLeftovers(t *testing.T, store func() table.Store) {
 	if err := w.branch().Rename(ctx, history.Unfinished("b")); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Millisecond) // the grain of the times of branches
+	time.Sleep(2 * time.Millisecond) // so that the two branches have different times
 	if _, err := branches.Create(ctx, w.p, branches.Options{Name: "b"}); err != nil {
 		t.Fatal(err)
 	}

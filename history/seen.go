@@ -38,10 +38,10 @@ type Sight struct {
 }
 
 // ChangesSeen is [Changes] for a reader who may not see everything. A change is the
-// difference between what the reader may see of the states before and after the commit,
-// so it contains nothing that a comparison of the two states would not show. An entry that
-// becomes visible is added, and one that becomes invisible is deleted. If the reader may
-// see no difference, there is no change.
+// difference between what the reader may see of the states before and after the commit, so
+// it contains nothing that a comparison of the two states would not show. An entry that
+// becomes visible appears as an add, and an entry that becomes invisible appears as a
+// delete. If the reader may see no difference, there is no change.
 func ChangesSeen(ctx context.Context, p *partition.Partition, s *partition.Snapshot, after table.Revision, lens Lens) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for c, err := range changes.ShownAfter(ctx, s, after) {
@@ -130,7 +130,7 @@ func (w *seenWalk) run(ctx context.Context) error {
 	slices.SortFunc(gone, func(a, b glance) int { return byDepth(b.was, a.was, w.before.Schema()) })
 	slices.SortFunc(others, func(a, b glance) int { return byDepth(a.is, b.is, w.after.Schema()) })
 	for _, g := range gone {
-		if w.emptied(g.was, others) { // entries are moved away from below it first
+		if w.emptied(g.was, others) { // entries below it must be moved away first
 			late = append(late, g)
 			continue
 		}
@@ -169,7 +169,7 @@ func (w *seenWalk) emptied(above *Sight, others []glance) bool {
 	})
 }
 
-// ends reports whether a name ends with another one.
+// ends reports whether a name ends with the name end.
 func (w *seenWalk) ends(name, end dn.DN) bool {
 	n := len(name) - len(end)
 	return n >= 0 && Key(name[n:].String(), w.before.Schema()) == Key(end.String(), w.before.Schema())

@@ -1,8 +1,8 @@
 package op
 
 // NameOf returns the name of the entry that a request is about, which is the base of a
-// search. It returns nil if the request is of another kind. The name is a part of the
-// request.
+// search. It returns nil if the request is of another kind. The pointer points into the
+// request, so setting the name changes the request.
 func NameOf(r Request) *string {
 	switch r := r.(type) {
 	case *Search:
@@ -21,8 +21,8 @@ func NameOf(r Request) *string {
 	return nil
 }
 
-// CopyOf returns a copy of a request that NameOf returns a name of. Attributes and values
-// are shared with the request.
+// CopyOf returns a copy of a request whose kind NameOf knows. The copy shares attributes
+// and values with the request.
 func CopyOf(r Request) Request {
 	switch r := r.(type) {
 	case *Search:

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// registered are the options that any attribute may have: options of languages (RFC
-// 3866), and phonetic, which directories with Japanese names have used since RFC 2849. An
-// option that ends with a hyphen is a prefix. The option of- names what a total of a view
-// is of.
+// registered are the options that any attribute may have: options of languages (RFC 3866),
+// and phonetic, which directories with Japanese names have used since RFC 2849. An option
+// that ends with a hyphen is a prefix. In the records of views, of-TYPE names the type
+// that a total is computed from, or the reference that a joined value comes from.
 var registered = []string{"lang-", "phonetic", "of-"}
 
 // WithOptions returns a schema that recognizes additional attribute options. An option

@@ -11,8 +11,8 @@ import (
 )
 
 // Decode decodes b, which must be one LDAPMessage. The names and values of the returned
-// message are parts of b, so the caller must not change b afterwards. An add with a
-// hundred values thus costs one copy of its octets, and not a hundred copies.
+// message are parts of b, so the caller must not change b afterwards. So Decode copies no
+// values: an add with a hundred values costs only the copy of its octets that is b itself.
 //
 // The error is an *[Error] or a *[Refusal].
 func Decode(b []byte) (*op.Message, error) {
