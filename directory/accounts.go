@@ -40,7 +40,8 @@ type Accounts struct {
 // NewAccounts returns the accounts of a partition. by is the author of the changes that
 // the methods make.
 func NewAccounts(p *partition.Partition, by string) (*Accounts, error) {
-	// The passwords that Reset generates are in no list.
+	// Passwords that Reset generates are random, so they need not be looked up in a list of
+	// known passwords.
 	d, err := New(p, Options{Listed: func([]byte) bool { return false }})
 	if err != nil {
 		return nil, err

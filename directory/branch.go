@@ -13,8 +13,8 @@ import (
 )
 
 // A request is in a branch if its names end in the name of the branch's entry, if it has
-// the branch control, or if its session works in a branch. The first of these that is the
-// case decides.
+// the branch control, or if its session works in a branch. The first of these that holds
+// decides.
 
 // enter makes a request run in the branch that it is in, if it is in one. It returns the
 // message with the names that entries have in the branch.
@@ -57,11 +57,12 @@ func isOutsideName(text string) bool {
 	return err == nil && virtual.OutsideBranches(name)
 }
 
-// An ending is the end of names in a branch.
+// An ending is a branch, and the end that the names of entries in the branch have.
 type ending struct{ branch, suffix string }
 
-// withoutBranch returns a message with its names in a branch, and their end. If no name
-// ends in the name of a branch, it returns the message.
+// withoutBranch cuts the name of a branch from the end of a message's names. It returns the
+// changed message and the end that it has cut off. If the message's name does not end in
+// the name of a branch, it returns the message unchanged, and no end.
 func withoutBranch(m *op.Message) (*op.Message, *ending, error) {
 	name := op.NameOf(m.Request)
 	if name == nil {
@@ -85,7 +86,7 @@ func withoutBranch(m *op.Message) (*op.Message, *ending, error) {
 }
 
 // cutBranch cuts the name of a branch from the end of the name of an entry in the branch.
-// It returns no end for other names, such as those of entries about the branch.
+// It returns no end for other names, such as the name of the branch's own entry.
 func cutBranch(text string) (rest string, end *ending) {
 	if !mayEndInBranch(text) {
 		return text, nil
@@ -102,7 +103,7 @@ func cutBranch(text string) (rest string, end *ending) {
 }
 
 // mayEndInBranch reports whether a text may be a name that ends in the name of a branch.
-// It spares other names from being parsed.
+// If not, the name need not be parsed.
 func mayEndInBranch(text string) bool {
 	const end = "branches"
 	text = strings.TrimRight(text, ` "`)

@@ -76,8 +76,8 @@ func TestBranchTranscripts(t *testing.T) {
 	}
 }
 
-// TestBranchInAccessLog checks that the access log has the branch of an operation, however
-// the operation came to be in it.
+// TestBranchInAccessLog checks that the access log names the branch of a search by a
+// session in a branch, and no branch for a read of the root DSE.
 func TestBranchInAccessLog(t *testing.T) {
 	var access bytes.Buffer
 	_, d := newBranched(t, tabletest.NewMem(), directory.Options{Access: slog.New(slog.NewJSONHandler(&access, nil))})
@@ -98,7 +98,8 @@ func TestBranchInAccessLog(t *testing.T) {
 }
 
 // TestBranchEndsBeneath discards and merges a branch while searches, updates and merges run
-// in it. Each of them succeeds or says that the branch is gone, and nothing is half done.
+// in it. Each operation must succeed or report that the branch is gone, and nothing may be
+// half done.
 func TestBranchEndsBeneath(t *testing.T) {
 	for name, store := range branchStores {
 		t.Run(name, func(t *testing.T) {

@@ -35,8 +35,8 @@ func (c *client) logged() []string {
 	return lines
 }
 
-// TestChangelogByRules checks that a change is the difference of what the past shows of
-// the states before and after it.
+// TestChangelogByRules checks that the changelog shows a change as the difference between
+// what the user may see of the states before and after it.
 func TestChangelogByRules(t *testing.T) {
 	const all = readChangelog + "all: allow users to read *, to past\n"
 	x := func(c *client, change ...string) {
@@ -115,7 +115,7 @@ func TestChangelogByRules(t *testing.T) {
 	}
 }
 
-// changesBefore returns the number of the n-th change.
+// changesBefore returns the changeNumber of the n-th change in the changelog.
 func (c *client) changesBefore(n int) string {
 	c.t.Helper()
 	entries, _ := changesOf(c.t, c.s, "cn=changelog", op.SingleLevel, "(objectClass=changeLogEntry)", "changeNumber")
@@ -128,7 +128,8 @@ func number(e string) string {
 	return n
 }
 
-// loggedAfter is logged for the changes behind a number.
+// loggedAfter is like logged, but returns only the changes whose changeNumber is greater
+// than n.
 func (c *client) loggedAfter(n string) []string {
 	c.t.Helper()
 	entries, _ := changesOf(c.t, c.s, "cn=changelog", op.SingleLevel, "(objectClass=changeLogEntry)", "1.1")
@@ -139,8 +140,8 @@ func (c *client) loggedAfter(n string) []string {
 	return c.logged()[behind:]
 }
 
-// TestListingsByName checks that rules allow to read the changelog and the monitor only if
-// they name them.
+// TestListingsByName checks that a rule lets users read the changelog or the monitor only
+// if the rule names cn=changelog or cn=monitor, or lets them manage the whole directory.
 func TestListingsByName(t *testing.T) {
 	for rules, want := range map[string][2]op.Code{
 		"all: allow users to read *, +, to past":                                                                   {op.InsufficientAccessRights, op.InsufficientAccessRights},
@@ -198,7 +199,7 @@ func (p *twins) changeAtRandom(c *client, n int) {
 	user := c.s
 	c.s = p.admins[0]
 	defer func() { c.s = user }()
-	// The user and what is above the user stay.
+	// The user's entry and the entries above it stay.
 	names := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool {
 		return strings.HasSuffix("uid=me,ou=people,"+leakBase, name) || strings.HasPrefix(name, "cn=adders")
 	})
@@ -225,9 +226,9 @@ func (f filler) tryPerson(name string) {
 	f.c.do("add", "dn: "+name, "objectClass: inetOrgPerson", "cn: "+pickOf(f.Rand, leakWords), "sn: "+pickOf(f.Rand, leakWords), "l: "+pickOf(f.Rand, leakWords))
 }
 
-// compareWithPast compares the changes that the user is shown with the differences of what
-// the user is shown of the states before and after each revision. It returns the number of
-// the user's changes and that of all changes.
+// compareWithPast compares each change with what the user may see of the entry in the
+// states before and after the change: the user's changelog must show the difference. It
+// returns how many changes the user is shown, and how many changes there are.
 func (p *twins) compareWithPast(c *client) (seen, whole int) {
 	user := c.s
 	entries, _ := changesOf(p.t, p.admins[0], "cn=changelog", op.SingleLevel, "(objectClass=changeLogEntry)", "changeRevision targetEntryUUID changeNumber")

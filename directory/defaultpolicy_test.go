@@ -111,8 +111,8 @@ func TestDefaultPolicyIsChecked(t *testing.T) {
 	serve(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace pwdReset", "TRUE"}})})
 }
 
-// TestMustChangeComesFirst checks that who must change a password can change neither the
-// settings nor the schema before, with whatever rights.
+// TestMustChangeComesFirst checks that a user who must change the password can change
+// neither the settings nor the schema before, whatever rights the user has.
 func TestMustChangeComesFirst(t *testing.T) {
 	d, p, s := withPolicy(t, line{"pwdMustChange", "TRUE"})
 	setRules(t, p, "use: allow everyone to use *\nall: allow everyone to manage")
@@ -155,7 +155,7 @@ func TestRecommendedPolicy(t *testing.T) {
 	if got := valuesOf(t, s, configDN, "pwdMinLength"); !slices.Equal(got, []string{"12"}) {
 		t.Errorf("pwdMinLength: %q", got)
 	}
-	// It is as a modify would have it.
+	// A modify can change the policy, as if a modify had made it.
 	serve(t, s, &op.Modify{Name: configDN, Changes: changes([]line{{"replace pwdMaxFailure", "10"}})})
 	add := func(password string) op.Code {
 		return withControls(t, s, &op.Add{Name: "dc=example,dc=com", Attributes: attributes([]line{{"objectClass", "domain"},

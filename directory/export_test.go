@@ -30,10 +30,10 @@ func SetListCheap(t testing.TB, n int) {
 	t.Cleanup(func() { search.ListCheap = old })
 }
 
-// AwaitUpgrade waits for the upgrade of a password, if one is running.
-// Settle waits until what binds record in the background is written.
+// Settle waits until the records that binds make in the background are written.
 func Settle(d *Directory) { d.server.Ledgers.Settle() }
 
+// AwaitUpgrade waits for the upgrade of a password, if one is running.
 func AwaitUpgrade(d *Directory) { d.server.Beside.Wait() }
 
 // SetMaxChain sets the largest length of member chains until the test ends.

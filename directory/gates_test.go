@@ -57,7 +57,8 @@ func TestLockedTellsNothing(t *testing.T) {
 }
 
 // TestGraceAtTwoServers checks that two servers together allow no more uses of an expired
-// password than the policy, although neither follows the other meanwhile.
+// password than the policy does, although neither server polls for the other's commits
+// meanwhile.
 func TestGraceAtTwoServers(t *testing.T) {
 	store := tabletest.NewMem()
 	c := newServer(t, store)
@@ -88,7 +89,7 @@ func TestGraceAtTwoServers(t *testing.T) {
 	}
 }
 
-// TestUsageOfDeletedAccount checks that a failure is not recorded of an account that is
+// TestUsageOfDeletedAccount checks that no failure is recorded for an account that is
 // deleted at the same time.
 func TestUsageOfDeletedAccount(t *testing.T) {
 	_, p, s := withPolicy(t)
@@ -118,8 +119,8 @@ func TestUsageOfDeletedAccount(t *testing.T) {
 	}
 }
 
-// TestOldPasswordsCostTheSame checks that where a policy ignores old passwords, every bind
-// that is refused computes as many slow hashes, whatever the reason.
+// TestOldPasswordsCostTheSame checks that, if a policy ignores old passwords, every refused
+// bind computes the same number of slow hashes, whatever the reason for the refusal.
 func TestOldPasswordsCostTheSame(t *testing.T) {
 	x := newStrikeout(t, 2)
 	admins := x.d.NewSession(nil)
@@ -153,9 +154,9 @@ func (x *strikeout) startTOTP(name string) {
 	}
 }
 
-// TestMayNotBindTellsNothing checks that whoever gives the right password, but may not bind
-// here, is answered as after a wrong one: not that the password has expired or must be
-// changed. Nothing of it is recorded.
+// TestMayNotBindTellsNothing checks the answer to a user who gives the right password but
+// may not bind here. It must be the answer to a wrong password, and must not tell that the
+// password has expired or must be changed. The bind must not be recorded.
 func TestMayNotBindTellsNothing(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -239,7 +240,7 @@ func TestSessionsEndWithTheAccount(t *testing.T) {
 }
 
 // TestCompareExpired checks that a comparison with a password that cannot be used for a bind
-// any more is false (the draft, 9.4), and that it uses up nothing.
+// any more is false (the draft, 9.4), and that it uses up no grace use.
 func TestCompareExpired(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy []line

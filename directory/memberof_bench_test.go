@@ -69,8 +69,8 @@ func BenchmarkMemberOf(b *testing.B) {
 	}
 }
 
-// BenchmarkDynamicGroups measures reading the memberships of an entry beside many dynamic
-// groups, of which it is in one.
+// BenchmarkDynamicGroups measures reading the memberships of an entry in a directory with
+// many dynamic groups. The entry is in one of these groups.
 func BenchmarkDynamicGroups(b *testing.B) {
 	for _, groups := range []int{0, 10, 1000} {
 		b.Run(fmt.Sprint(groups), func(b *testing.B) {
@@ -92,8 +92,8 @@ func BenchmarkDynamicGroups(b *testing.B) {
 	}
 }
 
-// BenchmarkGroups measures memberships in a tree of groups, ten in each, of which every
-// person is in 30 at random.
+// BenchmarkGroups measures memberships in a tree of groups, each with ten groups as
+// members. Every person is in 30 random groups.
 func BenchmarkGroups(b *testing.B) {
 	const each = 30
 	s := newDirectory(b, newPartition(b), directory.Options{}).NewSession(nil)

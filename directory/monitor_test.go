@@ -158,8 +158,8 @@ func TestMonitorShowsWhyWritesAreRefused(t *testing.T) {
 }
 
 // TestMonitorKeepsNoState checks that a search of cn=monitor does not keep the state that it
-// has read. Nothing after that state could be collected, and steps that wait until no
-// snapshot is older would not end.
+// has read. If the state were kept, nothing after it could be collected, and steps that
+// wait until older snapshots are closed would not end.
 func TestMonitorKeepsNoState(t *testing.T) {
 	c := newClient(t)
 	c.must("bind", "dn: "+admin, "password: secret")

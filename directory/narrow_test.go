@@ -12,9 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
-// newNarrow returns a client of a directory with a hundred people in ou=people, of whom
-// uid=p7 is bound by the rules, and a function that returns the number of candidates of the
-// last search.
+// newNarrow returns a client of a directory with a hundred people in ou=people, and a
+// function that returns the number of candidates of the last search.
 func newNarrow(t *testing.T) (c *client, candidates func() int) {
 	t.Helper()
 	var last monitor.Observation
@@ -38,7 +37,7 @@ func newNarrow(t *testing.T) (c *client, candidates func() int) {
 	return c, func() int { return last.Cost.Candidates + last.Cost.Rows }
 }
 
-// bindBy sets rules and binds by them.
+// bindBy sets rules and then binds as the person uid=p7.
 func (c *client) bindBy(rules string) {
 	c.t.Helper()
 	c.setRules(&datadriven.TestData{Input: "bind: allow everyone to bind\nuse: allow everyone to use *\n" + rules})
@@ -122,8 +121,8 @@ func TestVisibilityOfWideEntries(t *testing.T) {
 	}
 }
 
-// TestVisibilityOfPages checks that a page does not continue by another plan than that of
-// the page before.
+// TestVisibilityOfPages checks that a page is refused if, because of new rules, it would be
+// read by another plan than the page before.
 func TestVisibilityOfPages(t *testing.T) {
 	c, _ := newNarrow(t)
 	const top = "top: allow users to see in only \"dc=example,dc=com\"\n"

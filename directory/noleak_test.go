@@ -190,7 +190,8 @@ func (p *twins) makeHistory(c *client, rules string, seen, hidden *rand.Rand) {
 		f.person(fmt.Sprintf("uid=q%d", i)+people, true)                  // hidden then
 		f.person(fmt.Sprintf("uid=w%d,ou=secret,%s", i, leakBase), false) // in a hidden place then
 	}
-	// A denial at a place that is gone counts in the states that have it.
+	// A denial at a place that is now gone still counts in the past states that have the
+	// place.
 	f.add("ou=gone,"+leakBase, "objectClass: organizationalUnit")
 	setRules(p.t, c.p, rules+"\"ou=gone,"+leakBase+"\" gone: deny everyone to read")
 	// Users saw this content, but do not see it any more.

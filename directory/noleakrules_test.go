@@ -14,8 +14,8 @@ import (
 )
 
 // TestNoLeakRandom is TestNoLeak with random rules. The two directories of a pair are equal
-// at first. Then one of them changes where, by the rules, neither the user nor the anonymous
-// have any right.
+// at first. Then one of them is changed where the rules give neither the user nor an
+// anonymous client any right.
 func TestNoLeakRandom(t *testing.T) {
 	served, changed := map[string]int{}, 0
 	for done := 0; done < *leakRequests; done += requestsPerPair {
@@ -46,8 +46,8 @@ func newRandomTwins(t *testing.T, seed uint64) *twins {
 	})
 }
 
-// randomRules returns random rules. No rule gives add or the times of changes, which tell
-// of what is hidden (docs/access.md).
+// randomRules returns random rules. No rule grants the right to add entries or to read the
+// times of changes, because both reveal something of what is hidden (docs/access.md).
 func randomRules(seed uint64) string {
 	r := rand.New(rand.NewPCG(seed, 9))
 	who := []string{"users", "everyone", "self", "anonymous", "its manager", "same l", `group "cn=adders,ou=groups,` + leakBase + `"`, "its parent's owner", `"uid=me,ou=people,` + leakBase + `"`}
@@ -75,11 +75,11 @@ func randomRules(seed uint64) string {
 	return b.String()
 }
 
-// concealed are the attributes that conceal changes. Tests of rules do not look at them.
+// concealed are the attributes that conceal changes. No condition of a rule tests them.
 var concealed = []string{"description", "street", "title", "employeeNumber", "departmentNumber", "sn", "mail"}
 
-// conceal changes what nobody who asks has a right to on the second side, and returns how
-// many changes it made.
+// conceal changes, on the second side, values on which neither the user nor an anonymous
+// client has any right. It returns how many changes it made.
 func (p *twins) conceal() (changed int) {
 	c := p.sides[1]
 	ctx := p.t.Context()

@@ -54,8 +54,8 @@ func (c *client) people(f, control string) string {
 }
 
 // TestPastByRules checks what is shown of the past. The rules of today must allow it for the
-// entry as it was and for the entry as it is. If its place is gone, no rule of that time may
-// deny it.
+// entry as it was and for the entry as it is. If the entry's place is gone, no rule of that
+// time may deny it either.
 func TestPastByRules(t *testing.T) {
 	const all = "all: allow users to read *, +, to past\n"
 	person := func(c *client, name string, change ...string) {
@@ -172,7 +172,7 @@ func TestPastOperations(t *testing.T) {
 			t.Errorf("%s %s:\n%swant\n%s", test.cmd, input, got, test.want)
 		}
 	}
-	// A page is judged by the rules of when it is asked for.
+	// A page is judged by the rules in force when it is requested.
 	first := "base: dc=example,dc=com\nscope: sub\nfilter: (uid=*)\nattrs: uid title\ncontrol: at later critical; paged 1"
 	c.do("search", first+" new")
 	c.setRules(&datadriven.TestData{Input: "bind: allow everyone to bind\nuse: allow everyone to use *\nall: allow users to read *, +"})
@@ -183,7 +183,7 @@ func TestPastOperations(t *testing.T) {
 
 // TestPastOfAnotherSchema checks that the rules of now judge a state with another schema.
 // In such a state, no entry has an attribute that its schema lacks. If the schema lacks
-// another word of a denial, the state cannot be read.
+// something else that a denial names, the state cannot be read.
 func TestPastOfAnotherSchema(t *testing.T) {
 	const shelf = "add attributeTypes: ( 1.3.6.1.4.1.55555.1 NAME 'shelf' EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )"
 	c := newPast(t, "", func(c *client) {
@@ -210,8 +210,9 @@ func TestPastOfAnotherSchema(t *testing.T) {
 	}
 }
 
-// TestPastIsJudgedAgain checks that a past state that was read before is closed where a
-// place with a denial of then is deleted afterwards.
+// TestPastIsJudgedAgain checks that entries of a past state, which a user could read, can
+// no longer be read once their place is deleted, if the place had a denial in the past
+// state.
 func TestPastIsJudgedAgain(t *testing.T) {
 	const all = "bind: allow everyone to bind\nuse: allow everyone to use *\nall: allow users to read *, +, to past\n"
 	c := newPast(t, "", func(c *client) {

@@ -49,7 +49,8 @@ func TestHolesOfPeers(t *testing.T) {
 			func(c *client) string {
 				return c.do("search", "base: uid=me,ou=people,dc=example,dc=com\nattrs: userPassword accessRule pwdHistory title")
 			}, me + "\n0\n"},
-		// Without rules everybody reads everything; with one rule nobody but whom it names.
+		// Without rules, everybody could read everything. With one rule, nobody could
+		// except those whom it names.
 		{"defaults: what no rule allows", "other: allow users to see in only \"dc=none\"", func(c *client) string { return c.people("(uid=*)", "sort uid") }, "32 (no entry dc=example,dc=com)\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -80,8 +81,8 @@ func differences(texts ...string) string {
 	return "same"
 }
 
-// TestRulesThatLockOut checks that rules which deny everything lock out neither the
-// administrator nor who manages the directory, unless they deny that too.
+// TestRulesThatLockOut checks that rules that deny everything lock out neither the
+// administrator nor a user who manages the directory, unless the rules deny managing too.
 func TestRulesThatLockOut(t *testing.T) {
 	c := newPast(t, "boss: allow \"uid=me,ou=people,dc=example,dc=com\" to manage\nno: deny everyone to read\nshut: deny everyone to edit", nil)
 	c.must("modify", "dn: uid=x,ou=people,dc=example,dc=com", "replace title: now") // who manages is above denials

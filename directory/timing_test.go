@@ -160,7 +160,7 @@ func refusedDN(unit string) func(int) string {
 	return func(i int) string { return fmt.Sprintf("uid=%d,ou=%s,dc=example,dc=com", i, unit) }
 }
 
-// refused binds, and returns how long the answer took.
+// refused makes a bind that must be refused, and returns how long the answer took.
 func (x *strikeout) refused(name, password string) time.Duration {
 	x.t.Helper()
 	s, r := x.d.NewSession(nil), &op.Bind{Version: 3, Name: name, Password: []byte(password)}
@@ -174,8 +174,8 @@ func (x *strikeout) refused(name, password string) time.Duration {
 	return took
 }
 
-// TestRefusedBindsDoTheSame counts what binds do that are refused: each kind computes one
-// slow hash, and either records the failure or waits as long as that takes.
+// TestRefusedBindsDoTheSame checks the work of refused binds: each kind computes one slow
+// hash, and either records the failure or waits as long as recording takes.
 func TestRefusedBindsDoTheSame(t *testing.T) {
 	x := newStrikeout(t, 80)
 	const sync = 30 * time.Millisecond
@@ -219,8 +219,8 @@ func TestRefusalsWait(t *testing.T) {
 }
 
 // TestTimeTellsNothing compares the times that binds of different kinds take to be
-// refused. The probability that one of one kind takes longer than one of another kind is
-// the area under the curve (AUC) of a test by time. It must be 0.5, give or take 0.02.
+// refused. The probability that a bind of one kind takes longer than a bind of another kind
+// is the area under the curve (AUC) of a test by time. It must be 0.5, give or take 0.02.
 func TestTimeTellsNothing(t *testing.T) {
 	if *timing == 0 {
 		t.Skip("give -timing BINDS, on a quiet machine")
@@ -250,8 +250,8 @@ func TestTimeTellsNothing(t *testing.T) {
 	t.Logf("%d binds of each kind, worst AUC %.3f", *timing, worst)
 }
 
-// areaUnder returns the probability that a value of a is greater than one of b, ties half.
-// Both are sorted.
+// areaUnder returns the probability that a value of a is greater than a value of b. Equal
+// values count half. Both slices must be sorted.
 func areaUnder(a, b []float64) float64 {
 	sum, less, same := 0.0, 0, 0
 	for _, v := range a {

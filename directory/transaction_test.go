@@ -233,9 +233,9 @@ func TestTransactionProxied(t *testing.T) {
 	}
 }
 
-// TestTransactionIsItsOperations compares a transaction with its operations one after the
-// other. The transaction must result in the same entries, or fail at the first operation
-// that fails.
+// TestTransactionIsItsOperations compares a transaction with the same operations sent one
+// after another without a transaction. The transaction must result in the same entries, or
+// fail at the first operation that fails.
 func TestTransactionIsItsOperations(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

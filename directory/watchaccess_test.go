@@ -160,7 +160,7 @@ func TestSyncOfNewRules(t *testing.T) {
 }
 
 // TestWatchEndsWithItsAccount checks that a search that waits for changes sends nothing more
-// once the account of the session, or the one that a control names, is disabled.
+// once the account of the session, or the account that a control names, is disabled.
 func TestWatchEndsWithItsAccount(t *testing.T) {
 	const me, other = "uid=me,ou=other", "uid=a,ou=people"
 	for name, control := range map[string]op.Control{"sync": syncControl(3), "persistent search": psearchControl()} {
@@ -233,8 +233,8 @@ func TestSyncCookieByRules(t *testing.T) {
 	refresh("uid=me,ou=other add; uid=h,ou=people add; " + whole)
 }
 
-// TestPersistentSearchByRules checks that a persistent search shows the world as the user
-// sees it, and that it ends when other rules judge it.
+// TestPersistentSearchByRules checks that a persistent search reports changes as the user
+// sees them, and that it ends when the access rules for the user change.
 func TestPersistentSearchByRules(t *testing.T) {
 	u := newUser(t, watchRules)
 	u.watches(psearchControl())

@@ -18,9 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The OIDs of the roles of administrative points (X.501, 14.3). In a specific area, the
-// collections of the areas around it have no effect. In an inner area, they do have an
-// effect.
+// The OIDs of the roles of administrative points (X.501, 14.3). A specific area ends the
+// effect of collections of the areas around it. An inner area does not.
 var (
 	specificAreas = []string{"2.5.23.1", "2.5.23.5"} // autonomousArea, collectiveAttributeSpecificArea
 	areaNames     = map[string]string{

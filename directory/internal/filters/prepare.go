@@ -42,8 +42,8 @@ func relate(ctx context.Context, req *request.Request, f filter.Resolved) (_ fil
 	return r, err
 }
 
-// AsksOthers reports whether a filter depends on entries other than the tested entry. It
-// does if it tests a member in a chain, a group membership, or the existence or number of
+// AsksOthers reports whether a filter depends on entries other than the tested entry. Such
+// a filter tests a member in a chain, a group membership, or the existence or number of
 // subordinates.
 func AsksOthers(req *request.Request, f filter.Filter) bool {
 	return AnyPart(f, func(f filter.Filter) bool {

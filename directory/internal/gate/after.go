@@ -16,8 +16,8 @@ import (
 // password of an account that may not be used.
 var ErrCredentials = &op.Result{Code: op.InvalidCredentials}
 
-// AsWrong refuses a bind with the right credentials. The result is that of wrong ones, after as
-// long.
+// AsWrong refuses a bind with the right credentials. Its result, and the time that it
+// takes, are those of wrong credentials.
 func AsWrong(ctx context.Context, req *request.Request) error {
 	set, err := req.Server.Policies.Set(ctx, req.Snapshot, req.Known)
 	if err != nil {
@@ -30,8 +30,8 @@ func AsWrong(ctx context.Context, req *request.Request) error {
 	return ErrCredentials
 }
 
-// AsWrong refuses a bind with the right credentials of the account. The result is that of
-// wrong ones, after as much work.
+// AsWrong refuses a bind with the right credentials of the account. Its result, and the
+// work that it does, are those of wrong credentials.
 func (a *Account) AsWrong(ctx context.Context) error {
 	if err := a.moreIfFits(ctx); err != nil {
 		return err
@@ -42,9 +42,10 @@ func (a *Account) AsWrong(ctx context.Context) error {
 	return ErrCredentials
 }
 
-// Compares reports whether a comparison with the right password is true. It is not if the
-// password has expired or must be changed, or if the account is idle (the draft, 9.4). The
-// client is told which, as after a bind. No grace use is recorded.
+// Compares reports whether a comparison with the right password is true. The comparison is
+// false if the password has expired or must be changed, or if the account is idle (the
+// draft, 9.4). As after a bind, the password policy control tells the client that the
+// password has expired or must be changed. No grace use is recorded.
 func (a *Account) Compares() bool {
 	o := a.Policy.AfterPassword(&a.State, time.Now())
 	switch {
@@ -136,9 +137,10 @@ func (a *Account) useReset(ctx context.Context) error {
 	return recorded(err)
 }
 
-// recorded returns the result of a bind that cannot be recorded. A server that takes no
-// changes refuses binds that count, because their use could be repeated elsewhere. Such a
-// bind gets no referral: few clients expect one.
+// recorded turns the error of recording a bind into the result of the bind. A server that
+// takes no changes refuses a bind that must be recorded, such as a grace use or the use of
+// a code, because the same use could be repeated at another server. The result is no
+// referral, because few clients expect a referral from a bind.
 func recorded(err error) error {
 	if errors.Is(err, txn.ErrReadOnly) {
 		return op.Errorf(op.UnwillingToPerform, "this server takes no changes and cannot record this bind: bind at the primary server")

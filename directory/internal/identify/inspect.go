@@ -17,8 +17,8 @@ var errInspected = op.Errorf(op.InsufficientAccessRights, "the rights of this id
 
 // Inspected returns a judge of the identity that the Get Effective Rights control names,
 // as if that identity were on the requester's connection. Own reports whether the
-// identity is the requester. About other identities the requester needs the right explain
-// on their entries.
+// identity is the requester. To ask about another identity, the requester needs the right
+// explain on that identity's entry.
 func Inspected(ctx context.Context, req *request.Request, authzID *string) (j judge.Judge, own bool, err error) {
 	j = req.Judge
 	if authzID == nil {
@@ -50,8 +50,8 @@ func Inspected(ctx context.Context, req *request.Request, authzID *string) (j ju
 	return j, false, err
 }
 
-// sameIdentity reports whether two identities are the same, so that nothing is asked
-// about another one.
+// sameIdentity reports whether two identities are the same. A requester may always ask
+// about their own.
 func sameIdentity(a, b *settings.Identity) bool {
 	switch {
 	case a == nil || b == nil:
@@ -63,8 +63,8 @@ func sameIdentity(a, b *settings.Identity) bool {
 }
 
 // mayInspect returns an error unless the requester may ask for the rights of an identity.
-// What the anonymous identity may do is no secret of an entry, so it is asked for by
-// whoever may ask about the entries that are found.
+// The rights of the anonymous identity are no secret of an entry. Whoever may ask about the
+// entries found may ask for these rights.
 func mayInspect(ctx context.Context, j *judge.Judge, who *settings.Identity) error {
 	if who == nil {
 		return nil

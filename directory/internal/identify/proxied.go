@@ -58,8 +58,8 @@ func MayAssume(ctx context.Context, j *judge.Judge, who *settings.Identity, refu
 }
 
 // mayActOn returns the given refusal unless the requester has a right on the entry of the
-// given identity. Nobody but a requester above the rules has it on an identity without an
-// entry, or on the administrator.
+// given identity. If the identity is the administrator or has no entry, only a requester
+// above the rules has the right.
 func mayActOn(ctx context.Context, j *judge.Judge, who *settings.Identity, right acl.Rights, refusal error) error {
 	switch {
 	case j.Free():

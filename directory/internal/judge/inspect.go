@@ -52,8 +52,8 @@ func (j *Judge) Inspect(ctx context.Context, at partition.Located) (*Inspection,
 func (x *Inspection) Entry(r acl.Rights) bool { return x.decision.Entry(r) }
 
 // Attribute reports whether the identity has a right on all values of a description.
-// Nobody may write what the server alone writes, and access rules are written by who
-// manages the entry.
+// Nobody may write an attribute that only the server writes. To write access rules takes
+// the right to manage the entry.
 func (x *Inspection) Attribute(t *schema.AttributeType, options string, r acl.Rights) bool {
 	return x.writable(t, r) && (x.above() || x.decision.Description(t, options, r))
 }
@@ -66,8 +66,8 @@ func (x *Inspection) Some(t *schema.AttributeType, r acl.Rights) bool {
 	return x.writable(t, r) && x.decision.Some(t, r)
 }
 
-// Value reports whether the identity has a right on one value of a description. A nil
-// value is none.
+// Value reports whether the identity has a right on one value of a description. A nil value
+// stands for no value, on which nobody has a right.
 func (x *Inspection) Value(t *schema.AttributeType, options string, value []byte, r acl.Rights) bool {
 	return value != nil && x.writable(t, r) && t.Equality != nil && x.decision.Value(t, options, value, r)
 }
@@ -102,8 +102,9 @@ func (x *Inspection) Reason(q acl.Question) string {
 	return "no rule allows it"
 }
 
-// Reasons returns the reason for the first of the rights on a description that the
-// identity does not have, or the reason for the last one.
+// Reasons explains why the identity does or does not have some rights on a description. It
+// returns the reason for the first right that the identity lacks. If none is lacking, it
+// returns the reason for the last right.
 func (x *Inspection) Reasons(t *schema.AttributeType, options string, rights acl.Rights) (text string) {
 	for _, r := range rights.Each() {
 		if text = x.Reason(acl.Question{Right: r, Type: t, Options: options}); !x.decision.Description(t, options, r) {

@@ -63,8 +63,8 @@ func (j *Judge) Read(s *partition.Snapshot, sch *schema.Schema) {
 	*j = Judge{program: j.program, unrestricted: j.unrestricted, state: s, schema: sch, refusal: j.refusal}
 }
 
-// ByName makes the Judge decide about entries that a rule allows something with only if it
-// names them: see [acl.Program.ByName].
+// ByName makes the Judge decide by [acl.Program.ByName]: a rule that allows something then
+// applies only to entries whose part of the tree the rule names.
 func (j *Judge) ByName() {
 	if j.program != nil {
 		j.By(j.program.ByName())
@@ -305,9 +305,9 @@ func (j *Judge) Restrict(ctx context.Context, q *partition.Query) {
 	}
 }
 
-// Narrow restricts a filter to a part of the tree, if an index has the entries that the
-// requester sees there. The filter matches the same of these entries. Other entries are
-// then not looked at.
+// Narrow adds to the filter of a search a test that an index can answer, if an index has
+// the entries that the requester sees in the search's part of the tree. The filter still
+// matches the same of these entries, and the search looks at no others.
 func (j *Judge) Narrow(ctx context.Context, f filter.Resolved, base entry.ID, scope op.Scope) (filter.Resolved, error) {
 	if scope == op.BaseObject || j.program == nil || j.past != nil || j.SeesAll() || j.program.Schema() != j.schema {
 		return f, nil
@@ -333,7 +333,7 @@ func (j *Judge) Narrow(ctx context.Context, f filter.Resolved, base entry.ID, sc
 	return filter.MakeAnd(f, filter.MakeOr(parts...)), nil
 }
 
-// scopes are the scopes of searches as access rules know them.
+// scopes maps the scopes of searches to the scopes of package acl.
 var scopes = map[op.Scope]acl.Scope{op.SingleLevel: acl.Children, op.WholeSubtree: acl.Subtree, op.Subordinates: acl.Under}
 
 // NarrowingText returns a text that is equal for requesters whose searches Narrow
@@ -401,8 +401,9 @@ func (j *Judge) showsAlways(attributes []entry.Attribute) bool {
 	return !slices.ContainsFunc(attributes, func(a entry.Attribute) bool { return !always.All(a.Type, acl.Show) })
 }
 
-// Allowed returns the attributes and values of an entry on which the requester has some
-// rights, and none if the requester does not see the entry. It changes attributes in place.
+// Allowed returns the attributes and values of an entry on which the requester has the
+// rights r, and none if the requester does not see the entry. It changes attributes in
+// place.
 func (j *Judge) Allowed(ctx context.Context, name *dn.Name, e *entry.Entry, attributes []entry.Attribute, r acl.Rights) ([]entry.Attribute, error) {
 	if j.ReadsAll() {
 		return attributes, nil

@@ -10,9 +10,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// A past makes decisions about the entries of a past state. It shows an entry as far as
-// rules let through both the entry as it was and, if it still exists, the entry as it is,
-// and only if the requester has the right to read its past.
+// A past makes decisions about the entries of a past state. The requester is shown no more
+// of an entry than the rules allow for the entry as it was and, if the entry still exists,
+// for the entry as it is now. The requester must also have the right to read the entry's
+// past.
 type past struct {
 	program *acl.Program        // decides about entries as they were: see access.Rules.Past
 	now     *partition.Snapshot // the state of the Judge's program
@@ -36,8 +37,8 @@ func (j *Judge) ReadPast(p *acl.Program, now *partition.Snapshot) {
 	j.past = &past{p, now, readable(acl.Both(p.Always(), j.program.Always()))}
 }
 
-// IsPast reports whether decisions depend on a past state and on the newest state. They
-// then may change although the program does not.
+// IsPast reports whether decisions depend on a past state and on the newest state. Such
+// decisions may change while the program stays the same.
 func (j *Judge) IsPast() bool { return j.past != nil }
 
 // readable returns a decision if it contains the right to read the past, and otherwise a

@@ -9,12 +9,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
-// ahead remembers when this server first saw failures whose times are in the future. The time
-// of a failure is that of its commit, and commits never have times before those of earlier
-// ones. So after a clock that was ahead has been set back, failures have times of its future
-// for as long as it was ahead. If these counted, accounts would stay locked for as long. If
-// they did not count, nothing would limit guesses meanwhile. They count from when this server
-// first saw them, also once the clock has come to their times.
+// ahead remembers when this server first saw failures whose times are in the future. The
+// time of a failure is that of its commit, and no commit has a time before that of an
+// earlier one. So if a clock that was an hour ahead is set back, failures have times in the
+// future for an hour. If they counted from these times, accounts would stay locked for that
+// hour. If they did not count, nothing would limit guesses meanwhile. Such a failure counts
+// from when this server first saw it, even after the clock has reached its time.
 type ahead struct {
 	accounts atomic.Int64 // the length of all, which is nearly always 0
 	mu       sync.Mutex
@@ -27,13 +27,13 @@ const (
 	// aheadAtLeast is how far in the future a failure must be. The clocks of servers
 	// differ by less, and policies are in seconds.
 	aheadAtLeast = time.Second
-	// maxAhead is how many accounts are remembered. Failures of others count from their
-	// times.
+	// maxAhead is how many accounts are remembered. Failures of further accounts count from
+	// the times of their commits.
 	maxAhead = 100_000
 )
 
-// byClock returns when failures of an account happened by this server's clock, which shows
-// now. The result has the failures in their order.
+// byClock returns the times of an account's failures by this server's clock, which shows
+// now. The times are in the order of the failures.
 func (a *ahead) byClock(id entry.ID, failures []time.Time, now time.Time) []time.Time {
 	isAhead := func(t time.Time) bool { return t.Sub(now) > aheadAtLeast }
 	if a.accounts.Load() == 0 && !slices.ContainsFunc(failures, isAhead) {

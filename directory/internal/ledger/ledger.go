@@ -58,7 +58,8 @@ type Ledger struct {
 	known *known.Elements
 	id    entry.ID
 
-	// failures are those in the state with the ordinal asOf, which is 0 if none was read.
+	// failures are the account's failures in the state with the ordinal asOf. If no state
+	// was read, asOf is 0.
 	failures []time.Time
 	asOf     uint64
 }
@@ -79,7 +80,7 @@ func (b *Book) Wait(ctx context.Context) error { return b.took.wait(ctx) }
 
 // Failures implements account.Ledger.
 func (l *Ledger) Failures(ctx context.Context) ([]time.Time, error) {
-	forgotten := l.book.forgotten.of(l.id) // before the state is read, in which the deleted ones are missing
+	forgotten := l.book.forgotten.of(l.id) // read first: a failure leaves forgotten only after it has left the store
 	if l.asOf == 0 || l.asOf != l.book.part.Ordinal() {
 		if err := l.readNewest(ctx); err != nil {
 			return nil, err

@@ -13,7 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/pause"
 )
 
-// memory keeps failures of accounts that differ from what is stored.
+// memory keeps failures for which the store is behind: those that could not be stored, or
+// those that are still to be deleted.
 type memory struct {
 	accounts atomic.Int64 // the length of all, which is nearly always 0
 	mu       sync.Mutex

@@ -10,12 +10,12 @@ import (
 )
 
 // A Pace makes refused binds take equally long. Each kind of refused bind does the same
-// slow work, but what is left between them (a commit or a wait, access rules that are
+// slow work, but the differences that remain (a commit or a wait, access rules that are
 // compiled or known already) would tell them apart by some tenths of a millisecond.
 type Pace struct{ recent durations }
 
 // Wait waits until a refused bind, which began at begun, has taken a little longer than
-// refused binds of late.
+// recent refused binds took.
 func (p *Pace) Wait(ctx context.Context, begun time.Time) error {
 	p.recent.add(time.Since(begun))
 	return until(ctx, begun.Add(p.recent.ceiling()))
@@ -24,8 +24,8 @@ func (p *Pace) Wait(ctx context.Context, begun time.Time) error {
 // maxPace is the longest time that a refused bind is made to take.
 const maxPace = time.Second
 
-// ceiling returns a time that is longer than seven in eight of the recent operations took,
-// and by a margin longer than those that differ from them only by a little.
+// ceiling returns a time that is longer than seven in eight of the recent operations took.
+// A margin makes it longer, too, than operations that took only a little more than these.
 func (d *durations) ceiling() time.Duration {
 	d.mu.Lock()
 	recent := d.recent

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestCeiling checks that refused binds are answered later than nearly all of those of late
-// took, but not much later.
+// TestCeiling checks that a refused bind is made to take longer than nearly all recent ones
+// took, but not much longer.
 func TestCeiling(t *testing.T) {
 	var d durations
 	if c := d.ceiling(); c != 0 {
@@ -30,8 +30,8 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
-// TestPace checks that a bind that is refused at once is answered after as long as one that
-// took as long as usual.
+// TestPace checks that a bind that is refused at once is answered only after the time that
+// refused binds usually take.
 func TestPace(t *testing.T) {
 	var p Pace
 	const usual = 20 * time.Millisecond

@@ -16,9 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The members of a dynamic group are the entries that match one of its URLs. For a
-// requester they are those that the requester finds by the URL, so memberships show nothing
-// that a search does not show.
+// The members of a dynamic group are the entries that match one of its URLs. A requester is
+// shown only the members that the requester's own search by the URL would find, so
+// memberships show nothing that a search does not show.
 
 // matching returns the dynamic groups that an entry belongs to.
 func (w *walk) matching(ctx context.Context, name string) (groups []partition.Located, err error) {
@@ -95,8 +95,8 @@ func (w *walk) source(ctx context.Context, all *access.DynamicGroups, name strin
 	return &filter.EntrySource{Schema: w.req.Schema, Entry: e, Name: parsed}, nil
 }
 
-// finds reports whether the requester finds an entry by a URL of a group that the entry
-// matches, and may learn of the URL.
+// finds reports whether the requester would find an entry by a URL of a group, and may
+// learn of the URL. The entry must match the URL.
 func (w *walk) finds(ctx context.Context, g *access.DynamicGroup, u *access.MemberURL, src *filter.EntrySource) (bool, error) {
 	j := &w.req.Judge
 	if j.ReadsAll() {
@@ -108,8 +108,8 @@ func (w *walk) finds(ctx context.Context, g *access.DynamicGroup, u *access.Memb
 	return w.guarded(ctx, u).Match(src) == filter.True, j.Failure()
 }
 
-// mayUse reports whether the requester sees a group and has the right in question on one of
-// its URLs.
+// mayUse reports whether the requester sees a group and has the walk's right on the group's
+// URL u.
 func (w *walk) mayUse(ctx context.Context, g partition.Located, u *access.MemberURL) (bool, error) {
 	if w.req.Judge.ReadsAll() {
 		return true, nil

@@ -87,8 +87,9 @@ func (w *walk) in(ctx context.Context, name string, group partition.Located, nes
 	return in, err
 }
 
-// members streams the members of a group, the direct members first. Groups that a group
-// names are followed; groups that match its URLs are not, as in access rules.
+// members streams the members of a group, the direct members first. It follows the groups
+// that a group names, but not the groups that match a group's URLs. Access rules do the
+// same.
 func (w *walk) members(ctx context.Context, group partition.Located, nested bool) iter.Seq2[filter.EntryRef, error] {
 	return func(yield func(filter.EntryRef, error) bool) {
 		seen := map[entry.ID]bool{group.ID: true}
@@ -112,8 +113,8 @@ func (w *walk) members(ctx context.Context, group partition.Located, nested bool
 }
 
 // The first read of a group's values returns firstPage of them, and each further read twice
-// as many, up to pageOfMembers. A search that a shorter list leads often looks at the first
-// values only.
+// as many, up to pageOfMembers. A search often needs only the first values, because another
+// test of its filter has fewer candidates.
 const (
 	firstPage     = 16
 	pageOfMembers = 1024

@@ -32,7 +32,7 @@ func TestToResult(t *testing.T) {
 		{table.ErrClosed, op.Unavailable},
 		{table.ErrTooLarge, op.AdminLimitExceeded},
 		{table.ErrCorrupt, op.Other},
-		// A context that is not the client's, since that has not ended.
+		// The client's context has not ended, so these are errors of other contexts.
 		{context.DeadlineExceeded, op.Other},
 		{fmt.Errorf("get: %w", context.Canceled), op.Other},
 		// A deadline of the store is not the client's time limit.

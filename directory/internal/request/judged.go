@@ -52,7 +52,8 @@ func (req *Request) ProgramOf(ctx context.Context, newest *partition.Snapshot, w
 	return req.Server.rules.Program(ctx, newest, req.asker(who), req.connection(who))
 }
 
-// connection returns the request's connection for an identity on it.
+// connection returns the properties of the request's connection, and of who's bind on it,
+// that access rules test.
 func (req *Request) connection(who *settings.Identity) acl.Connection {
 	c := req.Session.connection()
 	c.Mechanism, c.Proxied = who.Mechanism(), req.Controls.Proxied != nil

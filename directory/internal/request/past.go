@@ -61,7 +61,7 @@ func (req *Request) judgeResumed(ctx context.Context, s *partition.Snapshot) err
 	return req.Judged(ctx, now)
 }
 
-// judgePast makes the Judge decide about a past state by the rules of now.
+// judgePast makes the Judge decide about a past state by the access rules now in force.
 func (req *Request) judgePast(ctx context.Context, then *partition.Snapshot) error {
 	now := req.Server.Part.Snapshot()
 	req.held = append(req.held, now)
@@ -86,8 +86,9 @@ func (req *Request) readPast(ctx context.Context, then, now *partition.Snapshot)
 	return err
 }
 
-// InPast returns a copy of the request that reads a past state, as far as the access rules
-// of the state now, which have judged the request, let the requester read it.
+// InPast returns a copy of the request that reads the past state then. It reads only what
+// the access rules of the state now allow. The request must already be judged by these
+// rules.
 func (req *Request) InPast(ctx context.Context, then, now *partition.Snapshot) (*Request, error) {
 	x := req.On(then)
 	if x.Judge.Free() {

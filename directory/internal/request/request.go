@@ -46,7 +46,7 @@ type Request struct {
 	Watched bool
 	refusal judge.Refusal
 	held    []*partition.Snapshot // states that the Judge reads until the request ends
-	judged  uint64                // the ordinal of the state whose access rules the Judge decides by
+	judged  uint64                // the ordinal of the state whose access rules the Judge applies
 	dynamic *access.DynamicGroups // of Snapshot; nil: not read yet
 }
 

@@ -23,8 +23,8 @@ type Session struct {
 	Exchange *Exchange
 	// Transactions are the open transactions (RFC 5805).
 	Transactions transaction.Table
-	// Branch is the name of the branch that the session works in, or nil. Home is the one
-	// in which the session begins, or "".
+	// Branch is the name of the branch that the session works in, or nil. Home is the
+	// branch in which the session begins, or "".
 	Branch atomic.Pointer[string]
 	Home   string
 
@@ -54,8 +54,8 @@ func (s *Session) Forget() *Exchange {
 	return x
 }
 
-// Enter makes the session work in a branch. If the name is empty, it is the one in which
-// the session began.
+// Enter makes the session work in a branch. An empty name stands for the branch in which
+// the session began, if any.
 func (s *Session) Enter(branch string) {
 	if branch == "" {
 		branch = s.Home

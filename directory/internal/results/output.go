@@ -116,8 +116,8 @@ func (q *Quota) Check() error {
 }
 
 // LimitTime bounds a search by the smaller of the client's and the server's limits. A
-// base search is one read and needs no timer. The cause with which the context ends at the
-// limit is the result.
+// base search is one read and needs no timer. At the limit, the context ends, and its cause
+// is the result of the search.
 func LimitTime(ctx context.Context, req *request.Request, r *op.Search) (context.Context, context.CancelFunc) {
 	limit := settings.Smaller(time.Duration(r.TimeLimit)*time.Second, req.Limits.Time)
 	if limit == 0 || r.Scope == op.BaseObject {

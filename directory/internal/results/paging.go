@@ -116,7 +116,7 @@ func CookieKey(req *request.Request, r *op.Search) []byte {
 	if req.Branch != nil {
 		branch = req.Branch.Name()
 	}
-	// Another narrowing can have another plan, whose positions are others.
+	// A search with another narrowing may have another plan, and then other positions.
 	for _, s := range []string{req.Who.DN(), r.Base, r.Filter.String(), string(sort), at, branch, req.Judge.NarrowingText()} {
 		var size [4]byte
 		binary.BigEndian.PutUint32(size[:], uint32(len(s)))

@@ -41,8 +41,8 @@ var ListCheap = 2048
 
 // Lists caches the sorted ids of searches whose clients may request more results. The key
 // of a list is a hash of everything that must not change between the requests. Only the
-// access rules are not in the key: a list has the program that it was made with. Any server
-// can make a list again.
+// access rules are not in the key. Instead, a list records the program that it was made
+// with, and is used only with this program. Any server can make a list again.
 type Lists = bounded.Cache[[16]byte, *list]
 
 type list struct {

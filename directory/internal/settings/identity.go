@@ -19,14 +19,15 @@ type Identity struct {
 	limits atomic.Pointer[foundLimits]
 	asker  atomic.Pointer[access.Who]
 	Reset  atomic.Bool // the password must be changed before any other operation
-	// Judged is the ordinal of the last state in which the account was found usable. It is
-	// usable until ends, in Unix nanoseconds; 0: as long as its entry does not change.
+	// judged is the ordinal of the last state in which the account was found usable. The
+	// account stays usable until its entry changes or the time ends comes. The field ends
+	// is in Unix nanoseconds; 0: no time.
 	judged atomic.Uint64
 	ends   atomic.Int64
 }
 
 // SetUsable records that the account is usable in the state with an ordinal, until the time
-// ends if that is not zero.
+// ends, unless ends is zero.
 func (i *Identity) SetUsable(ordinal uint64, ends time.Time) {
 	at := int64(0)
 	if !ends.IsZero() {
@@ -36,8 +37,8 @@ func (i *Identity) SetUsable(ordinal uint64, ends time.Time) {
 	i.judged.Store(ordinal)
 }
 
-// UsableSince returns the ordinal of the state in which the account was last found usable, or
-// 0 if that must be found out again.
+// UsableSince returns the ordinal of the state in which the account was last found usable,
+// or 0 if this must be checked again.
 func (i *Identity) UsableSince() uint64 {
 	if ends := i.ends.Load(); ends != 0 && time.Now().UnixNano() >= ends {
 		return 0

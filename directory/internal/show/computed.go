@@ -80,7 +80,7 @@ func (v *View) appendMembers(ctx context.Context, as []entry.Attribute, found *p
 	return append(as, entry.Attribute{Type: t, Values: values}), nil
 }
 
-// union returns the values of two lists, equal ones once. It does not change the lists.
+// union returns the values of two lists, without duplicates. It does not change the lists.
 func union(t *schema.AttributeType, stored, more [][]byte) [][]byte {
 	all := slices.Clip(stored)
 	known := map[string]bool{}
@@ -95,7 +95,8 @@ func union(t *schema.AttributeType, stored, more [][]byte) [][]byte {
 	return all
 }
 
-// valueKey returns the key by which a value is compared, or the value if it has none.
+// valueKey returns the key by which a value is compared, or the value itself if it has no
+// key.
 func valueKey(t *schema.AttributeType, v []byte) []byte {
 	if key, err := t.Equality.Key(v); err == nil {
 		return key

@@ -111,7 +111,8 @@ func (v *View) askedAbout(ctx context.Context, shown []entry.Attribute, found *p
 	return all, err
 }
 
-// answers reports whether a type is one of those by which rights are answered.
+// answers reports whether a type is an attribute in which the rights themselves are
+// returned.
 func (v *View) answers(t *schema.AttributeType) bool {
 	k := v.Req.Known
 	return t == k.ACLRights || t == k.ACLRightsInfo || t == k.EntryLevelRights || t == k.AttributeLevelRights
@@ -151,8 +152,8 @@ func description389(n named) string {
 	return a.Description()
 }
 
-// letters389 returns the letters of the rights on an attribute. The capital ones are
-// about the value that names the identity.
+// letters389 returns the letters of the rights on an attribute. A capital letter stands for
+// a right on only the value that names the identity.
 func (v *View) letters389(d *judge.Inspection, n named) (of string) {
 	for _, r := range []struct {
 		right        acl.Rights
@@ -169,7 +170,7 @@ func (v *View) letters389(d *judge.Inspection, n named) (of string) {
 }
 
 // appendSun adds the answers of Sun's and OpenDJ's servers: 1 for a right, 0 for none,
-// and ? for one of some values only.
+// and ? for a right on some values only.
 func (v *View) appendSun(as []entry.Attribute, d *judge.Inspection, about []named) []entry.Attribute {
 	k := v.Req.Known
 	add := func(t *schema.AttributeType, options, text string) {

@@ -24,8 +24,8 @@ const (
 	conflictsRDN = "cn=conflicts"
 )
 
-// The depths of entries: those of cn=branches, of a branch, of the two entries below it,
-// and of a change or a conflict.
+// The depth of an entry is the number of RDNs in its name. These are the depths of
+// cn=branches, of a branch, of cn=changes and cn=conflicts, and of a change or a conflict.
 const (
 	contextDepth = iota + 1
 	branchDepth
@@ -45,7 +45,8 @@ func (theBranches) refusal() string {
 }
 
 // BranchOf splits the name of an entry in a branch into the branch and the name that the
-// entry has in it. The name is nil if it is not in a branch.
+// entry has in it. The result inside is nil if the name is not that of an entry in a
+// branch.
 func BranchOf(name dn.DN) (branch string, inside dn.DN) {
 	n := len(name) - branchDepth
 	if n < 1 || !endsIn(name, "branches") || name[n-1].IsCN("changes") || name[n-1].IsCN("conflicts") {
@@ -58,7 +59,7 @@ func BranchOf(name dn.DN) (branch string, inside dn.DN) {
 	return branch, name[:n:n]
 }
 
-// branchName returns the branch that has an entry with a name.
+// branchName returns the branch whose own entry has the given name.
 func branchName(name dn.DN) (string, bool) {
 	if len(name) != branchDepth || !endsIn(name, "branches") || len(name[0]) != 1 {
 		return "", false
@@ -69,11 +70,12 @@ func branchName(name dn.DN) (string, bool) {
 	return string(name[0][0].Value), true
 }
 
-// IsBranch returns the branch that has an entry with a name. It returns false for other
-// names.
+// IsBranch returns the branch whose own entry has the given name. It returns false for
+// other names.
 func IsBranch(name dn.DN) (branch string, ok bool) { return branchName(name) }
 
-// OutsideBranches reports whether a name is that of an entry that branches do not have.
+// OutsideBranches reports whether a name is at or below cn=branches or cn=monitor, which no
+// branch contains.
 func OutsideBranches(name dn.DN) bool { return endsIn(name, "branches") || endsIn(name, "monitor") }
 
 func (theBranches) find(ctx context.Context, req *request.Request, name dn.DN) (*Entry, error) {
@@ -183,7 +185,7 @@ func missingBranch(matched string) error {
 // branch offers the entry of a branch, and those below it.
 func (s *branchSearch) branch(ctx context.Context, b *branches.Branch) error {
 	if len(s.base) <= branchDepth {
-		v := &Entry{} // what is not shown is not computed
+		v := &Entry{} // computed only if it is shown
 		if s.wants(branchDepth) {
 			var err error
 			if v, err = branchEntry(ctx, s.req, b); err != nil {
@@ -206,10 +208,11 @@ func (s *branchSearch) branch(ctx context.Context, b *branches.Branch) error {
 	return s.report(ctx, b, conflictsRDN, s.conflicts)
 }
 
-// report offers cn=changes or cn=conflicts, and the entries below, which items offers.
+// report offers cn=changes or cn=conflicts of a branch, whichever rdn is. The function
+// items offers the entries below it.
 func (s *branchSearch) report(ctx context.Context, b *branches.Branch, rdn string, items func(context.Context, *branches.Branch, string) error) error {
 	if n := len(s.base) - reportDepth; n >= 0 && !strings.EqualFold(s.base[n].String(), rdn) {
-		return nil // the search is at or below the other one
+		return nil // the base is the other of the two entries, or below it
 	}
 	name := rdn + "," + entryOf(b.Name())
 	if len(s.base) <= reportDepth {
@@ -223,7 +226,8 @@ func (s *branchSearch) report(ctx context.Context, b *branches.Branch, rdn strin
 	return items(ctx, b, name)
 }
 
-// item offers a change or a conflict. It is left out if the search is for another one.
+// item offers a change or a conflict. It leaves the entry out if the base of the search is
+// another change or conflict.
 func (s *branchSearch) item(ctx context.Context, v *Entry) error {
 	if len(s.base) == itemDepth && history.Key(v.Name.String(), s.req.Schema) != history.Key(s.base.String(), s.req.Schema) {
 		return nil

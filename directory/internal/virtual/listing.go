@@ -14,8 +14,9 @@ import (
 )
 
 // A listing is a search among many entries that are not stored. An administrator of the
-// whole directory may read all of them. For others, access rules decide about these
-// entries, as far as the rules name them: see [acl.Program.ByName].
+// whole directory may read all of them. For other requesters, access rules decide about
+// these entries. A rule that allows something applies to them only if it names them: see
+// [acl.Program.ByName].
 type listing struct {
 	req    *request.Request // its Judge decides about the entries of the listing
 	r      *op.Search

@@ -13,14 +13,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/views"
 )
 
-// The records of a list show entries. Access rules judge the entries: a record exists for
-// whoever sees the entry, and has the attributes that the requester may read there.
+// Each record of a list shows one entry. Access rules judge this entry: the record exists
+// for a requester who sees the entry, and has the attributes that the requester may read of
+// the entry.
 
 // listBatch is the number of entries that are read at once.
 const listBatch = 128
 
-// list offers the records of a list, which count as one result for the page's place: the
-// next page continues behind the key of a record.
+// list offers the records of a list. In the numbers of results, they count as one result,
+// and a page that ends among them is continued behind the key of a record.
 func (v *viewSearch) list(ctx context.Context, d *views.Definition) error {
 	defer func() { v.number++ }()
 	if v.number < v.had {
@@ -95,8 +96,8 @@ func listedQuery(ctx context.Context, req *request.Request, d *views.Definition)
 	}
 }
 
-// listedEntry returns the record of an entry, with those values on which the requester has
-// some rights.
+// listedEntry returns the record of an entry, with the values on which the requester has
+// the rights r.
 func listedEntry(ctx context.Context, req *request.Request, d *views.Definition, found *partition.Result, r acl.Rights) (*Entry, error) {
 	attributes, err := views.Compose(ctx, req.Snapshot, d, found, req.Judge.LooksAt(),
 		func(ctx context.Context, at partition.Located, e *entry.Entry, as []entry.Attribute) ([]entry.Attribute, error) {

@@ -19,8 +19,8 @@ import (
 )
 
 // The definitions of views are entries of the tree, directly below cn=views. Their records
-// are computed, and stand below the definitions. A search that could find both is served
-// here. The other searches run in the tree.
+// are computed, and stand below the definitions. A search whose scope can include records
+// is served here. The other searches run in the tree.
 const (
 	definitionDepth = 2 // number of RDNs in the name of a definition
 	recordDepth     = 3
@@ -117,9 +117,9 @@ func pageState(ctx context.Context, req *request.Request, p *results.Page) (*par
 	return req.Resume(ctx, s)
 }
 
-// A viewSearch is a search for records. Its results have numbers, by which the next page
-// continues: the state is the same for all pages, and so are the results before the
-// filter.
+// A viewSearch is a search for records. The next page continues at the number of a result.
+// Numbers are the same on every page, because all pages show the same state and the filter
+// does not affect the numbers.
 type viewSearch struct {
 	*listing
 	number, had int
@@ -176,8 +176,8 @@ func (v *viewSearch) everything(ctx context.Context, at partition.Located) error
 	return nil
 }
 
-// definition offers an entry below cn=views, and its records if it is a view. It is some
-// levels below the base of the search.
+// definition offers an entry below cn=views, and its records if it is a view. The entry is
+// the given number of levels below the base of the search.
 func (v *viewSearch) definition(ctx context.Context, at partition.Located, name dn.DN, level int) error {
 	if covers(v.r.Scope, level) {
 		if err := v.stored(ctx, at.ID); err != nil {
@@ -238,7 +238,8 @@ func (v *viewSearch) record(ctx context.Context, name dn.DN) error {
 	return v.next(offer)
 }
 
-// next calls offer for the next result, unless an earlier page has come to it.
+// next calls offer for the next result, unless an earlier page has already reached this
+// result.
 func (v *viewSearch) next(offer func() error) error {
 	defer func() { v.number++ }()
 	if v.number <= v.had {
@@ -270,14 +271,15 @@ func (v *viewSearch) stored(ctx context.Context, id entry.ID) error {
 }
 
 // readableView returns the definition with a name. It returns nil if there is none, or if
-// the requester may not read it: who may read the definition may read the records.
+// the requester may not read it. A requester who may read the definition may also read the
+// records.
 func readableView(ctx context.Context, req *request.Request, name dn.DN) (*views.Definition, error) {
 	if len(name) != definitionDepth {
 		return nil, nil
 	}
 	d, err := views.Find(ctx, req.Snapshot, name)
 	if partition.Is(err, partition.Unwilling) {
-		return nil, nil // the entry cannot be a view, perhaps since the schema changed
+		return nil, nil // the entry cannot be a view, perhaps because the schema has changed
 	}
 	if err != nil || d == nil || req.Judge.Free() {
 		return d, err
@@ -308,8 +310,8 @@ func readRecords(ctx context.Context, req *request.Request, d *views.Definition,
 	return rs, busyIfTooMany(err)
 }
 
-// busyIfTooMany returns the error of a view that is not kept, and that would take too much
-// to compute.
+// busyIfTooMany turns the error of reading a view into the result busy, if the view is not
+// kept and takes too many reads to compute. It returns other errors unchanged.
 func busyIfTooMany(err error) error {
 	if partition.Is(err, partition.TooMany) {
 		return op.Errorf(op.Busy, "%v: try again when the view is kept", err)

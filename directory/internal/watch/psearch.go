@@ -96,7 +96,7 @@ func (w *persister) begin(ctx context.Context) (revision.Frontier, error) {
 	return frontier, c.Run(limited, w.base)
 }
 
-// errRules ends a persistent search whose entries the requester now sees by other rules.
+// errRules ends a persistent search if the access rules for its requester have changed.
 var errRules = op.Errorf(op.UnwillingToPerform, "the access rules for the requester have changed: search again")
 
 // notify sends the changes of one commit.

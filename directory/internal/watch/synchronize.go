@@ -173,10 +173,11 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 	return byDifference, err
 }
 
-// byRules returns how to refresh a client by the access rules. A requester who does not
-// read everything learns of no state between that of the cookie and the newest, and only of
-// differences that the same rules judge. Such a client receives the whole content
-// otherwise, and deletes what it does not receive (RFC 4533, 3.3.2).
+// byRules returns how to refresh a client, given the way how that the cookie allows. A
+// requester who does not read everything may get a difference only if the same rules judge
+// both contents, and if the difference shows nothing of the states between them. Otherwise
+// such a client receives the whole content, and deletes what it does not receive (RFC 4533,
+// 3.3.2).
 func (y *synchronizer) byRules(ctx context.Context, s *partition.Snapshot, how refreshing) (refreshing, error) {
 	if y.program == nil || how == byContent || how == byReload {
 		return how, nil
@@ -388,8 +389,8 @@ func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commi
 	return y.between(ctx, s, p, p, func(from, to *content) error { return y.differ(ctx, from, to, g, y.frontier) })
 }
 
-// between calls send with two contents: the one that the client has, by the rules in was,
-// and that of a state, by the rules in is.
+// between calls send with two contents: the content that the client has, judged by the
+// rules was, and the content of the state s, judged by the rules is.
 func (y *synchronizer) between(ctx context.Context, s *partition.Snapshot, was, is *acl.Program, send func(from, to *content) error) error {
 	before, err := changes.AtFrontier(ctx, y.req.Server.Part, y.frontier)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 func runBranch(ctx context.Context, req *request.Request, r op.Request) (done bool, err error) {
 	text := op.NameOf(r)
 	if text == nil || !strings.Contains(strings.ToLower(*text), "branches") {
-		return false, nil // the name is parsed once only
+		return false, nil // not parsed here, because it is parsed again later
 	}
 	name, err := dn.Parse(*text)
 	if err != nil {
