@@ -40,7 +40,7 @@ func (c *changer) intoBranch(ctx context.Context) error {
 	return c.batch(ctx, batch)
 }
 
-// batch applies some records in one commit, or none of them.
+// batch applies the records in one commit. If one of them is bad, it applies none of them.
 func (c *changer) batch(ctx context.Context, batch []item) error {
 	if len(batch) == 0 {
 		return nil

@@ -166,7 +166,7 @@ func TestImportCrash(t *testing.T) {
 	for _, embedded := range []bool{true, false} {
 		t.Run(fmt.Sprintf("embedded=%v", embedded), func(t *testing.T) {
 			t.Parallel()
-			met, trials, calls := map[int]int{}, 0, 200 // that an import makes at most
+			met, trials, calls := map[int]int{}, 0, 200 // calls: more than an import makes
 			if embedded {
 				calls = 60
 			}

@@ -92,7 +92,8 @@ func at(all []time.Duration, percent int) time.Duration {
 	return all[min(len(all)-1, len(all)*percent/100)].Round(10 * time.Microsecond)
 }
 
-// during runs fn beside the clients, and returns how long their operations took.
+// during runs fn while the clients work, and returns how long the operations of the
+// clients took.
 func (x *importClients) during(fn func()) *waits {
 	const clients = 16
 	var all waits

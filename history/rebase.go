@@ -22,7 +22,7 @@ type Side int
 const (
 	Neither Side = iota // a conflict ends the rebase
 	Ours                // the changes of the branch
-	Theirs              // the changes outside of it
+	Theirs              // the changes outside of the branch
 )
 
 // RebaseOptions are the options of Rebase.

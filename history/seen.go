@@ -64,7 +64,7 @@ func ChangesSeen(ctx context.Context, p *partition.Partition, s *partition.Snaps
 }
 
 // seenOf returns the changes of one commit that a reader may see. An erasure changes the
-// past and no state, so there is nothing to see of it.
+// past and no state, so no reader sees a change.
 func seenOf(ctx context.Context, p *partition.Partition, c *changes.Change, lens Lens) ([]*Change, error) {
 	note := past.ParseMessage(c.Message)
 	if slices.ContainsFunc(note.Operations, func(o past.Operation) bool { return o.Kind == past.Erasure }) {

@@ -68,8 +68,8 @@ type branchModel struct {
 
 func (m *branchModel) clashes() bool { return len(m.clashing()) > 0 }
 
-// clashing returns the names that operations on both sides touched so that neither can
-// follow the other.
+// clashing returns the names for which an operation in the branch and an operation outside
+// of it clash.
 func (m *branchModel) clashing() map[string]bool {
 	names := map[string]bool{}
 	for _, a := range m.own {

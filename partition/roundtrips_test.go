@@ -144,7 +144,7 @@ func TestRoundTrips(t *testing.T) {
 			count(when+"one-level page", 2, level)
 		}
 		all("")
-		// Where an entry had the name before, an add and a rename read it as well.
+		// If an entry had the name before, an add and a rename also read that entry.
 		without = map[string]int{}
 		all("again: ")
 		b, err := branches.Create(ctx, p, branches.Options{Name: "staging", By: partition.By{Name: "cn=admin"}})

@@ -28,8 +28,8 @@ type (
 	Listed = view.Listed
 	// ListOptions select entries of a list.
 	ListOptions = view.ListOptions
-	// An Allow returns those of the given attributes of an entry, and those of their
-	// values, that the reader of a list may use.
+	// An Allow filters attributes of an entry: it returns the attributes and values that
+	// the reader of a list may use.
 	Allow = view.Allow
 	// A Status describes whether and up to which revision a view is kept.
 	Status = view.Status
@@ -80,8 +80,8 @@ func Each(ctx context.Context, s *partition.Snapshot, d *Definition, o ListOptio
 	return view.Each(ctx, s.State(), d, o)
 }
 
-// Among streams those of the entries with the given ids that match the filter of q, in the
-// order of ids.
+// Among streams, of the entries with the given ids, those that match the filter of q, in
+// the order of ids.
 func Among(ctx context.Context, s *partition.Snapshot, ids []entry.ID, q partition.Query) iter.Seq2[*partition.Result, error] {
 	return search.Among(ctx, s.State(), ids, q)
 }

@@ -113,7 +113,7 @@ func NewCache(size int64) *Cache {
 	}
 }
 
-// A counter counts the lookups of a cache. To count each hit took 6 % of the time of a
+// A counter counts the lookups of a cache. Counting each hit took 6 % of the time of a
 // base search. So the counter picks one hit of 16 at random and counts it as 16 hits.
 // Misses are exact.
 type counter struct{ *stats.Counter }

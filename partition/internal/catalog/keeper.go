@@ -87,8 +87,8 @@ type Keeper struct {
 	// revision each view is kept. Nobody drops the table while a server uses the store.
 	HasViews atomic.Bool
 	// Subordinates returns how many entries are below an entry in a state, if that is
-	// known without counting them. If exact is not set, it is faster, but the numbers may
-	// be those of another state. Package view sets it.
+	// known without counting them. If exact is not set, the call is faster, but the
+	// numbers may be those of another state. Package view sets it.
 	Subordinates func(ctx context.Context, at *txn.Snapshot, c *Catalog, id entry.ID, exact bool) (n Count, known bool, err error)
 	// Views records up to which revision package view keeps the views.
 	Views Progress

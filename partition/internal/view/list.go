@@ -364,8 +364,8 @@ func (d *Definition) spanOf(f filter.Resolved) (index.Span, bool) {
 // maxFollowed bounds the number of values of a reference that a join follows.
 const maxFollowed = 100
 
-// An Allow returns those of the given attributes of an entry, and those of their values,
-// that the reader of a list may use.
+// An Allow filters attributes of an entry: it returns the attributes and values that the
+// reader of a list may use.
 type Allow func(ctx context.Context, at state.Located, e *entry.Entry, attributes []entry.Attribute) ([]entry.Attribute, error)
 
 // Compose returns the attributes of an entry's record. An attribute that comes from a

@@ -329,8 +329,8 @@ func (m *Manager) begin(ctx context.Context, d *Definition, c *cells) (*cells, e
 	}
 	done, err := swapGeneration(ctx, m.k, d.ID, &g)
 	if err != nil || !done {
-		// The table is not used. If the swap was made although it failed, the next step
-		// finds no table and begins again.
+		// The new table is not used. If the swap was made although it failed, the next
+		// step finds no table and begins again.
 		err = errors.Join(err, m.k.Store.Drop(ctx, g.Table))
 		if err != nil {
 			return nil, err

@@ -26,9 +26,9 @@ type task struct {
 // A ring divides tasks among the servers that write a shared store, by rendezvous hashing:
 // for each task, hashes of the task and the servers put the servers in an order. If a
 // server comes or goes, only its own tasks change hands. The first server does a task at
-// once. A later one does it if nobody has done it for some time, and continues until
-// another server does it. This only saves work. The result is right even if several
-// servers do a task at the same time.
+// once. A later server does the task if no other server has done it for some time, and
+// continues until another server does it. This only saves work. The result is right even
+// if several servers do a task at the same time.
 type ring struct {
 	patience time.Duration // 0: this server does everything
 	waiting  map[task]waiting

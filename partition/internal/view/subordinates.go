@@ -17,10 +17,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Subordinates is the kind of a view that no entry defines. It counts the children of each
-// entry, and all entries below it. It begins when such a number is first needed for an
-// entry with many entries below it: see catalog.Keeper.WantsSubordinates. Each of its
-// numbers depends on many entries, so it has only one lane, also on a shared store.
+// Subordinates is the kind of a view that no entry defines. For each entry, it counts the
+// children and all entries below the entry. It begins when such a number is first needed
+// for an entry with many entries below it: see catalog.Keeper.WantsSubordinates. Each of
+// its numbers depends on many entries, so it has only one lane, also on a shared store.
 const Subordinates Kind = "subordinates"
 
 // subordinatesID is the id of the view. Other views have the id of the entry that defines

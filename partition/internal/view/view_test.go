@@ -167,7 +167,7 @@ func (w *world) person() []string {
 	return lines
 }
 
-// change commits something.
+// change makes a random commit.
 func (w *world) change() {
 	names := w.names()
 	if len(names) < 3 {
