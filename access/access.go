@@ -66,14 +66,14 @@ type inForce struct {
 	checked checked
 }
 
-// checked is the newest state in which something was found to be valid. Finding out takes a
-// look at each entry that rules name, or at each group of an identity, so it is done once
-// a state and not once a request.
+// checked remembers the newest state in which something was found to be valid. The check
+// looks at each entry that rules name, or at each group of an identity, so it is made once
+// for each state and not once for each request.
 type checked struct{ ordinal atomic.Uint64 }
 
-// holds reports whether something is valid in a state: it is if it was in the last state
-// that was checked and this is the same state, or if valid returns true. A state of a
-// transaction or of the past has no ordinal.
+// holds reports whether something is valid in a state. This is the case if it was last
+// found to be valid in the same state, or if valid returns true. A state of a transaction
+// or of the past has no ordinal.
 func (c *checked) holds(s *partition.Snapshot, valid func() bool) bool {
 	o := s.Ordinal()
 	if o != 0 && c.ordinal.Load() == o {

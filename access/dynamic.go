@@ -48,7 +48,7 @@ type MemberURL struct {
 	base   []dn.Norm
 }
 
-// Dynamic returns the dynamic groups of a state. It caches those of the last state.
+// Dynamic returns the dynamic groups of a state. It caches the groups of the last state.
 func (r *Rules) Dynamic(ctx context.Context, s *partition.Snapshot) (*DynamicGroups, error) {
 	if d := r.dynamic.Load(); d.isOf(s) {
 		return d, nil
@@ -101,8 +101,8 @@ func readDynamic(ctx context.Context, s *partition.Snapshot) (*DynamicGroups, er
 	return d, nil
 }
 
-// parseURL parses the URL of a search. It returns false if the URL is malformed, or is that
-// of a search on another server.
+// parseURL parses the URL of a search. It returns false if the URL is malformed, or if it
+// names another server.
 func parseURL(text string, sch *schema.Schema) (m MemberURL, ok bool) {
 	u, err := url.Parse(text)
 	if err != nil || !strings.EqualFold(u.Scheme, "ldap") || u.Host != "" || u.Opaque != "" {

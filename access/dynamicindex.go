@@ -34,8 +34,9 @@ func (d *demands) add(i int, g *DynamicGroup) {
 	}
 }
 
-// demanded returns an equality test that every entry meets that matches a filter, or nil.
-// It prefers attributes other than objectClass, whose values most entries share.
+// demanded returns an equality test that holds for every entry that matches the filter, or
+// nil if none is known. It prefers attributes other than objectClass, whose values most
+// entries share.
 func demanded(f filter.Resolved) (found *filter.Test) {
 	parts := []filter.Resolved{f}
 	if and, ok := f.(*filter.AndNode); ok {

@@ -18,11 +18,11 @@ import (
 // its schema lacks a word of a rule that denies something.
 var ErrPast = errors.New("the access rules have no meaning in this state of the past")
 
-// Past returns the rules by which an identity is judged on the entries of a past state
-// then, as they were and where they were. They consist of
-//   - the rules of the state now, which must be the newest. Rules are at the places, and
-//     about the targets, that have the names of then. Denials are also at those that have
-//     the names of now.
+// Past returns the rules that decide what an identity may see of the entries of a past
+// state then, as the entries were and where they were. These rules are
+//   - the rules of the state now, which must be the newest. Their places and targets have
+//     the names that the entries had in the state then. A denial applies a second time, with
+//     the names that the entries have now.
 //   - the denials of then at entries that no longer exist.
 //
 // The identity and its groups are those of p, which is its program in the state now, on the
@@ -95,8 +95,8 @@ func (r *Rules) pastSet(ctx context.Context, then, now *partition.Snapshot) (*ac
 	return w.set, nil
 }
 
-// pastWords is everything that the rules for a past state depend on. Successive states
-// mostly have the same, and then the same set, which keeps what it has decided.
+// pastWords is everything that the rules for a past state depend on. It is mostly equal for
+// successive states. These then share one set, which keeps its decisions.
 type pastWords struct {
 	now    *acl.Set // the rules of now
 	schema *schema.Schema
@@ -108,8 +108,8 @@ type pastWords struct {
 	set    *acl.Set   // nil: not made yet
 }
 
-// wordsOf returns what the rules for a state depend on, with the set of the last words if
-// they are the same.
+// wordsOf returns what the rules for a state depend on. If this is the same as last, the
+// result has the set of last.
 func wordsOf(ctx context.Context, then, now *partition.Snapshot, set *acl.Set, last *pastWords) (w *pastWords, err error) {
 	w = &pastWords{now: set, schema: then.Schema()}
 	if w.since, err = configure.Since(ctx, then); err != nil {

@@ -85,7 +85,7 @@ func StoreAt(ctx context.Context, s *partition.Snapshot, place entry.ID, r acl.P
 
 var errNoEntry = errors.New("no entry has the name")
 
-// For each rule that was imported as text, Resolve adds the ids of the entries that the
+// Resolve adds, for each rule that was imported as text, the ids of the entries that the
 // rule names in a state. Resolve also returns a description of each identity that a rule
 // names and that has no entry; such an identity matches nobody.
 func Resolve(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) (resolved []partition.AccessRule, unknown []string, err error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// TriedBelow is the number of entries on which a search is tried.
+// TriedBelow is the largest number of entries on which a search is tried.
 const TriedBelow = 1000
 
 // A Trial compares what two sets of rules let identities do with the entries of a state.
@@ -24,7 +24,8 @@ type Trial struct {
 	programs map[string][2]*acl.Program
 }
 
-// NewTrial returns a Trial of rules in the place of the rules in force in a state.
+// NewTrial returns a Trial that compares the rules in force in a state with the given
+// rules.
 func NewTrial(ctx context.Context, s *partition.Snapshot, rules []acl.Placed) (*Trial, error) {
 	t := &Trial{state: s, programs: map[string][2]*acl.Program{}}
 	before, err := Placed(ctx, s)
@@ -62,8 +63,8 @@ type Asked struct {
 type Outcome struct {
 	Refused, Granted []Reason // what only the rules before allow, and what only those after allow
 	// Less counts, for each attribute, the entries that a search shows with the attribute by
-	// the rules before, and without it by the rules after. More counts the opposite. The key
-	// "" counts the entries that a search shows by only one of the two.
+	// the rules before, and without it by the rules after. More counts the opposite. The
+	// key "" counts the entries that a search shows by only one of the two sets of rules.
 	Less, More     map[string]int
 	Unfound, Found map[string]int // the same for attributes that the filter tests
 }
@@ -79,8 +80,8 @@ type Reason struct {
 	Before, After acl.Answer
 }
 
-// Try returns what differs for an operation. The error is one with the problem
-// NoSuchEntry if there is no entry of the identity, or none that the operation is about.
+// Try returns what differs for an operation. The error has the problem NoSuchEntry if the
+// identity has no entry, or if the entry that the operation is about does not exist.
 func (t *Trial) Try(ctx context.Context, o *Operation) (*Outcome, error) {
 	ps, err := t.programsOf(ctx, o)
 	if err != nil {

@@ -261,7 +261,8 @@ func TestClockJumps(t *testing.T) {
 			t.Errorf("%s: locked until %s", c.what, lock.Until)
 		}
 	}
-	// Failures of a server whose clock is ahead lock for as long, counted from them.
+	// Failures of a server whose clock is ahead lock the account for the usual time,
+	// counted from the times of the failures.
 	lock := p.Lock(append(ago(2, 1), now.Add(time.Minute)), now)
 	if !lock.Locked || lock.Until != now.Add(6*time.Minute) {
 		t.Errorf("a clock that is ahead: %+v", lock)
@@ -270,7 +271,7 @@ func TestClockJumps(t *testing.T) {
 
 // TestOwnerIsNotKeptOut checks that somebody who goes on to guess does not keep the owner
 // of an account out for longer than the policy says: guesses at a locked account are no
-// failures, and behind a lock the owner has as many attempts as before.
+// failures, and after a lock the owner has as many attempts as before.
 func TestOwnerIsNotKeptOut(t *testing.T) {
 	p := policyOf(t, "pwdLockout", "TRUE", "pwdMaxFailure", "3", "pwdLockoutDuration", "300", "pwdFailureCountInterval", "900")
 	var failures []time.Time

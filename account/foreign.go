@@ -150,7 +150,7 @@ func (t *from389) number(s setting389) {
 	switch demand, is := strings.CutSuffix(s.to, " "); {
 	case n <= 0:
 	case is && demand == "classes":
-		t.put("pwdQuality", "classes "+strconv.Itoa(min(n, 4))) // the fifth class there is of 8-bit characters
+		t.put("pwdQuality", "classes "+strconv.Itoa(min(n, 4))) // 389 has a fifth class, of 8-bit characters
 	case is:
 		t.put("pwdQuality", s.to+strconv.Itoa(min(n, 100)))
 	default:

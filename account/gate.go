@@ -59,11 +59,11 @@ type Trial struct {
 }
 
 // Attempt verifies the credentials of one attempt. A server must not run two attempts on
-// the same account at the same time. Let n be the number of servers. Within an interval,
-// all servers together verify at most MaxFailure - 1 + n wrong attempts, and at most
-// MaxFailure with LockoutStrict. Attempt writes nothing for a locked account. Without
-// LockoutStrict, it also writes nothing for a right attempt on an account without
-// failures.
+// the same account at the same time. Let n be the number of servers. Within one
+// FailureCountInterval, all servers together verify at most MaxFailure - 1 + n wrong
+// attempts, or at most MaxFailure if LockoutStrict is set. Attempt writes nothing for a
+// locked account. Without LockoutStrict, it also writes nothing for a right attempt on an
+// account without failures.
 //
 // If this server has read no failures of the account, Attempt records a failure only
 // after it has verified the credentials. If there are failures, or with LockoutStrict,
@@ -166,9 +166,9 @@ func newest(ctx context.Context, l Ledger) ([]time.Time, error) {
 	return l.Failures(ctx)
 }
 
-// refuses reports whether failures refuse an attempt now, and returns the number of those
-// that count. Without failures it does not look at the clock, which costs as much as the
-// rest of a login without failures.
+// refuses reports whether failures refuse an attempt now, and returns the number of
+// failures that count. Without failures it does not look at the clock, which costs as much
+// as the rest of a login without failures.
 func (p *Policy) refuses(l Ledger, failures []time.Time) (refused bool, kept int) {
 	if len(failures) == 0 {
 		return false, 0

@@ -56,7 +56,7 @@ func (p *Program) testTexts(f formula) [][]string {
 }
 
 // asksGroupsOfEntries reports whether a test of entries depends on the groups of the
-// identity, as that of "group its owner".
+// identity, as the test of "group its owner" does.
 func (s *Set) asksGroupsOfEntries() bool {
 	return s.anySubject(func(sub *subject) bool { return sub.Group })
 }
@@ -91,9 +91,9 @@ func (p *Program) Somewhere(right Rights) bool {
 // Identity returns the identity of the program.
 func (p *Program) Identity() Identity { return *p.who.Identity }
 
-// Known returns the part of a rule that is about attributes that a schema defines. If the
-// rule is about no others, Known returns nil. In entries with this schema, the part means
-// the same as the rule.
+// Known returns a rule without the attributes that a schema does not define, or nil if no
+// part of the rule is left. For entries with this schema, the result means the same as the
+// rule.
 func (r *Rule) Known(sch *schema.Schema) *Rule {
 	out := *r
 	out.Parts = nil

@@ -25,8 +25,8 @@ type Decision struct {
 }
 
 // Both returns a decision with the rights that both a and b contain. The decisions may
-// follow from different entries, rules and schemas. The types that the result is asked
-// about are those of the schema of a.
+// follow from different entries, rules and schemas. The result must be asked about types of
+// the schema of a.
 func Both(a, b *Decision) *Decision {
 	both := *a
 	both.also = b

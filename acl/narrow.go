@@ -11,7 +11,7 @@ import (
 )
 
 // A Narrowing is a set that contains all entries of a scope which an identity may see, and
-// few others. A search that looks at nothing else finds the same.
+// few others. A search that looks only at the entries of this set finds the same.
 type Narrowing struct {
 	// Filter is True for the entries of the set that are not in Names.
 	Filter filter.Resolved
@@ -26,9 +26,9 @@ type share struct {
 	filter filter.Resolved
 }
 
-// maxShares is the largest number of sets that make up a Narrowing. A search looks each of
-// them up, so with many of them it is better to look at the entries that the client asks
-// for.
+// maxShares is the largest number of sets that make up a Narrowing. A search looks up each
+// of these sets. If there are many, it is better to look at the entries that the client's
+// own filter selects.
 const maxShares = 64
 
 // shares are the shares of all clauses of a program.
@@ -38,8 +38,8 @@ type shares struct {
 	text string // see NarrowingText
 }
 
-// NarrowingText returns a text that is equal for programs whose narrowings are equal. It
-// is "" if there are none.
+// NarrowingText returns a text that is equal for programs whose narrowings are equal. It is
+// "" if the program has no narrowings.
 func (p *Program) NarrowingText() string {
 	if s := p.sharesOnce(); !s.wide {
 		return s.text
@@ -257,7 +257,7 @@ func (f *entryFilter) narrow() filter.Resolved {
 }
 
 // isNarrow reports whether one index, or several, have the entries that match a filter.
-// Classes do not count: they mostly have very many entries.
+// Tests of object classes do not count, because most classes have very many entries.
 func isNarrow(f filter.Resolved) bool {
 	switch f := f.(type) {
 	case *filter.AndNode:

@@ -285,16 +285,16 @@ func (c *trial) askNarrowing(p *acl.Program, o *oracle, g generator, r *result) 
 			continue
 		}
 		named := slices.ContainsFunc(narrow.Names, func(d dn.DN) bool { return sameName(d, n.name) })
-		// The entryUUID of an entry of the tree is not its id, so rules test the one and
-		// narrowings the other.
+		// The entryUUID of an entry of the tree is not its id: rules test the entryUUID,
+		// and narrowings test the id.
 		found := slices.ContainsFunc([]filter.Source{n.source(), n.withID(false), n.withID(true)}, func(s filter.Source) bool { return narrow.Filter.Match(s) == filter.True })
 		r.narrowed++
 		r.same(named || found, true, true, "%s in what is seen below %q: %s %q", n.name, base, narrow.Filter, narrow.Names)
 	}
 }
 
-// withID returns the source of the entry as if its entryUUID were its id, as that of every
-// stored entry is, or, if also is set, as if the id were one more value.
+// withID returns the source of the entry with its id as the value of entryUUID, as every
+// stored entry has it. If also is set, the id is added to the entry's own value instead.
 func (n *node) withID(also bool) *filter.EntrySource {
 	e := &entry.Entry{ID: n.entry.ID}
 	t := core.Attribute("entryUUID")

@@ -222,8 +222,8 @@ func meetsFilter(f filter.Filter, n *node) bool {
 	return f == nil || filter.Resolve(f, core).Match(n.source()) == filter.True
 }
 
-// meetsTarget evaluates the filter of a target on an entry. It looks for the members of
-// groups in the tree.
+// meetsTarget evaluates the filter of a target on an entry. It evaluates memberOf and
+// isMemberOf by the members of the groups in the tree.
 func meetsTarget(f filter.Filter, n *node) filter.Tri {
 	switch f := f.(type) {
 	case nil:

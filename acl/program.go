@@ -453,8 +453,9 @@ func (p *Program) ownKeys(t *schema.AttributeType) (own [][]byte) {
 	return own
 }
 
-// sharesValue returns a function that returns true for entries that have a value of the attribute
-// in common with the identity's entry, which has the keys own.
+// sharesValue returns a function that reports whether an entry has a value of the attribute
+// in common with the identity's entry. The parameter own contains the keys of the values in
+// the identity's entry.
 func (p *Program) sharesValue(t *schema.AttributeType, own [][]byte) func(*Entry) bool {
 	types := p.set.schema.Subtypes(t)
 	return func(e *Entry) bool {

@@ -323,7 +323,7 @@ func (k compiler) resolve(f filter.Filter) (filter.Resolved, error) {
 // mustBeStored returns an error if none of the types that a test is about is stored,
 // except types for which served returns true.
 func mustBeStored(t *filter.Test, served func(*schema.AttributeType) bool) error {
-	for _, typ := range t.Types { // a test of a rule alone is about many types
+	for _, typ := range t.Types { // a test that names only a matching rule is about many types
 		if isStored(typ) || served != nil && served(typ) {
 			return nil
 		}

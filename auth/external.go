@@ -82,8 +82,8 @@ var (
 	principalName    = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 20, 2, 3}
 )
 
-// principals returns the user principal names in a certificate. A name that is malformed
-// is none.
+// principals returns the user principal names in a certificate. It leaves out malformed
+// names.
 func principals(cert *x509.Certificate) (names []string) {
 	for _, e := range cert.Extensions {
 		if !e.Id.Equal(alternativeNames) {

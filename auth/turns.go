@@ -50,7 +50,7 @@ func (t *Turns) join(name string) (u *turn, admitted bool) {
 	return u, true
 }
 
-// part ends an attempt. It reports whether there are others.
+// part ends an attempt. It reports whether other attempts remain.
 func (t *Turns) part(name string, u *turn) (others bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 )
 
-// TestTurns checks that attempts on one name are admitted one at a time, and attempts on
-// another name beside them.
+// TestTurns makes attempts on two names concurrently. It checks that attempts on one name
+// are admitted one at a time, and that no turns are left at the end.
 func TestTurns(t *testing.T) {
 	var turns Turns
 	var inside [2]atomic.Int32

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A View is what an identity may do with an entry, by originals.
+// A View is what an identity may do with an entry according to the originals.
 type View interface {
 	Entry(right acl.Rights) bool
 	Value(t *schema.AttributeType, options string, value []byte, right acl.Rights) bool
@@ -29,7 +29,7 @@ type aciJudge struct{ *aci.Evaluator }
 
 func (j aciJudge) At(id *acl.Identity, e *acl.Entry) View { return aciView{j.Evaluator.At(id, e)} }
 
-// An aciView is a View by aci, which are not about binding: everybody may.
+// An aciView is a View by aci. Everybody may bind, because aci do not restrict binding.
 type aciView struct{ *aci.View }
 
 func (v aciView) Entry(right acl.Rights) bool { return right == acl.Bind || v.View.Entry(right) }
@@ -68,7 +68,8 @@ func (j *olcJudge) At(id *acl.Identity, e *acl.Entry) View {
 }
 
 // databaseOf returns the database with the longest suffix of a name. If there is none, it
-// returns a database without suffixes, the frontend last, or nil.
+// returns a database without suffixes, and the frontend only if there is no other.
+// Otherwise it returns nil.
 func (im *Import) databaseOf(name dn.DN) (found *database) {
 	best := -1
 	for _, db := range im.databases {
@@ -87,7 +88,7 @@ func (im *Import) databaseOf(name dn.DN) (found *database) {
 	return found
 }
 
-// A Difference is a right that an identity has by only one of originals and drafts.
+// A Difference is a right that an identity has only by the originals or only by the drafts.
 type Difference struct {
 	Who, Entry  dn.DN
 	Description string // "": the right is on the entry
@@ -120,9 +121,9 @@ type Comparison struct {
 	// Reserved means that reserved attributes are compared like others. Otherwise only
 	// what the drafts allow beyond the originals is a difference.
 	Reserved bool
-	// Values are values that are asked for besides those of the entries.
+	// Values returns values of a type to ask about, besides those in the entries.
 	Values func(*schema.AttributeType) [][]byte
-	// Types are the attribute types that are asked for besides those of the entries.
+	// Types are attribute types to ask about, besides those in the entries.
 	Types []*schema.AttributeType
 
 	Asked int
@@ -144,8 +145,9 @@ func (c *Comparison) Compare(id *acl.Identity, e *acl.Entry) error {
 	}
 	d, old := z.Decide(e), c.Judge.At(id, e)
 	for _, r := range entryRights {
-		// A naming attribute that may be written is renamed there; here rename is a right
-		// of its own, which only who may write every attribute has.
+		// By the originals, an identity that may write the naming attribute may rename the
+		// entry. Here, rename is a right of its own, which the drafts grant only with the
+		// right to write every attribute.
 		c.note(Difference{Who: id.Name, Entry: e.Name, Right: r}, old.Entry(r), d.Entry(r), r == acl.Rename)
 	}
 	for _, a := range e.Entry.Attributes {
@@ -170,8 +172,8 @@ func (c *Comparison) value(id *acl.Identity, e *acl.Entry, old View, d *acl.Deci
 	}
 }
 
-// note counts a question, and adds the difference if the answers differ. If lenient is
-// set, less is no difference.
+// note counts a question, and adds the difference if the answers differ. If lenient is set,
+// it is no difference if the drafts allow less.
 func (c *Comparison) note(x Difference, old, drafts, lenient bool) {
 	c.Asked++
 	if old == drafts || lenient && old {
@@ -195,7 +197,7 @@ func (d *directory) byDN(name dn.DN) *acl.Entry {
 	return d.entry(Item{name, e})
 }
 
-// others are the entries around the one with a name.
+// others answers questions about the entries around the entry with a name.
 type others struct {
 	*directory
 	name dn.DN

@@ -8,10 +8,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// Fit makes the drafts rules that a directory takes. Identities that are not there are
-// left out, and so are attributes that the schema does not define: no entry has them.
-// Rules of which nothing is left, or which the directory refuses for another reason, move
-// to Refused.
+// Fit turns the drafts into rules that a directory takes. It leaves out identities that the
+// directory does not have. It also leaves out attributes that the schema does not define,
+// because no entry has them. Rules of which nothing is left, or which the directory refuses
+// for another reason, move to Refused.
 func (im *Import) Fit() error {
 	for _, x := range im.Originals {
 		var kept []acl.Placed
@@ -89,7 +89,7 @@ func (im *Import) accepts(r acl.Placed) error {
 	return err
 }
 
-// missingName returns a name in a term that is no entry's.
+// missingName returns a name in a term that no entry has.
 func missingName(t acl.Term, exists func(dn.DN) (bool, error)) (string, error) {
 	for _, s := range t {
 		if s.Kind != acl.Named && s.Kind != acl.Group || strings.ContainsAny(s.Name, "*{") {
@@ -106,8 +106,8 @@ func missingName(t acl.Term, exists func(dn.DN) (bool, error)) (string, error) {
 	return "", nil
 }
 
-// prune removes the attributes that the schema does not define, and parts of which
-// nothing is left.
+// prune removes the attributes that the schema does not define, and then the parts that
+// have no attributes left.
 func (im *Import) prune(r *acl.Rule) (unknown []string) {
 	known := func(all []acl.Attribute) (kept []acl.Attribute) {
 		for _, a := range all {

@@ -1,7 +1,8 @@
 // Package foreign translates the access control of other directory servers into drafts of
 // access rules: aci of 389 Directory Server, OpenDJ and PingDirectory, and the access
-// directives of slapd. It reads LDIF files and slapd.conf, names what it cannot translate with file, line and reason, and compares what an
-// evaluator of the originals allows with what the drafts allow. It knows no store.
+// directives of slapd. It reads LDIF files and slapd.conf, and reports what it cannot
+// translate with file, line and reason. It compares what an evaluator of the originals
+// allows with what the drafts allow. It knows no store.
 package foreign
 
 import (
@@ -25,7 +26,7 @@ var Servers = []string{"389", "opendj", "pingdirectory"}
 type Options struct {
 	Schema   *schema.Schema
 	Contexts []dn.DN        // the naming contexts; nil: not known
-	Server   string         // one of Servers; "": as the values look
+	Server   string         // one of Servers; "": guessed from the values
 	Zone     *time.Location // of the old server; nil: not known
 	// Reserved means that * includes reserved attributes, which rules have to name.
 	Reserved bool
@@ -211,8 +212,8 @@ func (im *Import) General() (rules []acl.Placed, err error) {
 	return rules, nil
 }
 
-// hasACI reports whether there is an aci among the originals: aci are not about binding,
-// directives are.
+// hasACI reports whether there is an aci among the originals. Directives say who may bind;
+// aci do not.
 func (im *Import) hasACI() bool {
 	return slices.ContainsFunc(im.Originals, func(x *Original) bool { return x.aci != nil })
 }

@@ -26,7 +26,8 @@ type Item struct {
 }
 
 // Read adds the originals in an LDIF file or a slapd.conf to the import, and passes each
-// entry to keep unless that is nil. Changes in the file count as far as they add entries.
+// entry to keep unless that is nil. Of the changes in the file, only those that add entries
+// count.
 func (im *Import) Read(file string, in io.Reader, keep func(Item)) error {
 	text := bufio.NewReaderSize(in, 64<<10)
 	if isConf(text) {
@@ -171,8 +172,8 @@ func number(text string) int {
 	return 1 << 30
 }
 
-// linesOf returns the numbers of the lines of a record that have an attribute, after the
-// line with its name.
+// linesOf returns the numbers of the lines of a record that begin a value of an attribute,
+// counted from the line with the record's DN.
 func linesOf(raw []byte, description string) (lines []int) {
 	first := -1
 	for n, line := range bytes.Split(raw, []byte("\n")) {

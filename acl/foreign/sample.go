@@ -51,13 +51,13 @@ func (im *Import) Check(items []Item) (*Comparison, error) {
 	return c, nil
 }
 
-// ExistIn makes the items all entries of the directory.
+// ExistIn sets Exists, so that the items are taken to be all entries of the directory.
 func (im *Import) ExistIn(items []Item) {
 	d := newDirectory(im.Schema, items)
 	im.Exists = func(name dn.DN) (bool, error) { return d.find(name) != nil, nil }
 }
 
-// every returns at most n items, from the beginning to the end.
+// every returns at most n items, spread evenly over all of them.
 func every(items []Item, n int) []Item {
 	step := (len(items) + n - 1) / n
 	var out []Item

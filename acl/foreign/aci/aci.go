@@ -11,7 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// Dialect is the server whose aci a value is. They differ in what * and + mean.
+// Dialect is the kind of server that a value comes from. The kinds differ in what * and +
+// mean.
 type Dialect uint8
 
 const (
@@ -22,7 +23,8 @@ const (
 // An ACI is a parsed value.
 type ACI struct {
 	Name string
-	// Target are the entries below the entry of the aci that it is about; nil: all.
+	// Target restricts the value to some of the entries at and below its own entry; nil:
+	// all of these.
 	Target *Target
 	Scope  string // in lower case: base, onelevel, subtree or subordinate; "": subtree
 	// Attributes is nil if the value has no targetattr.

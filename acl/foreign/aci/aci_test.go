@@ -21,8 +21,8 @@ func mustName(s string) dn.DN {
 	return d
 }
 
-// translated translates a value at dc=x, and returns the rules without their place, the
-// class and the notes, one a line.
+// translated translates a value at dc=x. It returns, each on a line, the rules without
+// their place, the class and the notes.
 func translated(t *testing.T, value string, o Options) string {
 	t.Helper()
 	a, err := Parse(value)
@@ -51,8 +51,8 @@ const (
 	body   = `(version 3.0; acl "r"; allow (read)` + anyone + `;)`
 )
 
-// TestTranslate has a value of each form, and the rules that it becomes in both dialects
-// or in the one that is named.
+// TestTranslate checks the translation of a value of each form: in the dialect that the
+// case names, or else in both.
 func TestTranslate(t *testing.T) {
 	vienna, err := time.LoadLocation("Europe/Vienna")
 	if err != nil {
@@ -177,8 +177,8 @@ func TestReserved(t *testing.T) {
 	}
 }
 
-// TestFlat checks that a wildcard that matches commas is exact where no entry of the
-// directory is at another depth.
+// TestFlat checks that the translation of a wildcard that matches commas is exact if the
+// wildcard matches no entry of the directory at another depth.
 func TestFlat(t *testing.T) {
 	value := `(target="ldap:///uid=*,ou=a,dc=x")(targetattr="cn")` + body
 	names := []dn.DN{mustName("dc=x"), mustName("uid=b,ou=a,dc=x"), mustName("cn=c,uid=b,ou=a,dc=x")}

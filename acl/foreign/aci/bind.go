@@ -12,7 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// A binder translates bind rules. adding means that the right is the one to add.
+// A binder translates bind rules. adding is set for the bind rule of the right to add
+// entries.
 type binder struct {
 	*translation
 	adding bool
@@ -156,8 +157,8 @@ func (b *binder) userPattern(text string) draft.Expr {
 	return &draft.Leaf{Under: named, Over: below, Why: why}
 }
 
-// flatUsers reports whether no entry of the directory has a name that matches a pattern
-// because * matches commas.
+// flatUsers reports whether no name in the directory matches a pattern only because *
+// matches commas.
 func (o *Options) flatUsers(text string, w wild) bool {
 	if o.Names == nil {
 		return false
@@ -186,8 +187,8 @@ func (b *binder) groupDN(v string) draft.Expr {
 	return draft.Who(acl.Subject{Kind: acl.Group, Name: acl.EscapeName(d.String())})
 }
 
-// readsEntry reports whether a bind rule depends on attributes of the entry, which count
-// for nothing when it is added.
+// readsEntry reports whether a bind rule depends on attributes of the entry. These count
+// for nothing when the entry is added.
 func readsEntry(r Bind) bool {
 	switch r := r.(type) {
 	case *And:

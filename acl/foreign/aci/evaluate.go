@@ -20,9 +20,9 @@ type Placed struct {
 	ACI   *ACI
 }
 
-// An Evaluator decides by aci as the manuals of their servers say: what one value allows
-// and no value denies may be done. It shares only the parser with the translation, and
-// nothing depends on it except the comparison of both.
+// An Evaluator decides by aci as the servers' manuals say: an identity may do what at least
+// one value allows and no value denies. It shares only the parser with the translation. Its
+// only use is to compare the originals with the drafts.
 type Evaluator struct {
 	Values  []Placed
 	Options *Options
@@ -35,8 +35,9 @@ type View struct {
 	*Evaluator
 	id    *acl.Identity
 	entry *acl.Entry
-	// applies has, for each value and clause, whether its target and its bind rule match:
-	// 0 if that is not known yet, 1 if not, 2 if so. applies[1] is for the right add.
+	// applies records, for each clause of each value, whether the value's target and the
+	// clause's bind rule match: 0 is not known yet, 1 is no, 2 is yes. applies[1] is for
+	// the right add.
 	applies [2][]uint8
 }
 
@@ -101,7 +102,8 @@ func (q *question) allowed() bool {
 	return q.some(false, q.matches) && !q.some(true, q.matches)
 }
 
-// some reports whether a clause passes a test and its bind rule holds.
+// some reports whether there is a clause that passes a test and whose target and bind rule
+// match.
 func (q *question) some(deny bool, test func(*ACI, *Clause) bool) bool {
 	n := -1
 	for _, p := range q.Values {
@@ -161,8 +163,9 @@ func (q *question) isOwnName() bool {
 	return err == nil && draft.Same(q.Options.Schema, d, q.id.Name)
 }
 
-// wholeEntry reports whether a value is about adding or deleting the entry, of which all
-// values have to match targattrfilters.
+// wholeEntry reports whether all values of the entry match the targattrfilters of an aci,
+// which the rights to add and to delete an entry require. For other rights, it returns
+// true.
 func (q *question) wholeEntry(a *ACI) bool {
 	if a.Values == nil || q.right != Add && q.right != Delete {
 		return true
@@ -190,7 +193,7 @@ func (q *question) wholeEntry(a *ACI) bool {
 	return all != a.Values.Not
 }
 
-// meets reports whether a value alone matches a filter.
+// meets reports whether an entry with only this value matches a filter.
 func (q *question) meets(f filter.Filter, value []byte) bool {
 	e := &entry.Entry{Attributes: []entry.Attribute{{Type: q.typ, Options: q.options, Values: [][]byte{value}}}}
 	return filter.Resolve(f, q.Options.Schema).Match(&filter.EntrySource{Schema: q.Options.Schema, Entry: e}) == filter.True
@@ -224,8 +227,8 @@ func (q *question) listed(a *Attributes) bool {
 	return !found && (kind || q.Options.Dialect == DS389)
 }
 
-// seen reports whether anything is allowed to the identity on the entry or its
-// attributes, and nothing denies all of it.
+// seen reports whether the identity is allowed anything on the entry or its attributes, and
+// no clause denies everything on them.
 func (q *question) seen() bool {
 	any := func(*schema.AttributeType) bool { return true }
 	allows := func(a *ACI, c *Clause) bool {
@@ -244,7 +247,8 @@ func (q *question) seen() bool {
 	return q.some(false, allows) && !q.some(true, hides)
 }
 
-// writableName reports whether one may write one's own name as a value of a type.
+// writableName reports whether selfwrite lets an identity write its own name as a value of
+// a type.
 func writableName(t *schema.AttributeType) bool { return isName(t) && !acl.Reserved(t) }
 
 // lists reports whether targetattr has an attribute that passes a test.
@@ -280,7 +284,8 @@ func (q *question) renames() bool {
 	return !q.some(true, func(a *ACI, c *Clause) bool { return a.Attributes == nil && a.Values == nil && c.Rights&Write != 0 })
 }
 
-// target reports whether a value is about the entry. It returns what ($dn) stands for.
+// target reports whether a value is about the entry. The result matched is the part of the
+// entry's name that ($dn) stands for.
 func (q *question) target(p Placed) (matched string, ok bool) {
 	sch, name, a := q.Options.Schema, q.entry.Name, p.ACI
 	if !draft.Within(sch, name, p.Place) {
@@ -325,7 +330,7 @@ func (q *question) target(p Placed) (matched string, ok bool) {
 
 // matchRDNs reports whether a name matches a pattern as in OpenDJ: * in a value stands
 // for a part of it, * as an RDN for one RDN, ** for one or more. If suffix is set, names
-// below those that match do too.
+// below a matching name match too.
 func matchRDNs(sch *schema.Schema, pattern string, name dn.DN, suffix bool) bool {
 	var parts []string
 	for p := range strings.SplitSeq(pattern, ",") {
@@ -587,7 +592,8 @@ func has(e *entry.Entry, t *schema.AttributeType, value string) bool {
 	})
 }
 
-// named reports whether an attribute of an entry names the identity, or a group of it.
+// named reports whether an attribute of an entry names the identity, or, if group is set, a
+// group that the identity is in.
 func (q *question) named(e *entry.Entry, t *schema.AttributeType, group bool) bool {
 	return slices.ContainsFunc(e.Attributes, func(a entry.Attribute) bool {
 		return a.Type == t && slices.ContainsFunc(a.Values, func(v []byte) bool {

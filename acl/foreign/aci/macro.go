@@ -19,12 +19,12 @@ func (a *ACI) hasMacro() bool {
 // entries are known.
 var macroTypes = []string{"dc", "o", "ou"}
 
-// marker stands around the name of the variable in a name until the rule is made.
+// marker encloses the name of a variable in a DN until the rule is made.
 const marker = "\uE0F5"
 
-// translateMacro translates a value in whose target ($dn) stands for a part of the name:
-// for each attribute type that this part may have, a rule in which {t} stands for its
-// value. A part of several RDNs has no such rule.
+// translateMacro translates a value whose target contains ($dn), which stands for a part of
+// the entry's name. For each attribute type that this part may have, the result has a rule
+// in which {t} stands for the part's value. There is no rule for a part of several RDNs.
 func translateMacro(a *ACI, place dn.DN, o *Options) draft.Drafts {
 	var out draft.Drafts
 	if slices.ContainsFunc(a.Clauses, func(c Clause) bool { return c.Deny }) || a.Target.Not ||

@@ -16,7 +16,7 @@ type partsIn struct {
 	in    *acl.What
 }
 
-// list is a list of attributes as rules have it.
+// list is a list of attributes as a rule contains it.
 type list struct {
 	in, except []string
 	also       []string // listed although they are subtypes of what is excepted
@@ -34,7 +34,7 @@ func (t *translation) parts(c *Clause, in *acl.What) (all []partsIn) {
 		}
 	}
 	if values&(acl.Search|acl.Compare) == acl.Search|acl.Compare {
-		values |= acl.See // read and find are shorter than what they mean
+		values |= acl.See // so that the rule can say read or find
 	}
 	insert, remove := t.valueFilters(c)
 	if c.Rights&Write != 0 && insert == nil && remove == nil {
@@ -57,7 +57,8 @@ func (t *translation) parts(c *Clause, in *acl.What) (all []partsIn) {
 	return append(all, t.moves(c, in)...)
 }
 
-// add adds a part for a list of attributes, some of them with values that are chosen.
+// add adds a part for a list of attributes. The parameter values contains the attributes of
+// which the part selects only some values.
 func (p *partsIn) add(rights acl.Rights, l *list, values []acl.Attribute) {
 	if rights == 0 || l == nil && values == nil {
 		return
@@ -147,7 +148,8 @@ func (t *translation) names(n string) []string {
 	return all
 }
 
-// addName adds an attribute, without the subtypes that a name in rules includes.
+// addName adds an attribute, and excepts its subtypes, because a name in a rule includes
+// them.
 func (l *list) addName(sch *schema.Schema, name string, all []string) {
 	l.in = append(l.in, name)
 	l.except = append(l.except, subtypes(sch, name, all)...)
@@ -169,8 +171,8 @@ func subtypes(sch *schema.Schema, name string, all []string) (names []string) {
 	return names
 }
 
-// allExcept sets the list to all attributes except those that are named. In OpenDJ only
-// attributes of the kinds that are named, user or operational, are meant.
+// allExcept sets the list to all attributes except those that are named. In OpenDJ, this
+// means only attributes of the same kind, user or operational, as one that is named.
 func (t *translation) allExcept(l *list, names []string) {
 	if t.o.Dialect == DS389 {
 		l.in = []string{"*", "+"}
@@ -249,8 +251,8 @@ func (t *translation) valueFilters(c *Clause) (insert, remove []acl.Attribute) {
 	return of(v.Add), of(v.Del)
 }
 
-// isAbout reports whether a filter of values asks about nothing but the attribute whose
-// values it chooses, and the attribute has no subtypes, which a rule would include.
+// isAbout reports whether a filter of values tests only the attribute whose values it
+// selects, and the attribute has no subtypes, which a rule would include.
 func (t *translation) isAbout(f ValueFilter) bool {
 	typ, _ := t.o.Schema.Describe(f.Attribute)
 	if typ == nil {
@@ -336,8 +338,10 @@ func (t *translation) entryRights(c *Clause, l *list) (r acl.Rights) {
 	return r
 }
 
-// wholeEntry reports whether the right to add or delete entries is translated: filters of
-// values, which all values of the entry have to match, are not.
+// wholeEntry reports whether the right to add or delete entries becomes part of a rule.
+// Rules cannot say that all values of the entry have to match targattrfilters. If a clause
+// that allows has such filters, the right is left out. A clause that denies then denies it
+// for all entries.
 func (t *translation) wholeEntry(c *Clause, r Rights) bool {
 	v := t.aci.Values
 	if v == nil || r == Add && v.Add == nil || r == Delete && v.Del == nil {
@@ -353,9 +357,8 @@ func (t *translation) wholeEntry(c *Clause, r Rights) bool {
 // naming are attributes that RDNs usually have.
 var naming = []string{"cn", "uid", "ou", "o", "dc", "l", "st", "c", "sn"}
 
-// renames reports whether a clause that is about writing is about renaming too. To rename
-// an entry is to write any attribute that the new RDN has, and to delete values of the old
-// one.
+// renames reports whether a clause about writing is also about renaming. A rename writes
+// the attributes of the new RDN, and deletes values of the old RDN.
 func (t *translation) renames(c *Clause, l *list) bool {
 	if t.aci.Values != nil {
 		return c.Deny
@@ -389,9 +392,9 @@ func (t *translation) naming() []string {
 	return all
 }
 
-// proxy returns the right to act as others, if it is translated. In 389 Directory Server
-// the right is asked for at the entries of the operation, here at the entry that one acts
-// as.
+// proxy returns the right to act as others, if it is translated. In 389 Directory Server,
+// an identity needs the right on the entries of the operation; here, it needs the right on
+// the entry that it acts as.
 func (t *translation) proxy(c *Clause) acl.Rights {
 	if t.o.Dialect == OpenDJ || c.Deny {
 		return acl.Proxy

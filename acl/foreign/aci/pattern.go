@@ -11,11 +11,11 @@ import (
 
 // A wild is a DN with wildcards.
 type wild struct {
-	// any means that the pattern begins with a wildcard that stands for whole RDNs: for
-	// one and more if deep is set.
+	// any means that the pattern begins with a wildcard that stands for one whole RDN, or
+	// for one or more RDNs if deep is set.
 	any, deep bool
-	rdns      dn.DN // the RDNs after that
-	open      int   // the number of them up to the last one that has a wildcard
+	rdns      dn.DN // the RDNs after this wildcard
+	open      int   // how many of rdns there are up to the last one with a wildcard
 }
 
 // parseWild parses a DN with wildcards. It returns false for patterns that rules have no
@@ -50,8 +50,8 @@ func (w *wild) tail() dn.DN { return w.rdns[w.open:] }
 // patternText returns RDNs as rules write them, where * stands for any part of a value.
 func patternText(d dn.DN) string { return strings.ReplaceAll(d.String(), "{", `\7b`) }
 
-// pattern returns the entries of a target with wildcards: at least these if over is set,
-// and otherwise at most these.
+// pattern translates a target with wildcards. If rules cannot say exactly which entries
+// these are, the result includes more entries if over is set, and otherwise fewer.
 func (t *translation) pattern(text string, over bool) (*acl.Target, bool) {
 	if strings.Trim(text, "*") == "" {
 		return &acl.Target{}, true
@@ -63,7 +63,8 @@ func (t *translation) pattern(text string, over bool) (*acl.Target, bool) {
 	}
 	rel := w.rdns[:len(w.rdns)-len(t.place)]
 	if w.any {
-		// A suffix pattern of OpenDJ includes what is below, so that one RDN or more are the same.
+		// In OpenDJ, a pattern also matches the names below. So it makes no difference
+		// whether the wildcard stands for one RDN or for several.
 		if w.open == 0 {
 			return &acl.Target{Scope: acl.Under, Pattern: patternText(rel)}, true
 		}
@@ -82,7 +83,7 @@ func (t *translation) pattern(text string, over bool) (*acl.Target, bool) {
 	return &acl.Target{Scope: acl.Under, Pattern: acl.EscapeName(tail[:len(tail)-len(t.place)].String())}, true
 }
 
-// flat reports whether no entry of the directory matches a pattern because * matches
+// flat reports whether no name in the directory matches a pattern only because * matches
 // commas.
 func (o *Options) flat(text string, w wild) bool {
 	if o.Names == nil {
@@ -93,8 +94,8 @@ func (o *Options) flat(text string, w wild) bool {
 	})
 }
 
-// matchesDepth reports whether a name is below or at a pattern, each of whose wildcards
-// stands for a part of a value.
+// matchesDepth reports whether a name matches a pattern, or is below a name that does. Each
+// wildcard stands for a part of one value.
 func matchesDepth(pattern, name dn.DN) bool {
 	if len(name) < len(pattern) {
 		return false
@@ -111,7 +112,8 @@ func matchesDepth(pattern, name dn.DN) bool {
 func plainDN(d dn.DN) string { return strings.ToLower(d.String()) }
 
 // matchDN reports whether a name matches a pattern as in 389 Directory Server: * stands
-// for any text. The beginning counts if whole is set; the end always does.
+// for any text. If whole is set, the pattern must match the whole name; otherwise it need
+// only match the end of the name.
 func matchDN(pattern, name string, whole bool) bool {
 	if parsed, err := dn.Parse(pattern); err == nil {
 		pattern = plainDN(parsed)

@@ -49,8 +49,9 @@ type translation struct {
 	out   draft.Drafts
 }
 
-// clause translates one clause. An add is not allowed by what the new entry says of
-// itself, so that add is translated apart where a bind rule asks for that.
+// clause translates one clause. The attributes of a new entry do not allow its own add. So
+// the right to add is translated separately if a bind rule depends on attributes of the
+// entry.
 func (t *translation) clause(c *Clause) {
 	if c.Rights&Add != 0 && readsEntry(c.Bind) {
 		adding := *c
@@ -101,8 +102,9 @@ func (t *translation) notTranslated(c *Clause, notes []string) {
 	}
 }
 
-// where returns the entries that the value is about: at least these if over is set, and
-// otherwise at most these. It returns false if there are none.
+// where returns the entries that the value is about. If rules cannot say exactly which
+// entries these are, the result includes more entries if over is set, and otherwise fewer.
+// It returns false if there are none.
 func (t *translation) where(over bool) (what *acl.What, some bool) {
 	place := &acl.What{Any: []acl.Target{{}}}
 	if s := scopes[t.aci.Scope]; s != acl.Subtree {
@@ -192,8 +194,8 @@ func (t *translation) filtered(what *acl.What, over bool) *acl.What {
 	return draft.Narrow(what, draft.Nested(f.Filter))
 }
 
-// target returns the entries of a DN or a pattern. nil: none. It returns false if rules
-// have no words for them.
+// target returns the entries of a DN or a pattern, or nil if there are none. It returns
+// false if rules have no words for them.
 func (t *translation) target(text string, over bool) (*acl.Target, bool) {
 	if isPattern(text) {
 		return t.pattern(text, over)

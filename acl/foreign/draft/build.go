@@ -40,7 +40,8 @@ func Build(e Expr, like acl.Rule) (rules []*acl.Rule, notes []string, ok bool) {
 	return rules, n.notes, len(rules) > 0 || len(n.notes) == 0
 }
 
-// absorbed returns the conjunctions that no other one implies with fewer literals.
+// absorbed leaves out each conjunction that has all literals of another one. Wherever such
+// a conjunction holds, the other one holds too.
 func absorbed(all []conjunction) (kept []conjunction) {
 	texts := make([]map[string]bool, len(all))
 	for i, c := range all {
@@ -139,8 +140,8 @@ func appendNew[T interface{ String() string }](all []T, v T) []T {
 	return append(all, v)
 }
 
-// simplify returns a term without subjects that others of it imply. It returns nil if no
-// identity matches all subjects.
+// simplify returns a term without the subjects that its other subjects imply. It returns
+// nil if no identity matches all subjects.
 func simplify(t acl.Term) acl.Term {
 	is := func(k acl.SubjectKind) bool {
 		return slices.ContainsFunc(t, func(s acl.Subject) bool { return s.Kind == k })

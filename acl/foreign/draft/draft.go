@@ -136,8 +136,9 @@ func And(a, b filter.Filter) filter.Filter {
 // keywords are words of rules that cannot be attributes.
 var keywords = []string{"to", "in", "if", "and", "except", "not", "parent", "superiors"}
 
-// IsDescription reports whether rules can have an attribute description. Descriptions with
-// other characters occur in other servers, but no entry can have them here.
+// IsDescription reports whether a text is an attribute description that rules can contain.
+// Descriptions with other characters occur in other servers, but no entry can have them
+// here.
 func IsDescription(s string) bool {
 	letter := func(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 	for part := range strings.SplitSeq(s, ";") {

@@ -8,22 +8,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// An Expr is a condition of an original under which it applies: an All, Any, *Negation
-// or *Leaf.
+// An Expr is a condition under which an original applies: an All, Any, *Negation or *Leaf.
 type Expr interface{ isExpr() }
 
 type (
 	All      []Expr // every part; the empty All is true
 	Any      []Expr // at least one part; the empty Any is false
 	Negation struct{ Expr }
-	// A Leaf is a condition that rules have a word for, or nearly have. Under holds in no
-	// case in which the original's condition does not; Over holds in every case in which
-	// it does. Both are the same where the words mean the same. nil: there is no such
-	// word.
+	// A Leaf is a condition of an original, with the nearest conditions that rules have
+	// words for. Under holds only where the original's condition holds. Over holds wherever
+	// the original's condition holds. If rules have a word that means the same, Under and
+	// Over are the same. Either is nil if rules have no such word.
 	Leaf struct {
 		Under, Over *Atom
 		Why         string // what differs if Under and Over are not the same
-		// UnderIs means that Under means the same, and only its negation has no word.
+		// UnderIs means that Under means the same as the original's condition, and that
+		// rules have no word only for the negation.
 		UnderIs bool
 		// Undefined means that neither the condition nor its negation ever holds.
 		Undefined bool

@@ -11,8 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Meets evaluates a filter of an original on an entry. The old server stores memberOf as an
-// attribute; here the groups answer. If nested is set, they include groups of groups.
+// Meets evaluates a filter of an original on an entry. The old server stores memberOf in
+// the entry. Here, the values of memberOf are the groups that the entry is in, including
+// groups of groups if nested is set.
 func Meets(sch *schema.Schema, f filter.Filter, e *acl.Entry, nested bool) filter.Tri {
 	switch f := f.(type) {
 	case filter.And:

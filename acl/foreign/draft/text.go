@@ -34,7 +34,8 @@ func Text(e Expr) string {
 	return text
 }
 
-// IsTrue reports whether an expression is everyone.
+// IsTrue reports whether an expression is the subject everyone, or a conjunction of nothing
+// else.
 func IsTrue(e Expr) bool {
 	switch e := e.(type) {
 	case All:
@@ -50,8 +51,7 @@ func IsTrue(e Expr) bool {
 	return false
 }
 
-// IsBound reports whether an expression certainly holds for identities only that are
-// bound.
+// IsBound reports whether an expression certainly holds only for bound identities.
 func IsBound(e Expr) bool {
 	switch e := e.(type) {
 	case All:

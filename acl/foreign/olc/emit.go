@@ -57,7 +57,8 @@ func (t *translation) parts(x *granted) (parts []acl.Part) {
 	return parts
 }
 
-// restPart returns the part about all attributes except those that are granted less.
+// restPart returns the part about all attributes except those on which fewer rights are
+// granted.
 func (t *translation) restPart(x *granted, rights acl.Rights) acl.Part {
 	p := acl.Part{Rights: read(rights), Attributes: []acl.Attribute{{Description: "*"}, {Description: "+"}}}
 	for _, g := range t.groups {
@@ -161,7 +162,7 @@ func (t *translation) selfAttributes() (all []acl.Attribute) {
 	return all
 }
 
-// read adds see to rights that with it have a short word: read or find.
+// read adds the right see to rights that a rule can then write as read or find.
 func read(r acl.Rights) acl.Rights {
 	if r&(acl.Search|acl.Compare) == acl.Search|acl.Compare {
 		r |= acl.See

@@ -15,9 +15,9 @@ import (
 )
 
 // An Evaluator decides by access directives as slapd.access(5) says: the first directive
-// that is about the entry and the attribute decides, unless its clause that matches says
-// break. It shares only the parser with the translation, and nothing depends on it except
-// the comparison of both.
+// that is about the entry and the attribute decides, unless its matching clause says break.
+// It shares only the parser with the translation. Its only use is to compare the originals
+// with the drafts.
 type Evaluator struct {
 	Directives []*Directive
 	Schema     *schema.Schema
@@ -158,7 +158,7 @@ func (v *View) lists(l string, a asked) bool {
 	return t != nil && a.typ.Is(t) && entry.HasOptions(a.options, entry.SortOptions(options))
 }
 
-// named reports whether a name matches one of a directive, in its style.
+// named reports whether a name matches the text of a directive in the given style.
 func (v *View) named(s Style, text string, name dn.DN) (groups []string, ok bool) {
 	if s == Everything {
 		return nil, true

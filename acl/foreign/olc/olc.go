@@ -21,8 +21,8 @@ type What struct {
 	Style  Style  // Everything if there is no dn
 	DN     string // a name, or a regular expression
 	Filter filter.Filter
-	// Attributes is nil if the directive is about all attributes, and about entry and
-	// children.
+	// Attributes is nil if the directive is about all attributes, including the
+	// pseudo-attributes entry and children.
 	Attributes []Attribute
 	Value      *string // of the only attribute; nil: all values
 	// ValueStyle is "exact", or the style of a value that rules have no words for.

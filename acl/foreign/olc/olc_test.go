@@ -20,8 +20,8 @@ func suffix() dn.DN {
 	return d
 }
 
-// translated translates directives of the suffix dc=x, and returns the rules without their
-// place, and after those of each directive its class and notes.
+// translated translates directives of the suffix dc=x. It returns, for each directive, the
+// rules without their place, and then the class and the notes.
 func translated(t *testing.T, texts ...string) string {
 	t.Helper()
 	var all []*Directive
@@ -45,8 +45,9 @@ func translated(t *testing.T, texts ...string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestTranslate has directives of each form, separated by semicolons, and the rules that
-// they become. "rest" stands for directives that show the pseudo-attribute entry.
+// TestTranslate checks the translation of directives of each form. The directives of a case
+// are separated by semicolons. The constant entry is a directive that lets everybody read
+// the pseudo-attribute entry, and shown is its translation.
 func TestTranslate(t *testing.T) {
 	const entry = ";to attrs=entry by * read"
 	const shown = "\n1: allow everyone to see\nexact"

@@ -14,7 +14,8 @@ const marker = "\uE0F6"
 
 func marked(n int) string { return marker + strconv.Itoa(n) + marker }
 
-// A regex is a regular expression of names that is a name with open values.
+// A regex is a regular expression that matches names, read as a name in which some values
+// are open.
 type regex struct {
 	set
 	// crosses means that a wildcard matches commas too, so that names at other depths match.
@@ -29,8 +30,8 @@ var prefixes = []struct {
 }{{"(.+,)?", 1, acl.Subtree}, {"(.*,)?", 1, acl.Subtree}, {"([^,]+,)*", 1, acl.Subtree}, {"(.+,)", 1, acl.Under}, {"(.*,)", 1, acl.Under},
 	{"(.+),", 1, acl.Under}, {"(.*),", 1, acl.Under}, {".+,", 0, acl.Under}, {".*,", 0, acl.Under}}
 
-// parseRegex reads a regular expression as a name with open values. It returns false if it
-// is more than that.
+// parseRegex reads a regular expression as a name with open values. It returns false if the
+// expression cannot be read so.
 func parseRegex(text string) (r regex, ok bool) {
 	rest, anchored := strings.CutPrefix(text, "^")
 	r.scope = acl.Subtree // it may match the end of a name
@@ -135,7 +136,7 @@ next:
 }
 
 // expand reads a name in which $1 or ${1} stands for the value of a group, as a name with
-// markers. It returns false if a group is less than a value.
+// markers. It returns false if a group stands for less than a whole value.
 func expand(text string) (dn.DN, bool) {
 	for n := 1; n <= 9; n++ {
 		digit := strconv.Itoa(n)

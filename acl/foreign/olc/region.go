@@ -56,8 +56,8 @@ func (r region) key() string {
 	return text
 }
 
-// intersect returns the entries that are in both sets. It returns false for empty if there
-// are none, and false for known if rules have no words for them.
+// intersect returns the entries that are in both sets. The result some is false if there
+// are none, and known is false if rules have no words for them.
 func intersect(sch *schema.Schema, a, b set) (both set, some, known bool) {
 	if len(a.name) > len(b.name) || len(a.name) == len(b.name) && b.isAll() {
 		a, b = b, a

@@ -125,7 +125,7 @@ func (r *regex) tail() dn.DN {
 // A group is a set of attributes that the same directives are about: an attribute that a
 // directive names, one value of it, the pseudo-attributes entry and children, or the rest.
 type group struct {
-	name   string // "", entry or children for those that are none
+	name   string // "": the rest; "entry" or "children": a pseudo-attribute
 	pseudo bool
 	typ    *schema.AttributeType // nil: the schema does not define it
 	value  *string
@@ -219,7 +219,7 @@ func (t *translation) lists(a Attribute, g *group) bool {
 	return g.typ.Is(typ) && (options == "" || strings.EqualFold(strings.Trim(options, ";"), own))
 }
 
-// A cell is a region in which an identity that an expression is true for has a privilege.
+// A cell is a region in which the identities that an expression holds for have a privilege.
 type cell struct {
 	region
 	who    draft.Expr
@@ -253,8 +253,8 @@ func (t *translation) signature(g *group) string {
 	return text
 }
 
-// grant returns the cells of the directives from the i-th on, for entries of a region and
-// the privileges that directives before have granted.
+// grant returns the cells of the directives from the i-th on, for the entries of the region
+// r. The parameter have contains the privileges that the directives before have granted.
 func (t *translation) grant(g *group, m Mask, i int, have Mask, r region) []cell {
 	for ; i < len(t.directives); i++ {
 		d := t.directives[i]
@@ -436,7 +436,7 @@ func (t *translation) values() {
 }
 
 // noteHidden notes that cells are left out in which the entry itself may not be read: a
-// rule that allows to compare or write would show its name.
+// rule that allows an identity to compare or write would show it the entry's name.
 func (t *translation) noteHidden(all, shown []cell) {
 	for _, a := range all {
 		if !t.coveredByAll(a, shown, maxExceptions) {
@@ -512,7 +512,8 @@ func (t *translation) parents(m Mask) (all []cell) {
 	return all
 }
 
-// ofParent returns the expression of an entry for which the leaf holds of its parent.
+// ofParent returns an expression that holds for an entry if the leaf holds for the entry's
+// parent.
 func ofParent(l *draft.Leaf) draft.Expr {
 	for _, a := range []*draft.Atom{l.Under, l.Over} {
 		if a == nil || a.Subject == nil {
@@ -554,7 +555,8 @@ func (t *translation) renames() {
 	}
 }
 
-// bind collects the right to bind: the anonymous may authenticate by the password.
+// bind collects the right to bind. It is granted where the anonymous identity may
+// authenticate by the password.
 func (t *translation) bind() {
 	password := &group{name: "userPassword", typ: t.o.Schema.Attribute("userPassword")}
 	for _, c := range t.grant(password, Auth, 0, 0, region{set: everywhere}) {

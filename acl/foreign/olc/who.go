@@ -125,8 +125,8 @@ func (t *translation) named(w *Who) draft.Expr {
 }
 
 // unbound returns the expression of a name with $1 that the regular expression of the
-// directive has no value for: nobody, or unknown if $1 is another part of the name. It
-// returns false if it has.
+// directive has no value for: nobody, or unknown if $1 is another part of the name. If
+// every $1 has a value, it returns false.
 func (t *translation) unbound(name dn.DN, text string) (draft.Expr, bool) {
 	d := t.compiled
 	for i, n := range strings.Split(name.String(), marker) {
