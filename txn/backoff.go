@@ -76,7 +76,7 @@ func (p *backoff) done(changed bool) {
 	p.read.Broadcast()
 }
 
-// failed records that the heads could not be read.
+// failed records that an attempt to read the heads failed.
 func (p *backoff) failed() {
 	p.interval = p.busy
 	p.dozing.Store(false)

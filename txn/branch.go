@@ -14,10 +14,11 @@ import (
 )
 
 // A Branch is a line of commits that nobody sees outside of the branch until a merge
-// shows all of them at one revision. It begins at a state of the trunk, its base, and has
-// a slot of its own, so a revision tells that it belongs to a branch. The branch's cell in
-// the row of heads decides its commits: there is one line of them, and any server may make
-// the next one. docs/design/transactions.md, "Branches", has the rules.
+// shows all of them at one revision. It begins at a state of the trunk, its base. It has
+// a slot of its own, so the slot in a revision tells whether the commit belongs to a
+// branch. The branch's cell in the row of heads decides its commits. Its commits form one
+// sequence, and any server may make the next commit. docs/design/transactions.md,
+// "Branches", has the rules.
 type Branch struct {
 	db          *DB
 	slot        revision.Slot
@@ -31,7 +32,7 @@ var (
 	ErrBranch = errors.New("no such branch")
 	// ErrBranchExists: another branch has the name.
 	ErrBranchExists = errors.New("the branch exists")
-	// ErrBranches: what was asked for cannot be done while there are branches.
+	// ErrBranches: the request cannot be served while there are branches.
 	ErrBranches = errors.New("there are branches")
 	// ErrParked: the branch is parked, so it takes no commits and cannot be merged.
 	ErrParked = errors.New("the branch is parked")
@@ -40,9 +41,10 @@ var (
 // MaxBranches is the largest number of branches.
 const MaxBranches = 64
 
-// maxBranchCells is the largest number of cells of branches, because every reading of the
-// heads reads all of them. A branch that was merged keeps its cell as long as a branch is
-// open that began before the merge, and one that was discarded until it is removed.
+// maxBranchCells is the largest number of cells of branches. It is bounded because every
+// reading of the heads reads all of these cells. A merged branch keeps its cell while a
+// branch that began before the merge is open. A discarded branch keeps its cell until the
+// branch's data is removed.
 const maxBranchCells = 512
 
 // Name returns the name of the branch.
@@ -67,7 +69,8 @@ func (e *cluster) createBranch(ctx context.Context, name string) (*Branch, error
 	if err := e.awaitRead(ctx); err != nil {
 		return nil, err
 	}
-	// The base and the marks after it must be kept until the branch's cell keeps them.
+	// This snapshot keeps the base, and the marks above the base, until the branch's cell
+	// keeps them.
 	held := db.Snapshot()
 	defer held.Close()
 	// Within two leases the slot of a silent server has been recovered.
@@ -113,13 +116,14 @@ func (w *writer) createBranch(ctx context.Context, name string, base table.Revis
 	}
 }
 
-// openBranch opens a branch whose cell was just made. The cell that makes a branch may land
-// late, when nobody keeps the base any more; only the server that knows that it kept the
-// base until the cell was there opens the branch. If it does not, others discard it.
+// openBranch opens a branch whose cell was just made. The swap that makes the cell may
+// land late, when nobody keeps the base any more. So only the server that made the cell
+// opens the branch, because it knows that it has kept the base until now. If it does not
+// open the branch, other servers discard the branch.
 func (w *writer) openBranch(ctx context.Context, c *branchCell) (*Branch, error) {
 	b := &Branch{w.e.db, c.slot, c.cell.Incarnation, c.cell.Owner}
-	// Two servers may be making branches of one name at once. Each of them looks after its
-	// cell is there, so at least one of them sees the other, and gives way.
+	// Two servers may be making branches of the same name. Each reads the heads after its
+	// own cell is written, so at least one of them finds the other's cell and gives way.
 	heads, err := w.readHeads(ctx)
 	if err != nil {
 		return nil, err
@@ -138,8 +142,8 @@ func (w *writer) openBranch(ctx context.Context, c *branchCell) (*Branch, error)
 	return b, w.e.awaitChange(ctx)
 }
 
-// awaitChange waits until this server shows what it changed in the cell of a branch. The
-// change stands already.
+// awaitChange waits until this server shows its own change of a branch's cell. The change
+// is already durable.
 func (e *cluster) awaitChange(ctx context.Context) error {
 	if err := e.awaitRead(ctx); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
@@ -147,7 +151,8 @@ func (e *cluster) awaitChange(ctx context.Context) error {
 	return nil
 }
 
-// freeBranch returns the first free slot for a branch.
+// freeBranch returns a free slot for a new branch. It returns an error if the name is
+// taken or if there are too many branches.
 func freeBranch(heads *revision.Vector, name string) (free revision.Slot, err error) {
 	cells, branches := 0, 0
 	for _, s := range heads.Slots() {
@@ -205,7 +210,7 @@ func (db *DB) Branches() (all []*Branch) {
 	return all
 }
 
-// Branch returns the branch of a name.
+// Branch returns the branch with the given name.
 func (db *DB) Branch(name string) (*Branch, error) {
 	for _, b := range db.Branches() {
 		if b.name == name {
@@ -297,10 +302,11 @@ func (w *writer) readBranch(ctx context.Context, b *Branch) (*branchCell, error)
 	return c, nil
 }
 
-// swapBranch replaces the cell of a branch with next, and reports whether the cell is next.
-// c is then the cell that is there. If it is another one, the swap may have been done all
-// the same, because other servers change the cell too. Every change has a token and a sequence number of its own, so the
-// bytes of a cell never repeat, and a swap from outdated bytes fails.
+// swapBranch replaces the cell of a branch with next, and reports whether the cell is
+// next afterwards. It sets c to the cell that it found. If that is not next, the swap may
+// still have been done: another server may have changed the cell afterwards. Every change
+// has a token and a sequence number of its own, so the bytes of a cell never repeat, and
+// a swap from outdated bytes fails.
 func (w *writer) swapBranch(ctx context.Context, c *branchCell, next revision.Cell) (done bool, err error) {
 	next.Sequence++
 	next.Token = w.e.db.o.random()
@@ -317,8 +323,8 @@ func (w *writer) swapBranch(ctx context.Context, c *branchCell, next revision.Ce
 	return done, err
 }
 
-// branchID allocates the next revision of a branch. It is above all that the branch and
-// this server have seen.
+// branchID allocates the next revision of a branch. It is above every revision that the
+// branch or this server has seen.
 func (w *writer) branchID(c *branchCell) (table.Revision, error) {
 	if err := w.e.drifted(); err != nil {
 		return 0, err
@@ -366,9 +372,9 @@ func (w *writer) closeBranch(ctx context.Context, c *branchCell) (done bool, err
 }
 
 // Update runs fn on a transaction in the branch and commits what fn wrote there, as
-// [DB.Update] does on the trunk. If another server commits in the branch at the same time,
-// one of the two runs again. fn must not make, change, merge or end a branch: on a store of
-// one server it would wait for itself.
+// [DB.Update] does on the trunk. If another server commits in the branch at the same
+// time, one of the two servers runs its fn again. fn must not make, change, merge or end
+// a branch: on a store of one server such a call would wait forever.
 func (b *Branch) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
 	return b.db.branches.updateBranch(ctx, b, fn)
 }
@@ -477,9 +483,9 @@ func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r ta
 	return r, false, w.e.awaitChange(ctx)
 }
 
-// voidReserved makes the revision void that is reserved in a branch's cell, and removes
-// its cells. It stays void for as long as the branch exists, because its cells may land
-// later.
+// voidReserved makes void the revision that a branch's cell reserves, and removes the
+// cells of that revision from the store. The revision stays void for as long as the
+// branch exists, because some of its cells may still land later.
 func (w *writer) voidReserved(ctx context.Context, c *branchCell, rec *journal.Record) {
 	next := c.cell
 	next.Void = append(slices.Clone(next.Void), next.Undecided...)

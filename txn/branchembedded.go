@@ -11,14 +11,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// On a store of one server a commit in a branch is one batch with the branch's cell in it,
-// and so is a merge. Both get their revisions under the lock of all commits, so a branch
-// is never frozen and nothing is left undone. The branches change one at a time, beside
-// the trunk: who changes one holds embedded.branching until the change is shown.
+// On a store of one server a commit in a branch is one batch with the branch's cell in
+// it, and so is a merge. Both get their revisions under the lock of all commits, so a
+// branch is never frozen and no change is left half done. Only one branch changes at a
+// time, while commits of the trunk go on: whoever changes a branch holds
+// embedded.branching until the change is shown.
 
 var _ brancher = (*embedded)(nil)
 
-// branch runs fn while no branch changes otherwise, and no load runs.
+// branch runs fn while nobody else changes a branch and no load runs.
 func (e *embedded) branch(ctx context.Context, fn func() error) error {
 	select {
 	case e.branching <- struct{}{}:
@@ -36,13 +37,14 @@ func (e *embedded) branch(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
-// A change is what changes the branches: a batch, and the position after it.
+// A change is one change of the branches: the batch to write, and the position after that
+// batch.
 type change struct {
 	batch table.Batch
 	at    position
 }
 
-// swap makes the change that prepare returns, which is called under the lock of commits,
+// swap calls prepare under the lock of commits, makes the change that prepare returns,
 // and shows it.
 func (e *embedded) swap(ctx context.Context, prepare func() (*change, error)) error {
 	c, wait, err := e.logChange(context.WithoutCancel(ctx), prepare)
@@ -222,8 +224,8 @@ func (e *embedded) mergeBranch(ctx context.Context, b *Branch, message []byte) (
 		if err != nil {
 			return err
 		}
-		// What was committed meanwhile is looked at under the lock of commits. Looking
-		// once more before leaves little for that.
+		// Commits made during checkBranch are compared here, so that few are left to be
+		// compared under the lock of commits, below.
 		if err := x.others(ctx, e.db.current.Load().max); err != nil {
 			return err
 		}
@@ -256,7 +258,7 @@ func (e *embedded) mergeBranch(ctx context.Context, b *Branch, message []byte) (
 	return m, err
 }
 
-// mergeChange returns the commit that shows a branch. The caller holds e.mu.
+// mergeChange returns the commit that merges a branch. The caller holds e.mu.
 func (e *embedded) mergeChange(x *lineCheck, message []byte) (*change, error) {
 	m, err := e.clock.Next()
 	if err != nil {
@@ -275,8 +277,8 @@ func (e *embedded) mergeChange(x *lineCheck, message []byte) (*change, error) {
 	} else {
 		e.db.changes.touch(rec.IDs, rec.Keys, at.ordinal)
 	}
-	// Transactions that began before the merge begin again: their marks are not compared
-	// with those of the branch.
+	// This makes transactions that began before the merge start again, because their
+	// marks are not compared with the marks of the branch.
 	e.recent.knownSince = at.ordinal
 	return &change{table.Batch{
 		Revision: m, View: view, Joined: sortedRows(x.beside),
@@ -334,7 +336,8 @@ func (e *embedded) renameBranch(ctx context.Context, b *Branch, name string) err
 	})
 }
 
-// sweepClosed removes what a server that ended left of discarded branches.
+// sweepClosed removes the cells of discarded branches that an earlier process left in the
+// store.
 func (e *embedded) sweepClosed() {
 	if e.db.o.ReadOnly || e.last.lines == nil {
 		return
@@ -347,7 +350,7 @@ func (e *embedded) sweepClosed() {
 }
 
 // sweep removes the cells of a discarded branch in the background, and then frees its
-// slot. If it fails, it is done when the store is opened again.
+// slot. If the removal fails, it is repeated when the store is opened again.
 func (e *embedded) sweep(s revision.Slot) {
 	e.sweeping.Go(func() {
 		if err := e.sweepNow(e.background, s); err != nil && e.background.Err() == nil {

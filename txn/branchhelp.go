@@ -10,7 +10,8 @@ import (
 )
 
 // helpBranches ends, in the background, what servers have left undone in the cells of
-// branches. Every server does so; each step compares the cell.
+// branches. All servers may do so at the same time, because each step is a swap that
+// compares the cell.
 func (o *others) helpBranches(w *writer) {
 	heads := w.e.heads
 	var due []revision.Slot
@@ -48,7 +49,8 @@ func (o *others) isDue(c revision.Cell, unchanged time.Duration) bool {
 		_, next := names(c)
 		return (len(c.Undecided) > 0 || next != "") && unchanged >= o.e.db.o.Lease
 	case revision.Merged, revision.Closed:
-		// Who had reserved a revision may have sent cells for half a lease after the change.
+		// A server that had reserved a revision in the branch may have sent cells for
+		// half a lease after this change.
 		return unchanged > o.e.db.o.InFlight+o.e.db.o.Lease
 	}
 	return false
@@ -114,10 +116,10 @@ func (w *writer) eraseVoid(ctx context.Context, r table.Revision) error {
 	return err
 }
 
-// helpMerge ends a merge that a branch's cell names, by visibility. The journal alone does
-// not decide it: what a closed slot does not show is void, whatever its journal says. A
-// merge of a slot that is open is pending until the journal or the heads decide it; if that
-// takes longer than a lease, it is aborted.
+// helpMerge ends the merge that a branch's cell names. It goes by what the heads show and
+// not by the journal alone: a merge that a closed slot does not show is void, whatever
+// the journal says. A merge by an open slot is pending until the journal or the heads
+// decide it. If that takes longer than a lease, helpMerge aborts the merge.
 func (w *writer) helpMerge(ctx context.Context, c *branchCell, silent bool) error {
 	m := c.cell.Merge
 	by := c.heads.Cell(revision.SlotOf(m))

@@ -38,7 +38,8 @@ func (b *Branch) shown() (revision.Cell, error) {
 }
 
 // isShownInProgress reports whether the branch of a slot is neither merged nor discarded,
-// as one state of the heads has it. A cell may still say merging when the merge is visible.
+// as one state of the heads has it. The state of a cell may still be Merging when the
+// merge is already visible.
 func isShownInProgress(v *revision.Vector, slot revision.Slot) bool {
 	c := v.Cell(slot)
 	return inProgress(c) && (c.State != revision.Merging || !v.Visible(c.Merge))

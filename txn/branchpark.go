@@ -11,12 +11,13 @@ import (
 )
 
 // An open branch needs the marks and the history since its base, so a branch that nobody
-// ends would hold back garbage collection for ever. A branch that is parked does not: only
-// its own commits and the state at its base are kept. It can still be read, and so its
-// changes can be made again in a new branch.
+// ends would hold back garbage collection for ever. A parked branch does not hold it
+// back: only the branch's own commits and the state at its base are kept. A parked branch
+// can still be read, so its changes can be made again in a new branch.
 
-// Park makes the branch one that takes no commits and cannot be merged, and for which no
-// history is held back. It returns ErrConflict while somebody commits in it or merges it.
+// Park makes the branch refuse commits and merges, and lets garbage collection remove the
+// history since its base. It returns ErrConflict if a commit in the branch or its merge
+// is under way.
 func (b *Branch) Park(ctx context.Context) error { return b.db.branches.parkBranch(ctx, b) }
 
 func (e *cluster) parkBranch(ctx context.Context, b *Branch) error {
@@ -54,7 +55,7 @@ func (b *Branch) changeable(c *revision.Cell) error {
 		ErrParked, b.name, c.Base.Time().UTC().Format(time.RFC3339))
 }
 
-// parkOld parks the branches that are too old. It warns of those that are soon.
+// parkOld parks the branches that are too old. It warns of branches that soon will be.
 func (db *DB) parkOld(ctx context.Context) {
 	b, err := db.horizon.bounds(ctx)
 	if err != nil || !b.leader || db.o.BranchAge == 0 {
@@ -77,7 +78,8 @@ func (db *DB) parkOld(ctx context.Context) {
 	}
 }
 
-// warnOfOld warns once of a branch that has a fourth of its time left.
+// warnOfOld logs one warning for a branch that has at most a fourth of the limit left
+// before it is parked.
 func (db *DB) warnOfOld(name string, base table.Revision, age, limit time.Duration) {
 	if age < limit-limit/4 || db.garbage.warned[name] == base {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Secrets have no past. A branch has the secrets that it set itself, and otherwise those
-// that the trunk has now. So its rows are read at two states.
+// Secrets have no past. A branch shows the secrets that it set itself, and for all others
+// the secrets that the trunk has now. So the rows of a branch are read at two states.
 
 // getBranch reads rows of a branch.
 func (s *Snapshot) getBranch(ctx context.Context, t table.Table, rows [][]byte, sel table.Select) ([]table.Row, error) {
@@ -99,8 +99,8 @@ func (s *Snapshot) scanBranch(ctx context.Context, t table.Table, r table.Range,
 	}
 }
 
-// branchKept returns an error if the branch was discarded, since its cells may be gone. Its
-// cells are removed later than every server has seen that.
+// branchKept returns an error if the branch was discarded, because its cells may be gone.
+// The cells are removed only after every server has seen that the branch was discarded.
 func (s *Snapshot) branchKept() error {
 	if err := s.db.views.fresh(); err != nil {
 		return err
@@ -122,8 +122,8 @@ type secretView struct {
 
 func (v *secretView) Max() table.Revision { return max(v.now.Max(), v.branch.Max()) }
 
-// Low is a moment at which there was no branch, because the writers of what the view shows
-// did not all see each other.
+// Low implements table.View. It returns a revision at which no branch had begun, because
+// not all writers of the cells that the view shows saw each other's commits.
 func (v *secretView) Low() table.Revision {
 	return v.now.heads.NoBranchWithin(min(v.now.Low(), v.branch.Low()))
 }

@@ -8,12 +8,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// A branch is renamed in two swaps of its cell. The first one adds the new name, which no
-// other branch can get from then on, and the second one drops the old name. If the second
-// one is not made within a lease, other servers drop the new name. So a swap that lands
-// late, when another branch may have the name, fails.
+// A branch is renamed in two swaps of its cell. The first swap adds the new name, which
+// no other branch can get from then on. The second swap drops the old name. If the second
+// swap is not made within a lease, other servers drop the new name again, which changes
+// the cell. So a second swap that lands late fails, when another branch may already have
+// the name.
 
-// nameSeparator is between the name and the next name of a branch in its cell.
+// nameSeparator separates, in a branch's cell, the branch's name from the name that it is
+// about to get.
 const nameSeparator = "\x00"
 
 // names returns the name of a branch, and the name that it is about to get, or "".
@@ -22,14 +24,15 @@ func names(c revision.Cell) (name, next string) {
 	return name, next
 }
 
-// isNamed reports whether a cell is that of a branch that has a name, or is about to get
-// it, and is neither merged nor discarded, or is being made.
+// isNamed reports whether a cell belongs to a branch that has the name want or is about
+// to get it. Branches that were merged or discarded do not count; a branch that is being
+// made does.
 func isNamed(c revision.Cell, want string) bool {
 	name, next := names(c)
 	return c.Kind == revision.Branch && (name == want || next == want) && (inProgress(c) || c.State == revision.Recovering)
 }
 
-// isTaken reports whether another branch than that of a slot has a name.
+// isTaken reports whether a branch in another slot has the name.
 func isTaken(heads *revision.Vector, slot revision.Slot, name string) bool {
 	for _, s := range heads.Slots() {
 		if s != slot && isNamed(heads.Cell(s), name) {

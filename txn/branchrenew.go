@@ -9,20 +9,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// renewals is how often a branch's cell is changed in the time of a lease while a server
-// works on what the cell says.
+// renewals is how many times in a lease a server changes a branch's cell while it works
+// on the branch.
 const renewals = 6
 
-// errTaken means that another server changed a branch's cell. What was done under the
-// cell is never shown, so it can be done again.
+// errTaken means that another server changed a branch's cell. The work that depended on
+// the old cell is never shown, so it can be repeated.
 var errTaken = errors.New("another server changed the branch's cell")
 
-// renewing runs do, and changes the sequence number of a branch's cell from time to time
-// meanwhile, so that other servers see that somebody works on it. The context of do ends
-// with errTaken if the cell is changed by another server, and with table.ErrUnavailable half a lease after the
-// last change that was acknowledged. So all that do sends has landed when other servers
-// remove for the second time what is void. Afterwards c is the last cell that this server
-// wrote: if another one is there, the next swap fails.
+// renewing runs do. Meanwhile it changes the sequence number of a branch's cell from time
+// to time, so that other servers see that somebody works on the branch. The context of do
+// ends with errTaken if another server changes the cell, and with table.ErrUnavailable
+// half a lease after the last acknowledged change. So everything that do sent has landed
+// before other servers erase the void commits of the branch for the second time.
+// Afterwards c is the last cell that this server wrote: if another server has changed the
+// cell, the next swap fails.
 func (w *writer) renewing(ctx context.Context, c *branchCell, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

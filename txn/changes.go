@@ -86,8 +86,8 @@ type touched struct {
 	keys    []uint64
 }
 
-// latestWeight bounds the number of ids and keys in latest. That many use about half a
-// MiB.
+// latestWeight bounds the number of ids and keys in latest. Such a latest uses about half
+// a MiB.
 const latestWeight = 1 << 15
 
 func (l *latest) add(ids []entry.ID, keys []uint64, n uint64) {
@@ -116,9 +116,9 @@ func (l *latest) forget(n uint64) {
 	l.commits, l.weight, l.since = nil, 0, max(l.since, n)
 }
 
-// with returns the ids that were touched together with a key by commits with larger
-// ordinals than since. The ids are sorted and without duplicates. ok is false if l no
-// longer contains all of these commits.
+// with returns the ids touched by those commits, with ordinals larger than since, that
+// also touched key. The ids are sorted and without duplicates. ok is false if l no longer
+// contains all of these commits.
 func (l *latest) with(key, since uint64) (ids []entry.ID, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

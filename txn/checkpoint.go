@@ -30,8 +30,8 @@ var (
 // the cell.
 const maxCheckpoints = 1000
 
-// checkpointName matches no string that can be read as a time. It matches "now" and some
-// revisions, so IsCheckpointName excludes these.
+// checkpointName matches no string that can be read as a time. It does match "now" and
+// some strings that can be read as revisions, and IsCheckpointName excludes these.
 var checkpointName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`)
 
 // IsCheckpointName reports whether s is valid as the name of a checkpoint. A name is a
@@ -65,7 +65,7 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 	}
 	// The snapshot keeps the state from being collected until the checkpoint is recorded.
 	// If this server gives up, the record may reach the store when nobody keeps the state
-	// any more. It is then never confirmed, and collections drop it.
+	// any more. Such a record is never confirmed, and collections drop it.
 	s, err := db.awaitDecided(ctx)
 	if err != nil {
 		return Checkpoint{}, err
@@ -93,8 +93,8 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 	return c, err
 }
 
-// awaitBranches waits until the heads of a shared store have passed all commits in branches,
-// so that the copy of a store that is cut at a checkpoint has them.
+// awaitBranches waits until the heads of a shared store are above all commits in
+// branches, so that a copy of the store that ends at a checkpoint contains these commits.
 func (db *DB) awaitBranches(ctx context.Context) error {
 	v := db.current.Load().heads
 	if v == nil || !db.Shared() {
@@ -136,8 +136,9 @@ func (db *DB) dropUnfinished(ctx context.Context, all []Checkpoint) error {
 // Other servers decide them after one lease.
 const deciding = 6
 
-// untilDecided calls read again as long as commits that it depends on are undecided, but
-// not longer than other servers may take to decide those of a dead one.
+// untilDecided calls read until it returns something other than ErrRevision, which it
+// returns while commits are undecided. It gives up after the time that other servers may
+// need to decide the commits of a dead server.
 func (db *DB) untilDecided(ctx context.Context, read func() error) error {
 	for end := time.Now().Add(deciding * db.o.Lease); ; {
 		if err := read(); !errors.Is(err, ErrRevision) || time.Now().After(end) || ctx.Err() != nil {

@@ -124,8 +124,8 @@ func (c *claimer) newWriter() (*writer, error) {
 	return w, nil
 }
 
-// may reads the store's clock and reports whether this server may announce ids, which it
-// may not do if its own clock is too far ahead.
+// may reads the store's clock and reports whether this server may announce ids. It may
+// not if its own clock is too far ahead.
 func (c *claimer) may(ctx context.Context) (bool, error) {
 	e := c.e
 	limited, cancel := e.deadline(ctx)

@@ -106,7 +106,8 @@ func (e *cluster) fresh() error {
 }
 
 // tenured reports whether this server holds its slot under a lease that has not ended.
-// Other servers do not wait for a server whose lease has ended, even if it only stood still.
+// Other servers do not wait for a server whose lease has ended, even if that server was
+// only suspended for a while.
 func (e *cluster) tenured() bool {
 	w := e.writer.Load()
 	return w != nil && !w.fenced.Load() && time.Since(e.start)-time.Duration(w.renewed.Load()) <= e.db.o.Lease
@@ -210,8 +211,8 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 	return changed
 }
 
-// noteChanges records what was changed by the commits of other servers that h is the
-// first to show. It reports whether there are such commits. If it cannot read what these
+// noteChanges records what the other servers' commits that h is the first to show have
+// changed. It reports whether there are such commits. If it cannot read what these
 // commits changed, it counts everything as changed.
 func (e *cluster) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n uint64) (changed bool) {
 	for _, s := range h.Slots() {
@@ -346,8 +347,8 @@ func (e *cluster) until(ctx context.Context, r table.Revision) (*Snapshot, error
 	return e.within(ctx, pastPatience, r)
 }
 
-// within returns the state that shows everything up to r. It waits until all of that is
-// decided, but not longer than patience.
+// within returns the state that shows every commit up to r. It waits until all these
+// commits are decided, but not longer than patience.
 func (e *cluster) within(ctx context.Context, patience time.Duration, r table.Revision) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

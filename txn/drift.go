@@ -11,8 +11,8 @@ import (
 // server whose clock is an hour ahead would advance the ids of all servers. To prevent
 // that, every server compares its clock with the store's clock, which it reads from the
 // timestamp of the last write of its own cell. A server commits nothing while its clock
-// leads by more than Options.Drift. So a fast clock stops only the server that has it. A
-// slow clock needs no rule, because ids never go back.
+// leads by more than Options.Drift. So a fast clock stops only its own server. A slow
+// clock needs no rule, because ids never go back.
 
 // measure records a reading of the store's clock. at is the time that the store's clock
 // showed. asked is the time of the engine's clock when the reading was requested. If at

@@ -22,7 +22,8 @@ import (
 // The head also shows smaller revisions whose commits are still waiting. These commits
 // are earlier in the log, and a crash leaves a prefix of the log, so they are as durable
 // as the head. After a crash the head is the largest revision in the journal. Commits up
-// to that head that were never acknowledged are complete, because a batch is atomic.
+// to that head are complete even if they were never acknowledged, because a batch is
+// atomic.
 type embedded struct {
 	db      *DB
 	batcher table.Batcher
@@ -177,7 +178,8 @@ func (e *embedded) rollBack(ctx context.Context, left []table.Revision) error {
 // fresh returns nil because no other process commits.
 func (e *embedded) fresh() error { return nil }
 
-// tenured returns false: it is asked on a standby only, and its primary waits for nobody.
+// tenured returns false. It is called only on a standby, and the primary's collections do
+// not wait for the standby's snapshots.
 func (e *embedded) tenured() bool { return false }
 
 // catchUp returns at once because no other process commits.
@@ -261,8 +263,8 @@ func (e *embedded) await(p position, wait func() error) error {
 // latePause is the time between two attempts to wait for a late commit.
 const latePause = 50 * time.Millisecond
 
-// showLate shows a commit when it becomes durable. The commit's client does not wait for
-// this.
+// showLate shows a commit when it becomes durable. The commit's client has already got
+// ErrUnknown.
 func (e *embedded) showLate(p position, wait func() error) {
 	defer e.late.Add(-1)
 	for pause.For(e.background, latePause) == nil {

@@ -10,11 +10,12 @@ import (
 )
 
 // A DB with Options.Follow shows a store that contains the log of another server's store.
-// Somebody else writes the store and then calls ShowNewest. No other part of package txn
-// writes it: the original's garbage collections are in its log too.
+// The code that receives the log writes the store and then calls ShowNewest. Package txn
+// itself writes nothing to the store, and collects no garbage in it: the log of the other
+// server contains that server's collections too.
 
-// ShowNewest shows the commits that were written to the store beside this DB. It notes
-// what they changed, as a server of a shared store does with the commits of others.
+// ShowNewest shows the commits that were written to the store without this DB. It notes
+// what they changed, as a server of a shared store does for commits of other servers.
 func (db *DB) ShowNewest(ctx context.Context) error {
 	e, ok := db.commits.(*embedded)
 	if !ok || !db.o.Follow {

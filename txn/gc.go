@@ -66,8 +66,8 @@ type bounds struct {
 	leader  bool // this server collects for all servers
 
 	visible, void, swept func(table.Revision) bool // nil if every commit is shown
-	// shownBy and noBranch are those of the heads (see revision.Vector.NoBranchWithin). They
-	// are nil on a store without branches.
+	// shownBy and noBranch are the methods ShownBy and NoBranchWithin of the heads'
+	// revision.Vector. They are nil on a store without branches.
 	shownBy, noBranch func(table.Revision) table.Revision
 	// parked lists the bases of parked branches, which are kept as checkpoints are.
 	parked []table.Revision
@@ -85,7 +85,7 @@ type collector struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 	tally  tally
-	warned map[string]table.Revision // the branches that were warned of, and their bases
+	warned map[string]table.Revision // bases of the branches, by name, for which a warning was logged
 }
 
 // Collect runs one garbage collection, up to a horizon that all servers honour. It waits

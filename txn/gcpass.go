@@ -66,10 +66,11 @@ func (p *pass) run(ctx context.Context) (err error) {
 	return p.db.log.NoteCollected(ctx, p.noted)
 }
 
-// readPinned returns the revisions of the checkpoints, also of those that are being made,
-// the bases of parked branches, and those of both that have ended and that snapshots on this server still read. It must be called after the horizon is honoured,
-// because the creator of a checkpoint holds a snapshot of the same state until the
-// checkpoint is recorded.
+// readPinned returns the revisions of all checkpoints, including checkpoints that are
+// being made, and the bases of all parked branches. It also returns the revisions of
+// ended checkpoints, and the bases of ended branches, that snapshots on this server still
+// read. It must be called after the horizon is honoured, because the creator of a
+// checkpoint holds a snapshot of the same state until the checkpoint is recorded.
 func (p *pass) readPinned(ctx context.Context) ([]table.Revision, error) {
 	all, err := p.db.log.AllCheckpoints(ctx)
 	if err == nil && !p.o.Dry {

@@ -83,8 +83,8 @@ func (g *registry) pins() (pins []table.Revision) {
 }
 
 // expire invalidates the snapshots older than an announced horizon. Other servers did not
-// wait for this server to honour that horizon, because it had no slot. Parts of what
-// these snapshots show may have been removed.
+// wait for this server to honour that horizon, because this server had no slot. Parts of
+// what these snapshots show may have been removed.
 func (g *registry) expire(horizon table.Revision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -139,9 +139,8 @@ func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	return s, nil
 }
 
-// asked reports whether reads of this snapshot need no check by stillKept. On a shared
-// store, snapshots of the past need the check, and so do snapshots of the past on a
-// standby.
+// asked reports whether reads of this snapshot need no check by stillKept. Only snapshots
+// of the past need the check, and only on a shared store or on a standby.
 func (s *Snapshot) asked() bool {
 	if s.db.o.Follow {
 		return s.ordinal != 0
@@ -150,10 +149,10 @@ func (s *Snapshot) asked() bool {
 }
 
 // stillKept returns an error if the rows just read may have been collected. Collections
-// wait for the snapshots of the past on a server that holds its slot. They do not wait for a
-// server that only reads or that stood still for longer than its lease. During the read
-// another server may also have deleted the checkpoint, and a third server may have
-// collected.
+// wait for the snapshots of the past on a server that holds its slot. They do not wait
+// for a server that only reads, or that was suspended for longer than its lease. During
+// the read another server may also have deleted the checkpoint, and a third server may
+// have collected.
 func (s *Snapshot) stillKept(ctx context.Context) error {
 	if s.asked() {
 		return nil
@@ -204,7 +203,7 @@ func (s *Snapshot) scanKept(ctx context.Context, rows iter.Seq2[table.Row, error
 }
 
 // admitFrontier registers s, the state at the frontier f, as in use. The commits that f
-// names may be older than the horizon although the next commits are not. If nothing was
+// names may be older than the horizon even if the commits after f are not. If nothing was
 // committed between f and the horizon, the state at f equals the state at the horizon.
 func (db *DB) admitFrontier(ctx context.Context, s *Snapshot, f revision.Frontier) (*Snapshot, error) {
 	for {

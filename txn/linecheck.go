@@ -12,9 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A lineCheck looks for what keeps a branch of a store of one server from being merged. It
-// compares the marks that the journal has of the branch with those of all commits after
-// its base.
+// A lineCheck looks for conflicts that keep a branch from being merged, on a store of one
+// server. It compares the branch's marks in the journal with the marks of all commits
+// after the branch's base.
 type lineCheck struct {
 	e     *embedded
 	slot  revision.Slot
@@ -24,14 +24,14 @@ type lineCheck struct {
 	marks  noteSet
 	ids    gathered[entry.ID]
 	keys   gathered[uint64]
-	all    bool // the branch changed more than ids and keys have
+	all    bool // the branch changed more than ids and keys list
 	beside map[string][][]byte
 	upTo   table.Revision              // the trunk's commits up to here are compared
-	met    map[uint64][]table.Revision // by rows: the commits whose marks exclude the branch's
+	met    map[uint64][]table.Revision // by row hash: the commits whose marks conflict with the branch's marks
 }
 
-// checkBranch compares a branch with what is shown. The caller holds e.branching, so the
-// branch does not change.
+// checkBranch compares a branch with the commits that are shown. The caller holds
+// e.branching, so the branch does not change.
 func (e *embedded) checkBranch(ctx context.Context, b *Branch) (*lineCheck, error) {
 	c, err := e.current(b)
 	if err == nil {
@@ -78,8 +78,8 @@ func (x *lineCheck) besideOf(rec *journal.Record) {
 	}
 }
 
-// others compares the branch with the trunk's commits up to a revision, and with the
-// branches that they merged.
+// others compares the branch with the trunk's commits up to a revision, and with all
+// branches that these commits merged.
 func (x *lineCheck) others(ctx context.Context, upTo table.Revision) error {
 	for rec, err := range x.e.db.log.Scan(ctx, revision.OnlySlot, x.upTo, upTo) {
 		if err == nil && rec.State == journal.Committed {
@@ -130,8 +130,9 @@ func (x *lineCheck) compare(rec *journal.Record) error {
 	return nil
 }
 
-// clashes returns the rows that the branch and other commits marked, by the records of the
-// branch, which name its rows.
+// clashes returns the rows with conflicting marks of the branch and other commits. It
+// finds the keys of these rows in the branch's records, because marks in the journal have
+// only hashes of rows.
 func (x *lineCheck) clashes(ctx context.Context) (clashes []Clash, err error) {
 	if len(x.met) == 0 {
 		return nil, nil
@@ -160,8 +161,8 @@ func (x *lineCheck) clashes(ctx context.Context) (clashes []Clash, err error) {
 	return clashes, nil
 }
 
-// gathered is a set of things that a record of the journal lists, up to the most that it
-// may list.
+// gathered is a set of ids or keys for a journal record, which may list at most most of
+// them. The set stops growing when it has one more.
 type gathered[T comparable] struct {
 	most int
 	set  map[T]bool
@@ -181,7 +182,7 @@ func (g *gathered[T]) add(xs []T) {
 	}
 }
 
-// full reports whether there may be more things than all has.
+// full reports whether the set has stopped growing, so that things may be missing in all.
 func (g *gathered[T]) full() bool { return len(g.all) > g.most }
 
 // sortedRows lists rows by table and key, each once.

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// lines are the branches of a store of one server, those that have ended included. It does
-// not change. On a store that never had a branch it is nil.
+// lines are the branches of a store of one server, including branches that have ended. A
+// lines value is immutable. It is nil on a store that never had a branch.
 type lines struct {
 	cells    map[revision.Slot]revision.Cell
 	archives map[revision.Slot][]revision.Archive
@@ -18,8 +18,8 @@ type lines struct {
 	vector   *revision.Vector // with the head of the trunk that it was made with
 }
 
-// linesOf returns the lines that a reading of the heads has, where head is the newest
-// commit of the trunk.
+// linesOf returns the lines in a reading of the heads. head is the newest commit of the
+// trunk.
 func linesOf(h *journal.Heads, head table.Revision) *lines {
 	l := &lines{cells: map[revision.Slot]revision.Cell{}, archives: map[revision.Slot][]revision.Archive{}}
 	for _, s := range h.Slots() {
@@ -43,8 +43,8 @@ func (l *lines) finish(head table.Revision) *lines {
 	return l
 }
 
-// with returns the lines after a slot's cell was changed. archived is the cell as which it
-// was archived before, or nil.
+// with returns the lines after a slot's cell was changed. If the slot's former cell is to
+// be archived, archived is that cell; otherwise it is nil.
 func (l *lines) with(s revision.Slot, c revision.Cell, archived *revision.Cell, head table.Revision) *lines {
 	next := &lines{cells: map[revision.Slot]revision.Cell{}, archives: map[revision.Slot][]revision.Archive{}}
 	if l != nil {
@@ -69,7 +69,7 @@ func (l *lines) cell(s revision.Slot) (c revision.Cell) {
 	return c
 }
 
-// setView makes s, whose head is set, show what the lines show at its head.
+// setView makes s show the branches that were merged by s.max, which the caller has set.
 func (l *lines) setView(s *Snapshot) {
 	if l == nil {
 		return
@@ -78,7 +78,8 @@ func (l *lines) setView(s *Snapshot) {
 	s.view, s.heads, s.noting = v, v, l.open
 }
 
-// noBranchWithin is that of the heads.
+// noBranchWithin is like revision.Vector.NoBranchWithin. On a store without branches it
+// returns r.
 func (l *lines) noBranchWithin(r table.Revision) table.Revision {
 	if l == nil {
 		return r

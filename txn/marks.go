@@ -10,8 +10,8 @@ import (
 type MarkKind byte
 
 const (
-	// MarkExclusive (x) is for create, delete and rename. A MarkExclusive with Deletes
-	// set conflicts with MarkChild.
+	// MarkExclusive (x) is for create, delete and rename. If Deletes is set, the mark
+	// also conflicts with MarkChild.
 	MarkExclusive MarkKind = 'x'
 	// MarkUpdate (u) is for modify.
 	MarkUpdate MarkKind = 'u'
@@ -71,7 +71,7 @@ type markKey struct {
 	hash  uint64
 }
 
-// These are the classes of marks that are not kinds of marks.
+// These are the classes of marks besides the kinds: each Mark.Kind is a class too.
 const (
 	deleting = 'd' // x marks that delete
 	oneValue = 'w' // v marks of one value; the class MarkValue contains v marks of all values
@@ -143,8 +143,8 @@ func newRecent() *recent {
 }
 
 // conflict looks for marks that conflict with the marks of a transaction that began at
-// the state of ordinal since. It returns the ordinal of the state to wait for. The result
-// pending is true if a conflicting commit is undecided.
+// the state of ordinal since. It returns the ordinal of the state to wait for. pending is
+// true if a conflicting commit is undecided.
 func (t *recent) conflict(marks []placed, since uint64) (ordinal uint64, pending, found bool) {
 	if len(marks) > 0 && since < t.knownSince {
 		return t.knownSince, false, true

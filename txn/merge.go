@@ -18,10 +18,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A merge makes a branch visible by one commit, m, which the branch's cell names. It writes
-// no marks: the branch's are in the rows already, and commits of the trunk that meet them
-// look at the branch's cell. Writing them again would leave m undecided for as long as that
-// takes, and past that nothing settles.
+// A merge makes a branch visible by one commit, m, which the branch's cell names. The
+// merge writes no marks: the branch's marks are in the rows already, and a commit of the
+// trunk that finds such a mark looks at the branch's cell. Writing the marks again would
+// take long and leave m undecided all that time, and the low-water mark cannot pass an
+// undecided commit.
 
 // A Clash is a row that a branch and the trunk both changed since the branch began, so that
 // neither change can follow the other.
@@ -41,7 +42,8 @@ func (e *ClashError) Error() string {
 	return fmt.Sprintf("the branch %s cannot be merged: since it began, commits changed %d rows that it changed too", e.Branch, len(e.Clashes))
 }
 
-// freezes is how often a merge freezes the branch's cell, which commits of the trunk thaw.
+// freezes is how many times a merge tries to freeze the branch's cell. Each time, a
+// commit of the trunk may thaw the cell again.
 const freezes = 3
 
 // Merge makes the branch visible by one commit, or returns a ClashError.
@@ -66,7 +68,8 @@ func (e *cluster) mergeBranch(ctx context.Context, b *Branch, message []byte) (t
 	return 0, fmt.Errorf("%w: commits were quicker than the merge of %s", ErrConflict, b.name)
 }
 
-// Clashes returns what keeps the branch from being merged now. It changes nothing.
+// Clashes returns the conflicts that keep the branch from being merged now. It changes
+// nothing.
 func (b *Branch) Clashes(ctx context.Context) ([]Clash, error) {
 	return b.db.branches.clashesOf(ctx, b)
 }
@@ -110,7 +113,7 @@ func (w *writer) merge(ctx context.Context, b *Branch, message []byte) (r table.
 	if done, err := w.swapBranch(ctx, c, frozen); err != nil || !done {
 		return 0, err == nil, err
 	}
-	// From here on the branch has the rows of this cell, and no others.
+	// From here on the branch has exactly the commits that this cell shows.
 	checked := *c
 	x := &mergeCheck{w: w, c: &checked}
 	var clashes []Clash
@@ -131,16 +134,18 @@ func (w *writer) merge(ctx context.Context, b *Branch, message []byte) (r table.
 	return w.commitMerge(context.WithoutCancel(ctx), c, &journal.Record{Kind: journal.Merge, IDs: x.ids, Keys: x.keys, AllChanged: x.all, Message: message})
 }
 
-// reopen makes a frozen or merging branch open. If it cannot, others do so after a lease.
+// reopen opens a branch that is frozen, merging or being made. If it fails, other servers
+// end that state after a lease.
 func (w *writer) reopen(ctx context.Context, c *branchCell) (done bool, err error) {
 	next := c.cell
 	next.State, next.Merge = revision.Open, 0
 	return w.swapBranch(context.WithoutCancel(ctx), c, next)
 }
 
-// commitMerge names the merge in the branch's cell, which must be frozen as c has it, and
-// commits the merge. Until the merge is decided and, if it was given up, the cell no longer
-// names it, the merge is an exception below this server's head.
+// commitMerge names the merge in the branch's cell, which must still be the frozen cell
+// c, and commits the merge. The merge is an exception below this server's head until it
+// is decided. If it is aborted, it stays an exception until the branch's cell no longer
+// names it.
 func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Record) (r table.Revision, again bool, err error) {
 	w.clock.Observe(max(c.heads.Max(), c.cell.Head))
 	w.mu.Lock()
@@ -162,7 +167,7 @@ func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Re
 	}
 	if err != nil {
 		w.settleLater(p, c)
-		if errors.Is(err, journal.ErrTaken) { // somebody took the merge back
+		if errors.Is(err, journal.ErrTaken) { // another server has aborted the merge
 			return 0, true, nil
 		}
 		return 0, false, fmt.Errorf("merging: %w", err)
@@ -197,9 +202,9 @@ func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Re
 }
 
 // settleLater finds out the outcome of a merge in the background, and aborts it if it is
-// undecided. A merge that was aborted stays undecided in this server's cell until the
-// branch's cell cannot name it any more: a swap that names it, and whose answer was lost,
-// fails when the cell has changed.
+// undecided. An aborted merge stays undecided in this server's cell until the branch's
+// cell cannot name the merge any more. The swap that names the merge may have lost its
+// answer and land late, but it fails once the branch's cell has changed.
 func (w *writer) settleLater(p *pendingCommit, c *branchCell) {
 	w.resolver.open.Add(1)
 	random := w.e.db.o.random()
@@ -217,7 +222,8 @@ func (w *writer) settleLater(p *pendingCommit, c *branchCell) {
 	})
 }
 
-// settleMerge decides a merge. c is the frozen cell from which the merge was named.
+// settleMerge decides a merge. c is the frozen cell that the swap naming the merge
+// replaces.
 func (w *writer) settleMerge(ctx context.Context, rec *journal.Record, c *branchCell) (state journal.State, err error) {
 	err = w.step(ctx, func(ctx context.Context) error {
 		if state, err = w.e.db.log.Decide(ctx, rec, journal.Aborted); err == nil && state == journal.None {
@@ -239,10 +245,11 @@ func (w *writer) settleMerge(ctx context.Context, rec *journal.Record, c *branch
 	return journal.Aborted, nil
 }
 
-// meetBranch is resolveConflict for the mark of a commit in a branch that the snapshot does
-// not show. Marks of a branch that is not being merged are no conflicts. Who looks for the
-// conflicts of a frozen branch may have read this row already, so the branch is thawed. A
-// merge under way is met as any commit is.
+// meetBranch is like resolveConflict, for a mark of a commit in a branch that the
+// snapshot does not show. Marks of a branch that is not being merged are no conflicts. If
+// the branch is frozen, a server that looks for its conflicts may have read this row
+// already, so meetBranch thaws the branch. If its merge is under way, the conflict is
+// with the merge, as with any other commit.
 func (w *writer) meetBranch(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
 	for {
 		c := &branchCell{revision.SlotOf(r), heads, heads.Cell(revision.SlotOf(r)), heads.Raw(revision.SlotOf(r))}
@@ -346,8 +353,8 @@ func (x *mergeCheck) gather(ctx context.Context) error {
 	return nil
 }
 
-// readMarks appends the marks in some rows of a table that exclude the branch's marks there
-// and that its base does not show.
+// readMarks reads some rows of a table. It appends the marks there that conflict with the
+// branch's marks and that the branch's base does not show.
 func (x *mergeCheck) readMarks(ctx context.Context, name string, keys [][]byte, met []Clash) ([]Clash, error) {
 	t, ok := x.w.e.db.store.Table(name).(table.Versioner)
 	if !ok {
@@ -396,9 +403,9 @@ func sortClashes(all []Clash) {
 	})
 }
 
-// stands reports whether a commit that the base does not show is a conflict: it was
-// committed, or merged. It waits for the decision of a pending commit, because that commit
-// may have looked at the branch's cell before it was frozen.
+// stands reports whether a commit that the base does not show was committed or merged,
+// and therefore is a conflict. It waits until a pending commit is decided, because that
+// commit may have read the branch's cell before the cell was frozen.
 func (x *mergeCheck) stands(ctx context.Context, r table.Revision) (bool, error) {
 	w := x.w
 	random := w.e.db.o.random()
@@ -443,9 +450,9 @@ func (x *mergeCheck) decided(ctx context.Context, heads *journal.Heads, r table.
 	return rec.State == journal.Committed || rec.State == journal.Aborted, rec.State == journal.Committed, err
 }
 
-// otherBranch looks at another branch that is not visible. If it is frozen, it may have
-// looked for its conflicts before this branch was frozen, so it is thawed. The end of its
-// merge is waited for.
+// otherBranch looks at another branch that is not visible. If that branch is frozen, its
+// merge may have looked for conflicts before this branch was frozen, so otherBranch thaws
+// it. If its merge is under way, otherBranch reports that it is not decided yet.
 func (x *mergeCheck) otherBranch(ctx context.Context, heads *journal.Heads, r table.Revision) (decided, stands bool, err error) {
 	slot := revision.SlotOf(r)
 	c := &branchCell{slot, heads, heads.Cell(slot), heads.Raw(slot)}

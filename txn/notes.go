@@ -11,9 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A note is a mark as the journal of a store of one server has it while there are
-// branches: with a hash of its row, and of MarkValue the last 32 bits of its hash. A
-// collision of hashes causes a needless clash, but never a missed one.
+// A note is a mark as the journal keeps it on a store of one server while there are
+// branches. It has a hash of the mark's row, and for MarkValue the last 32 bits of
+// Mark.Hash. A collision of hashes causes a needless clash, but never a missed one.
 //
 // The fields are those of a Mark, in fewer octets: a merge holds all notes of its branch.
 type note struct {
@@ -36,8 +36,8 @@ func rowHash(name string, row []byte) uint64 {
 	return h.Sum64()
 }
 
-// appendNotes encodes marks: for each the hash of its row, its kind and, of MarkValue,
-// its hash.
+// appendNotes encodes marks. Each is the hash of its row, its kind and, for MarkValue,
+// the last 32 bits of its hash.
 func appendNotes(b []byte, marks []markRow) []byte {
 	for _, m := range marks {
 		b = binary.BigEndian.AppendUint64(b, rowHash(m.table, m.row))
@@ -77,7 +77,7 @@ func (s noteSet) sort() {
 	slices.SortFunc(s, func(a, b note) int { return cmp.Compare(a.row, b.row) })
 }
 
-// meets reports whether a mark excludes one of the set.
+// meets reports whether a mark conflicts with a mark in the set.
 func (s noteSet) meets(n note) bool {
 	i, _ := slices.BinarySearchFunc(s, n, func(a, b note) int { return cmp.Compare(a.row, b.row) })
 	for ; i < len(s) && s[i].row == n.row; i++ {

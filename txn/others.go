@@ -67,8 +67,8 @@ func (o *others) recoverSilent() {
 }
 
 // startCleanUp erases old aborted commits a second time, and frees the closed slots of
-// former holders. It does so in the background, after Options.InFlight, when no late
-// write can still arrive.
+// former holders. It does so in the background, once Options.InFlight has passed and no
+// late write can still arrive.
 func (o *others) startCleanUp(w *writer) {
 	inFlight := w.e.db.o.InFlight
 	var closed []revision.Slot

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Redaction changes the past of a DB up to a final state: the state of everything
+// A Redaction changes the past of a DB up to one state, which shows everything that was
 // committed when the Redaction began. This server collects no garbage until the Redaction
 // ends.
 type Redaction struct {
@@ -20,8 +20,8 @@ type Redaction struct {
 
 // Redact calls fn to change the past, up to the commits that any server had made when
 // Redact was called. Redact first waits until these commits are below the low-water mark,
-// where nothing can be added, and until no snapshot of the present is older than they
-// are. From then on no transaction looks for marks in that past, and no cache keeps
+// where no commit can be added, and until no snapshot of the present is older than these
+// commits. From then on no transaction looks for marks in that past, and no cache keeps
 // values that were read from it.
 func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	if err := db.commits.writable(); err != nil {

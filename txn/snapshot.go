@@ -25,13 +25,13 @@ type Snapshot struct {
 	ordinal uint64  // 0 for a state of the past
 	err     error   // if the state is not available, the error of every read
 	pinned  bool    // the snapshot is at a checkpoint below the horizon
-	branch  *Branch // the branch whose state it is, or nil
+	branch  *Branch // the branch whose state this is; nil for the trunk
 	// noting is set on a store of one server if there were branches, so that commits note
 	// their marks in the journal.
 	noting bool
-	// whole is set if low is below all branches but those that are parked. It is for
-	// merges, which need the history after low: what came after the beginning of a parked
-	// branch may have been collected.
+	// whole is set if every branch was merged by low, began no earlier than low, or is
+	// parked. A merge needs the history above low; the history since a parked branch
+	// began may have been collected.
 	whole bool
 
 	refs    atomic.Int64
@@ -106,9 +106,9 @@ func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 }
 
 // AtLeast returns when a Snapshot shows the commit r, which some server of the store has
-// acknowledged. AtLeast reads the store's heads at most once, because acknowledged
-// commits are published. If there is no such commit, AtLeast returns an error that wraps
-// ErrRevision.
+// acknowledged. Reading the store's heads once is enough, because a commit is published
+// before it is acknowledged. If there is no such commit, AtLeast returns an error that
+// wraps ErrRevision.
 func (db *DB) AtLeast(ctx context.Context, r table.Revision) error {
 	if db.shows(r) {
 		return nil
@@ -142,7 +142,7 @@ func (db *DB) AtTime(ctx context.Context, t time.Time) (*Snapshot, error) {
 	return db.admit(ctx, s)
 }
 
-// Decided returns the newest state to which nothing can be added: up to its revision
+// Decided returns the newest state to which no commit can be added: up to its revision
 // every server shows the same commits, forever.
 func (db *DB) Decided(ctx context.Context) (*Snapshot, error) {
 	_, r := db.Bounds()
@@ -167,7 +167,8 @@ func (s *Snapshot) Close() { s.refs.Add(-1) }
 // Max implements table.View. It returns the snapshot's revision.
 func (s *Snapshot) Max() table.Revision { return s.max }
 
-// Low implements table.View. It is below every cell of a branch that s does not show.
+// Low implements table.View. Unless whole is set, it is below every commit of a branch
+// that s does not show.
 func (s *Snapshot) Low() table.Revision {
 	if s.view == nil || s.whole {
 		return s.low
@@ -176,8 +177,8 @@ func (s *Snapshot) Low() table.Revision {
 }
 
 // Decided returns a revision up to which every server shows the commits that s shows, and
-// no others, for ever. It is at least Low, and may be above revisions whose cells still
-// have to be removed.
+// no others, for ever. It is at least Low. Below it there may be revisions whose cells
+// still have to be removed.
 func (s *Snapshot) Decided() table.Revision {
 	if s.view == nil {
 		return s.max
@@ -201,8 +202,8 @@ func (s *Snapshot) Visible(r table.Revision) bool {
 	return !r.IsStaged() || s.view.ShownBy(r) <= s.max
 }
 
-// IsCausal implements table.Causal. On a store of one server, each commit saw all that was
-// committed before in its line.
+// IsCausal implements table.Causal. On a store of one server, each commit saw all earlier
+// commits of its line, which is the trunk or a branch.
 func (s *Snapshot) IsCausal() bool { return !s.db.Shared() }
 
 // Swept reports whether r is not pending and no cells of r still have to be removed. If r

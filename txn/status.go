@@ -63,7 +63,7 @@ func (e *cluster) status(s *Status) {
 	}
 }
 
-// Owner returns the name of this server for people to read.
+// Owner returns the name of this server, which is meant for people.
 func (db *DB) Owner() string { return db.o.Owner }
 
 // turn records that a loop begins another turn.

@@ -141,8 +141,8 @@ func (e *cluster) incarnation() Holder {
 	return Holder{}
 }
 
-// Holders returns the servers that the state shown now has as holders of slots. It returns
-// none if this server is the only one that can write.
+// Holders returns the holders of open slots in the state shown now. It returns none if
+// this server is the only one that can write.
 func (db *DB) Holders() (all []Holder) {
 	if db.peers == nil {
 		return nil
@@ -168,8 +168,9 @@ func (e *cluster) over(h Holder) bool {
 // Lease returns how long a silent server keeps its slot.
 func (db *DB) Lease() time.Duration { return db.o.Lease }
 
-// Touched returns the number of entries that commits touched since this server opened the
-// store, as far as they name them. It counts a commit before a state shows it.
+// Touched returns the number of entries that commits have touched since this server
+// opened the store. It counts only entries that the commits name, and counts a commit
+// before a state shows it.
 func (db *DB) Touched() uint64 { return db.changes.touched.Load() }
 
 // Shared reports whether other servers may write the store too.

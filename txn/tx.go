@@ -226,7 +226,8 @@ func (tx *Tx) SetMessage(m []byte) { tx.message = m }
 // because other commits wait for it.
 func (tx *Tx) AtCommit(fn func(r table.Revision)) { tx.atCommit = append(tx.atCommit, fn) }
 
-// SetUrgent marks the transaction as one that leads to more free space; see table.Batch.
+// SetUrgent marks the transaction as one that helps to free space in the store; see
+// table.Batch.
 func (tx *Tx) SetUrgent() { tx.urgent = true }
 
 func (tx *Tx) fillIn(r table.Revision) {

@@ -39,11 +39,11 @@ type Options struct {
 	Owner string
 	// ReadOnly makes Open claim no slot; Update then fails with ErrReadOnly.
 	ReadOnly bool
-	// Follow opens a store to which another server's log is written. It implies ReadOnly,
-	// and ShowNewest shows what was written.
+	// Follow opens a store that receives another server's log. It implies ReadOnly.
+	// ShowNewest shows the commits that have arrived.
 	Follow bool
-	// Fenced, if set, returns an error if another server has taken the store over. A
-	// store of one process then commits nothing.
+	// Fenced, if set, returns an error if another server has taken over from this one.
+	// While it returns an error, a store of one process commits nothing.
 	Fenced func() error
 	// Lease is how long a silent server keeps its slot; 10 s by default. A server is
 	// silent if it no longer changes its heads cell.
@@ -67,8 +67,8 @@ type Options struct {
 	// history stays readable and the journal is kept; zero means forever.
 	Collect   bool
 	Retention time.Duration
-	// BranchAge is how old the base of a branch may become before the branch is parked, at
-	// least the retention. Zero means that no branch is parked. See Branch.Park.
+	// BranchAge is the age of a branch's base at which the branch is parked; if Retention
+	// is longer, it counts instead. Zero means that no branch is parked. See Branch.Park.
 	BranchAge time.Duration
 	// Secrets lists, for each table, the families whose history is kept only for
 	// SecretAge. SecretAge is 2 minutes by default.
@@ -199,8 +199,8 @@ type viewer interface {
 	// fresh returns nil if the state shown is new enough to be read, and otherwise the
 	// reason why it is not.
 	fresh() error
-	// tenured reports whether collections on other servers surely wait for the snapshots of
-	// the past on this server.
+	// tenured reports whether it is certain that collections on other servers wait for
+	// this server's snapshots of the past.
 	tenured() bool
 	// catchUp returns when the state shown includes every commit that any server had made
 	// when catchUp was called.
@@ -221,8 +221,8 @@ type keeper interface {
 	// bounds returns the limits of what may be collected now.
 	bounds(ctx context.Context) (*bounds, error)
 	// mutate runs do, which changes the store in a way that is safe only while other
-	// servers keep what this server's snapshots show. If other servers may not keep that
-	// now, mutate returns an error.
+	// servers keep what this server's snapshots show. If it is not certain that other
+	// servers keep this now, mutate returns an error.
 	mutate(ctx context.Context, do func(context.Context) error) error
 }
 
