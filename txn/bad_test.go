@@ -57,9 +57,9 @@ func TestClaimAtOnce(t *testing.T) {
 	})
 }
 
-// TestGarbageInHeads checks that no server reads or writes while the heads row cannot be
-// decoded. After the row is repaired, the server continues with everything that was
-// acknowledged.
+// TestGarbageInHeads checks that a server neither reads nor writes while the heads row
+// cannot be decoded. After the row is repaired, the server continues and shows everything
+// that was acknowledged.
 func TestGarbageInHeads(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -67,7 +67,8 @@ func TestGarbageInHeads(t *testing.T) {
 		garbage []byte
 		want    error
 	}{
-		// The first byte is read as a version, and there is no such version yet.
+		// The first byte is the version of the encoding, and no version is as high as
+		// this byte.
 		"garbage": {[]byte("not a cell"), table.ErrNewer},
 		"cut":     {(&revision.Cell{State: revision.Open, Incarnation: 1}).Append(nil)[:5], table.ErrCorrupt},
 		"newer":   {append([]byte{250}, (&revision.Cell{}).Append(nil)[1:]...), table.ErrNewer},

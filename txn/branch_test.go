@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// branchTest is a store with two servers, and a branch that the first of them made. On a
-// store of one server, that one is both.
+// branchTest is a store with two servers, and a branch that the first server made. On a
+// store of one server, both elements of db are that server.
 type branchTest struct {
 	t      *testing.T
 	s      table.Store
@@ -39,8 +39,8 @@ func newBranchTest(t *testing.T, s table.Store, o Options) *branchTest {
 	return b
 }
 
-// eachBranchStore runs a test on every kind of store, and on the engine that keeps rows in
-// one piece.
+// eachBranchStore runs a test on every kind of store, and on the engine lsm, which keeps
+// rows in one piece.
 func eachBranchStore(t *testing.T, o Options, test func(t *testing.T, b *branchTest)) {
 	kinds := append(slices.Clone(stores), storeKind{"lsm", nil})
 	for _, kind := range kinds {
@@ -177,8 +177,9 @@ func TestBranch(t *testing.T) {
 	})
 }
 
-// TestBranchesBesideAnOldOne merges more branches than there may be at once while an older
-// branch is open, which keeps the cells of those that were merged.
+// TestBranchesBesideAnOldOne merges more than MaxBranches branches, one after the other,
+// while an older branch is open. The open branch keeps the cells of the merged branches
+// in use.
 func TestBranchesBesideAnOldOne(t *testing.T) {
 	t.Parallel()
 	o := fast
@@ -199,8 +200,8 @@ func TestBranchesBesideAnOldOne(t *testing.T) {
 	})
 }
 
-// TestBranchClash checks that a merge finds the commits of the trunk and the merges of
-// other branches that changed its rows after its base, and no others.
+// TestBranchClash checks that a merge finds exactly the commits of the trunk and the
+// merges of other branches that changed the branch's rows after its base.
 func TestBranchClash(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -230,8 +231,8 @@ func TestBranchClash(t *testing.T) {
 	})
 }
 
-// TestBranchMeets checks that a transaction that began before a merge does not commit over
-// it.
+// TestBranchMeets checks that a transaction that began before a merge does not overwrite
+// the merge's changes.
 func TestBranchMeets(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -338,8 +339,8 @@ func TestBranchSecrets(t *testing.T) {
 	})
 }
 
-// TestBranchGarbage collects all that may be collected around a merge, and checks what the
-// states that are kept show.
+// TestBranchGarbage collects as much as possible before and after a merge, and checks
+// what the kept states show.
 func TestBranchGarbage(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -390,8 +391,8 @@ func TestBranchGarbage(t *testing.T) {
 	})
 }
 
-// TestBranchHelp checks that other servers end what a server has left undone in the cell of
-// a branch.
+// TestBranchHelp checks that another server ends what a dead server has left half done in
+// the cell of a branch.
 func TestBranchHelp(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -469,8 +470,8 @@ func TestBranchRename(t *testing.T) {
 	})
 }
 
-// TestRenameOfParked checks that the names of a parked branch become one again if its
-// server dies while it renames it.
+// TestRenameOfParked checks that a parked branch gets a single name again if a server
+// dies while it renames the branch.
 func TestRenameOfParked(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -501,9 +502,10 @@ func TestRenameOfParked(t *testing.T) {
 	})
 }
 
-// TestBranchVersion checks that a store that had a branch is refused by servers that do not
-// know branches, also when all branches are gone. Such a server reads cells of versions 1
-// and 2, and reports newer ones as this one reports those of version 4.
+// TestBranchVersion checks that a store that had a branch is refused by servers that do
+// not know branches, even when all branches are gone. Such a server reads cells of
+// versions 1 and 2, and refuses newer cells in the way in which this server refuses cells
+// of version 4.
 func TestBranchVersion(t *testing.T) {
 	t.Parallel()
 	eachBranchStore(t, fast, func(t *testing.T, b *branchTest) {
@@ -531,7 +533,7 @@ func TestBranchVersion(t *testing.T) {
 	})
 }
 
-// slowStore is a store whose table data takes its time to write revisions of branches.
+// slowStore is a store whose table data is slow to write cells of branches.
 type slowStore struct {
 	*tabletest.Mem
 	takes time.Duration

@@ -20,20 +20,20 @@ import (
 
 var branchCrashes = flag.Int("branch-crashes", 3, "how often TestBranchCrash stops a server at each line of the protocol of branches")
 
-// A branchCrash is one trial of TestBranchCrash: a server dies in one operation of a
-// branch, and another one takes over.
+// A branchCrash is one trial of TestBranchCrash: a server dies during one operation on a
+// branch, and another server takes over.
 type branchCrash struct {
 	*world
 	ctx  context.Context
 	dead *DB
 	db   *DB // the server that takes over
 	op   *crashOp
-	err  error  // the answer of the operation
-	line string // where the server died
+	err  error  // the error that the operation returned
+	line string // the point at which the server died; see crashLines
 }
 
-// A crashOp is an operation of the branch "staging", and what may follow if its server
-// dies in it.
+// A crashOp is an operation on the branch "staging", with the checks that follow when its
+// server has died during the operation.
 type crashOp struct {
 	name  string
 	do    func(ctx context.Context, db *DB) error
@@ -74,8 +74,8 @@ func stageIn(ctx context.Context, db *DB, branch, row string) error {
 	return err
 }
 
-// runBranchCrash has a server die at its n-th call of the store from the beginning of an
-// operation on.
+// runBranchCrash makes a server die at its n-th call to the store, counted from the
+// beginning of an operation.
 func runBranchCrash(t *testing.T, batch bool, op *crashOp, n int, seed uint64) *branchCrash {
 	c := &branchCrash{world: newWorld(t, batch, seed), ctx: context.Background(), op: op, line: "died outside"}
 	s, f := tabletest.WithFaults(c.store, seed)
@@ -123,7 +123,7 @@ func (c *branchCrash) must(err error) {
 	}
 }
 
-// look finds out where the server died, from what is in the store.
+// look sets c.line: it finds out from the content of the store where the server died.
 func (c *branchCrash) look() {
 	h, err := c.db.log.Heads(c.ctx)
 	c.must(err)
@@ -181,7 +181,8 @@ func (c *branchCrash) lineOfEnd(_ *journal.Heads, cell revision.Cell) string {
 	return "before it"
 }
 
-// value returns what the branch has in a row, and checks that both tables have the same.
+// value returns the value of a row in the branch, and checks that both tables have the
+// same value.
 func (c *branchCrash) value(row string) string {
 	c.t.Helper()
 	var got []string
@@ -219,7 +220,7 @@ func (c *branchCrash) whole(row string, got []string) string {
 	return got[0]
 }
 
-// trunk returns what the trunk has in a row now.
+// trunk returns the current value of a row on the trunk.
 func (c *branchCrash) trunk(row string) string {
 	c.t.Helper()
 	c.must(c.db.CatchUp(c.ctx))
@@ -254,7 +255,7 @@ func (c *branchCrash) eventually(what string, do func() error) {
 
 func (c *branchCrash) String() string { return c.op.name + ", " + c.line }
 
-// judge checks that the operation took place or did not, as it was answered.
+// judge checks that the outcome of the operation agrees with its answer.
 func (c *branchCrash) judge() {
 	c.t.Helper()
 	done := c.op.check(c)
@@ -266,8 +267,8 @@ func (c *branchCrash) judge() {
 	}
 }
 
-// checkCreate checks that the name can be used. A branch that is there is one of the
-// newest state.
+// checkCreate checks that the name can be used. If the branch exists, it must be a branch
+// of the newest state.
 func (c *branchCrash) checkCreate() (done bool) {
 	c.eventually("the name is usable", func() error {
 		_, err := c.find("another")
@@ -282,7 +283,8 @@ func (c *branchCrash) checkCreate() (done bool) {
 	return done
 }
 
-// checkCommit checks that the branch goes on with the commit or without it.
+// checkCommit checks that the branch can be used, and has either the whole commit or
+// nothing of it.
 func (c *branchCrash) checkCommit() bool {
 	c.eventually("it takes a commit", func() error { return stageIn(c.ctx, c.db, "staging", "after") })
 	in := c.value("crashed")
@@ -293,7 +295,7 @@ func (c *branchCrash) checkCommit() bool {
 	return in == "new"
 }
 
-// checkMerge checks that the branch is merged, or still there with all that it had.
+// checkMerge checks that the branch is either merged or still open with all its commits.
 func (c *branchCrash) checkMerge() (done bool) {
 	c.eventually("the merge stands, or the branch takes a commit", func() error {
 		err := stageIn(c.ctx, c.db, "staging", "after")
@@ -335,7 +337,8 @@ func (c *branchCrash) checkDiscard() (done bool) {
 	return done
 }
 
-// checkRename checks that the branch has one of the names, and the other one is free.
+// checkRename checks that the branch has one of the two names, and that the other name is
+// free.
 func (c *branchCrash) checkRename() bool {
 	old, other := "staging", "another"
 	c.eventually("it has one name, and the other one is free", func() error {
@@ -351,7 +354,7 @@ func (c *branchCrash) checkRename() bool {
 	return old == "another"
 }
 
-// merge merges a branch and checks that the trunk then has its rows.
+// merge merges a branch and checks that the trunk then has the branch's rows.
 func (c *branchCrash) merge(name string, rows ...string) {
 	c.t.Helper()
 	c.eventually("it is merged", func() error {
@@ -360,7 +363,7 @@ func (c *branchCrash) merge(name string, rows ...string) {
 			_, err = b.Merge(c.ctx, nil)
 		}
 		if errors.Is(err, ErrBranch) {
-			return nil // by an attempt before
+			return nil // an earlier attempt has merged it
 		}
 		return err
 	})
@@ -371,7 +374,8 @@ func (c *branchCrash) merge(name string, rows ...string) {
 	}
 }
 
-// end discards what is left and checks that no cells remain that nobody sees.
+// end discards the remaining branches and checks that no invisible cells remain in the
+// store.
 func (c *branchCrash) end() {
 	c.t.Helper()
 	for _, b := range c.db.Branches() {
@@ -393,8 +397,9 @@ func (c *branchCrash) end() {
 	c.must(c.db.Close(c.ctx))
 }
 
-// crashLines are the lines at which a server must have died. What a store of one server
-// does in one batch has fewer.
+// crashLines are the points of the operations (crashOp.name and branchCrash.line) at
+// which a server must have died in some trial. A store of one server has fewer, because
+// it does many steps in one batch. The key is true for a store of one server.
 var crashLines = map[bool][]string{
 	true: {
 		"create, died outside", "create, branch open", "commit, before it, or acknowledged", "commit, published, not acknowledged",
@@ -415,10 +420,11 @@ var crashLines = map[bool][]string{
 // for a store of one server.
 var crashWithin = map[bool]uint64{true: 6, false: 24}
 
-// TestBranchCrash has a server die at each line of what it does with branches. Then the
-// operation has taken place as a whole or not at all, as its client was told, the name of
-// the branch can be used, and no cells are left that nobody sees. It does not run beside
-// other tests, whose servers would lose their leases.
+// TestBranchCrash makes a server die at every point of its operations on branches.
+// Afterwards the operation must have taken place completely or not at all, in agreement
+// with the answer to its client. The branch's name must be usable, and no invisible cells
+// may be left. The test does not run in parallel with other tests, because their servers
+// would lose their leases.
 func TestBranchCrash(t *testing.T) {
 	for _, batch := range []bool{true, false} {
 		t.Run(fmt.Sprintf("batch=%v", batch), func(t *testing.T) {
@@ -433,7 +439,7 @@ func TestBranchCrash(t *testing.T) {
 					t.Errorf("not met often enough after %d trials: %v", trials, met)
 				}
 				trial := func(t *testing.T) { met[runBranchCrash(t, batch, op, n, seed).String()]++ }
-				if batch { // its servers wait for nothing but the store
+				if batch { // servers of such a store wait only for the store
 					trial(t)
 				} else {
 					synctest.Test(t, trial)

@@ -14,11 +14,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// heldStore is a store that calls held while a server writes the cells of a branch, or
-// reads the marks in its rows, and that does not answer until the call's context ends. It
-// does so once. With trunk set, it also does so for other commits. While deaf is set, it
-// refuses changes of branches' cells. If last is set, no heads can be read after a change
-// of a branch's cell to one that last accepts.
+// heldStore is a store that holds one call: when a server writes the cells of a branch,
+// or reads the marks in its rows, the store calls held and does not answer until the
+// call's context ends. If trunk is set, it may also hold a commit of the trunk. While
+// deaf is set, it refuses changes of branches' cells. If last is set, the heads cannot be
+// read any more once a branch's cell has changed to a cell for which last returns true.
 type heldStore struct {
 	*tabletest.Mem
 	held               atomic.Pointer[func()]
@@ -100,8 +100,8 @@ func heldBranch(t *testing.T) (*branchTest, *heldStore, func(change func(*revisi
 	}
 }
 
-// TestBranchTaken checks that a commit in a branch and a merge begin again if another
-// server takes them back while they wait for the store.
+// TestBranchTaken checks that a commit in a branch, or a merge, starts again if another
+// server changes the branch's cell while the commit or merge waits for the store.
 func TestBranchTaken(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*revision.Cell){
@@ -135,8 +135,8 @@ func TestBranchTaken(t *testing.T) {
 	})
 }
 
-// TestBranchNotRenewed checks that a commit in a branch and a merge fail as unavailable if
-// the store does not renew the branch's cell meanwhile.
+// TestBranchNotRenewed checks that a commit in a branch, or a merge, fails with
+// table.ErrUnavailable if the store refuses to renew the branch's cell meanwhile.
 func TestBranchNotRenewed(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(b *branchTest) error{
@@ -171,8 +171,9 @@ func TestBranchNotRenewed(t *testing.T) {
 	}
 }
 
-// TestBranchUnknown checks that who makes, renames or discards a branch does not learn that
-// this failed if it was done, and only the state that shows it cannot be read.
+// TestBranchUnknown checks that making, renaming or discarding a branch returns
+// ErrUnknown, and not another failure, if the change was made but the heads that show it
+// cannot be read.
 func TestBranchUnknown(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -207,7 +208,7 @@ func TestBranchUnknown(t *testing.T) {
 	}
 }
 
-// TestBranchBesideSlowCommit checks that making a branch waits for a commit before it that
+// TestBranchBesideSlowCommit checks that making a branch waits for an earlier commit that
 // stays undecided for a lease.
 func TestBranchBesideSlowCommit(t *testing.T) {
 	t.Parallel()
@@ -234,8 +235,8 @@ func TestBranchBesideSlowCommit(t *testing.T) {
 	})
 }
 
-// TestBranchDiscardedWhileMerging checks that a branch that is being merged is not
-// discarded. The merge may be decided already.
+// TestBranchDiscardedWhileMerging checks that a branch cannot be discarded while it is
+// being merged, because the merge may be decided already.
 func TestBranchDiscardedWhileMerging(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -71,7 +71,7 @@ func TestCheckpointAcross(t *testing.T) {
 		ctx := context.Background()
 		store, faults := tabletest.WithFaults(newMem(), 7)
 		a, b := open(t, store, fast), open(t, store, fast)
-		faults.SetRate(0.05) // including swaps whose answer is lost
+		faults.SetRate(0.05) // the faults include swaps whose answer is lost
 		for i := range 20 {
 			if _, err := b.Update(ctx, func(tx *Tx) error {
 				tx.Write(b.Table("data"), put(fmt.Sprint("r", i), "q", fmt.Sprint(i)))
@@ -102,8 +102,9 @@ func TestCheckpointAcross(t *testing.T) {
 	})
 }
 
-// TestUnfinishedCheckpoint records a checkpoint whose server gives up. The checkpoint is not
-// there, another one can take its name, and a collection drops it.
+// TestUnfinishedCheckpoint records a checkpoint whose server gives up before it confirms
+// the checkpoint. The checkpoint must not be found, another one must be able to take its
+// name, and a collection must drop it.
 func TestUnfinishedCheckpoint(t *testing.T) {
 	each(t, func(t *testing.T, db *DB) {
 		ctx := context.Background()
@@ -202,8 +203,9 @@ func TestCheckpointGone(t *testing.T) {
 	})
 }
 
-// TestCheckpointBesideDead makes a checkpoint of a store with a branch when a server has just
-// died. It must wait until another server has recovered the slot.
+// TestCheckpointBesideDead makes a checkpoint of a store with a branch when a server has
+// just died. Making it must wait until another server has recovered the dead server's
+// slot.
 func TestCheckpointBesideDead(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

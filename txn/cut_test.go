@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// TestCut cuts a store whose servers have died at a checkpoint. It must show the state of
-// the checkpoint, with its past, and take commits again.
+// TestCut cuts, at a checkpoint, a store whose servers have died. The store must then
+// show the state of the checkpoint, with its past, and take commits again.
 func TestCut(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -28,7 +28,7 @@ func TestCut(t *testing.T) {
 				write(t, db, fmt.Sprint("row ", n%5), "q", fmt.Sprint(n))
 			}
 		}
-		reopen := func(i int) { // leaves an archive
+		reopen := func(i int) { // closing a server leaves an archive of its slot
 			if err := dbs[i].Close(ctx); err != nil {
 				t.Fatal(err)
 			}

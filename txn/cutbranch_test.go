@@ -10,8 +10,8 @@ import (
 )
 
 // TestCutBranches cuts a store with branches at a checkpoint, as the restore of a backup
-// does. The branches that were open then are open again and show what they did then, also
-// if they were merged later; and the trunk shows nothing of them.
+// does. The branches that were open at the checkpoint must be open again and show the
+// same as then, even if they were merged later. The trunk must show nothing of them.
 func TestCutBranches(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -88,7 +88,7 @@ func cutBranches(t *testing.T, keep bool, times int) {
 
 	db := open(t, s, fast)
 	b.db = [2]*DB{db, db}
-	write(t, db, "again", "p", "1") // passes the merges that were cut
+	write(t, db, "again", "p", "1") // the head passes the revisions of the merges that were cut off
 	time.Sleep(10 * time.Millisecond)
 	write(t, db, "again", "p", "2")
 	if got := rows(t, db, at.Revision); got != want {
@@ -124,7 +124,8 @@ func cutBranches(t *testing.T, keep bool, times int) {
 	}
 }
 
-// archiveNow archives a branch that was merged, as servers do when nobody needs its marks.
+// archiveNow archives a merged branch, as servers do when nobody needs its marks any
+// more.
 func archiveNow(t *testing.T, b *branchTest, branch *Branch) {
 	t.Helper()
 	log := journal.New(b.s)

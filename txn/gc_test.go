@@ -217,8 +217,8 @@ func TestCollectConsumed(t *testing.T) {
 	}
 }
 
-// TestCollectBesideReaders checks that a state that is being read is kept, including
-// states of the past on other servers.
+// TestCollectBesideReaders checks that states that are being read are kept, including
+// states of the past that other servers read.
 func TestCollectBesideReaders(t *testing.T) {
 	for _, kind := range stores {
 		t.Run(kind.name, func(t *testing.T) {
@@ -267,8 +267,8 @@ func TestCollectBesideReaders(t *testing.T) {
 	}
 }
 
-// TestCollectYoung checks that secrets keep no history although other families keep their
-// history, and that marks are removed.
+// TestCollectYoung checks that collections remove the history of secrets and the marks
+// while other families keep their history.
 func TestCollectYoung(t *testing.T) {
 	for _, kind := range stores {
 		t.Run(kind.name, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// fullStore is a store whose committed batches do not become durable while its disk is
-// full.
+// fullStore is a store whose committed batches do not become durable while full is set,
+// as if its disk were full.
 type fullStore struct {
 	*tabletest.BatchMem
 	full atomic.Bool

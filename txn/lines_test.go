@@ -25,18 +25,18 @@ var (
 	oneHistory = flag.Int("history", -1, "the only history of TestLines to run")
 )
 
-// lineSpec has families that are kept in one piece, one whose rows soon have a key for
-// each column, and one of secrets.
+// lineSpec has a family whose rows are kept in one piece ('a'), a family whose rows soon
+// have a key for each column ('c'), and a family of secrets.
 var lineSpec = table.Spec{Name: "data", Families: []table.FamilySpec{
 	{Name: 'a'}, {Name: 'c', ImageLimit: 24}, {Name: secretFamily}, {Name: table.MarkFamily},
 }}
 
 var lineFamilies = []table.Family{'a', 'c', secretFamily}
 
-// A lineWorld is a store of one server with branches, and what readers must see of it by
-// definition: in each column the newest cell that is visible, unless the row was deleted
-// by a newer revision that is visible. Transactions have no marks, so both sides change
-// the same rows and columns and every merge succeeds.
+// A lineWorld is a store of one server with branches, and the list of its commits, from
+// which want computes what readers must see: in each column the newest visible cell,
+// unless a newer visible revision deleted the row. Transactions have no marks, so both
+// sides change the same rows and columns and every merge succeeds.
 type lineWorld struct {
 	t        *testing.T
 	r        *rand.Rand
@@ -110,8 +110,8 @@ func (w *lineWorld) shows(c *lineCommit, b *lineBranch, at table.Revision) bool 
 	return c.branch.merge <= at
 }
 
-// want returns what a state shows, by definition. A branch shows its own secrets and those of
-// the trunk's newest state.
+// want computes, from the list of commits, what a state must show. A branch shows its own
+// secrets and those of the trunk's newest state.
 func (w *lineWorld) want(b *lineBranch, at table.Revision) map[string]string {
 	type place struct {
 		row, column string
@@ -172,8 +172,9 @@ func (w *lineWorld) got(s *Snapshot, scan bool) map[string]string {
 	return seen
 }
 
-// check compares a state with its definition. Past states have no secrets, and a branch's
-// scan does not find rows that have nothing else.
+// check compares a state with want. It ignores secrets in past states, because secrets
+// have no history. In a branch it does not expect that a scan finds rows that have only
+// secrets.
 func (w *lineWorld) check(what string, s *Snapshot, b *lineBranch, past bool) {
 	w.t.Helper()
 	want := w.want(b, s.Max())
@@ -245,7 +246,8 @@ func (w *lineWorld) branch(b *lineBranch) *Branch {
 	return x
 }
 
-// some returns a branch that is open, or nil. It may be parked if parked is set.
+// some returns a branch that is open or, if parked is set, open or parked. It returns nil
+// if there is none.
 func (w *lineWorld) some(parked bool) *lineBranch {
 	all := slices.DeleteFunc(slices.Clone(w.branches), func(b *lineBranch) bool { return b.gone || b.merge != 0 || b.parked && !parked })
 	if len(all) == 0 {
@@ -327,7 +329,7 @@ func (w *lineWorld) step() {
 	}
 }
 
-// look compares the newest state, each branch, and states of the past.
+// look checks the newest state, each branch, and states of the past.
 func (w *lineWorld) look() {
 	ctx := context.Background()
 	s := w.db.Snapshot()
@@ -353,9 +355,9 @@ func (w *lineWorld) look() {
 	}
 }
 
-// TestLines compares random histories with branches on the stores of one server, read at
-// every moment that is kept and in every branch, with their definition. Beside commits
-// they have merges, discards, collections, checkpoints, and the store is opened again.
+// TestLines makes random histories with branches on the stores of one server. It reads
+// every kept state and every branch, and compares them with want. Besides commits, a
+// history has merges, discards, collections and checkpoints, and opens the store again.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"local", "lsm"} {
@@ -410,22 +412,24 @@ func inColumns(columns ...string) []table.Mutation {
 	return []table.Mutation{m}
 }
 
-// columnsStep is a change of a row by the line that becomes columnar first, or by the other.
+// A columnsStep is a change of the row on one of two lines, a branch and the trunk. early
+// is set on the line where the row becomes columnar first: where it gets a key for each
+// column.
 type columnsStep struct {
 	early   bool
 	columns []string
 }
 
-// TestLinesColumns makes a row columnar on one side, and then on the other side, where it is
-// still in one piece. One of the sides deletes an older column before it is
-// columnar.
+// TestLinesColumns makes a row columnar on one line, and later on the other line, where
+// it is still in one piece. One of the lines deletes an older column before the row is
+// columnar there.
 func TestLinesColumns(t *testing.T) {
 	t.Parallel()
 	for name, steps := range map[string][]columnsStep{
 		"late deletes": {
 			{true, []string{"p", "q", "r"}}, // columnar, with old among the columns
 			{false, []string{"old-"}},       // in one piece
-			{true, []string{"old"}},         // after it was deleted elsewhere
+			{true, []string{"old"}},         // after the other line deleted it
 			{false, []string{"s"}},
 			{false, []string{"t", "u"}}, // columnar: old must not come back
 			{true, []string{"p-"}}, {false, []string{"s-", "v"}},
@@ -473,9 +477,10 @@ func linesColumns(t *testing.T, steps []columnsStep, branchFirst, merge bool) {
 	w.look()
 }
 
-// TestLinesParked merges a branch in a row that was changed on both sides, when an older
-// branch is parked. A column was deleted after the parked branch began, and what deleted it
-// was collected; the state at the base of the parked branch still has the column.
+// TestLinesParked merges a branch that changed the same row as the trunk, while an older
+// branch is parked. A column of the row was deleted after the parked branch began, and
+// the tombstone was collected, but the state at the parked branch's base still has the
+// column.
 func TestLinesParked(t *testing.T) {
 	t.Parallel()
 	w := newLineWorld(t, "lsm", 0)

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm/lsmtest"
 )
 
-// lineStep is one step of the load of TestLinesPowerLoss.
+// lineStep is one step of TestLinesPowerLoss.
 type lineStep func(ctx context.Context, db *DB) error
 
 // setIn sets a column of a row in a branch, or on the trunk if the branch has no name.
@@ -64,8 +64,9 @@ func mergeIn(ctx context.Context, b *Branch) error {
 
 func discardIn(ctx context.Context, b *Branch) error { return b.Discard(ctx) }
 
-// lineSteps make branches, change rows on both sides, and end the branches. The values
-// with the same first letter exclude each other.
+// lineSteps make branches, change rows in the branches and on the trunk, and end the
+// branches. Two commits conflict if they set values with the same first letter in one
+// row.
 var lineSteps = []lineStep{
 	setIn("", "x", "old"), begin("merged"), setIn("merged", "x", "branch"), setIn("", "x", "trunk"),
 	begin("clashes"), setIn("clashes", "y", "same"), begin("discarded"), setIn("discarded", "x", "gone"),
@@ -117,9 +118,9 @@ func describe(ctx context.Context, db *DB) (string, error) {
 	return text, nil
 }
 
-// TestLinesPowerLoss loses the power at each sync of a store with branches. It checks that
-// the store is then as it was after a step, that no acknowledged step is lost, and that the
-// store can be used.
+// TestLinesPowerLoss simulates a power loss at each sync of a store with branches. It
+// checks that the reopened store shows the state after some step, that no acknowledged
+// step is lost, and that the store can be used.
 func TestLinesPowerLoss(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

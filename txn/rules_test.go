@@ -13,8 +13,8 @@ import (
 
 var dropped = flag.String("rules", "", "drop each rule of the protocol that matches, in turn, and see the simulation fail")
 
-// A rule is a rule of transactions.md together with the edits that drop it. The edits
-// replace lines of the source.
+// A rule is a rule of transactions.md together with the edits that drop it from the code.
+// The edits replace lines of the source.
 type rule struct {
 	name  string
 	edits []edit
@@ -22,13 +22,13 @@ type rule struct {
 
 type edit struct{ file, old, new string }
 
-// drop returns the edit that drops a rule, followed by edits that drop other rules. These
-// other rules would hide the absence of the rule.
+// drop returns the edit that drops a rule, followed by edits that drop other rules.
+// Without these further edits, the other rules would hide that the rule is missing.
 func drop(file, old, new string, too ...edit) []edit {
 	return append([]edit{{file, old, new}}, too...)
 }
 
-// These edits drop rules that hide the absence of other rules.
+// These edits drop rules that would hide that another rule is missing.
 var (
 	publishingEnds  = edit{"txn/writer.go", "time.Duration(w.renewed.Load()) + w.e.db.o.Lease)", "time.Duration(w.renewed.Load()) + time.Hour)"}
 	closingCompares = edit{"journal/recover.go",

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A simBrancher is a client that works in branches. The branchers of all servers share a few
-// names, so they commit in the same branches, and merge and discard them at once.
+// A simBrancher is a client that works in branches. The branchers of all servers share a
+// few names, so they commit in, merge and discard the same branches at the same time.
 type simBrancher struct {
 	l   *simLife
 	ctx context.Context
@@ -42,7 +42,7 @@ func (b *simBrancher) run(random *splitmix) {
 	}
 }
 
-// open returns the branch of a name, and makes it if there is none.
+// open returns the branch with the given name, and makes it if it does not exist.
 func (b *simBrancher) open(name string) (*Branch, error) {
 	branch, err := b.db.Branch(name)
 	if errors.Is(err, ErrBranch) {
@@ -51,8 +51,8 @@ func (b *simBrancher) open(name string) (*Branch, error) {
 	return branch, err
 }
 
-// end merges or discards a branch, or leaves it open. A merge that is acknowledged must
-// stand, and one that fails with a clash must not.
+// end merges or discards a branch, or leaves it open. An acknowledged merge must be
+// visible in the end, and a merge that fails with a clash must not.
 func (b *simBrancher) end(branch *Branch, random uint64) error {
 	switch random % 8 {
 	case 0:

@@ -120,8 +120,8 @@ func (s *simState) String() string {
 	return fmt.Sprintf("list %v, group %v, parent %v, children %v, secret %d", s.list, keys(s.group), s.parent, keys(s.children), s.secret)
 }
 
-// readWhole reads the complete state from a store. It reads the children only if children
-// is set.
+// readWhole reads the complete state of the simulated directory from a store. It reads
+// the children only if children is set.
 func readWhole(ctx context.Context, r table.Reader, data, other table.Table, children bool) (*simState, error) {
 	s := newSimState()
 	rows, err := r.GetMany(ctx, data, [][]byte{[]byte("list"), []byte("group"), []byte("parent")}, table.Select{Families: []table.Family{'a', secretFamily}})
@@ -246,7 +246,8 @@ func (w *simWorld) verdict(ctx context.Context) error {
 	for n, tx := range w.txs {
 		var stands []table.Revision
 		for _, r := range tx.tries {
-			// A try whose reservation failed can be followed by one with the same revision.
+			// A try whose reservation failed may be followed by a try with the same
+			// revision.
 			if c := o.commits[r]; c != nil && c.shown > 0 && c.attempt.n == n && !slices.Contains(stands, c.r) {
 				stands = append(stands, c.r)
 			}

@@ -377,8 +377,8 @@ func failure(c *call) error {
 	return fmt.Errorf("%w: injected failure of %v", table.ErrUnavailable, c.step)
 }
 
-// fates contains, for each fault, the function that executes a call with this fault.
-// after is the delay until the call would reach the store.
+// fates contains, for each fault, the function that executes a call with this fault. Its
+// argument after is the delay until the call would reach the store without the fault.
 var fates [faultCount]func(n *net, c *call, after time.Duration)
 
 func init() {

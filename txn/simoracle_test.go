@@ -41,7 +41,7 @@ type commitSeen struct {
 	cells   map[string]bool // rows that contain cells of the commit
 	attempt *try            // the client's attempt, or nil if unknown
 	shown   int             // number of the first state of the heads that showed the commit, or 0
-	by      table.Revision  // the commit that made it visible: itself, or a merge
+	by      table.Revision  // the commit that makes it visible: itself, or the merge of its branch
 	void    bool            // the slot was closed without the commit
 	// collected is set if garbage collection may have removed cells of the commit.
 	collected bool
@@ -54,7 +54,7 @@ type try struct {
 	snapshot table.View
 	low      table.Revision
 	marks    []markRow
-	branch   *node // the server, if it is an attempt in a branch
+	branch   *node // the server that made the attempt, if it was in a branch
 }
 
 func newOracle(n *net) *oracle {
@@ -95,7 +95,7 @@ func (o *oracle) applied(t simTable, r table.Revision, ms []table.Mutation) {
 	o.judge(c)
 }
 
-// erased checks the commit whose cells are removed.
+// erased checks the removal of a commit's cells.
 func (o *oracle) erased(t simTable, r table.Revision, rows [][]byte) {
 	c := o.commit(r)
 	for _, row := range rows {
@@ -196,8 +196,8 @@ func follows(before, after *revision.Cell) bool {
 }
 
 // followsInBranch is like follows, for the cell of a branch. A merged branch must stay
-// merged, what is void must stay void, and a branch that is frozen or is being merged must
-// have no new commits.
+// merged, void revisions must stay void, and a branch that is frozen or is being merged
+// must get no new commits.
 func followsInBranch(before, after *revision.Cell) bool {
 	if after.Incarnation == before.Incarnation+1 {
 		return after.Sequence > before.Sequence && before.State == revision.Free && after.State == revision.Recovering
@@ -365,8 +365,9 @@ func (o *oracle) issued(r table.Revision, a *try) {
 	o.commit(r).attempt = a
 }
 
-// A stagedID names an attempt to commit in a branch. Two servers may try the same revision;
-// the one that reserves it in the branch's cell begins the commit.
+// A stagedID names an attempt to commit in a branch. Two servers may try the same
+// revision; only the server that reserves the revision in the branch's cell begins the
+// commit.
 type stagedID struct {
 	by *node
 	r  table.Revision

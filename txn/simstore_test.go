@@ -54,7 +54,7 @@ const (
 	reserving // reserves a revision in a branch, makes it void, or publishes it
 	freezing
 	naming  // names a merge in a branch's cell
-	opening // takes a branch's cell back to open
+	opening // changes a branch's cell to Open
 	ending  // records that a branch was merged
 	stepCount
 )

@@ -34,9 +34,9 @@ type simWorld struct {
 	// think is the longest pause. There is a pause before each life and, on the first two
 	// servers, before each transaction.
 	think time.Duration
-	// branches is set if clients work in branches too. In a calm history nothing fails, so
-	// the low-water mark passes commits in branches. merged has the revisions of the merges
-	// that were acknowledged, by branch.
+	// branches is set if clients also work in branches. If calm is set, nothing fails, so
+	// the low-water mark passes commits in branches. merged has the revisions of the
+	// acknowledged merges, by branch.
 	branches bool
 	calm     bool
 	merged   map[string]table.Revision
@@ -156,7 +156,7 @@ type simLife struct {
 	newest  atomic.Int64
 }
 
-// each returns how many transactions a client makes that would make n.
+// each returns the number of transactions of a client: n, or more if the history is calm.
 func (w *simWorld) each(n int) int {
 	if w.calm {
 		return 3 * n
@@ -342,7 +342,7 @@ func (w *simWorld) finish(ctx context.Context) error {
 			return errors.New("slots were not freed for 20 s")
 		}
 		for _, b := range db.Branches() {
-			_ = b.Discard(ctx) // the background ends a merge that is under way first
+			_ = b.Discard(ctx) // if a merge is under way, a background task ends it, and a later round discards the branch
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

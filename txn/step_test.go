@@ -27,7 +27,7 @@ func flagged(t table.Table, r table.Reader) (table.Revision, error) {
 	return row.Cells[0].Revision, nil
 }
 
-// heed makes a server work by the flag, as a partition works by its configuration.
+// heed makes a server follow the flag, as a partition follows its configuration.
 func heed(db *DB, done <-chan struct{}) error {
 	for tab, known := db.Table("data"), table.Revision(0); ; {
 		next := db.Next()

@@ -28,8 +28,8 @@ var stores = []storeKind{
 	{"shared", func() table.Store { return newMem() }},
 }
 
-// newMem returns a store whose swaps take time, so that in a bubble a reading that begins
-// after a commit begins later.
+// newMem returns a store whose swaps take time. So a reading that begins after a commit
+// also begins at a later time on the clock of a bubble.
 func newMem() *tabletest.Mem {
 	m := tabletest.NewMem()
 	m.SwapTime = time.Microsecond
@@ -56,8 +56,9 @@ func open(t testing.TB, s table.Store, o Options) *DB {
 	return db
 }
 
-// bubble runs a test on a clock of its own: servers keep their leases on a busy machine, and
-// waiting takes no time. The clock begins when revisions have room below them.
+// bubble runs a test on a clock of its own: servers keep their leases on a busy machine,
+// and waiting takes no time. The clock starts in 2026, late enough that there are valid
+// revisions before it.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +67,7 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	})
 }
 
-// each runs a test on every kind of store.
+// each runs a test in a bubble on every kind of store.
 func each(t *testing.T, f func(t *testing.T, db *DB)) {
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {
@@ -75,8 +76,8 @@ func each(t *testing.T, f func(t *testing.T, db *DB)) {
 	}
 }
 
-// eachLive is each for tests that are about goroutines running at once or about time that
-// work takes, on the clock of the machine.
+// eachLive is like each, but on the machine's clock. It is for tests of goroutines that
+// run at the same time and of the time that work takes.
 func eachLive(t *testing.T, f func(t *testing.T, db *DB)) {
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) { f(t, open(t, s.make(), calm)) })
