@@ -9,10 +9,10 @@ import (
 // A Collector is a Table that can remove history. The tables of all engines are
 // Collectors.
 type Collector interface {
-	// Collect physically removes from the given rows the versions that no state that k
-	// keeps needs, and returns what it removed. An unversioned table has no history, so
-	// Collect removes nothing from it. Collect may be repeated, and several servers may
-	// call it at once. After an error it may have done any part of its work.
+	// Collect physically removes from the given rows every version that is not needed by
+	// a state that k keeps. It returns what it removed. An unversioned table has no
+	// history, so Collect removes nothing from it. Collect may be repeated, and several
+	// servers may call it at once. After an error it may have done any part of its work.
 	Collect(ctx context.Context, rows [][]byte, k *Keep) (Collected, error)
 	// Forget physically removes rows from an unversioned table. The rows must never be
 	// written again.
@@ -33,8 +33,8 @@ type Reclaimer interface {
 	Purge(ctx context.Context) error
 }
 
-// Collected counts what was removed. An engine may not count what it removes without
-// reading it.
+// Collected counts what was removed. Cells that an engine removes without reading them
+// may not be counted.
 type Collected struct{ Cells, Bytes int64 }
 
 // Add adds o to the counts.
@@ -56,11 +56,10 @@ type Keep struct {
 	// are nil, all revisions were committed.
 	Visible, Void func(Revision) bool
 	// ShownBy returns the first revision whose state shows r: r itself, or the merge of
-	// the branch that r belongs to. If ShownBy is nil, it is r itself. Collection does not
-	// remove the cells of a revision that is shown later than the horizon.
+	// the branch that r belongs to. A nil ShownBy means r itself. Collection does not
+	// remove the cells of a revision that is first shown by a state above the horizon.
 	ShownBy func(r Revision) Revision
-	// Families contains the families that have a rule of their own instead of Horizon and
-	// Pinned.
+	// Families has rules for single families, which replace Horizon and Pinned there.
 	Families map[Family]FamilyKeep
 	// Dry makes collection count but remove nothing.
 	Dry bool
@@ -106,7 +105,7 @@ const (
 	void                   // aborted
 )
 
-// Shows reports whether the state at a revision shows r, which was committed.
+// Shows reports whether the state at the revision state shows r. r must be committed.
 func (k *Keep) Shows(state, r Revision) bool {
 	return r <= state && (k.ShownBy == nil || k.ShownBy(r) <= state)
 }
@@ -194,9 +193,9 @@ func (x *Folder) show(vs []Version) {
 	}
 }
 
-// Deletes sets Kept in the deletions of the row that are above the horizon or neither
-// visible nor void, and in the visible deletions that hide older kept versions of this
-// family. It does not change other deletions.
+// Deletes sets Kept in the deletions of the row that must be kept: deletions that are
+// above the horizon or neither visible nor void, and visible deletions that hide older
+// kept versions of this family. It does not change other deletions.
 func (x *Folder) Deletes(ds []Version) {
 	for i := range ds {
 		d := &ds[i]

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A history is a row in the form of the arguments of Keep.Row.
+// A history is a row: its cells and deletions, as Keep.Row takes them.
 type history struct {
 	cells   []Cell
 	deletes []Revision

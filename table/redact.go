@@ -58,8 +58,8 @@ type Redaction struct {
 	// tombstones. Only the family and the qualifier of these cells matter.
 	Columns []Cell
 	// Cells lists new versions of cells. Each replaces the existing version of the same
-	// column and revision, either with another value or with a tombstone. Cells for which
-	// no version exists are ignored.
+	// column and revision by another value or by a tombstone. Cells for which no version
+	// exists are ignored.
 	Cells []Cell
 }
 

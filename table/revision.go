@@ -10,7 +10,7 @@ import (
 // It uses 63 bits, so that HBase's signed timestamp is never negative:
 //
 //	40 bits  milliseconds since 2013-01-01T00:00Z (until 2047)
-//	15 bits  slot of the server that wrote it
+// 15 bits  slot of the server or branch that wrote it
 //	 8 bits  counter
 //
 // Package revision composes and decomposes revisions. Zero is not a revision.
@@ -40,7 +40,7 @@ func (r Revision) String() string {
 // FirstBranch is the first slot of branches. Smaller slots belong to servers.
 const FirstBranch = 0x4000
 
-// IsStaged reports whether the slot of r is one of a branch.
+// IsStaged reports whether r is a revision of a branch.
 func (r Revision) IsStaged() bool { return r>>CounterBits&(1<<SlotBits-1) >= FirstBranch }
 
 // Compare orders revisions as cmp.Compare does.

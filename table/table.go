@@ -103,13 +103,15 @@ type View interface {
 	Visible(r Revision) bool
 }
 
-// A Causal is a View that, if it shows a revision, also shows everything that the writer of
-// the revision saw (Batch.View). So an engine that keeps rows in one piece may return a row
-// as it was after the newest revision of the row that the view shows. If a view is not a
-// Causal, an engine must expect it to show a revision and hide any other.
+// A Causal is a View that can promise to be causal: if it shows a revision, it also shows
+// everything that the writer of that revision saw (Batch.View). So an engine that keeps
+// rows in one piece may take the row's newest revision that the view shows, and return
+// the row as it was after that revision. A View that is not a Causal may show a revision
+// and hide any other revision.
 type Causal interface {
 	View
-	// IsCausal reports whether the view is as described. It does not change.
+	// IsCausal reports whether the view makes this promise. The result must always be the
+	// same.
 	IsCausal() bool
 }
 
@@ -266,37 +268,37 @@ type Rows struct {
 type Batch struct {
 	Revision Revision
 	Writes   []Write
-	// View is the state that the commit builds on, if the store contains revisions that
-	// the commit does not see: those of branches. A nil View shows everything. The batch's
-	// revision must be above all others.
+	// View is the state that the commit builds on. A nil View means that the commit sees
+	// every revision in the store, which is not so if there are branches. The batch's
+	// revision must be above all revisions in the store.
 	View View
-	// Joined lists rows in which View shows revisions whose writers did not see each
-	// other, because the batch merges a branch. In an engine that keeps rows in one piece,
-	// the batch's revision shows these rows as View does.
+	// Joined is set if the batch merges a branch. It lists rows in which View shows
+	// revisions whose writers did not see each other. An engine that keeps rows in one
+	// piece writes these rows at the batch's revision as View shows them.
 	Joined []Rows
 	// Last, if set, is called within Commit and returns one more write, which must be to
 	// an unversioned table.
 	Last func(Found) Write
-	// Urgent is set if the commit leads to more free space or to an orderly end. Such a
-	// commit may use space that an engine reserves for a full disk.
+	// Urgent is set if the commit helps to free space or to shut down in an orderly way.
+	// Such a commit may use space that an engine reserves for a full disk.
 	Urgent bool
 }
 
-// Found is what a Batch found in the rows of versioned tables that it changes. The rows
-// are sorted.
+// Found describes the rows of versioned tables that a Batch changes, as they were before.
+// The rows are sorted.
 type Found struct {
 	Over   []Rows // rows that existed before
-	Beside []Rows // those rows of Over in which View does not show everything
+	Beside []Rows // the rows of Over in which View hides a revision
 }
 
 // A Batcher is a Store that commits changes to many rows of many tables atomically, in
 // the order of the calls: the commits that survive a crash are a prefix of the calls.
 type Batcher interface {
 	// Commit makes the batch readable and returns the function wait. The batch is durable
-	// when wait has returned nil. Concurrent calls of the wait functions of several
-	// batches share one fsync. Calls of Commit must not overlap, but calls of wait may.
-	// If wait returns ErrPending, it can be called again. After any other error the batch
-	// may be lost, and later batches may be lost too.
+	// when wait has returned nil. If the wait functions of several batches are called
+	// concurrently, the batches share one fsync. Calls of Commit must not overlap, but
+	// calls of wait may. If wait returns ErrPending, it can be called again. After any
+	// other error the batch may be lost, and later batches may be lost too.
 	Commit(ctx context.Context, b Batch) (wait func() error, err error)
 }
 

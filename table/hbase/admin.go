@@ -23,8 +23,7 @@ import (
 const allVersions = 1<<31 - 1
 
 // adminPatience is how many times as long as other calls a call of the master may take.
-// The creation of a table takes long, because the master assigns the regions of the table
-// one by one.
+// Creating a table takes long, because the master assigns its regions one by one.
 const adminPatience = 6
 
 // master calls f with a new client of the master. It does not keep a client, because the
@@ -251,7 +250,8 @@ func readShape(t *pb.TableSchema) *shape {
 }
 
 // A describeCall is a call of MasterService.GetTableDescriptors, which gohbase does not
-// provide. The embedded call provides all methods except the name and the messages.
+// provide. The embedded call provides all methods except those that return the name and
+// the messages.
 type describeCall struct {
 	*hrpc.GetProcedureState
 	pattern string

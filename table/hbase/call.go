@@ -69,7 +69,7 @@ type rawRow struct {
 type scanCall struct {
 	*hrpc.Scan
 	route     []byte // a key in the region that the call is sent to
-	exclusive bool   // begin after the start row, without it
+	exclusive bool   // begin after the start row
 	withStop  bool   // include the stop row
 	reversed  bool
 	rows      []rawRow

@@ -246,8 +246,8 @@ func (s *Store) admin(ctx context.Context, server string) (*admin, error) {
 	return a, nil
 }
 
-// An adminCall is a call of the AdminService. It overrides the methods that return the name
-// and the messages. All others are those of the embedded call.
+// An adminCall is a call of the AdminService. It overrides the methods that return the
+// name and the messages. The embedded call provides all other methods.
 type adminCall struct {
 	*hrpc.GetProcedureState
 	name              string
@@ -279,7 +279,7 @@ func named(r hrpc.RegionInfo) *pb.RegionSpecifier {
 	return &pb.RegionSpecifier{Type: pb.RegionSpecifier_REGION_NAME.Enum(), Value: bytes.Clone(r.Name())}
 }
 
-// flush flushes a region's memory. gohbase does not have the messages for that. A
+// flush flushes a region's memory. gohbase does not have the messages for this call. A
 // CompactRegionRequest that contains only the region is encoded like a
 // FlushRegionRequest, and the answer is not needed.
 func (a *admin) flush(ctx context.Context, r hrpc.RegionInfo) error {

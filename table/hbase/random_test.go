@@ -177,8 +177,8 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// compareHint describes what is wrong with got, or returns "" if nothing is. got must be
-// in order, must contain only rows of whole, and must contain every row of must.
+// compareHint returns a description of what is wrong with got, or "" if got is right. got
+// must be in order, must contain only rows of whole, and must contain every row of must.
 func compareHint(must, got, whole []string) string {
 	have := map[string]bool{}
 	for _, r := range got {

@@ -26,13 +26,14 @@ type TableSnapshot struct {
 	Taken time.Time
 }
 
-// TakeSnapshot takes an HBase snapshot of a table, which others may write to meanwhile.
-// The snapshot contains everything that was written before the call.
+// TakeSnapshot takes an HBase snapshot of a table. Others may write to the table
+// meanwhile. The snapshot contains everything that was written before the call.
 func (s *Store) TakeSnapshot(ctx context.Context, tableName, name string) error {
 	return s.onSnapshot(ctx, "take snapshot", name, tableName, gohbase.AdminClient.CreateSnapshot)
 }
 
-// DeleteSnapshot deletes an HBase snapshot. A snapshot that does not exist is no error.
+// DeleteSnapshot deletes an HBase snapshot. It returns nil if the snapshot does not
+// exist.
 func (s *Store) DeleteSnapshot(ctx context.Context, name string) error {
 	err := s.onSnapshot(ctx, "delete snapshot", name, "", gohbase.AdminClient.DeleteSnapshot)
 	if err != nil && isException(err, "SnapshotDoesNotExistException") {
@@ -66,7 +67,7 @@ func (s *Store) Snapshots(ctx context.Context) (all []TableSnapshot, err error) 
 	return all, err
 }
 
-// Clone makes a new table of an HBase snapshot. The table shares the snapshot's files.
+// Clone makes a new table from an HBase snapshot. The table shares the snapshot's files.
 func (s *Store) Clone(ctx context.Context, snapshot, tableName string) error {
 	return s.master(ctx, "clone snapshot", snapshot, func(ctx context.Context, adm gohbase.AdminClient) error {
 		raw, ok := adm.(gohbase.RPCClient)
@@ -77,8 +78,8 @@ func (s *Store) Clone(ctx context.Context, snapshot, tableName string) error {
 		if err != nil {
 			return err
 		}
-		// HBase restores a snapshot to a table that exists, and clones it to one that does
-		// not.
+		// This call restores a snapshot if the table exists, and clones it if the table
+		// does not exist.
 		m, err := raw.SendRPC(hrpc.NewRestoreSnapshot(sn))
 		if err != nil {
 			return err
@@ -134,7 +135,8 @@ func awaitProcedure(ctx context.Context, raw gohbase.RPCClient, id uint64) error
 // CutAfter removes everything that revisions after r have written to a versioned table,
 // for ever. Nobody may use the table meanwhile. It returns the number of rows that it
 // changed. It does nothing to an unversioned table, whose cells have no revisions. The
-// scan asks for a range of timestamps, so HBase reads only the files that have such cells.
+// scan is limited to the timestamps after r, so HBase reads only files with cells of
+// these timestamps.
 func (s *Store) CutAfter(ctx context.Context, tableName string, r table.Revision) (rows int, err error) {
 	t := s.table(tableName)
 	h, err := t.shape(ctx)
@@ -150,8 +152,8 @@ func (s *Store) CutAfter(ctx context.Context, tableName string, r table.Revision
 	}
 }
 
-// cutPass removes what one scan finds. A row that is too wide for an answer is read by
-// its key.
+// cutPass does one scan and removes the cells that the scan finds. A row that is too wide
+// for an answer is read by its key.
 func (t *Table) cutPass(ctx context.Context, h *shape, r table.Revision) (rows int, err error) {
 	sel := &selection{families: map[string][]string{}, after: r, versioned: true}
 	for _, f := range h.families {

@@ -330,8 +330,8 @@ func (b *bulk) finish(ctx context.Context) (err error) {
 	}
 	b.s.iters.changed(b.r)
 	b.s.iters.swapped()
-	// This write also shows ReadLog that the log lacks something, even if nothing else is
-	// written after the load.
+	// This write also lets ReadLog notice that the log does not contain the load, even if
+	// nothing else is written after the load.
 	return db.Set(purgeKey, []byte{1}, b.s.sync)
 }
 

@@ -215,8 +215,9 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 	for i := range images {
 		switch r := images[i].rev; {
 		case r > horizon && own && r.IsStaged():
-			// The image was written beside what came before the horizon. It may have cells that
-			// an older image deletes, for the merge of the branch and for readers in others.
+			// The branch that wrote this image may not see all images below the horizon.
+			// So this image may have cells that one of them deletes, and the merge of the
+			// branch and readers of other branches still need that older image.
 			return nil
 		case r > horizon:
 		case c.k.Void != nil && c.k.Void(r):
@@ -236,7 +237,8 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 	return err
 }
 
-// counts reports whether a revision that was not aborted is shown at or below the horizon.
+// counts reports whether r, a revision that was not aborted, is shown by the state at the
+// horizon.
 func (c *collector) counts(r, horizon table.Revision) bool {
 	return (c.k.Visible == nil || c.k.Visible(r)) && (c.k.ShownBy == nil || c.k.ShownBy(r) <= horizon)
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // Commit implements table.Batcher. Pebble applies the batch in a separate goroutine. If a
-// full disk keeps Pebble from flushing its tables in memory, the batch is not applied
-// until there is space, and the caller must not wait that long.
+// full disk keeps Pebble from flushing its tables in memory, Pebble applies the batch
+// only when there is space again, and the caller must not wait that long.
 func (s *Store) Commit(ctx context.Context, b table.Batch) (func() error, error) {
 	if err := s.beginWrite(ctx, b.Urgent); err != nil {
 		return nil, err

@@ -76,8 +76,8 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// checkPrefix opens a disk and checks that it contains a prefix of the commits, each of
-// them completely.
+// checkPrefix opens a disk and checks that it contains a prefix of the commits, and that
+// each of these commits is complete.
 func checkPrefix(t *testing.T, d lsmtest.Disk) {
 	t.Helper()
 	s := mustOpen(t, Options{Path: "store", FS: d.FS})

@@ -42,16 +42,16 @@
 // undecided commit). The row is then assembled from the changes of the visible revisions,
 // on top of the image at the mark.
 //
-// If a commit does not see all revisions of a row, because some belong to a branch, its
-// image is built on the newest image that it sees. The trunk and each branch then have
+// If a commit does not see all revisions of a row, because some belong to a branch, it
+// builds its image on the newest image that it sees. The trunk and each branch then have
 // images of their own, and a reader whose view is a table.Causal takes the newest image
-// that it sees. A merge joins the images of rows that were changed on both sides; see
-// lines.go.
+// that it sees. For a row that both the branch and the trunk changed, a merge writes an
+// image that joins theirs; see lines.go.
 //
 // Collect deletes keys with Pebble's deletes, so that the space is released when Pebble
 // compacts. Reclaim compacts the tables from which much was removed. Redact rewrites
-// images without the cells that must leave the past, and Purge replaces all files that
-// may still contain these cells.
+// images without the cells that are to be removed from the past, and Purge replaces all
+// files that may still contain these cells.
 //
 // # Reading
 //

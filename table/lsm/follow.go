@@ -16,21 +16,24 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A store that follows another store contains a part of that store's log, and a mark that
-// says how much. Only increments write to it. The mark is written in the same batch as
-// the writes that it counts, so after a crash the store and its mark belong together.
+// A store that follows another store contains the beginning of that store's log, and a
+// mark that says how much of the log. Only increments write to such a store. The mark is
+// written in one batch with the part of the log that it covers, so store and mark agree
+// even after a crash.
 
-// markKey has the mark of a store that follows another one. It belongs to no table.
+// markKey is the key of the mark of a store that follows another one. The key belongs to
+// no table.
 var markKey = []byte{0, 0, 'f'}
 
 var (
 	// ErrFollows: the store follows another one and cannot be opened for writing.
 	ErrFollows = errors.New("the store belongs to a standby")
-	// ErrFollowsNone: the store was opened with Options.Follow and follows no other one.
+	// ErrFollowsNone: the store was opened with Options.Follow but follows no other
+	// store.
 	ErrFollowsNone = errors.New("the store does not belong to a standby")
 )
 
-// Mark returns the mark of the store, or nil if the store follows no other one.
+// Mark returns the mark of the store, or nil if the store follows no other store.
 func (s *Store) Mark() ([]byte, error) {
 	v, c, err := s.db.Get(markKey)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -43,8 +46,8 @@ func (s *Store) Mark() ([]byte, error) {
 	return bytes.Clone(v), nil
 }
 
-// checkMark returns an error if the store is opened for writing and follows another store,
-// or is opened to follow and does not.
+// checkMark returns an error if a store that follows another store is opened for writing,
+// or if a store that follows none is opened with Options.Follow.
 func (s *Store) checkMark() error {
 	if s.o.ReadOnly || s.o.copied {
 		return nil
@@ -198,7 +201,7 @@ func (s *Store) Unfollow(ctx context.Context) error {
 	return s.wrap("follow", s.applyNow(b))
 }
 
-// Mark makes the new store follow the one whose log is replayed.
+// Mark makes the new store follow the store whose log is replayed.
 func (r *Replayer) Mark(mark []byte) error { return r.s.db.Set(markKey, mark, pebble.NoSync) }
 
 // IsComplete reports whether a folder contains a complete store.
@@ -213,8 +216,8 @@ func isComplete(on vfs.FS, path string) (bool, error) {
 }
 
 // Replace replaces the store in a folder by the store in the folder from, which must be
-// complete and on the same file system. Nobody may have one of them open. If Replace is
-// interrupted, both folders may be incomplete.
+// complete and on the same file system. No process may have either store open. If Replace
+// is interrupted, both folders may be incomplete.
 func Replace(path, from string) error { return replaceOn(vfs.Default, path, from) }
 
 func replaceOn(fs vfs.FS, path, from string) error {

@@ -137,7 +137,7 @@ func TestFollow(t *testing.T) {
 }
 
 // TestFollowApplyCanceled ends the context of Apply during its write. Apply must complete
-// the write and report that.
+// the write and report success.
 func TestFollowApplyCanceled(t *testing.T) {
 	p := newPair(t)
 	p.must(p.follower.Close())
@@ -171,8 +171,8 @@ func TestFollowApplyCanceled(t *testing.T) {
 	}
 }
 
-// TestFollowReplaceFails makes each of the steps of Replace fail that change the folders.
-// The new store must not be removed.
+// TestFollowReplaceFails makes each step of Replace that changes a folder fail. The new
+// store must not be removed.
 func TestFollowReplaceFails(t *testing.T) {
 	for _, kind := range []errorfs.OpKind{errorfs.OpRemove, errorfs.OpRename} {
 		p := newPair(t)
@@ -202,8 +202,8 @@ func TestFollowReplaceFails(t *testing.T) {
 	}
 }
 
-// TestFollowerRefuses checks that nothing but increments writes to a follower, until
-// Unfollow makes it a store of its own.
+// TestFollowerRefuses checks that only increments can write to a follower, until Unfollow
+// makes it an independent store.
 func TestFollowerRefuses(t *testing.T) {
 	p := newPair(t)
 	ctx := context.Background()

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Holder returns the id of the process that has the store in a folder open, or 0 if
-// none has.
+// Holder returns the id of the process that has the store in a folder open, or 0 if no
+// process has.
 func Holder(path string) (int, error) {
 	f, err := os.Open(filepath.Join(path, lockFile))
 	if errors.Is(err, os.ErrNotExist) {

@@ -76,7 +76,7 @@ func immediateSuccessor(dst, a []byte) []byte {
 }
 
 // appendEscaped appends b with escaped zero bytes. The result sorts like b, and a
-// terminator can mark its end.
+// terminator after it can mark its end.
 func appendEscaped(dst, b []byte) []byte {
 	for {
 		i := bytes.IndexByte(b, escape)

@@ -9,12 +9,13 @@ import (
 
 // The trunk and each branch write images of their own: an image is built on the newest
 // image that its writer sees, and a causal reader takes the newest image that it sees. So
-// a row that was changed on one side only needs nothing when a branch is merged. If both
-// sides changed it, the merge joins their images in one.
+// a row that only one side changed needs no work when a branch is merged. If both sides
+// changed the row, the merge joins their images in one.
 //
-// A columnar row needs that less often, since each cell has a key and a revision of its
-// own. But a row becomes columnar on one side first. Its columns then include older cells,
-// which the other side may have deleted in its images. See bury.
+// A columnar row needs no such join for its columns, because each cell has a key and a
+// revision of its own. But a row becomes columnar on one side first. That side writes
+// older cells as columns too, which the other side may have deleted in its images. See
+// bury.
 
 // joinAll joins the images of rows. It appends a delta for each to w.deltas.
 func (w *writer) joinAll(rows []table.Rows) error {
@@ -36,9 +37,9 @@ func (w *writer) joinAll(rows []table.Rows) error {
 	return nil
 }
 
-// join writes an image of a row as the writer's view shows it. The image is made of what
-// each visible revision above the low-water mark did: images do not show what earlier
-// revisions deleted.
+// join writes an image of a row as the writer's view shows the row. It joins the changes
+// of all visible revisions above the low-water mark, because an image does not show what
+// earlier revisions deleted.
 func (w *writer) join(d *delta) error {
 	x, err := w.parts(d.prefix)
 	if err != nil || x.images < 2 || !x.staged {
@@ -54,11 +55,11 @@ func (w *writer) join(d *delta) error {
 	return w.putColumns(d, x.cells)
 }
 
-// parts are what the images of a row show of the visible revisions above the low-water
-// mark, and the newest image that is not above it.
+// parts are gathered from the visible images of a row: all images above the low-water
+// mark, and the newest image at or below the mark.
 type parts struct {
 	images  int
-	staged  bool           // an image above the mark is of a branch
+	staged  bool           // an image above the mark belongs to a branch
 	hidden  bool           // there is an image that the view hides
 	columns bool           // one of the images is a marker
 	deleted table.Revision // the newest revision that deleted the row
@@ -99,10 +100,11 @@ func (w *writer) parts(prefix []byte) (x parts, err error) {
 	return x, w.it.Error()
 }
 
-// bury prepares the cells of a row that becomes columnar at w.rev. All lines share the
-// columns of a row, and another line may have older cells among its columns, or write them
-// there later, which this line has deleted. They get a tombstone, of the revision that
-// deleted them in this line. The cells returned do not use the iterator's memory.
+// bury prepares the cells of a row that becomes columnar at w.rev. All lines (the trunk
+// and the branches) share the columns of a row. Another line may have written older cells
+// as columns, or may do so later, although this line has deleted these cells. So bury
+// adds a tombstone for each of these cells, with the revision that deleted the cell in
+// this line. The cells returned do not use the iterator's memory.
 func (w *writer) bury(d *delta, cells []table.Cell) ([]table.Cell, error) {
 	if w.it == nil {
 		return cells, nil
@@ -118,7 +120,8 @@ func (w *writer) bury(d *delta, cells []table.Cell) ([]table.Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Cells of images above the low-water mark: other lines may be built on them.
+	// Images of other lines may build on the images above the low-water mark, so their
+	// cells must be buried too.
 	cells = x.buried(cells, x.cells, w.rev)
 	if !shared {
 		return cells, nil
@@ -130,8 +133,8 @@ func (w *writer) bury(d *delta, cells []table.Cell) ([]table.Cell, error) {
 	return x.buried(cells, written, w.rev), nil
 }
 
-// buried adds tombstones to the sorted cells of a row, for those of the old cells whose
-// columns are not among them.
+// buried adds tombstones to the sorted cells of a row: one for each old cell whose column
+// has no cell among them.
 func (x *parts) buried(cells, old []table.Cell, rev table.Revision) []table.Cell {
 	n := len(cells)
 	for i := range old {
@@ -144,8 +147,8 @@ func (x *parts) buried(cells, old []table.Cell, rev table.Revision) []table.Cell
 	return cells
 }
 
-// columns returns the newest version that the view shows of each column of a row that has
-// a key of its own, without tombstones.
+// columns returns the cells of a row that have keys of their own: for each column the
+// newest version that the view shows, unless it is a tombstone.
 func (w *writer) columns(d *delta) (cells []table.Cell, err error) {
 	all := appendRowPart(nil, d.prefix, termCol)
 	var col []byte // the column whose newest visible version was found
@@ -170,7 +173,8 @@ func (w *writer) columns(d *delta) (cells []table.Cell, err error) {
 	return cells, w.it.Error()
 }
 
-// deletedAt returns the revision that deleted a cell, or otherwise if it is not known.
+// deletedAt returns the revision that deleted a cell. If that revision is not known, it
+// returns the argument otherwise.
 func (x *parts) deletedAt(c *table.Cell, otherwise table.Revision) table.Revision {
 	at := x.deleted
 	if i, found := slices.BinarySearchFunc(x.cells, *c, table.Cell.Compare); found && x.cells[i].Tombstone {
@@ -183,8 +187,8 @@ func (x *parts) deletedAt(c *table.Cell, otherwise table.Revision) table.Revisio
 }
 
 // eraseStaged removes the change of w.rev, a revision of a branch that was discarded, to
-// one group of a row. Only images of the branch were built on that of w.rev, and they are
-// erased too.
+// one group of a row. Only later images of the same branch build on the image of w.rev,
+// and they are erased too.
 func (w *writer) eraseStaged(d *delta) error {
 	left := false // a marker
 	for ok := w.it.SeekPrefixGE(d.prefix); ok; ok = w.it.Next() {

@@ -204,8 +204,8 @@ func counted(s *Store, f func()) Metrics {
 	return Metrics{KeysRead: b.KeysRead - a.KeysRead, Seeks: b.Seeks - a.Seeks, KeysWritten: b.KeysWritten - a.KeysWritten}
 }
 
-// TestOldVersionsCostNothing checks that a read of a present or past state examines one
-// key of a row with ten thousand versions.
+// TestOldVersionsCostNothing checks that a read of a row with ten thousand versions
+// examines one key, in the present state and in past states.
 func TestOldVersionsCostNothing(t *testing.T) {
 	s := openTest(t, Options{Path: "store", FS: vfs.NewMem(), NoSync: true, MemTable: 256 << 10})
 	ctx := context.Background()

@@ -12,10 +12,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// Purge removes erased bytes from the disk. Compaction alone leaves them in four places.
-// They remain in obsolete tables and logs that are not deleted yet, in logs that are kept
-// for ReadLog, and in log files that Pebble keeps for reuse. They also remain in the
-// manifest, which contains the first and last key of each table, including deleted
+// Purge removes erased bytes from the disk. Compaction alone leaves erased bytes in four
+// places. They remain in obsolete tables and logs that are not deleted yet, in logs that
+// are kept for ReadLog, and in log files that Pebble keeps for reuse. They also remain in
+// the manifest, which contains the first and last key of each table, including deleted
 // tables. So after compacting, Purge makes Pebble replace logs and manifest until all
 // files that existed before are gone.
 

@@ -115,7 +115,7 @@ func writeNoise(f vfs.File, size int64) error {
 }
 
 // look checks the free space. It creates the reserve again if there is enough space, and
-// warns if there is little.
+// warns if there is little space left.
 func (x *space) look() {
 	x.mu.Lock()
 	full, since, waiting := x.full, x.lastFull, x.waiting > 0

@@ -12,10 +12,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A version is the change that one revision made to a row, as its image shows it. Each
-// image builds on the image before it. So if a revision is written late or erased, all
-// newer images must be rewritten. This is rare, because commits are written in the order
-// of their revisions.
+// A version is the change that one revision made to a row, read from the image that the
+// revision wrote. Each image builds on the image before it. So if a revision is written
+// late or erased, all newer images must be rewritten. This is rare, because commits are
+// written in the order of their revisions.
 type version struct {
 	rev    table.Revision
 	marker bool // from an image of a columnar row: the cells of rev are in columns
@@ -167,8 +167,9 @@ func (h handle) erase(r table.Revision, rows [][]byte) (err error) {
 	if b.Empty() {
 		return b.Close()
 	}
-	// This is not synced: what reappears after a crash is erased again, because whatever
-	// follows from the erasure is later in the log.
+	// This batch is not synced. If a crash undoes the erasure, the caller erases again,
+	// because every write that depends on the erasure is later in the log and is lost
+	// too.
 	err = s.db.Apply(b, pebble.NoSync)
 	s.iters.changed(0)
 	return errors.Join(err, b.Close())

@@ -35,7 +35,8 @@ func (e *readView) poolMax() table.Revision {
 	return e.max
 }
 
-// isCausal reports whether images show the rows as the view does.
+// isCausal reports whether the newest visible image of a row shows the row exactly as the
+// view does.
 func (e *readView) isCausal() bool {
 	c, ok := e.view.(table.Causal)
 	return ok && c.IsCausal()
@@ -45,8 +46,8 @@ func (e *readView) sees(r table.Revision) bool {
 	return e.isSettled(r) || r <= e.max && e.view.Visible(r)
 }
 
-// isSettled reports whether r is not above the low-water mark and visible. The mark of a
-// merge is above revisions of parked branches.
+// isSettled reports whether r is not above the low-water mark and visible. The low-water
+// mark of a merge's view may be above invisible revisions of parked branches.
 func (e *readView) isSettled(r table.Revision) bool {
 	return r <= e.low && (e.view == nil || !r.IsStaged() || e.view.Visible(r))
 }
@@ -116,9 +117,9 @@ func (st *state) whole(rev table.Revision, v []byte) (err error) {
 	return err
 }
 
-// newestSeen makes the newest visible image the state. It is for causal views: the image
-// was built on all that its writer saw, and a merge writes an image if the writers of two
-// visible images did not see each other.
+// newestSeen makes the newest visible image the state. It is for causal views: each image
+// was built on everything that its writer saw, and if the writers of two visible images
+// did not see each other, a merge has written a newer image.
 func (r *rowReader) newestSeen(st *state, rev table.Revision) error {
 	for !r.sees(rev) {
 		if !r.it.Next() || split(r.it.Key()) != len(st.prefix) || !bytes.HasPrefix(r.it.Key(), st.prefix) {
@@ -135,8 +136,8 @@ func (r *rowReader) newestSeen(st *state, rev table.Revision) error {
 }
 
 // piece reads the image keys above the low-water mark, from newest to oldest. If all of
-// them are visible and none is of a branch, the state is the newest image after all. This
-// image is copied, because the iterator moves.
+// them are visible and none belongs to a branch, the state is simply the newest image.
+// piece copies this image, because the iterator moves.
 func (r *rowReader) piece(st *state, rev table.Revision, v []byte) error {
 	newest, err := parseImage(rev, bytes.Clone(v))
 	if err != nil {
@@ -184,8 +185,8 @@ func (r *rowReader) piece(st *state, rev table.Revision, v []byte) error {
 	return nil
 }
 
-// delta adds the change of a visible revision to the state. It also adds what the image
-// has of other visible revisions, because their images may have been collected.
+// delta adds the change of a visible revision to the state. It also adds the image's
+// cells of other visible revisions, because their own images may have been collected.
 func (r *rowReader) delta(st *state, m image) error {
 	if m.del {
 		st.del = max(st.del, m.rev)

@@ -72,9 +72,10 @@ func (x *space) writable(urgent bool) error {
 }
 
 // lost handles the error of a write after which earlier writes may not be on disk. If the
-// disk is full, lost records that. If the file is vital, the store stops all writing, because a
-// second attempt to write may succeed without having written. In that case lost does not
-// return, because Pebble would end the process if it received the error.
+// disk is full, lost records this fact. If the file is vital, the store stops all
+// writing, because a second attempt to write may succeed without having written. In that
+// case lost does not return, because Pebble would end the process if it received the
+// error.
 func (x *space) lost(vital bool, err error) {
 	if isFull(err) {
 		x.met()
@@ -233,8 +234,8 @@ func (x *space) untilFits(err error, write func() error) error {
 	for pause := fullRetry; isFull(err); pause = min(2*pause, fullSlow) {
 		select {
 		case <-x.closed:
-			// Close does not wait for this write. If the write returned an error, Pebble
-			// would end the process.
+			// Close does not wait for this write. The write must not return an error,
+			// because Pebble would then end the process.
 			select {}
 		case <-time.After(pause):
 			err = x.attempt(write)

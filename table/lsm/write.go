@@ -34,7 +34,7 @@ type sink interface {
 // load, may use it.
 type writer struct {
 	s     *Store
-	view  readView // what the writer builds on; it sees everything if readView.view is nil
+	view  readView // the state that the writer builds on; if readView.view is nil, all revisions
 	it    *iterator
 	out   sink
 	enc   encoder
@@ -115,9 +115,10 @@ func (w *writer) putNewest(d *delta, del bool, cells []table.Cell, stored []byte
 	return w.putRow(d, w.rev, del, cells, stored)
 }
 
-// newest returns the newest image of the delta's row that the writer sees, which is valid
-// until the iterator moves, and its bytes, or nil if there is none. It sets d.over and
-// d.beside. If the writer has no iterator, the group is empty.
+// newest returns the newest image of the delta's row that the writer sees, and the bytes
+// of that image. Both are valid until the iterator moves. If there is no such image, v is
+// nil. newest also sets d.over and d.beside. If the writer has no iterator, the group is
+// empty.
 func (w *writer) newest(d *delta) (m image, v []byte, err error) {
 	if w.it == nil {
 		return m, nil, nil
@@ -180,8 +181,8 @@ func sizeOf(cells []table.Cell) int {
 }
 
 // mergeCells merges newer cells, which all have revision r, over older cells. It drops
-// older tombstones except those of r itself, which record the change of r. If del is set,
-// it drops all older cells except those of r.
+// older tombstones except tombstones of r itself, which record the change of r. If del is
+// set, it drops all older cells except those of r.
 func mergeCells(dst, older, newer []table.Cell, del bool, r table.Revision) []table.Cell {
 	for len(older) > 0 || len(newer) > 0 {
 		d := -1
@@ -242,7 +243,7 @@ func (w *writer) take(t *tableInfo, ms []table.Mutation) error {
 }
 
 // mergeDeltas sorts the deltas by row and merges deltas of the same row. Later deltas
-// override earlier ones.
+// override earlier deltas.
 func mergeDeltas(ds []delta) []delta {
 	slices.SortStableFunc(ds, func(a, b delta) int { return bytes.Compare(a.prefix, b.prefix) })
 	out := ds[:0]

@@ -11,8 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Faults is a seeded schedule of failures of a store, of all kinds that package table
-// allows. A seed determines the schedule if the calls are made in the same order.
+// Faults is a seeded schedule of a store's failures. It includes all kinds of failure
+// that package table allows. A seed determines the schedule if the calls are made in the
+// same order.
 type Faults struct {
 	mu      sync.Mutex
 	rnd     *rand.Rand
@@ -62,9 +63,9 @@ func (f *Faults) SetDelay(d time.Duration) {
 	f.delay = d
 }
 
-// CrashAt makes the n-th call from now the last one. The n-th call has its effect
-// completely, partly or not at all. The n-th call and all later calls return errors. Zero
-// means that there is no crash.
+// CrashAt makes the store crash at the n-th call from now. That call has its effect
+// completely, partly or not at all. It and all later calls return errors. Zero means that
+// there is no crash.
 func (f *Faults) CrashAt(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +170,7 @@ func (f *Faults) later(write func()) {
 	f.late = append(f.late, write)
 }
 
-// half returns a random number between 0 and n.
+// half returns a random number from 0 to n: how many of n rows are written.
 func (f *Faults) half(n int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 // A Mem is neither a table.Batcher nor a table.Bulker, so programs use it as they use
 // HBase. A BatchMem is a Batcher.
 type Mem struct {
-	// SwapTime is how long a Swap takes to answer when it is done. On a clock of
+	// SwapTime is the time from the effect of a Swap until its answer. On a clock of
 	// testing/synctest nothing else takes time.
 	SwapTime time.Duration
 
@@ -609,8 +609,8 @@ func (m *BatchMem) sync(seq, crashes int) error {
 	return nil
 }
 
-// Crash closes the store and makes it usable again. Of the batches that are not durable
-// it keeps the first keep batches and loses the others.
+// Crash closes the store and makes it usable again. Of the batches that are not durable,
+// it keeps the first ones, as many as keep says, and loses the others.
 func (m *BatchMem) Crash(keep int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

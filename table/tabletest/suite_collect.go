@@ -38,8 +38,8 @@ func (f *fixture) keys(r table.Range) string {
 	return strings.Join(got, " ")
 }
 
-// testCollect checks that the cells visible from the horizon on and at pinned revisions
-// are kept, and that no other cells are left.
+// testCollect checks that exactly the cells are left that states from the horizon on and
+// pinned states show.
 func testCollect(f *fixture) {
 	f.put(1, "changed", "a:x=1 a:y=1 c:x=1")
 	f.put(2, "changed", "a:x=2 c:x=2")

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A stagedLine is a branch: its revisions are not visible to others until a revision
-// merges it.
+// A stagedLine is a branch: others do not see its revisions until a revision of the
+// trunk, merge, merges the branch.
 type stagedLine struct {
 	first, base, merge table.Revision // merge is 0 while it is open
 	gone               bool           // it was discarded
@@ -17,13 +17,14 @@ type stagedLine struct {
 	beside             [][]byte // rows in which its batches did not see everything
 }
 
-// A stagedWorld is what a stagedView looks at.
+// A stagedWorld is the branches, from which a stagedView finds out what it shows.
 type stagedWorld struct {
 	lines []*stagedLine
 	of    map[table.Revision]*stagedLine // nil for revisions of the trunk
 }
 
-// shownBy returns the first state of the trunk that shows a revision, or 0 if none does.
+// shownBy returns the first state of the trunk that shows a revision, or 0 if no state
+// does.
 func (w *stagedWorld) shownBy(r table.Revision) table.Revision {
 	if l := w.of[r]; l != nil {
 		return l.merge
@@ -31,7 +32,8 @@ func (w *stagedWorld) shownBy(r table.Revision) table.Revision {
 	return r
 }
 
-// quiet returns the newest revision of the trunk up to r at which there was no branch.
+// quiet returns the largest revision up to r at which no branch had begun that was not
+// merged by then.
 func (w *stagedWorld) quiet(r table.Revision) table.Revision {
 	for range w.lines {
 		for _, l := range w.lines {
@@ -71,7 +73,7 @@ func (v stagedView) Max() table.Revision {
 	return m
 }
 
-// Low is below all revisions that the view hides, which may be long ago.
+// Low is below all revisions of branches that the view hides, so it may be far below Max.
 func (v stagedView) Low() table.Revision {
 	switch {
 	case v.low != 0:
@@ -95,10 +97,10 @@ func (v stagedView) String() string {
 	return fmt.Sprintf("the trunk at %d", v.at)
 }
 
-// testStaged writes revisions of the trunk and of branches, which are hidden for long, are
-// merged or erased, and collects beside them. A family has a history of its own that is
-// shorter, and does not wait for branches. All reads of states that are kept are compared
-// with the model.
+// testStaged writes revisions of the trunk and of branches, merges branches or erases
+// their revisions, and collects garbage while branches are open. The family c has a
+// shorter history, whose collection does not wait for branches. The test compares all
+// reads of kept states with the model.
 func testStaged(f *fixture) {
 	unversioned := f.create(table.Spec{Families: families, Unversioned: true})
 	rapid.Check(f.T, func(t *rapid.T) {
@@ -122,7 +124,7 @@ type stagedRun struct {
 	now         uint64
 	horizon     table.Revision
 	trunk       []table.Revision // the states of the trunk
-	beside      []stagedFound    // what its batches found
+	beside      []stagedFound    // rows in which batches of the trunk did not see everything
 }
 
 // A stagedFound is the rows in which a batch of the trunk did not see everything.
@@ -163,8 +165,8 @@ func (x *stagedRun) commit(l *stagedLine) {
 	}
 }
 
-// write writes mutations. A Batcher is told what the writer sees, and what the merge of a
-// branch joins.
+// write writes mutations. To a Batcher it also passes what the writer sees, and the rows
+// that a merge joins.
 func (x *stagedRun) write(r table.Revision, v stagedView, l *stagedLine, joined [][]byte, ms []table.Mutation) {
 	b, ok := x.f.s.(table.Batcher)
 	if !ok {
@@ -196,8 +198,9 @@ func (x *stagedRun) write(r table.Revision, v stagedView, l *stagedLine, joined 
 	}
 }
 
-// merge makes a branch visible. In the rows that both sides changed, at least one of them
-// has found the other's revisions.
+// merge makes a branch visible. It joins the rows in which a batch of one side has found
+// revisions of the other side: for each row that both sides changed, at least one batch
+// has.
 func (x *stagedRun) merge(l *stagedLine) {
 	joined := l.beside
 	for _, found := range x.beside {
@@ -256,8 +259,8 @@ func (x *stagedRun) step() {
 	}
 }
 
-// collect raises the horizon as far as the branches allow, and that of the family c to the
-// newest state.
+// collect raises the horizon, but not above a revision that a branch needs, and the
+// horizon of the family c to the newest state, and collects.
 func (x *stagedRun) collect() {
 	x.horizon = max(x.horizon, x.w.quiet(rapid.SampledFrom(x.trunk).Draw(x.t, "horizon")))
 	k := &table.Keep{
@@ -275,8 +278,8 @@ func (x *stagedRun) collect() {
 	x.f.collectAll(x.t, x.p, k)
 }
 
-// look compares the states that are kept with the model. Of the family c only the newest
-// state is kept, and what branches wrote themselves.
+// look compares the kept states with the model. Of the family c, only the newest state
+// and the branches' own writes are kept.
 func (x *stagedRun) look() {
 	newest := x.trunk[len(x.trunk)-1]
 	x.f.compare(x.t, x.m, x.p, stagedView{w: &x.w, at: newest})

@@ -37,8 +37,8 @@ func (f *fixture) versions(fam table.Family, after table.Revision, rows ...strin
 	return strings.Join(out, " | ")
 }
 
-// testVersions checks that Versions returns all cells with revisions above the given one,
-// whether a view would show them or not, and no other cells.
+// testVersions checks that Versions returns exactly the cells with revisions above the
+// given one, whether or not a view would show them.
 func testVersions(f *fixture) {
 	f.put(3, "1", "a:x=3 a:y=3 c:x=3")
 	f.put(9, "1", "a:x=9")
