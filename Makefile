@@ -29,7 +29,7 @@ test:
 
 # What takes longest comes first. integration has tests with leases of seconds, which a busy
 # machine cannot renew in time, so it begins when lint and what is compiled are nearly done.
-# Three packages or tests at once are no faster: with the JVMs of HBase, two keep two CPUs
+# Three packages or tests at once are hardly faster: with the JVMs of HBase, two keep two CPUs
 # busy, and leases are lost. lint vets.
 test-go:
 	@scripts/test-needs

@@ -363,6 +363,7 @@ const longestStandbyPause = 10 * time.Second
 // Run applies pieces until ctx ends. It returns ErrNextBase when the next base was
 // restored.
 func (s *Standby) Run(ctx context.Context) error {
+	quiet := busyPolls // consecutive polls without a piece
 	for failures := 0; ; {
 		was := s.status.position()
 		err := s.Poll(ctx)
@@ -374,7 +375,10 @@ func (s *Standby) Run(ctx context.Context) error {
 		}
 		failures = s.heard(err, failures)
 		wait := min(s.o.Poll<<min(failures, 6), max(longestStandbyPause, s.o.Poll))
-		if failures == 0 && s.status.position() != was {
+		if quiet++; s.status.position() != was {
+			quiet = 0
+		}
+		if failures == 0 && quiet < busyPolls {
 			wait /= busyPolls // the next piece comes soon
 		}
 		if pause.For(ctx, wait) != nil {
@@ -383,7 +387,8 @@ func (s *Standby) Run(ctx context.Context) error {
 	}
 }
 
-// busyPolls is how much more often the archive is asked while pieces come.
+// busyPolls is how much more often the archive is asked while pieces come, and how often
+// it is asked so after the last one.
 const busyPolls = 4
 
 // heard logs the first of several consecutive failures, every 100th, and the first
