@@ -10,7 +10,7 @@ import (
 // It uses 63 bits, so that HBase's signed timestamp is never negative:
 //
 //	40 bits  milliseconds since 2013-01-01T00:00Z (until 2047)
-// 15 bits  slot of the server or branch that wrote it
+//	15 bits  slot of the server or branch that wrote it
 //	 8 bits  counter
 //
 // Package revision composes and decomposes revisions. Zero is not a revision.
