@@ -262,7 +262,7 @@ func TestBasesShareFiles(t *testing.T) {
 	f.wantRestored(0, f.n)
 }
 
-// TestPace checks that a base is not read faster than Rate, and arrives whole.
+// TestPace checks that a base is not read faster than Rate, and arrives completely.
 func TestPace(t *testing.T) {
 	f := newFixture(t)
 	f.o.Rate = 1 << 20

@@ -24,7 +24,7 @@ type Options struct {
 	Seal  Seal
 	Every time.Duration // interval between bases
 	Lag   time.Duration // interval between pieces
-	Keep  time.Duration // for how long after a moment it can be restored; 0: for ever
+	Keep  time.Duration // how long a moment of the past can be restored; 0: for ever
 	Rate  int64         // bytes a second at which the files of a base are read; 0: no bound
 	Log   *slog.Logger
 	Now   func() time.Time // nil: time.Now
@@ -66,7 +66,7 @@ func New(o Options) (*Archiver, error) {
 }
 
 // Check returns ErrForeign or ErrTakenOver if the store may not write to the archive.
-// Any other error leaves open whether the store may write.
+// After any other error it is not known whether the store may write.
 func (a *Archiver) Check(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -141,7 +141,7 @@ func (a *Archiver) mayWrite(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var last lsm.Position // where the pieces of the epoch end
+	var last lsm.Position // end of the last piece of the epoch
 	for _, p := range x {
 		last = max(last, p.To)
 	}
@@ -247,8 +247,8 @@ func (a *Archiver) Begin(ctx context.Context) error {
 	return a.Base(ctx)
 }
 
-// Base takes a base. It begins a new epoch if this folder has none to continue. Pieces
-// can be sent at the same time.
+// Base takes a base. It begins a new epoch if this folder has no epoch to continue.
+// Pieces can be sent at the same time.
 func (a *Archiver) Base(ctx context.Context) error {
 	a.turning.Lock()
 	defer a.turning.Unlock()

@@ -189,7 +189,7 @@ func TestFolderSetBack(t *testing.T) {
 	f.wantRestored(0, 12)
 }
 
-// full is a place that can be made to fail as if its disk were full.
+// full is a place whose Put fails while is is set, as if its disk were full.
 type full struct {
 	Place
 	is bool

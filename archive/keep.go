@@ -59,9 +59,9 @@ func (a *Archiver) read(ctx context.Context) (*Index, []dated, error) {
 
 // keepOf returns the names of the bases to keep. A moment can be restored from any
 // earlier base of the same epoch. In each epoch with moments to keep, keepOf therefore
-// keeps the newest base that is earlier than all these moments. Of the later bases, it
-// keeps the newest base, every base that is younger than allBases, and one base per day
-// of the others.
+// keeps the newest base that is earlier than all these moments. Of the bases after that
+// one, it keeps the newest, every base younger than allBases, and one base per day of the
+// rest.
 func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 	stays := map[string]bool{}
 	var last dated
@@ -157,8 +157,8 @@ func (a *Archiver) Forget(ctx context.Context) (Thinned, error) {
 	return a.remove(ctx, x, all, stays)
 }
 
-// Older returns the bases of earlier epochs, which may contain what was later erased from
-// the store.
+// Older returns the bases of earlier epochs. They may contain data that was later erased
+// from the store.
 func (a *Archiver) Older(ctx context.Context) (older []*Manifest, err error) {
 	_, all, err := a.read(ctx)
 	for _, b := range all {

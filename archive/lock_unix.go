@@ -21,8 +21,7 @@ func lockFile(path string) (unlock func() error, err error) {
 	return f.Close, nil
 }
 
-// inode returns a folder's inode number, which differs from that of a copy of the
-// folder.
+// inode returns a folder's inode number. A copy of the folder has another inode number.
 func inode(path string) uint64 {
 	var s unix.Stat_t
 	if unix.Stat(path, &s) != nil {

@@ -17,8 +17,8 @@ type Owner struct {
 	Writer string // id of the folder
 	Server string // host and folder of the writer, for messages
 	Since  time.Time
-	// Promoted is the newest commit that the writer had when it was promoted; 0: it was no
-	// standby, or is being promoted.
+	// Promoted is the newest commit that the writer had when it was promoted from a
+	// standby. It is 0 if the writer was not promoted, or if its promotion has not ended.
 	Promoted table.Revision `json:",omitempty"`
 	tag      string
 }

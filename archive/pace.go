@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/pause"
 )
 
-// A pacer bounds the rate at which files are read. A base beside a server would otherwise
-// take a whole processor until it is complete, and clients would wait.
+// A pacer bounds the rate at which files are read. Otherwise, a base taken while a server
+// runs would occupy a whole processor until it is complete, and clients would wait.
 type pacer struct {
 	rate  int64 // bytes a second; 0: no bound
 	begun time.Time
@@ -39,8 +39,8 @@ func (r *paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// wait waits until n more bytes may have been read. Time that was not used is not made up
-// for.
+// wait waits until n more bytes may have been read. If less was read for a time than
+// allowed, no more may be read afterwards.
 func (p *pacer) wait(ctx context.Context, n int) error {
 	now := time.Now()
 	due := p.begun.Add(time.Duration(float64(p.n) / float64(p.rate) * float64(time.Second)))

@@ -13,21 +13,22 @@ import (
 
 // A Promotion is the result of Promote.
 type Promotion struct {
-	Epoch  Epoch          // epoch of the owner; 0 if the archive was not asked
+	Epoch  Epoch          // epoch of the owner; 0 if the archive was not used
 	Newest table.Revision // newest commit in the store
 }
 
-// Promote makes the store a store of its own, which can be opened for writing when it was
-// closed. It first makes its folder the owner of the archive, so that the old owner can
-// archive no more, and applies what the old owner archived before. If anything fails, the
-// store stays a standby's, and Promote may be called again.
+// Promote makes the standby's store independent: once closed, it can be opened for
+// writing. Promote first makes the standby's folder the owner of the archive, so that the
+// old owner can archive no more. Then it applies everything that the old owner archived
+// before. If anything fails, the store stays a standby's, and Promote may be called
+// again.
 //
-// If alone is set, Promote does not ask the archive. The store takes the archive over
-// when it is archived for the first time.
+// If alone is set, Promote does not use the archive. The store then takes over the
+// archive when it is archived for the first time.
 //
-// Promote ends a poll that is running, and a base that the poll was restoring is
-// discarded. If that base is complete already, Promote returns ErrNextBase, because the
-// store on it is newer.
+// Promote ends a running poll, and discards the base that the poll was restoring. If that
+// base is complete already, Promote returns ErrNextBase, because a store made from that
+// base is newer.
 func (s *Standby) Promote(ctx context.Context, alone bool) (p Promotion, err error) {
 	defer s.polling.interrupt()()
 	if err := s.lock(ctx); err != nil {
@@ -96,8 +97,8 @@ func (s *Standby) takeArchive(ctx context.Context) (Epoch, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The state is saved first: if this process is killed, the next one knows that the
-	// owner is this folder.
+	// The state is saved first, so that after a crash the next process knows that this
+	// folder may be the owner.
 	if err := st.save(s.o.Folder); err != nil {
 		return 0, err
 	}
@@ -111,13 +112,13 @@ func (s *Standby) takeArchive(ctx context.Context) (Epoch, error) {
 	if o.Promoted == s.at.Newest {
 		return o.Epoch, nil
 	}
-	// Only now is it known which commit of the old owner's is the last.
+	// Only now is the last commit of the old owner known.
 	last := *o
 	last.Promoted = s.at.Newest
 	return o.Epoch, last.write(ctx, s.o.Place, o)
 }
 
-// own makes the folder the owner, unless it is already.
+// own makes the folder the owner of the archive, unless it is the owner already.
 func (s *Standby) own(ctx context.Context, st *state) (*Owner, error) {
 	was, err := s.owner(ctx)
 	if err != nil || was.Writer == st.Writer {
@@ -132,7 +133,8 @@ func (s *Standby) own(ctx context.Context, st *state) (*Owner, error) {
 		Server: fmt.Sprintf("%s:%s", host, s.o.Folder), Since: s.o.Now().UTC(),
 	}
 	err = o.write(ctx, s.o.Place, was)
-	// After an error the owner may have been written. In both cases the place knows.
+	// Even after an error the new owner may have been written, so read it back from the
+	// place.
 	now, e := s.owner(ctx)
 	switch {
 	case e != nil:
@@ -143,7 +145,8 @@ func (s *Standby) own(ctx context.Context, st *state) (*Owner, error) {
 	return now, nil
 }
 
-// owned is checkOwner, and notes whether another folder has taken the archive over.
+// owned calls checkOwner, and records in a.lost whether another folder has taken over the
+// archive.
 func (a *Archiver) owned(ctx context.Context) (ours bool, o *Owner, err error) {
 	ours, o, err = checkOwner(ctx, a.o.Place, a.st)
 	switch {

@@ -22,7 +22,8 @@ import (
 type store3 struct {
 	Place
 	ignores atomic.Bool // the server ignores conditions
-	// Make a tenth of the requests return 403, half of them after they were executed.
+	// fails makes a tenth of the requests return 403, half of them after they were
+	// executed.
 	fails atomic.Bool
 	down  atomic.Bool // every request returns 503
 	posts atomic.Int64
@@ -163,9 +164,9 @@ func TestArchiveInABucket(t *testing.T) {
 	}
 }
 
-// TestStandbyInABucket follows a bucket, which is down for a while. Both sides then report
-// failures, and go on in the same epoch. A standby of a bucket that ignores conditions
-// cannot take it over.
+// TestStandbyInABucket follows a bucket, which is down for a while. Meanwhile primary and
+// standby report failures, and afterwards both continue in the same epoch. A standby
+// cannot take over a bucket that ignores conditions.
 func TestStandbyInABucket(t *testing.T) {
 	f := newFixture(t)
 	s := newS3(t)

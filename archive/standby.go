@@ -30,8 +30,8 @@ type StandbyOptions struct {
 }
 
 // A Standby keeps a store equal to the newest state of an archive. It restores a base,
-// and applies the pieces behind it as they come. When the epoch ends, it restores the
-// next base.
+// and applies the pieces that follow the base as they arrive. When the epoch ends, it
+// restores the next base.
 //
 // The folder of the store contains the file ldapd.standby until the store is promoted.
 type Standby struct {
@@ -40,15 +40,16 @@ type Standby struct {
 
 	polling interruption
 
-	// turn has an element while somebody uses the fields below. It is a channel, because a
-	// call of the archive may last long, and who waits for it must be able to give up.
+	// turn is a lock for the fields below: it has an element while the lock is held. It
+	// is a channel, so that a caller can stop waiting for the lock while its holder waits
+	// for the archive.
 	turn     chan struct{}
 	store    *lsm.Store
 	show     func(context.Context) error
 	at       mark
-	due      bool       // what was applied up to the mark is not shown yet
-	silence  int        // polls since the last complete listing that found nothing
-	nextBase bool       // the next base was restored, so the store is of no more use
+	due      bool       // pieces were applied that are not shown yet
+	silence  int        // number of polls without a new piece since the last listing of all pieces
+	nextBase bool       // the next base was restored, and will replace the store
 	promoted *Promotion // if it is not nil, nothing is applied any more
 }
 
@@ -67,10 +68,11 @@ func (s *Standby) lock(ctx context.Context) error {
 
 func (s *Standby) unlock() { <-s.turn }
 
-// An interruption lets a promotion end the running poll, and keeps others from beginning.
+// An interruption lets a promotion end the running poll, and keeps other polls from
+// beginning meanwhile.
 type interruption struct {
 	mu         sync.Mutex
-	promotions int // that wait or run
+	promotions int // number of promotions that wait or run
 	cancel     context.CancelFunc
 }
 
@@ -127,7 +129,8 @@ var (
 	// ErrNextBase means that the next base was restored. The store must be closed, and
 	// Prepare must be called again.
 	ErrNextBase = errors.New("the next base was restored")
-	// ErrNoStandby means that the folder contains a store of its own.
+	// ErrNoStandby means that the folder contains a store that does not belong to a
+	// standby.
 	ErrNoStandby = errors.New("the store is not a standby's")
 )
 
@@ -194,9 +197,9 @@ func (s *Standby) Prepare(ctx context.Context) (Role, error) {
 	return s.followerRole(ctx)
 }
 
-// followerRole returns the role of a standby's store. A promotion is completed only if it
-// has made the folder the owner: otherwise it failed, and somebody may have decided
-// against it since.
+// followerRole returns the role of a standby's store. An interrupted promotion is
+// completed only if it had made the folder the owner of the archive. Otherwise it had no
+// effect, and the operator may no longer want it.
 func (s *Standby) followerRole(ctx context.Context) (Role, error) {
 	st, err := readState(s.o.Folder, s.o.Place.String())
 	if err != nil || !st.Promoted {
@@ -209,10 +212,10 @@ func (s *Standby) followerRole(ctx context.Context) (Role, error) {
 	return Follower, nil // Poll reports an archive that cannot be reached
 }
 
-// begin marks an empty folder as that of a standby.
+// begin marks an empty folder as the folder of a standby.
 func (s *Standby) begin() error {
 	names, err := os.ReadDir(s.o.Folder)
-	other := func(d fs.DirEntry) bool { return d.Name() != "lost+found" } // a new file system has it
+	other := func(d fs.DirEntry) bool { return d.Name() != "lost+found" } // a new file system contains lost+found
 	if err == nil && slices.ContainsFunc(names, other) {
 		return fmt.Errorf("%s: the folder is not empty: a standby begins in an empty one", s.o.Folder)
 	}
@@ -267,8 +270,8 @@ func hopeless(err error) bool {
 	return errors.Is(err, ErrSealed) || errors.Is(err, table.ErrNewer) || errors.Is(err, ErrForeign)
 }
 
-// newestBase restores the newest base beside the store. If it is damaged, newestBase
-// restores the one before.
+// newestBase restores the newest base beside the store. If that base is damaged,
+// newestBase restores the base before it.
 func (s *Standby) newestBase(ctx context.Context) error {
 	x, err := ReadIndex(ctx, s.o.Place)
 	if err != nil {
@@ -333,8 +336,8 @@ func (m *mark) encode() []byte {
 	return b
 }
 
-// Follow sets the open store, which was opened with lsm.Options.Follow, and the function
-// that shows what was applied to it.
+// Follow sets the store, which must be open with lsm.Options.Follow, and the function
+// that shows the commits applied to it.
 func (s *Standby) Follow(store *lsm.Store, show func(context.Context) error) error {
 	if err := s.lock(context.Background()); err != nil {
 		return err
@@ -379,7 +382,7 @@ func (s *Standby) Run(ctx context.Context) error {
 			quiet = 0
 		}
 		if failures == 0 && quiet < busyPolls {
-			wait /= busyPolls // the next piece comes soon
+			wait /= busyPolls // the next piece will probably come soon
 		}
 		if pause.For(ctx, wait) != nil {
 			return nil
@@ -387,8 +390,8 @@ func (s *Standby) Run(ctx context.Context) error {
 	}
 }
 
-// busyPolls is how much more often the archive is asked while pieces come, and how often
-// it is asked so after the last one.
+// busyPolls is the factor by which polls are more frequent while pieces arrive. It is also
+// the number of such polls after the last piece.
 const busyPolls = 4
 
 // heard logs the first of several consecutive failures, every 100th, and the first
@@ -406,9 +409,10 @@ func (s *Standby) heard(err error, failures int) int {
 	return 0
 }
 
-// Poll applies the pieces that the archive has. If the epoch has ended and the next base
-// exists, it restores that base and returns ErrNextBase. A promotion ends a poll that is
-// running. Poll then returns nil, as it does for a store that is promoted.
+// Poll applies the pieces in the archive that were not applied yet. If the epoch has
+// ended and the next base exists, it restores that base and returns ErrNextBase. A
+// promotion ends a poll that is running. Poll then returns nil. It also returns nil if
+// the store is promoted already.
 func (s *Standby) Poll(ctx context.Context) error {
 	if err := s.lock(ctx); err != nil {
 		return err
@@ -440,7 +444,8 @@ func (s *Standby) Poll(ctx context.Context) error {
 	return err
 }
 
-// poll reports whether the epoch of the store has ended. The caller must hold turn.
+// poll does the work of Poll, and reports whether the epoch of the store has ended. The
+// caller must hold turn.
 func (s *Standby) poll(ctx context.Context) (ended bool, err error) {
 	owner, err := s.owner(ctx)
 	if err != nil {
@@ -451,7 +456,7 @@ func (s *Standby) poll(ctx context.Context) (ended bool, err error) {
 	if !ended && !errors.Is(err, ErrDamaged) {
 		return false, err
 	}
-	// Another base leads on if there is one.
+	// If there is a later base, continue from it.
 	b, found, e := s.laterBase(ctx)
 	if e != nil || !found {
 		return ended, errors.Join(err, e)
@@ -466,7 +471,8 @@ func (s *Standby) poll(ctx context.Context) (ended bool, err error) {
 	return ended, ErrNextBase
 }
 
-// owner returns the owner of the archive, which must be an owner of the standby's store.
+// owner returns the owner of the archive. It returns an error if the archive belongs to
+// another store or was set back.
 func (s *Standby) owner(ctx context.Context) (*Owner, error) {
 	o, err := ReadOwner(ctx, s.o.Place)
 	switch {
@@ -482,7 +488,8 @@ func (s *Standby) owner(ctx context.Context) (*Owner, error) {
 	return o, nil
 }
 
-// laterBase returns the newest base that contains more than the store.
+// laterBase returns the archive's newest base, and reports whether it contains more than
+// the store.
 func (s *Standby) laterBase(ctx context.Context) (b Base, found bool, err error) {
 	bases, err := listOf(ctx, s.o.Place, basePrefix, parseBase)
 	if err != nil || len(bases) == 0 {
@@ -492,7 +499,7 @@ func (s *Standby) laterBase(ctx context.Context) (b Base, found bool, err error)
 	return b, b.compare(Base{Epoch: s.at.Epoch, Next: s.at.Next}) > 0, nil
 }
 
-// drain applies the pieces that follow.
+// drain applies all pieces that follow the store's mark.
 func (s *Standby) drain(ctx context.Context) error {
 	for {
 		if err := s.showDue(ctx); err != nil {
@@ -508,14 +515,15 @@ func (s *Standby) drain(ctx context.Context) error {
 	}
 }
 
-// looks is the number of polls without a piece after which all pieces of the epoch are
-// listed.
+// looks is the number of polls without a new piece after which following lists all pieces
+// of the epoch.
 const looks = 60
 
-// following returns the piece that follows, or nil. It lists only the pieces that begin
-// where the last one began or ended: a piece whose sending failed may be followed by a
-// longer one that begins at the same position. Because a listing of all pieces may be
-// long, it is made only now and then, to find out whether pieces are missing.
+// following returns the piece that follows the store's mark, or nil. Usually it lists
+// only the pieces that begin where the last applied piece ended or began: if the primary
+// did not learn that a piece was sent, it sends a longer piece that begins at the same
+// position. A listing of all pieces may be long, so following makes one only now and
+// then, to find out whether pieces are missing.
 func (s *Standby) following(ctx context.Context) (*Piece, error) {
 	if s.at.From != 0 && s.silence < looks {
 		for _, from := range []lsm.Position{s.at.Next, s.at.From} {
@@ -544,8 +552,8 @@ func (s *Standby) following(ctx context.Context) (*Piece, error) {
 	return p, nil
 }
 
-// next returns the longest of the pieces that contain the position up to which the log is
-// applied. If there is none and there are later pieces, it returns the gap.
+// next returns the longest piece that contains the position of the store's mark. If there
+// is no such piece but there are later pieces, it returns the gap.
 func (s *Standby) next(all []Piece) (p *Piece, gap error) {
 	slices.SortFunc(all, Piece.compare)
 	for i := range all {
@@ -562,7 +570,7 @@ func (s *Standby) next(all []Piece) (p *Piece, gap error) {
 	return p, gap
 }
 
-// showDue shows what was applied, if that has not succeeded yet.
+// showDue shows the applied pieces, unless that was done already.
 func (s *Standby) showDue(ctx context.Context) error {
 	if !s.due {
 		return nil
@@ -575,7 +583,7 @@ func (s *Standby) showDue(ctx context.Context) error {
 	return nil
 }
 
-// apply applies a piece in one step. The state at its end remains to be shown.
+// apply applies a piece in one step. showDue shows the new state later.
 func (s *Standby) apply(ctx context.Context, p Piece) error {
 	inc := s.store.Increment(s.at.Next)
 	next := s.at
@@ -610,8 +618,8 @@ type StandbyStatus struct {
 	Epoch  Epoch
 	Newest table.Revision // newest commit that is shown
 	Since  time.Time      // when this process began to follow
-	// CaughtUp is the time at which the standby began to look for pieces and then had
-	// applied all of them; zero: not yet.
+	// CaughtUp is the beginning of the last poll after which all pieces had been applied;
+	// zero: there was none yet.
 	CaughtUp time.Time
 	Failures int64
 	Failure  error // the last failure, if nothing has succeeded since
@@ -660,7 +668,7 @@ func (s *Standby) Status() StandbyStatus {
 	return st
 }
 
-// IsStandby reports whether a folder is that of a standby.
+// IsStandby reports whether a folder belongs to a standby.
 func IsStandby(path string) (bool, error) {
 	_, err := os.Stat(filepath.Join(path, standbyFile))
 	if errors.Is(err, fs.ErrNotExist) {

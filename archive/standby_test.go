@@ -31,7 +31,7 @@ type heir struct {
 	*Standby
 	folder string
 	own    *lsm.Store
-	shown  int // how often a state was shown
+	shown  int // number of times that a state was shown
 }
 
 func newHeir(f *fixture, change ...func(*StandbyOptions)) *heir {
@@ -53,7 +53,7 @@ func (h *heir) close() {
 	}
 }
 
-// open opens the standby's store, as a server does at its start.
+// open opens the standby's store, as a server does when it starts.
 func (h *heir) open() {
 	h.Helper()
 	h.close()
@@ -94,7 +94,7 @@ func (h *heir) want(count int) {
 
 // TestStandby follows a store that commits, loads and is opened again, while bases and
 // pieces are archived and some calls of the place fail. The standby must always have the
-// commits that are archived, also after it was opened again.
+// archived commits, even after it was opened again.
 func TestStandby(t *testing.T) {
 	f := newFixture(t)
 	f.place = flaky{f.place, 0.05}
@@ -149,8 +149,8 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// TestStandbyOverlap checks that a standby follows pieces that overlap, because the
-// result of sending one of them was not known.
+// TestStandbyOverlap checks that a standby can follow overlapping pieces. Pieces overlap
+// after the primary did not learn the result of sending one of them.
 func TestStandbyOverlap(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -176,13 +176,14 @@ func TestStandbyOverlap(t *testing.T) {
 			t.Fatal("the piece was not applied")
 		}
 		f.commit(3)
-		f.must(f.a.Pieces(ctx)) // begins where the lost one began
+		f.must(f.a.Pieces(ctx)) // this piece begins where the lost piece began
 		h.poll()
 		h.want(f.n)
 	}
 }
 
-// lossy is a place that does what it is told to, and then reports a failure.
+// lossy is a place whose Put, while lose is set, stores the object and then returns an
+// error.
 type lossy struct {
 	Place
 	lose bool
@@ -292,8 +293,8 @@ func TestStandbyFaults(t *testing.T) {
 	}
 }
 
-// TestStandbyPassesDamage checks that a standby continues from a later base if a piece is
-// damaged for good, and from an earlier one if the newest base is.
+// TestStandbyPassesDamage checks that a standby continues from a later base if a piece
+// stays damaged, and begins with an earlier base if the newest base is damaged.
 func TestStandbyPassesDamage(t *testing.T) {
 	f, h := followed(t)
 	ctx := context.Background()
@@ -336,8 +337,8 @@ func followed(t *testing.T) (*fixture, *heir) {
 	return f, h
 }
 
-// TestStandbyShowFails has the state not be shown at first. Until it is shown, the standby
-// must not claim so.
+// TestStandbyShowFails makes the showing of a state fail at first. Until the state is
+// shown, the standby's status must not count it.
 func TestStandbyShowFails(t *testing.T) {
 	f, h := followed(t)
 	ctx := context.Background()
@@ -391,8 +392,8 @@ func TestStandbySealed(t *testing.T) {
 	h.want(f.n)
 }
 
-// TestStandbyFolders checks in which folders a standby begins, and that an interrupted
-// change of bases is made up for.
+// TestStandbyFolders checks in which folders a standby begins, and that a standby
+// completes an interrupted change to the next base.
 func TestStandbyFolders(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -415,7 +416,7 @@ func TestStandbyFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.close()
-	// The process is killed while the bases change places.
+	// Simulate a process that was killed while the next base replaced the store.
 	f.must(os.Remove(filepath.Join(h.folder, "ldapd.store")))
 	names, err := filepath.Glob(filepath.Join(h.folder, nextBase, "*.sst"))
 	if err != nil || len(names) == 0 {
@@ -454,8 +455,8 @@ func TestStandbyDiskFull(t *testing.T) {
 	h.want(f.n)
 }
 
-// cramped is a place whose files end, while full is set, as copying them to a full disk
-// does.
+// cramped is a place whose files fail to be read while full is set, with the error of a
+// copy to a full disk.
 type cramped struct {
 	Place
 	full bool
@@ -484,7 +485,7 @@ func (h *heir) reopened(n int) *fixture {
 }
 
 // TestPromote checks that a promoted store continues the archive, and that the old
-// primary cannot and says what it lost.
+// primary cannot continue it and reports how many commits were not taken over.
 func TestPromote(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -496,13 +497,14 @@ func TestPromote(t *testing.T) {
 	second.open()
 	f.commit(5)
 	f.must(f.a.Pieces(ctx)) // the promotion applies this piece
-	f.commit(3)             // nobody archives these
+	f.commit(3)             // these commits are never archived
 	p, err := h.Promote(ctx, false)
 	f.must(err)
 	if p.Epoch != 2 || p.Newest != f.revs[9] {
 		t.Errorf("%+v", p)
 	}
-	// A piece that the old primary was sending when the owner changed is not applied.
+	// A piece that the old primary was still sending when the owner changed must not be
+	// applied.
 	was := *f.a.st
 	_, err = f.a.piece(ctx)
 	f.must(err)
@@ -532,12 +534,12 @@ func TestPromote(t *testing.T) {
 	second.fixture = n
 	second.poll()
 	second.want(14)
-	// The old primary's folder cannot become a standby, and a new one can.
+	// The old primary's folder cannot become a standby, but a new folder can.
 	f.must(f.store.Close())
 	if _, err := NewStandby(StandbyOptions{Folder: f.folder, Place: f.place}).Prepare(ctx); !errors.Is(err, ErrNoStandby) {
 		t.Error(err)
 	}
-	// The second standby is promoted too, and the first one is refused then.
+	// The second standby is promoted too. After that, the first one must be refused.
 	if _, err := second.Promote(ctx, false); err != nil {
 		t.Fatal(err)
 	}
@@ -546,8 +548,8 @@ func TestPromote(t *testing.T) {
 	}
 }
 
-// TestPromoteLastPiece has the primary archive a piece just before the owner changes. The
-// promotion must apply it.
+// TestPromoteLastPiece makes the primary archive a piece just before the owner changes.
+// The promotion must apply that piece.
 func TestPromoteLastPiece(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -596,7 +598,7 @@ func (s *stuck) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	return s.Place.Get(ctx, name)
 }
 
-// newStuck returns a standby that restores its next base, and hangs there.
+// newStuck returns a standby that hangs while it restores its next base.
 func newStuck(f *fixture, deaf bool) (h *heir, p *stuck, polled chan error) {
 	f.Helper()
 	f.commit(5)
@@ -613,8 +615,8 @@ func newStuck(f *fixture, deaf bool) (h *heir, p *stuck, polled chan error) {
 	return h, p, polled
 }
 
-// TestPromoteDuringRestore promotes a standby that restores the next base from an archive
-// that hangs. The base is discarded, and the store that is open is promoted.
+// TestPromoteDuringRestore promotes a standby while it restores the next base from an
+// archive that hangs. The promotion must discard that base and promote the open store.
 func TestPromoteDuringRestore(t *testing.T) {
 	f := newFixture(t)
 	h, _, polled := newStuck(f, false)
@@ -638,8 +640,9 @@ func TestPromoteDuringRestore(t *testing.T) {
 	}
 }
 
-// TestPromoteHangs promotes a standby while a read of the archive hangs that no context
-// ends. Promote ends with its own context. A base that is complete then is used first.
+// TestPromoteHangs promotes a standby while a read of the archive hangs and does not
+// notice the end of its context. Promote must return when its own context ends. If the
+// base is completed after that, the standby must use it before it can be promoted.
 func TestPromoteHangs(t *testing.T) {
 	f := newFixture(t)
 	h, p, polled := newStuck(f, true)
@@ -668,8 +671,8 @@ func TestPromoteHangs(t *testing.T) {
 	}
 }
 
-// TestPromoteFails has a promotion fail at its last change of the store. The standby must
-// go on following.
+// TestPromoteFails makes a promotion fail at its last change of the store. The standby
+// must continue to follow.
 func TestPromoteFails(t *testing.T) {
 	f := newFixture(t)
 	f.commit(5)
@@ -690,7 +693,8 @@ func TestPromoteFails(t *testing.T) {
 	h.want(10)
 }
 
-// busy is a place at which others work before the first change of an object.
+// busy is a place that calls before ahead of the first change of the owner, to simulate
+// work of others.
 type busy struct {
 	Place
 	before func()
@@ -751,8 +755,8 @@ func TestPromoteInterrupted(t *testing.T) {
 	}
 }
 
-// limited is a place whose calls fail after a number of them, some after they have done
-// their work.
+// limited is a place whose calls fail after the first left ones. A failing Swap has done
+// its work.
 type limited struct {
 	Place
 	left int
@@ -787,7 +791,7 @@ func (l *limited) List(ctx context.Context, prefix string) ([]Object, error) {
 }
 
 // TestPromoteWithoutArchive checks that a standby whose archive cannot be reached can be
-// promoted, and takes the archive over when it can be reached again.
+// promoted, and that it takes over the archive when the archive can be reached again.
 func TestPromoteWithoutArchive(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -816,10 +820,10 @@ func TestPromoteWithoutArchive(t *testing.T) {
 	}
 }
 
-// TestNeverTwoOwners promotes a standby while the primary commits and archives. From the
-// promotion on, no piece of the old primary's may be in the new owner's epochs, the new
-// store must have everything that was archived when the promotion began, and all that is
-// archived afterwards must be the new owner's.
+// TestNeverTwoOwners promotes a standby while the primary commits and archives. After the
+// promotion, the new owner's epochs must contain no piece of the old primary. The new
+// store must have everything that was archived when the promotion began, and everything
+// archived afterwards must come from the new owner.
 func TestNeverTwoOwners(t *testing.T) {
 	ctx := context.Background()
 	for range *promotions {
@@ -828,7 +832,7 @@ func TestNeverTwoOwners(t *testing.T) {
 		f.must(f.a.Base(ctx))
 		h := newHeir(f)
 		h.open()
-		var archived atomic.Int64 // commits that were archived
+		var archived atomic.Int64 // number of archived commits
 		var promoted atomic.Bool
 		var primary sync.WaitGroup
 		primary.Go(func() {

@@ -29,8 +29,8 @@ type state struct {
 	Next     lsm.Position // position up to which the log is archived
 	Sending  lsm.Position // end of the piece being sent, if its result is unknown
 	Newest   table.Revision
-	TakeOver bool // this folder may take the archive over from another one
-	Promoted bool `json:",omitempty"` // the store was, or is being, promoted from a standby's
+	TakeOver bool // this folder may take over the archive from another folder
+	Promoted bool `json:",omitempty"` // the store was a standby's, and was or is being promoted
 }
 
 // readState reads the state from the folder of a store. If there is none, it returns a

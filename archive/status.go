@@ -9,8 +9,7 @@ import (
 
 // A Status describes how far a store has been archived.
 type Status struct {
-	// CaughtUp is the time before which everything committed is archived; zero: not known
-	// yet.
+	// Everything that was committed before CaughtUp is archived; zero: not known yet.
 	CaughtUp  time.Time
 	Based     time.Time // when the newest base was taken; zero: unknown
 	Drilled   time.Time // when a drill last succeeded

@@ -11,8 +11,8 @@ func HeadWrite(s revision.Slot, c *revision.Cell) table.Mutation {
 	return table.Mutation{Row: headsRow, Cells: []table.Cell{{Family: clusterFamily, Qualifier: slotColumn(s), Value: c.Append(nil)}}}
 }
 
-// ArchiveWrite returns the writes that free a slot as part of a batch: its archive, and
-// the cell, which is changed to the free cell.
+// ArchiveWrite returns the writes that free a slot as part of a batch: the archive, and
+// the free cell. It sets *c to the free cell.
 func ArchiveWrite(s revision.Slot, c *revision.Cell) []table.Mutation {
 	a := c.Archive()
 	archive := table.Mutation{Row: archiveKey(s, c.Incarnation), Cells: []table.Cell{{Family: clusterFamily, Qualifier: archiveColumn, Value: a.Append(nil)}}}

@@ -17,8 +17,9 @@ type Checkpoint struct {
 	Name     string
 	Revision table.Revision
 	Made     time.Time
-	// token is not zero while the checkpoint is being made. Only the server that makes it
-	// knows whether the state was kept until the checkpoint was recorded, and confirms it.
+	// token is not zero while the checkpoint is being made. Only the server that makes
+	// the checkpoint knows whether the state was kept until the checkpoint was recorded.
+	// If it was, that server confirms the checkpoint.
 	token uint64
 }
 
@@ -69,17 +70,17 @@ func decodeCheckpoint(name, b []byte) (Checkpoint, error) {
 	return c, nil
 }
 
-// IsPending reports whether the checkpoint is being made, or was left unfinished. It keeps
-// its state, but must not be read.
+// IsPending reports whether the checkpoint is being made, or was left unfinished. Such a
+// checkpoint keeps its state, but must not be read.
 func (c *Checkpoint) IsPending() bool { return c.token != 0 }
 
-// Checkpoints returns all checkpoints that are made, sorted by name.
+// Checkpoints returns all finished checkpoints, sorted by name.
 func (l *Log) Checkpoints(ctx context.Context) ([]Checkpoint, error) {
 	all, err := l.AllCheckpoints(ctx)
 	return slices.DeleteFunc(all, func(c Checkpoint) bool { return c.IsPending() }), err
 }
 
-// AllCheckpoints returns all checkpoints, also those that are being made, sorted by name.
+// AllCheckpoints returns all checkpoints, including pending ones, sorted by name.
 func (l *Log) AllCheckpoints(ctx context.Context) ([]Checkpoint, error) {
 	row, err := l.cluster.Get(ctx, checkpointsRow, table.Select{})
 	if err != nil {
@@ -123,9 +124,10 @@ func droppedAt(b []byte) (time.Time, bool) {
 }
 
 // BeginCheckpoint records a checkpoint that is being made. It returns false if there is
-// already a checkpoint of the same name. It takes the place of one that was not finished.
-// The token must be unique. ConfirmCheckpoint must follow while the state at the
-// checkpoint is kept, because the record may reach the store late, when nobody keeps it.
+// already a checkpoint of the same name. The record replaces one of the same name that
+// was not finished or was deleted. The token must be unique. The caller must keep the
+// state at the checkpoint until ConfirmCheckpoint has returned: the record may reach the
+// store late, and a record that is not confirmed may be dropped.
 func (l *Log) BeginCheckpoint(ctx context.Context, c *Checkpoint, token uint64) (bool, error) {
 	fail := func(err error) (bool, error) {
 		return false, fmt.Errorf("checkpoint %q at %s: %w", c.Name, c.Revision, err)
@@ -155,8 +157,8 @@ func (l *Log) BeginCheckpoint(ctx context.Context, c *Checkpoint, token uint64) 
 	return done, nil
 }
 
-// ConfirmCheckpoint makes a checkpoint that BeginCheckpoint recorded. It returns false if
-// another server dropped or replaced the record.
+// ConfirmCheckpoint finishes a checkpoint that BeginCheckpoint recorded. It returns false
+// if another server dropped or replaced the record.
 func (l *Log) ConfirmCheckpoint(ctx context.Context, c *Checkpoint) (bool, error) {
 	made := *c
 	made.token = 0

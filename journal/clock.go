@@ -15,8 +15,9 @@ var (
 	clockColumn = []byte{'a'}
 )
 
-// Time returns the time of the store's own clock, which stamps unversioned cells, or
-// the zero Time if the store has no clock. Each call must pass a different token.
+// Time returns the time of the store's own clock, which stamps unversioned cells, or the
+// zero Time if the store has no clock. Every call, on any server, must pass a different
+// token.
 func (l *Log) Time(ctx context.Context, token uint64) (time.Time, error) {
 	old, err := read(ctx, l.cluster, clockRow, clusterFamily, clockColumn)
 	if err == nil {

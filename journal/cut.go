@@ -17,15 +17,16 @@ import (
 // they are at a checkpoint. The cells of later commits must be gone from all other
 // tables, and nobody may have the store open. Cut can be repeated.
 //
-// Branches show what they did at r, if branches is set. SettleBranches must then have
-// been called before the store was copied. Otherwise branches are discarded.
+// If branches is set, each branch afterwards shows what it showed at r. SettleBranches
+// must then have been called before the store was copied. If branches is not set, Cut
+// discards the branches.
 func (l *Log) Cut(ctx context.Context, r table.Revision, branches bool) error {
 	heads, err := l.Heads(ctx)
 	if err != nil {
 		return err
 	}
 	x := &branchCut{l, r, heads.Vector, branches}
-	// The archives come first: what they say of merges is lost with the journal.
+	// The archives come first: cutting them needs journal records that are removed below.
 	if err := l.cutArchives(ctx, x); err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (l *Log) cutSlot(ctx context.Context, s revision.Slot, c revision.Cell, raw
 		return nil
 	}
 	if c.Kind == revision.Branch {
-		// Servers remove later what is void in branches, and branches that are closed.
+		// Servers later remove the void commits of branches, and closed branches.
 		cut := x.cell(c)
 		if cut.Sequence == c.Sequence {
 			return nil
@@ -100,8 +101,8 @@ func (l *Log) replaceHead(ctx context.Context, s revision.Slot, old, new []byte)
 	return err
 }
 
-// cutCell closes a cell at r. Limit stays, so that no later holder of the slot issues an
-// id that was used before.
+// cutCell closes a cell at r. Limit does not fall, so that no later holder of the slot
+// issues an id that was used before.
 func cutCell(c revision.Cell, r table.Revision) revision.Cell {
 	a := cutArchive(c.Archive(), r)
 	c.Limit = max(c.Limit, c.Head)

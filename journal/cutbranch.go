@@ -11,9 +11,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// SettleBranches makes the commits of branches up to r final, where r is the revision of a
-// checkpoint: they are decided, and no more can be added. It returns false if a commit is
-// under way, or if somebody else changed a branch; then it has to be called again.
+// SettleBranches makes the commits of branches up to r final: all of them are decided,
+// and no more can be added. r is the revision of a checkpoint. SettleBranches returns
+// false if a commit is under way, or if somebody else has changed a branch. It must then
+// be called again.
 func (l *Log) SettleBranches(ctx context.Context, r table.Revision) (bool, error) {
 	h, err := l.Heads(ctx)
 	if err != nil {
@@ -22,13 +23,13 @@ func (l *Log) SettleBranches(ctx context.Context, r table.Revision) (bool, error
 	for _, s := range h.Slots() {
 		c := h.Cell(s)
 		if c.Kind != revision.Branch || c.State != revision.Open {
-			continue // who reserves a revision read the cell as open, later than this
+			continue // a server that reserves a revision must first read the cell as open, after this reading
 		}
 		if len(c.Undecided) > 0 && c.Undecided[0] <= r {
 			return false, nil
 		}
-		// Who has read the cell before cannot reserve a revision any more. Who reads it
-		// from now on sees that the heads have passed r.
+		// After this swap, a server that read the old cell cannot reserve a revision any
+		// more. A server that reads the new cell sees that the heads have passed r.
 		c.Sequence++
 		if done, _, err := l.SwapHead(ctx, s, h.Raw(s), c.Append(nil)); err != nil || !done {
 			return false, err
@@ -42,12 +43,12 @@ type branchCut struct {
 	l     *Log
 	at    table.Revision
 	heads *revision.Vector // before the cut
-	keep  bool             // branches that are open stay so
+	keep  bool             // open branches stay open
 }
 
-// cell returns the cell of a branch as it was at the cut. A branch that was merged later
-// is open, with its commits up to the cut. One that was discarded later is gone, since its
-// cells may be.
+// cell returns the cell that a branch gets at the cut. A branch that was merged after the
+// cut is open again, with its commits up to the cut. A branch that was discarded after
+// the cut stays discarded, because its cells may be gone.
 func (x *branchCut) cell(c revision.Cell) revision.Cell {
 	was, limit := c, max(c.Limit, c.Head, c.LastUndecided())
 	ended := c.State == revision.Merged || c.State == revision.Merging
@@ -79,8 +80,9 @@ func sortedUnion(a, b []table.Revision) []table.Revision {
 	return slices.Compact(all)
 }
 
-// archive cuts an archive of a branch. If the branch was merged after the cut, it removes the
-// cells that the branch wrote, because the name of the branch is no longer known.
+// archive cuts an archive of a branch. If the branch was merged after the cut, archive
+// removes the branch's cells: an archive has no name, so the branch cannot be opened
+// again.
 func (x *branchCut) archive(ctx context.Context, s revision.Slot, a revision.Archive) (revision.Archive, error) {
 	if a.Merge <= x.at {
 		return a, nil

@@ -58,9 +58,9 @@ func (h *Heads) Oldest() table.Revision {
 	return oldest
 }
 
-// OldestOfServers is like Oldest, but it does not count the states at which branches began.
-// It is below revisions that are reserved in branches: their cells may still arrive, and a
-// delete marker above them would hide them.
+// OldestOfServers is like Oldest, but it does not count the states at which branches
+// began. It is below the revisions that are reserved in branches: cells of such a
+// revision may still arrive, and would be hidden by a delete marker above the revision.
 func (h *Heads) OldestOfServers() table.Revision {
 	low := h.Low()
 	for _, c := range h.inUse() {
@@ -86,8 +86,8 @@ func (h *Heads) Passed(m table.Revision) bool {
 }
 
 // inUse returns the cells of slots and branches whose snapshots may be in use. The state
-// at which a branch began is in use until its cell is archived, because the marks and the
-// history after it belong together.
+// at which a branch began stays in use until the branch's cell is archived, because the
+// marks and the history after that state are collected together.
 func (h *Heads) inUse() (cells []revision.Cell) {
 	for _, s := range h.Slots() {
 		switch c := h.Cell(s); c.State {

@@ -49,11 +49,11 @@ type Record struct {
 	// its cells. For a commit that was one batch these are the rows that the batch wrote
 	// over. The write list of a large commit is stored in additional rows, see Log.Chunk.
 	Rows []Rows
-	// Marked lists the tables of Rows that have marks of a commit in a branch.
+	// Marked lists the tables in which a commit in a branch placed marks.
 	Marked []string
 	// Marks encodes the marks of a commit that was one batch while there were branches.
 	Marks []byte
-	// Beside lists the rows of such a commit in which it did not see everything
+	// Beside lists the rows in which such a commit did not see every revision
 	// (table.Found).
 	Beside []Rows
 

@@ -43,11 +43,11 @@ func (l *Log) Redact(ctx context.Context, s revision.Slot, upTo table.Revision, 
 }
 
 // rewrite changes a row of a decided record, unless the row was removed in the meantime.
-// The compared column does not change. Every attempt writes the same values to the other
-// columns, so repeating the swap is harmless.
+// The swap leaves the compared column as it is. Every attempt writes the same values to
+// the other columns, so repeating the swap is harmless.
 func (l *Log) rewrite(ctx context.Context, row table.Row, rec *Record) error {
 	guard := row.Find(family, stateColumn)
-	if guard == nil { // a chunk of a write list, which has only that column
+	if guard == nil { // a chunk of a write list, which has only the column rowsColumn
 		old := row.Find(family, rowsColumn)
 		if old == nil {
 			return nil

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// A Difference is an entry that is not the same at the server and in the directory.
+// A Difference is an entry that differs between the server and the directory.
 type Difference struct {
 	Name       string
 	Here       bool     // the directory has the entry
@@ -69,8 +69,8 @@ func (r *Report) String() string {
 	return fmt.Sprintf("%d entries on both, %d here only, %d there only, %d different", r.Both, here, there, different)
 }
 
-// Compare compares the directory with the server. An entry that differs is read again at
-// both up to tries times, because it may have been changed in between.
+// Compare compares the directory with the server. An entry that differs is read again
+// from both, up to tries times, because it may have been changed between the two reads.
 func (m *Move) Compare(ctx context.Context, tries int) (*Report, error) {
 	r := &Report{}
 	for _, base := range m.src.Bases {
@@ -92,7 +92,7 @@ func (m *Move) Compare(ctx context.Context, tries int) (*Report, error) {
 	return r, m.explain(ctx, r)
 }
 
-// compareTree compares a subtree. It needs 16 octets for each entry.
+// compareTree compares a subtree. It needs 16 octets of memory for each entry.
 func (m *Move) compareTree(ctx context.Context, base string, r *Report) error {
 	s := m.p.Snapshot()
 	defer s.Close()
@@ -160,8 +160,8 @@ func entriesBelow(ctx context.Context, s *partition.Snapshot, base string) iter.
 	return func(yield func(*partition.Result, error) bool) { yield(nil, err) }
 }
 
-// compare compares an entry of the server with that of the directory, and returns the
-// difference or nil, and the id of the directory's entry.
+// compare compares an entry of the server with the directory's entry. It returns the
+// difference, or nil if the two are equal, and the id of the directory's entry.
 func (m *Move) compare(ctx context.Context, s *partition.Snapshot, e *ldap.Entry) (*Difference, entry.ID, error) {
 	d := &Difference{Name: e.DN, There: true}
 	c, err := m.translation().translate(e)
@@ -195,7 +195,8 @@ func (m *Move) compare(ctx context.Context, s *partition.Snapshot, e *ldap.Entry
 	return d, at.ID, nil
 }
 
-// sameName reports whether two names are of the same entry.
+// sameName reports whether two names name the same entry. It also returns true if a is
+// nil.
 func sameName(s *partition.Snapshot, a *dn.Name, b dn.DN) bool {
 	if a == nil {
 		return true // another entry has the name
@@ -305,7 +306,8 @@ func (m *Move) now(ctx context.Context, d *Difference) (*ldap.Entry, error) {
 	return m.ask.find(ctx, d.id.String())
 }
 
-// explain adds to the entries that only the server has why the directory refuses them.
+// explain adds, to the differences that only the server has, the reason why the directory
+// refuses the entry.
 func (m *Move) explain(ctx context.Context, r *Report) error {
 	for _, d := range r.Differences {
 		if d.Here || d.Why != "" {

@@ -18,10 +18,10 @@ import (
 
 // FinishOptions are the options of Finish.
 type FinishOptions struct {
-	// Quiet is called when everything has been compared. It returns when nobody writes at
-	// the server any more.
+	// Finish calls Quiet after it has compared everything. Quiet must return once no
+	// client writes to the server any more.
 	Quiet func(ctx context.Context) error
-	// Different finishes although entries differ or were left out.
+	// Different makes Finish succeed although entries differ or were left out.
 	Different bool
 }
 
@@ -29,8 +29,8 @@ type FinishOptions struct {
 var ErrDifferent = errors.New("the two differ")
 
 // Finish makes the directory take the place of the server: it catches up, compares the
-// two, and opens the directory for updates. Until Quiet is called clients may write at the
-// server. Afterwards Finish has only to copy and to compare what was changed last.
+// two, and opens the directory for updates. Clients may write to the server until Quiet
+// returns. Afterwards Finish only has to copy and compare the last changes.
 func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 	if err := m.CatchUp(ctx); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 		checked, err = m.compareSince(ctx, checked, r)
 		return err
 	}
-	// Quiet may take hours, and servers close connections that nobody uses.
+	// Quiet may take hours, and servers close idle connections, so retry connects again.
 	if err := m.whileFollowing(ctx, o.Quiet, func(ctx context.Context) error {
 		return m.retry(ctx, isCut, changed)
 	}); err != nil {
@@ -85,8 +85,8 @@ func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 	return r, m.count(ctx, r)
 }
 
-// count counts the entries that both have. Entries were added and deleted since the
-// comparison of everything.
+// count counts again the entries that both have, because entries were added and deleted
+// since everything was compared.
 func (m *Move) count(ctx context.Context, r *Report) error {
 	s := m.p.Snapshot()
 	defer s.Close()
@@ -106,8 +106,9 @@ func (m *Move) count(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// compareLive compares everything while clients write at the server and the directory
-// follows. It returns the revision after which entries have to be compared again.
+// compareLive compares everything while clients write to the server and the directory
+// follows. It also returns a revision: entries that were changed after it have to be
+// compared again.
 func (m *Move) compareLive(ctx context.Context) (r *Report, checked table.Revision, err error) {
 	checked = m.revision()
 	clear(m.refused)
@@ -118,8 +119,8 @@ func (m *Move) compareLive(ctx context.Context) (r *Report, checked table.Revisi
 	return r, checked, err
 }
 
-// mend makes the entries of a report equal, as far as the directory takes them, and
-// compares them again.
+// mend copies the entries of a report from the server, except those that the directory
+// refuses. Then it compares these entries again.
 func (m *Move) mend(ctx context.Context, r *Report) error {
 	for _, d := range r.Differences {
 		e, err := m.now(ctx, d)
@@ -145,8 +146,8 @@ func (m *Move) revision() table.Revision {
 	return s.Revision()
 }
 
-// whileFollowing runs do while the directory follows. It calls idle every second until do
-// ends.
+// whileFollowing runs do while a second Move follows the server. It calls idle every
+// second until do ends.
 func (m *Move) whileFollowing(ctx context.Context, do, idle func(context.Context) error) error {
 	following, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -191,7 +192,7 @@ func (m *Move) idle(ctx context.Context, done <-chan error, idle func(context.Co
 	}
 }
 
-// beside returns a Move that follows in place of m, over connections of its own.
+// beside returns a copy of m, with connections of its own, that follows in place of m.
 func (m *Move) beside() (*Move, error) {
 	src, err := m.src.Again()
 	if err != nil {
@@ -209,8 +210,9 @@ func (m *Move) beside() (*Move, error) {
 	return &f, nil
 }
 
-// compareSince compares the entries that commits after a revision changed, and adds those
-// that differ to a report. It returns the revision up to which it has compared.
+// compareSince compares the entries that were changed by commits after a revision, and
+// adds the entries that differ to a report. It returns the revision up to which entries
+// are compared.
 func (m *Move) compareSince(ctx context.Context, after table.Revision, r *Report) (table.Revision, error) {
 	s := m.p.Snapshot()
 	defer s.Close()
@@ -235,8 +237,8 @@ func (m *Move) compareSince(ctx context.Context, after table.Revision, r *Report
 	return s.Revision(), nil
 }
 
-// compareRefused compares the entries that the directory has refused, and adds those that
-// differ to a report.
+// compareRefused compares the entries that the directory has refused, and adds the
+// entries that differ to a report.
 func (m *Move) compareRefused(ctx context.Context, r *Report) error {
 	s := m.p.Snapshot()
 	defer s.Close()
@@ -263,8 +265,8 @@ func (m *Move) compareRefused(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// compareID compares one entry of the directory with that of the server. An entry that the
-// directory no longer has is found by its id.
+// compareID compares one entry of the directory with the server's entry. If the directory
+// no longer has the entry, compareID looks for the id at the server.
 func (m *Move) compareID(ctx context.Context, s *partition.Snapshot, id entry.ID, r *Report) error {
 	if id == entry.Root {
 		return nil

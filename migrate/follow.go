@@ -15,8 +15,8 @@ import (
 const mostWait = time.Minute
 
 // Follow copies the changes that are made at the server until ctx ends. It calls caught
-// each time when the directory has caught up. If the server cannot be reached, Follow
-// tries again.
+// each time the directory has caught up. If the server cannot be reached, Follow tries
+// again.
 func (m *Move) Follow(ctx context.Context, caught func()) error {
 	if len(m.src.Bases) == 1 {
 		return m.persist(ctx, func(ctx context.Context) error {
@@ -26,7 +26,8 @@ func (m *Move) Follow(ctx context.Context, caught func()) error {
 			return m.rest(ctx)
 		})
 	}
-	// One connection cannot stay with several subtrees, so they are refreshed in turn.
+	// One connection cannot wait for changes of several subtrees, so the subtrees are
+	// refreshed in turn.
 	return m.persist(ctx, func(ctx context.Context) error {
 		for {
 			if err := m.refreshAll(ctx); err != nil {
@@ -57,10 +58,11 @@ func (m *Move) persist(ctx context.Context, fn func(context.Context) error) erro
 	}
 }
 
-// retry runs fn until it succeeds. It connects again after an error that again accepts,
-// and after one that means that the synchronization has to begin anew.
+// retry runs fn until it succeeds. It connects again and repeats fn after an error for
+// which again returns true, and after an error that means that the synchronization has to
+// begin anew.
 func (m *Move) retry(ctx context.Context, again func(error) bool, fn func(context.Context) error) error {
-	began := false // the attempt before began anew
+	began := false // the previous error meant that the synchronization has to begin anew
 	for wait := time.Duration(0); ; {
 		begun := time.Now()
 		err := fn(ctx)
@@ -80,7 +82,8 @@ func (m *Move) retry(ctx context.Context, again func(error) bool, fn func(contex
 		if begins && !began {
 			wait = 0
 		} else {
-			// A server may say each time that the synchronization has to begin anew.
+			// Wait even if the synchronization has to begin anew, because a server may
+			// say so each time.
 			wait = min(max(2*wait, m.o.Every/8), mostWait)
 			m.o.Note(fmt.Sprintf("%s: %v; trying again in %s", m.src.Remote.URL, err, wait.Round(time.Millisecond)))
 		}
@@ -91,8 +94,8 @@ func (m *Move) retry(ctx context.Context, again func(error) bool, fn func(contex
 	}
 }
 
-// begins reports whether an error means that the next synchronization has to begin anew,
-// and sees to it.
+// begins reports whether an error means that the next synchronization has to begin anew.
+// If so, it drops the cookies.
 func (m *Move) begins(err error) bool {
 	switch {
 	case errors.Is(err, errReload):
@@ -141,9 +144,9 @@ func (m *Move) refreshAll(ctx context.Context) error {
 	return nil
 }
 
-// synchronize makes the subtree of base what it is at the server. If persist is set, it
-// stays for the changes that follow, until the connection or ctx ends. A server without
-// content synchronization has no changes that follow.
+// synchronize makes the subtree of base equal to the server's. If persist is set, it then
+// copies further changes until the connection or ctx ends. A server without content
+// synchronization reports no further changes.
 func (m *Move) synchronize(ctx context.Context, base string, persist bool, caught func()) error {
 	r := &refresh{m: m, base: base}
 	cookie := m.cursor.Cookies[base]

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// following copies o into a new directory, which follows.
+// following copies o into a new directory that then follows o.
 func (o *old) following() *moving {
 	o.t.Helper()
 	m := o.move(newPartition(o.t))
@@ -27,7 +27,7 @@ func (o *old) following() *moving {
 	return m
 }
 
-// event returns the event of an entry as it is now.
+// event returns an event with the current form of an entry.
 func (o *old) event(m *moving, name string) *event {
 	o.t.Helper()
 	e, err := m.src.read(context.Background(), name)
@@ -37,16 +37,16 @@ func (o *old) event(m *moving, name string) *event {
 	return &event{entry: e, id: c.id}
 }
 
-// cookie returns the cookie of now.
+// cookie returns the server's current cookie.
 func (o *old) cookie() []byte {
 	o.t.Helper()
 	m := o.following()
 	return m.cursor.Cookies[suffix]
 }
 
-// TestBatchLost loses a batch whose last event has a cookie: the context ends before the
-// commit, or the connection for questions is lost after the directory has refused the
-// batch. The next refresh brings the batch again.
+// TestBatchLost loses a batch whose last event has a cookie: either the context ends
+// before the commit, or the connection for questions is lost after the directory has
+// refused the batch. The next refresh must copy the changes of the batch.
 func TestBatchLost(t *testing.T) {
 	for _, lost := range []string{"context", "connection"} {
 		t.Run(lost, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestBatchLost(t *testing.T) {
 			m := o.following()
 			o.add("ou=new,"+suffix, "objectClass: organizationalUnit")
 			o.add("cn=x,ou=new,"+suffix, "objectClass: device")
-			batch := []*event{o.event(m, "cn=x,ou=new,"+suffix), {cookie: o.cookie()}} // and none for ou=new
+			batch := []*event{o.event(m, "cn=x,ou=new,"+suffix), {cookie: o.cookie()}} // the batch has no event for ou=new
 			if lost == "context" {
 				batch = slices.Insert(batch, 0, o.event(m, "ou=new,"+suffix))
 				cancel()
@@ -74,8 +74,8 @@ func TestBatchLost(t *testing.T) {
 	}
 }
 
-// TestDisplacedAndKilled ends a process after it has deleted a subtree that was in the way
-// of an entry. The next process copies the subtree again.
+// TestDisplacedAndKilled ends a process after it has deleted a subtree to make room for
+// an entry. The next process must copy the subtree again.
 func TestDisplacedAndKilled(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -91,12 +91,13 @@ func TestDisplacedAndKilled(t *testing.T) {
 	next.differences(o)
 }
 
-// TestFinishSeesLate finishes after a change in the last phase that makes the two differ
-// without a commit here, or by a commit that deletes.
+// TestFinishSeesLate finishes after a change in the last phase that makes directory and
+// server differ, either without a commit in the directory or by a commit that deletes an
+// entry.
 func TestFinishSeesLate(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
-		wait       time.Duration // in which the change is followed
+		wait       time.Duration // time in which the change is followed
 		do         func(o *old, m *moving)
 	}{
 		{"refused addition", "there only: ou=odd," + suffix, 0, func(o *old, _ *moving) {
@@ -136,15 +137,15 @@ func TestFinishSeesLate(t *testing.T) {
 	}
 }
 
-// TestFinishAfterIdle finishes after the server has closed all connections while Finish
-// waited.
+// TestFinishAfterIdle makes the server close all connections while Finish waits. Finish
+// must succeed.
 func TestFinishAfterIdle(t *testing.T) {
 	o := newOld(t)
 	m := o.following()
 	r, err := m.Finish(context.Background(), FinishOptions{Quiet: func(context.Context) error {
 		o.cutAll()
 		o.person("late")
-		time.Sleep(2500 * time.Millisecond) // in which what was changed is compared
+		time.Sleep(2500 * time.Millisecond) // in this time the changed entries are compared
 		o.cutAll()
 		o.person("last")
 		return nil
@@ -178,8 +179,8 @@ func TestNoIDs(t *testing.T) {
 	m.differences(o)
 }
 
-// TestNestedBases refreshes a base with another one below it, which the server has in a
-// database of its own.
+// TestNestedBases refreshes a base with another base below it, which the server keeps in
+// a database of its own.
 func TestNestedBases(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -197,7 +198,8 @@ func TestNestedBases(t *testing.T) {
 	}
 }
 
-// TestHanging asks a server that never answers. The question ends with its context.
+// TestHanging searches at a server that never answers. The search must end when its
+// context ends.
 func TestHanging(t *testing.T) {
 	here, there := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, there) }()
@@ -255,8 +257,9 @@ func success(id int64) *ber.Packet {
 	return message(id, op)
 }
 
-// TestReferences reads a subtree with a part at another server, which is noted once.
-// The server ends a synchronization without a Sync Done control, so it offers none.
+// TestReferences reads a subtree of which a part is at another server. The reference must
+// be noted once. The server ends a synchronization without a Sync Done control, so it
+// must count as a server without synchronization.
 func TestReferences(t *testing.T) {
 	ctx := context.Background()
 	s := script(t, reference, reference, success)
@@ -269,8 +272,8 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestBeginsAgain has a server say each time that a synchronization has to begin anew. The
-// second attempt follows at once, the others later.
+// TestBeginsAgain makes a server answer each time that the synchronization has to begin
+// anew. The second attempt must follow at once, and later attempts after pauses.
 func TestBeginsAgain(t *testing.T) {
 	m := newOld(t).following()
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)

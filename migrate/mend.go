@@ -18,10 +18,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A copied is an entry of the other server as this directory would have it.
+// A copied is an entry of the other server, translated to the form in which this
+// directory stores it.
 type copied struct {
 	name       dn.DN
-	id         entry.ID // zero: the server shows no ids
+	id         entry.ID // zero if the server shows no ids
 	attributes []op.PartialAttribute
 }
 
@@ -35,7 +36,7 @@ func newTranslation(s *schema.Schema, note func(string)) *translation {
 	return &translation{s, bulk.NewTranslator(s, note)}
 }
 
-// translate returns an entry as the directory would have it.
+// translate returns an entry in the form in which the directory stores it.
 func (t *translation) translate(e *ldap.Entry) (*copied, error) {
 	name, err := dn.Parse(e.DN)
 	if err != nil {
@@ -53,8 +54,8 @@ func (t *translation) translate(e *ldap.Entry) (*copied, error) {
 	return c, nil
 }
 
-// stored returns the attributes without those that the directory makes itself, and
-// without the access rules of another ldapd.
+// stored removes the attributes that the directory makes itself, and the access rules of
+// another ldapd.
 func (t *translation) stored(as []op.PartialAttribute) []op.PartialAttribute {
 	return slices.DeleteFunc(as, func(a op.PartialAttribute) bool {
 		switch strings.ToLower(a.Description) {
@@ -66,7 +67,8 @@ func (t *translation) stored(as []op.PartialAttribute) []op.PartialAttribute {
 	})
 }
 
-// occupied is the error of an entry whose name another entry has.
+// occupied is the error for an entry whose name is taken by another entry. Its fields are
+// the id of the other entry and the name.
 type occupied struct {
 	id   entry.ID
 	name dn.DN
@@ -76,7 +78,8 @@ func (o *occupied) Error() string {
 	return "another entry, with the entryUUID " + o.id.String() + ", has the name"
 }
 
-// put makes the entry of the directory equal to c, and reports whether it changed.
+// put makes the directory's entry equal to c. If the directory has no such entry, put
+// adds it. It reports whether it changed anything.
 func put(ctx context.Context, tx *partition.Tx, c *copied) (changed bool, err error) {
 	tx.Rules = partition.Rules{Relaxed: true, Permissive: true, Kept: true, Accounts: true}
 	at, err := locate(ctx, &tx.Snapshot, c)
@@ -102,9 +105,10 @@ func put(ctx context.Context, tx *partition.Tx, c *copied) (changed bool, err er
 	return true, tx.Modify(ctx, c.name, changes)
 }
 
-// locate finds the entry of the directory that c is a copy of. It returns an occupied if
-// another entry has the name, and a partition.Error with the problem NoSuchEntry if there
-// is none.
+// locate finds the entry of the directory with the id of c or, if the server shows no
+// ids, with the name of c. If there is no such entry, locate returns an occupied if
+// another entry has the name, and otherwise a partition.Error with the problem
+// NoSuchEntry.
 func locate(ctx context.Context, s *partition.Snapshot, c *copied) (partition.Located, error) {
 	if c.id == entry.Root {
 		return s.Find(ctx, c.name)
@@ -120,7 +124,7 @@ func locate(ctx context.Context, s *partition.Snapshot, c *copied) (partition.Lo
 	return at, err
 }
 
-// byID finds an entry by its id. It returns the zero Located if there is none.
+// byID finds an entry by its id. It returns the zero Located if no entry has the id.
 func byID(ctx context.Context, s *partition.Snapshot, id entry.ID) (at partition.Located, err error) {
 	node, err := past.Node(ctx, s, id)
 	if err != nil || node == nil {
@@ -130,7 +134,8 @@ func byID(ctx context.Context, s *partition.Snapshot, id entry.ID) (at partition
 	return partition.Located{ID: id, Parent: node.Parent, Name: name}, err
 }
 
-// rename renames an entry to the name of c, and reports whether it had another one.
+// rename renames an entry to the name of c, and reports whether the entry had another
+// name.
 func rename(ctx context.Context, tx *partition.Tx, at partition.Located, c *copied) (bool, error) {
 	old, err := at.Name.DN()
 	if err != nil {
@@ -146,7 +151,7 @@ func rename(ctx context.Context, tx *partition.Tx, at partition.Located, c *copi
 		return false, err
 	}
 	var parent *dn.DN
-	if err != nil { // another name, not another spelling of the same
+	if err != nil { // the names differ in more than their spelling
 		p := c.name.Parent()
 		parent = &p
 	}
@@ -168,7 +173,8 @@ func (c *copied) has(s *schema.Schema, rdn dn.RDN) bool {
 	return true
 }
 
-// changesTo returns the modifications that make e equal to c, to the octet.
+// changesTo returns the modifications that make the values of e equal to those of c,
+// octet by octet.
 func changesTo(s *schema.Schema, e *entry.Entry, c *copied) (changes []op.Modification) {
 	theirs, ours := c.byDescription(s), ofEntry(e)
 	for d, want := range theirs {
@@ -191,8 +197,8 @@ func changesTo(s *schema.Schema, e *entry.Entry, c *copied) (changes []op.Modifi
 	if len(changes) == 0 {
 		return nil
 	}
-	// A change sets new stamps unless it contains them, so it gets the stamps of the other
-	// server.
+	// A modification sets new stamps unless it contains them, so add the stamps of the
+	// other server.
 	for d, v := range theirs {
 		given := slices.ContainsFunc(changes, func(m op.Modification) bool { return m.Description == d.String() })
 		if d.stamp() && !given {
@@ -232,13 +238,14 @@ func (d described) changeable() bool {
 	return !d.typ.NoUserModification && d.typ.Name() != "accessRule"
 }
 
-// compared reports whether an attribute counts in a comparison. What binds change does
-// not.
+// compared reports whether an attribute counts in a comparison. Attributes that binds
+// change do not count.
 func (d described) compared() bool {
 	return d.stamp() || !d.typ.NoUserModification && d.changeable()
 }
 
-// byDescription returns the attributes of c. Those that the schema lacks are not in it.
+// byDescription returns the attributes of c. It leaves out attributes that the schema
+// lacks.
 func (c *copied) byDescription(s *schema.Schema) map[described][][]byte {
 	m := make(map[described][][]byte, len(c.attributes))
 	for _, a := range c.attributes {
@@ -292,7 +299,8 @@ func sameOctets(a, b [][]byte) bool {
 	return slices.EqualFunc(a, b, bytes.Equal)
 }
 
-// isRefusal reports whether an error is about an entry, not about the store.
+// isRefusal reports whether an error is about an entry, and not about the store or the
+// server.
 func isRefusal(err error) bool {
 	var p *partition.Error
 	var o *occupied

@@ -62,7 +62,7 @@ type old struct {
 	conn *ldap.Conn // of the administrator, not through the proxy
 
 	mu   sync.Mutex
-	cut  int64 // bytes after which a connection is cut; 0: never
+	cut  int64 // number of bytes after which a connection is cut; 0: never
 	open []net.Conn
 }
 
@@ -229,7 +229,7 @@ func (m *moving) follow() (stop func() error) {
 	}
 }
 
-// equal waits until the two are equal.
+// equal waits until the directory is equal to the server.
 func (m *moving) equal(o *old) {
 	m.t.Helper()
 	other := o.move(m.p)
@@ -254,7 +254,8 @@ func (m *moving) differences(o *old, want ...string) {
 	must(m.t, err)
 	var got []string
 	for _, d := range r.Differences {
-		// Times have seconds, and a change in the same second as another is not seen in them.
+		// Times have a resolution of a second, so two changes within a second may not
+		// differ in them.
 		got = append(got, strings.NewReplacer(", createTimestamp", "", ", modifyTimestamp", "").Replace(d.String()))
 	}
 	slices.Sort(got)
@@ -263,7 +264,8 @@ func (m *moving) differences(o *old, want ...string) {
 	}
 }
 
-// TestCopy copies a directory. Ids, times, creators and passwords are those of the server.
+// TestCopy copies a directory. The copies must have the ids, times, creators and
+// passwords of the originals.
 func TestCopy(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -286,7 +288,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestCompareReports checks each kind of difference, and that no values are in a report.
+// TestCompareReports checks that each kind of difference is reported, and that a report
+// contains no values.
 func TestCompareReports(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -341,8 +344,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// change makes changes of all kinds, among them a name that one entry leaves to another,
-// and trees that are moved and deleted.
+// change makes changes of all kinds. For example, an entry gets the name that another
+// entry had before, and trees are moved and deleted.
 func (o *old) change() {
 	o.t.Helper()
 	o.describe("p1", "one")
@@ -368,8 +371,8 @@ func (o *old) change() {
 	must(o.t, o.conn.Modify(r))
 }
 
-// TestNamesExchanged exchanges the names of two entries while nobody follows. Neither can
-// be renamed before the other.
+// TestNamesExchanged exchanges the names of two entries while nobody follows. So neither
+// entry can be renamed before the other.
 func TestNamesExchanged(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -386,8 +389,8 @@ func TestNamesExchanged(t *testing.T) {
 }
 
 // TestRefused copies and follows entries that the schema of the directory refuses. They
-// are left out, with those below them, and reported. When the directory takes one, it
-// appears.
+// must be left out, together with the entries below them, and reported. When the
+// directory accepts such an entry later, it must appear.
 func TestRefused(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -440,8 +443,8 @@ func TestSchema(t *testing.T) {
 	m.differences(o)
 }
 
-// TestCutWhileCopying cuts the connection in the middle of a copy. Nothing is copied, and
-// the next attempt copies everything.
+// TestCutWhileCopying cuts the connection in the middle of a copy. Nothing must be
+// copied, and the next attempt must copy everything.
 func TestCutWhileCopying(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -469,8 +472,8 @@ func TestCutWhileCopying(t *testing.T) {
 	}
 }
 
-// TestClosedConnection asks over a connection that is closed. The client library reports no
-// error for such a search, and its empty answer must not count.
+// TestClosedConnection searches over a closed connection. The client library reports no
+// error for such a search, so the empty answer must not be believed.
 func TestClosedConnection(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -506,7 +509,7 @@ func TestCutWhileFollowing(t *testing.T) {
 	must2(t, stop(), errStopped)
 }
 
-// TestEmptyAnswer refreshes from a server that shows nothing. Nothing is deleted.
+// TestEmptyAnswer refreshes from a server that shows no entries. Nothing must be deleted.
 func TestEmptyAnswer(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -521,7 +524,8 @@ func TestEmptyAnswer(t *testing.T) {
 	m.differences(o)
 }
 
-// TestOneFollows has two processes follow with the same store. The first gives way.
+// TestOneFollows makes two processes follow with the same store. The first must give way
+// to the second.
 func TestOneFollows(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -579,7 +583,8 @@ func TestFinish(t *testing.T) {
 	m.differences(o)
 }
 
-// TestFinishDifferent does not finish while an entry is left out, unless that is accepted.
+// TestFinishDifferent checks that Finish fails while an entry is left out, unless
+// Different is set.
 func TestFinishDifferent(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -601,8 +606,8 @@ func TestFinishDifferent(t *testing.T) {
 	}
 }
 
-// TestUpdatesAreReferred checks that a server refers updates while the directory follows,
-// with the name of the entry, and also those of an LDAP transaction.
+// TestUpdatesAreReferred checks that, while the directory follows, a server refers
+// updates with the name of the entry. It also checks updates in an LDAP transaction.
 func TestUpdatesAreReferred(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)

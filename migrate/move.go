@@ -21,9 +21,9 @@ import (
 
 // Options are the options of a Move.
 type Options struct {
-	By partition.By // who adds entries that do not name their creator
+	By partition.By // the creator of entries that do not name one
 	// Note is called with every remark, and LeftOut with every entry that is left out.
-	// Neither is called by two goroutines at once.
+	// Neither function is called by two goroutines at the same time.
 	Note     func(string)
 	LeftOut  func(name, why string)
 	Progress *bulk.Progress
@@ -47,29 +47,31 @@ type Move struct {
 	cursor    cursor
 	saved     []byte          // the cursor as it was last written
 	left      map[string]bool // names of entries that were reported as left out
-	// refused are the entries that the directory has refused since the comparison of
-	// everything. No commit has them.
+	// refused are the entries that the directory has refused since everything was
+	// compared. They must be remembered, because no commit names them.
 	refused map[suspect]bool
-	// again is set if only a refresh from the beginning can mend the directory.
+	// again is set if the next refresh must begin anew, because only that can make the
+	// directory equal to the server.
 	again bool
-	// others maps the ids of the synchronization to those of entries, where they differ.
-	// It is complete if mapped is set.
+	// others maps the ids that entries have in the synchronization to the ids that they
+	// have in the directory, where the two differ. It is complete if mapped is set.
 	others map[entry.ID]entry.ID
 	mapped bool
 	// refreshing is set while entries are deleted at the end of a refresh.
 	refreshing bool
 }
 
-// A cursor is how far the changes of a server have been copied.
+// A cursor says how far the changes of a server have been copied.
 type cursor struct {
 	Owner   string            `json:"owner"` // the process that follows
 	Cookies map[string][]byte `json:"cookies"`
-	// Ahead are the subtrees with entries that were copied after the cookie. A server that
-	// deletes such an entry need not say so to whoever comes with the cookie.
+	// Ahead are the subtrees with copied entries that are newer than the cookie. If such
+	// an entry is deleted at the server, the server need not report that to a client with
+	// the old cookie. So the next refresh of the subtree uses no cookie.
 	Ahead map[string]bool `json:"ahead,omitempty"`
 }
 
-// A suspect is an entry that is to be compared. The name or the id may be missing.
+// A suspect is an entry that has to be compared. Its name or its id may be missing.
 type suspect struct {
 	name string
 	id   entry.ID
@@ -94,7 +96,7 @@ func (c *cursor) setAhead(base string) {
 func (c *cursor) marshal() []byte {
 	value, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // strings and octets always have a form
+		panic(err) // strings and octets can always be encoded
 	}
 	return value
 }
@@ -150,7 +152,7 @@ func Followed(p *partition.Partition) *follow.Server {
 	return follow.Of(s)
 }
 
-// note is called for each attribute that is left out.
+// note reports an attribute that is left out, once.
 func (m *Move) note(attribute string) {
 	if !m.noted[attribute] {
 		m.noted[attribute] = true
@@ -180,8 +182,8 @@ func (m *Move) refuse(name string, id entry.ID, why error) {
 }
 
 // Copy copies the schema and the entries of the server into the directory, which must
-// have no entries there. If follows is set, the directory follows the server from then on.
-// It returns the number of copied entries, and a text with the time that it took.
+// have no entries there. If follows is set, the directory follows the server from then
+// on. It returns the number of copied entries, and a text about the speed of the copy.
 func (m *Move) Copy(ctx context.Context, follows bool) (n int, rate string, err error) {
 	m.o.Progress.Begin()
 	n, err = m.copy(ctx, follows)
@@ -248,8 +250,8 @@ func (m *Move) begin(ctx context.Context) error {
 	return err
 }
 
-// Resume goes on with the server that the directory follows. It makes this process the one
-// that follows.
+// Resume continues with the server that the directory follows. From then on this process
+// follows, and no other.
 func (m *Move) Resume(ctx context.Context) error {
 	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
 		if follow.Of(&tx.Snapshot) == nil {
@@ -299,7 +301,7 @@ func readCursor(ctx context.Context, s *partition.Snapshot) (c cursor, err error
 // written notes that the cursor has been written.
 func (m *Move) written() { m.saved = m.cursor.marshal() }
 
-// own returns an error if another process follows, or none may.
+// own returns an error if another process follows, or if the directory no longer follows.
 func (m *Move) own(ctx context.Context, tx *partition.Tx) error {
 	if follow.Of(&tx.Snapshot) == nil {
 		return ErrEnded
@@ -344,7 +346,8 @@ func (m *Move) load(ctx context.Context) (int, error) {
 // errStopped ends a stream whose reader wants no more.
 var errStopped = errors.New("stopped")
 
-// records yields the entries of a subtree as records, and stores the cookie.
+// records yields the entries of a subtree as records, and stores the cookie of the
+// subtree in cookies.
 func (m *Move) records(ctx context.Context, base string, cookies map[string][]byte, yield func(*ldif.Record) bool) error {
 	inner := m.src.inner(base)
 	one := func(e *ldap.Entry) error {
@@ -372,7 +375,8 @@ func (m *Move) records(ctx context.Context, base string, cookies map[string][]by
 	return err
 }
 
-// hidden calls each for the subentries, which a synchronization does not send.
+// hidden calls the function each for the subentries, which a synchronization does not
+// send.
 func (s *Source) hidden(ctx context.Context, base string, each func(*ldap.Entry) error) error {
 	for _, c := range s.subentries() {
 		if err := s.pages(ctx, base, s.product.all(), wanted, append(s.controls(), c), each); err != nil {
@@ -382,8 +386,8 @@ func (s *Source) hidden(ctx context.Context, base string, each func(*ldap.Entry)
 	return nil
 }
 
-// refuses makes the source one without content synchronization, and reports whether it was
-// another.
+// refuses makes m treat the server as one without content synchronization. It returns
+// false if m does so already.
 func (m *Move) refuses(err error) bool {
 	if !m.src.synced {
 		return false
@@ -393,7 +397,7 @@ func (m *Move) refuses(err error) bool {
 	return true
 }
 
-// end ends the following: the directory is open for updates.
+// end makes the directory stop following, so that it is open for updates.
 func (m *Move) end(ctx context.Context) error {
 	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
 		if err := m.own(ctx, tx); err != nil {
@@ -417,13 +421,14 @@ func Cancel(ctx context.Context, p *partition.Partition, by partition.By) error 
 	return err
 }
 
-// isLost reports whether an error is of the connection or of the other server.
+// isLost reports whether an error comes from the other server or from the connection to
+// it.
 func isLost(err error) bool {
 	var f *failure
 	return errors.As(err, &f)
 }
 
-// isCut reports whether an error is of the connection.
+// isCut reports whether an error comes from the connection.
 func isCut(err error) bool {
 	return errors.Is(err, errCut) || isLost(err) && ldap.IsErrorWithCode(err, ldap.ErrorNetwork)
 }

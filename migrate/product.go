@@ -6,22 +6,23 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// A product is a kind of server, with what has to be known of it. What an import leaves
-// out of its entries is in bulk.Foreign.
+// A product is what has to be known about a kind of server. The attributes that an import
+// leaves out are listed in bulk.Foreign.
 type product struct {
 	name string
-	// contexts are the naming contexts that have no data of users.
+	// contexts are the naming contexts with the server's own data.
 	contexts []string
 	// schema are the prefixes of the OIDs of definitions that are about the server's own
 	// configuration.
 	schema []string
-	// hidden is an object class whose entries only a filter that names it shows.
+	// hidden is an object class whose entries are found only by a filter that names the
+	// class.
 	hidden string
-	// id is the attribute with the ids of entries besides entryUUID.
+	// id is an attribute with ids of entries that exists besides entryUUID, or "".
 	id string
-	// lost is what the server has outside the entries that are copied.
+	// lost is a text about what the server keeps outside the copied entries.
 	lost string
-	// limits is where the limits of searches are set.
+	// limits is a text about where the limits of searches are set.
 	limits string
 }
 
@@ -77,7 +78,7 @@ func productOf(root *ldap.Entry) product {
 	return unknown
 }
 
-// own reports whether a naming context has the server's own data.
+// own reports whether a naming context contains the server's own data.
 func (p *product) own(context string) bool {
 	for _, c := range p.contexts {
 		if strings.EqualFold(c, context) {
@@ -105,7 +106,7 @@ func (p *product) byID(id string) string {
 	return "(|" + f + "(" + p.id + "=" + x[:8] + "-" + x[8:16] + "-" + x[16:24] + "-" + x[24:] + "))"
 }
 
-// dashed returns 389's spelling of a UUID in the usual one.
+// dashed converts a UUID from 389's spelling to the usual spelling.
 func dashed(id string) string {
 	x := strings.ReplaceAll(id, "-", "")
 	if len(x) != 32 {

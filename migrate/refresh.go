@@ -16,14 +16,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/follow"
 )
 
-// A refresh is what a server has said of a subtree since the synchronization began.
+// A refresh is what a server has reported about a subtree since the synchronization
+// began.
 type refresh struct {
 	m       *Move
 	base    string
-	done    bool       // the changes that follow are of now
-	present []entry.ID // entries that are there; only until done
-	// deleted are the entries that are deleted when the refresh is done: they may have
-	// entries below them that must be moved or deleted first.
+	done    bool       // the refresh phase is over: the following events are new changes
+	present []entry.ID // ids of entries that the server has; not used once done is set
+	// deleted are the entries to delete at the end of the refresh. They may have entries
+	// below them that must be moved or deleted first.
 	deleted []entry.ID
 	sweep   bool // delete entries that are not present
 	cookie  []byte
@@ -35,8 +36,9 @@ type action struct {
 	del entry.ID // the entry that was deleted
 }
 
-// list finds out which ids the synchronization has for the entries, if the product has
-// other ids there. Without it the ids of deleted entries say nothing.
+// list reads the ids of all entries, if the product uses other ids in the synchronization
+// than in entryUUID. Without the mapping between the two, it would not be known which
+// entries the server reports as deleted.
 func (r *refresh) list(ctx context.Context, cookie []byte) error {
 	m := r.m
 	if m.src.product.id == "" || !m.src.synced || cookie == nil || m.mapped {
@@ -60,7 +62,8 @@ func (r *refresh) list(ctx context.Context, cookie []byte) error {
 	return err
 }
 
-// ids returns the id that the product has for an entry besides entryUUID.
+// ids returns the ids of an entry in the product's own attribute, which exists besides
+// entryUUID.
 func (s *Source) ids(e *ldap.Entry) (ids []entry.ID) {
 	for _, v := range e.GetEqualFoldAttributeValues(s.product.id) {
 		if id, err := entry.ParseID(dashed(v)); err == nil {
@@ -70,7 +73,7 @@ func (s *Source) ids(e *ldap.Entry) (ids []entry.ID) {
 	return ids
 }
 
-// consume copies what events say, until there are no more.
+// consume copies the changes that the events in queue report, until queue is closed.
 func (r *refresh) consume(ctx context.Context, queue <-chan *event, caught func()) error {
 	for ev := range queue {
 		batch := []*event{ev}
@@ -89,7 +92,7 @@ func (r *refresh) consume(ctx context.Context, queue <-chan *event, caught func(
 			caught()
 		}
 		if r.m.again && r.done {
-			r.m.again = false // the cursor has it
+			r.m.again = false // the cursor already says that the next refresh begins anew
 			return errReload
 		}
 	}
@@ -99,7 +102,7 @@ func (r *refresh) consume(ctx context.Context, queue <-chan *event, caught func(
 // mostBatch is the largest number of events in one commit.
 const mostBatch = 128
 
-// next returns the next event if there is one now.
+// next returns the next event if the queue has one now. It does not wait.
 func next(queue <-chan *event) (*event, bool) {
 	select {
 	case ev, ok := <-queue:
@@ -109,7 +112,8 @@ func next(queue <-chan *event) (*event, bool) {
 	}
 }
 
-// take copies what some events say. Only the last of them may end a phase.
+// take copies the changes that some events report. Only the last event may end a phase of
+// the refresh.
 func (r *refresh) take(ctx context.Context, batch []*event) error {
 	var as []action
 	cookie, ahead := r.cookie, r.m.cursor.Ahead[r.base]
@@ -135,8 +139,8 @@ func (r *refresh) take(ctx context.Context, batch []*event) error {
 	return nil
 }
 
-// complete reads an entry again that was sent without its ids. In a refresh, 389 sends
-// only the attributes of users.
+// complete reads an entry again if the server has sent it without its ids. In a refresh,
+// 389 sends only user attributes.
 func (m *Move) complete(ctx context.Context, ev *event) (err error) {
 	if ev.entry == nil || ev.id == entry.Root || m.src.product.id == "" || len(m.src.ids(ev.entry)) > 0 {
 		return nil
@@ -145,7 +149,7 @@ func (m *Move) complete(ctx context.Context, ev *event) (err error) {
 	return err
 }
 
-// action returns the change that an event asks for now. It returns false if there is none.
+// action returns the change to make now for an event. It returns false if there is none.
 func (r *refresh) action(ev *event) (a action, ok bool) {
 	switch {
 	case ev.entry != nil:
@@ -180,7 +184,8 @@ func (r *refresh) put(ev *event) (a action, ok bool) {
 	return action{put: c}, true
 }
 
-// entryID returns the id of the entry that has an id in the synchronization.
+// entryID returns the id, in the directory, of the entry that the synchronization calls
+// id.
 func (m *Move) entryID(id entry.ID) entry.ID {
 	if other, ok := m.others[id]; ok {
 		return other
@@ -188,8 +193,8 @@ func (m *Move) entryID(id entry.ID) entry.ID {
 	return id
 }
 
-// end ends a phase of the refresh. At the end of the last one it deletes the entries that
-// are there no longer.
+// end ends a phase of the refresh. At the end of the last phase it deletes the entries
+// that the server no longer has.
 func (r *refresh) end(ctx context.Context, end *refreshed) error {
 	r.sweep = r.sweep || end.present
 	if !end.done {
@@ -215,8 +220,8 @@ func (r *refresh) end(ctx context.Context, end *refreshed) error {
 	return r.m.apply(ctx, nil, r.next(r.cookie, true, false))
 }
 
-// next returns the cursor after a batch. ahead is set if entries were copied after the
-// cookie.
+// next returns the cursor after a batch. ahead is set if changes were copied that are
+// newer than the cookie.
 func (r *refresh) next(cookie []byte, done, ahead bool) *cursor {
 	c := r.m.cursor.clone()
 	if done && len(cookie) > 0 {
@@ -228,8 +233,8 @@ func (r *refresh) next(cookie []byte, done, ahead bool) *cursor {
 	return c
 }
 
-// apply makes changes as Move.apply does. Entries without an id of the server are present
-// under the id that they have here.
+// apply makes changes as Move.apply does. If the server shows no id for an entry, apply
+// adds the id that the entry has in the directory to r.present.
 func (r *refresh) apply(ctx context.Context, as []action, next *cursor) error {
 	if err := r.m.apply(ctx, as, next); err != nil || r.done {
 		return err
@@ -266,8 +271,8 @@ func (r *refresh) subentries(ctx context.Context) error {
 	return r.apply(ctx, as, nil)
 }
 
-// absent adds the entries that are not present to those that are deleted. Entries of a
-// base below this one are left to the refresh of that one.
+// absent adds to r.deleted the entries of the subtree that are not in r.present. It skips
+// the subtree of any base below r.base, which has a refresh of its own.
 func (r *refresh) absent(ctx context.Context) error {
 	slices.SortFunc(r.present, compareIDs)
 	s := r.m.p.Snapshot()
@@ -342,8 +347,8 @@ func (m *Move) remove(ctx context.Context, ids []entry.ID) error {
 }
 
 // apply makes changes in one commit. If next is not nil, the commit writes it as the
-// cursor. If the directory refuses a change, apply makes them in smaller commits, leaves out
-// those that it refuses, and writes the cursor afterwards.
+// cursor. If the directory refuses a change, apply makes the changes in smaller commits,
+// leaves out the refused changes, and writes the cursor afterwards.
 func (m *Move) apply(ctx context.Context, as []action, next *cursor) error {
 	if next != nil && bytes.Equal(next.marshal(), m.saved) {
 		next = nil
@@ -357,7 +362,8 @@ func (m *Move) apply(ctx context.Context, as []action, next *cursor) error {
 		return err
 	}
 	if next != nil {
-		// If the rest of the batch is lost, some of its entries are ahead of the cookie.
+		// If the rest of the batch is lost, the part that was copied is ahead of the
+		// cookie. So the next refresh must begin anew.
 		if err := m.commit(ctx, nil, m.ahead()); err != nil {
 			return err
 		}
@@ -368,8 +374,8 @@ func (m *Move) apply(ctx context.Context, as []action, next *cursor) error {
 	return m.commit(ctx, nil, next)
 }
 
-// halve makes changes of which the directory refuses some: each half in one commit, or, if
-// that is refused, in halves again.
+// halve makes changes if the directory refuses some of them. It makes each half in one
+// commit. If the directory refuses that commit, halve divides the half again.
 func (m *Move) halve(ctx context.Context, as []action) error {
 	if len(as) == 0 {
 		return nil
@@ -390,9 +396,9 @@ func (m *Move) halve(ctx context.Context, as []action) error {
 	return nil
 }
 
-// warm reads what changes will read, many entries at a time: a transaction reads one entry
-// after the other, and with a store in HBase each read is a round trip. An error is that of
-// the commit, too.
+// warm reads into the caches the entries that the changes will read, many at a time. A
+// transaction reads one entry after the other, and with a store in HBase each read is a
+// round trip. warm ignores errors, because the commit will return them.
 func (m *Move) warm(ctx context.Context, as []action) {
 	s := m.p.Snapshot()
 	defer s.Close()
@@ -418,8 +424,8 @@ func (m *Move) warm(ctx context.Context, as []action) {
 // warmAtOnce is the number of entries that warm reads at a time.
 const warmAtOnce = 16
 
-// newest leaves out copies of entries of which a newer copy with the same name follows. A
-// busy server changes some entries many times in a batch.
+// newest leaves out each copy of an entry if the next action on the entry is a copy with
+// the same name. A busy server changes some entries many times in a batch.
 func newest(as []action) []action {
 	next := map[entry.ID]*action{} // the action on the entry that follows
 	var kept []action
@@ -444,7 +450,8 @@ func (a *action) entryID() entry.ID {
 	return a.del
 }
 
-// isOlderThan reports whether both actions copy the same entry under the same name.
+// isOlderThan reports whether a and later are copies with the same name, so that a is
+// unnecessary. Both must be actions on the same entry.
 func (a *action) isOlderThan(later *action) bool {
 	return a.put != nil && later.put != nil && a.put.name.String() == later.put.name.String()
 }
@@ -473,7 +480,7 @@ func (m *Move) commit(ctx context.Context, as []action, next *cursor) error {
 			return errNothing
 		}
 		if next == nil {
-			follow.SetCursor(tx, m.saved) // makes another process that follows conflict
+			follow.SetCursor(tx, m.saved) // makes the commit conflict with commits of another process that follows
 		} else {
 			follow.SetCursor(tx, next.marshal())
 		}
@@ -498,7 +505,7 @@ func (m *Move) ahead() *cursor {
 	return c
 }
 
-// do makes the change in a transaction, and reports whether there was anything to change.
+// do makes the change in a transaction, and reports whether it changed anything.
 func (a *action) do(ctx context.Context, tx *partition.Tx) (bool, error) {
 	if a.put != nil {
 		return put(ctx, tx, a.put)
@@ -514,8 +521,9 @@ func (a *action) do(ctx context.Context, tx *partition.Tx) (bool, error) {
 	return true, tx.Delete(ctx, name)
 }
 
-// one makes one change. If another entry is in its way, or the entry above is missing, it
-// asks the server for that entry first. busy has the entries that wait for this one.
+// one makes one change. If another entry has the name, or the entry above is missing, one
+// first asks the server for that entry and copies it. busy has the entries that wait
+// until this change is made.
 func (m *Move) one(ctx context.Context, a action, busy map[entry.ID]bool) error {
 	err := m.commit(ctx, []action{a}, nil)
 	for tries := 0; err != nil && a.put != nil && tries < 3; tries++ {
@@ -543,12 +551,13 @@ func (m *Move) one(ctx context.Context, a action, busy map[entry.ID]bool) error 
 		m.refused[suspect{id: a.del}] = true
 		return nil
 	}
-	m.again = true // the entry has others below it that the server no longer has
+	m.again = true // the entry still has entries below it, which the server no longer has
 	return nil
 }
 
-// displace renames the entry o, whose name another entry needs, to the name that it has now
-// at the server. If the server no longer has it, displace deletes it.
+// displace makes room for the entry with the id by, whose name the entry o has. It
+// renames o to the name that o has at the server now. If the server no longer has o, or
+// if o itself waits for another entry, displace deletes o with all entries below it.
 func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[entry.ID]bool) error {
 	busy[by] = true
 	if !busy[o.id] {
@@ -575,8 +584,8 @@ func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[
 		if err == nil && !whole {
 			err = fmt.Errorf("%s has more than %d entries below it, and another entry has its name at the server", o.name, mostDisplaced)
 		}
-		// Those below it, and the entry itself if it waits, are copied again, also if this
-		// process ends before.
+		// The entries below o, and o itself if it waits, must be copied again. The cursor
+		// makes sure of that even if this process ends before.
 		if again = n > 1 || busy[o.id]; again {
 			follow.SetCursor(tx, next.marshal())
 		}
@@ -589,10 +598,12 @@ func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[
 	return err
 }
 
-// mostDisplaced is the largest number of entries that are deleted to make room for one.
+// mostDisplaced is the largest number of entries that displace deletes to make room for
+// one entry.
 const mostDisplaced = 5000
 
-// above copies the entry above c, and reports whether the server has it.
+// above copies the parent of the entry c. It returns an error if the server does not have
+// the parent.
 func (m *Move) above(ctx context.Context, c *copied, busy map[entry.ID]bool) (bool, error) {
 	e, err := m.ask.read(ctx, c.name.Parent().String())
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schemafile"
 )
 
-// definitions reads the server's schema. OpenLDAP's configuration has the definitions as
-// they were written; its subschema has those that its modules make too.
+// definitions reads the server's schema. From OpenLDAP it reads the configuration, which
+// has the definitions as they were written. OpenLDAP's subschema also has definitions
+// that modules add.
 func (s *Source) definitions(ctx context.Context) ([]schema.Definition, []error, error) {
 	f := schemafile.Files{Continue: true}
 	if config := s.root.GetEqualFoldAttributeValue("configContext"); config != "" {
@@ -45,14 +46,15 @@ func (s *Source) definitions(ctx context.Context) ([]schema.Definition, []error,
 	return ds, f.Mistakes, nil
 }
 
-// define adds the definitions that the values of an entry are.
+// define adds the definitions in the values of an entry.
 func (s *Source) define(f *schemafile.Files, e *ldap.Entry) error {
 	before := len(f.Definitions)
 	as := attributesOf(e)
 	isMacros := func(a op.PartialAttribute) bool { return strings.EqualFold(a.Description, "olcObjectIdentifier") }
 	macros := slices.DeleteFunc(slices.Clone(as), func(a op.PartialAttribute) bool { return !isMacros(a) })
 	for _, a := range append(macros, slices.DeleteFunc(as, isMacros)...) {
-		// A definition that cannot be read does not hide the others.
+		// Each value is read by itself, so that a definition that cannot be read does not
+		// hide the others.
 		for _, v := range a.Values {
 			rec := &ldif.Record{DN: e.DN, Attributes: []op.PartialAttribute{{Description: a.Description, Values: [][]byte{v}}}}
 			if err := f.Record(e.DN, rec, nil); err != nil {
@@ -77,7 +79,7 @@ func (s *Source) ofServer(d schema.Definition) bool {
 	return s.product.schema != nil && slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "olc") })
 }
 
-// takeSchema adds the definitions of the server that the directory lacks.
+// takeSchema adds to the directory's schema the definitions of the server that it lacks.
 func (m *Move) takeSchema(ctx context.Context) error {
 	ds, wrong, err := m.src.definitions(ctx)
 	if err != nil || len(ds) == 0 {

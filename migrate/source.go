@@ -25,12 +25,12 @@ type Source struct {
 	root    *ldap.Entry
 	synced  bool // offers content synchronization
 	paged   bool // offers paged results
-	// references are those of all connections to the server.
+	// references is shared by all connections to the server.
 	references *references
 }
 
-// references are the URLs of other servers at which the server has said that a part of the
-// subtree is.
+// references are the URLs of other servers to which the server has referred for parts of
+// the subtrees.
 type references struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -75,8 +75,8 @@ func failed(err error) error {
 	return &failure{err}
 }
 
-// errCut is the error of a search whose connection was closed before its end. The client
-// library reports none in that case.
+// errCut is the error of a search whose connection was closed before the search ended.
+// The client library reports no error in that case.
 var errCut = &failure{errors.New("the connection was closed")}
 
 // Close closes the connection.
@@ -126,7 +126,8 @@ func (s *Source) look() error {
 	return nil
 }
 
-// entry reads one entry. It returns nil if there is none or it does not match the filter.
+// entry reads one entry. It returns nil if the entry does not exist or does not match the
+// filter.
 func (s *Source) entry(ctx context.Context, name, filter string, attributes ...string) (*ldap.Entry, error) {
 	res, err := s.search(ctx, ldap.NewSearchRequest(name, ldap.ScopeBaseObject, ldap.NeverDerefAliases, 0, 0, false,
 		filter, attributes, s.controls()))
@@ -140,12 +141,12 @@ func (s *Source) entry(ctx context.Context, name, filter string, attributes ...s
 }
 
 // mostAnswer is the longest time that the server may take for one entry. A server without
-// an index of ids reads all its entries for it.
+// an index of ids reads all its entries to find one by its id.
 const mostAnswer = 5 * time.Minute
 
-// search runs a search for one entry. It ends with ctx.
+// search runs a search for one entry. The search ends when ctx ends.
 func (s *Source) search(ctx context.Context, r *ldap.SearchRequest) (*ldap.SearchResult, error) {
-	// The client library knows no context here.
+	// This call of the client library takes no context.
 	stop := context.AfterFunc(ctx, func() { s.conn.Close() })
 	defer stop()
 	s.conn.SetTimeout(mostAnswer)
@@ -162,14 +163,14 @@ func (s *Source) controls() []ldap.Control {
 	return []ldap.Control{ldap.NewControlManageDsaIT(false)}
 }
 
-// wanted are the attributes that are read of each entry. Servers that do not know "+"
-// show the others by name.
+// wanted are the attributes that are read of each entry. The operational attributes are
+// listed by name too, for servers that do not know "+".
 var wanted = []string{
 	"*", "+", "entryUUID", "nsUniqueId", "creatorsName", "createTimestamp", "modifiersName", "modifyTimestamp",
 	"nsRoleDN", "nsAccountLock",
 }
 
-// find reads the entry with an id, or returns nil.
+// find reads the entry with the given id. It returns nil if there is none.
 func (s *Source) find(ctx context.Context, id string) (*ldap.Entry, error) {
 	for _, base := range s.Bases {
 		res, err := s.search(ctx, ldap.NewSearchRequest(base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, 0, false,
@@ -184,7 +185,7 @@ func (s *Source) find(ctx context.Context, id string) (*ldap.Entry, error) {
 	return nil, nil
 }
 
-// read reads the entry with a name, or returns nil.
+// read reads the entry with the given name. It returns nil if there is none.
 func (s *Source) read(ctx context.Context, name string) (*ldap.Entry, error) {
 	return s.entry(ctx, name, s.product.all(), wanted...)
 }
@@ -192,7 +193,7 @@ func (s *Source) read(ctx context.Context, name string) (*ldap.Entry, error) {
 // pageSize is the number of entries of a page.
 const pageSize = 500
 
-// All calls each for every entry of a subtree.
+// All calls the function each for every entry of a subtree, including subentries.
 func (s *Source) All(ctx context.Context, base string, attributes []string, each func(*ldap.Entry) error) error {
 	for i, extra := 0, s.subentries(); i <= len(extra); i++ {
 		cs := s.controls()
@@ -206,8 +207,9 @@ func (s *Source) All(ctx context.Context, base string, attributes []string, each
 	return nil
 }
 
-// subentries returns the control that shows subentries (RFC 3672), which other searches
-// do not show, if the server has it.
+// subentries returns the control with which a search shows only subentries (RFC 3672).
+// Searches without it do not show them. If the server does not support the control,
+// subentries returns none.
 func (s *Source) subentries() []ldap.Control {
 	if !slices.Contains(s.root.GetEqualFoldAttributeValues("supportedControl"), control.OIDSubentries) {
 		return nil
@@ -260,7 +262,7 @@ func (s *Source) page(ctx context.Context, r *ldap.SearchRequest, page *ldap.Con
 	return more, nil
 }
 
-// limited adds advice to the error of a search that a limit of the server ended.
+// limited adds advice to an error if a limit of the server has ended the search.
 func (s *Source) limited(err error) error {
 	if ldap.IsErrorAnyOf(err, ldap.LDAPResultSizeLimitExceeded, ldap.LDAPResultTimeLimitExceeded, ldap.LDAPResultAdminLimitExceeded) {
 		return fmt.Errorf("%w: the server has limits for whom you bind as: raise them there (%s)", err, s.product.limits)
@@ -268,16 +270,16 @@ func (s *Source) limited(err error) error {
 	return err
 }
 
-// below reports whether a name is base or a name below it. Both are names as a server
-// spells them.
+// below reports whether a name is base or a name below it. Both names are in the server's
+// spelling.
 func below(name, base string) bool {
 	n, err := dn.Parse(name)
 	b, err2 := dn.Parse(base)
 	return err == nil && err2 == nil && len(n) >= len(b) && strings.EqualFold(n[len(n)-len(b):].String(), b.String())
 }
 
-// inner returns the bases below another one. A server may have them in databases of their
-// own, and then a search of the other one does not show their entries.
+// inner returns the bases below base. A server may keep these in databases of their own,
+// and then a search of base does not show their entries.
 func (s *Source) inner(base string) (all []string) {
 	for _, b := range s.Bases {
 		if below(b, base) && !below(base, b) {
@@ -287,7 +289,7 @@ func (s *Source) inner(base string) (all []string) {
 	return all
 }
 
-// within reports whether a name is one of bases or below one.
+// within reports whether a name is one of bases or below one of them.
 func within(name string, bases []string) bool {
 	return slices.ContainsFunc(bases, func(base string) bool { return below(name, base) })
 }

@@ -14,11 +14,11 @@ import (
 // the fields entry, gone, ids and refreshed is set. If none is set, the event only has a
 // cookie.
 type event struct {
-	entry *ldap.Entry // an entry as it is now
-	gone  *ldap.Entry // an entry that is there no longer; only its name, if that
-	id    entry.ID    // the id that the server has for the entry in its protocol
-	// ids are entries that are there and have not changed or, if deleted is set, that are
-	// there no longer.
+	entry *ldap.Entry // an entry in its current form
+	gone  *ldap.Entry // an entry that was deleted; it may lack everything, even its name
+	id    entry.ID    // the id of the entry in the synchronization
+	// ids are entries that exist and have not changed or, if deleted is set, entries that
+	// were deleted.
 	ids     []entry.ID
 	deleted bool
 	// refreshed is set at the end of a phase of the refresh.
@@ -28,7 +28,7 @@ type event struct {
 
 // refreshed is the end of a phase of a refresh.
 type refreshed struct {
-	// present means that all entries that are there have been named.
+	// present means that the server has named all entries that exist.
 	present bool
 	done    bool // the refresh has no other phase
 }
@@ -39,9 +39,9 @@ var errReload = errors.New("the server no longer knows what changed since the co
 // errNoSync means that the server refuses content synchronization.
 var errNoSync = errors.New("the server refuses content synchronization")
 
-// events calls each for the events of a subtree. It begins with a refresh. If persist is
-// set, it stays for the changes that follow. Otherwise the last event is that of a
-// refresh that is done.
+// events calls the function each with the events of a subtree. It begins with a refresh.
+// If persist is set, the events of further changes follow. Otherwise the last event is
+// the end of the refresh.
 func (s *Source) events(ctx context.Context, base string, cookie []byte, persist bool, each func(*event) error) error {
 	if !s.synced {
 		return s.list(ctx, base, each)
@@ -61,8 +61,8 @@ func (s *Source) events(ctx context.Context, base string, cookie []byte, persist
 			begun = true
 			done = done || ev.refreshed != nil && ev.refreshed.done
 			if ev.refreshed != nil {
-				// Without a cookie all entries are sent. 389 says of a refresh that sends
-				// deletions that it named all entries.
+				// Without a cookie all entries are sent. 389 claims to have named all
+				// entries even if its refresh sends deletions, so its claim is ignored.
 				ev.refreshed.present = cookie == nil || ev.refreshed.present && s.product.id == ""
 			}
 			if err := each(ev); err != nil {
@@ -85,9 +85,9 @@ func (s *Source) events(ctx context.Context, base string, cookie []byte, persist
 	return nil
 }
 
-// refused returns what an error of a synchronization means. begun is set if the server had
-// sent something before. ApacheDS offers the control also where it refuses it, with the code
-// other.
+// refused adds to an error of a synchronization what it means: errReload, errNoSync or a
+// limit. begun is set if the server had sent something before. ApacheDS offers the
+// control even where it refuses it, and then returns the code other.
 func (s *Source) refused(err error, begun bool) error {
 	switch {
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultSyncRefreshRequired):
@@ -99,7 +99,8 @@ func (s *Source) refused(err error, begun bool) error {
 	return s.limited(err)
 }
 
-// list is events for a server without content synchronization: it sends all entries.
+// list is like events, for a server without content synchronization: it calls each with
+// all entries.
 func (s *Source) list(ctx context.Context, base string, each func(*event) error) error {
 	err := s.All(ctx, base, wanted, func(e *ldap.Entry) error { return each(&event{entry: e}) })
 	if err != nil {

@@ -34,7 +34,8 @@ const (
 	Merging
 	// Merged: a branch was merged. The revision of the merge is Cell.Merge.
 	Merged
-	// Frozen: a branch takes no commits while conflicts are looked for before its merge.
+	// Frozen: a branch takes no commits while a server looks for conflicts before the
+	// merge.
 	Frozen
 	// Parked: a branch takes no commits and cannot be merged any more, because the history
 	// since its base is no longer kept. See Cell.Park.
@@ -171,13 +172,14 @@ func (c *Cell) LastUndecided() table.Revision {
 	return c.Undecided[len(c.Undecided)-1]
 }
 
-// Park makes the cell that of a parked branch. Nothing is kept for it any more but its own
-// commits and the state at its base, as for a checkpoint. That does not change when it is
+// Park makes the cell the cell of a parked branch. From then on, only the branch's own
+// commits are kept for the branch, and the state at its base, which is kept like a
+// checkpoint. The fields that Park sets also mark the branch as parked after it is
 // discarded.
 func (c *Cell) Park() { c.State, c.Oldest, c.Horizon = Parked, Last, Last }
 
-// WasParked reports whether the cell is that of a branch that is parked or was parked
-// before it was discarded.
+// WasParked reports whether the cell belongs to a branch that is parked, or that was
+// parked before it was discarded.
 func (c *Cell) WasParked() bool { return c.Kind == Branch && c.Horizon == Last }
 
 // Freed returns the cell of a slot whose archive is written.

@@ -73,7 +73,8 @@ func (f Frontier) Max() table.Revision {
 }
 
 // Frontier returns, for each slot, the revision up to which every revision that will ever
-// be visible is already visible. The commit that merges a branch covers the branch.
+// be visible is already visible. Branches have no part of their own in it: a frontier
+// that covers a branch's merge covers the branch.
 func (v *Vector) Frontier() Frontier {
 	var f Frontier
 	for i := range v.slots {

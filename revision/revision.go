@@ -33,8 +33,8 @@ const (
 
 	// MaxSlot is the largest slot number.
 	MaxSlot = 1<<slotBits - 1
-	// FirstBranch is the first slot of branches. Smaller slots belong to servers, so a
-	// revision tells whether it is a branch's.
+	// FirstBranch is the first slot of branches. Smaller slots belong to servers, so the
+	// slot in a revision shows whether the revision belongs to a branch.
 	FirstBranch Slot = table.FirstBranch
 	// Last is the largest possible revision.
 	Last table.Revision = 1<<(timeBits+slotBits+counterBits) - 1
@@ -47,8 +47,8 @@ type Slot uint16
 // OnlySlot is the slot of an embedded store's only writer.
 const OnlySlot Slot = 1
 
-// Make composes an id. A time or a slot that is too large is replaced by the largest one
-// that fits, and a negative time by zero.
+// Make composes an id. A time or slot that is too large is replaced by the largest
+// possible value, and a negative time by zero.
 func Make(ms int64, s Slot, counter uint8) table.Revision {
 	ms = min(max(ms, 0), maxTime)
 	s = min(s, MaxSlot)
@@ -61,7 +61,7 @@ func Millis(r table.Revision) int64 { return int64(r >> (slotBits + counterBits)
 // SlotOf returns the slot that issued an id.
 func SlotOf(r table.Revision) Slot { return Slot(r>>counterBits) & MaxSlot }
 
-// IsBranch reports whether the slot is one of a branch.
+// IsBranch reports whether the slot belongs to a branch.
 func (s Slot) IsBranch() bool { return s >= FirstBranch }
 
 // Counter returns the part of an id that distinguishes ids of one slot and millisecond.

@@ -7,14 +7,15 @@ import (
 )
 
 // A Vector contains the heads of all slots at one time, and the archives of their former
-// holders. It does not change. Vectors read from one row form a chain: a later vector
+// holders. A Vector is immutable. Vectors read from one row form a chain: a later vector
 // shows everything that an earlier vector shows.
 type Vector struct {
 	slots    []slot // sorted by id
 	max, low table.Revision
 	stable   table.Revision
 	decided  table.Revision
-	// settled is what Settled returns for states that are not older than lastMerge.
+	// settled is the result of Settled for states at or after lastMerge, the newest
+	// merge.
 	settled, lastMerge table.Revision
 }
 
@@ -54,7 +55,7 @@ func NewVector(cells map[Slot]Cell, archives map[Slot][]Archive) *Vector {
 }
 
 // Advanced returns the vector after the head of a slot has risen to r. The slot must be
-// open, without exceptions, and the only one of a server.
+// open and without exceptions, and no other slot may belong to a server.
 func (v *Vector) Advanced(id Slot, r table.Revision) *Vector {
 	next := *v
 	next.slots = slices.Clone(v.slots)
@@ -128,9 +129,9 @@ func (v *Vector) Visible(r table.Revision) bool {
 	return a.Shows(r)
 }
 
-// ShownBy returns the revision from which on r is visible, if it is visible: that of the
-// merge if r is a branch's, otherwise r itself. It returns Last for revisions of branches
-// that are not merged.
+// ShownBy returns the first revision whose state can show r: the merge's if r belongs to
+// a branch, otherwise r itself. It returns Last if r belongs to a branch that is not
+// merged. ShownBy does not test whether r is visible.
 func (v *Vector) ShownBy(r table.Revision) table.Revision {
 	if !SlotOf(r).IsBranch() {
 		return r
@@ -149,12 +150,13 @@ func (v *Vector) ShownBy(r table.Revision) table.Revision {
 	return by
 }
 
-// VisibleAt reports whether the state at a revision shows r. A state shows a branch if it
-// is not older than the merge.
+// VisibleAt reports whether the state at a revision shows r. A state shows the commits of
+// a branch if it is not older than the branch's merge.
 func (v *Vector) VisibleAt(r, at table.Revision) bool { return v.ShownBy(r) <= at && v.Visible(r) }
 
-// Settled returns the largest revision up to which the state at a revision shows all
-// cells of branches that the store may contain, or Last if it shows all of them.
+// Settled returns the largest revision r such that the state at the given revision shows
+// all cells of branches up to r that the store may contain. If that state shows all cells
+// of branches, Settled returns Last.
 func (v *Vector) Settled(at table.Revision) table.Revision {
 	if at >= v.lastMerge {
 		return v.settled
@@ -182,8 +184,9 @@ func (v *Vector) settledAt(shows func(merge table.Revision) bool) table.Revision
 	return settled
 }
 
-// NoBranchWithin returns the largest revision up to r at which no branch had begun that is
-// merged later, or whose cells still have to be removed.
+// NoBranchWithin returns a revision n, at most r, such that no branch was open at n:
+// every branch that began before n was merged by n, was parked, or has left no cells in
+// the store.
 func (v *Vector) NoBranchWithin(r table.Revision) table.Revision {
 	for {
 		was := r
@@ -193,8 +196,8 @@ func (v *Vector) NoBranchWithin(r table.Revision) table.Revision {
 	}
 }
 
-// noBranchWithin returns at most r. A branch that began before the result may be merged
-// after it if the result is below r.
+// noBranchWithin is one step of NoBranchWithin. It returns at most r. If the result is
+// below r, a branch may have begun before the result and been merged after it.
 func (v *Vector) noBranchWithin(r table.Revision) table.Revision {
 	for i := len(v.slots) - 1; i >= 0 && v.slots[i].id.IsBranch(); i-- {
 		s := &v.slots[i]
@@ -210,9 +213,9 @@ func (v *Vector) noBranchWithin(r table.Revision) table.Revision {
 	return r
 }
 
-// ParkedBases returns the states at which parked branches began, and those of branches that
-// were parked before they were discarded and whose cells still have to be removed: somebody
-// may still read them.
+// ParkedBases returns the bases of parked branches. It includes branches that were parked
+// and then discarded until their cells are removed, because readers may still use their
+// bases.
 func (v *Vector) ParkedBases() (bases []table.Revision) {
 	for i := len(v.slots) - 1; i >= 0 && v.slots[i].id.IsBranch(); i-- {
 		if c := &v.slots[i].cell; c.State != Free && c.WasParked() {
@@ -248,8 +251,8 @@ func (v *Vector) Swept(r table.Revision) bool {
 	return s == nil || s.cell.State == Free || r < s.cell.First
 }
 
-// merged reports whether a branch is visible to readers that do not read the branch
-// itself. Only a server can merge a branch.
+// merged reports whether the trunk shows a branch, because the branch's merge is visible.
+// Only a commit in the slot of a server can be a merge.
 func (v *Vector) merged(c *Cell) bool {
 	if c.State != Merging && c.State != Merged {
 		return false

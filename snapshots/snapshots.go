@@ -1,16 +1,17 @@
 // Package snapshots makes backups of a store in HBase while servers write to it.
 //
-// A backup is a checkpoint and an HBase snapshot of each table, taken one after the other.
-// No commit at or before the checkpoint's revision S can change any more, so each of them
-// is in all snapshots, whole. Commits after S may be in some snapshots and missing in
-// others. A restore clones the snapshots to tables of another prefix and cuts what is
-// after S.
+// A backup is a checkpoint and an HBase snapshot of each table, taken one after the
+// other. No commit at or before the checkpoint's revision S can change any more, so all
+// snapshots together contain each of these commits completely. Commits after S may be in
+// some snapshots and missing in others. A restore clones the snapshots to tables with
+// another prefix and removes all commits after S.
 //
 // The order of the tables matters. A commit writes its record in the journal before its
 // cells, and its head in the table cluster after its record; so the journal's snapshot is
-// taken after those of the tables with cells, and the snapshot of cluster is the last. A
-// backup is complete if it has that one. While a store is cloned or cut it has the table
-// incomplete, so that servers do not open what an interrupted command left behind.
+// taken after the snapshots of the tables with cells, and the snapshot of cluster is
+// taken last. A backup is complete if it has the snapshot of cluster. While a store is
+// cloned or cut, it has the table incomplete, so that servers do not open what an
+// interrupted command left behind.
 package snapshots
 
 import (
@@ -32,7 +33,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
 )
 
-// parallel is how many tables are snapshot, cloned or cut at a time.
+// parallel is the number of tables on which Take, Restore and Cut work at the same time.
 const parallel = 4
 
 // A Backup is a set of HBase snapshots, one of each table of a store.
@@ -43,16 +44,17 @@ type Backup struct {
 	Tables   []string
 	Complete bool // all tables have a snapshot
 
-	done map[string]time.Duration // since the checkpoint was made, by table
+	done map[string]time.Duration // time from the checkpoint to the table's snapshot, by table
 }
 
-// Late returns how long after the checkpoint Take had the snapshot of a table.
+// Late returns the time from the checkpoint until Take had taken the snapshot of a table.
 func (b *Backup) Late(tableName string) time.Duration { return b.done[tableName] }
 
-// nameForm is the form of names of backups. It is that of checkpoints, without dots.
+// nameForm is the form of names of backups: the form of names of checkpoints, but without
+// dots.
 var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
-// CheckName returns an error if a backup cannot have the name.
+// CheckName returns an error if the name is not valid for a backup.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
 		return fmt.Errorf("%q is no name of a backup: a letter, and up to 63 letters, digits, '_' and '-'", name)
@@ -73,9 +75,9 @@ func parseName(s *hbase.Store, x *hbase.TableSnapshot) (b Backup, ok bool) {
 }
 
 // Take takes snapshots of the tables of a store that has the checkpoint c, which becomes
-// the backup's name and revision. It leaves out the tables for which derived returns true,
-// which servers make again. The tables of first are done first. After an error Take leaves
-// no snapshots behind.
+// the backup's name and revision. It leaves out the tables for which derived returns
+// true, because servers make these tables again. The tables in first come first. After an
+// error Take leaves no snapshots behind.
 func Take(ctx context.Context, s *hbase.Store, c journal.Checkpoint, derived func(string) bool, first ...string) (_ *Backup, err error) {
 	b := &Backup{Name: c.Name, Revision: c.Revision, Taken: time.Now(), Complete: true}
 	if err := CheckName(b.Name); err != nil {
@@ -109,14 +111,14 @@ func Take(ctx context.Context, s *hbase.Store, c journal.Checkpoint, derived fun
 	return b, nil
 }
 
-// settling bounds the wait for aborted commits. After a server has died it takes a lease
-// and the time for which its writes may still arrive, 40 s with the defaults.
+// settling bounds the wait for aborted commits. After a server has died, the wait takes a
+// lease and the time in which its writes may still arrive: 40 s with the defaults.
 const settling = 2 * time.Minute
 
 // settled returns when no cell of an aborted commit at or before r is left in the store,
 // or can still arrive. A snapshot with such a cell would show it after a restore, because
-// the heads forget aborted commits that have been cleaned up. Commits in branches up to r are
-// then complete, too.
+// the heads forget aborted commits that have been cleaned up. Commits in branches up to r
+// are then complete too.
 func settled(ctx context.Context, log *journal.Log, r table.Revision) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, settling, fmt.Errorf("aborted commits before %s are not cleaned up after %v: is a server stuck?", r, settling))
 	defer cancel()
@@ -136,7 +138,8 @@ func settled(ctx context.Context, log *journal.Log, r table.Revision) error {
 	}
 }
 
-// inOrder divides tables into groups. A group is done before the next one is begun.
+// inOrder divides tables into groups. Each group is finished before the next group is
+// begun.
 func inOrder(tables, first []string) [][]string {
 	groups := make([][]string, 4)
 	for _, t := range tables {
@@ -230,8 +233,8 @@ func deleteCheckpoint(ctx context.Context, s *hbase.Store, b *Backup) error {
 	return err
 }
 
-// Restore makes the store to, which must not exist, of a backup of the store from. The
-// new store ends at the backup's checkpoint.
+// Restore makes the store to, which must not exist yet, from a backup of the store from.
+// The new store ends at the backup's checkpoint.
 func Restore(ctx context.Context, from, to *hbase.Store, b *Backup) error {
 	if !b.Complete {
 		return fmt.Errorf("backup %s is not complete: its tables are %s, without %s", b.Name, strings.Join(b.Tables, ", "), journal.Cluster)
@@ -262,8 +265,8 @@ func Restore(ctx context.Context, from, to *hbase.Store, b *Backup) error {
 // incomplete is the table that keeps servers from opening a store that is not yet cut.
 var incomplete = table.Spec{Name: journal.Incomplete, Unversioned: true, Families: []table.FamilySpec{{Name: 'i'}}}
 
-// makeRoom removes what an interrupted restore has left, and returns an error if there are
-// other tables.
+// makeRoom removes the tables that an interrupted restore has left. It returns an error
+// if the store has tables that no such restore left.
 func makeRoom(ctx context.Context, to *hbase.Store, b *Backup) error {
 	have, err := to.Names(ctx)
 	if err != nil || len(have) == 0 {
@@ -291,9 +294,9 @@ func cutTable(ctx context.Context, s *hbase.Store, t string, r table.Revision) e
 
 // Cut makes a store end at a checkpoint that it has. All later commits are gone for ever.
 // It is for stores that were cloned by hand, and returns an error if a server writes to
-// the store within the time lease. Branches are discarded: nobody knows whether their
-// commits are in the copies of all tables. Cut drops the tables for which derived returns true,
-// which servers make again.
+// the store within the time lease. Cut discards the branches, because it cannot know
+// whether their commits are in the copies of all tables. Cut drops the tables for which
+// derived returns true, because servers make these tables again.
 func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration, derived func(string) bool) (*journal.Checkpoint, error) {
 	names, err := s.Names(ctx)
 	if err != nil {
@@ -333,7 +336,8 @@ func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration, 
 	return c, s.Drop(ctx, journal.Incomplete)
 }
 
-// silent returns an error if a server changes its cell of the heads within the time lease.
+// silent returns an error if any server changes its cell of the heads within the time
+// lease.
 func silent(ctx context.Context, log *journal.Log, lease time.Duration) error {
 	before, err := log.Heads(ctx)
 	if err != nil {
