@@ -19,19 +19,20 @@ func inBranch(name string) ldap.Control {
 
 func branchDN(name string) string { return fmt.Sprintf("cn=%s,cn=branches", name) }
 
-// A staging moves money between some accounts of the bank in branches, with two updates that
-// leave the sum of the branch wrong in between. A merge shows both at once.
+// A staging moves money between some accounts of the bank in branches. It does so by two
+// updates, between which the sum in the branch is wrong. A merge must show both updates
+// at once.
 type staging struct {
 	*bank
 	tally
 	branches, clashes atomic.Int64
 
 	leftMu sync.Mutex
-	left   []string // branches of clients that did not learn what became of them
+	left   []string // branches that clients left without learning their outcome
 }
 
-// transfer makes a branch, moves money in it, and merges or discards it. A branch that was
-// left by a client before is discarded first.
+// transfer makes a branch, moves money in it, and merges or discards it. If a client has
+// left a branch behind, transfer first discards that branch.
 func (s *staging) transfer(c *ldap.Conn, r *rand.Rand) bool {
 	if name := s.takeLeft(); name != "" && !s.discard(c, name) {
 		return false
@@ -42,7 +43,7 @@ func (s *staging) transfer(c *ldap.Conn, r *rand.Rand) bool {
 	if err := c.Add(add); err != nil {
 		going := s.count(&s.tally, err, ldap.LDAPResultEntryAlreadyExists)
 		if !going {
-			s.leave(name) // it may be there
+			s.leave(name) // the branch may exist
 		}
 		return going
 	}
@@ -64,8 +65,8 @@ func (s *staging) transfer(c *ldap.Conn, r *rand.Rand) bool {
 	return s.discard(c, name) && going
 }
 
-// discard discards a branch, which may be gone already. It reports whether the connection
-// may be used further.
+// discard discards a branch. The branch may be gone already. discard reports whether the
+// connection can still be used.
 func (s *staging) discard(c *ldap.Conn, name string) bool {
 	err := c.Del(ldap.NewDelRequest(branchDN(name), nil))
 	if err != nil && code(err) != ldap.LDAPResultNoSuchObject {

@@ -23,8 +23,8 @@ var conformance = []struct {
 	clauses []clause
 }{
 	{"RFC 4511", []clause{
-		// The name of a type is its OID or any of its short names (ignoring case).
-		// Options may follow.
+		// An attribute type is named by its OID or by any of its short names (ignoring
+		// case). Options may follow.
 		{"4.1.4", find(jdoe, atBase, "(2.5.4.3=john doe)", "2.5.4.4"), nil, "uid=jdoe sn=Doe; 0"},
 		{"4.1.5", find(jdoe, atBase, "(COMMONNAME;lang-DE=johann reh)", "1.1"), nil, "uid=jdoe; 0"},
 		// The values of a set must not be equivalent.

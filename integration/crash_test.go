@@ -17,9 +17,9 @@ import (
 )
 
 // TestKill repeatedly kills a server with SIGKILL while clients write on many
-// connections. All servers use one store. After every restart, each entry must be as
-// its last acknowledged operation left it, or as the operation in progress would have
-// left it: complete, and under one name only. ldapd check must find nothing.
+// connections. All servers use one store. After every restart, each entry must be as its
+// last acknowledged operation left it, or as the operation in progress would have left
+// it: complete, and under one name only. ldapd check must find no fault.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	rounds := 10
@@ -46,7 +46,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// checkStore runs ldapd check, which must find nothing.
+// checkStore runs ldapd check, which must find no fault.
 func checkStore(t *testing.T, store string) {
 	t.Helper()
 	if out, status := ldapdRun(t, "check", "--store", store); status != 0 {

@@ -8,8 +8,8 @@ import (
 )
 
 // dirsrvAccess are values of aci for the top of the sample directory, one of each kind
-// that matters. Everybody sees something of every entry except people, so that all may
-// search from where the questions begin.
+// that matters. Everybody sees something of every entry except people, so that every
+// identity may search from the bases of the questions.
 var dirsrvAccess = []string{
 	`(targetattr="objectClass || ou || dc || ref")(version 3.0; acl "top"; allow (read, search, compare) userdn="ldap:///anyone";)`,
 	`(target="ldap:///ou=people,dc=example,dc=com")(targetattr="*")(version 3.0; acl "bound"; deny (all) userdn!="ldap:///all";)`,
@@ -23,10 +23,10 @@ var dirsrvAccess = []string{
 	`(targetattr="mail || telephoneNumber")(version 3.0; acl "own"; allow (write) userdn="ldap:///self";)`,
 }
 
-// TestDirsrvAccess puts the same questions to a 389 Directory Server with aci and to ldapd
-// with the rules that access import makes of them, as several identities. It does not
-// compare how they refuse: where ldapd answers noSuchObject, 389 returns no entry or
-// answers insufficientAccessRights.
+// TestDirsrvAccess puts the same questions to a 389 Directory Server with aci and to
+// ldapd with the rules that access import makes of the aci, as several identities. It
+// does not compare how the two servers refuse: where ldapd answers noSuchObject, 389
+// returns no entry or answers insufficientAccessRights.
 func TestDirsrvAccess(t *testing.T) {
 	t.Parallel()
 	theirs := startOldDirsrv(t, false)
@@ -51,8 +51,8 @@ func TestDirsrvAccess(t *testing.T) {
 	askBoth(t, theirs, store, asDirsrv)
 }
 
-// asDirsrv returns the part of an answer that does not depend on how a server refuses: what
-// a search found, and whether a comparison or an update was allowed.
+// asDirsrv reduces an answer to the part that does not depend on how a server refuses:
+// what a search found, and whether a comparison or an update was allowed.
 func asDirsrv(q question, a *answer) *answer {
 	a.Matched = ""
 	for i, url := range a.Referrals { // 389 leaves out the scope
@@ -63,7 +63,7 @@ func asDirsrv(q question, a *answer) *answer {
 	case strings.HasPrefix(q.name, "search") && refused:
 		a.Code = 0
 	case strings.HasPrefix(q.name, "modify") && !refused:
-		a.Code = 0 // allowed, whatever the schemas say of the value
+		a.Code = 0 // the access rules allowed it; whether the schema takes the value does not matter
 	case refused:
 		a.Code = ldap.LDAPResultInsufficientAccessRights
 	}

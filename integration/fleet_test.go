@@ -16,10 +16,11 @@ import (
 
 var fleetTime = flag.Duration("fleet", 15*time.Second, "how long clients of TestFleet work while servers are killed")
 
-// TestFleet has clients write at three servers on HBase while servers are killed. Some move
-// money between accounts by transactions, some do so in branches and merge them, some rename entries
-// and the members of groups, some change entries that a view counts, and one changes access rules by
-// which others read. Nothing of that may be wrong at any moment.
+// TestFleet runs clients that write at three servers on HBase while servers are killed.
+// Some clients move money between accounts in transactions, and some move it in branches,
+// which they merge. Some rename entries and the members of groups, some change entries
+// that a view counts, and one changes access rules while others read. No reader may see a
+// wrong state at any moment.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)
@@ -121,7 +122,7 @@ func (f *fleet) client(n int, do func(*ldap.Conn, *rand.Rand) bool) func() {
 	return f.clientAs(n, adminDN, adminPassword, do)
 }
 
-// clientAs is client for another user than the administrator.
+// clientAs is like client, but binds as the given user.
 func (f *fleet) clientAs(n int, user, password string, do func(*ldap.Conn, *rand.Rand) bool) func() {
 	return func() {
 		r := rand.New(rand.NewPCG(uint64(n), 1))

@@ -22,14 +22,16 @@ const (
 	ruledModulus = 40 // values of description, of which a rule shows one
 )
 
-// ruled has entries below a place whose rules one client changes, again and again, while
-// others read as a user. The user's requests must be judged by rules that are in force, all
-// entries of a request by the same ones.
+// ruled has entries below a place whose rules one client changes again and again, while
+// other clients read as a user. Each request of the user must be judged by rules that are
+// in force during the request, and the same rules must judge all entries of the request.
 //
-// Each version of the rules shows one value of description, which identifies the version of an answer.
-// The values of carLicense, which a rule shows, and of title, which a group is shown, are
-// secrets only while the rule is gone, or the user is out of the group. So no answer may ever
-// have a secret: it would be judged by rules or groups older than its entries.
+// Each version of the rules shows one value of description, from which the test sees by
+// which version an answer was judged. A rule shows carLicense, and another rule shows
+// title to the members of a group. The client writes secret values of carLicense only
+// while the first rule is removed, and secret values of title only while the user is not
+// in the group. So no answer may ever show a secret: such an answer was judged by rules
+// or groups that were older than its entries.
 type ruled struct {
 	*fleet
 	next      int          // the step of the cycle that comes next
@@ -40,8 +42,8 @@ type ruled struct {
 	exact     atomic.Int64 // requests during which the rules did not change
 }
 
-// TestRulesOnHBase changes rules and groups at three servers on HBase, which are killed, while
-// clients search and compare.
+// TestRulesOnHBase changes rules and groups at three servers on HBase, while clients
+// search and compare, and while servers are killed.
 func TestRulesOnHBase(t *testing.T) {
 	if *ruledTime == 0 {
 		t.Skip("give -fleet-rules 10m")
@@ -72,7 +74,8 @@ func ruledLDIF(t *testing.T) string {
 
 func ruledEntry(n int) string { return fmt.Sprintf("cn=%d,%s", n, ruledDN) }
 
-// newRuled puts rules in force under which only the rules at the place count there.
+// newRuled puts rules in force so that only the rules at the place apply to the entries
+// there.
 func newRuled(t *testing.T, f *fleet) *ruled {
 	t.Helper()
 	rules := "bind: allow everyone to bind\nuse: allow everyone to use *\npast: allow everyone to past\nview: allow everyone to read *, + in \"cn=views\"\n" +
@@ -89,7 +92,8 @@ func newRuled(t *testing.T, f *fleet) *ruled {
 	return x
 }
 
-// clients returns a client that changes, and n that read.
+// clients returns one client that changes rules, groups and entries, and n clients that
+// read.
 func (x *ruled) clients(n int) []func() {
 	all := []func(){x.writer}
 	for i := range n {
@@ -107,8 +111,8 @@ func (x *ruled) report() {
 	}
 }
 
-// rules returns the change that puts a version in force. Without open, no rule shows
-// carLicense.
+// rules returns the change that puts a version of the rules in force. If open is not set,
+// no rule shows carLicense.
 func (x *ruled) rules(version int64, open bool) *ldap.ModifyRequest {
 	rules := []string{
 		fmt.Sprintf("version: allow users to read objectClass, cn, description=\"v%d\"", version%ruledModulus),
@@ -216,8 +220,9 @@ func (x *ruled) read(c *ldap.Conn, r *rand.Rand) bool {
 	return x.count(&x.requests, err)
 }
 
-// between reports whether an answer may show the value of a version, if it began when floor
-// was acknowledged and has just come.
+// between reports whether an answer that has just arrived may show the given value of
+// description. floor is the newest version that had been acknowledged when the request
+// began.
 func (x *ruled) between(value, floor int64) bool {
 	top := x.attempted.Load()
 	for v := floor; v <= top; v++ {
@@ -231,8 +236,8 @@ func (x *ruled) between(value, floor int64) bool {
 	return false
 }
 
-// compare asks for the value of a version, which only the rules of that version let the user
-// compare.
+// compare compares the value of a version. Only the rules of that version allow the user
+// to do so.
 func (x *ruled) compare(c *ldap.Conn, version, floor int64) error {
 	if version < 0 {
 		return nil
@@ -252,7 +257,7 @@ func (x *ruled) compare(c *ldap.Conn, version, floor int64) error {
 	return err
 }
 
-// search searches all entries, and judges what it is shown.
+// search searches all entries, and judges the answer.
 func (x *ruled) search(c *ldap.Conn, filter string, floor int64, r *rand.Rand) error {
 	s := ldap.NewSearchRequest(ruledDN, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, 0, false, filter, []string{"description", "carLicense", "title"}, nil)
 	if r.IntN(3) == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// smallDisk mounts a disk of size bytes. If it may not mount, it skips the test.
+// smallDisk mounts a disk of size bytes. It skips the test if mounting is not permitted.
 func smallDisk(t *testing.T, size int) string {
 	t.Helper()
 	dir := t.TempDir()

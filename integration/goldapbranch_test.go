@@ -12,8 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/control"
 )
 
-// TestGoLDAPInBranch has go-ldap make a branch, work in it by the control and on a listener
-// of the branch, meet a conflict, and merge what is left.
+// TestGoLDAPInBranch uses go-ldap to make a branch and to work in it, both with the
+// control and through a listener of the branch. It then causes a conflict, resolves the
+// conflict, and merges the branch.
 func TestGoLDAPInBranch(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")

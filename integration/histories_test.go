@@ -27,7 +27,7 @@ const (
 	generationTime = 8 * time.Second
 )
 
-// A run is a test of three servers on one store, with what clients saw of the servers.
+// A run is a test of three servers on one store, with the events that clients recorded.
 type run struct {
 	t           *testing.T
 	store       string

@@ -12,9 +12,10 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// TestImportKilled kills an import beside a server, and on the embedded engine the server
-// that does it, while it fills its branch. Nobody sees anything of it until the same command
-// has been run again, which goes on and makes everything visible at once.
+// TestImportKilled kills an import into a served store while the import fills its branch.
+// On the embedded engine, where the server does the work, it also kills the server. The
+// imported entries must stay invisible. When the same command is run again, it must
+// continue the import and make all entries visible at once.
 func TestImportKilled(t *testing.T) {
 	t.Parallel()
 	for _, kind := range storeKinds {
@@ -28,7 +29,7 @@ func TestImportKilled(t *testing.T) {
 			file := peopleFile(t, people)
 			for _, kill := range []string{"command", "server"} {
 				if kill == "server" && kind.name == "hbase" {
-					continue // the server has no part in it
+					continue // on HBase the server has no part in the import
 				}
 				importing, _ := start(t, nil, "import", "--store", store, file)
 				c := p.admin()
@@ -59,7 +60,7 @@ func TestImportKilled(t *testing.T) {
 	}
 }
 
-// peopleFile returns the name of a file with people.
+// peopleFile writes an LDIF file of n people and returns its name.
 func peopleFile(t *testing.T, n int) string {
 	t.Helper()
 	var b strings.Builder
@@ -73,7 +74,7 @@ func peopleFile(t *testing.T, n int) string {
 	return file
 }
 
-// awaitStaged returns when an import has committed in its branch.
+// awaitStaged waits until an import has made commits in its branch.
 func awaitStaged(t *testing.T, c *ldap.Conn) {
 	t.Helper()
 	r := ldap.NewSearchRequest("cn=branches", ldap.ScopeSingleLevel, ldap.NeverDerefAliases, 0, 0, false, "(&(cn=import-*)(branchCommits>=2))", []string{"branchCommits"}, nil)
@@ -88,8 +89,8 @@ func awaitStaged(t *testing.T, c *ldap.Conn) {
 	}
 }
 
-// awaitPeople returns when a server shows the people of an import, which it must show all
-// at once.
+// awaitPeople waits until a server shows the people of an import. The server must show
+// all of them at once.
 func awaitPeople(t *testing.T, c *ldap.Conn, want int) {
 	t.Helper()
 	eventually(t, "the people are seen", func() error {

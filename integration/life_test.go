@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The tests of crashes do the same sequence of operations, a life, with many entries.
-// Each step of a life is one operation, and the state after each step is known.
+// The tests of crashes do the same sequence of operations, called a life, to many
+// entries. Each step of a life is one operation, and the state after each step is known.
 
 const (
 	peopleDN = "ou=people," + suffix
@@ -161,7 +161,7 @@ func whole(e, want map[string][]string) bool {
 	return true
 }
 
-// describe returns a description of what the directory contains of a person.
+// describe returns a description of a person's entries in the directory.
 func (s *sight) describe(p *person) string {
 	var b strings.Builder
 	for _, step := range []int{1, 4} {

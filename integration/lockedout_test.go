@@ -49,7 +49,7 @@ func guessUntilLocked(t *testing.T, c *ldap.Conn) (verified int) {
 	}
 }
 
-// awaitOwner binds with the right password until the owner is let in, and returns how long
+// awaitOwner binds with the right password until the bind succeeds, and returns how long
 // that took.
 func awaitOwner(t *testing.T, c *ldap.Conn) time.Duration {
 	t.Helper()
@@ -70,9 +70,9 @@ func awaitOwner(t *testing.T, c *ldap.Conn) time.Duration {
 }
 
 // TestLockWhenTheClockIsSetBack locks an account at a server whose clock is half an hour
-// ahead. When the clock has been set back, the owner is let in after the time that the policy
-// says, and not after half an hour. Guesses then lock the account as before, although all
-// commits still have times of the wrong clock.
+// ahead. After the clock has been set back, the owner must be able to bind after the
+// lock's duration in the policy, and not only after half an hour. Guesses must then lock
+// the account as before, although all commits still have times of the wrong clock.
 func TestLockWhenTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	store := newAttacked(t)
@@ -92,9 +92,10 @@ func TestLockWhenTheClockIsSetBack(t *testing.T) {
 	checkStore(t, store)
 }
 
-// TestLockedByItsAttacker has several clients guess at one account without pause. A guess at a
-// locked account does not prolong the lock. Sessions of the owner go on, and another account
-// is never refused. When they stop, the owner is let in after one lock.
+// TestLockedByItsAttacker makes several clients guess at one account without pause. A
+// guess at a locked account must not prolong the lock. Sessions of the owner must
+// continue, and binds to another account must never be refused. When the guesses stop,
+// the owner must be able to bind after the duration of one lock.
 func TestLockedByItsAttacker(t *testing.T) {
 	t.Parallel()
 	p := serve(t, newAttacked(t))
@@ -140,7 +141,7 @@ func TestLockedByItsAttacker(t *testing.T) {
 	}
 }
 
-// lockoutEnd returns when the lock of the account ends, or "".
+// lockoutEnd returns the end of the account's lock, or "" if the account is not locked.
 func lockoutEnd(t *testing.T, c *ldap.Conn) string {
 	t.Helper()
 	res, err := c.Search(ldap.NewSearchRequest(attackedDN, ldap.ScopeBaseObject, 0, 0, 0, false, "(objectClass=*)", []string{"pwdAccountTmpLockoutEnd"}, nil))

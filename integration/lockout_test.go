@@ -26,28 +26,29 @@ const (
 	lockoutPassword = "right"
 )
 
-// guessing has accounts whose passwords are guessed at three servers at once. The policy
-// lets the servers report locks, so that a client can distinguish a guess that was
-// verified from one that was not.
+// guessing has accounts whose passwords are guessed at three servers at the same time.
+// The policy lets the servers report locks, so that a client knows whether a guess was
+// verified or refused without verification.
 type guessing struct {
 	*fleet
-	kinds [2]guessed // under a policy without and with pwdLockoutStrict
+	kinds [2]guessed // accounts under a policy without pwdLockoutStrict, and accounts under one with it
 	right atomic.Int64
 }
 
 // guessed counts the guesses at accounts of one kind.
 type guessed struct {
 	unit  string
-	bound int64 // number of guesses at an account that may be verified
+	bound int64 // largest number of guesses at an account that may be verified
 	mu    sync.Mutex
 	next  [lockoutClients]int    // the account that each client guesses at
 	count [lockoutAccounts]int64 // the guesses that were verified
 }
 
-// TestLockoutOnHBase guesses passwords of many accounts at three servers on HBase, by many
-// clients side by side, while servers are killed. Of S servers no more than pwdMaxFailure +
-// S - 1 guesses at an account may be verified, and pwdMaxFailure with pwdLockoutStrict. A
-// right password must not be refused except on a locked account, and unlocking must work.
+// TestLockoutOnHBase guesses passwords of many accounts at three servers on HBase, by
+// many clients side by side, while servers are killed. With S servers, at most
+// pwdMaxFailure + S - 1 guesses at an account may be verified, or pwdMaxFailure if
+// pwdLockoutStrict is set. A right password may be refused only if the account is locked,
+// and unlocking must work.
 func TestLockoutOnHBase(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)
@@ -125,8 +126,8 @@ func bindAs(c *ldap.Conn, name, password string) attempt {
 	return wrong
 }
 
-// guess guesses once at the client's account. A client whose account is locked goes on
-// to the next one.
+// guess guesses once at the client's account. If that account is locked, the client
+// continues with the next account.
 func (g *guessed) guess(x *guessing, c *ldap.Conn, client int) bool {
 	g.mu.Lock()
 	account := g.next[client] % lockoutAccounts
@@ -147,8 +148,8 @@ func (g *guessed) guess(x *guessing, c *ldap.Conn, client int) bool {
 	return got != unanswered
 }
 
-// mixed binds with a right or a wrong password at accounts that all clients share. Where
-// it finds a lock, it may unlock the account.
+// mixed binds with a right or a wrong password to an account that all clients share. If
+// the account is locked, mixed may unlock it.
 func (x *guessing) mixed(c *ldap.Conn, r *rand.Rand) bool {
 	name, password := fmt.Sprintf("uid=%d,ou=mixed,%s", r.IntN(lockoutMixed), suffix), lockoutPassword
 	if r.IntN(2) == 0 {
@@ -177,8 +178,8 @@ func unlock(c *ldap.Conn, name string) error {
 	return c.Modify(m)
 }
 
-// unlock checks that the accounts that were locked refuse the right password at every
-// server, and that they take it once they are unlocked.
+// unlock checks that every server refuses the right passwords of locked accounts, and
+// accepts them once the accounts are unlocked.
 func (x *guessing) unlock(g *guessed) {
 	done := min(slices.Max(g.next[:]), lockoutAccounts)
 	most, checked := slices.Max(g.count[:]), 0

@@ -76,8 +76,8 @@ func TestSSSD(t *testing.T) {
 
 const unixDN = "ou=unix," + suffix
 
-// unixUsers have the password "correct horse". They are under a policy with an expiry
-// after 30 days, a warning 10 days before, and three uses after it.
+// unixUsers have the password "correct horse". Their policy has an expiry after 30 days,
+// a warning 10 days before the expiry, and three grace logins after it.
 var unixUsers = []struct {
 	name string
 	days int // age of the password
@@ -126,7 +126,7 @@ objectClass: organizationalUnit
 	return writeIn(t, t.TempDir(), "unix.ldif", s.String())
 }
 
-// logins are calls with the answers of sssd and of nslcd.
+// logins are calls, each with the answers of sssd and of nslcd.
 var logins = []struct{ call, sssd, nslcd string }{
 	{"resolve passwd fresh", "fresh:*:20000:20000:fresh:/home/fresh:", "fresh:*:20000:20000:fresh:/home/fresh:"},
 	{"login fresh 'correct horse'", loggedIn, loggedIn},
@@ -158,7 +158,7 @@ const (
 )
 
 // TestLogins logs in by PAM, through sssd and through nslcd. Both services decide who may
-// log in, and say what the password policy control has told them.
+// log in, and pass on the messages of the password policy control.
 func TestLogins(t *testing.T) {
 	t.Parallel()
 	wantMounts(t)

@@ -24,8 +24,8 @@ import (
 // An oldServer is a server from which a directory is moved.
 type oldServer struct {
 	url, admin string
-	password   string // "": the usual one
-	leftOut    int    // entries that ldapd refuses
+	password   string // "" means adminPassword
+	leftOut    int    // number of entries that ldapd refuses
 	restart    func() // stops the server and starts it again, at the same URL
 }
 
@@ -54,8 +54,8 @@ func startOldLdapd(t *testing.T) *oldServer {
 }
 
 // TestMigrate moves a directory from another server to ldapd while clients write at the
-// other server. Meanwhile the command that follows is killed, and the other server is
-// started again.
+// other server. Meanwhile the test kills the command that follows the other server, and
+// restarts the other server.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for _, o := range oldServers {
@@ -63,8 +63,8 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestMigrateToHBase is TestMigrate for a directory that moves from an embedded store to
-// HBase.
+// TestMigrateToHBase is like TestMigrate, but moves a directory from an ldapd with an
+// embedded store to one with HBase.
 func TestMigrateToHBase(t *testing.T) {
 	t.Parallel()
 	moveInto(t, startOldLdapd(t), "hbase://"+hbasetest.Start(t)+"/"+hbasetest.Prefix(t), 20*time.Millisecond)
@@ -166,7 +166,8 @@ floorsOfHouse: 3
 	}
 }
 
-// equal checks that a comparison finds no differences but the entries that ldapd refuses.
+// equal checks that a comparison finds no differences except the entries that ldapd
+// refuses.
 func equal(t *testing.T, old *oldServer, compare ...string) {
 	t.Helper()
 	out, status := ldapdRun(t, compare...)
@@ -198,7 +199,7 @@ func refusesUpdates(t *testing.T, p *process) {
 	if !errors.As(err, &e) || e.ResultCode != ldap.LDAPResultReferral {
 		t.Fatalf("an update while the store follows: %v", err)
 	}
-	// The server learns of what the command copied when it reads the store's heads.
+	// The server shows the copied entries once it has read the store's heads.
 	eventually(t, "a search while the store follows", func() error {
 		_, err := c.Search(ldap.NewSearchRequest(suffix, ldap.ScopeBaseObject, 0, 0, 0, false, "(objectClass=*)", nil, nil))
 		return err

@@ -70,8 +70,8 @@ func startOldDirsrv(t *testing.T, synced bool) *oldServer {
 }
 
 // makeDirsrv makes an instance, and returns the folder of its configuration. dscreate
-// takes systemd for granted, and keeps instances below /etc, unless its defaults are
-// edited and PREFIX leads to them.
+// needs systemd, and keeps instances below /etc, unless PREFIX leads it to edited
+// defaults.
 func makeDirsrv(t *testing.T, dir, addr string, synced bool) string {
 	t.Helper()
 	conf := filepath.Join(dir, "etc", "dirsrv", "slapd-old")

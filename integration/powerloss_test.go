@@ -24,7 +24,7 @@ import (
 // imported. After a kill -9 the kernel still writes the data of the process to the disk.
 // After a power loss, data that was not synced may be lost. What was acknowledged must
 // exist completely. Every other change must exist completely or not at all, and so must
-// the import. A check must find nothing.
+// the import. A check must find no fault.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	seeds := 3
@@ -185,7 +185,7 @@ func openOn(t *testing.T, fs vfs.FS) (*lsm.Store, *partition.Partition) {
 	return s, p
 }
 
-// skeleton makes the naming context, and the entries above the people in one
+// skeleton sets the naming context, and then adds the entries above the people in one
 // transaction.
 func skeleton(p *partition.Partition) error {
 	ctx := context.Background()

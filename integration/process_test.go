@@ -42,8 +42,8 @@ var program = struct {
 	err       error
 }{}
 
-// TestMain has new stores made with the profile "open", because most tests read as the
-// anonymous identity, and without a password policy, because their passwords are short.
+// TestMain makes commands create stores with the profile "open", because most tests read
+// anonymously, and without a password policy, because the tests' passwords are short.
 func TestMain(m *testing.M) {
 	os.Setenv("LDAPD_ACCESS", "open")
 	os.Setenv("LDAPD_PASSWORD_POLICY", "none")

@@ -21,16 +21,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
 )
 
-// withoutData are the queries of the dashboard that have nothing to show on an engine, by
-// the title of their panel and their letter: those about Pebble, and about a standby.
+// withoutData lists, for each engine, the queries of the dashboard that find no data:
+// queries about a standby, and on HBase also queries about Pebble. A query is named by
+// the title of its panel and its letter.
 var withoutData = map[string][]string{
 	"embedded": {"Standby lag A"},
 	"hbase": {"Commit, p99 B", "Compaction A", "Compaction B", "Compaction C", "Octets of the store A",
 		"Octets of the store B", "Standby lag A"},
 }
 
-// TestDashboard has a real Prometheus find a server under load by its page /servers, and
-// scrape it. Then every query of the dashboard must find data.
+// TestDashboard runs a real Prometheus, which finds a server under load through the
+// server's page /servers, and scrapes it. Then every query of the dashboard must find
+// data.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("prometheus"); err != nil {
@@ -73,8 +75,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// scrape starts a Prometheus that asks a server which servers there are, and scrapes them
-// each second. It returns the URL of Prometheus.
+// scrape starts a Prometheus that asks a server for the list of servers, and scrapes all
+// of them every second. It returns the URL of Prometheus.
 func scrape(t *testing.T, status string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -132,8 +134,8 @@ func dashboard(t *testing.T) map[string]string {
 	return queries
 }
 
-// query returns the number of series that a query finds. Series of which all values are
-// no number do not count.
+// query returns the number of series that a query finds. Series whose value is NaN do not
+// count.
 func query(t *testing.T, prometheus, expr string) (n int) {
 	t.Helper()
 	r, err := http.Get(prometheus + "/api/v1/query?query=" + url.QueryEscape(expr))
@@ -158,7 +160,7 @@ func query(t *testing.T, prometheus, expr string) (n int) {
 	return n
 }
 
-// varied does a little of everything that a server counts.
+// varied makes a few operations of every kind that a server counts.
 type varied struct {
 	t   *testing.T
 	p   *process
@@ -206,7 +208,7 @@ func (v *varied) crowd() {
 	time.Sleep(50 * time.Millisecond)
 }
 
-// garbage sends what is not LDAP.
+// garbage sends octets that are not LDAP.
 func (v *varied) garbage() {
 	c, err := net.Dial("tcp", strings.TrimPrefix(v.p.url(), "ldap://"))
 	if err != nil {

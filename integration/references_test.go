@@ -18,8 +18,8 @@ const (
 	teamsGroups = 4
 )
 
-// teams are units, people and groups whose names and members change. Members name entries
-// that exist, at every moment.
+// teams are units, people and groups whose names and members change. At every moment,
+// members must name entries that exist.
 type teams struct {
 	*fleet
 	tally
@@ -80,8 +80,9 @@ func randomUpdate(c *ldap.Conn, r *rand.Rand) error {
 	return members((*ldap.ModifyRequest).Add)
 }
 
-// past reads members and managers at moments since begin, and all entries of the same
-// moments. A required attribute has the empty name if the last entry that it named is gone.
+// past reads all entries with their members and managers, at several moments since begin.
+// All names must be those of entries that existed at the same moment. If the last entry
+// that a required attribute named is gone, the attribute has the empty name.
 func (x *teams) past(begin time.Time) {
 	c := x.seats[0].process().admin()
 	defer c.Close()

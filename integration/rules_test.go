@@ -28,8 +28,8 @@ use: allow everyone to use *
 see: allow users to read objectClass, cn, uid
 `
 
-// TestManyRules puts as many rules in force as a directory can have, at a server that
-// answers meanwhile.
+// TestManyRules puts as many rules in force as a directory can have, while the server
+// answers requests.
 func TestManyRules(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
@@ -81,8 +81,8 @@ func TestManyRules(t *testing.T) {
 }
 
 // TestRulesOfChangingEntries renames, moves, deletes and restores the group that a rule
-// names, and makes a circle of groups, while clients search. At each step the members
-// have the right, or not.
+// names, and makes a circle of groups, while clients search. At each step the group's
+// members must have the right, or not have it.
 func TestRulesOfChangingEntries(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
@@ -144,8 +144,8 @@ func TestRulesOfChangingEntries(t *testing.T) {
 	step("out of the circle", false, admin.Modify(left))
 }
 
-// searchOften searches as the same user again and again, until the function that it returns
-// is called. Every search has to succeed.
+// searchOften searches again and again as one user, until stop is called. Every search
+// must succeed.
 func searchOften(t *testing.T, url string) (stop func()) {
 	t.Helper()
 	end := make(chan struct{})

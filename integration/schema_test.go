@@ -244,7 +244,7 @@ func (s *shelves) agree() {
 }
 
 // remove deletes the definitions. It first checks that the deletion is refused while
-// entries use them.
+// entries use the definitions.
 func (s *shelves) remove() {
 	c := s.servers[1].admin()
 	r := ldap.NewModifyRequest(subschemaDN, nil)

@@ -22,10 +22,11 @@ access to * by users read
 `
 
 // TestSlapdAccess puts the same questions to a slapd with access directives and to ldapd
-// with the rules that access import makes of them, as several identities. No identity may
-// search entries that it may not read: slapd would search below them, and ldapd does not.
-// Nothing is compared or written where the entry may not be read: that is left out of the
-// rules, with a note.
+// with the rules that access import makes of the directives, as several identities. The
+// directives allow no identity to search an entry that it may not read, because slapd
+// would then search below that entry, and ldapd would not. The questions compare and
+// write only entries that may be read: access import leaves out such rights on other
+// entries, with a note.
 func TestSlapdAccess(t *testing.T) {
 	t.Parallel()
 	theirs := startOldSlapd(t, "", slapdAccess)
@@ -41,7 +42,8 @@ func TestSlapdAccess(t *testing.T) {
 }
 
 // newStoreWith returns a store with the sample directory, and with the rules that access
-// import makes of a text. draftsIn returns the drafts in what the command prints of a file.
+// import makes of a text. draftsIn returns the drafts of rules in the output of the
+// command for a file.
 func newStoreWith(t *testing.T, text string, draftsIn func(out, file string) string, args ...string) (store string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,7 +70,7 @@ func newStoreWith(t *testing.T, text string, draftsIn func(out, file string) str
 }
 
 // askBoth puts the questions to another server and to an ldapd with a store, as several
-// users, and compares what compared returns of the answers.
+// users. It passes each answer to the function compared and compares the results.
 func askBoth(t *testing.T, theirs *oldServer, store string, compared func(question, *answer) *answer) {
 	t.Helper()
 	p := serve(t, store, "--admin-dn", slapdAdmin)
@@ -109,7 +111,7 @@ func accessQuestions(bound bool) (qs []question) {
 				_, err := c.Compare(e, a, "x")
 				return err
 			}))
-			if bound { // slapd refuses all updates of the anonymous
+			if bound { // slapd refuses all updates of anonymous clients
 				qs = append(qs, change("modify "+a+" of "+e, func(c *ldap.Conn) error {
 					r := ldap.NewModifyRequest(e, nil)
 					r.Add(a, []string{"x-" + a})

@@ -17,8 +17,8 @@ import (
 var snapshotRounds = flag.Int("snapshots", 1, "how many backups by HBase snapshots are taken and compared while clients write")
 
 // TestSnapshots takes HBase snapshots of a store while clients write to it at three
-// servers, and servers are killed. A clone must be equal to what the store itself shows of
-// the checkpoint, and must have no fault.
+// servers, and servers are killed. A clone must be equal to the state that the store
+// itself shows at the checkpoint, and must have no fault.
 func TestSnapshots(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)
@@ -36,12 +36,12 @@ func TestSnapshots(t *testing.T) {
 		name := fmt.Sprintf("backup-%d", round)
 		mustRun(t, "backup", "snapshot", "--store", store, name)
 		if round == 0 {
-			mustRun(t, "branch", "merge", "--store", store, "staged") // the backup has it as it was
+			mustRun(t, "branch", "merge", "--store", store, "staged") // the backup must still have the branch open
 		}
 		if w.done.Load() == before {
 			t.Error("nobody wrote during the backup")
 		}
-		w.resting.Lock() // so that the comparison is faster
+		w.resting.Lock() // without writes the comparison is faster
 		compareClone(t, store, fmt.Sprintf("%s-copy%d", store, round), name)
 		w.resting.Unlock()
 		if list := mustRun(t, "branch", "list", "--store", fmt.Sprintf("%s-copy%d", store, round)); strings.Contains(list, "staged: open, 1 entries") != (round == 0) {
@@ -86,7 +86,7 @@ func stage(t *testing.T, store string) {
 	mustRun(t, "import", "--store", store, "--branch", "staged", file)
 }
 
-// importBeside imports entries into a store that servers write to.
+// importBeside imports entries into a store while servers write to it.
 func importBeside(t *testing.T, store string) {
 	t.Helper()
 	var b strings.Builder

@@ -49,8 +49,8 @@ func TestTakeOver(t *testing.T) {
 	checkStore(t, store)
 }
 
-// wantLeadingClock checks that a server whose clock leads the store's reads, does not write,
-// and says so.
+// wantLeadingClock checks a server whose clock is ahead of the store's clock: it must
+// serve reads, refuse writes, and report why.
 func wantLeadingClock(t *testing.T, store string) {
 	t.Helper()
 	p := serve(t, store, "--drift", "2s", "--test-clock", "1h", "--status-listen", "http://127.0.0.1:0")

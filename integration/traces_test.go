@@ -58,8 +58,8 @@ func (c *spanCollector) paths() (paths []string) {
 	return paths
 }
 
-// TestTraces traces all operations of a server on each engine. Stopping the server sends
-// what waits.
+// TestTraces traces all operations of a server on each engine. When the server is
+// stopped, it must send the waiting spans.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	for engine, store := range map[string]func(*testing.T) string{

@@ -112,7 +112,8 @@ func TestTransactionsEndWithConnection(t *testing.T) {
 	p.stop()
 }
 
-// The accounts of the bank, and what each has at first in each of two attributes.
+// These are the numbers of accounts of the bank, and the initial amount in each of an
+// account's two attributes.
 const (
 	bankDN         = "ou=bank," + suffix
 	bankAccounts   = 6
@@ -189,7 +190,7 @@ func (b *bank) audit() {
 
 var errSum = errors.New("the sum differs")
 
-// sum returns errSum if the accounts have more or less than at the beginning.
+// sum returns errSum if the sum of all accounts differs from the sum at the beginning.
 func (b *bank) sum(c *ldap.Conn, controls ...ldap.Control) error {
 	res, err := c.Search(ldap.NewSearchRequest(bankDN, ldap.ScopeSingleLevel, 0, 0, 0, false, "(objectClass=account)", []string{"uidNumber", "gidNumber"}, controls))
 	if err != nil {

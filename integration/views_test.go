@@ -25,15 +25,17 @@ const (
 	reserves     = 10 // people who come and go
 )
 
-// shifts are people who change departments, come and go, and views that count and list them.
+// shifts are people who change departments, come and go, and the views that count and
+// list these people.
 type shifts struct {
 	*fleet
 	tally
 	compared atomic.Int64
 }
 
-// end waits until the view is kept, and reads its records at each server. The anonymous may
-// not examine as many entries as computing the records takes.
+// end waits until the servers keep the view, and reads its records at each server. It
+// reads anonymously: an anonymous client may not examine as many entries as computing the
+// records would take, so the records must come from the kept view.
 func (x *shifts) end() {
 	x.t.Log(x.awaitKept())
 	for i := range x.seats {
@@ -60,7 +62,7 @@ func shiftEntries(t *testing.T) string {
 
 func shiftWorker(n int) string { return fmt.Sprintf("uid=%d,%s", n, shiftsDN) }
 
-// change changes one entry, or lets one come or go.
+// change changes, adds or deletes one entry.
 func (x *shifts) change(c *ldap.Conn, r *rand.Rand) bool {
 	reserve := shiftWorker(shiftWorkers + r.IntN(reserves))
 	switch r.IntN(6) {
@@ -79,7 +81,8 @@ func (x *shifts) change(c *ldap.Conn, r *rand.Rand) bool {
 	return x.count(&x.tally, c.Modify(m))
 }
 
-// compare compares the records of one moment with what its entries come to.
+// compare reads the records and the entries at one moment, and compares the records with
+// what it computes from the entries.
 func (x *shifts) compare(c *ldap.Conn, r *rand.Rand) bool {
 	at := ldap.NewControlString(control.OIDAt, true, time.Now().Add(-time.Duration(r.IntN(3000))*time.Millisecond).UTC().Format("20060102150405.000000Z"))
 	find := func(base string, scope int, attributes ...string) ([]*ldap.Entry, error) {
@@ -118,7 +121,8 @@ func (x *shifts) compare(c *ldap.Conn, r *rand.Rand) bool {
 	return true
 }
 
-// totalsOf returns what entries come to, by department: how many, their sum and the largest.
+// totalsOf returns, for each department, the number of its entries, and the sum and the
+// largest of their uidNumbers.
 func totalsOf(entries []*ldap.Entry) map[string][3]int {
 	all := map[string][3]int{}
 	for _, e := range entries {
@@ -130,7 +134,8 @@ func totalsOf(entries []*ldap.Entry) map[string][3]int {
 	return all
 }
 
-// nightOf returns the entries of department 1 by their numbers, as listOf does.
+// nightOf returns the entries of department 1, sorted by uidNumber, in the form that
+// listOf returns.
 func nightOf(entries []*ldap.Entry) (lines []string) {
 	for _, e := range entries {
 		if e.GetAttributeValue("departmentNumber") == "1" {
@@ -142,8 +147,8 @@ func nightOf(entries []*ldap.Entry) (lines []string) {
 	return lines
 }
 
-// listOf returns the entries of a list. Their numbers must be in order; entries with equal
-// numbers come in any order.
+// listOf returns the entries in the records of a list. Their uidNumbers must be in
+// ascending order; entries with equal numbers may come in any order.
 func listOf(records []*ldap.Entry) (lines []string) {
 	last := -1
 	for _, e := range records {

@@ -52,7 +52,7 @@ type watcher struct {
 	cookie []byte // the last cookie received
 }
 
-// wants reads as many messages as it is given, and compares them.
+// wants reads one message for each given message, and compares the two.
 func (w *watcher) wants(messages ...string) {
 	w.t.Helper()
 	for _, want := range messages {

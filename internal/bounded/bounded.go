@@ -6,12 +6,12 @@ import (
 	"github.com/maypok86/otter/v2/stats"
 )
 
-// A Cache is an otter.Cache. Its methods are those of otter.Cache that this program uses.
+// A Cache is an otter.Cache. It has the methods of otter.Cache that this program uses.
 //
-// It is an interface for the sake of those who compile: every package that can see an
-// instance of a generic type compiles all methods of that instance again. As fields of
-// structs, otter's types added 4 s to each of fifty packages. The interface has nothing to
-// compile, and only the packages that call New compile otter.
+// It is an interface to save compile time: every package that can see an instance of a
+// generic type compiles all methods of that instance again. When structs had fields of
+// otter's types, each of fifty packages took 4 s longer to compile. An interface has
+// nothing to compile, so only the packages that call New compile otter.
 type Cache[K comparable, V any] interface {
 	GetIfPresent(K) (V, bool)
 	Set(K, V) (V, bool)

@@ -64,8 +64,8 @@ func (a *asker) begin() error {
 	return send(a.c, request{a.Work, args, a.Terminal}, stdout, stderr)
 }
 
-// output returns a pipe that is copied to w. If writing to w fails, the pipe breaks,
-// and so the work ends.
+// output returns a pipe that is copied to w. If writing to w fails, the pipe breaks, so
+// the work fails and ends.
 func (a *asker) output(w io.Writer) (*os.File, error) {
 	in, out, err := os.Pipe()
 	if err != nil {

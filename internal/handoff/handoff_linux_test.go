@@ -121,7 +121,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// endless returns work that ends only with an error of its output.
+// endless returns work that writes output until writing fails.
 func endless(began func(), ended chan<- error) func(context.Context, *Call) error {
 	return func(_ context.Context, c *Call) error {
 		began()
@@ -139,7 +139,7 @@ type brokenWriter struct{}
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
 // TestOutputTaken checks that the work ends if the tool cannot write the output of the
-// work, or if the tool has ended.
+// work.
 func TestOutputTaken(t *testing.T) {
 	ended := make(chan error, 1)
 	folder, _ := serve(t, endless(func() {}, ended))

@@ -64,7 +64,7 @@ func (l *Listener) Serve(ctx context.Context, do func(context.Context, *Call) er
 	}
 }
 
-// requestTime is the time within which a tool must have sent its request.
+// requestTime is how long a tool may take to send its request.
 const requestTime = 10 * time.Second
 
 // serve serves one tool.
@@ -224,7 +224,7 @@ func (c *Call) ask(q question) (*os.File, error) {
 	return a.file, nil
 }
 
-// keep records a file, so that it is closed when the work ends.
+// keep records a file, which run closes when the work ends.
 func (c *Call) keep(f *os.File) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -137,7 +137,7 @@ appender.out.layout.pattern = %d{ISO8601} %-5p %c{2}: %.500m%n
 rootLogger = WARN,out
 `
 
-// settings has the values that the template site inserts.
+// settings has the values that are inserted into the template site.
 type settings struct {
 	Config
 	Servers int

@@ -64,7 +64,7 @@ func Shutdown(ctx context.Context, quorum string) error {
 }
 
 // shutdown is the call MasterService.Shutdown, which gohbase lacks. The embedded call
-// implements everything except the name and the messages of shutdown.
+// provides all methods except those that return the name and the messages.
 type shutdown struct{ *hrpc.GetProcedureState }
 
 func (shutdown) Name() string               { return "Shutdown" }

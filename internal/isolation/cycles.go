@@ -14,7 +14,7 @@ import (
 
 // cycles reports a short forbidden cycle of every knot (see the function knots). It first
 // looks for cycles without rw, which are worse anomalies. If no cycle is forbidden, it
-// returns the number of knots that are allowed.
+// returns the number of knots, whose cycles are then all allowed.
 func (c *checker) cycles(g graph) (skews int) {
 	plain := g.without(rw)
 	for _, knot := range knots(plain) {
@@ -75,7 +75,7 @@ func (c *checker) reportCycle(g graph, cycle []step, copies int) {
 	for i := 0; i < len(cycle); i++ {
 		from, e := cycle[i].from/copies, cycle[i].edge
 		if from >= len(c.txns) {
-			// Skip a moment: the line before it already says realTime.
+			// Skip a node that is a moment: the line before it already says realTime.
 			continue
 		}
 		fmt.Fprintf(&b, "%s\n  %s", c.txns[from].describe(), dependencies[e.why])

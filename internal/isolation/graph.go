@@ -12,7 +12,7 @@ const (
 	ww       dependency = iota // the later one wrote the next version of a list
 	wr                         // the later one read what the earlier one wrote
 	session                    // the session ran the later one after the earlier one
-	realTime                   // the later one is Fresh and began after the earlier's end
+	realTime                   // the later one is Fresh and began after the end of the earlier one
 	rw                         // the later one replaced what the earlier one read
 )
 
@@ -118,7 +118,8 @@ func (c *checker) addRealTime(g graph) graph {
 	return g
 }
 
-// sorted returns the transactions that succeeded, in the order of by.
+// sorted returns the transactions that succeeded, sorted by the value that the function
+// by returns.
 func (c *checker) sorted(by func(*Txn) int64) []int {
 	var order []int
 	for i := range c.txns {

@@ -29,8 +29,8 @@ func TestThirdParty(t *testing.T) {
 	}
 }
 
-// thirdParty returns the list of modules and their licences, and below it their texts,
-// each once.
+// thirdParty returns the list of modules and their licences, followed by the texts of the
+// licences, each text once.
 func thirdParty(t *testing.T) string {
 	var list, texts strings.Builder
 	list.WriteString(`The releases of ldapd contain the libraries below. Their licences follow. Made by
@@ -48,7 +48,8 @@ go test ./internal/layers -run TestThirdParty -update
 	}
 	modules := linked(t)
 	for _, m := range modules {
-		// Some distributions of Go have no LICENSE in GOROOT. This is the same text.
+		// Some distributions of Go have no LICENSE in GOROOT. The licence of
+		// golang.org/x/sys has the same text.
 		if strings.HasPrefix(m.name, "golang.org/x/sys ") {
 			add("Go's standard library", licenseFiles(t, m.dir)[0])
 		}

@@ -53,7 +53,7 @@ const ( // states of the branch's cell, besides open
 	frozen uint8 = iota + 1
 	merging
 	merged
-	freed // the cell is archived, and its marks are purged
+	freed // the cell is archived, and the branch's marks are purged
 )
 
 const (
@@ -120,8 +120,8 @@ func (m *branchModel) low(s *branchState) int8 {
 	return low
 }
 
-// upTo returns what a reader at time t sees. A merge is seen from the time of its own
-// id.
+// upTo returns what a reader at time t sees. A merge, with its branch, is seen from the
+// time of the merge's id on.
 func (m *branchModel) upTo(t int8) (set uint8) {
 	for r := revT; r < revisions; r++ {
 		id := m.rank[r]
@@ -450,7 +450,7 @@ func (m *branchModel) merge(s branchState, p int, emit Emit[branchState]) {
 }
 
 // readMarks lets a merger look for a mark of T in one row of the branch. T is not in the
-// branch's base. A pending T is waited for.
+// branch's base. If T is pending, the merger waits for its decision.
 func (m *branchModel) readMarks(s branchState, p int, emit Emit[branchState]) {
 	t := &s.p[p]
 	k := int(t.at - bReads0)
@@ -507,8 +507,9 @@ func (m *branchModel) mark(s branchState, emit Emit[branchState]) {
 	emit(s, "T marks row %d", k, 0)
 }
 
-// look lets T read the branch's cell, whose rows have the branch's marks. T thaws a frozen
-// branch, and settles with a merge as with a commit.
+// look lets T read the branch's cell, whose rows have the branch's marks. T thaws a
+// frozen branch, and resolves a conflict with a merge like a conflict with any other
+// commit.
 func (m *branchModel) look(s branchState, after uint8, emit Emit[branchState]) {
 	t, by := &s.p[0], int(s.by)
 	gone := slotOfRev(by) == 0 && s.slot >= closed && !m.showsRev(&s, by)

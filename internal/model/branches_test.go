@@ -1,9 +1,9 @@
 package model
 
-// In the model "branches", two branches wrote one row. The base of each is older than
-// either merge. Each branch is merged by a server of its own: it freezes the branch's
-// cell, looks at the cell of the other branch, names its merge in the cell, journals and
-// decides.
+// In the model "branches", two branches wrote one row. The bases of both branches are
+// older than both merges. Each branch is merged by a server of its own: it freezes the
+// branch's cell, looks at the cell of the other branch, names its merge in the cell,
+// journals and decides.
 
 type branchesState struct {
 	cell     [2]uint8
@@ -86,8 +86,9 @@ func (m *branchesModel) merge(s branchesState, i int, emit Emit[branchesState]) 
 	}
 }
 
-// look lets the merger of branch i look at the other branch. It thaws a frozen branch,
-// and waits for the end of another merge, which anybody may abort.
+// look lets the merger of branch i look at the other branch. If the other branch is
+// frozen, the merger thaws it. If the other branch is being merged, the merger waits for
+// the end of that merge, which any server may abort.
 func (m *branchesModel) look(s branchesState, i int, emit Emit[branchesState]) {
 	o := 1 - i
 	s.at[i] = twoNames

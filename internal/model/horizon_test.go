@@ -6,11 +6,12 @@ import "fmt"
 // rows, while two servers read the past. Times are numbers. A reader at time T finds
 // everything that it needs as long as nothing above T has been collected.
 //
-// A leader announces a horizon. Every server honours the lesser of the announced
-// horizon and the time of its oldest open snapshot: it opens no snapshot before that
-// time. Afterwards it publishes that time in its cell. The collector reads all servers'
-// cells from one row of heads. Server 0 may die, or may stop answering and come back in
-// a new slot. Server 1 joins later. A follower reads the journal from a frontier.
+// A leader announces a horizon. Every server honours the earlier of two times: the
+// announced horizon and the time of its oldest open snapshot. It opens no snapshot before
+// the time that it honours, and then publishes this time in its cell. The collector reads
+// all servers' cells from one row of heads. Server 0 may die, or may stop answering and
+// come back in a new slot. Server 1 joins later. A follower reads the journal from a
+// frontier.
 
 const moments = 3
 
@@ -26,7 +27,7 @@ type horizonServer struct {
 type horizonState struct {
 	now, announced   int8
 	server           [2]horizonServer
-	bound, collected int8 // what the collector read, and up to when it has collected
+	bound, collected int8 // the bound that the collector read, and the time up to which it has collected
 	frontier         int8 // the follower's frontier, or none if it has finished
 	scanned          bool
 	missed           bool // rows were missing when the follower read

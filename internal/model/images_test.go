@@ -10,11 +10,12 @@ import (
 
 var histories = flag.Int("histories", 5_000, "number of random histories of TestImages")
 
-// An imagesRow is one row on the embedded engine, in which each line writes whole images:
-// the trunk is line 0, each branch is a line. An image is built on the newest image that
-// its writer sees. If the trunk's line has changed a row since the branch's base, the
-// merge writes an image that is made of what each revision did. Readers take the newest
-// image that they see. A deletion hides older cells, by revision.
+// An imagesRow is one row on the embedded engine. Each line writes whole images of the
+// row. The trunk is line 0, and each branch is a line. An image is built on the newest
+// image that its writer sees. If the trunk's line has changed a row since the branch's
+// base, the merge writes an image that is made of the changes of all visible revisions.
+// Readers take the newest image that they see. A deletion hides all cells with smaller
+// revisions.
 type imagesRow struct {
 	commits  []imageCommit
 	images   []rowImage  // newest first
@@ -60,7 +61,7 @@ func (w *imagesRow) sees(r, t, line int) bool {
 	return m != 0 && m <= t
 }
 
-// want returns the row's values by definition.
+// want computes from the commits the values that a reader must see.
 func (w *imagesRow) want(t, line int) map[int]int {
 	newest, deleted := map[int]imageCell{}, 0
 	for _, c := range w.commits {
@@ -160,8 +161,8 @@ func (w *imagesRow) merge(branch int) {
 	w.branches[branch].merge = w.now
 }
 
-// covered reports whether the trunk wrote a column after a revision of the branch. An
-// image does not show that if the trunk deleted the column.
+// covered reports whether the trunk wrote a column after a revision of the branch. The
+// trunk's image alone does not show this if the trunk deleted the column.
 func (w *imagesRow) covered(branch, column, after int) bool {
 	for _, c := range w.commits {
 		x, ok := c.cells[column]
@@ -172,7 +173,8 @@ func (w *imagesRow) covered(branch, column, after int) bool {
 	return false
 }
 
-// history does random commits and merges, and returns what the first wrong reader sees.
+// history makes random commits and merges. It returns a description of the first wrong
+// read, or "".
 func (w *imagesRow) history(r *rand.Rand) string {
 	w.lineOf, w.branches = map[int]int{}, []imageBranch{{}}
 	for range 4 + r.IntN(14) {
@@ -206,8 +208,8 @@ func (w *imagesRow) history(r *rand.Rand) string {
 	return ""
 }
 
-// TestImages compares random histories of one row, read at every time and in every
-// branch, with the definition.
+// TestImages makes random histories of one row, reads it at every time and in every
+// branch, and compares the values with want.
 func TestImages(t *testing.T) {
 	for _, v := range []struct {
 		name   string

@@ -41,7 +41,7 @@ const absent int8 = -9
 const (
 	laneIdle uint8 = iota
 	laneAnnounces
-	laneReads // the records in order; the server compares W with the horizon before the first
+	laneReads // reads the records in order; before the first one the server compares W with the horizon
 	laneReadsSecond
 	laneWrites
 	laneWritesSecond
@@ -73,9 +73,10 @@ type laneState struct {
 	parts    [laneRecords][laneCommits + 1]int8 // versions by revision
 	finished [laneCommits + 1]bool
 	server   [2]laneServer
-	// A copy of one write may land at any later time. strayRecord is -1 if there is none.
+	// A copy of one write may land at any later time. If there is no such copy,
+	// strayRecord is -1.
 	strayRecord, strayAt, strayPart int8
-	horizon                         int8 // versions that were superseded below it are removed
+	horizon                         int8 // versions that had been superseded by this time are removed
 }
 
 type laneModel struct {
@@ -138,7 +139,7 @@ func (m *laneModel) next(s laneState, emit Emit[laneState]) {
 
 func (m *laneModel) die(s laneState, i int, emit Emit[laneState]) {
 	if phase := s.server[i].phase; phase != laneDead && phase != laneIdle {
-		s.server[i].phase = laneDead // what it has sent may still land
+		s.server[i].phase = laneDead // writes that it has sent may still land
 		emit(s, "server %d dies", i, 0)
 	}
 }
@@ -213,8 +214,8 @@ func (m *laneModel) step(s laneState, i int, emit Emit[laneState]) {
 	}
 }
 
-// choose lets server i read the lane's cell. The server goes on with the announced step,
-// or chooses a step itself.
+// choose lets server i read the lane's cell. The server continues the announced step or,
+// if there is none, chooses a step itself.
 func (m *laneModel) choose(s laneState, i int, emit Emit[laneState]) {
 	d := &s.server[i]
 	*d = laneServer{w: s.w, next: s.next, seq: s.seq, part: [laneRecords]int8{absent, absent}}

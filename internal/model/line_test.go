@@ -2,11 +2,11 @@ package model
 
 import "fmt"
 
-// In the model "line", two servers commit in one branch. A commit reads the branch's
-// cell and a counter, reserves its revision in the cell, writes the counter plus one into
-// two rows, and publishes the revision in the cell. Anybody may void a reservation. A
-// write may land late; when none of a void revision can land any more, its cells are
-// erased and it is forgotten.
+// In the model "line", two servers commit in one branch. A commit reads the branch's cell
+// and a counter, reserves its revision in the cell, writes the counter plus one into two
+// rows, and publishes the revision in the cell. Anybody may void a reservation. A write
+// may land late. Once no write of a void revision can land any more, the revision's cells
+// are erased and the revision is forgotten.
 
 const (
 	lineRows      = 2
@@ -84,7 +84,7 @@ func (m *lineModel) next(s lineState, emit Emit[lineState]) {
 		m.step(s, i, emit)
 		if at := s.server[i].at; at != lineReads && at != lineDead {
 			n := s
-			n.server[i].at = lineDead // what it has sent may still land
+			n.server[i].at = lineDead // writes that it has sent may still land
 			emit(n, "server %d dies", i, 0)
 		}
 	}

@@ -23,7 +23,7 @@ type purgeState struct {
 	polledLow     [2]int8
 	polledMax     [2]int8
 	base          int8 // base of the branch; noBase if no branch is open
-	bound, purged int8 // bounds of the purge that runs, and of the last one that ended
+	bound, purged int8 // bounds of the running purge, and of the last purge that has ended
 	masked        bool
 	acked         uint8
 }

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A File holds the contents of a file from when they were last valid. It may be used
-// concurrently.
+// A File holds the last valid contents of a file. It may be used concurrently.
 type File[T any] struct {
 	path string
 	read func(path string) (T, error)
@@ -18,7 +17,7 @@ type File[T any] struct {
 	version version
 }
 
-// version is different after the file has changed.
+// A version identifies the contents of a file: it differs after the file has changed.
 type version struct {
 	time time.Time
 	size int64
@@ -32,8 +31,8 @@ func Open[T any](path string, read func(path string) (T, error)) (*File[T], erro
 }
 
 // Current returns the contents of the file. It reads the file if the file has changed. If
-// that fails, Current returns the error and the contents from before. It returns an error
-// of the read function once for each change of the file.
+// reading fails, Current returns the error and the last valid contents. It returns an
+// error of the read function only once for each change of the file.
 func (f *File[T]) Current() (T, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

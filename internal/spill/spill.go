@@ -21,7 +21,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
-// A Key is a hash. The map relies on evenly distributed bytes.
+// A Key is a hash. The map relies on keys with evenly distributed bytes.
 type Key [16]byte
 
 // A Value is the value of a key.

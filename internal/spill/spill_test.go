@@ -20,7 +20,7 @@ func TestMap(t *testing.T) {
 			dir := t.TempDir()
 			m := New(dir, memory)
 			var wg sync.WaitGroup
-			for g := range 4 { // two goroutines put every key; one of them wins
+			for g := range 4 { // every key is put by two goroutines, of which one wins
 				wg.Go(func() {
 					for i := g % 2; i < n; i += 2 {
 						if _, _, err := m.Put(key(i), Value{byte(i), byte(i >> 8), byte(i >> 16)}); err != nil {

@@ -282,7 +282,8 @@ func (r *reader) addArchive() {
 		func(a *archive.Status, _ time.Time, yield func(float64, ...string)) { yield(seconds(a.Drilled)) })
 }
 
-// addStandby adds the metrics of a standby. They have no series if the server is none.
+// addStandby adds the metrics of a standby. They have no series if the server is no
+// standby.
 func (r *reader) addStandby() {
 	add := func(name, help string, kind prometheus.ValueType, from func(*archive.StandbyStatus, time.Time, func(float64, ...string))) {
 		r.add(name, help, kind, func(s *state, yield func(float64, ...string)) {

@@ -33,7 +33,7 @@ type Health struct {
 	phase  Phase
 	store  func() txn.Status
 	since  map[string]time.Time // when each reason was first seen
-	asking time.Duration        // how long the store may take to report its status
+	asking time.Duration        // how long look waits for the store's status
 }
 
 // NewHealth returns the health of a process that is starting.

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/span"
 )
 
-// known are the attributes that spans of libraries keep. The client of HBase also records
-// the row key, which contains names and values of entries.
+// known are the only attributes that spans of libraries keep. For example, HBase's client
+// also records row keys, which contain names and values of entries.
 var known = []attribute.Key{"table"}
 
 // withoutNames returns a span of this program as it is, and a span of a library without

@@ -20,20 +20,20 @@ import (
 
 // The times and sizes of sending. Tests change the times.
 var (
-	gather  = time.Second      // before spans are sent, others are waited for
+	gather  = time.Second      // how long a batch waits for further spans before it is sent
 	timeout = 10 * time.Second // of one request
 	retry   = time.Second      // the first pause after a failure; each pause is twice the one before
 )
 
 const (
-	waiting      = 2048 // spans that wait to be sent
+	waiting      = 2048 // largest number of spans that wait to be sent
 	largest      = 512  // spans in a request
 	longestPause = 30 * time.Second
 )
 
 // A sender is the span processor that sends spans. A goroutine sends them in batches, and
-// tries again while the collector is away. Meanwhile a limited number of spans waits, and
-// later ones are dropped.
+// tries again while the collector is away. Meanwhile a limited number of spans wait, and
+// further spans are dropped.
 type sender struct {
 	url, endpoint string
 	client        *http.Client
@@ -80,8 +80,8 @@ func (s *sender) OnEnd(x sdk.ReadOnlySpan) {
 // second at most.
 func (s *sender) ForceFlush(context.Context) error { return nil }
 
-// Shutdown implements sdk.SpanProcessor. It sends the spans that wait. When ctx ends, it
-// drops them.
+// Shutdown implements sdk.SpanProcessor. It sends the waiting spans. When ctx ends, it
+// drops the spans that are left.
 func (s *sender) Shutdown(ctx context.Context) error {
 	close(s.stop)
 	select {
@@ -106,8 +106,8 @@ func (s *sender) run() {
 	}
 }
 
-// next waits for spans and returns them. It returns none if the sender is stopped and no
-// spans wait.
+// next waits for spans and returns them. It returns an empty batch if the sender is
+// stopped and no spans wait.
 func (s *sender) next() (batch []sdk.ReadOnlySpan) {
 	select {
 	case x := <-s.queue:
@@ -139,8 +139,9 @@ func (s *sender) next() (batch []sdk.ReadOnlySpan) {
 	return batch
 }
 
-// deliver sends a batch. If the collector is away, deliver tries until it takes the batch.
-// After Shutdown it tries once. A batch that cannot be sent is dropped.
+// deliver sends a batch. If the collector is away, deliver tries until the collector
+// takes the batch. After Shutdown, deliver tries only once. It drops a batch that cannot
+// be sent.
 func (s *sender) deliver(batch []sdk.ReadOnlySpan) {
 	for pause := retry; ; pause = min(2*pause, longestPause) {
 		last := s.stopped()
@@ -161,9 +162,9 @@ func (s *sender) deliver(batch []sdk.ReadOnlySpan) {
 	}
 }
 
-// passing reports whether the same spans may be sent later: the collector cannot be
-// reached, or asks to be tried again. A batch that cannot be encoded, for example, would
-// fail for ever.
+// passing reports whether the error may pass, so that the same spans can be sent later:
+// the collector cannot be reached, or asks for another attempt. A batch that cannot be
+// encoded, for example, would fail for ever.
 func passing(err error) bool {
 	var refused *refusal
 	if errors.As(err, &refused) {
@@ -223,7 +224,8 @@ func (s *sender) Stop(context.Context) error { return nil }
 
 // UploadTraces implements otlptrace.Client.
 func (s *sender) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	// An ExportTraceServiceRequest is encoded like TracesData. Its package needs gRPC.
+	// TracesData has the encoding of an ExportTraceServiceRequest, whose package needs
+	// gRPC.
 	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return err

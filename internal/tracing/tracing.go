@@ -7,8 +7,8 @@
 // fault, is sent even if it was not sampled. It is then sent after its end, and without
 // steps.
 //
-// If the collector does not take the spans, they are dropped and counted. Operations never
-// wait for it.
+// Spans that the collector does not take are dropped and counted. Operations never wait
+// for the collector.
 package tracing
 
 import (
@@ -46,7 +46,7 @@ type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 	ratio    float64
-	asked    budget // spent by operations that are sampled because their client asks for it
+	asked    budget // limits the operations that are sampled because their clients ask for it
 }
 
 // New returns a Tracer. The caller must close it.
@@ -69,7 +69,7 @@ func New(o Options) *Tracer {
 // outside sampled operations.
 func (t *Tracer) Provider() trace.TracerProvider { return t.provider }
 
-// Close sends the spans that wait, until ctx ends.
+// Close sends the waiting spans. It drops them if ctx ends first.
 func (t *Tracer) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
 const (
@@ -96,9 +96,10 @@ func (t *Tracer) start(ctx context.Context, caller trace.SpanContext, k monitor.
 	return t.tracer.Start(ctx, k.String(), append(o, trace.WithSpanKind(trace.SpanKindServer))...)
 }
 
-// parent returns the span of the client that requests an operation: a traceparent of W3C
-// Trace Context as the identifier in a session tracking control, of whichever format. If
-// there are several, the last is the one of the nearest system.
+// parent returns the client's span to which an operation belongs. The client sends it as
+// a traceparent (W3C Trace Context), as the identifier in a session tracking control of
+// any format. If there are several such controls, the last one counts, because it comes
+// from the nearest system.
 func parent(m *op.Message) (p trace.SpanContext) {
 	for i := range m.Controls {
 		if m.Controls[i].OID != control.OIDSessionTracking {
@@ -106,7 +107,7 @@ func parent(m *op.Message) (p trace.SpanContext) {
 		}
 		s, err := control.ParseSessionTracking(m.Controls[i].Value)
 		if err != nil {
-			return p // the operation fails because of it
+			return p // the operation fails because of this malformed control
 		}
 		header := propagation.MapCarrier{"traceparent": s.Identifier}
 		ctx := propagation.TraceContext{}.Extract(context.Background(), header)
@@ -117,8 +118,8 @@ func parent(m *op.Message) (p trace.SpanContext) {
 	return p
 }
 
-// operationKey is the key of a context's *atomic.Int32, the number of spans that the
-// operation has begun.
+// operationKey is the key of a context value of type *atomic.Int32: the number of spans
+// that the operation has begun.
 type operationKey struct{}
 
 // belowOperations is a sampler that samples the first spans of sampled operations, and

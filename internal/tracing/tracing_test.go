@@ -41,7 +41,7 @@ import (
 type collector struct {
 	*httptest.Server
 	mu    sync.Mutex
-	code  int // answered instead of 200, if it is not 0
+	code  int // status of the answers; 0 means 200
 	spans []*tracepb.Span
 	asked int
 }
@@ -210,7 +210,7 @@ func (r *rig) serve(request op.Request, cs ...op.Control) {
 	r.session.Serve(context.Background(), &op.Message{ID: 7, Request: request, Controls: cs}, discard{})
 }
 
-// finish closes the tracer, which sends what waits.
+// finish closes the tracer, which sends the waiting spans.
 func (r *rig) finish(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -289,8 +289,8 @@ search result=success scope=one filter=(description=?) entries=0 candidates=0 ro
 	r.expect(t, 17, 0)
 }
 
-// TestNotSampled checks that without a ratio only these operations are sent: those whose
-// clients ask for it, slow ones and failed ones.
+// TestNotSampled checks which operations are sent if the ratio is 0: only operations
+// whose clients ask for it, slow operations and failed operations.
 func TestNotSampled(t *testing.T) {
 	c := newCollector(t)
 	r := newRig(t, c.URL, 0, 0)
@@ -327,8 +327,8 @@ search afterwards=true result=noSuchObject scope=base filter=(objectClass=*) ent
 	}
 }
 
-// TestFaults has a collector that is away, refuses, or does not answer. Operations go on,
-// the log has one line, and Close ends in time.
+// TestFaults uses a collector that is away, refuses, or does not answer. Operations must
+// continue, the log must have one line, and Close must end in time.
 func TestFaults(t *testing.T) {
 	defer func(a, b time.Duration) { gather, retry = a, b }(gather, retry)
 	gather, retry = time.Millisecond, time.Millisecond
@@ -379,7 +379,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestRecovers has a collector that refuses spans for a moment. It receives all of them.
+// TestRecovers uses a collector that refuses spans for a moment. The collector must
+// receive all spans in the end.
 func TestRecovers(t *testing.T) {
 	defer func(a, b time.Duration) { gather, retry = a, b }(gather, retry)
 	gather, retry = time.Millisecond, time.Millisecond
@@ -400,8 +401,8 @@ func TestRecovers(t *testing.T) {
 	}
 }
 
-// TestRefused has a collector that does not understand the request, so trying again is no
-// use.
+// TestRefused uses a collector that does not understand the request, so that trying again
+// is useless.
 func TestRefused(t *testing.T) {
 	c := newCollector(t)
 	c.answer(http.StatusBadRequest)
@@ -437,8 +438,8 @@ func TestOutsideOperations(t *testing.T) {
 	r.expect(t, 0, 0)
 }
 
-// TestForeign checks that a span of a library is sent without what may contain names and
-// values of entries.
+// TestForeign checks that a span of a library is sent without the attributes that may
+// contain names and values of entries.
 func TestForeign(t *testing.T) {
 	c := newCollector(t)
 	r := newRig(t, c.URL, 1, 0)
@@ -467,8 +468,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestUnsendable has spans that cannot be encoded. They are dropped, and later ones are
-// sent.
+// TestUnsendable makes spans that cannot be encoded. They must be dropped, and later
+// spans must be sent.
 func TestUnsendable(t *testing.T) {
 	defer func(a time.Duration) { gather = a }(gather)
 	gather = time.Millisecond
@@ -496,7 +497,8 @@ func TestUnsendable(t *testing.T) {
 	r.expect(t, 1, 1)
 }
 
-// TestBudget checks that clients cannot have all their operations sampled.
+// TestBudget checks that the number of operations that are sampled because clients ask
+// for it is bounded.
 func TestBudget(t *testing.T) {
 	b := budget{most: 3}
 	now := time.Unix(1e9, 0)
@@ -511,7 +513,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestAllocations checks that an operation that is not sampled allocates nothing for it.
+// TestAllocations checks that tracing allocates nothing for an operation that is not
+// sampled.
 func TestAllocations(t *testing.T) {
 	c := newCollector(t)
 	m := &op.Message{Request: search("dc=example,dc=com", op.BaseObject, "(objectClass=*)")}

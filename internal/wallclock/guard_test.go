@@ -32,8 +32,8 @@ func (m *machine) options(folder string) Options {
 	}
 }
 
-// open acts as a process that uses the store while do runs. It returns the doubt, if
-// any.
+// open simulates a process that uses the store while do runs. It returns the error of
+// Doubt.
 func (m *machine) open(t *testing.T, folder string, newest time.Time, do func(*Guard)) error {
 	t.Helper()
 	g, err := Read(m.options(folder))
@@ -73,7 +73,7 @@ func TestDoubt(t *testing.T) {
 				t.Fatal("a new store: ", err)
 			}
 			c.rest(m)
-			for range 2 { // a time in doubt is not recorded
+			for range 2 { // the second start must come to the same result, because a time in doubt is not recorded
 				if err := m.open(t, folder, noon, nil); (err != nil) != c.doubt {
 					t.Fatalf("doubt: %v", err)
 				}
