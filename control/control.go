@@ -36,10 +36,10 @@ const (
 	// point in time: see past.ParsePointInTime.
 	OIDAt = "2.25.195980779315780798893398147915016512515"
 
-	// OIDToken is the control by which a client that has written at one server reads what
-	// it wrote at another server. A token is a revision as text: see revision.Parse. The
-	// token is the value of the request control of a read, and of the response control of
-	// an update.
+	// OIDToken is the control by which a client reads, at another server, what it has
+	// written at one server. A token is a revision as text: see revision.Parse. The token
+	// is the value of the request control of a read, and of the response control of an
+	// update.
 	OIDToken = "2.25.62115083859443682979182002512448271178"
 )
 

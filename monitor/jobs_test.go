@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// TestJobs checks the metrics of jobs that run, whose progress is known or not, and that
-// have ended.
+// TestJobs checks the metrics of running jobs, with known and unknown progress, and of jobs
+// that have ended.
 func TestJobs(t *testing.T) {
 	m := New("test")
 	done := 0.25

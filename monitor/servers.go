@@ -16,8 +16,8 @@ type Server struct {
 	Since   time.Time `json:"since"`
 }
 
-// forgotten is the time after its start at which the information about a server without a
-// slot may be removed.
+// forgotten is how long after the start of a server the information about it may be
+// removed, if the server holds no slot.
 const forgotten = 24 * time.Hour
 
 // Announce publishes the information about this server. It removes the information

@@ -73,8 +73,9 @@ func TestGoodThenBad(t *testing.T) {
 	c.notice(op.ProtocolError)
 }
 
-// TestBadWhileRunning checks that a bad message ends the running operations, and that they
-// can tell that nobody canceled them.
+// TestBadWhileRunning checks that a bad message ends the running operations. The cause of
+// their contexts says that the server has ended the connection, and not that they were
+// canceled.
 func TestBadWhileRunning(t *testing.T) {
 	running, ended := make(chan bool), make(chan error, 1)
 	c := start(t, func(ctx context.Context, _ *op.Message, _ op.Sink) {

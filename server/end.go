@@ -48,8 +48,8 @@ var (
 	errEnding = errors.New("conn.ending says why")
 )
 
-// cause returns why the operations of the connection end. They are answered with it, unless
-// the client has ended the connection.
+// cause returns the error with which the connection's running operations end and are
+// answered. It is nil if the client has ended the connection.
 func (e *ending) cause() error {
 	if e == clientEnd {
 		return nil

@@ -44,7 +44,7 @@ func FuzzProxy(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { feed(t, s, b, func(nc net.Conn) net.Conn { return fromLoopback{nc} }) })
 }
 
-// fromLoopback is a connection from a proxy.
+// fromLoopback is a connection whose remote address is loopback, as a proxy's is.
 type fromLoopback struct{ net.Conn }
 
 func (fromLoopback) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }

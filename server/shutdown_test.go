@@ -62,8 +62,8 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// TestShutdownCancels checks that operations that do not end in time are canceled. They see
-// that the server canceled them, and not their client.
+// TestShutdownCancels checks that operations that do not end in time are canceled. The
+// operations can tell that the server canceled them, and not the client.
 func TestShutdownCancels(t *testing.T) {
 	running, ended := make(chan bool), make(chan error, 1)
 	r := start(t, func(ctx context.Context, _ *op.Message, _ op.Sink) {

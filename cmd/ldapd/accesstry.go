@@ -126,7 +126,7 @@ type logTrial struct {
 	times       map[string]int // by what is printed of the operation
 	operations  map[string]*access.Operation
 	order       []string
-	gone, above int // operations by or on entries that are not there now; by the administrator
+	gone, above int // operations by or on entries that do not exist now; operations by the administrator
 }
 
 // read collects the operations of a log.
@@ -185,7 +185,7 @@ func (t *logTrial) take(l *logged) error {
 	return nil
 }
 
-// operation returns what a line says of an operation, and as text. It returns nil for
+// operation returns the operation that a line describes, and its text. It returns nil for
 // operations that rules do not judge by entries.
 func (t *logTrial) operation(l *logged, c acl.Connection) (*access.Operation, string, error) {
 	who := l.Who

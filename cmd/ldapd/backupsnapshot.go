@@ -81,9 +81,9 @@ func (m *Main) withHBase(ctx context.Context, c *config.Config, f func(*hbase.St
 	return errors.Join(f(s), s.Close())
 }
 
-// secretsKept is how long the past of passwords is kept, less time for a slow clock. If
-// the snapshot of the entries is later than that after the checkpoint, a password that
-// was changed in between may be missing in it.
+// secretsKept is how long the past of passwords is kept, less time for a slow clock. If the
+// snapshot of the entries is taken later than this after the checkpoint, it may lack a
+// password that was changed in between.
 const secretsKept = 100 * time.Second
 
 func (m *Main) takeSnapshots(ctx context.Context, c *config.Config, name string) (err error) {

@@ -16,7 +16,7 @@ import (
 
 var branchJob = job[branchArgs]{"branch", doBranch}
 
-// doBranch does what a command of branches is for.
+// doBranch does the work of the branch commands.
 func doBranch(ctx context.Context, w *work, a branchArgs) error {
 	switch a.Do {
 	case "create":

@@ -121,7 +121,7 @@ func (r *taskRunner) run(command, text string) {
 	}
 }
 
-// session returns the session of somebody, with the rest of the arguments.
+// session returns the session of the user whom -D names, and the rest of the arguments.
 func (r *taskRunner) session(args []string) (*directory.Session, []string) {
 	r.t.Helper()
 	if len(args) < 3 || args[0] != "-D" || args[2] != "-W" {
@@ -219,8 +219,8 @@ var (
 	anyTime   = regexp.MustCompile(`since 20[-0-9T:]+Z`)
 )
 
-// taskJob returns the job of a command. It is plain if the text below the command is not
-// its output.
+// taskJob returns the job of a command. plain is set if the text below the command is its
+// input and not its output.
 func taskJob(args []string) (do func(w *work) error, plain bool) {
 	flags := map[string]string{}
 	var rest []string
@@ -288,7 +288,7 @@ func (a *taskAnswers) Done(r *op.Response) error {
 	return nil
 }
 
-// tidy returns entries in a form that can be compared: sorted, and so are their attributes.
+// tidy sorts entries, and the attributes of each, so that they can be compared.
 func tidy(text string) string {
 	var all []string
 	for e := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {

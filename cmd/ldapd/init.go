@@ -267,7 +267,8 @@ func firstLine(name string, stdin io.Reader) (string, error) {
 	return strings.TrimRight(line, "\r\n"), nil
 }
 
-// place says where the configuration is written, which must not exist.
+// place sets the file of the configuration, unless a flag has set it. It returns an error
+// if a file that is to be written exists.
 func (s *setup) place() error {
 	if s.file == "" {
 		s.file = "ldapd.yaml"
@@ -302,7 +303,7 @@ func (s *setup) storeFolder() string {
 	return s.beside("data")
 }
 
-// addresses returns the usual URLs: those of the registered ports for root.
+// addresses returns the usual URLs. For root, they have the registered ports.
 func (s *setup) addresses() string {
 	clear, secure := "ldap://127.0.0.1:3890", "ldaps://127.0.0.1:6360"
 	if os.Geteuid() == 0 {
@@ -314,7 +315,7 @@ func (s *setup) addresses() string {
 	return clear + " " + secure
 }
 
-// domainSuffix returns the name that goes with this machine's domain, or "".
+// domainSuffix returns the DN that corresponds to this machine's domain, or "".
 func domainSuffix() string {
 	host, _ := os.Hostname()
 	_, domain, _ := strings.Cut(host, ".")
@@ -372,7 +373,7 @@ func checkReadable(name string) error {
 	return f.Close()
 }
 
-// checkPair returns an error if key is not that of the certificate.
+// checkPair returns an error if key does not belong to the certificate.
 func (s *setup) checkPair(key string) error {
 	if err := checkReadable(key); err != nil {
 		return err
@@ -445,7 +446,7 @@ func reachable(listen string) string {
 	return u.String()
 }
 
-// setUp makes everything and says what to try.
+// setUp makes the files and the store, and prints what to try next.
 func (m *Main) setUp(ctx context.Context, s *setup) (err error) {
 	k := &maker{m: m, setup: s}
 	defer func() {

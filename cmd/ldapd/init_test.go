@@ -55,8 +55,8 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// TestSelfSigned checks that a client that trusts the certificate believes it, for its
-// hosts only.
+// TestSelfSigned checks that a client that trusts the self-signed certificate accepts it
+// for its hosts, and for no others.
 func TestSelfSigned(t *testing.T) {
 	certificate, key, err := certs.SelfSigned([]string{"ldap.example.com", "127.0.0.1"}, time.Now(), time.Now().Add(time.Hour))
 	if err != nil {

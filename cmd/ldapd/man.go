@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 )
 
-// manCommand returns the command that packages are built with.
+// manCommand returns the command that writes the manual pages when packages are built.
 func (m *Main) manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man FOLDER",

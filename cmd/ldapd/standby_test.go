@@ -38,7 +38,8 @@ type served struct {
 	ended chan struct{}
 }
 
-// program returns the program's path. The test binary is the program if it has its name.
+// program returns the program's path. The test binary acts as the program if it is run by
+// the program's name.
 func (h *home) program() string {
 	h.Helper()
 	path := h.path("ldapd")
@@ -208,8 +209,8 @@ func (h *home) size(folder string) (n int64) {
 	return n
 }
 
-// A pace commits at a rate. Every commit of the writer number 0 raises the description of
-// one entry, and its time is noted.
+// A pace makes commits at a given rate. Each commit of writer 0 raises the description of
+// one entry, and the time of its acknowledgement is noted.
 type pace struct {
 	mu    sync.Mutex
 	acked []time.Time // acked[i]: when description i was acknowledged
@@ -247,8 +248,8 @@ func (p *pace) write(s *served, writers int, until func() bool) *sync.WaitGroup 
 	return &group
 }
 
-// lag returns how long ago the oldest commit was acknowledged that a reader who sees the
-// description seen does not see.
+// lag returns the time since the acknowledgement of the oldest commit that a reader misses,
+// or 0 if none is missing. The reader sees the description seen.
 func (p *pace) lag(seen string) time.Duration {
 	n, err := strconv.Atoi(seen)
 	if err != nil {

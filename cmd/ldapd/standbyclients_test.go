@@ -55,8 +55,8 @@ type syncing struct {
 	cookie []byte
 }
 
-// next returns the name and the state of the next entry, and keeps the cookies before it.
-// It returns "" at the end.
+// next returns the name and the state of the next entry. It returns "" at the end of the
+// search, whose cookie it keeps.
 func (f *syncing) next() string {
 	f.Helper()
 	for f.Next() {

@@ -28,8 +28,8 @@ func (m *Main) viewCommand() *cobra.Command {
 	return c
 }
 
-// viewArgs are the arguments of the commands besides the configuration. Name is the value
-// of cn, or the DN, of a definition.
+// viewArgs are the arguments of the commands besides the configuration. Name identifies a
+// definition by its cn or its DN.
 type viewArgs struct{ Name string }
 
 func (m *Main) viewListCommand() *cobra.Command {

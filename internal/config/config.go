@@ -104,7 +104,7 @@ type Archive struct {
 }
 
 // Standby describes the server of which this one is a standby. If From is nil, this server
-// is none.
+// is no standby.
 type Standby struct {
 	From    archive.Place // archive of the primary
 	Primary []string      // URLs of the primary

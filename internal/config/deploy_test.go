@@ -195,7 +195,7 @@ func (m *manifests) container() {
 	}
 }
 
-// selectors checks that everything that selects pods selects these.
+// selectors checks that every selector selects the pods of the manifests.
 func (m *manifests) selectors() {
 	const label = "app.kubernetes.io/name"
 	for kind, path := range map[string][]string{
