@@ -134,7 +134,7 @@ var (
 	ErrNoStandby = errors.New("the store is not a standby's")
 )
 
-// A Role says what the store in the folder of a Standby is.
+// A Role is the role of the store in a Standby's folder.
 type Role int
 
 // Roles of stores.

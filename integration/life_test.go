@@ -117,8 +117,8 @@ type sight struct {
 // operational has the attributes that every entry must have, with any value.
 var operational = []string{"entryUUID", "createTimestamp", "modifyTimestamp", "creatorsName", "modifiersName", "entryCSN", "structuralObjectClass"}
 
-// see returns the latest step, from first to last, whose state the directory has for a
-// person.
+// see returns the latest of the steps first to last after which a person would have the
+// state that the directory shows.
 func (s *sight) see(p *person, first, last int) (step int, ok bool) {
 	for step := last; step >= first; step-- {
 		if s.at(p, step) {

@@ -210,8 +210,8 @@ func (x *guessing) unlock(g *guessed) {
 	}
 }
 
-// awaitUnlocked waits until a server has followed an unlock at another server, which
-// must not take longer than a second.
+// awaitUnlocked waits until a server shows an unlock that was made at another server.
+// This must not take longer than a second.
 func (x *guessing) awaitUnlocked(c *ldap.Conn, name string) {
 	begin := time.Now()
 	for got := bindAs(c, name, lockoutPassword); got != accepted; got = bindAs(c, name, lockoutPassword) {

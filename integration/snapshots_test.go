@@ -16,9 +16,9 @@ import (
 
 var snapshotRounds = flag.Int("snapshots", 1, "how many backups by HBase snapshots are taken and compared while clients write")
 
-// TestSnapshots takes HBase snapshots of a store while clients write to it at three
-// servers, and servers are killed. A clone must be equal to the state that the store
-// itself shows at the checkpoint, and must have no fault.
+// TestSnapshots takes HBase snapshots of a store while clients write at three servers and
+// servers are killed. A clone must be equal to the state that the store itself shows at
+// the checkpoint, and must have no fault.
 func TestSnapshots(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)
@@ -170,7 +170,7 @@ func (w *writers) write(c *ldap.Conn, r *rand.Rand) bool {
 	return result != -1 && result != ldap.LDAPResultOther
 }
 
-// update makes a random update of one of a few entries, which may have any result.
+// update makes a random update of one of a few entries. The update may succeed or fail.
 func update(c *ldap.Conn, r *rand.Rand) error {
 	dn := func() string { return fmt.Sprintf("uid=w%d,%s", r.IntN(30), suffix) }
 	switch r.IntN(6) {

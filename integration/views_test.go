@@ -22,7 +22,7 @@ const (
 	nightDN   = "cn=night,cn=views" // a list of the workers of department 1
 	// shiftWorkers is large enough that the server keeps a view of the number of entries.
 	shiftWorkers = 140
-	reserves     = 10 // people who come and go
+	reserves     = 10 // number of people who come and go
 )
 
 // shifts are people who change departments, come and go, and the views that count and

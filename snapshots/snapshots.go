@@ -116,9 +116,9 @@ func Take(ctx context.Context, s *hbase.Store, c journal.Checkpoint, derived fun
 const settling = 2 * time.Minute
 
 // settled returns when no cell of an aborted commit at or before r is left in the store,
-// or can still arrive. A snapshot with such a cell would show it after a restore, because
-// the heads forget aborted commits that have been cleaned up. Commits in branches up to r
-// are then complete too.
+// or can still arrive. After a restore, such a cell in a snapshot would be visible,
+// because the heads forget aborted commits that have been cleaned up. Commits in branches
+// up to r are then complete too.
 func settled(ctx context.Context, log *journal.Log, r table.Revision) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, settling, fmt.Errorf("aborted commits before %s are not cleaned up after %v: is a server stuck?", r, settling))
 	defer cancel()

@@ -24,9 +24,9 @@ type backfiller interface {
 	applyPart(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation) error
 }
 
-// Fill begins a Fill whose cells carry the given revision, which must be that of an
-// earlier commit. All writers must have maintained the table since that commit. A caller
-// can use AwaitStep to make sure of that.
+// Fill begins a Fill whose cells carry the given revision, which must be the revision of
+// an earlier commit. All writers must have maintained the table since that commit. A
+// caller can use AwaitStep to make sure of that.
 func (db *DB) Fill(at table.Revision) (*Fill, error) {
 	if db.peers == nil {
 		return nil, errNotShared

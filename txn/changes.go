@@ -116,9 +116,9 @@ func (l *latest) forget(n uint64) {
 	l.commits, l.weight, l.since = nil, 0, max(l.since, n)
 }
 
-// with returns the ids touched by those commits, with ordinals larger than since, that
-// also touched key. The ids are sorted and without duplicates. ok is false if l no longer
-// contains all of these commits.
+// with returns the ids that were touched by commits that also touched key and whose
+// ordinals are larger than since. The ids are sorted and without duplicates. ok is false
+// if l no longer contains all of these commits.
 func (l *latest) with(key, since uint64) (ids []entry.ID, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

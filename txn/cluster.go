@@ -137,7 +137,8 @@ func (e *cluster) awaitRead(ctx context.Context) error {
 			return err
 		}
 		e.poll.ask(asked)
-		// The state shown is stale if there is no news within what is left of the lease.
+		// If the heads are not read within the rest of the lease, the state shown becomes
+		// stale.
 		if err := awaitEvent(ctx, read, e.db.o.Lease-e.age()+1); err != nil {
 			return err
 		}

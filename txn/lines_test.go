@@ -92,8 +92,8 @@ func (w *lineWorld) stop() {
 	w.must(w.store.Close())
 }
 
-// shows reports whether a state shows the commit c. If b is nil, the state is that of the
-// trunk at the revision at. Otherwise it is the state of the branch b.
+// shows reports whether a state shows the commit c. If b is nil, the state is the trunk's
+// at the revision at. Otherwise it is the state of the branch b.
 func (w *lineWorld) shows(c *lineCommit, b *lineBranch, at table.Revision) bool {
 	if b != nil {
 		if c.branch == b {

@@ -277,7 +277,7 @@ func (w *writer) meetBranch(ctx context.Context, heads *journal.Heads, own *jour
 type mergeCheck struct {
 	w   *writer
 	c   *branchCell
-	dry bool // nothing may be changed, and what is pending is no conflict
+	dry bool // change nothing, and count no pending commit as a conflict
 
 	rows map[string]map[string]bool // the rows with marks, by table
 	ids  []entry.ID

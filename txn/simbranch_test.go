@@ -121,10 +121,11 @@ func (b *simBrancher) transact(branch *Branch, tx *simTx) {
 }
 
 // answersInBranch checks the result of reading a branch. It must equal the result of
-// replaying the operations that the branch's base shows and those of the branch.
+// replaying the operations that the branch's base shows, and then the branch's own
+// operations.
 func (o *oracle) answersInBranch(b *Snapshot, got *simState) {
 	got = got.clone()
-	got.secret = unread // the trunk's secrets are those of now
+	got.secret = unread // a branch shows the trunk's current secrets, which replaying does not give
 	want := newSimState()
 	for _, r := range slices.Sorted(slices.Values(o.order)) {
 		c := o.commits[r]

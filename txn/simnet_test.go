@@ -433,8 +433,8 @@ func init() {
 	}
 }
 
-// lateness returns a random delay to add to the delay after. With the sum the call is
-// still executed within the time in which calls must settle.
+// lateness returns a random delay to add to the delay after. The call is then still
+// executed within InFlight, the time in which calls must settle.
 func (n *net) lateness(c *call, after time.Duration) time.Duration {
 	left := c.sent + n.o.InFlight - (n.now() + after)
 	return time.Duration(n.rnd.Int64N(int64(max(left, 1))))

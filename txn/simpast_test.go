@@ -260,8 +260,8 @@ func keptStep(row []byte) step {
 	return archival
 }
 
-// isFloor reports whether a cell is the one that announces the horizon. That cell is in
-// the heads row and belongs to no server.
+// isFloor reports whether a cell announces the horizon. That cell is in the heads row and
+// belongs to no server.
 func isFloor(t string, row, q []byte) bool {
 	return t == journal.Cluster && string(row) == "heads" && string(q) == "\x00\x00"
 }

@@ -10,7 +10,7 @@ import "fmt"
 // The lane's cell contains W, the end of the last finished step; next, the end of the
 // announced step, or zero; and a sequence number. A part is a stored version of a record.
 // A step from W to next reads the parts as of W, and writes the parts of changed records
-// at the revision next. It then writes that the step to next is finished, and moves W to
+// at the revision next. It then records that the step to next is finished, and moves W to
 // next. Both servers may do this at any time, die at any time, and start again as new
 // servers. A write may land late, twice or never.
 //

@@ -528,8 +528,9 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkSearch searches by an index without traces, and with a ratio of 0.01 and 1. It
-// reports the processor time of the process, which includes the sending of spans.
+// BenchmarkSearch searches by an index, without tracing and with sampling ratios of 0.01
+// and 1. It reports the processor time of the process, which includes the sending of
+// spans.
 func BenchmarkSearch(b *testing.B) {
 	c := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }))
 	defer c.Close()

@@ -22,8 +22,9 @@ import (
 // the number of versions that a read of all versions requests.
 const allVersions = 1<<31 - 1
 
-// adminPatience is how many times as long as other calls a call of the master may take.
-// Creating a table takes long, because the master assigns its regions one by one.
+// adminPatience is the factor by which the time limit for calls of the master exceeds the
+// limit for other calls. Creating a table takes long, because the master assigns its
+// regions one by one.
 const adminPatience = 6
 
 // master calls f with a new client of the master. It does not keep a client, because the

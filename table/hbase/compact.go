@@ -85,7 +85,7 @@ func (s *Store) Reclaim(ctx context.Context, now bool) error {
 }
 
 // Purge implements table.Reclaimer. It flushes and compacts all tables completely, and
-// makes the region servers begin new logs. HBase itself removes the replaced files. It
+// makes the region servers begin new logs. HBase itself removes the replaced files. HBase
 // removes the files of tables some minutes later (hbase.master.hfilecleaner.ttl). It
 // removes a log when the next log has begun, all tables with entries in the old log have
 // been flushed, and the time hbase.master.logcleaner.ttl has passed since then. Some of
@@ -224,8 +224,8 @@ type admin struct {
 	timeout time.Duration
 }
 
-// flushPatience is how many times as long as other calls a call that flushes a region's
-// memory may take.
+// flushPatience is the factor by which the time limit for calls of the AdminService,
+// which flush memory, exceeds the limit for other calls.
 const flushPatience = 12
 
 func (s *Store) admin(ctx context.Context, server string) (*admin, error) {

@@ -254,7 +254,7 @@ func replaceOn(fs vfs.FS, path, from string) error {
 		err = fs.Rename(fs.PathJoin(from, headerFile), fs.PathJoin(path, headerFile))
 	}
 	if err = errors.Join(err, syncDir(fs, path)); err != nil {
-		return err // what is left of the stores may be the only copy
+		return err // keep the remaining files, which may be the only copy
 	}
 	return fs.RemoveAll(from)
 }

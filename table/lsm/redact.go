@@ -230,8 +230,8 @@ func firstMarker(images []imageKey, upTo table.Revision) int {
 	return -1
 }
 
-// image changes one image. If the whole row is removed, image removes the image, unless
-// needed is set.
+// image applies the redaction to one image. If the redaction removes the whole row, image
+// removes the image, unless needed is set.
 func (x *redactor) image(m *imageKey, needed bool) error {
 	if x.All && m.rev <= x.upTo {
 		if needed {
@@ -268,8 +268,8 @@ func (x *redactor) image(m *imageKey, needed bool) error {
 	return x.out.Set(m.key, x.enc.image(m.rev, m.del, left), nil)
 }
 
-// columns changes the columns of a columnar row. It reports whether any column is newer
-// than upTo.
+// columns applies the redaction to the columns of a columnar row. It reports whether any
+// column is newer than upTo.
 func (x *redactor) columns(all []byte) (newer bool, err error) {
 	for ok := x.it.SeekGE(all); ok && bytes.HasPrefix(x.it.Key(), all); ok = x.it.Next() {
 		v, err := x.it.ValueAndErr()

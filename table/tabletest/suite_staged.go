@@ -17,7 +17,7 @@ type stagedLine struct {
 	beside             [][]byte // rows in which its batches did not see everything
 }
 
-// A stagedWorld is the branches, from which a stagedView finds out what it shows.
+// A stagedWorld has the branches, from which a stagedView determines what it shows.
 type stagedWorld struct {
 	lines []*stagedLine
 	of    map[table.Revision]*stagedLine // nil for revisions of the trunk
