@@ -38,8 +38,7 @@ func (l *Log) RaiseHorizon(ctx context.Context, horizon table.Revision) error {
 }
 
 // Honoured returns the horizon below which no server reads now or later. It is the
-// minimum of the announced horizon and of the horizons of all slots that have a holder or
-// are being recovered.
+// minimum of the announced horizon and of the horizons in all cells that inUse returns.
 func (h *Heads) Honoured() table.Revision {
 	horizon := h.Horizon
 	for _, c := range h.inUse() {

@@ -81,8 +81,8 @@ func (k *Keep) Of(f Family) FamilyKeep {
 }
 
 // States returns the states of a family that must be kept, in ascending order: the pinned
-// states, then the horizon. States after the horizon differ from the horizon only in
-// versions written after it, which are always kept.
+// states, then the horizon. States after the horizon differ from the state at the horizon
+// only in versions written later, which are always kept.
 func (k *Keep) States(f Family) []Revision {
 	rule, own := k.Families[f]
 	switch {

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// helpBranches ends, in the background, what servers have left undone in the cells of
-// branches. All servers may do so at the same time, because each step is a swap that
-// compares the cell.
+// helpBranches completes or undoes, in the background, changes that servers have left
+// half done in the cells of branches. All servers may do so at the same time, because
+// each step is a swap that compares the cell.
 func (o *others) helpBranches(w *writer) {
 	heads := w.e.heads
 	var due []revision.Slot

@@ -11,8 +11,8 @@ import (
 // A branch is renamed in two swaps of its cell. The first swap adds the new name, which
 // no other branch can get from then on. The second swap drops the old name. If the second
 // swap is not made within a lease, other servers drop the new name again, which changes
-// the cell. So a second swap that lands late fails, when another branch may already have
-// the name.
+// the cell. So a second swap fails if it lands only then, when another branch may have
+// the new name.
 
 // nameSeparator separates, in a branch's cell, the branch's name from the name that it is
 // about to get.

@@ -176,9 +176,9 @@ func (s *Snapshot) Low() table.Revision {
 	return min(s.low, s.view.Settled(s.max))
 }
 
-// Decided returns a revision up to which every server shows the commits that s shows, and
-// no others, for ever. It is at least Low. Below it there may be revisions whose cells
-// still have to be removed.
+// Decided returns a revision up to which every server shows exactly the commits that s
+// shows, forever. It is at least Low. Below it there may be revisions whose cells still
+// have to be removed.
 func (s *Snapshot) Decided() table.Revision {
 	if s.view == nil {
 		return s.max

@@ -67,8 +67,9 @@ type Options struct {
 	// history stays readable and the journal is kept; zero means forever.
 	Collect   bool
 	Retention time.Duration
-	// BranchAge is the age of a branch's base at which the branch is parked; if Retention
-	// is longer, it counts instead. Zero means that no branch is parked. See Branch.Park.
+	// BranchAge is the age of a branch's base at which the branch is parked. If Retention
+	// is longer, the branch is parked at that age instead. Zero means that no branch is
+	// parked. See Branch.Park.
 	BranchAge time.Duration
 	// Secrets lists, for each table, the families whose history is kept only for
 	// SecretAge. SecretAge is 2 minutes by default.

@@ -3,8 +3,8 @@
 //
 // [PowerLoss] runs a load on a file system in memory. For each sync it records the
 // content that the disk would have if power failed at that moment: everything synced, and
-// a random part of the rest. It then calls a function of the test for each of these
-// disks, which opens and checks the disk.
+// a random part of the rest. For each of these disks it then calls a function of the
+// test, which opens and checks the disk.
 package lsmtest
 
 import (
