@@ -26,7 +26,8 @@ func (l *Log) Cut(ctx context.Context, r table.Revision, branches bool) error {
 		return err
 	}
 	x := &branchCut{l, r, heads.Vector, branches}
-	// The archives come first: cutting them needs journal records that are removed below.
+	// The archives are cut before the journal, with which the merges of archived branches
+	// are lost.
 	if err := l.cutArchives(ctx, x); err != nil {
 		return err
 	}
