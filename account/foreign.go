@@ -68,8 +68,8 @@ var switches389 = []switch389{
 	{"", nil, []setting389{{"passwordMinAge", 0, "pwdMinAge"}}},
 }
 
-// From389 translates a password policy of 389 Directory Server. The parameter values
-// returns the values of an attribute. From389 returns the attributes that have no
+// From389 translates a password policy of 389 Directory Server. The function values
+// returns the values of the attribute with a name. From389 returns the attributes that have no
 // counterpart here, with the reason.
 func From389(values func(attribute string) []string) (policy []Value, left []string) {
 	t := &from389{values: values}

@@ -178,8 +178,9 @@ func (p *Policy) contradictions() (bad []error) {
 
 func inSeconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) + " s" }
 
-// settleLastSuccess sets the interval at which successes are recorded: a day if the
-// policy sets no interval, and at most a tenth of MaxIdle.
+// settleLastSuccess turns on the recording of successes if MaxIdle needs it. It sets the
+// interval at which they are recorded: a day if the policy sets no interval, and at most a
+// tenth of MaxIdle.
 func (p *Policy) settleLastSuccess() {
 	p.LastSuccess = p.LastSuccess || p.MaxIdle > 0
 	if p.LastSuccess && p.LastSuccessInterval == 0 {

@@ -15,7 +15,7 @@ import (
 type entryFilter struct {
 	filter filter.Resolved
 	text   string
-	// groups are the groups whose members the filter tests, as the rule writes them.
+	// groups are the groups in which the filter tests membership, spelled as in the rule.
 	// asksGroups is set if there are any, or if the filter tests membership in any group.
 	groups     []string
 	asksGroups bool

@@ -84,8 +84,8 @@ func formatKey(mechanism string, k ScramKey) []byte {
 	return fmt.Appendf(nil, "%s$%d:%s$%s:%s", mechanism, k.Iters, b64([]byte(k.Salt)), b64(k.StoredKey), b64(k.ServerKey))
 }
 
-// ParseScramKey parses a stored key. It returns false if the key is not for the
-// mechanism.
+// ParseScramKey parses a stored key. It returns false if the key is invalid or is for
+// another mechanism.
 func ParseScramKey(mechanism string, stored []byte) (k ScramKey, ok bool) {
 	parts := strings.Split(string(stored), "$")
 	if len(parts) != 3 || !strings.EqualFold(strings.TrimSpace(parts[0]), mechanism) {

@@ -214,7 +214,7 @@ func interrupted(ctx context.Context, err error) error {
 	return errors.New("interrupted: nothing was imported; run the same command again")
 }
 
-// A batch is a number of records for which one worker does all steps. Batches are linked
+// A batch is a group of records that one worker prepares, links and writes. Batches are linked
 // in file order: each batch waits until the previous batch has been linked.
 type batch struct {
 	items    []item

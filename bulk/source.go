@@ -154,7 +154,8 @@ func (o *Options) file(name string, yield func(item) bool) bool {
 	return true
 }
 
-// unreadable returns the error for a file that ends early or cannot be opened.
+// unreadable returns the error for a file that cannot be opened or cannot be read to its
+// end, for example because it is cut short or damaged.
 func unreadable(name string, line int, err error) *ldif.Error {
 	text := err.Error()
 	switch {

@@ -22,7 +22,7 @@ import (
 // its entryUUID.
 type ID [16]byte
 
-// Root is the virtual root above all naming contexts.
+// Root is the ID of the virtual root above all naming contexts.
 var Root ID
 
 // NewID returns a random ID.

@@ -16,7 +16,7 @@ import (
 
 var fleetTime = flag.Duration("fleet", 15*time.Second, "how long clients of TestFleet work while servers are killed")
 
-// TestFleet runs clients that write at three servers on HBase while servers are killed.
+// TestFleet runs clients that write to three servers on HBase while servers are killed.
 // Some clients move money between accounts in transactions, and some move it in branches,
 // which they merge. Some rename entries and the members of groups, some change entries
 // that a view counts, and one changes access rules while others read. No reader may see a

@@ -146,8 +146,8 @@ func TestBeginTaken(t *testing.T) {
 	}
 }
 
-// TestSwapLies makes swaps fail in every way. SwapHead must report the cell's true
-// content.
+// TestSwapLies injects faults into swaps, including swaps that take effect late. SwapHead
+// must report the cell's true content.
 func TestSwapLies(t *testing.T) {
 	for seed := range uint64(50) {
 		_, mem := newLog(t)

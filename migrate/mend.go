@@ -54,7 +54,7 @@ func (t *translation) translate(e *ldap.Entry) (*copied, error) {
 	return c, nil
 }
 
-// stored removes the attributes that the directory makes itself, and the access rules of
+// stored removes the attributes that the directory generates, and the access rules of
 // another ldapd.
 func (t *translation) stored(as []op.PartialAttribute) []op.PartialAttribute {
 	return slices.DeleteFunc(as, func(a op.PartialAttribute) bool {

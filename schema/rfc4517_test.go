@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// anySyntax contains the sections of the syntaxes for which all values are valid.
+// anySyntax lists the sections of RFC 4517 whose syntaxes accept every value.
 var anySyntax = []string{"3.3.12", "3.3.17", "3.3.25"}
 
 // rfc4517Syntaxes contains values for each syntax, in the order of the sections of RFC

@@ -221,7 +221,7 @@ func followsInBranch(before, after *revision.Cell) bool {
 		slices.Contains(next[before.State], after.State)
 }
 
-// archived records the archive of a former holder.
+// archived notes that the archive of a former holder was written.
 func (o *oracle) archived(s revision.Slot, value []byte) {
 	a, err := revision.DecodeArchive(value)
 	if err != nil {

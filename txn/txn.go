@@ -353,5 +353,5 @@ func (db *DB) Alone(ctx context.Context) error {
 // Store returns the store that the DB was opened on.
 func (db *DB) Store() table.Store { return db.store }
 
-// Table returns a table that the store's Create has created.
+// Table returns a table. It must have been created with the store's Create.
 func (db *DB) Table(name string) table.Table { return db.store.Table(name) }

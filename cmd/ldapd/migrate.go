@@ -243,7 +243,7 @@ func (w *work) finish(ctx context.Context, m *migrate.Move, a migrateArgs) error
 	return err
 }
 
-// enter waits for a line of standard input, or its end.
+// enter waits until standard input has a line or ends.
 func (w *work) enter(ctx context.Context) error {
 	line := make(chan struct{})
 	go func() {

@@ -305,7 +305,8 @@ type wideRow struct {
 }
 
 // columns collects the next piece of a columnar row, and reports whether there are more
-// pieces. It reads the markers again for each piece.
+// pieces. It reads the row's images again for each piece, because others may commit in
+// between.
 func (c *collector) columns(w *wideRow) (more bool, err error) {
 	images, err := c.images(w.family, w.prefix)
 	if err != nil || len(images) == 0 {

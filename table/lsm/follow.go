@@ -153,7 +153,7 @@ func (i *Increment) Apply(ctx context.Context, mark []byte) error {
 	return s.wrap("follow", err)
 }
 
-// acquireFollowing acquires the right to write in a store that follows another one.
+// acquireFollowing acquires the right to write to a store that follows another one.
 func (s *Store) acquireFollowing(ctx context.Context) error {
 	if err := errors.Join(s.shut, s.disk.writable(false)); err != nil {
 		return err

@@ -48,7 +48,7 @@ type Set struct {
 	all    []*placed
 	// standard is the policy of entries that no other policy applies to, or nil.
 	standard *account.Policy
-	settings *configure.Policy // what standard was read from
+	settings *configure.Policy // the settings from which the field standard was made
 	counts   bool              // a policy counts failures
 	ignore   int               // the largest number of old passwords that a policy ignores
 }

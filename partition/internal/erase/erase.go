@@ -28,8 +28,8 @@ import (
 
 // EraseOptions specify the data to erase.
 type EraseOptions struct {
-	// Name is the name of an entry. If the entry no longer exists, the erasure removes
-	// all its data except the fact that it existed. If the entry has another name now,
+	// Name is the name of an entry. If the entry no longer exists, all data of the
+	// entry is removed. Only the fact that it existed stays. If the entry has another name now,
 	// the erasure removes the old name. It also removes values that name the entry or an
 	// entry below it.
 	Name dn.DN

@@ -132,8 +132,8 @@ func marshal(cell any) []byte {
 }
 
 // swap replaces a cell whose value is old, and reports whether the cell now has the new
-// value. If the swap fails, swap reads the cell, because the swap may have been made
-// although its answer was lost.
+// value. If the swap ends with an error, swap reads the cell, because the swap may have
+// taken effect although its answer was lost.
 func swap(ctx context.Context, k *catalog.Keeper, id entry.ID, column, old, value []byte) (bool, error) {
 	t := k.DB.Table(tableName)
 	c := table.Cell{Family: family, Qualifier: column, Value: value}

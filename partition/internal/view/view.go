@@ -11,8 +11,9 @@
 //     If a step was announced already, it continues that step.
 //  2. It holds snapshots of both states. If W is below the horizon of history, the view is
 //     built again, in a new table.
-//  3. For the entries that commits between the two states touched, it computes the parts that
-//     they contribute to records at next, less the parts that they contributed at W.
+//  3. It takes the entries that were touched by commits between the two states. For each
+//     record, it computes what these entries contribute at next, less what they
+//     contributed at W.
 //  4. It adds the differences to the parts as of W, and writes the sums at revision next.
 //  5. When all writes are acknowledged, it writes that the step to next is finished. Then
 //     it swaps W = next into the cursor.

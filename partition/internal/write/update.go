@@ -109,9 +109,9 @@ func (tx *Tx) RefuseInBranch() error {
 // Close does nothing: a transaction ends when its function returns.
 func (tx *Tx) Close() {}
 
-// Write adds mutations. After the first Write, caches are used only for entries that the
-// transaction has not touched, because they do not contain the mutations. An entry that a
-// mutation changes must be touched before it is read again.
+// Write adds mutations. The caches do not contain them. So after the first Write, caches are
+// used only for entries that the transaction has not touched. An entry that a mutation
+// changes must be touched before it is read again.
 func (tx *Tx) Write(t table.Table, ms ...table.Mutation) {
 	tx.Cached, tx.Written = false, !tx.At.InBranch()
 	tx.Txn.Write(t, ms...)
