@@ -140,7 +140,7 @@ func avaPatternOf(a dn.AVA, sch *schema.Schema) (p avaPattern, err error) {
 	return p, err
 }
 
-// pieces returns a function that tests the key of a value. It reports whether the value
+// pieces returns a function that tests the key of a value. The function reports whether the value
 // begins with the first part, ends with the last part, and contains the other parts
 // between them in their order.
 func pieces(t *schema.AttributeType, parts []string, sch *schema.Schema) (func([]byte) bool, error) {

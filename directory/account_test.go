@@ -18,7 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// newTokens returns a verifier of an issuer's tokens, and a token that contains a name.
+// newTokens returns a verifier of an issuer's tokens, and a token with name as its
+// subject.
 func newTokens(t *testing.T, name string) (*auth.Bearer, string) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)

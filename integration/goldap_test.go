@@ -27,7 +27,7 @@ func element(tag ber.Tag, contents ...string) string {
 
 func octets(text string) string { return element(ber.OctetString, text) }
 
-// filterValue returns the filter in text, encoded by go-ldap.
+// filterValue parses text as a filter and returns its BER encoding by go-ldap.
 func filterValue(t *testing.T, text string) string {
 	t.Helper()
 	f, err := ldap.CompileFilter(text)

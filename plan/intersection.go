@@ -65,8 +65,8 @@ func (a *intersection) Run(ctx context.Context, r table.Reader, _ []byte) index.
 	}
 }
 
-// list finds the shortest part and removes the candidates that other parts of about that
-// length do not have. If no part is short, list returns false. The caller must then
+// list returns the candidates of the shortest part that are also in all other parts of
+// about that length (see narrow). If no part is short, list returns false. The caller must then
 // stream the first part and test the entries for the other parts.
 func (a *intersection) list(ctx context.Context, r table.Reader) (list []index.Candidate, short bool, err error) {
 	lead, list, err := a.shortest(ctx, r)

@@ -75,8 +75,8 @@ func (db *DB) AwaitStep(ctx context.Context, r table.Revision) error {
 	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Config >= r })
 }
 
-// AwaitReaders returns when no server that may write reads a state of the present that
-// does not show r. It waits no longer than AwaitStep does.
+// AwaitReaders waits until, on every server that may write, all snapshots of the present that
+// are in use show r. It waits no longer than AwaitStep does.
 func (db *DB) AwaitReaders(ctx context.Context, r table.Revision) error {
 	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Oldest >= r })
 }

@@ -507,9 +507,9 @@ func (m *branchModel) mark(s branchState, emit Emit[branchState]) {
 	emit(s, "T marks row %d", k, 0)
 }
 
-// look lets T read the branch's cell, whose rows have the branch's marks. T thaws a
-// frozen branch, and resolves a conflict with a merge like a conflict with any other
-// commit.
+// look lets T read the branch's cell, whose rows have the branch's marks. If the branch
+// is frozen, T thaws it. A merge that conflicts with T counts like any other commit: T
+// aborts, or aborts the merge.
 func (m *branchModel) look(s branchState, after uint8, emit Emit[branchState]) {
 	t, by := &s.p[0], int(s.by)
 	gone := slotOfRev(by) == 0 && s.slot >= closed && !m.showsRev(&s, by)

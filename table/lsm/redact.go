@@ -135,7 +135,7 @@ func (x *historian) columns(p *table.Past, it *iterator, prefix []byte, n *int) 
 }
 
 // columnCell decodes one version of a column from its value and from the part of its key
-// behind the row. It copies both.
+// after the row. It copies both.
 func columnCell(key, v []byte) (c table.Cell, err error) {
 	if len(key) == 0 || len(v) == 0 {
 		return c, errColumn

@@ -96,7 +96,7 @@ func (st *Stream) runSorted(ctx context.Context) error {
 }
 
 // chooseWay returns the way in which the search runs: the way of the earlier pages, if
-// there are any. For a first page, it returns the best way.
+// there are any. Otherwise it returns the best way.
 func (st *Stream) chooseWay(ctx context.Context) (byte, error) {
 	if p := st.Out.Page; p != nil && len(p.After) > 0 {
 		way := p.After[0]

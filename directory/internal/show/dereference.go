@@ -40,8 +40,8 @@ func describe(text string, s *schema.Schema) description {
 }
 
 // describeAll resolves the requested specifications. It drops a specification if the
-// values of its attribute are not names. From the attributes to return, it drops unknown
-// attributes, which have no values, and secrets.
+// values of its attribute are not names. Of the attributes to return, it drops secrets,
+// and unknown attributes, because they have no values.
 func describeAll(asked []control.DerefSpec, s *schema.Schema) (all []derefSpec) {
 	for i := range asked {
 		x := derefSpec{attribute: describe(asked[i].Attribute, s)}

@@ -69,7 +69,7 @@ func (w *watch) content(ctx context.Context, s *partition.Snapshot, p *acl.Progr
 	return c, nil
 }
 
-// later returns the content of a later state of the watch. It returns errBase if the base
+// later returns the content of the watch in a later state. It returns errBase if the base
 // is no longer the same entry.
 func (w *watch) later(ctx context.Context, s *partition.Snapshot, p *acl.Program) (*content, error) {
 	c, err := w.content(ctx, s, p)

@@ -503,7 +503,7 @@ func (l *Loader) Abort(ctx context.Context) (err error) {
 	return err
 }
 
-// drop discards what the load has written, if it writes.
+// drop discards what the load has written. With CheckOnly it does nothing.
 func (l *Loader) drop(ctx context.Context) error {
 	if l.o.CheckOnly {
 		return nil

@@ -211,7 +211,7 @@ type lister struct {
 	s     *state.Snapshot
 	o     ListOptions
 	from  *reading // nil: nothing was read yet
-	table string   // name of the table that from reads; empty: none
+	table string   // name of the table that is read; empty: none was read yet
 	ended bool
 }
 
