@@ -377,17 +377,22 @@ func (s *Standby) Run(ctx context.Context) error {
 			return err
 		}
 		failures = s.heard(err, failures)
-		wait := min(s.o.Poll<<min(failures, 6), max(longestStandbyPause, s.o.Poll))
 		if quiet++; s.status.position() != was {
 			quiet = 0
 		}
-		if failures == 0 && quiet < busyPolls {
-			wait /= busyPolls // the next piece will probably come soon
-		}
-		if pause.For(ctx, wait) != nil {
+		if pause.For(ctx, s.pause(failures, quiet)) != nil {
 			return nil
 		}
 	}
+}
+
+// pause returns the time until the next poll, after a number of consecutive failures and a
+// number of consecutive polls without a piece.
+func (s *Standby) pause(failures, quiet int) time.Duration {
+	if failures == 0 && quiet < busyPolls {
+		return s.o.Poll / busyPolls // the next piece will probably come soon
+	}
+	return min(s.o.Poll<<min(failures, 6), max(longestStandbyPause, s.o.Poll))
 }
 
 // busyPolls is the factor by which polls are more frequent while pieces arrive. It is also

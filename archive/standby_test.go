@@ -66,6 +66,27 @@ func (h *heir) open() {
 	h.must(h.Follow(h.own, func(context.Context) error { h.shown++; return nil }))
 }
 
+// TestStandbyPause checks that polls are frequent while pieces come and for some polls after
+// the last one, and rare while the archive cannot be reached.
+func TestStandbyPause(t *testing.T) {
+	s := NewStandby(StandbyOptions{})
+	for _, c := range []struct {
+		failures, quiet int
+		want            time.Duration
+	}{
+		{0, 0, 250 * time.Millisecond},
+		{0, 3, 250 * time.Millisecond},
+		{0, 4, time.Second},
+		{1, 1, 2 * time.Second},
+		{3, 9, 8 * time.Second},
+		{100, 100, 10 * time.Second},
+	} {
+		if got := s.pause(c.failures, c.quiet); got != c.want {
+			t.Errorf("after %d failures and %d polls without a piece: %v, want %v", c.failures, c.quiet, got, c.want)
+		}
+	}
+}
+
 // poll polls until the standby has what the archive has.
 func (h *heir) poll() {
 	h.Helper()

@@ -214,8 +214,8 @@ func interrupted(ctx context.Context, err error) error {
 	return errors.New("interrupted: nothing was imported; run the same command again")
 }
 
-// A batch is a group of records that one worker prepares, links and writes. Batches are linked
-// in file order: each batch waits until the previous batch has been linked.
+// A batch is a group of records that one worker prepares, links and writes. Batches are
+// linked in file order: each batch waits until the previous batch has been linked.
 type batch struct {
 	items    []item
 	prepared []*transfer.Loading

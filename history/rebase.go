@@ -50,8 +50,8 @@ func Unfinished(name string) string { return name + "~" }
 // both sides. If there is an error, the old branch stays as it is.
 //
 // If a rebase was interrupted, the next rebase with the same name starts from the
-// beginning. If the old branch was already discarded, it only gives its name to the new
-// branch.
+// beginning. If the old branch was already discarded, the next rebase only renames the
+// new branch to that name.
 func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOptions) (*Rebased, error) {
 	// If this server still saw a branch that another server has discarded, the new branch
 	// could be discarded as a leftover, although it is all that remains.

@@ -257,7 +257,7 @@ func success(id int64) *ber.Packet {
 	return message(id, op)
 }
 
-// TestReferences reads a subtree of which a part is at another server. The reference must
+// TestReferences reads a subtree that has a reference to another server. The reference must
 // be noted once. The server ends a synchronization without a Sync Done control, so it
 // must count as a server without synchronization.
 func TestReferences(t *testing.T) {

@@ -62,7 +62,7 @@ func (e *cluster) createBranch(ctx context.Context, name string) (*Branch, error
 		return nil, err
 	}
 	defer db.gate.leave()
-	w, err := e.holder()
+	w, err := e.holder() // a server without a slot refuses before it waits
 	if err != nil {
 		return nil, err
 	}

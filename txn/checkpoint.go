@@ -136,9 +136,9 @@ func (db *DB) dropUnfinished(ctx context.Context, all []Checkpoint) error {
 // Other servers decide them after one lease.
 const deciding = 6
 
-// untilDecided calls read until it returns something other than ErrRevision, which it
-// returns while commits are undecided. It gives up after the time that other servers may
-// need to decide the commits of a dead server.
+// untilDecided calls read again as long as read returns ErrRevision, which means that
+// commits stayed undecided while read waited for them. It gives up once other servers have
+// had enough time to decide the commits of a dead server.
 func (db *DB) untilDecided(ctx context.Context, read func() error) error {
 	for end := time.Now().Add(deciding * db.o.Lease); ; {
 		if err := read(); !errors.Is(err, ErrRevision) || time.Now().After(end) || ctx.Err() != nil {

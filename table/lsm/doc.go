@@ -49,9 +49,9 @@
 // image that joins theirs; see lines.go.
 //
 // Collect deletes keys with Pebble's deletes, so that the space is released when Pebble
-// compacts. Reclaim compacts the tables from which much was removed. Redact rewrites
-// images without the cells that are to be removed from the past, and Purge replaces all
-// files that may still contain these cells.
+// compacts. Reclaim compacts the tables from which much was removed. Redact removes
+// cells from the past: it rewrites the images that contain them. Purge replaces all files
+// that may still contain these cells.
 //
 // # Reading
 //

@@ -11,8 +11,8 @@ import (
 
 // A wild is a DN with wildcards.
 type wild struct {
-	// any means that the pattern begins with a wildcard that stands for one whole RDN, or
-	// for one or more RDNs if deep is set.
+	// any is set if the pattern begins with a wildcard for whole RDNs. The wildcard matches
+	// exactly one RDN, or one or more if deep is set.
 	any, deep bool
 	rdns      dn.DN // the RDNs after this wildcard
 	open      int   // how many of rdns there are up to the last one with a wildcard

@@ -43,9 +43,10 @@ func (a *Account) AsWrong(ctx context.Context) error {
 }
 
 // Compares reports whether a comparison with the right password is true. The comparison is
-// false if the password has expired or must be changed, or if the account is idle (the
-// draft, 9.4). As after a bind, the password policy control tells the client that the
-// password has expired or must be changed. No grace use is recorded.
+// false if the password has expired or must be changed, or if the account is idle
+// (draft-behera-ldap-password-policy, 9.4). If the password has expired or must be changed,
+// the response has a password policy control that says so, as after a bind. No grace use is
+// recorded.
 func (a *Account) Compares() bool {
 	o := a.Policy.AfterPassword(&a.State, time.Now())
 	switch {

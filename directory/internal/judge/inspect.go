@@ -66,8 +66,8 @@ func (x *Inspection) Some(t *schema.AttributeType, r acl.Rights) bool {
 	return x.writable(t, r) && x.decision.Some(t, r)
 }
 
-// Value reports whether the identity has a right on one value of a description. A nil value
-// stands for no value, on which nobody has a right.
+// Value reports whether the identity has a right on one value of a description. It
+// returns false if value is nil.
 func (x *Inspection) Value(t *schema.AttributeType, options string, value []byte, r acl.Rights) bool {
 	return value != nil && x.writable(t, r) && t.Equality != nil && x.decision.Value(t, options, value, r)
 }

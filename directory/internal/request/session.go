@@ -54,8 +54,8 @@ func (s *Session) Forget() *Exchange {
 	return x
 }
 
-// Enter makes the session work in a branch. An empty name stands for the branch in which
-// the session began, if any.
+// Enter makes the session work in the named branch. If the name is empty, the session
+// works in Home, or in no branch if there is no Home.
 func (s *Session) Enter(branch string) {
 	if branch == "" {
 		branch = s.Home

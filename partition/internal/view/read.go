@@ -40,9 +40,9 @@ type ReadOptions struct {
 // entries.
 const maxTail = 20_000
 
-// Read returns the records of a view in a state, sorted by key. They are exactly the
-// records that the definition gives in the state. Read reads them from the view's table,
-// and adds the effect of the commits that the state shows and that are newer than the last
+// Read returns the records of a view in a state, sorted by key. They are always equal to
+// the result of evaluating the definition in that state. Read takes them from the view's
+// table, and adds the effect of the commits that the state shows and that are newer than the last
 // finished step. If the table does not have the records, Read computes them from the
 // entries.
 func Read(ctx context.Context, s *state.Snapshot, d *Definition, o ReadOptions) ([]Record, error) {

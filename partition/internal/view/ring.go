@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// patience is the time that a server gives to each server before it in the order for a
-// task. Only then does it do the task itself.
+// The servers have an order for each task. A server does the task itself only if none of
+// the servers before it in that order has done so. It waits this long for each of them.
 const patience = 3 * time.Second
 
 // A task is work that one server of a shared store should do: the steps of one lane of a

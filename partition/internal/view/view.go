@@ -1,8 +1,8 @@
 // Package view keeps views: records that are computed from many entries. Commits do not
 // write these records. A [Manager] follows the commits and updates the records, and a
-// reader adds the effects of the commits that the Manager has not reached yet. So [Read]
-// returns exactly the records that the definition gives in the reader's state, which may
-// be a past state (docs/decisions/0035-views.md).
+// reader adds the effects of the commits that the Manager has not reached yet. So the
+// records that [Read] returns are always equal to the result of evaluating the definition
+// in the reader's state, even if that is a past state (docs/decisions/0035-views.md).
 //
 // Entries are divided into lanes by their ids. A step takes one lane of one view from the
 // boundary W to the boundary next, two states that do not change any more:
