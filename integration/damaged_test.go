@@ -13,11 +13,14 @@ import (
 // entries, files have many blocks.
 const damagedPeople = 1500
 
+// suffixLDIF is the entry above the people.
+const suffixLDIF = "dn: " + suffix + "\nobjectClass: domain\ndc: example\n\n"
+
 // peopleLDIF writes an LDIF file of a directory with n people, and returns its path.
 func peopleLDIF(t *testing.T, n int) string {
 	t.Helper()
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "dn: %s\nobjectClass: domain\ndc: example\n\n", suffix)
+	b.WriteString(suffixLDIF)
 	for i := range n {
 		fmt.Fprintf(&b, "dn: uid=u%06d,%s\nobjectClass: inetOrgPerson\nuid: u%06d\ncn: Person %d\nsn: Person\nmail: u%d@example.com\n\n", i, suffix, i, i*7, i)
 	}
@@ -100,6 +103,11 @@ func mendBySalvage(t *testing.T, store string, lost bool) {
 	text, err := os.ReadFile(saved)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !bytes.Contains(text, []byte("\ndc: ")) { // the entry above all people is lost
+		if text = bytes.Replace(text, []byte("\n\n"), []byte("\n\n"+suffixLDIF), 1); os.WriteFile(saved, text, 0o600) != nil {
+			t.Fatal("the entry above cannot be written")
+		}
 	}
 	n := strings.Count(string(text), "\nuid: ")
 	if n < damagedPeople*9/10 || lost != (n < damagedPeople) {

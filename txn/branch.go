@@ -302,6 +302,31 @@ func (w *writer) readBranch(ctx context.Context, b *Branch) (*branchCell, error)
 	return c, nil
 }
 
+// isBusy reports whether a commit in the branch or its merge is under way.
+func (c *branchCell) isBusy() bool {
+	return c.cell.State == revision.Frozen || c.cell.State == revision.Merging || len(c.cell.Undecided) > 0
+}
+
+// awaitFree waits until the branch whose cell is c is no longer busy. It waits at most two
+// leases for each change of the cell. Within two leases, other servers end what a silent
+// server has left half done.
+func (e *cluster) awaitFree(ctx context.Context, c *branchCell) error {
+	now, since := *c, time.Now()
+	for try := 0; now.isBusy() && time.Since(since) < 2*e.db.o.Lease; try++ {
+		pause := jittered(min(time.Millisecond<<min(try, 8), e.db.o.Poll), e.db.o.random())
+		if err := awaitEvent(ctx, nil, pause); err != nil {
+			return err
+		}
+		if err := e.awaitRead(ctx); err != nil {
+			return err
+		}
+		if cell := e.shown().Cell(c.slot); cell.Token != now.cell.Token {
+			now.cell, since = cell, time.Now()
+		}
+	}
+	return nil
+}
+
 // swapBranch replaces the cell of a branch with next, and reports whether the cell is
 // next afterwards. It sets c to the cell that it found. If that is not next, the swap may
 // still have been done: another server may have changed the cell afterwards. Every change
@@ -385,9 +410,12 @@ func (e *cluster) updateBranch(ctx context.Context, b *Branch, fn func(*Tx) erro
 		if err != nil {
 			return 0, err
 		}
-		r, again, err := w.tryInBranch(ctx, b, fn)
-		if !again {
+		r, met, err := w.tryInBranch(ctx, b, fn)
+		if met == nil || err != nil {
 			return r, err
+		}
+		if err := e.awaitFree(ctx, met); err != nil {
+			return 0, err
 		}
 		if err := awaitEvent(ctx, nil, jittered(min(time.Millisecond<<min(try, 8), e.db.o.Lease/4), e.db.o.random())); err != nil {
 			return 0, err
@@ -396,40 +424,41 @@ func (e *cluster) updateBranch(ctx context.Context, b *Branch, fn func(*Tx) erro
 	return 0, fmt.Errorf("%w after %d attempts in the branch %s", ErrConflict, b.db.o.Attempts, b.name)
 }
 
-// tryInBranch runs fn on the newest state of the branch and commits what fn wrote.
-func (w *writer) tryInBranch(ctx context.Context, b *Branch, fn func(*Tx) error) (r table.Revision, again bool, err error) {
+// tryInBranch runs fn on the newest state of the branch and commits what fn wrote. If
+// another server was quicker, tryInBranch returns the branch's cell as that server left it.
+func (w *writer) tryInBranch(ctx context.Context, b *Branch, fn func(*Tx) error) (r table.Revision, met *branchCell, err error) {
 	if err := b.db.gate.enter(ctx, false); err != nil {
-		return 0, false, err
+		return 0, nil, err
 	}
 	defer b.db.gate.leave()
 	c, err := w.readBranch(ctx, b)
 	if err != nil {
-		return 0, false, err
+		return 0, nil, err
 	}
 	if err := b.changeable(&c.cell); err != nil {
-		return 0, false, err
+		return 0, nil, err
 	}
-	if c.cell.State != revision.Open || len(c.cell.Undecided) > 0 {
-		return 0, true, nil
+	if c.isBusy() {
+		return 0, c, nil
 	}
 	s, err := b.snapshot(ctx, c.heads.Vector)
 	if err != nil {
-		return 0, false, err
+		return 0, nil, err
 	}
 	defer s.Close()
 	w.clock.Observe(s.max) // the transaction's stamp is above all that it sees
 	tx := &Tx{db: b.db, snapshot: s}
 	if err := fn(tx); err != nil {
-		return 0, false, err
+		return 0, nil, err
 	}
 	if tx.refused != nil {
-		return 0, false, tx.refused
+		return 0, nil, tx.refused
 	}
 	if tx.empty() {
-		return s.max, false, nil
+		return s.max, nil, nil
 	}
 	if r, err = w.branchID(c); err != nil {
-		return 0, false, fmt.Errorf("%w: %w", table.ErrUnavailable, err)
+		return 0, nil, fmt.Errorf("%w: %w", table.ErrUnavailable, err)
 	}
 	tx.fillIn(r)
 	return w.commitInBranch(ctx, tx, c, r)
@@ -439,11 +468,11 @@ func (w *writer) tryInBranch(ctx context.Context, b *Branch, fn func(*Tx) error)
 // branch's cell, writes the journal row, cells and marks, and publishes the revision in the
 // cell. If the cell does not change for the time of a lease, other servers make the
 // revision void, and publishing fails.
-func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r table.Revision) (_ table.Revision, again bool, err error) {
+func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r table.Revision) (_ table.Revision, met *branchCell, err error) {
 	reserved := c.cell
 	reserved.Undecided = []table.Revision{r}
 	if done, err := w.swapBranch(ctx, c, reserved); err != nil || !done {
-		return 0, err == nil, err
+		return 0, c, err
 	}
 	// A client that stops waiting must not leave half a commit.
 	ctx = context.WithoutCancel(ctx)
@@ -464,9 +493,9 @@ func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r ta
 	if err != nil {
 		w.voidReserved(ctx, c, p.rec)
 		if errors.Is(err, errTaken) {
-			return 0, true, nil
+			return 0, c, nil
 		}
-		return 0, false, fmt.Errorf("commit in a branch: %w", err)
+		return 0, nil, fmt.Errorf("commit in a branch: %w", err)
 	}
 	published := c.cell
 	published.Head, published.Undecided = r, nil
@@ -474,13 +503,13 @@ func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r ta
 	own := c.cell.Archive()
 	switch {
 	case err != nil:
-		return 0, false, fmt.Errorf("%w: publishing %s: %w", ErrUnknown, r, err)
+		return 0, nil, fmt.Errorf("%w: publishing %s: %w", ErrUnknown, r, err)
 	case c.cell.Incarnation != published.Incarnation || !inProgress(c.cell) && c.cell.State != revision.Merged:
-		return 0, false, fmt.Errorf("%w: publishing %s: the branch has ended", ErrUnknown, r)
+		return 0, nil, fmt.Errorf("%w: publishing %s: the branch has ended", ErrUnknown, r)
 	case !own.Shows(r):
-		return 0, true, nil // it was made void
+		return 0, c, nil // it was made void
 	}
-	return r, false, w.e.awaitChange(ctx)
+	return r, nil, w.e.awaitChange(ctx)
 }
 
 // voidReserved makes void the revision that a branch's cell reserves, and removes the

@@ -392,49 +392,58 @@ func TestBranchGarbage(t *testing.T) {
 }
 
 // TestBranchHelp checks that another server ends what a dead server has left half done in
-// the cell of a branch.
+// the cell of a branch. That takes a lease, however long a lease is, and commits and merges
+// wait for it.
 func TestBranchHelp(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		ctx := context.Background()
-		b := newBranchTest(t, newMem(), fast)
-		w := b.db[0].commits.(*cluster).writer.Load()
-		leave := func(change func(*revision.Cell)) {
-			t.Helper()
-			c, err := w.readBranch(ctx, b.branch)
-			if err != nil {
-				t.Fatal(err)
-			}
-			next := c.cell
-			change(&next)
-			if done, err := w.swapBranch(ctx, c, next); !done || err != nil {
-				t.Fatal(done, err)
-			}
-		}
-		r := b.stage(b.branch, "x", "1")
-		reserved := r + 1<<24
-		leave(func(c *revision.Cell) { c.Undecided = []table.Revision{reserved} })
-		if last := b.stage(b.branch, "x", "2"); last < reserved {
-			t.Errorf("%s is below the void %s", last, reserved)
-		}
-		leave(func(c *revision.Cell) { c.State = revision.Frozen })
-		b.stage(b.branch, "x", "3")
-		w.mu.Lock()
-		p, err := w.newCommit(&journal.Record{Kind: journal.Merge})
-		w.mu.Unlock()
+	for _, lease := range []time.Duration{fast.Lease, 10 * time.Second} {
+		t.Run(lease.String(), func(t *testing.T) {
+			o := fast
+			o.Lease = lease
+			bubble(t, func(t *testing.T) { testBranchHelp(t, newBranchTest(t, newMem(), o)) })
+		})
+	}
+}
+
+func testBranchHelp(t *testing.T, b *branchTest) {
+	ctx := context.Background()
+	w := b.db[0].commits.(*cluster).writer.Load()
+	leave := func(change func(*revision.Cell)) {
+		t.Helper()
+		c, err := w.readBranch(ctx, b.branch)
 		if err != nil {
 			t.Fatal(err)
 		}
-		leave(func(c *revision.Cell) { c.State, c.Merge = revision.Merging, p.rec.Revision })
-		b.stage(b.branch, "x", "4")
-		w.finalise(p, journal.Aborted)
-		if _, err := b.merge(); err != nil {
-			t.Fatal(err)
+		next := c.cell
+		change(&next)
+		if done, err := w.swapBranch(ctx, c, next); !done || err != nil {
+			t.Fatal(done, err)
 		}
-		if c := b.db[1]; c.CatchUp(ctx) != nil || c.current.Load().heads.Visible(reserved) {
-			t.Error("the void revision is visible")
-		}
-	})
+	}
+	r := b.stage(b.branch, "x", "1")
+	reserved := r + 1<<24
+	leave(func(c *revision.Cell) { c.Undecided = []table.Revision{reserved} })
+	if last := b.stage(b.branch, "x", "2"); last < reserved {
+		t.Errorf("%s is below the void %s", last, reserved)
+	}
+	leave(func(c *revision.Cell) { c.State = revision.Frozen })
+	b.stage(b.branch, "x", "3")
+	w.mu.Lock()
+	p, err := w.newCommit(&journal.Record{Kind: journal.Merge})
+	w.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave(func(c *revision.Cell) { c.State, c.Merge = revision.Merging, p.rec.Revision })
+	b.stage(b.branch, "x", "4")
+	w.finalise(p, journal.Aborted)
+	leave(func(c *revision.Cell) { c.Undecided = []table.Revision{c.Head + 1<<24} })
+	if _, err := b.merge(); err != nil {
+		t.Fatal(err)
+	}
+	if c := b.db[1]; c.CatchUp(ctx) != nil || c.current.Load().heads.Visible(reserved) {
+		t.Error("the void revision is visible")
+	}
 }
 
 // TestBranchRename checks that a branch keeps its commits under another name, and that a

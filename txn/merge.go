@@ -57,9 +57,12 @@ func (e *cluster) mergeBranch(ctx context.Context, b *Branch, message []byte) (t
 		if err != nil {
 			return 0, err
 		}
-		r, again, err := w.merge(ctx, b, message)
-		if !again {
+		r, met, err := w.merge(ctx, b, message)
+		if met == nil || err != nil {
 			return r, err
+		}
+		if err := e.awaitFree(ctx, met); err != nil {
+			return 0, err
 		}
 		if err := pause.For(ctx, jittered(e.db.o.Poll<<try, e.db.o.random())); err != nil {
 			return 0, err
@@ -90,28 +93,28 @@ func (e *cluster) clashesOf(ctx context.Context, b *Branch) ([]Clash, error) {
 	return x.run(ctx)
 }
 
-func (w *writer) merge(ctx context.Context, b *Branch, message []byte) (r table.Revision, again bool, err error) {
+func (w *writer) merge(ctx context.Context, b *Branch, message []byte) (r table.Revision, met *branchCell, err error) {
 	if err := b.db.gate.enter(ctx, false); err != nil {
-		return 0, false, err
+		return 0, nil, err
 	}
 	defer b.db.gate.leave()
 	if err := errors.Join(canceled(ctx), w.alive(), w.e.drifted()); err != nil {
-		return 0, false, err
+		return 0, nil, err
 	}
 	c, err := w.readBranch(ctx, b)
 	if err != nil {
-		return 0, false, err
+		return 0, nil, err
 	}
 	if err := b.changeable(&c.cell); err != nil {
-		return 0, false, err
+		return 0, nil, err
 	}
-	if c.cell.State != revision.Open || len(c.cell.Undecided) > 0 {
-		return 0, true, nil
+	if c.isBusy() {
+		return 0, c, nil
 	}
 	frozen := c.cell
 	frozen.State = revision.Frozen
 	if done, err := w.swapBranch(ctx, c, frozen); err != nil || !done {
-		return 0, err == nil, err
+		return 0, c, err
 	}
 	// From here on the branch has exactly the commits that this cell shows.
 	checked := *c
@@ -124,12 +127,12 @@ func (w *writer) merge(ctx context.Context, b *Branch, message []byte) (r table.
 	if err != nil || len(clashes) > 0 {
 		w.reopen(ctx, c)
 		if errors.Is(err, errTaken) {
-			return 0, true, nil
+			return 0, c, nil
 		}
 		if err == nil {
 			err = &ClashError{b.name, clashes}
 		}
-		return 0, false, err
+		return 0, nil, err
 	}
 	return w.commitMerge(context.WithoutCancel(ctx), c, &journal.Record{Kind: journal.Merge, IDs: x.ids, Keys: x.keys, AllChanged: x.all, Message: message})
 }
@@ -146,13 +149,13 @@ func (w *writer) reopen(ctx context.Context, c *branchCell) (done bool, err erro
 // c, and commits the merge. The merge is an exception below this server's head until it
 // is decided. If it is aborted, it stays an exception until the branch's cell no longer
 // names it.
-func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Record) (r table.Revision, again bool, err error) {
+func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Record) (r table.Revision, met *branchCell, err error) {
 	w.clock.Observe(max(c.heads.Max(), c.cell.Head))
 	w.mu.Lock()
 	p, err := w.newCommit(rec)
 	w.mu.Unlock()
 	if err != nil {
-		return 0, false, err
+		return 0, nil, err
 	}
 	named := *c
 	next := c.cell
@@ -160,7 +163,7 @@ func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Re
 	done, err := w.swapBranch(ctx, &named, next)
 	if err == nil && !done { // it was thawed
 		w.finalise(p, journal.Aborted)
-		return 0, true, nil
+		return 0, &named, nil
 	}
 	if err == nil {
 		err = w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Begin(ctx, rec) })
@@ -168,13 +171,13 @@ func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Re
 	if err != nil {
 		w.settleLater(p, c)
 		if errors.Is(err, journal.ErrTaken) { // another server has aborted the merge
-			return 0, true, nil
+			return 0, &named, nil
 		}
-		return 0, false, fmt.Errorf("merging: %w", err)
+		return 0, nil, fmt.Errorf("merging: %w", err)
 	}
 	if err := w.alive(); err != nil {
 		w.settleLater(p, c)
-		return 0, false, fmt.Errorf("merging: %w", err)
+		return 0, nil, fmt.Errorf("merging: %w", err)
 	}
 	var state journal.State
 	err = w.step(ctx, func(ctx context.Context) (err error) {
@@ -184,21 +187,21 @@ func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Re
 	switch {
 	case err != nil:
 		w.settleLater(p, c)
-		return 0, false, fmt.Errorf("%w: deciding the merge: %w", ErrUnknown, err)
+		return 0, nil, fmt.Errorf("%w: deciding the merge: %w", ErrUnknown, err)
 	case state != journal.Committed:
 		w.settleLater(p, c)
-		return 0, true, nil
+		return 0, &named, nil
 	}
 	w.finalise(p, journal.Committed)
 	if err := w.awaitShown(p); err != nil {
-		return 0, false, err
+		return 0, nil, err
 	}
 	next = named.cell
 	next.State = revision.Merged
 	if _, err := w.swapBranch(ctx, &named, next); err != nil {
 		w.e.db.o.Log.Debug("the branch's cell still says merging", "branch", c.cell.Owner, "error", err)
 	}
-	return rec.Revision, false, nil
+	return rec.Revision, nil, nil
 }
 
 // settleLater finds out the outcome of a merge in the background, and aborts it if it is

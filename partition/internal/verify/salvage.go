@@ -19,9 +19,10 @@ import (
 
 // Salvage streams all readable entries of a damaged store, each entry before the entries
 // below it. It calls lost for everything that it cannot read. The argument what describes
-// a range of rows, or an entry by as much of its name as is known. Entries whose parent
-// is lost come last, with the parent's entryUUID in place of the parent's name. Salvage
-// keeps the names of all entries in memory.
+// a range of rows, or an entry by as much of its name as is known. If an entry is lost and
+// its name is known, the entries below it keep their names. If its name is not known, they
+// come last, with its entryUUID in place of its name. Salvage keeps the names of all
+// entries in memory.
 func Salvage(ctx context.Context, s *state.Snapshot, lost func(what string, err error) error) iter.Seq2[*search.Result, error] {
 	return func(yield func(*search.Result, error) bool) {
 		w := &salvage{s: s, lost: lost, yield: yield, below: map[entry.ID][]*wreck{}, known: map[entry.ID]bool{catalog.Root: true}}
@@ -40,10 +41,11 @@ type salvage struct {
 	lost  func(string, error) error
 	yield func(*search.Result, error) bool
 	below map[entry.ID][]*wreck // children of an entry, in the order of their ids
-	known map[entry.ID]bool     // entries with a readable row in master
+	known map[entry.ID]bool     // entries whose names can be read
 }
 
-// A wreck is an entry whose name can be read. Its other attributes may be lost.
+// A wreck is an entry whose name can be read, in master or in the tree. Its attributes may
+// be lost.
 type wreck struct {
 	id, parent entry.ID
 	rdn        string
@@ -105,7 +107,9 @@ func (w *salvage) names(ctx context.Context) error {
 	return nil
 }
 
-// nameless reports the entries that have lost everything except their row in the tree.
+// nameless finds the entries that have lost everything except their row in the tree. An
+// entry whose name follows from that row keeps its place, so that the entries below it
+// keep their names.
 func (w *salvage) nameless(ctx context.Context) error {
 	for row, err := range w.scan(ctx, w.s.Keeper.Tree, table.Select{Families: []table.Family{tree.TreeInfo}}) {
 		if err != nil {
@@ -116,7 +120,13 @@ func (w *salvage) nameless(ctx context.Context) error {
 			continue
 		}
 		parent := tree.Parent(row.Key)
-		what := fmt.Sprintf("entry %s, %q below %s", id, row.Key[len(parent):], parent)
+		norm := row.Key[len(parent):]
+		if name, ok := nameInTree(w.s.Schema(), parent, norm); ok {
+			w.known[id] = true
+			w.below[parent] = append(w.below[parent], &wreck{id, parent, name})
+			continue
+		}
+		what := fmt.Sprintf("entry %s, %q below %s", id, norm, parent)
 		if err := w.lost(what, table.ErrCorrupt); err != nil {
 			return err
 		}

@@ -1,0 +1,109 @@
+package partition_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// salvage returns the names of the entries that Salvage yields, and what it reports as lost.
+func salvage(t *testing.T, p *partition.Partition) (names, lost []string) {
+	t.Helper()
+	s := p.Snapshot()
+	defer s.Close()
+	for r, err := range transfer.Salvage(context.Background(), s, func(what string, err error) error {
+		lost = append(lost, what)
+		return nil
+	}) {
+		must(t, err)
+		names = append(names, r.Name.String())
+	}
+	return names, lost
+}
+
+// TestSalvageParents loses entries that have entries below them. If the name of a lost
+// entry follows from its row in the tree, the entries below it must keep their names.
+func TestSalvageParents(t *testing.T) {
+	t.Parallel()
+	const several = "cn=Ann+sn=Lee\\+Low"
+	for _, c := range []struct {
+		name, lost string
+		tree       bool // the row in the tree is lost too
+		want       string
+	}{
+		{"a parent", "ou=people," + domain, false, "ou=people," + domain},
+		{"a naming context", domain, false, domain},
+		{"several values in the RDN", several + ",ou=people," + domain, false, "cn=ann+sn=lee\\+low,ou=people," + domain},
+		{"the tree too", "ou=people," + domain, true, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
+				loadSample(t, p, 5)
+				must(t, add(t, p, several+",ou=people,"+domain, "objectClass: person"))
+				must(t, add(t, p, "cn=phone,"+several+",ou=people,"+domain, "objectClass: device"))
+				all := []string{domain, "ou=people," + domain, several + ",ou=people," + domain, "cn=phone," + several + ",ou=people," + domain}
+				for i := range 5 {
+					all = append(all, fmt.Sprintf("uid=u%d,ou=people,%s", i, domain))
+				}
+				id := idOf(t, p, c.lost)
+				destroy(t, p, s, "master", func(r *table.Row) bool { return string(r.Key) == string(id[:]) })
+				if c.tree {
+					destroy(t, p, s, "tree", func(r *table.Row) bool {
+						return slices.ContainsFunc(r.Cells, func(c table.Cell) bool { return c.Family == 't' && string(c.Value) == string(id[:]) })
+					})
+					c.want = "entryUUID=" + id.String()
+				}
+				got, lost := salvage(t, reopened(t, p, s))
+				if len(got) != len(all)-1 || len(lost) != 1 || lost[0] != c.want {
+					t.Errorf("%q, lost %q, want %q", got, lost, c.want)
+				}
+				for _, n := range all {
+					if below, ok := strings.CutSuffix(n, ","+c.lost); ok && !slices.Contains(got, below+","+c.want) {
+						t.Errorf("%s,%s is not among %q", below, c.want, got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// reopened opens a store again. p has entries in its cache.
+func reopened(t *testing.T, p *partition.Partition, s table.Store) *partition.Partition {
+	t.Helper()
+	ctx := context.Background()
+	must(t, p.Close(ctx))
+	again, err := partition.Open(ctx, s, partition.Options{Schema: tagged})
+	must(t, err)
+	t.Cleanup(func() { again.Close(ctx) })
+	return again
+}
+
+// destroy removes all cells of rows of a table.
+func destroy(t *testing.T, p *partition.Partition, s table.Store, tbl string, rows func(*table.Row) bool) {
+	t.Helper()
+	ctx := context.Background()
+	snapshot := p.Snapshot()
+	defer snapshot.Close()
+	var ms []table.Mutation
+	for row, err := range s.Table(tbl).Scan(ctx, table.Range{}, table.Select{}) {
+		must(t, err)
+		row = row.Clone()
+		if !rows(&row) {
+			continue
+		}
+		for i := range row.Cells {
+			row.Cells[i].Value, row.Cells[i].Tombstone = nil, true
+		}
+		ms = append(ms, table.Mutation{Row: row.Key, Cells: row.Cells})
+	}
+	if len(ms) != 1 {
+		t.Fatal(fmt.Sprint(len(ms), " rows"))
+	}
+	must(t, s.Table(tbl).Apply(ctx, snapshot.Revision(), ms))
+}
