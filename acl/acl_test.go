@@ -106,7 +106,7 @@ func (w *world) entry(name string) *Entry {
 	return &Entry{Name: d, Entry: e, Source: &filter.EntrySource{Schema: w.schema, Entry: e, Name: d}, Others: around{w, d}}
 }
 
-// around answers questions about the entries around an entry of a world.
+// around answers questions about the parent and the groups of an entry of a world.
 type around struct {
 	*world
 	name dn.DN
@@ -114,7 +114,9 @@ type around struct {
 
 func (a around) Parent() *entry.Entry { return a.entries[a.name.Parent().String()] }
 
-// InGroup looks at the attribute member of entries. Groups in groups count if nested is set.
+// InGroup reports whether the attribute member of the group names the entry. If group is
+// nil, any entry may be the group. If nested is set, membership through groups in the group
+// counts too.
 func (a around) InGroup(group dn.DN, nested bool) bool {
 	for name, e := range a.entries {
 		if group != nil && name != group.String() {

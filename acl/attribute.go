@@ -16,7 +16,7 @@ type part struct {
 	rights     Rights
 	named      bool // the rule lists attributes for this part; the list may be "*"
 	in, except []attribute
-	uses       []string // for the right use: the names and OIDs that may be used, in lower case, or "*"
+	uses       []string // for the right "use": the names and OIDs that may be used, in lower case, or "*"
 	usesNot    []string
 }
 

@@ -121,7 +121,8 @@ func (t *target) covered(o *target) bool {
 	return t.within(o) && (o.filter == nil || t.filter != nil && t.filter.String() == o.filter.String())
 }
 
-// excludes reports whether no connection can meet both conditions.
+// excludes returns true only if no connection can meet both conditions. It may return false
+// even if none can.
 func (c *Condition) excludes(o *Condition) bool {
 	bare := *o
 	bare.Not = !o.Not

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Equal reports whether two programs make the same decisions about every entry. It may
-// return false for programs that do.
+// Equal returns true only if two programs make the same decisions about every entry. It may
+// return false even if they do.
 func (p *Program) Equal(o *Program) bool {
 	return p == o || p.set.schema == o.set.schema && p.fingerprint() == o.fingerprint()
 }
@@ -44,7 +44,7 @@ func (p *Program) fingerprint() string {
 	return p.print
 }
 
-// testTexts returns a formula with the texts of its tests.
+// testTexts returns the formula f with each number of a test replaced by the test's text.
 func (p *Program) testTexts(f formula) [][]string {
 	out := make([][]string, len(f))
 	for i, tests := range f {
@@ -61,8 +61,9 @@ func (s *Set) asksGroupsOfEntries() bool {
 	return s.anySubject(func(sub *subject) bool { return sub.Group })
 }
 
-// AsksOthers reports whether decisions about an entry depend on entries other than the
-// entry and the identity's own: on parents, or on groups of the entry.
+// AsksOthers reports whether decisions about an entry depend on more than this entry and
+// the identity's own entry: on the parent of the entry, or on the groups that the entry is
+// in.
 func (p *Program) AsksOthers() bool {
 	asks := func(t bound) bool { return t.filter != nil && t.filter.asksGroups }
 	return p.set.anySubject(func(sub *subject) bool { return sub.Kind == ItsParents }) ||

@@ -21,7 +21,7 @@ type Decision struct {
 	general [2]typeRights
 	types   map[*schema.AttributeType]*typeRights
 
-	also *Decision // the decision contains only rights that also contains; nil: see Both
+	also *Decision // if not nil, a right is granted only if also grants it too; see Both
 }
 
 // Both returns a decision with the rights that both a and b contain. The decisions may
@@ -144,8 +144,8 @@ func only(b bool, r Rights) Rights {
 	return 0
 }
 
-// extent reports whether the part includes all values of the type under all options, and
-// whether it includes any value of the type.
+// extent returns two reports: whether the part includes all values of the type under all
+// options, and whether it includes at least some values of the type.
 func (p *part) extent(t *schema.AttributeType) (all, some bool) {
 	for i := range p.in {
 		a := &p.in[i]

@@ -181,8 +181,8 @@ func (c *comparison) attributes(from, to *Set) {
 	}
 }
 
-// uses compares the right use in the two sets, for each name that a rule contains and for
-// all other names.
+// uses compares where the two sets grant the right "use": for each name that a rule
+// contains, and for all other names together.
 func (c *comparison) uses() {
 	names := []string{"*"}
 	for _, r := range slices.Concat(c.rules[0], c.rules[1]) {

@@ -16,7 +16,8 @@ type entryFilter struct {
 	filter filter.Resolved
 	text   string
 	// groups are the groups in which the filter tests membership, spelled as in the rule.
-	// asksGroups is set if there are any, or if the filter tests membership in any group.
+	// asksGroups is set if the filter tests membership in one of these groups, or whether
+	// the entry is in any group at all.
 	groups     []string
 	asksGroups bool
 	// ofClasses is set if the filter tests only the object classes of the entry.
@@ -46,7 +47,8 @@ func (s *withGroups) EntryName() dn.DN { return s.entry.Name }
 // names in lower case and by their OIDs.
 var membershipTypes = []string{"memberof", "1.2.840.113556.1.2.102", "ismemberof", "1.3.6.1.4.1.42.2.27.9.1.792"}
 
-// groupOf returns the group of a test of membership in one group.
+// groupOf returns the name of the group if the filter f tests membership in one group.
+// Otherwise ok is false.
 func groupOf(f filter.Filter) (group string, ok bool) {
 	e, ok := f.(*filter.Equal)
 	if !ok || !slices.Contains(membershipTypes, strings.ToLower(e.Attribute)) {
@@ -55,8 +57,9 @@ func groupOf(f filter.Filter) (group string, ok bool) {
 	return string(e.Value), true
 }
 
-// renameGroups returns a filter with the names of the groups that it tests replaced by
-// the results of newName. The name "" is a group that is gone, and has no members.
+// renameGroups returns a filter with the names of the groups that it tests replaced by the
+// results of newName. The name "" stands for a group that no longer exists and so has no
+// members.
 func renameGroups(f filter.Filter, newName func(string) string) filter.Filter {
 	return filter.MapLeaves(f, func(leaf filter.Filter) filter.Filter {
 		if group, ok := groupOf(leaf); ok && group != "" {
@@ -66,7 +69,7 @@ func renameGroups(f filter.Filter, newName func(string) string) filter.Filter {
 	})
 }
 
-// namesGone reports whether the filter tests membership in a group that is gone.
+// namesGone reports whether the filter tests membership in a group that no longer exists.
 func namesGone(f filter.Filter) bool {
 	for leaf := range filter.Leaves(f) {
 		if group, ok := groupOf(leaf); ok && group == "" {

@@ -11,7 +11,7 @@ import (
 )
 
 // A Narrowing is a set that contains all entries of a scope which an identity may see, and
-// few others. A search that looks only at the entries of this set finds the same.
+// few others. So a search for the identity can look at the entries of this set only.
 type Narrowing struct {
 	// Filter is True for the entries of the set that are not in Names.
 	Filter filter.Resolved
@@ -34,7 +34,7 @@ const maxShares = 64
 // shares are the shares of all clauses of a program.
 type shares struct {
 	all  []share
-	wide bool   // one of them is the whole directory
+	wide bool   // one of the shares is the whole directory
 	text string // see NarrowingText
 }
 
@@ -47,8 +47,8 @@ func (p *Program) NarrowingText() string {
 	return ""
 }
 
-// Narrow returns the narrowing for the entries below a base, or nil if there is none that
-// indexes can make use of.
+// Narrow returns the narrowing for the entries in the scope of a base. It returns nil if
+// indexes could not make use of any narrowing.
 func (p *Program) Narrow(base dn.DN, scope Scope) *Narrowing {
 	s := p.sharesOnce()
 	if s.wide {
@@ -155,13 +155,14 @@ func (p *Program) makeShares() (s shares) {
 	return s
 }
 
-// letsSee reports whether the rule, which allows something, lets somebody see entries.
+// letsSee reports whether the rule lets somebody see entries. The rule must not be a deny
+// rule.
 func (c *compiled) letsSee() bool {
 	return slices.ContainsFunc(c.parts, func(p part) bool { return p.withSee(false)&(See|Manage) != 0 })
 }
 
-// narrowest returns a filter that is True wherever a formula is, or nil if none is known
-// that indexes can make use of.
+// narrowest returns a filter that is True wherever the formula is true. It returns nil if
+// it knows no such filter that indexes can make use of.
 func (p *Program) narrowest(f formula) filter.Resolved {
 	var any []filter.Resolved
 	for _, tests := range f {
@@ -201,7 +202,7 @@ func (p *Program) isOwn() filter.Resolved {
 }
 
 // namesOwn returns a filter that is True for the entries that name the identity, or one of
-// its groups, in the attribute of a subject. It returns nil if there is none.
+// its groups, in the attribute of a subject. It returns nil if it knows no such filter.
 func (p *Program) namesOwn(s *subject) filter.Resolved {
 	names := []dn.DN{p.who.Name}
 	if s.Group {
@@ -256,8 +257,8 @@ func (f *entryFilter) narrow() filter.Resolved {
 	return f.filter
 }
 
-// isNarrow reports whether one index, or several, have the entries that match a filter.
-// Tests of object classes do not count, because most classes have very many entries.
+// isNarrow reports whether indexes can find the entries that match a filter. Tests of
+// object classes do not count, because most classes have very many entries.
 func isNarrow(f filter.Resolved) bool {
 	switch f := f.(type) {
 	case *filter.AndNode:

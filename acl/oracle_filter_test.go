@@ -14,8 +14,8 @@ type outcome struct{ least, most filter.Tri }
 
 func exactly(t filter.Tri) outcome { return outcome{t, t} }
 
-// guarded returns the results that a filter may have for a visible entry. A value can
-// make a test True only if the identity may search it.
+// guarded returns the results that a filter may have for a visible entry. A value can make
+// a test True only if the identity may search the value.
 func (j *judge) guarded(f filter.Resolved) outcome {
 	switch f := f.(type) {
 	case *filter.AndNode:

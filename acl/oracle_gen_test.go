@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A generator generates random cases from a small vocabulary, so rules, entries and
-// identities often match.
+// A generator generates random cases. Its vocabulary is small, so that rules often match
+// entries and identities.
 type generator struct{ *rand.Rand }
 
 var (

@@ -213,13 +213,13 @@ func (c *trial) decide(p *acl.Program, n *node) (*acl.Zone, *acl.Entry, *acl.Dec
 	return z, e, z.Decide(e)
 }
 
-// around answers questions about the entries around an entry of the tree.
+// around answers questions about the parent and the groups of an entry of the tree.
 type around struct{ *node }
 
 func (a around) Parent() *entry.Entry { return a.parent }
 
-// InGroup goes up from the entry: to the groups that name it, and, if nested is set, to the
-// groups that name these.
+// InGroup goes up from the entry to the groups that name the entry and, if nested is set,
+// on to the groups that name those groups.
 func (a around) InGroup(group dn.DN, nested bool) bool {
 	found, next := map[*node]bool{}, []*node{a.node}
 	for len(next) > 0 {

@@ -40,7 +40,7 @@ type oracle struct {
 	rules    []acl.Placed
 	contexts []dn.DN
 	id       *acl.Identity
-	byName   bool // rules allow something only with entries that they name
+	byName   bool // a rule allows something only on entries that the rule names
 }
 
 // A judge is an oracle for one entry or for the server. Its rules are the rules that
@@ -255,7 +255,7 @@ func meetsTarget(f filter.Filter, n *node) filter.Tri {
 }
 
 // isMember reports whether an entry is a member of the group with a name, or, if the name
-// is "", of any group. It goes down from the group to its members.
+// is "", of any group. The search goes down from the group to its members.
 func isMember(n *node, group string, nested bool) filter.Tri {
 	for _, g := range n.tree {
 		if group == "" && g.has(n.name, nested, nil) || group != "" && sameName(g.name, mustName(group)) && g.has(n.name, nested, nil) {

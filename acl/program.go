@@ -20,13 +20,14 @@ type Entry struct {
 	Others Others
 }
 
-// Others answers questions about the entries around the entry of a decision. The methods
-// cannot return errors, so the caller of the decision must record them.
+// Others answers questions about the parent and the groups of the entry that a decision is
+// about. The methods cannot return errors, so the caller of the decision must record them.
 type Others interface {
 	// Parent returns the parent entry, or nil if there is none.
 	Parent() *entry.Entry
 	// InGroup reports whether the entry is a member of the group with a name, or, if the
-	// name is nil, of any group. If nested is set, members of groups in the group count.
+	// name is nil, of any group. If nested is set, members of groups in the group count as
+	// members.
 	InGroup(group dn.DN, nested bool) bool
 }
 
@@ -35,8 +36,8 @@ type test struct {
 	holds func(e *Entry) bool
 	// ofClasses is set if the result depends only on the object classes of the entry.
 	ofClasses bool
-	// within is True for all entries for which the test holds, and indexes can make use of
-	// it. It is nil if there is no such filter.
+	// within is a filter that is True for all entries for which the test holds, and that
+	// indexes can make use of. It is nil if there is no such filter.
 	within filter.Resolved
 }
 
@@ -44,8 +45,8 @@ type test struct {
 // is a list of the numbers of tests in the program. An empty conjunction is true.
 type formula [][]int
 
-// A Program is the rules of a Set, evaluated for one identity as far as they do not
-// depend on an entry. A Program may be used concurrently.
+// A Program contains the rules of a Set, of which everything that does not depend on an
+// entry has been evaluated for one identity. A Program may be used concurrently.
 type Program struct {
 	set     *Set
 	who     *asker

@@ -40,7 +40,7 @@ type Set struct {
 	// reserved are the types that a rule grants only if the rule names them.
 	reserved []*schema.AttributeType
 	asked    map[ConditionKind]bool
-	// looksAt are the types whose values tests of entries read.
+	// looksAt are the types whose values are read by tests of entries.
 	looksAt []*schema.AttributeType
 
 	mu       sync.Mutex

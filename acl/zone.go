@@ -21,9 +21,10 @@ type Zone struct {
 
 	mu        sync.RWMutex
 	decisions map[string]*Decision // by the results of all tests
-	// The keys of known contain the values of objectClass in place of the results of the
-	// tests of object classes. Such a test normalises the values of an entry. Many entries
-	// have the same values, so these tests are rarely made.
+	// known is like decisions, except that its keys contain the values of objectClass in
+	// place of the results of tests of object classes. Many entries have the same values,
+	// so a lookup in known usually saves these tests, which would have to normalise the
+	// values.
 	known map[string]*Decision
 }
 

@@ -14,12 +14,12 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// TestClients runs OpenLDAP's command line clients against the server, on every engine,
-// and compares their output with the files in testdata/clients. In these files, commands
-// for the shell follow a line "sh". In the commands, $URL and $LDAPI are the URLs of the
-// server, $ADMIN contains the options that bind as the administrator, and $STAGING
-// contains the options that do so in the branch staging. Each file begins with the sample
-// directory. The flag -rewrite of go test rewrites the files.
+// TestClients runs OpenLDAP's command line clients against the server, on every engine, and
+// compares their output with the files in testdata/clients. In these files, commands for
+// the shell follow a line "sh". In the commands, $URL and $LDAPI are the URLs of the
+// server, $ADMIN contains the options that bind as the administrator, and $STAGING contains
+// the options that bind as the administrator in the branch staging. Each file begins with
+// the sample directory. The flag -rewrite of go test rewrites the files.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"sh", "ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapmodrdn", "ldapcompare", "ldapwhoami", "ldappasswd"} {

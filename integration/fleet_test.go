@@ -99,7 +99,7 @@ func (f *fleet) replace(n int) {
 type tally struct{ done, unknown atomic.Int64 }
 
 // count counts the outcome of an update. An update may be refused because the servers are
-// killed, or with one of the result codes in refusals. After another result, the test
+// killed, or with one of the result codes in refusals. After any other result, the test
 // fails and the fleet is stopped. The result is false if the connection must be closed.
 func (f *fleet) count(t *tally, err error, refusals ...int) bool {
 	switch c := code(err); {
@@ -116,8 +116,9 @@ func (f *fleet) count(t *tally, err error, refusals ...int) bool {
 	return true
 }
 
-// client calls do until the fleet is stopped, on a connection to one server and, after
-// that server is killed, to its successor. It reconnects after do returns false.
+// client returns a function that calls do until the fleet is stopped. It connects to the
+// server in seat n or, if the server was killed, to the next server in the seat. It
+// connects again after do returns false.
 func (f *fleet) client(n int, do func(*ldap.Conn, *rand.Rand) bool) func() {
 	return f.clientAs(n, adminDN, adminPassword, do)
 }

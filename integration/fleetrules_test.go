@@ -19,7 +19,7 @@ const (
 	ruledUser    = "uid=reader," + ruledDN
 	ruledTeam    = "cn=team," + ruledDN
 	ruledEntries = 8
-	ruledModulus = 40 // values of description, of which a rule shows one
+	ruledModulus = 40 // number of values of description; the rules show one value at a time
 )
 
 // ruled has entries below a place whose rules one client changes again and again, while
@@ -27,11 +27,11 @@ const (
 // in force during the request, and the same rules must judge all entries of the request.
 //
 // Each version of the rules shows one value of description, from which the test sees by
-// which version an answer was judged. A rule shows carLicense, and another rule shows
-// title to the members of a group. The client writes secret values of carLicense only
-// while the first rule is removed, and secret values of title only while the user is not
-// in the group. So no answer may ever show a secret: such an answer was judged by rules
-// or groups that were older than its entries.
+// which version an answer was judged. A rule shows carLicense, and another rule shows title
+// to the members of a group. The client writes secret values of carLicense only while the
+// first rule is removed, and secret values of title only while the user is not in the
+// group. So no answer may ever show a secret: an answer that does was judged by rules or
+// groups that were older than the entries in it.
 type ruled struct {
 	*fleet
 	next      int          // the step of the cycle that comes next
@@ -236,8 +236,8 @@ func (x *ruled) between(value, floor int64) bool {
 	return false
 }
 
-// compare compares the value of a version. Only the rules of that version allow the user
-// to do so.
+// compare sends a compare request with the value of description that the rules of a version
+// show. Only the rules of that version allow the user to compare this value.
 func (x *ruled) compare(c *ldap.Conn, version, floor int64) error {
 	if version < 0 {
 		return nil

@@ -28,8 +28,8 @@ const historiesDN = "ou=histories," + suffix
 
 func generationDN(g int) string { return fmt.Sprintf("ou=g%d,%s", g, historiesDN) }
 
-// flat returns the names of those objects of a generation that are single entries, and
-// the names of the tops of its trees.
+// flat returns the names of those objects of a generation that are single entries, and the
+// names of the top entries of the trees of the generation.
 func flat() []string {
 	var names []string
 	for _, k := range []struct {
@@ -281,7 +281,7 @@ func (w *worker) readRegister(g int, object, dn string, value *string) bool {
 	})
 }
 
-// appendBlind appends one or two values to a list. The result contains the values that
+// appendBlind appends one or two values to a list. The response contains the values that
 // the list had before.
 func (w *worker) appendBlind(g int) {
 	object, dn := anyOf("list", someLists, g)
@@ -398,10 +398,10 @@ func (w *worker) readValue(g int, value string) {
 	w.read(e, dn, "description", true, func(v []string) { e.output = strconv.FormatBool(slices.Contains(v, value)) })
 }
 
-// A server resolves the name of an entry in the state on which an operation begins.
-// Another operation may rename an entry above it in the meantime. So a tree with all
-// kinds of operations is only required to be whole (see treeOf). The operations that must
-// be linearizable use separate trees.
+// A server resolves the name of an entry in the state on which an operation begins. Before
+// the operation ends, another operation may rename an entry above that entry. So a tree
+// with all kinds of operations need not be linearizable, only whole (see treeOf). The
+// operations that must be linearizable use separate trees.
 
 // family adds and deletes entries. It moves no entry.
 func (w *worker) family(g int) {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A View is what an identity may do with an entry according to the originals.
+// A View answers what an identity may do with an entry according to the originals.
 type View interface {
 	Entry(right acl.Rights) bool
 	Value(t *schema.AttributeType, options string, value []byte, right acl.Rights) bool
@@ -34,7 +34,8 @@ type aciView struct{ *aci.View }
 
 func (v aciView) Entry(right acl.Rights) bool { return right == acl.Bind || v.View.Entry(right) }
 
-// judge returns the evaluator of the originals. An aci that is not translated is left out.
+// judge returns the evaluator of the originals. It leaves out each aci that is not
+// translated.
 func (im *Import) judge(d *directory) Judge {
 	ev := &aci.Evaluator{Options: &aci.Options{Schema: im.Schema, Dialect: im.dialect, Zone: im.Zone}, Find: d.find}
 	for _, x := range im.Originals {
@@ -56,8 +57,9 @@ func (im *Import) judge(d *directory) Judge {
 	return j
 }
 
-// An olcJudge asks the directives of the database that an entry is in. An entry that is in
-// no database has no directives, so nothing is allowed there.
+// An olcJudge decides about an entry by the directives of the database that the entry is
+// in. If the entry is in no database, there are no directives for it, so nothing is
+// allowed.
 type olcJudge struct {
 	im *Import
 	of map[*database]*olc.Evaluator
@@ -67,9 +69,9 @@ func (j *olcJudge) At(id *acl.Identity, e *acl.Entry) View {
 	return j.of[j.im.databaseOf(e.Name)].At(id, e)
 }
 
-// databaseOf returns the database with the longest suffix of a name. If there is none, it
-// returns a database without suffixes, and the frontend only if there is no other.
-// Otherwise it returns nil.
+// databaseOf returns the database whose suffix is the longest suffix of a name. If no
+// database has a matching suffix, it returns a database without suffixes: the frontend only
+// if there is no other. If there is no such database either, it returns nil.
 func (im *Import) databaseOf(name dn.DN) (found *database) {
 	best := -1
 	for _, db := range im.databases {
@@ -94,7 +96,7 @@ type Difference struct {
 	Description string // "": the right is on the entry
 	Value       []byte
 	Right       acl.Rights
-	More        bool // only the drafts allow it
+	More        bool // only the drafts allow the right
 }
 
 func (d Difference) String() string {
@@ -118,8 +120,9 @@ func (d Difference) String() string {
 type Comparison struct {
 	Judge Judge
 	Set   *acl.Set
-	// Reserved means that reserved attributes are compared like others. Otherwise only
-	// what the drafts allow beyond the originals is a difference.
+	// Reserved means that reserved attributes are compared like others. If Reserved is not
+	// set, a right on a reserved attribute is a difference only if the drafts allow it and
+	// the originals do not.
 	Reserved bool
 	// Values returns values of a type to ask about, besides those in the entries.
 	Values func(*schema.AttributeType) [][]byte
@@ -172,8 +175,8 @@ func (c *Comparison) value(id *acl.Identity, e *acl.Entry, old View, d *acl.Deci
 	}
 }
 
-// note counts a question, and adds the difference if the answers differ. If lenient is set,
-// it is no difference if the drafts allow less.
+// note counts a question, and adds x if the two answers differ. If lenient is set, it does
+// not add x where only the originals allow the right.
 func (c *Comparison) note(x Difference, old, drafts, lenient bool) {
 	c.Asked++
 	if old == drafts || lenient && old {
@@ -183,12 +186,12 @@ func (c *Comparison) note(x Difference, old, drafts, lenient bool) {
 	c.Found = append(c.Found, x)
 }
 
-// entry returns an item as an entry that rules decide about.
+// entry returns the item as an acl.Entry, about which rules can decide.
 func (d *directory) entry(x Item) *acl.Entry {
 	return &acl.Entry{Name: x.Name, Entry: x.Entry, Source: &filter.EntrySource{Schema: d.schema, Entry: x.Entry, Name: x.Name}, Others: &others{d, x.Name}}
 }
 
-// byDN returns the entry with a name as rules see it, or nil.
+// byDN returns the entry with the given name as an acl.Entry, or nil if there is none.
 func (d *directory) byDN(name dn.DN) *acl.Entry {
 	e := d.find(name)
 	if e == nil {
@@ -197,7 +200,7 @@ func (d *directory) byDN(name dn.DN) *acl.Entry {
 	return d.entry(Item{name, e})
 }
 
-// others answers questions about the entries around the entry with a name.
+// others answers questions about the parent and the groups of the entry with a name.
 type others struct {
 	*directory
 	name dn.DN

@@ -13,8 +13,8 @@ type confLine struct {
 	line int
 }
 
-// confLines splits the text of a slapd.conf. Lines that begin with white space continue
-// the line before, even after comments.
+// confLines splits the text of a slapd.conf. A line that begins with white space continues
+// the previous line that is not empty and no comment.
 func confLines(text string) (all []confLine) {
 	n := 0
 	for s := range strings.Lines(text) {
@@ -31,8 +31,8 @@ func confLines(text string) (all []confLine) {
 	return all
 }
 
-// readConf reads the access directives of a slapd.conf. Those before the first database
-// are the frontend's.
+// readConf reads the access directives of a slapd.conf. Directives before the first
+// database belong to the frontend.
 func (im *Import) readConf(file string, in io.Reader) error {
 	text, err := io.ReadAll(in)
 	if err != nil {

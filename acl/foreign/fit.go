@@ -10,8 +10,8 @@ import (
 
 // Fit turns the drafts into rules that a directory takes. It leaves out identities that the
 // directory does not have. It also leaves out attributes that the schema does not define,
-// because no entry has them. Fit moves a rule to Refused if nothing is left of it, or if the
-// directory refuses it for another reason.
+// because no entry has them. If nothing is left of a rule, or if the directory refuses the
+// rule for another reason, Fit moves the rule to Refused.
 func (im *Import) Fit() error {
 	for _, x := range im.Originals {
 		var kept []acl.Placed

@@ -27,7 +27,7 @@ type Options struct {
 	Schema   *schema.Schema
 	Contexts []dn.DN        // the naming contexts; nil: not known
 	Server   string         // one of Servers; "": guessed from the values
-	Zone     *time.Location // of the old server; nil: not known
+	Zone     *time.Location // time zone of the old server; nil: not known
 	// Reserved means that * includes reserved attributes, which rules have to name.
 	Reserved bool
 }
@@ -37,7 +37,7 @@ type Original struct {
 	File string
 	Line int
 	Text string
-	dn   dn.DN // of the entry at which it stands
+	dn   dn.DN // name of the entry that contains the original
 
 	aci *aci.ACI
 	olc *olc.Directive
@@ -48,7 +48,7 @@ type Original struct {
 	Refused []Refused
 }
 
-// Where returns the file and the line of an original.
+// Where returns the original's file and line.
 func (o *Original) Where() string { return fmt.Sprintf("%s:%d", o.File, o.Line) }
 
 // An Import is a translation of files.
@@ -57,14 +57,16 @@ type Import struct {
 	Originals []*Original
 	// Names are the names of all entries of the directory. nil: they are not known.
 	Names []dn.DN
-	// Exists reports whether the directory has an entry with a name. nil: that is not known.
+	// Exists reports whether the directory has an entry with a name. nil: it is not known
+	// which entries exist.
 	Exists func(dn.DN) (bool, error)
-	// Accepts returns an error if the directory does not take a rule. nil: by the schema.
+	// Accepts returns an error if the directory does not take a rule. nil: NewSet decides,
+	// by the schema alone.
 	Accepts func(acl.Placed) error
 
-	entries   int // that have been read
+	entries   int // number of entries that have been read
 	dialect   aci.Dialect
-	databases []*database // whose directives have been read
+	databases []*database // the databases whose directives have been read
 }
 
 // A database is a database of slapd: the directives of its suffix, in their order.
@@ -96,7 +98,7 @@ func (im *Import) Translate() {
 	im.nameRules()
 }
 
-// all returns the directives of a database with those of the frontend after them.
+// all returns the directives of a database, followed by the directives of the frontend.
 func (im *Import) all(db *database) []*Original {
 	all := slices.Clone(db.directives)
 	for _, f := range im.databases {
@@ -107,8 +109,9 @@ func (im *Import) all(db *database) []*Original {
 	return slices.DeleteFunc(all, func(x *Original) bool { return x.olc == nil })
 }
 
-// translateDatabase translates the directives of a database, for each of its suffixes. If
-// there are no other databases, the frontend's are for the whole directory.
+// translateDatabase translates the directives of a database, for each of its suffixes. The
+// directives of the frontend are translated for the whole directory if there is no other
+// database; otherwise they are translated with each other database.
 func (im *Import) translateDatabase(db *database) {
 	others := slices.ContainsFunc(im.databases, func(o *database) bool { return !o.frontend && !o.own })
 	if db.own || db.frontend && others {
@@ -144,8 +147,9 @@ func (im *Import) translateDatabase(db *database) {
 	}
 }
 
-// chooseDialect returns how the values are read: if no server is given, as the values of
-// OpenDJ if one of them has words that only OpenDJ knows.
+// chooseDialect returns the dialect of the given server. If no server is given, it returns
+// OpenDJ if one of the values has words that 389 Directory Server does not know, and
+// otherwise DS389.
 func (im *Import) chooseDialect() aci.Dialect {
 	isOpenDJ := func(x *Original) bool { return x.aci != nil && x.aci.IsOpenDJ() }
 	if im.Server == "opendj" || im.Server == "pingdirectory" || im.Server == "" && slices.ContainsFunc(im.Originals, isOpenDJ) {
@@ -154,7 +158,8 @@ func (im *Import) chooseDialect() aci.Dialect {
 	return aci.DS389
 }
 
-// ownTrees are the names of entries that directory servers have for themselves.
+// ownTrees are the names of the trees in which directory servers keep their own
+// configuration and state.
 var ownTrees = []string{"cn=config", "cn=monitor", "cn=schema", "cn=changelog", "cn=tasks", "cn=backups", "cn=admin data", "o=netscaperoot", "cn=features", "cn=subschema"}
 
 func isOwnTree(d dn.DN) bool {
@@ -196,8 +201,8 @@ func (im *Import) nameRules() {
 	}
 }
 
-// General returns rules that every import begins with: what the old server let everybody
-// do without any aci.
+// General returns the rules that every import begins with. They allow what the old server
+// let everybody do without any aci.
 func (im *Import) General() (rules []acl.Placed, err error) {
 	profile, err := acl.Profile("staff", im.Schema, nil)
 	if err != nil {

@@ -35,7 +35,8 @@ func shorten(s string) string {
 	return s
 }
 
-// WriteRules writes the drafts as a file of rules. Comments say where each comes from.
+// WriteRules writes the drafts as a file of rules. Comments say from which original each
+// rule comes.
 func (im *Import) WriteRules(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "# Drafts of access rules. Read them, then: ldapd access apply\n\n")
@@ -97,7 +98,8 @@ func (im *Import) WriteNotes(out io.Writer) error {
 	return im.writeTable(out)
 }
 
-// left returns the reserved attributes that originals allow by * and the drafts do not.
+// left returns the reserved attributes if a draft allows *: the original's * includes them,
+// and the * of the draft does not.
 func (im *Import) left() (names []string) {
 	if im.Options.Reserved {
 		return nil

@@ -113,7 +113,8 @@ func (w *world) identity(d dn.DN) *acl.Identity {
 	return id
 }
 
-// compare compares an import with its originals on everything in the world.
+// compare compares what the drafts and the originals of an import allow every identity of
+// the world on every entry.
 func (w *world) compare(t *testing.T, im *Import) *Comparison {
 	t.Helper()
 	rules, err := im.Rules()
@@ -154,7 +155,8 @@ func (im *Import) text() string {
 	return b.String()
 }
 
-// check fails if drafts that are exact differ from their originals, or others allow more.
+// check fails the test in two cases: all drafts are marked exact, and there is a
+// difference; or the drafts allow more than the originals although no draft is marked so.
 func check(t *testing.T, seed uint64, im *Import, c *Comparison) (exact bool) {
 	t.Helper()
 	exact, more := true, false
@@ -170,7 +172,8 @@ func check(t *testing.T, seed uint64, im *Import, c *Comparison) (exact bool) {
 	return exact
 }
 
-// TestACIProperty translates random aci, and compares what they and the drafts allow.
+// TestACIProperty translates random aci, and compares what the aci allow with what the
+// drafts allow.
 func TestACIProperty(t *testing.T) {
 	exact, asked := 0, 0
 	for i := range *propertyCases {
@@ -203,8 +206,8 @@ func TestACIProperty(t *testing.T) {
 	}
 }
 
-// TestOLCProperty translates random directives of slapd, and compares what they and the
-// drafts allow.
+// TestOLCProperty translates random directives of slapd, and compares what the directives
+// allow with what the drafts allow.
 func TestOLCProperty(t *testing.T) {
 	exact, asked := 0, 0
 	for i := range *propertyCases {

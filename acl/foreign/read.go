@@ -19,15 +19,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// An Item is an entry of a file, as far as the schema knows its attributes.
+// An Item is an entry of a file, with those of its attributes that the schema defines.
 type Item struct {
 	Name  dn.DN
 	Entry *entry.Entry
 }
 
-// Read adds the originals in an LDIF file or a slapd.conf to the import, and passes each
-// entry to keep unless that is nil. Of the changes in the file, only those that add entries
-// count.
+// Read adds the originals in an LDIF file or a slapd.conf to the import. If keep is not
+// nil, Read passes each entry to it. If the file contains changes, Read ignores all but
+// those that add entries.
 func (im *Import) Read(file string, in io.Reader, keep func(Item)) error {
 	text := bufio.NewReaderSize(in, 64<<10)
 	if isConf(text) {
@@ -36,8 +36,8 @@ func (im *Import) Read(file string, in io.Reader, keep func(Item)) error {
 	return im.readLDIF(file, text, keep)
 }
 
-// isConf reports whether a text is a slapd.conf: its first line that is no comment has no
-// colon after its first word.
+// isConf reports whether a text is a slapd.conf rather than LDIF: the first word of the
+// first line that is not empty and no comment contains no colon.
 func isConf(in *bufio.Reader) bool {
 	begin, _ := in.Peek(64 << 10)
 	for line := range bytes.Lines(begin) {
@@ -82,7 +82,7 @@ func (im *Import) readLDIF(file string, in io.Reader, keep func(Item)) error {
 	}
 }
 
-// values adds the originals among the values of an entry.
+// values adds those values of an entry that are originals.
 func (im *Import) values(file string, rec *ldif.Record, name dn.DN, attributes []op.PartialAttribute, raw []byte) {
 	for _, a := range attributes {
 		at := name
@@ -161,8 +161,8 @@ func (im *Import) add(db *database) {
 	}
 }
 
-// number returns the number in braces with which a value of olcAccess begins, or a large
-// one.
+// number returns the number in braces with which a value of olcAccess begins. If there is
+// none, it returns a large number.
 func number(text string) int {
 	if inside, _, ok := strings.Cut(strings.TrimPrefix(text, "{"), "}"); ok {
 		if n, err := strconv.Atoi(inside); err == nil {
@@ -188,7 +188,8 @@ func linesOf(raw []byte, description string) (lines []int) {
 	return lines
 }
 
-// entry returns the attributes that the schema defines as an entry. n becomes its id.
+// entry returns an entry with those of the attributes that the schema defines. The id of
+// the entry is made from n.
 func (im *Import) entry(attributes []op.PartialAttribute, n int) *entry.Entry {
 	e := &entry.Entry{ID: entry.ID{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}}
 	for _, a := range attributes {

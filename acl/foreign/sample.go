@@ -18,9 +18,9 @@ const (
 	maxEntries    = 1000
 )
 
-// Check compares what the originals and the drafts let some identities do with some of
-// the entries of a directory. The identities are the anonymous one, those that rules name,
-// members of groups that rules name, and others.
+// Check compares what the originals and the drafts let some identities do with some of the
+// entries of a directory. The identities are the anonymous identity, identities that rules
+// name, members of groups that rules name, and some others.
 func (im *Import) Check(items []Item) (*Comparison, error) {
 	d := newDirectory(im.Schema, items)
 	rules, err := im.Rules()
@@ -51,7 +51,8 @@ func (im *Import) Check(items []Item) (*Comparison, error) {
 	return c, nil
 }
 
-// ExistIn sets Exists, so that the items are taken to be all entries of the directory.
+// ExistIn sets Exists to a function that knows only the items, as if they were all entries
+// of the directory.
 func (im *Import) ExistIn(items []Item) {
 	d := newDirectory(im.Schema, items)
 	im.Exists = func(name dn.DN) (bool, error) { return d.find(name) != nil, nil }
@@ -67,7 +68,7 @@ func every(items []Item, n int) []Item {
 	return out
 }
 
-// A directory has the entries that a check is about, by their names.
+// A directory contains the entries of a check.
 type directory struct {
 	schema *schema.Schema
 	items  []Item
@@ -113,7 +114,8 @@ func membersOf(sch *schema.Schema, e *entry.Entry) (members []dn.DN) {
 	return members
 }
 
-// groups returns the groups that a name is in, directly or through others.
+// groups returns the groups that the entry with a name is in, directly or through other
+// groups.
 func (d *directory) groups(name dn.DN) (groups []dn.DN) {
 	seen := map[string]bool{}
 	for next := []dn.DN{name}; len(next) > 0; next = next[1:] {
@@ -127,7 +129,7 @@ func (d *directory) groups(name dn.DN) (groups []dn.DN) {
 	return groups
 }
 
-// identities returns the names of identities that ask.
+// identities returns the names of the identities for which a check asks.
 func (d *directory) identities(rules []acl.Placed) []dn.DN {
 	all := []dn.DN{nil}
 	add := func(name dn.DN) {
@@ -202,7 +204,7 @@ func (d *directory) types(rules []acl.Placed) (all []*schema.AttributeType) {
 	return all
 }
 
-// values returns a value of a type that some entry has.
+// values returns one value of the type, taken from some entry.
 func (d *directory) values(t *schema.AttributeType) [][]byte {
 	for _, x := range d.items[:min(len(d.items), 200)] {
 		if a := x.Entry.Find(t, ""); a != nil {

@@ -24,7 +24,7 @@ const (
 type ACI struct {
 	Name string
 	// Target restricts the value to some of the entries at and below its own entry; nil:
-	// all of these.
+	// the value is about all of them.
 	Target *Target
 	Scope  string // in lower case: base, onelevel, subtree or subordinate; "": subtree
 	// Attributes is nil if the value has no targetattr.

@@ -39,7 +39,8 @@ func (b *binder) bind(r Bind) draft.Expr {
 	return e
 }
 
-// value translates the comparison with one value, for the operator =.
+// value translates the comparison of a keyword with one of its values as if the operator
+// were =. The caller negates the result for !=.
 func (b *binder) value(k *Keyword, v string) draft.Expr {
 	switch k.Name {
 	case "userdn":
@@ -100,7 +101,7 @@ func (b *binder) userDN(v string) draft.Expr {
 	return draft.Who(acl.Subject{Kind: acl.Named, Name: acl.EscapeName(d.String())})
 }
 
-// userURL translates base?attributes?scope?filter.
+// userURL translates a userdn of the form base?attributes?scope?filter.
 func userURL(text string) draft.Expr {
 	parts := append(strings.Split(text, "?"), "", "", "")
 	base, err := dn.Parse(parts[0])
@@ -187,8 +188,8 @@ func (b *binder) groupDN(v string) draft.Expr {
 	return draft.Who(acl.Subject{Kind: acl.Group, Name: acl.EscapeName(d.String())})
 }
 
-// readsEntry reports whether a bind rule depends on attributes of the entry. These count
-// for nothing when the entry is added.
+// readsEntry reports whether a bind rule depends on attributes of the entry. When an entry
+// is added, its attributes do not make such a bind rule hold.
 func readsEntry(r Bind) bool {
 	switch r := r.(type) {
 	case *And:
@@ -253,7 +254,8 @@ func (b *binder) userAttr(v string) draft.Expr {
 	return e
 }
 
-// sharedValue translates userattr "ou#sales": both entries have the value.
+// sharedValue translates a userattr such as "ou#sales": the identity's entry and the
+// accessed entry both have the value sales of ou.
 func (b *binder) sharedValue(attribute, value string) draft.Expr {
 	if k := strings.ToUpper(value); k == "ROLEDN" || k == "LDAPURL" || !draft.IsDescription(attribute) {
 		return draft.Unknown("userattr with %s", value)
@@ -360,7 +362,7 @@ func method(v string) draft.Expr {
 	}
 	switch s := strings.ToLower(v); {
 	case s == "none":
-		return draft.All{} // it means any method
+		return draft.All{} // "none" means that any method will do
 	case s == "simple":
 		return draft.All{subject(acl.Users), mechanism("simple")}
 	case s == "ssl":

@@ -14,15 +14,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Placed is a value with the name of the entry at which it stands.
+// A Placed is a value of the attribute aci with the name of the entry that contains the
+// value.
 type Placed struct {
 	Place dn.DN
 	ACI   *ACI
 }
 
 // An Evaluator decides by aci as the servers' manuals say: an identity may do what at least
-// one value allows and no value denies. It shares only the parser with the translation. Its
-// only use is to compare the originals with the drafts.
+// one value allows and no value denies. An Evaluator and the translation have only the
+// parser in common, because the Evaluator serves to check the translation: what it allows
+// is compared with what the drafts allow.
 type Evaluator struct {
 	Values  []Placed
 	Options *Options
@@ -30,7 +32,7 @@ type Evaluator struct {
 	Find func(dn.DN) *entry.Entry
 }
 
-// A View is what an identity may do with an entry.
+// A View answers what an identity may do with an entry.
 type View struct {
 	*Evaluator
 	id    *acl.Identity
@@ -41,7 +43,7 @@ type View struct {
 	applies [2][]uint8
 }
 
-// At returns what an identity may do with an entry.
+// At returns the View of an identity and an entry.
 func (ev *Evaluator) At(id *acl.Identity, e *acl.Entry) *View {
 	n := 0
 	for _, p := range ev.Values {
@@ -54,7 +56,7 @@ func (ev *Evaluator) At(id *acl.Identity, e *acl.Entry) *View {
 type question struct {
 	*View
 	right   Rights
-	typ     *schema.AttributeType // nil: the right is on the entry
+	typ     *schema.AttributeType // nil: the question is about a right on the entry itself
 	options string
 	value   []byte
 	del     bool // the value is to be deleted
@@ -163,9 +165,9 @@ func (q *question) isOwnName() bool {
 	return err == nil && draft.Same(q.Options.Schema, d, q.id.Name)
 }
 
-// wholeEntry reports whether all values of the entry match the targattrfilters of an aci,
-// which the rights to add and to delete an entry require. For other rights, it returns
-// true.
+// wholeEntry reports whether an aci with targattrfilters can be about the right. The rights
+// to add and to delete an entry require that all values of the entry match the
+// targattrfilters. For other rights, wholeEntry returns true.
 func (q *question) wholeEntry(a *ACI) bool {
 	if a.Values == nil || q.right != Add && q.right != Delete {
 		return true
@@ -199,7 +201,7 @@ func (q *question) meets(f filter.Filter, value []byte) bool {
 	return filter.Resolve(f, q.Options.Schema).Match(&filter.EntrySource{Schema: q.Options.Schema, Entry: e}) == filter.True
 }
 
-// listed reports whether targetattr has the attribute.
+// listed reports whether targetattr includes the attribute of the question.
 func (q *question) listed(a *Attributes) bool {
 	found, kind := false, false
 	for _, n := range a.Names {
@@ -251,7 +253,7 @@ func (q *question) seen() bool {
 // a type.
 func writableName(t *schema.AttributeType) bool { return isName(t) && !acl.Reserved(t) }
 
-// lists reports whether targetattr has an attribute that passes a test.
+// lists reports whether targetattr includes at least one attribute that passes the test.
 func (q *question) lists(a *Attributes, test func(*schema.AttributeType) bool) bool {
 	return slices.ContainsFunc(q.Options.Schema.Attributes(), func(t *schema.AttributeType) bool {
 		one := *q
@@ -264,7 +266,8 @@ func (q *question) lists(a *Attributes, test func(*schema.AttributeType) bool) b
 	})
 }
 
-// renames reports whether the identity may write the attributes of the entry's RDN.
+// renames reports whether the identity may rename the entry, which means to write the
+// attributes of the entry's RDN.
 func (q *question) renames() bool {
 	if len(q.entry.Name) == 0 {
 		return false
@@ -284,8 +287,8 @@ func (q *question) renames() bool {
 	return !q.some(true, func(a *ACI, c *Clause) bool { return a.Attributes == nil && a.Values == nil && c.Rights&Write != 0 })
 }
 
-// target reports whether a value is about the entry. The result matched is the part of the
-// entry's name that ($dn) stands for.
+// target reports whether the target of a value includes the entry. The result matched is
+// the part of the entry's name that ($dn) in the target stands for.
 func (q *question) target(p Placed) (matched string, ok bool) {
 	sch, name, a := q.Options.Schema, q.entry.Name, p.ACI
 	if !draft.Within(sch, name, p.Place) {
@@ -328,9 +331,9 @@ func (q *question) target(p Placed) (matched string, ok bool) {
 	return matched, ok
 }
 
-// matchRDNs reports whether a name matches a pattern as in OpenDJ: * in a value stands
-// for a part of it, * as an RDN for one RDN, ** for one or more. If suffix is set, names
-// below a matching name match too.
+// matchRDNs reports whether a name matches a pattern by the rules of OpenDJ. There, *
+// within a value stands for a part of the value, * in place of an RDN stands for one RDN,
+// and ** for one or more RDNs. If suffix is set, names below a matching name match too.
 func matchRDNs(sch *schema.Schema, pattern string, name dn.DN, suffix bool) bool {
 	var parts []string
 	for p := range strings.SplitSeq(pattern, ",") {

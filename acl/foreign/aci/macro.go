@@ -19,12 +19,13 @@ func (a *ACI) hasMacro() bool {
 // entries are known.
 var macroTypes = []string{"dc", "o", "ou"}
 
-// marker encloses the name of a variable in a DN until the rule is made.
+// A marker stands before and after the name of a variable in a DN until the rule is made.
 const marker = "\uE0F5"
 
 // translateMacro translates a value whose target contains ($dn), which stands for a part of
-// the entry's name. For each attribute type that this part may have, the result has a rule
-// in which {t} stands for the part's value. There is no rule for a part of several RDNs.
+// the entry's name. The translation takes the part to be one RDN. For each attribute type
+// that the RDN may have, the result has a rule in which {t} stands for the RDN's value. No
+// rule covers a part of several RDNs.
 func translateMacro(a *ACI, place dn.DN, o *Options) draft.Drafts {
 	var out draft.Drafts
 	if slices.ContainsFunc(a.Clauses, func(c Clause) bool { return c.Deny }) || a.Target.Not ||
@@ -66,7 +67,7 @@ func (o *Options) macroTypes() []string {
 	return all
 }
 
-// withMacro returns the value with ($dn) and [$dn] replaced.
+// withMacro returns the value with ($dn) and [$dn] replaced by the given RDN.
 func (a *ACI) withMacro(rdn string) *ACI {
 	out := *a
 	out.Target = &Target{DN: replaceMacro(a.Target.DN, rdn)}

@@ -37,7 +37,8 @@ func (p *parser) spaces() {
 	}
 }
 
-// take skips a text after spaces, in any case of letters. It reports whether it is there.
+// take skips spaces, and then the given text in upper or lower case. It reports whether the
+// text was there.
 func (p *parser) take(text string) bool {
 	p.spaces()
 	if len(p.s)-p.at < len(text) || !strings.EqualFold(p.s[p.at:p.at+len(text)], text) {
@@ -54,7 +55,7 @@ func (p *parser) expect(text string) error {
 	return nil
 }
 
-// here returns the beginning of what follows, for messages.
+// here returns, for messages, the beginning of the text that is not yet parsed.
 func (p *parser) here() string {
 	rest := p.s[p.at:]
 	if rest == "" {
@@ -109,7 +110,7 @@ func (p *parser) check() error {
 	return nil
 }
 
-// operator parses = or !=, or a comparison if ordered is set.
+// operator parses = or !=, and also <, <=, > or >= if ordered is set.
 func (p *parser) operator(ordered bool) (string, error) {
 	p.spaces()
 	ops := []string{"!=", "="}
@@ -127,7 +128,8 @@ func (p *parser) operator(ordered bool) (string, error) {
 	return "", p.fail(p.at, "expected = or !=, not %s", p.here())
 }
 
-// raw returns the text up to the parenthesis that closes the group.
+// raw returns the text up to the closing parenthesis of the group that the parser is in,
+// and the position of the text.
 func (p *parser) raw() (string, int, error) {
 	p.spaces()
 	start, depth, quoted := p.at, 0, false
@@ -164,7 +166,8 @@ func (p *parser) unquote(text string, at int) (string, error) {
 	return strings.TrimSpace(strings.Trim(text, `"`)), nil
 }
 
-// target parses one of the targets. at is the position of its keyword.
+// target parses the target that begins with the keyword word, which stands at the position
+// at.
 func (p *parser) target(word string, at int) error {
 	a := p.aci
 	known := []string{"target", "targetattr", "targetfilter", "targattrfilters", "targetattrfilters", "targetscope", "target_to", "target_from", "targetcontrol", "extop"}
@@ -245,8 +248,8 @@ func afterURL(text string) (string, bool) {
 	return "", false
 }
 
-// list splits a text at ||, and removes the quotation marks around it and around each
-// part.
+// list splits a text at ||. It removes the quotation marks around the whole text or around
+// each part.
 func (p *parser) list(raw string, at int) ([]string, error) {
 	if strings.Count(raw, `"`)%2 != 0 {
 		return nil, p.fail(at, "a quotation mark at one end only")

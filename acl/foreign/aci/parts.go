@@ -19,7 +19,7 @@ type partsIn struct {
 // list is a list of attributes as a rule contains it.
 type list struct {
 	in, except []string
-	also       []string // listed although they are subtypes of what is excepted
+	also       []string // attributes that the rule lists although they are subtypes of excepted attributes
 	star       bool     // all attributes
 }
 
@@ -34,7 +34,7 @@ func (t *translation) parts(c *Clause, in *acl.What) (all []partsIn) {
 		}
 	}
 	if values&(acl.Search|acl.Compare) == acl.Search|acl.Compare {
-		values |= acl.See // so that the rule can say read or find
+		values |= acl.See // so that the rule can use the word read or find
 	}
 	insert, remove := t.valueFilters(c)
 	if c.Rights&Write != 0 && insert == nil && remove == nil {
@@ -96,7 +96,8 @@ func (p *partsIn) add(rights acl.Rights, l *list, values []acl.Attribute) {
 	}
 }
 
-// list returns the attributes of the targetattr, or nil if there is none.
+// list returns the attributes of the value's targetattr, or nil if the value has no
+// targetattr.
 func (t *translation) list(c *Clause) *list {
 	a := t.aci.Attributes
 	if a == nil {
@@ -130,7 +131,8 @@ func (t *translation) list(c *Clause) *list {
 	return l
 }
 
-// names returns what a word of targetattr means: itself, or the attributes that match it.
+// names returns what a word of targetattr means in a rule: the same word, or the names of
+// the attributes that match a word with wildcards.
 func (t *translation) names(n string) []string {
 	if n == "*" && t.o.Dialect == DS389 {
 		return []string{"*", "+"}
@@ -148,8 +150,8 @@ func (t *translation) names(n string) []string {
 	return all
 }
 
-// addName adds an attribute, and excepts its subtypes, because a name in a rule includes
-// them.
+// addName adds an attribute, and excepts the attribute's subtypes: a name in a rule
+// includes subtypes, and a name in targetattr does not.
 func (l *list) addName(sch *schema.Schema, name string, all []string) {
 	l.in = append(l.in, name)
 	l.except = append(l.except, subtypes(sch, name, all)...)
@@ -171,8 +173,9 @@ func subtypes(sch *schema.Schema, name string, all []string) (names []string) {
 	return names
 }
 
-// allExcept sets the list to all attributes except those that are named. In OpenDJ, this
-// means only attributes of the same kind, user or operational, as one that is named.
+// allExcept sets the list to all attributes except the named ones. In OpenDJ, the list then
+// includes user attributes only if a user attribute is named, and operational attributes
+// only if an operational attribute is named.
 func (t *translation) allExcept(l *list, names []string) {
 	if t.o.Dialect == DS389 {
 		l.in = []string{"*", "+"}
@@ -198,7 +201,8 @@ func (t *translation) allExcept(l *list, names []string) {
 	}
 }
 
-// reserved adds the reserved attributes to a list that has *: * does not include them.
+// reserved adds reserved attributes to a list that contains *, because * in a rule does not
+// include them.
 func (t *translation) reserved(c *Clause, l *list) {
 	var add []string
 	switch {
@@ -221,8 +225,8 @@ func (t *translation) reserved(c *Clause, l *list) {
 	}
 }
 
-// valueFilters returns the attributes of targattrfilters with the values that may be
-// added, and those that may be deleted.
+// valueFilters returns the attributes of targattrfilters in two lists: with filters of the
+// values that may be added, and with filters of the values that may be deleted.
 func (t *translation) valueFilters(c *Clause) (insert, remove []acl.Attribute) {
 	v := t.aci.Values
 	if v == nil {
@@ -251,8 +255,9 @@ func (t *translation) valueFilters(c *Clause) (insert, remove []acl.Attribute) {
 	return of(v.Add), of(v.Del)
 }
 
-// isAbout reports whether a filter of values tests only the attribute whose values it
-// selects, and the attribute has no subtypes, which a rule would include.
+// isAbout reports whether rules can express a filter of values: the filter tests only the
+// attribute whose values it selects, and the attribute has no subtypes. A rule would
+// include the subtypes.
 func (t *translation) isAbout(f ValueFilter) bool {
 	typ, _ := t.o.Schema.Describe(f.Attribute)
 	if typ == nil {
@@ -269,7 +274,7 @@ func (t *translation) isAbout(f ValueFilter) bool {
 	return !typ.Secret()
 }
 
-// selfWrite adds the right to write one's own name as a value.
+// selfWrite adds a part that lets an identity add and delete its own name as a value.
 func (p *partsIn) selfWrite(t *translation, l *list) {
 	if l == nil {
 		return
@@ -339,9 +344,10 @@ func (t *translation) entryRights(c *Clause, l *list) (r acl.Rights) {
 }
 
 // wholeEntry reports whether the right to add or delete entries becomes part of a rule.
-// Rules cannot say that all values of the entry have to match targattrfilters. If a clause
-// that allows has such filters, the right is left out. A clause that denies then denies it
-// for all entries.
+// Rules cannot say that all values of the entry have to match targattrfilters. So if a
+// clause has such filters, wholeEntry returns false for an allow clause, whose rule then
+// lacks the right, and true for a deny clause, whose rule then denies the right for all
+// entries.
 func (t *translation) wholeEntry(c *Clause, r Rights) bool {
 	v := t.aci.Values
 	if v == nil || r == Add && v.Add == nil || r == Delete && v.Del == nil {
@@ -393,8 +399,8 @@ func (t *translation) naming() []string {
 }
 
 // proxy returns the right to act as others, if it is translated. In 389 Directory Server,
-// an identity needs the right on the entries of the operation; here, it needs the right on
-// the entry that it acts as.
+// an identity needs the right on the entries that the operation accesses. By rules, the
+// identity needs the right on the entry that it acts as.
 func (t *translation) proxy(c *Clause) acl.Rights {
 	if t.o.Dialect == OpenDJ || c.Deny {
 		return acl.Proxy
@@ -428,8 +434,8 @@ func (t *translation) moves(c *Clause, in *acl.What) (all []partsIn) {
 	return all
 }
 
-// modDN translates the right moddn of 389 Directory Server: to move entries from
-// target_from below target_to.
+// modDN translates the right moddn of 389 Directory Server: to move entries from below
+// target_from to below target_to.
 func (t *translation) modDN(one func(acl.Rights, *acl.What), in *acl.What, deny bool) {
 	a := t.aci
 	if a.To != nil && a.From != nil || deny || a.To != nil && a.To.Not || a.From != nil && a.From.Not || a.Filter != nil {

@@ -15,7 +15,7 @@ type wild struct {
 	// exactly one RDN, or one or more if deep is set.
 	any, deep bool
 	rdns      dn.DN // the RDNs after this wildcard
-	open      int   // how many of rdns there are up to the last one with a wildcard
+	open      int   // number of leading RDNs in rdns up to and including the last one with a wildcard
 }
 
 // parseWild parses a DN with wildcards. It returns false for patterns that rules have no
@@ -23,7 +23,7 @@ type wild struct {
 func (o *Options) parseWild(text string) (w wild, ok bool) {
 	rest := text
 	if first, after, found := strings.Cut(text, ","); found && strings.Trim(strings.TrimSpace(first), "*") == "" {
-		// In 389 Directory Server * matches commas too.
+		// In 389 Directory Server, * also matches commas, and so several RDNs.
 		w.any, w.deep, rest = true, o.Dialect == DS389 || strings.TrimSpace(first) == "**", after
 	}
 	d, err := dn.Parse(rest)
@@ -50,8 +50,8 @@ func (w *wild) tail() dn.DN { return w.rdns[w.open:] }
 // patternText returns RDNs as rules write them, where * stands for any part of a value.
 func patternText(d dn.DN) string { return strings.ReplaceAll(d.String(), "{", `\7b`) }
 
-// pattern translates a target with wildcards. If rules cannot say exactly which entries
-// these are, the result includes more entries if over is set, and otherwise fewer.
+// pattern translates a target with wildcards. If rules cannot describe exactly the entries
+// of the target, the result includes more entries if over is set, and otherwise fewer.
 func (t *translation) pattern(text string, over bool) (*acl.Target, bool) {
 	if strings.Trim(text, "*") == "" {
 		return &acl.Target{}, true
@@ -63,8 +63,8 @@ func (t *translation) pattern(text string, over bool) (*acl.Target, bool) {
 	}
 	rel := w.rdns[:len(w.rdns)-len(t.place)]
 	if w.any {
-		// In OpenDJ, a pattern also matches the names below. So it makes no difference
-		// whether the wildcard stands for one RDN or for several.
+		// In OpenDJ, a pattern also matches all names below a matching name. So it makes no
+		// difference whether the leading wildcard stands for one RDN or for several.
 		if w.open == 0 {
 			return &acl.Target{Scope: acl.Under, Pattern: patternText(rel)}, true
 		}

@@ -17,14 +17,15 @@ type Options struct {
 	Dialect  Dialect
 	Contexts []dn.DN        // the naming contexts; nil: not known
 	Names    []dn.DN        // the names of all entries; nil: not known
-	Zone     *time.Location // of the server; nil: not known
+	Zone     *time.Location // time zone of the server; nil: not known
 	// Reserved means that * includes reserved attributes, which rules have to name.
 	Reserved bool
-	// Mentioned are the reserved attributes that originals name. Denials of * name them.
+	// Mentioned are the reserved attributes that originals name. A deny rule with * also
+	// lists these attributes.
 	Mentioned []string
 }
 
-// Translate translates a value that stands at an entry.
+// Translate translates a value of the attribute aci in the entry with the name place.
 func Translate(a *ACI, place dn.DN, o *Options) draft.Drafts {
 	if a.hasMacro() {
 		return translateMacro(a, place, o)
@@ -49,9 +50,9 @@ type translation struct {
 	out   draft.Drafts
 }
 
-// clause translates one clause. The attributes of a new entry do not allow its own add. So
-// the right to add is translated separately if a bind rule depends on attributes of the
-// entry.
+// clause translates one clause. If the bind rule depends on attributes of the entry, the
+// right to add is translated separately, because the attributes of a new entry cannot allow
+// to add this entry.
 func (t *translation) clause(c *Clause) {
 	if c.Rights&Add != 0 && readsEntry(c.Bind) {
 		adding := *c
@@ -102,9 +103,9 @@ func (t *translation) notTranslated(c *Clause, notes []string) {
 	}
 }
 
-// where returns the entries that the value is about. If rules cannot say exactly which
-// entries these are, the result includes more entries if over is set, and otherwise fewer.
-// It returns false if there are none.
+// where returns the entries that the value is about. If rules cannot describe exactly these
+// entries, the result includes more entries if over is set, and otherwise fewer. The result
+// some is false if there are no entries.
 func (t *translation) where(over bool) (what *acl.What, some bool) {
 	place := &acl.What{Any: []acl.Target{{}}}
 	if s := scopes[t.aci.Scope]; s != acl.Subtree {
@@ -182,7 +183,7 @@ func (t *translation) scopedPattern(found *acl.Target, scope acl.Scope) bool {
 	return false
 }
 
-// filtered narrows entries to those that match the targetfilter.
+// filtered narrows what to the entries that match the targetfilter.
 func (t *translation) filtered(what *acl.What, over bool) *acl.What {
 	f := t.aci.Filter
 	switch {
@@ -195,7 +196,7 @@ func (t *translation) filtered(what *acl.What, over bool) *acl.What {
 }
 
 // target returns the entries of a DN or a pattern, or nil if there are none. It returns
-// false if rules have no words for them.
+// false if rules have no words for these entries.
 func (t *translation) target(text string, over bool) (*acl.Target, bool) {
 	if isPattern(text) {
 		return t.pattern(text, over)
@@ -251,8 +252,8 @@ func (t *translation) uses() {
 	}
 }
 
-// dependsOnEntry reports whether a rule is for identities that depend on the entry, or
-// about some entries only.
+// dependsOnEntry reports whether a rule depends on the entry: it is for identities such as
+// self, or it applies only to some entries.
 func dependsOnEntry(r *acl.Rule) bool {
 	return r.In != nil || slices.ContainsFunc(slices.Concat(r.Who.Any, r.Who.Except), func(t acl.Term) bool {
 		return slices.ContainsFunc(t, func(s acl.Subject) bool {

@@ -8,11 +8,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// Build returns rules that are like the given one, each for some of the identities,
-// connections and entries for which e holds. Where rules have no words for a condition,
-// a rule that allows holds in fewer cases, and a rule that denies holds in more cases. The
-// notes say which conditions these are. Build returns false if nothing is left: no rule
-// allows anything, or a rule would deny everyone.
+// Build returns copies of the rule like that together apply where e holds. Each copy is for
+// some of the identities, connections and entries for which e holds. Where rules have no
+// words for a condition, a rule that allows holds in fewer cases, and a rule that denies
+// holds in more cases. The notes name these conditions. Build returns false if nothing is
+// left: no rule allows anything, or a rule would deny everyone.
 func Build(e Expr, like acl.Rule) (rules []*acl.Rule, notes []string, ok bool) {
 	n := &normalizer{over: like.Deny}
 	var kept []*fragment
@@ -40,8 +40,8 @@ func Build(e Expr, like acl.Rule) (rules []*acl.Rule, notes []string, ok bool) {
 	return rules, n.notes, len(rules) > 0 || len(n.notes) == 0
 }
 
-// absorbed leaves out each conjunction that has all literals of another one. Wherever such
-// a conjunction holds, the other one holds too.
+// absorbed leaves out each conjunction that contains all literals of another conjunction.
+// Such a conjunction adds nothing: wherever it holds, the other holds too.
 func absorbed(all []conjunction) (kept []conjunction) {
 	texts := make([]map[string]bool, len(all))
 	for i, c := range all {
@@ -162,7 +162,7 @@ func (f *fragment) isAlways() bool {
 	return len(f.except)+len(f.conditions)+len(f.filters)+len(f.notFilters) == 0 && f.terms[0][0].Kind == acl.Everyone
 }
 
-// key returns a text that is equal for fragments that differ in their terms only.
+// key returns a text of everything in the fragment except its terms.
 func (f *fragment) key() string {
 	var b strings.Builder
 	for _, t := range f.except {

@@ -1,6 +1,6 @@
 // Package draft contains what the translations of foreign access control have in common:
-// how near a translation is to its original, and the way from an expression about
-// identities, connections and entries to rules.
+// the class of a translation, which says how near it is to its original, and the conversion
+// of an expression about identities, connections and entries into rules.
 package draft
 
 import (
@@ -29,13 +29,14 @@ func (c Class) String() string { return []string{"exact", "near", "not"}[c] }
 type Drafts struct {
 	Rules []acl.Placed
 	Class Class
-	Notes []string // what differs
+	Notes []string // how the drafts differ from the original
 	// More means that the drafts may allow more than the original does: the notes say
 	// what.
 	More bool
 }
 
-// Note adds a note, and lowers the class if it is better than c.
+// Note adds a note. If the class of the drafts is better than c, Note lowers the class to
+// c.
 func (d *Drafts) Note(c Class, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if !slices.Contains(d.Notes, text) {
@@ -56,8 +57,8 @@ func (d *Drafts) Settle() {
 	}
 }
 
-// Contexts returns the names that are above all others: the naming contexts that are
-// known, or the part of the place that consists of dc, o or c.
+// Contexts returns the naming contexts. If they are not known, it guesses one from the
+// place: the end of the place whose RDNs are of the types dc, o or c.
 func Contexts(known []dn.DN, place dn.DN) []dn.DN {
 	if len(known) > 0 || len(place) == 0 {
 		return known
@@ -137,8 +138,8 @@ func And(a, b filter.Filter) filter.Filter {
 var keywords = []string{"to", "in", "if", "and", "except", "not", "parent", "superiors"}
 
 // IsDescription reports whether a text is an attribute description that rules can contain.
-// Descriptions with other characters occur in other servers, but no entry can have them
-// here.
+// Other servers accept descriptions with other characters. In this directory, no entry can
+// have such an attribute.
 func IsDescription(s string) bool {
 	letter := func(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 	for part := range strings.SplitSeq(s, ";") {

@@ -17,13 +17,14 @@ type (
 	Negation struct{ Expr }
 	// A Leaf is a condition of an original, with the nearest conditions that rules have
 	// words for. Under holds only where the original's condition holds. Over holds wherever
-	// the original's condition holds. If rules have a word that means the same, Under and
-	// Over are the same. Either is nil if rules have no such word.
+	// the original's condition holds. If rules have a word that means the same as the
+	// original's condition, Under and Over are the same Atom. Under or Over is nil if rules
+	// have no word for it.
 	Leaf struct {
 		Under, Over *Atom
 		Why         string // what differs if Under and Over are not the same
-		// UnderIs means that Under means the same as the original's condition, and that
-		// rules have no word only for the negation.
+		// UnderIs means that Under means the same as the original's condition. Rules lack a
+		// word only for the negation.
 		UnderIs bool
 		// Undefined means that neither the condition nor its negation ever holds.
 		Undefined bool
@@ -83,7 +84,8 @@ type conjunction []literal
 const maxConjunctions = 64
 
 // A normalizer turns an expression into conjunctions. Where rules have no words for a
-// condition, it takes one that holds in fewer cases, or in more cases if over is set.
+// condition, it replaces the condition by one that holds in fewer cases, or in more cases
+// if over is set.
 type normalizer struct {
 	over  bool
 	notes []string

@@ -54,8 +54,8 @@ func isMemberOf(attribute string) bool {
 	return strings.EqualFold(attribute, "memberOf") || strings.EqualFold(attribute, "isMemberOf")
 }
 
-// Nested returns a filter with memberOf replaced by isMemberOf. memberOf of other servers
-// includes groups of groups; here only isMemberOf does.
+// Nested returns a filter with memberOf replaced by isMemberOf. In other servers, memberOf
+// includes groups of groups. In this directory, memberOf does not, and isMemberOf does.
 func Nested(f filter.Filter) filter.Filter {
 	return filter.MapLeaves(f, func(leaf filter.Filter) filter.Filter {
 		switch leaf := leaf.(type) {

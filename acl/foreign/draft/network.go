@@ -7,8 +7,8 @@ import (
 )
 
 // Network returns the network of an address and a mask such as 255.255.0.0. It returns
-// false if the mask does not consist of ones followed by zeros: rules do not have such
-// networks.
+// false if the bits of the mask are not ones followed by zeros, because rules cannot
+// contain such a network.
 func Network(address, mask string) (netip.Prefix, bool) {
 	m, err := netip.ParseAddr(mask)
 	if err != nil {

@@ -34,8 +34,8 @@ func Text(e Expr) string {
 	return text
 }
 
-// IsTrue reports whether an expression is the subject everyone, or a conjunction of nothing
-// else.
+// IsTrue reports whether an expression is the subject everyone, or a conjunction that
+// consists only of such expressions.
 func IsTrue(e Expr) bool {
 	switch e := e.(type) {
 	case All:
@@ -70,7 +70,7 @@ func IsFalse(e Expr) bool {
 	return ok && len(any) == 0
 }
 
-// Rewrite returns an expression with its leaves replaced.
+// Rewrite returns the expression e with each leaf replaced by the result of to.
 func Rewrite(e Expr, to func(*Leaf) Expr) Expr {
 	switch e := e.(type) {
 	case All:
@@ -91,8 +91,8 @@ func Rewrite(e Expr, to func(*Leaf) Expr) Expr {
 	return to(e.(*Leaf))
 }
 
-// ForAnonymous returns the conditions on the connection under which an expression holds
-// for the anonymous, and an empty Any if it never does.
+// ForAnonymous returns the conditions on the connection under which an expression holds for
+// the anonymous identity. If the expression never holds for it, the result is an empty Any.
 func ForAnonymous(e Expr) Expr {
 	switch e := e.(type) {
 	case All:

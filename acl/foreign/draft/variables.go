@@ -7,9 +7,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl"
 )
 
-// WithVariables returns a rule with {x} in the place of each x between markers in its
-// names. A value of a target becomes * if the term that the rule is for does not have the
-// variable. Terms with different variables get rules of their own.
+// WithVariables replaces each text between two markers in the names of a rule by a variable
+// such as {t}. It returns one rule for all terms that have the same variables. In the
+// targets of such a rule, a variable that its terms do not have becomes *.
 func WithVariables(p acl.Placed, marker string) (all []acl.Placed) {
 	in := func(t acl.Term) (names []string) {
 		for _, s := range t {
@@ -24,7 +24,7 @@ func WithVariables(p acl.Placed, marker string) (all []acl.Placed) {
 	}
 	for _, t := range p.Rule.Who.Except {
 		if in(t) != nil {
-			return nil // what a variable stands for is not known there
+			return nil // an exception cannot determine what a variable stands for
 		}
 	}
 	var kinds []string
@@ -64,7 +64,7 @@ func WithVariables(p acl.Placed, marker string) (all []acl.Placed) {
 }
 
 // BindsVariables reports whether all variables of the subjects of a rule are in its
-// targets. WithVariables leaves out the terms whose variables are not.
+// targets. WithVariables leaves out terms with other variables.
 func BindsVariables(r *acl.Rule, marker string) bool {
 	for _, t := range r.Who.Any {
 		for _, s := range t {

@@ -78,8 +78,8 @@ func (t *translation) restPart(x *granted, rights acl.Rights) acl.Part {
 	return t.withReserved(p)
 }
 
-// withReserved adds the reserved attributes that no directive names, if they are to be
-// included.
+// withReserved adds the reserved attributes that no directive names, if the option Reserved
+// is set.
 func (t *translation) withReserved(p acl.Part) acl.Part {
 	if !t.o.Reserved {
 		return p
@@ -95,8 +95,8 @@ func (t *translation) withReserved(p acl.Part) acl.Part {
 
 func (g *group) attribute() acl.Attribute { return acl.Attribute{Description: g.name, Value: g.value} }
 
-// namedParts returns the parts about attributes that directives name, for rights that the
-// part about the rest does not have.
+// namedParts returns the parts about attributes that directives name. It leaves out
+// attributes on which the part made by restPart already grants the same rights.
 func (t *translation) namedParts(values map[*group]acl.Rights, rest acl.Rights, self bool) (parts []acl.Part) {
 	for _, g := range t.groups {
 		rights := values[g]
@@ -131,8 +131,7 @@ func (t *translation) namedParts(values map[*group]acl.Rights, rest acl.Rights, 
 	return parts
 }
 
-// within reports whether the attribute or value of o is one of those that the attribute of
-// g includes.
+// within reports whether the attribute of g includes the attribute or the value of o.
 func (t *translation) within(o, g *group) bool {
 	if o.typ == nil || g.typ == nil || g.value != nil || !o.typ.Is(g.typ) {
 		return false
@@ -149,8 +148,8 @@ func isName(g *group) bool {
 	return g.typ.Equality.Name() == "distinguishedNameMatch"
 }
 
-// selfAttributes returns the attributes that no directive names and whose values are
-// names, with the identity's own name as their value.
+// selfAttributes returns the attributes whose values are names and that no directive names.
+// Each is restricted to the value that is the identity's own name.
 func (t *translation) selfAttributes() (all []acl.Attribute) {
 	for _, typ := range t.o.Schema.Attributes() {
 		g := &group{name: typ.SentName(), typ: typ}
@@ -162,7 +161,8 @@ func (t *translation) selfAttributes() (all []acl.Attribute) {
 	return all
 }
 
-// read adds the right see to rights that a rule can then write as read or find.
+// read adds the right see to rights that include search and compare. A rule can then use
+// the word read or find for them.
 func read(r acl.Rights) acl.Rights {
 	if r&(acl.Search|acl.Compare) == acl.Search|acl.Compare {
 		r |= acl.See

@@ -16,23 +16,23 @@ import (
 
 // An Evaluator decides by access directives as slapd.access(5) says: the first directive
 // that is about the entry and the attribute decides, unless its matching clause says break.
-// It shares only the parser with the translation. Its only use is to compare the originals
-// with the drafts.
+// An Evaluator and the translation have only the parser in common, because the Evaluator
+// serves to check the translation: what it allows is compared with what the drafts allow.
 type Evaluator struct {
 	Directives []*Directive
 	Schema     *schema.Schema
-	// Entry returns the entry with a name as rules see it, or nil.
+	// Entry returns the entry with a name, or nil if there is none.
 	Entry func(dn.DN) *acl.Entry
 }
 
-// A View is what an identity may do with an entry.
+// A View answers what an identity may do with an entry.
 type View struct {
 	*Evaluator
 	id    *acl.Identity
 	entry *acl.Entry
 }
 
-// At returns what an identity may do with an entry.
+// At returns the View of an identity and an entry.
 func (ev *Evaluator) At(id *acl.Identity, e *acl.Entry) *View { return &View{ev, id, e} }
 
 // An asked is an attribute of an entry, or one of its values, or a pseudo-attribute.
@@ -90,7 +90,7 @@ func (v *View) writesRDN() bool {
 	})
 }
 
-// mask returns the privileges of the identity.
+// mask returns the privileges that the identity has on a.
 func (v *View) mask(a asked) (m Mask) {
 	for _, d := range v.Directives {
 		groups, ok := v.matches(&d.What, a)
@@ -127,8 +127,8 @@ func (v *View) isOwn(a asked) bool {
 	return err == nil && len(v.id.Name) > 0 && draft.Same(v.Schema, d, v.id.Name)
 }
 
-// matches reports whether a directive is about an attribute of the entry. It returns what
-// the groups of its regular expression match.
+// matches reports whether the what of a directive includes a. If the what has a regular
+// expression, the result groups contains what its groups match.
 func (v *View) matches(w *What, a asked) (groups []string, ok bool) {
 	if w.Attributes != nil && !slices.ContainsFunc(w.Attributes, func(l Attribute) bool { return v.lists(string(l), a) }) {
 		return nil, false
@@ -306,8 +306,8 @@ func (v *View) equal(a, b string) bool {
 	return strings.EqualFold(a, b)
 }
 
-// path evaluates a path of a set: this, user or [text], and attributes or parents after
-// slashes.
+// path evaluates a path in a set expression: this, user or [text], followed by attributes
+// or parents after slashes.
 func (v *View) path(text string) (set []string) {
 	rest, after, bracketed := "", "", false
 	if rest, bracketed = strings.CutPrefix(text, "["); bracketed {

@@ -24,7 +24,7 @@ type What struct {
 	// Attributes is nil if the directive is about all attributes, including the
 	// pseudo-attributes entry and children.
 	Attributes []Attribute
-	Value      *string // of the only attribute; nil: all values
+	Value      *string // the directive is about this value of its only attribute; nil: about all values
 	// ValueStyle is "exact", or the style of a value that rules have no words for.
 	ValueStyle string
 	// Operations are words such as op=search, which restrict the directive to operations.
@@ -51,7 +51,7 @@ type Attribute string
 
 // A Clause is "by who access control".
 type Clause struct {
-	Who     []Who // all of them
+	Who     []Who // all of them must match
 	Access  Access
 	Control string // stop, continue or break
 }

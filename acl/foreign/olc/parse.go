@@ -39,7 +39,7 @@ func words(s string) (all []word, err error) {
 		case c == '\\' && i+1 < len(s) && (s[i+1] == '"' || s[i+1] == '\\'):
 			i++
 			if s[i] == '\\' {
-				b.WriteByte('\\') // of regular expressions and names
+				b.WriteByte('\\') // keep the escapes of regular expressions and names
 			}
 			b.WriteByte(s[i])
 			in = true
@@ -394,8 +394,8 @@ func (p *parser) group(w *Who, style string) error {
 	return nil
 }
 
-// peer reads a peername: addresses, with a mask after %, and simple regular expressions of
-// addresses.
+// peer parses a peername: an address, an address with a mask after %, or a simple regular
+// expression of addresses.
 func peer(w *Who, style string) {
 	w.Kind = Unknown
 	value := w.Text
@@ -422,8 +422,9 @@ func peer(w *Who, style string) {
 	}
 }
 
-// octets reads a regular expression of the octets with which an address begins, such as
-// ^IP=10\.1\..+, as a network. Without IP= the first octet has to be of three digits.
+// octets converts a regular expression of the octets with which an address begins, such as
+// ^IP=10\.1\..+, to a network. Without IP=, it accepts only a first octet of three digits,
+// because 0\.1 would also match 10.1.
 func octets(text string) (n netip.Prefix, ok bool) {
 	text = strings.TrimSuffix(strings.TrimPrefix(text, "^"), "$")
 	rest, begins := strings.CutPrefix(text, "IP=")

@@ -8,21 +8,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// marker stands around the number of a group of a regular expression, in the place of the
-// value that it matches.
+// A value in a name that a group of a regular expression matches is replaced by the number
+// of the group, with a marker before and after the number.
 const marker = "\uE0F6"
 
 func marked(n int) string { return marker + strconv.Itoa(n) + marker }
 
-// A regex is a regular expression that matches names, read as a name in which some values
-// are open.
+// A regex is a regular expression that matches names, converted to a name in which some
+// values are open.
 type regex struct {
 	set
 	// crosses means that a wildcard matches commas too, so that names at other depths match.
 	crosses bool
 }
 
-// prefixes are beginnings of regular expressions that match any number of RDNs.
+// prefixes are beginnings of regular expressions that match any number of RDNs, each with
+// the number of its groups.
 var prefixes = []struct {
 	text   string
 	groups int
@@ -30,11 +31,11 @@ var prefixes = []struct {
 }{{"(.+,)?", 1, acl.Subtree}, {"(.*,)?", 1, acl.Subtree}, {"([^,]+,)*", 1, acl.Subtree}, {"(.+,)", 1, acl.Under}, {"(.*,)", 1, acl.Under},
 	{"(.+),", 1, acl.Under}, {"(.*),", 1, acl.Under}, {".+,", 0, acl.Under}, {".*,", 0, acl.Under}}
 
-// parseRegex reads a regular expression as a name with open values. It returns false if the
-// expression cannot be read so.
+// parseRegex converts a regular expression to a name with open values. It returns false if
+// this is not possible.
 func parseRegex(text string) (r regex, ok bool) {
 	rest, anchored := strings.CutPrefix(text, "^")
-	r.scope = acl.Subtree // it may match the end of a name
+	r.scope = acl.Subtree // without ^, the expression may match only the end of a name
 	if anchored {
 		r.scope = acl.Only
 	}
@@ -135,8 +136,8 @@ next:
 	return d, err == nil && len(d) == 1
 }
 
-// expand reads a name in which $1 or ${1} stands for the value of a group, as a name with
-// markers. It returns false if a group stands for less than a whole value.
+// expand parses a name in which $1 or ${1} stands for the value of a group, and returns the
+// name with markers. It returns false if a group stands for only a part of a value.
 func expand(text string) (dn.DN, bool) {
 	for n := 1; n <= 9; n++ {
 		digit := strconv.Itoa(n)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A set is the set of entries with some relation to a name: Only, Children, Under or
+// A set contains the entries in a scope of a name. The scope is Only, Children, Under or
 // Subtree. If open is set, values of the name may have wildcards and markers.
 type set struct {
 	scope acl.Scope
@@ -25,14 +25,16 @@ var everywhere = set{scope: acl.Subtree}
 
 func (s set) isAll() bool { return s.scope == acl.Subtree && len(s.name) == 0 }
 
-// A region is a set of entries that match filters, without the entries of some targets.
+// A region contains the entries of a set that match all filters, without the entries of the
+// exceptions.
 type region struct {
 	set
 	filters []filter.Filter
 	except  []exception
 }
 
-// An exception is a set of entries that match a filter, if there is one.
+// An exception contains the entries of a set that match the filter. A nil filter matches
+// all entries.
 type exception struct {
 	set
 	filter filter.Filter
@@ -57,7 +59,7 @@ func (r region) key() string {
 }
 
 // intersect returns the entries that are in both sets. The result some is false if there
-// are none, and known is false if rules have no words for them.
+// are no such entries, and known is false if rules have no words for them.
 func intersect(sch *schema.Schema, a, b set) (both set, some, known bool) {
 	if len(a.name) > len(b.name) || len(a.name) == len(b.name) && b.isAll() {
 		a, b = b, a
@@ -109,8 +111,8 @@ func intersectOpen(sch *schema.Schema, a, b set) (both set, some, known bool) {
 	return set{}, true, false
 }
 
-// apart reports whether two sets have certainly no entry in common: their names end with
-// different RDNs that have no wildcards.
+// apart returns true only if two sets certainly have no entry in common, because their
+// names end with different RDNs without wildcards, or are of different depths.
 func apart(sch *schema.Schema, a, b set) bool {
 	for i := 1; i <= min(len(a.name), len(b.name)); i++ {
 		x, y := a.name[len(a.name)-i:len(a.name)-i+1], b.name[len(b.name)-i:len(b.name)-i+1]
@@ -118,11 +120,12 @@ func apart(sch *schema.Schema, a, b set) bool {
 			return true
 		}
 	}
-	// A name of a fixed depth is in no set that is deeper.
+	// The only entry of the set with the shorter name is not as deep as the entries of the
+	// other set.
 	return len(a.name) < len(b.name) && a.scope == acl.Only || len(b.name) < len(a.name) && b.scope == acl.Only
 }
 
-// contains reports whether each entry of b is certainly one of a.
+// contains returns true only if a certainly contains each entry of b.
 func (a region) contains(sch *schema.Schema, b region) bool {
 	both, some, known := intersect(sch, a.set, b.set)
 	if !some || !known || both.key() != b.set.key() {
@@ -185,15 +188,15 @@ func (r region) without(sch *schema.Schema, e exception) region {
 	return r
 }
 
-// isEmpty reports whether an exception has certainly all entries of the region.
+// isEmpty returns true only if an exception certainly contains all entries of the region.
 func (r region) isEmpty(sch *schema.Schema) bool {
 	return slices.ContainsFunc(r.except, func(e exception) bool {
 		return e.filter == nil && (region{set: e.set}).contains(sch, region{set: r.set})
 	})
 }
 
-// below returns the entries whose parents are in the region. It returns false if rules
-// have no words for them.
+// below returns the entries whose parents are in the region. It returns false if rules have
+// no words for these entries.
 func (r region) below() (region, bool) {
 	if len(r.filters) > 0 {
 		return r, false
@@ -223,8 +226,8 @@ func (r region) below() (region, bool) {
 	return out, true
 }
 
-// what returns the region as rules write it, relative to a place. It returns false if
-// there is no such entry at or below the place.
+// what returns the region as rules write it, relative to a place. It returns false if the
+// region has no entry at or below the place.
 func (r region) what(sch *schema.Schema, place dn.DN) (*acl.What, bool) {
 	var w *acl.What
 	t, all, some := r.set.target(sch, place)
@@ -251,8 +254,9 @@ func (r region) what(sch *schema.Schema, place dn.DN) (*acl.What, bool) {
 	return w, true
 }
 
-// target returns a set as a target relative to a place. all means that it is everything
-// at and below the place.
+// target returns a set as a target relative to a place. The result all means that the
+// target is everything at and below the place, and some is false if the set has no entry
+// there.
 func (s set) target(sch *schema.Schema, place dn.DN) (t acl.Target, all, some bool) {
 	if len(s.name) < len(place) || !draft.Within(sch, s.name, place) {
 		above := draft.Within(sch, place, s.name)

@@ -20,8 +20,8 @@ type Options struct {
 	Reserved bool
 }
 
-// Translate translates the directives of a database, in their order, with the suffix of
-// the database. The result has the rules of each directive.
+// Translate translates the directives of a database with the given suffix, in their order.
+// The result has one element with rules for each directive.
 func Translate(all []*Directive, suffix dn.DN, o *Options) []draft.Drafts {
 	t := &translation{o: o, place: suffix, out: make([]draft.Drafts, len(all)), memo: map[string][]cell{}}
 	for _, d := range all {
@@ -55,7 +55,7 @@ type translation struct {
 	o          *Options
 	place      dn.DN
 	directives []*directive
-	compiled   *directive // the directive whose whos are translated
+	compiled   *directive // the directive whose whos are being translated
 	groups     []*group
 	steps      int
 	memo       map[string][]cell
@@ -65,12 +65,12 @@ type translation struct {
 	out     []draft.Drafts
 }
 
-// A directive is a directive whose what has been translated.
+// A directive is a Directive with its what translated to a set and its whos to expressions.
 type directive struct {
 	*Directive
 	set
-	// opaque says why the what has no words in rules: nothing is allowed by the directive,
-	// and nothing by later ones in its set.
+	// opaque is the reason why rules have no words for the what, or "". An opaque directive
+	// allows nothing, and no later directive allows anything on the entries of its set.
 	opaque string
 	whos   []draft.Expr
 }
@@ -112,7 +112,7 @@ func (t *translation) compile(d *Directive) *directive {
 	return out
 }
 
-// tail returns the RDNs behind the last one that is open.
+// tail returns the RDNs after the last RDN that is open.
 func (r *regex) tail() dn.DN {
 	for i := len(r.name) - 1; i >= 0; i-- {
 		if strings.ContainsAny(r.name[i:i+1].String(), "*"+marker) {
@@ -122,8 +122,9 @@ func (r *regex) tail() dn.DN {
 	return r.name
 }
 
-// A group is a set of attributes that the same directives are about: an attribute that a
-// directive names, one value of it, the pseudo-attributes entry and children, or the rest.
+// A group is a set of attributes that the same directives are about. It is an attribute
+// that a directive names, one value of such an attribute, the pseudo-attribute entry or
+// children, or the rest: all other attributes.
 type group struct {
 	name   string // "": the rest; "entry" or "children": a pseudo-attribute
 	pseudo bool
@@ -253,8 +254,9 @@ func (t *translation) signature(g *group) string {
 	return text
 }
 
-// grant returns the cells of the directives from the i-th on, for the entries of the region
-// r. The parameter have contains the privileges that the directives before have granted.
+// grant returns the cells in which the directives from the i-th on grant a privilege of m,
+// for the entries of the region r. The parameter have contains the privileges that earlier
+// directives have granted.
 func (t *translation) grant(g *group, m Mask, i int, have Mask, r region) []cell {
 	for ; i < len(t.directives); i++ {
 		d := t.directives[i]
@@ -294,7 +296,7 @@ func (t *translation) grant(g *group, m Mask, i int, have Mask, r region) []cell
 	return nil
 }
 
-// clauses returns the cells of the clauses of a directive from the j-th on.
+// clauses returns the cells of the i-th directive, from its j-th clause on.
 func (t *translation) clauses(g *group, m Mask, i, j int, have Mask, r region, named bool) []cell {
 	d := t.directives[i]
 	if j == len(d.Clauses) {
@@ -313,7 +315,7 @@ func (t *translation) clauses(g *group, m Mask, i, j int, have Mask, r region, n
 		if c.Access.change(have)&m != 0 && c.Control == "stop" && !g.pseudo {
 			others = append([]cell{{r, both(subject(acl.Users), who), i, named, true}}, others...)
 		}
-		return others // other values are for the clauses that follow
+		return others // for values other than the identity's own name, the following clauses decide
 	}
 	var matched []cell
 	switch now := c.Access.change(have); c.Control {
@@ -355,8 +357,8 @@ func both(a, b draft.Expr) draft.Expr {
 
 func isUsers(e draft.Expr) bool { return draft.Text(e) == draft.Text(subject(acl.Users)) }
 
-// meet returns the cells in which both of two privileges are granted. A cell that another
-// one contains, for the same identities or everyone, stays as it is.
+// meet returns the cells in which two privileges are both granted, given the cells of each.
+// If a cell of bs covers a cell of as, the latter is part of the result unchanged.
 func (t *translation) meet(as, bs []cell) (all []cell) {
 	seen := map[string]bool{}
 	for _, a := range as {
@@ -385,7 +387,7 @@ func (t *translation) meet(as, bs []cell) (all []cell) {
 	return all
 }
 
-// granted is what is granted to the same identities in the same region.
+// granted contains all rights that are granted to the same identities in the same region.
 type granted struct {
 	cell
 	values map[*group]acl.Rights
@@ -435,8 +437,9 @@ func (t *translation) values() {
 	}
 }
 
-// noteHidden notes that cells are left out in which the entry itself may not be read: a
-// rule that allows an identity to compare or write would show it the entry's name.
+// noteHidden notes which cells are left out because the identity may not read the entry
+// itself. In such a cell, a rule that allows an identity to compare or write would also
+// show the entry's name to the identity.
 func (t *translation) noteHidden(all, shown []cell) {
 	for _, a := range all {
 		if !t.coveredByAll(a, shown, maxExceptions) {
@@ -445,11 +448,12 @@ func (t *translation) noteHidden(all, shown []cell) {
 	}
 }
 
-// maxExceptions is how deep exceptions of exceptions are followed.
+// maxExceptions is the maximum depth to which coveredByAll follows exceptions of
+// exceptions.
 const maxExceptions = 6
 
-// coveredByAll reports whether several other cells together cover a cell: one of them
-// covers it, except for parts that others cover.
+// coveredByAll reports whether the cells in all together cover the cell a: one of them
+// covers a if its exceptions are ignored, and others cover the excepted parts.
 func (t *translation) coveredByAll(a cell, all []cell, depth int) bool {
 	return depth > 0 && slices.ContainsFunc(all, func(b cell) bool {
 		whole := b
@@ -471,8 +475,8 @@ func (t *translation) coveredByAll(a cell, all []cell, depth int) bool {
 	})
 }
 
-// covered reports whether a cell is in another one, which is for the same identities or
-// for all of them.
+// covered reports whether the cell b covers the cell a: the region of b contains the region
+// of a, and b is for the same identities or for more.
 func (t *translation) covered(a, b cell) bool {
 	return b.region.contains(t.o.Schema, a.region) && (draft.IsTrue(b.who) || draft.Text(a.who) == draft.Text(b.who) || isUsers(b.who) && draft.IsBound(a.who))
 }
@@ -494,7 +498,7 @@ func (t *translation) entries() {
 	t.renames()
 }
 
-// parents returns the cells in which the parent of an entry grants a privilege on its
+// parents returns the cells of those entries whose parents grant a privilege on their
 // children.
 func (t *translation) parents(m Mask) (all []cell) {
 	for _, c := range t.cells(t.groups[2], m) {
@@ -512,8 +516,8 @@ func (t *translation) parents(m Mask) (all []cell) {
 	return all
 }
 
-// ofParent returns an expression that holds for an entry if the leaf holds for the entry's
-// parent.
+// ofParent returns an expression that holds for an entry where the leaf holds for the
+// entry's parent.
 func ofParent(l *draft.Leaf) draft.Expr {
 	for _, a := range []*draft.Atom{l.Under, l.Over} {
 		if a == nil || a.Subject == nil {
@@ -555,8 +559,8 @@ func (t *translation) renames() {
 	}
 }
 
-// bind collects the right to bind. It is granted where the anonymous identity may
-// authenticate by the password.
+// bind collects the right to bind. The right is granted on entries whose userPassword the
+// anonymous identity may use to authenticate.
 func (t *translation) bind() {
 	password := &group{name: "userPassword", typ: t.o.Schema.Attribute("userPassword")}
 	for _, c := range t.grant(password, Auth, 0, 0, region{set: everywhere}) {

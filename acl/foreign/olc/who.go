@@ -124,9 +124,10 @@ func (t *translation) named(w *Who) draft.Expr {
 	return t.related(name, open, scope)
 }
 
-// unbound returns the expression of a name with $1 that the regular expression of the
-// directive has no value for: nobody, or unknown if $1 is another part of the name. If
-// every $1 has a value, it returns false.
+// unbound handles a name with $1 for which the regular expression of the directive gives no
+// value. It returns an unknown condition if the directive has a regular expression, and
+// otherwise an expression that holds for nobody. If every $1 has a value, unbound returns
+// false.
 func (t *translation) unbound(name dn.DN, text string) (draft.Expr, bool) {
 	d := t.compiled
 	for i, n := range strings.Split(name.String(), marker) {
@@ -140,7 +141,8 @@ func (t *translation) unbound(name dn.DN, text string) (draft.Expr, bool) {
 	return nil, false
 }
 
-// below returns the subject of a name and a scope: the name itself for Only.
+// below returns the subject for the identities in a scope of a name. For the scope Only,
+// the subject is the name itself.
 func (t *translation) below(name dn.DN, open bool, scope acl.Scope) acl.Subject {
 	text := acl.EscapeName(name.String())
 	if open {
@@ -152,7 +154,8 @@ func (t *translation) below(name dn.DN, open bool, scope acl.Scope) acl.Subject 
 	return acl.Subject{Kind: acl.Below, Name: text}
 }
 
-// related returns who has the name, or is below it.
+// related returns the expression for the identities in a scope of a name: the entry with
+// the name, entries below the name, or both.
 func (t *translation) related(name dn.DN, open bool, scope acl.Scope) draft.Expr {
 	exactly := func(scope acl.Scope) draft.Expr {
 		s := t.below(name, open, scope)
