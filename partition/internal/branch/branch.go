@@ -59,7 +59,7 @@ func Create(ctx context.Context, k *catalog.Keeper, name, description string, by
 		return nil, failure(err)
 	}
 	x := &Branch{k, b}
-	// The branch's first commit says who made it.
+	// The branch's first commit says who made the branch.
 	says := []write.Operation{{Kind: opBegin, Name: name}}
 	if description != "" {
 		says = append(says, write.Operation{Kind: opDescribe, Name: description})
@@ -97,7 +97,7 @@ func All(k *catalog.Keeper) (all []*Branch) {
 }
 
 // Count returns how many branches are open and how many are parked, and the time of the
-// oldest base of those that are open.
+// oldest base of the open branches.
 func Count(k *catalog.Keeper) (open, parked int, oldest time.Time) {
 	for _, b := range k.DB.Branches() {
 		i, err := b.Info()
@@ -185,8 +185,8 @@ type Info struct {
 	Base              table.Revision
 	Head              table.Revision // the newest commit in the branch
 	Merging, Parked   bool
-	Commits           int        // that changed entries
-	IDs               []entry.ID // what they touched: entries, and other things with an id
+	Commits           int        // number of commits that changed entries
+	IDs               []entry.ID // what these commits touched: entries, and other things with an id
 	All               bool       // commits changed more than IDs lists
 
 	last map[entry.ID]*commit

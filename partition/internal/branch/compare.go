@@ -19,7 +19,8 @@ import (
 const parked = "the branch is parked, since the past after its base is not kept any more: rebase or discard it"
 
 // compare returns the conflicts of a parked branch. The first one says that the branch is
-// parked. The others are entries that both sides changed, which a rebase would meet too.
+// parked. The others are about entries that both sides changed. A rebase would meet these
+// conflicts too.
 func (b *Branch) compare(ctx context.Context) ([]Conflict, error) {
 	i, err := b.Info(ctx)
 	if err != nil {

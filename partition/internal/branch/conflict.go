@@ -17,10 +17,11 @@ import (
 type Conflict struct {
 	ID   entry.ID // the entry, or entry.Root if the conflict is not about one
 	Name string   // the name of the entry: in the present, the branch or the base
-	// About says what is in conflict. It is empty if that is only the attributes below.
+	// About says what is in conflict. It is empty if only the attributes below are in
+	// conflict.
 	About string
 	With  table.Revision // the newest commit in conflict with the branch, or 0 if it is not known
-	By    write.By       // who made it
+	By    write.By       // who made this commit
 	// Attributes are the attributes that the branch and the present state both changed, to
 	// different values.
 	Attributes []Differing
@@ -55,7 +56,7 @@ func (e *ConflictError) Error() string {
 	return b.String()
 }
 
-// Place returns what the conflict is about and which commit it is with, without values.
+// Place returns what the conflict is about and with which commit it is, without values.
 func (c *Conflict) Place() string {
 	var parts []string
 	if c.About != "" {

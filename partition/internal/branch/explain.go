@@ -141,8 +141,8 @@ func (x *explanation) unique(row []byte) string {
 	return "entries moved to where a value must be unique"
 }
 
-// named returns the entry that has a name in the branch, or else in the newest state, or
-// else at the base.
+// named returns the entry that has the given parent and RDN in the branch, or else in the
+// newest state, or else at the base.
 func (x *explanation) named(ctx context.Context, parent entry.ID, rdn dn.Norm) (id entry.ID, about string, err error) {
 	for _, s := range []*state.Snapshot{x.own, x.newest, x.base} {
 		id, ok, err := s.Resolve(ctx, parent, rdn)
@@ -216,8 +216,8 @@ func fate(n [3]*master.Node) string {
 
 func moved(a, b *master.Node) bool { return a.Parent != b.Parent || a.UpRDN != b.UpRDN }
 
-// differing returns the attributes that both sides changed in different ways, of an entry
-// at the base (which may be nil), in the branch and now.
+// differing returns the attributes that both sides changed in different ways. The argument e
+// contains the entry at the base (nil if it did not exist there), in the branch and now.
 func differing(e [3]*entry.Entry) (all []Differing) {
 	seen := map[string]bool{}
 	for _, x := range e {

@@ -62,7 +62,7 @@ func conflicts(name string, found []Conflict) error {
 
 // restamp changes the stamps of the entries that both the branch and other commits
 // changed, in a last commit in the branch. Otherwise a consumer of changes would find an
-// entry with new values and an entryCSN that it has seen.
+// entry with new values and an entryCSN that the consumer has already seen.
 func (b *Branch) restamp(ctx context.Context, by write.By, both []entry.ID) error {
 	_, err := write.UpdateBranch(ctx, b.k, b.b, by, func(tx *write.Tx) error {
 		for _, id := range both {

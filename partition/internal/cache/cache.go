@@ -41,8 +41,9 @@ type Cache struct {
 // A NameKey is a key of Children, where Name is the normalised RDN of an entry below
 // Parent, or of Names, where Name is a whole name and Parent is the zero id.
 //
-// Caches whose keys have one type share their code: each type of key adds 0.2 MB to the
-// program. ValuesKey is shared for the same reason.
+// Two caches have keys of this type, because caches with the same type of key share their
+// code: each type of key adds 0.2 MB to the program. ValuesKey is shared for the same
+// reason.
 type NameKey struct {
 	Parent entry.ID
 	Name   string

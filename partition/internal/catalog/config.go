@@ -57,9 +57,10 @@ type Index struct {
 }
 
 // A Header describes the store. It is one cell of JSON in the row "header" of the table
-// "directory". A program that uses the keys of the store must have the same version of
-// the normal forms. The settings in the header are the settings with which the directory
-// was created. When they are changed, the new settings are written to the table "config".
+// "directory". A program can use the keys of the store only if its normal forms have the
+// version in the header. The settings in the header are the settings with which the
+// directory was created. When they are changed, the new settings are written to the table
+// "config".
 type Header struct {
 	Format     int    `json:"format"`
 	Normalizer string `json:"normalizer"`
@@ -410,8 +411,8 @@ func DefaultIndexes() []Index {
 }
 
 // AsOf returns the catalog for a revision, without the indexes that were not complete at
-// that revision. A store without commits shows revision 0. The indexes of a new directory
-// are complete at revision 0 too.
+// that revision. At revision 0, which a store without commits shows, the indexes of a new
+// directory are complete.
 func (c *Catalog) AsOf(r table.Revision) *Catalog {
 	if r = max(r, 1); r >= c.newest {
 		return c
@@ -488,8 +489,8 @@ type Reference struct {
 }
 
 // Needs returns an error if the index of the type t cannot be removed. The index is
-// needed if t is a unique attribute or a reference, because equal values and references
-// are found with it.
+// needed if t is a unique attribute or a reference, because the index is used to find equal
+// values and references.
 func (c *Catalog) Needs(t *schema.AttributeType) error {
 	switch x := c.Indexes[t]; {
 	case x == nil:

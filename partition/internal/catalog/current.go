@@ -149,7 +149,7 @@ func (p *Keeper) Past(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 		return nil, err
 	}
 	if s.InBranch() {
-		return c.AsOf(s.Trunk()), nil // all up to there is decided
+		return c.AsOf(s.Trunk()), nil // all commits up to this revision are decided
 	}
 	return c.AsOf(s.Low()), nil
 }

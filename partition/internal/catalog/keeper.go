@@ -95,12 +95,13 @@ type Keeper struct {
 	// WantsSubordinates is set when Subordinates was asked for numbers that were not
 	// known. From then on package view keeps these numbers.
 	WantsSubordinates atomic.Bool
-	// KeepToBoth checks, at the end of a transaction, the entries that the transaction
-	// changed. It is called while a schema is announced.
+	// KeepToBoth checks that the entries that a transaction changed also conform to an
+	// announced schema. It is called at the end of a transaction while a schema is
+	// announced.
 	KeepToBoth func(ctx context.Context, r table.Reader, at *txn.Snapshot, c *Catalog, changed []entry.ID) error
 }
 
-// A Count is a number of entries below an entry.
+// A Count contains the number of an entry's children and the number of all entries below it.
 type Count struct{ Children, All int64 }
 
 // Open opens the directory that a header describes.

@@ -40,8 +40,8 @@ type KeptIndex struct {
 	kept bounded.Cache[cache.ValuesKey, *cache.Posting]
 }
 
-// current returns r as a snapshot if r can use postings. A transaction and a snapshot of
-// the past cannot use postings.
+// current returns r as a snapshot if r can use the postings in memory. A transaction and a
+// snapshot of the past cannot use them.
 func current(r table.Reader) (*txn.Snapshot, bool) {
 	s, ok := r.(*txn.Snapshot)
 	return s, ok && s.Ordinal() != 0

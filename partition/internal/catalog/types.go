@@ -110,8 +110,8 @@ func Unrecognized(description string) error {
 const maxOptions = 256
 
 // wellFormed reports whether options are well-formed by RFC 4512, 2.5, and not longer
-// than maxOptions. In the qualifier of a column, any other character could be mistaken
-// for the end of the options.
+// than maxOptions. In the qualifier of a column, a character that options must not contain
+// could be mistaken for the end of the options.
 func wellFormed(options string) bool {
 	for o := range strings.SplitSeq(options[1:], ";") {
 		if o == "" || strings.ContainsFunc(o, func(c rune) bool {

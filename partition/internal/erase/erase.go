@@ -79,7 +79,7 @@ const maxStanding = 20
 type erasure struct {
 	p      *catalog.Keeper
 	r      *txn.Redaction
-	now    *state.Snapshot // the newest state whose past the erasure changes
+	now    *state.Snapshot // the newest state: the erasure changes only the states before it
 	target *target
 	dry    bool
 	done   Erased
@@ -144,7 +144,7 @@ func (e *erasure) run(ctx context.Context, by write.By) error {
 	}
 	e.done.Entries, e.done.Commits = len(e.findings), told
 	if e.dry || len(e.findings)+told+len(settings) == 0 {
-		return e.indexes(ctx) // the indexes may still contain the target without an entry
+		return e.indexes(ctx) // the indexes may still contain the target although no entry does
 	}
 	if e.done.Revision, err = e.notice(ctx, by); err != nil {
 		return err

@@ -270,7 +270,7 @@ func redactNorms(rows rowSet, p *table.Past, fs []*finding) {
 	}
 }
 
-// A mover copies rows of the tree to new keys, with the same past.
+// A mover copies rows of the tree, with their past, to new keys.
 type mover struct {
 	*erasure
 	writes map[table.Revision][]table.Mutation

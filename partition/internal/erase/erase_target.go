@@ -115,9 +115,9 @@ func nameIn(t *schema.AttributeType, v []byte) string {
 	return s
 }
 
-// inName reports whether a name contains the target. If the target is a name, the tested
-// name contains it if it is the target or is below the target. If the target is a value,
-// the tested name contains it if one of its RDNs has this value.
+// inName reports whether a name contains the target. A name contains a target name if it is
+// equal to the target or below it. A name contains a target value if one of its RDNs has
+// this value.
 func (t *target) inName(text string) bool {
 	name, err := dn.Parse(text)
 	return err == nil && t.inDN(name)

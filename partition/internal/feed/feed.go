@@ -39,8 +39,8 @@ func Frontier(ctx context.Context, s *state.Snapshot) (revision.Frontier, error)
 }
 
 // ShownChanges streams the commits that the snapshot shows and that are after a frontier,
-// in causal order. To read the state after a change, call AtFrontier with the frontier
-// that With returns for the revision of the change.
+// in causal order. To read the state after a change, call AtFrontier with the frontier that
+// [revision.Frontier.With] returns for the revision of the change.
 func ShownChanges(ctx context.Context, s *state.Snapshot, after revision.Frontier) iter.Seq2[*Change, error] {
 	return toChanges(s.At.Commits(ctx, after))
 }

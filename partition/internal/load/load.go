@@ -46,8 +46,8 @@ type LoadOptions struct {
 	// Progress, if set, is called from time to time by Commit.
 	Progress func(done, of float64)
 	// CheckOnly makes the load check entries and write nothing. Other transactions can
-	// commit meanwhile, and entries are not checked against what they change after Load.
-	// The caller must not call Write or Commit.
+	// commit meanwhile. Entries are not checked against what these transactions change after
+	// Load. The caller must not call Write or Commit.
 	CheckOnly bool
 }
 

@@ -123,14 +123,14 @@ const (
 	maxWalked   = 100_000
 )
 
-// walkMark is the first byte of the positions of a walk that replaces an access. A
-// position of an access cannot be mistaken for one of these: it is shorter, or it begins
-// with "=" or "*".
+// walkMark is the first byte of the positions of a walk that replaces an access. A position
+// of an access cannot be mistaken for a position of a walk: it is shorter, or it begins with
+// "=" or "*".
 const walkMark = 'w'
 
 // prefersWalk reports whether walking the subtree looks at fewer entries than the access.
-// A search that continues behind a position does again what it did up to there.
-// prefersWalk returns no errors, because the search meets them itself.
+// A search that continues behind a position goes on as it went up to the position, by a walk
+// or by the access. prefersWalk returns no errors, because the search meets them itself.
 func (f *finder) prefersWalk(ctx context.Context) bool {
 	if after := f.q.After; len(after) > 0 {
 		marked := len(after) > len(entry.ID{}) && after[0] == walkMark

@@ -323,7 +323,8 @@ const maxAbove = 1024
 
 // nameOf returns an entry's name. No cache has the names of past states, and a search may
 // find many entries with the same parent, so the search remembers the parents' names. On
-// HBase, reading an entry that has changed very often since that state is slow.
+// HBase it is slow to read the past state of an entry, such as a parent, that has changed
+// very often since.
 func (f *finder) nameOf(ctx context.Context, id entry.ID, it *cache.Item) (*dn.Name, error) {
 	if f.s.At.Ordinal() != 0 || it.Node.Parent == catalog.Root {
 		return f.s.NameOf(ctx, id, it)

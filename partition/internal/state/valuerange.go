@@ -18,8 +18,8 @@ const (
 
 // ValueRange reads n values of one description of a wide entry, beginning with the value
 // that has the number from (the first value has the number 0). It reports whether the
-// description has more values. It begins to read at the nearest known step at or before
-// that value.
+// description has more values. It begins to read at the last known step that is not behind
+// the value with the number from.
 func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, from, n int) (values [][]byte, more bool, err error) {
 	key := cache.ValuesKey{ID: id, Typ: t, Text: options}
 	l := s.rangeSteps(key)

@@ -75,8 +75,9 @@ func ValuesOf(id entry.ID, t *schema.AttributeType, row table.Row) *TypeValues {
 	return tv
 }
 
-// Is reports whether k is the value with the given key. The argument q is the qualifier
-// that the column of the value has if the value has a position.
+// Is reports whether k is the value with the given key. The argument q is the result of
+// tree.Qualifier for the key. It decides if the column of k contains only a cut key, because
+// the column's qualifier then contains a hash of the whole key.
 func (k *Keyed) Is(key, q []byte) bool {
 	if k.Key != nil {
 		return bytes.Equal(k.Key, key)

@@ -32,7 +32,7 @@ func IsTable(name string) bool {
 type generation struct {
 	Sequence uint64 `json:"sequence"`
 	Key      string `json:"key"`   // Definition.key
-	Table    string `json:"table"` // never used before
+	Table    string `json:"table"` // a name that was never used before
 	// Failed is the reason why the records are not kept, or empty if they are kept.
 	Failed string `json:"failed,omitempty"`
 
@@ -64,7 +64,7 @@ func specOf(name string) table.Spec {
 	return table.Spec{Name: name, Families: []table.FamilySpec{{Name: family}}}
 }
 
-// cells are the cells of one definition.
+// cells contains the decoded cells of one definition's row in the table of cells.
 type cells struct {
 	generation generation
 	cursors    []cursor // by lane
@@ -89,7 +89,7 @@ func hasCells(ctx context.Context, k *catalog.Keeper) (bool, error) {
 	return k.HasViews.Load(), nil
 }
 
-// readCells reads the cells of a definition. If a cursor belongs to another generation,
+// readCells reads the cells of a definition. In place of a cursor of another generation,
 // readCells returns the cursor of a lane that has not begun.
 func readCells(ctx context.Context, k *catalog.Keeper, id entry.ID, ls []lane) (*cells, error) {
 	c := &cells{cursors: make([]cursor, len(ls))}

@@ -69,8 +69,8 @@ type Definition struct {
 	Groups []*schema.AttributeType
 	Totals []Total
 
-	// For views of the kind List: Shown contains the types whose values a record has,
-	// which include the types of the order.
+	// For views of the kind List: Shown contains the types whose values a record has. They
+	// include the types by which the list is ordered.
 	Shown []*schema.AttributeType
 	Joins []Join
 	order []search.SortKey

@@ -19,8 +19,8 @@ var noID entry.ID
 // touched describes what some commits touched.
 type touched struct {
 	ids map[entry.ID]bool
-	// placed contains the ids that commits with other operations than modify touched. The
-	// entries in ids that are not in placed have kept their places in the tree.
+	// placed contains the ids that were touched by commits with an operation other than
+	// modify. An entry that is in ids but not in placed has kept its place in the tree.
 	placed map[entry.ID]bool
 	all    bool           // a commit, such as a load, does not list what it touched
 	moves  bool           // a commit renamed or moved entries
@@ -59,8 +59,8 @@ func touchedAfter(ctx context.Context, s *state.Snapshot, r table.Revision, most
 }
 
 // touchedAfterEach returns, for each lane, what was touched by the commits that a state
-// shows and that are newer than the lane's revision in f. It returns errNotKept if these
-// are more than most entries, or if a commit does not list what it touched.
+// shows and that are newer than the lane's revision in f. It returns errNotKept if more than
+// most entries were touched for one lane, or if a commit does not list what it touched.
 func touchedAfterEach(ctx context.Context, s *state.Snapshot, f finished, most int) ([]touched, error) {
 	ts := make([]touched, len(f))
 	for c, err := range feed.ChangesAfter(ctx, s, f.Low()) {
@@ -144,9 +144,9 @@ func (d *Definition) giveBelow(ctx context.Context, s *state.Snapshot, base, id 
 type affected struct{ ids map[entry.ID]bool }
 
 // touched adds the touched entries. If an entry was moved into or out of the base's
-// subtree, touched also adds all entries below the moved entry. This finds all entries
-// that entered or left the subtree, because their lowest moved superior is itself among
-// the touched entries.
+// subtree, touched also adds all entries below the moved entry. So it finds every entry that
+// entered or left the subtree, because the lowest moved entry above it is among the touched
+// entries.
 func (a *affected) touched(ctx context.Context, from, to *state.Snapshot, base entry.ID, t *touched) error {
 	for id := range t.ids {
 		a.ids[id] = true

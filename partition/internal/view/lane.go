@@ -53,7 +53,7 @@ func (l lane) boundary(r table.Revision) table.Revision {
 func (l lane) column() []byte { return []byte{byte(l.number)} }
 
 // finished is a table.View of a view's table. For each lane it contains the end of a
-// finished step, and shows the cells of the lane's steps up to that one.
+// finished step, and shows the cells of the lane's steps up to and including that step.
 type finished []table.Revision
 
 func (f finished) Max() table.Revision {

@@ -24,8 +24,8 @@ import (
 // rows contain no attributes: a reader reads the attributes of a record, and those of
 // joins, from the entries.
 
-// A Join makes a list also show attributes of other entries: those that the values of the
-// attribute Reference name.
+// A Join makes a list also show attributes of other entries: the entries that the values of
+// the attribute Reference name.
 type Join struct {
 	Reference *schema.AttributeType // its values are names
 	Types     []*schema.AttributeType
@@ -142,7 +142,7 @@ func (d *Definition) Only() []*schema.AttributeType {
 	return only
 }
 
-// giveListed adds the rows of an entry of a list.
+// giveListed adds sign times an entry's part of each of the list's rows to ps.
 func (d *Definition) giveListed(e *entry.Entry, sign int64, ps parts) {
 	one := &part{n: 1}
 	ps.add(string(listedRow)+d.keyOfEntry(e), one, sign)

@@ -26,14 +26,14 @@ type Manager struct {
 	// is held, garbage collection keeps the data that it shows, so that the next step can
 	// begin there.
 	held   map[task]heldState
-	looked bool // whether the table of cells exists was checked once
+	looked bool // makeTable has checked whether the table of cells exists
 	ring   ring
 	random func() uint64
 	// items contains the entries that this call of Step has read, by the revision of the
 	// state, because several views read the same entries.
 	items map[table.Revision]map[entry.ID]*cache.Item
-	// passed contains the newest states up to which steps were due, each with the result
-	// of DB.Touched from before the state.
+	// passed contains the newest states up to which steps were due, each with the result of
+	// a call of DB.Touched before the state was opened.
 	passed []passed
 	beside beside
 	pause  func(line string) error
@@ -77,7 +77,8 @@ func (m *Manager) release(key task) {
 }
 
 // longest is the longest time for which a manager holds the state of a lane that does not
-// advance. Then history may be collected, and the view may have to be built again.
+// advance. After this time, the history that the lane needs may be collected, and the view
+// may have to be built again.
 const longest = 24 * time.Hour
 
 // Due is the time within which the views show a commit on an embedded store. On a shared
@@ -188,7 +189,7 @@ func (m *Manager) definitions(ctx context.Context, s *state.Snapshot) ([]*Defini
 }
 
 // maxPassed bounds the number of states in Manager.passed. If there are more, the manager
-// forgets the second one. Then Lag.Entries may be too high, but not too low.
+// forgets the second oldest. Then Lag.Entries may be too high, but not too low.
 const maxPassed = 1024
 
 // pass remembers a state up to which steps are due.
@@ -305,8 +306,8 @@ func (m *Manager) keep(ctx context.Context, d *Definition, upTo table.Revision) 
 }
 
 // replaceMissing begins a new generation if the table of the present generation does not
-// exist. The table is missing if begin dropped it because the swap failed, but the swap
-// had been made.
+// exist. The table is missing if begin dropped it after an error of the swap although the
+// swap had taken effect.
 func (m *Manager) replaceMissing(ctx context.Context, d *Definition, c *cells) error {
 	names, err := m.k.Store.Names(ctx)
 	if err != nil || slices.Contains(names, c.generation.Table) {
@@ -329,8 +330,8 @@ func (m *Manager) begin(ctx context.Context, d *Definition, c *cells) (*cells, e
 	}
 	done, err := swapGeneration(ctx, m.k, d.ID, &g)
 	if err != nil || !done {
-		// The new table is not used. If the swap was made although it failed, the next
-		// step finds no table and begins again.
+		// The new table is not used. If the swap took effect although it returned an error,
+		// the next step finds no table and begins again.
 		err = errors.Join(err, m.k.Store.Drop(ctx, g.Table))
 		if err != nil {
 			return nil, err
@@ -440,7 +441,7 @@ func (m *Manager) prepare(ctx context.Context, s *step, key task, last table.Rev
 		return err
 	}
 	if b := s.lane.boundary(s.t.last); cut && b == s.t.last && b < s.cur.Next {
-		// The last of these commits is at a boundary of the lane, so the step can end
+		// The last of the commits in s.t is at a boundary of the lane, so the step can end
 		// there.
 		s.to.Close()
 		s.cur.Next = b

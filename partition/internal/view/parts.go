@@ -25,7 +25,7 @@ import (
 //	m                     the number of entries of a list that have several values of the
 //	                      first attribute of the order
 //	c id                  the number of an entry's children, and of all entries below it
-//	s                     the finished steps: the column of a lane has a version for each
+//	s                     the finished steps: a lane's column has a version for each of its steps
 //
 // A group consists of the keys of its values, each with its length before it. An integer
 // is encoded so that the keys sort like the integers.
@@ -197,7 +197,7 @@ func (d *Definition) give(ctx context.Context, s *state.Snapshot, base, id entry
 	return nil
 }
 
-// giveEntry adds the parts of an entry that matches.
+// giveEntry adds sign times the parts of an entry that matches the filter to ps.
 func (d *Definition) giveEntry(e *entry.Entry, sign int64, ps parts) {
 	if d.Kind == List {
 		d.giveListed(e, sign, ps)

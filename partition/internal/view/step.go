@@ -43,9 +43,9 @@ func (s *step) at(line string) error {
 // errLate ends a step that another server has made or announced in the meantime.
 var errLate = errors.New("another server was quicker")
 
-// run makes the step. On an embedded store, a step other than a first step writes one
-// batch, unless it is very large. All other steps are announced, so that a server that
-// continues an interrupted step writes the same cells.
+// run makes the step. On an embedded store, a step that is neither a first step nor very
+// large writes one batch. All other steps are announced, so that a server that continues an
+// interrupted step writes the same cells.
 func (s *step) run(ctx context.Context) error {
 	if s.from == nil || s.k.DB.Shared() {
 		if err := s.announce(ctx); err != nil {

@@ -18,9 +18,10 @@ import (
 )
 
 // Subordinates is the kind of a view that no entry defines. For each entry, it counts the
-// children and all entries below the entry. It begins when such a number is first needed
-// for an entry with many entries below it: see catalog.Keeper.WantsSubordinates. Each of
-// its numbers depends on many entries, so it has only one lane, also on a shared store.
+// children and all entries below the entry. The view begins when such a number is first
+// needed for an entry with many entries below it: see catalog.Keeper.WantsSubordinates. Each
+// of its numbers depends on many entries, so the view has only one lane, even on a shared
+// store.
 const Subordinates Kind = "subordinates"
 
 // subordinatesID is the id of the view. Other views have the id of the entry that defines
@@ -132,8 +133,8 @@ func wholeTree(ctx context.Context, s *state.Snapshot, meanwhile func()) (parts,
 	return ps, nil
 }
 
-// addCount adds children to the number of children of the first entry of a way, and all to
-// the number of entries below each entry of the way.
+// addCount adds to the counts of the entries of a way: children to the first entry's number
+// of children, and all to each entry's number of entries below it.
 func (ps parts) addCount(way []entry.ID, children, all int64) {
 	for i, id := range way {
 		p := &part{sums: []*big.Int{big.NewInt(all)}}
@@ -180,7 +181,7 @@ func (w *ways) from(ctx context.Context, id entry.ID) (way []entry.ID, err error
 // A placed is an entry that was added, deleted or moved to another parent.
 type placed struct {
 	id           entry.ID
-	before, then []entry.ID // from its parent up to the root, in each state; nil: the entry does not exist there
+	before, then []entry.ID // the way from the entry's parent up to the root, in each state; nil: the entry does not exist there
 	weight       int64      // number of entries that move with it, including itself
 }
 
@@ -188,7 +189,8 @@ type placed struct {
 // It subtracts each deleted or moved subtree from the counts of its old superiors, the
 // deepest subtree first, and then adds what is left of a moved subtree to the counts of
 // its new superiors. So the cost of a subtree is its depth, and does not depend on how
-// many entries it contains. Their number is read from the table, as of the earlier state.
+// many entries it contains. The number of entries in a subtree is read from the table, as of
+// the earlier state.
 func countDifference(ctx context.Context, from, to *state.Snapshot, t *touched, kept *reading) (parts, error) {
 	if t.all {
 		before, err := wholeTree(ctx, from, func() {})
@@ -213,7 +215,7 @@ func countDifference(ctx context.Context, from, to *state.Snapshot, t *touched, 
 		if x.before == nil {
 			continue
 		}
-		if x.then != nil { // otherwise the entries below it were deleted too, or are in all
+		if x.then != nil { // if x was deleted, each entry below it was deleted too or is itself an element of all
 			n, err := kept.count(x.id)
 			if err != nil {
 				return nil, err

@@ -48,7 +48,7 @@ type world struct {
 	past        []table.Revision
 	collections int
 	n           int            // number of names given out
-	counted     map[bool]int   // checks of entries, by whether the numbers were known
+	counted     map[bool]int   // number of checks of entries, by whether their numbers of subordinates were known
 	ranges      int            // number of reads of a list that left out entries
 	kept        map[bool]int   // number of reads, by whether the records were kept
 	lines       map[string]int // how often a manager was ended at each point of a step
@@ -328,7 +328,7 @@ func (w *world) expected(s *partition.Snapshot, view string) []string {
 	return lines
 }
 
-// lengths returns the values of a group with their lengths.
+// lengths returns the values of a group, each with its length before it.
 func lengths(group string) (b string) {
 	for v := range strings.SplitSeq(group, "+") {
 		b += fmt.Sprintf("%03d%s", len(v), v)
@@ -495,7 +495,7 @@ func (w *world) checkPast() {
 	w.check(s, "in the past")
 }
 
-// step lets a manager work, which may be ended at a random point of a step.
+// step lets a manager work. It may end the manager's work at a random point of a step.
 func (w *world) step() {
 	i := w.r.IntN(len(w.managers))
 	m := w.managers[i]

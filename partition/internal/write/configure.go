@@ -74,9 +74,9 @@ func Install(ctx context.Context, p *catalog.Keeper, by By, c *catalog.Catalog) 
 }
 
 // MarkShared makes concurrent changes of the shared configuration conflict. If binds is
-// set, the change binds entries: entries that were written under the configuration before
-// it may violate the new one, or may be missing in an index. The change then conflicts
-// with all branches that have begun before it.
+// set, the change binds entries: an entry that was written under the earlier configuration
+// may violate the new configuration, or may be missing in an index. Such a change also
+// conflicts with all branches that began before it.
 func (tx *Tx) MarkShared(binds bool) {
 	tx.Txn.Mark(tx.Keeper.SettingsTable, catalog.SettingsRow, txn.Mark{Kind: txn.MarkExclusive, Deletes: binds})
 	tx.Txn.Touch(catalog.SubschemaID) // every snapshot checks whether this id was touched

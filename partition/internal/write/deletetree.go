@@ -113,8 +113,8 @@ func (f *treeDeletion) below(ctx context.Context, parent entry.ID) (bool, error)
 	}
 }
 
-// page reads a page of children. The children of these entries are read after this scan
-// has ended.
+// page reads a page of children. The entries below these children are read only after the
+// scan has ended.
 func (f *treeDeletion) page(ctx context.Context, rows table.Range) (page []victim, err error) {
 	sel := f.sel
 	sel.MaxRows = search.ChildrenPage

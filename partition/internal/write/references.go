@@ -172,7 +172,7 @@ type referrer struct {
 	id   entry.ID
 	of   []*catalog.Indexed
 	keys [][]byte // keys of these values, as far as the index contains whole keys
-	cut  bool     // the index contains cut keys that may be such values
+	cut  bool     // the index contains cut keys that may belong to such values
 }
 
 // referrers returns the entries with values that name the entry with the name base or an

@@ -10,8 +10,8 @@ import (
 
 // Restamp replaces modifiersName, modifyTimestamp and entryCSN of an entry, and nothing
 // else. It does nothing if there is no such entry. It places no mark, so it is only for
-// entries whose other changes are marked. If one of the three is indexed, changes of one
-// entry always conflict, and nothing needs a new stamp.
+// entries whose other changes are marked. If one of the three is indexed, Restamp does
+// nothing: changes of one entry then always conflict, so no entry needs a new stamp.
 func (tx *Tx) Restamp(ctx context.Context, id entry.ID) error {
 	node, err := tx.Node(ctx, id)
 	if err != nil || node == nil || id == catalog.SubschemaID {

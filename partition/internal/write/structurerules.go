@@ -96,8 +96,8 @@ func (g Governor) place(ctx context.Context, id entry.ID) (p schema.Place, err e
 	return place(g.Types, cs, name[0], node.Parent == catalog.Root, above), err
 }
 
-// Below checks the entries below an entry whose rule becomes rule. It does not descend
-// below entries whose own rule stays the same.
+// Below checks the entries below the entry parent, whose new rule is rule. It does not
+// descend below entries whose own rule stays the same.
 func (g Governor) Below(ctx context.Context, parent entry.ID, rule *schema.StructureRule) error {
 	if len(g.Types.Schema.StructureRules()) == 0 {
 		return nil

@@ -109,9 +109,9 @@ func (tx *Tx) RefuseInBranch() error {
 // Close does nothing: a transaction ends when its function returns.
 func (tx *Tx) Close() {}
 
-// Write adds mutations. The caches do not contain them. So after the first Write, caches are
-// used only for entries that the transaction has not touched. An entry that a mutation
-// changes must be touched before it is read again.
+// Write adds mutations. The caches do not contain the mutations. So after the first Write,
+// caches are used only for entries that the transaction has not touched. An entry that a
+// mutation changes must be touched before it is read again.
 func (tx *Tx) Write(t table.Table, ms ...table.Mutation) {
 	tx.Cached, tx.Written = false, !tx.At.InBranch()
 	tx.Txn.Write(t, ms...)
@@ -145,10 +145,10 @@ func (tx *Tx) now() time.Time {
 // Csn returns a revision in the form of entryCSN.
 func Csn(r table.Revision) []byte { return revision.AppendCSN(make([]byte, 0, revision.CSNLength), r) }
 
-// finalCSN overwrites an entryCSN and its key when the transaction commits. Before, they
-// contain the transaction's stamp. finalCSN replaces the stamp by the revision of the
-// commit. The stamp is not enough, because concurrent commits that change one entry may
-// have another order than their stamps.
+// finalCSN overwrites an entryCSN and its key when the transaction commits. Until then,
+// value and key contain the transaction's stamp. finalCSN replaces the stamp by the revision
+// of the commit. The stamp is not enough, because concurrent commits that change one entry
+// may have another order than their stamps.
 func (tx *Tx) finalCSN(value, key []byte) {
 	tx.Txn.AtCommit(func(r table.Revision) {
 		copy(value, Csn(r))
@@ -219,8 +219,8 @@ func (tx *Tx) Touch(id entry.ID, cs *catalog.Classes) {
 type SchemaSteps struct {
 	Keeper *catalog.Keeper
 	By     By
-	// Wanted is the schema to announce. An attempt sets it if the change must be made in
-	// steps.
+	// Wanted is the schema to announce. A run of the transaction sets it if the change must
+	// be made in steps.
 	Wanted *catalog.Subschema
 	// Announced is the revision of the first step. It is set when every server applies
 	// that step and no entry violates the new schema.
