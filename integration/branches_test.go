@@ -28,7 +28,7 @@ type staging struct {
 	branches, clashes atomic.Int64
 
 	leftMu sync.Mutex
-	left   []string // branches that may still exist, because a client did not learn the outcome of its last operation on them
+	left   []string // branches that may exist after an operation with an unknown outcome
 }
 
 // transfer makes a branch, moves money in it, and merges or discards it. If a client has

@@ -76,8 +76,8 @@ func TestSSSD(t *testing.T) {
 
 const unixDN = "ou=unix," + suffix
 
-// unixUsers have the password "correct horse". Their policy has an expiry after 30 days,
-// a warning 10 days before the expiry, and three grace logins after it.
+// unixUsers have the password "correct horse". Their policy has an expiry after 30 days, a
+// warning 10 days before the expiry, and three grace logins after the expiry.
 var unixUsers = []struct {
 	name string
 	days int // age of the password

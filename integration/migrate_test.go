@@ -64,7 +64,7 @@ func TestMigrate(t *testing.T) {
 }
 
 // TestMigrateToHBase is like TestMigrate, but moves a directory from an ldapd with an
-// embedded store to one with HBase.
+// embedded store to an ldapd with a store in HBase.
 func TestMigrateToHBase(t *testing.T) {
 	t.Parallel()
 	moveInto(t, startOldLdapd(t), "hbase://"+hbasetest.Start(t)+"/"+hbasetest.Prefix(t), 20*time.Millisecond)

@@ -20,7 +20,7 @@ import (
 const dirsrvPassword = "very secret"
 
 // startOldDirsrv starts a 389 Directory Server with the sample directory, in a folder of
-// its own. If synced is set, it offers content synchronization.
+// its own. If synced is set, the server offers content synchronization.
 func startOldDirsrv(t *testing.T, synced bool) *oldServer {
 	t.Helper()
 	lookSbin(t, "dscreate")
@@ -69,9 +69,9 @@ func startOldDirsrv(t *testing.T, synced bool) *oldServer {
 	return s
 }
 
-// makeDirsrv makes an instance, and returns the folder of its configuration. dscreate
-// needs systemd, and keeps instances below /etc, unless PREFIX leads it to edited
-// defaults.
+// makeDirsrv makes an instance, and returns the folder of its configuration. By default,
+// dscreate needs systemd and keeps instances below /etc. The environment variable PREFIX
+// makes it read edited defaults.
 func makeDirsrv(t *testing.T, dir, addr string, synced bool) string {
 	t.Helper()
 	conf := filepath.Join(dir, "etc", "dirsrv", "slapd-old")

@@ -23,8 +23,8 @@ import (
 // durable, while people are changed concurrently and, afterwards, other people are
 // imported. After a kill -9 the kernel still writes the data of the process to the disk.
 // After a power loss, data that was not synced may be lost. What was acknowledged must
-// exist completely. Every other change must exist completely or not at all, and so must
-// the import. A check must find no fault.
+// exist completely. Every other change, and the import as a whole, must exist completely or
+// not at all. A check must find no fault.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	seeds := 3

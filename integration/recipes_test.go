@@ -16,7 +16,7 @@ import (
 const recipesPage = "../docs/recipes.md"
 
 // blocksOf returns the blocks of configuration below a heading of docs/recipes.md. It
-// replaces the server and the CA in these blocks by those of the test.
+// replaces the server and the CA in these blocks by the server and the CA of the test.
 func blocksOf(t *testing.T, heading string, p *secured) (blocks []string) {
 	t.Helper()
 	page, err := os.ReadFile(recipesPage)

@@ -81,8 +81,8 @@ func randomUpdate(c *ldap.Conn, r *rand.Rand) error {
 }
 
 // past reads all entries with their members and managers, at several moments since begin.
-// All names must be those of entries that existed at the same moment. If the last entry
-// that a required attribute named is gone, the attribute has the empty name.
+// All names must be those of entries that existed at the same moment. A required attribute
+// has the empty name as its value if no entry that it named exists any more.
 func (x *teams) past(begin time.Time) {
 	c := x.seats[0].process().admin()
 	defer c.Close()

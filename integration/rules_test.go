@@ -81,8 +81,8 @@ func TestManyRules(t *testing.T) {
 }
 
 // TestRulesOfChangingEntries renames, moves, deletes and restores the group that a rule
-// names, and makes a circle of groups, while clients search. At each step the group's
-// members must have the right, or not have it.
+// names, and makes a circle of groups, while clients search. After each step, the test
+// checks whether the group's members have the right that the rule grants.
 func TestRulesOfChangingEntries(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")

@@ -21,8 +21,8 @@ const (
 
 // TestSchemaBesideWriters runs three servers. One of them changes the schema, is killed
 // during a change and is started again, while clients add entries at the other two. A
-// change that entries would violate must be refused with an error that names such
-// entries. All servers must have the same schema in force, and no entry may violate it.
+// change that entries would violate must be refused with an error that names such entries.
+// All servers must have the same schema in force, and no entry may violate this schema.
 func TestSchemaBesideWriters(t *testing.T) {
 	store := storeKinds[1].make(t)
 	load(t, store, example)

@@ -141,8 +141,8 @@ func TestShutdownStuck(t *testing.T) {
 	}
 }
 
-// TestRestart checks that all entries exist after a restart, and exist in another store
-// into which an export was imported.
+// TestRestart checks that all entries exist after a restart. It then imports an export of
+// the store into another store, and checks that all entries exist there too.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	for _, kind := range storeKinds {

@@ -11,7 +11,8 @@ import (
 	godiff "github.com/google/go-cmp/cmp"
 )
 
-// access are access directives for the sample directory, one of each kind that matters.
+// slapdAccess contains access directives for the sample directory, one of each kind that
+// matters.
 const slapdAccess = `access to attrs=userPassword by self write by anonymous auth by * none
 access to dn.subtree="ou=devices,dc=example,dc=com" by * read
 access to attrs=employeeNumber,roomNumber by self read by dnattr=manager write by * none

@@ -10,8 +10,8 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// TestTakeOver checks that the undecided commits of a killed server delay other servers
-// by little more than the server's lease.
+// TestTakeOver checks that the undecided commits of a killed server delay other servers by
+// little more than the lease of the killed server.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)

@@ -40,7 +40,8 @@ func (c *spanCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// paths returns the names of all spans, each behind the names of the spans above it.
+// paths returns a path for each span: the names of its ancestors, from the outermost on,
+// and then its own name.
 func (c *spanCollector) paths() (paths []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -79,8 +79,9 @@ func TestGoLDAPTransaction(t *testing.T) {
 	p.stop()
 }
 
-// TestTransactionsEndWithConnection checks that a Bind, StartTLS, an Unbind and a lost
-// connection end a transaction, which then changes nothing (RFC 5805, 3.5).
+// TestTransactionsEndWithConnection ends transactions by a Bind, by StartTLS, by an Unbind
+// and by a lost connection. A transaction that ended so must have changed nothing (RFC
+// 5805, 3.5).
 func TestTransactionsEndWithConnection(t *testing.T) {
 	f := newTLS(t)
 	store := filepath.Join(t.TempDir(), "store")
@@ -124,7 +125,7 @@ const (
 func accountDN(n int) string { return fmt.Sprintf("uid=%d,%s", n, bankDN) }
 
 // A bank is accounts between which clients move money, with four updates in each
-// transaction. The sum of all accounts is the same whenever it is read.
+// transaction. The sum of all accounts must be the same whenever a client reads it.
 type bank struct {
 	*fleet
 	tally
@@ -173,7 +174,7 @@ func (b *bank) move(c *ldap.Conn, r *rand.Rand) error {
 	return endTransaction(c, id, true)
 }
 
-// audit reads the sum at all servers until the bank is stopped.
+// audit reads the sum at one server after the other until the fleet is stopped.
 func (b *bank) audit() {
 	for n := 0; !b.stopped.Load(); n++ {
 		c, err := dial(b.seats[n%servers].process().url(), adminDN, adminPassword)

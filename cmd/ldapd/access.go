@@ -195,7 +195,8 @@ func ruleTexts(rules []acl.Placed) (texts []string) {
 	return texts
 }
 
-// printDifference prints the lines that were removed and those that were added.
+// printDifference prints each removed line with a minus sign and each added line with a
+// plus sign.
 func printDifference(w *work, before, after []string) error {
 	for _, s := range before {
 		if !slices.Contains(after, s) {

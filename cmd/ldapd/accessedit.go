@@ -64,8 +64,9 @@ func (e *edit) run(ctx context.Context) error {
 	}
 }
 
-// once opens the rules in an editor. If they are valid and the user agrees, it applies
-// them. It reports whether the user wants to edit them again.
+// once lets the user edit the rules once. If the edited rules are valid and the user
+// agrees, once applies them. The result again is set if the user wants to edit the rules
+// again.
 func (e *edit) once(ctx context.Context) (again bool, err error) {
 	if err := e.open(ctx); err != nil {
 		return false, err

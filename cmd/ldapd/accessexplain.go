@@ -151,7 +151,7 @@ func printWho(w *work, c *access.Case) {
 	fmt.Fprintln(w.Stdout, who)
 }
 
-// reasons returns an answer as text, with the rules that led to it.
+// reasons returns an answer as text, with the rules that decided it.
 func reasons(a acl.Answer) string {
 	switch {
 	case a.Allowed && len(a.Deny) > 0:

@@ -86,7 +86,7 @@ func (a *accessImportArgs) newImport(sch *schema.Schema, contexts []dn.DN) *fore
 	return im
 }
 
-// read reads the files. If keep is set, it returns their entries.
+// read reads the files. If keep is set, it returns the entries in the files.
 func (a *accessImportArgs) read(im *foreign.Import, w *around, keep bool) (items []foreign.Item, err error) {
 	var each func(foreign.Item)
 	if keep {
@@ -167,7 +167,8 @@ func itemsOf(ctx context.Context, s *partition.Snapshot) (items []foreign.Item, 
 	return items, nil
 }
 
-// write translates what was read, prints it, and compares it if it is to be checked.
+// write translates the originals, and prints the drafts and the notes. With --check, it
+// also compares what the originals and the drafts allow, and prints the differences.
 func (a *accessImportArgs) write(im *foreign.Import, w *around, items []foreign.Item) error {
 	for _, x := range items {
 		im.Names = append(im.Names, x.Name)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTasks runs the tasks of docs/access.md on the sample directory: it applies the rules
-// of each and compares what explain says.
+// TestTasks runs the tasks of docs/access.md on the sample directory. For each task, it
+// applies the task's rules, and compares the output of the explain commands with the page.
 func TestTasks(t *testing.T) {
 	page, err := os.ReadFile("../../docs/access.md")
 	if err != nil {
@@ -54,8 +54,8 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// taskArguments returns the arguments of a command of the page. A word alone after --as
-// or --to is the uid of somebody.
+// taskArguments returns the arguments of a command of the page. A word without an equals
+// sign after --as or --to is the uid of a person.
 func taskArguments(command string) []string {
 	args := strings.Fields(command)
 	for i := 1; i < len(args); i++ {

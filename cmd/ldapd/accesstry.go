@@ -118,15 +118,15 @@ func uncompressed(f io.Reader) (io.Reader, error) {
 	return in, nil
 }
 
-// A logTrial tries the operations of an access log. It tries equal operations once.
+// A logTrial tries the operations of an access log. It tries equal operations only once.
 type logTrial struct {
 	*access.Trial
 	admin       string
 	connections map[uint64]*acl.Connection
-	times       map[string]int // by what is printed of the operation
+	times       map[string]int // number of equal operations, by the printed text of the operation
 	operations  map[string]*access.Operation
 	order       []string
-	gone, above int // operations by or on entries that do not exist now; operations by the administrator
+	gone, above int // numbers of operations: by or on entries that do not exist now; by the administrator
 }
 
 // read collects the operations of a log.
@@ -185,8 +185,9 @@ func (t *logTrial) take(l *logged) error {
 	return nil
 }
 
-// operation returns the operation that a line describes, and its text. It returns nil for
-// operations that rules do not judge by entries.
+// operation returns the operation that a line describes, and the operation's text. It
+// returns nil if the operation is not to be tried: because rules do not judge it by
+// entries, or because the administrator made it, or because its names cannot be parsed.
 func (t *logTrial) operation(l *logged, c acl.Connection) (*access.Operation, string, error) {
 	who := l.Who
 	if l.As != nil {
@@ -198,7 +199,7 @@ func (t *logTrial) operation(l *logged, c acl.Connection) (*access.Operation, st
 	o := &access.Operation{Connection: c}
 	var err error
 	if o.Name, err = dn.Parse(l.DN); err != nil || len(o.Name) == 0 {
-		return nil, "", nil // the server has refused it, or it is about the root DSE
+		return nil, "", nil // the server refused the operation, or the operation is about the root DSE
 	}
 	if o.Who, err = dn.Parse(who); err != nil {
 		t.gone++
@@ -229,8 +230,8 @@ func (t *logTrial) isAdmin(name dn.DN) bool {
 
 var loggedScopes = map[string]op.Scope{"base": op.BaseObject, "one": op.SingleLevel, "sub": op.WholeSubtree, "subordinates": op.Subordinates}
 
-// asks sets what an operation needs. It reports whether rules judge the operation by
-// entries.
+// asks sets the rights that an operation needs. It returns false if rules do not judge the
+// operation by entries.
 func asks(o *access.Operation, l *logged) bool {
 	on := func(r acl.Rights) { o.Questions = append(o.Questions, access.Asked{Rights: r}) }
 	switch l.Op {
@@ -261,8 +262,8 @@ func asks(o *access.Operation, l *logged) bool {
 	return true
 }
 
-// asksModification returns what a change of an attribute needs. The access log has a sign
-// before the attribute.
+// asksModification returns the rights that a change of an attribute needs. In the access
+// log, a sign before the attribute says what kind of change it is.
 func asksModification(text string) []access.Asked {
 	if len(text) < 2 {
 		return nil
@@ -291,7 +292,8 @@ func asksRename(o *access.Operation, l *logged) bool {
 	return true
 }
 
-// report tries the operations and prints those for which something differs.
+// report tries the operations. It prints each operation whose outcome under the new rules
+// differs from the outcome under the old rules.
 func (t *logTrial) report(ctx context.Context, out io.Writer) error {
 	tried := 0
 	for _, text := range t.order {

@@ -78,8 +78,8 @@ func backup(ctx context.Context, w *work, a backupArgs) error {
 	return err
 }
 
-// archiver returns the configured archive. A server has only one archive, so archiver
-// returns an error if the tool is configured with another place than the server.
+// archiver returns the configured archive. meant is the place in the tool's configuration.
+// A server has only one archive, so archiver returns an error if meant is another place.
 func (w *work) archiver(meant string) (*archive.Archiver, error) {
 	a, err := w.archive.open()
 	if err == nil && meant != "" && meant != a.String() {

@@ -131,8 +131,8 @@ func exportSum(ctx context.Context, p *partition.Partition, at past.PointInTime)
 	return h.Sum(nil), err
 }
 
-// runDrills runs a drill at regular intervals. If the archive is sealed and no identity
-// is configured, runDrills runs none.
+// runDrills runs a drill at regular intervals. If the archive is sealed and no identity is
+// configured, runDrills runs no drill, because the archive could not be read.
 func runDrills(ctx context.Context, c *config.Config, p *directoryStore, a archives, log *slog.Logger) {
 	if c.Archive.Drill == 0 || c.Archive.Seal.Seals() && c.Archive.Identity == "" {
 		return

@@ -56,7 +56,7 @@ ExportSnapshot.
 }
 
 // wantHBase returns an error if the store at url is not in HBase. where is the option that
-// names it.
+// gives the url.
 func wantHBase(where, url string) error {
 	if !strings.HasPrefix(url, hbase.Scheme) {
 		return &config.Error{Where: where, Text: "this needs a store in HBase, " + hbase.Scheme + "ZK1,ZK2:2181/PREFIX; an embedded store has \"ldapd backup\""}
@@ -81,9 +81,9 @@ func (m *Main) withHBase(ctx context.Context, c *config.Config, f func(*hbase.St
 	return errors.Join(f(s), s.Close())
 }
 
-// secretsKept is how long the past of passwords is kept, less time for a slow clock. If the
-// snapshot of the entries is taken later than this after the checkpoint, it may lack a
-// password that was changed in between.
+// secretsKept is the time for which a store keeps the past of passwords, less a margin for
+// a slow clock. If the snapshot of the entries is taken later than secretsKept after the
+// checkpoint, it may lack a password that was changed after the checkpoint.
 const secretsKept = 100 * time.Second
 
 func (m *Main) takeSnapshots(ctx context.Context, c *config.Config, name string) (err error) {
@@ -206,6 +206,7 @@ by itself. The command waits for a lease first, and refuses a store that servers
 	})
 }
 
-// minSilence is the shortest time for which a store must be silent before it is cut. It
-// is the default lease: servers may be configured with another lease than this command.
+// minSilence is the shortest time for which no server may have written to a store before it
+// is cut. It is the default lease, because this command does not know the lease that the
+// servers are configured with.
 const minSilence = 10 * time.Second

@@ -57,7 +57,8 @@ func doBranch(ctx context.Context, w *work, a branchArgs) error {
 	return fmt.Errorf("this version of the server does not do %q with branches", a.Do)
 }
 
-// explainConflicts prints the conflicts that an error has, and returns a shorter error.
+// explainConflicts prints the conflicts if err is a ConflictError, and returns a shorter
+// error in place of err.
 func explainConflicts(w *work, err error) error {
 	var refused *branches.ConflictError
 	if errors.As(err, &refused) {
@@ -95,7 +96,7 @@ func listBranches(ctx context.Context, w *work, asJSON bool) error {
 	for _, b := range branches.All(w.Partition) {
 		t, err := describeBranch(ctx, b)
 		if partition.Is(err, partition.NoSuchEntry) {
-			continue // it has just ended
+			continue // the branch has ended since it was listed
 		}
 		if err != nil {
 			return err

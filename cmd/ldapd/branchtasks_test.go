@@ -52,7 +52,7 @@ func TestBranchTasks(t *testing.T) {
 	}
 }
 
-// taskCommands returns the commands of a page with the indented text below each.
+// taskCommands returns the commands of a page, each with the indented text below it.
 func taskCommands(page string) func(yield func(command, text string) bool) {
 	return func(yield func(command, text string) bool) {
 		command, text := "", ""
@@ -185,7 +185,8 @@ func (r *taskRunner) search(args []string) string {
 	return r.serve(s, q)
 }
 
-// ldapd runs a command of ldapd, whose standard input or output is the text.
+// ldapd runs a command of ldapd. The text below the command in the page is either its
+// standard input or the output that it must have.
 func (r *taskRunner) ldapd(command string, args []string, text string) {
 	r.t.Helper()
 	var out bytes.Buffer

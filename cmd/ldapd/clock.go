@@ -56,7 +56,7 @@ func readGuard(c *config.Config, log *slog.Logger, use purpose) (*wallclock.Guar
 	return g, err
 }
 
-// newest returns a function that returns the time of the newest commit.
+// newest returns a function that reports the time of the newest commit.
 func newest(p *partition.Partition) func() time.Time {
 	return func() time.Time {
 		s := p.Snapshot()

@@ -27,7 +27,7 @@ type Main struct {
 
 	working bool // a command's work has begun, so an error is no longer about usage
 	level   slog.LevelVar
-	// again reads the configuration of the running command again.
+	// again rereads the configuration of the running command.
 	again func() (*config.Config, error)
 }
 

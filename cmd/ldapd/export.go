@@ -59,8 +59,8 @@ damaged store. What is lost is named on standard error, and the exit status is 1
 		if output == "" {
 			sayReadable(m.Stdout, m.Stderr)
 		}
-		// With --continue, lost is the error about lost parts. The file is kept in spite
-		// of it.
+		// With --continue, lost is the error about parts that could not be read. The file
+		// is kept in spite of this error.
 		var lost error
 		err := m.output(output, func(w io.Writer) error {
 			around := m.around()
@@ -118,7 +118,8 @@ func (a *exportArgs) parse() (o bulk.ExportOptions, at past.PointInTime, err err
 	return o, at, nil
 }
 
-// exported returns the state of a branch, or that at a point in time.
+// exported returns the current state of a branch or, if branch is "", the state at a point
+// in time.
 func exported(ctx context.Context, w *work, branch string, at past.PointInTime) (*partition.Snapshot, error) {
 	if branch == "" {
 		return past.At(ctx, w.Partition, at)

@@ -92,7 +92,7 @@ type question struct {
 	check              func(string) error
 }
 
-// questions asks what no flag says.
+// questions asks the user for the answers that no flag has given.
 type questions struct {
 	in    *bufio.Reader // nil: nobody is there to be asked
 	out   io.Writer
@@ -110,7 +110,8 @@ func (m *Main) questions(c *cobra.Command) *questions {
 	return q
 }
 
-// answer completes s. It returns an error that names the flags that are missing.
+// answer completes s. If nobody can be asked, it returns an error that names the missing
+// flags.
 func (q *questions) answer(s *setup) error {
 	if err := s.place(); err != nil {
 		return err
@@ -171,7 +172,8 @@ func (q *questions) answer(s *setup) error {
 	return nil
 }
 
-// one answers a question. It reports whether there is an answer.
+// one answers the question x by its flag, by asking, or by the standard answer. It returns
+// false if there is no answer.
 func (q *questions) one(x question, standard string) (bool, error) {
 	switch {
 	case q.given(x.flag):
@@ -446,7 +448,7 @@ func reachable(listen string) string {
 	return u.String()
 }
 
-// setUp makes the files and the store, and prints what to try next.
+// setUp makes the files and the store, and prints commands to try next.
 func (m *Main) setUp(ctx context.Context, s *setup) (err error) {
 	k := &maker{m: m, setup: s}
 	defer func() {

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/certs"
 )
 
-// TestQuestions checks what is asked at a terminal, that wrong answers are asked for
-// again, and that nobody is asked what a flag says.
+// TestQuestions checks the questions that are asked at a terminal. A question must be
+// repeated after a wrong answer, and must not be asked if a flag has answered it.
 func TestQuestions(t *testing.T) {
 	dir := t.TempDir()
 	var asked bytes.Buffer
@@ -55,8 +55,8 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// TestSelfSigned checks that a client that trusts the self-signed certificate accepts it
-// for its hosts, and for no others.
+// TestSelfSigned checks that a client that trusts a self-signed certificate accepts the
+// certificate for the hosts in it, and for no other host.
 func TestSelfSigned(t *testing.T) {
 	certificate, key, err := certs.SelfSigned([]string{"ldap.example.com", "127.0.0.1"}, time.Now(), time.Now().Add(time.Hour))
 	if err != nil {
@@ -79,7 +79,7 @@ func TestSelfSigned(t *testing.T) {
 	}
 }
 
-// TestUndo checks that a directory that cannot be set up leaves nothing.
+// TestUndo checks that no file is left if a directory cannot be set up.
 func TestUndo(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer

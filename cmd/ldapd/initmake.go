@@ -28,7 +28,7 @@ type maker struct {
 	m *Main
 	*setup
 	made  []string // files and folders, in the order in which they were made
-	owned []string // those that the server must be able to read
+	owned []string // the files and folders in made that the server must be able to read
 }
 
 // undo removes what was made.
@@ -189,7 +189,7 @@ func (k *maker) configure(context.Context) error {
 	return err
 }
 
-// yamlText returns s as a YAML string. Every JSON string is one.
+// yamlText returns s as a YAML string. Every JSON string is also a YAML string.
 func yamlText(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -205,8 +205,8 @@ func absolute(name string) string {
 	return name
 }
 
-// hand changes the owner of what root has made to the owner of the folder that contains
-// the store, which is the user of the service.
+// hand gives the files that root has made to the owner of the folder that contains the
+// store. This owner is the user that the service runs as.
 func (k *maker) hand(context.Context) error {
 	info, err := os.Stat(filepath.Dir(absolute(k.store)))
 	if err != nil {

@@ -33,7 +33,8 @@ func (m *Main) manCommand() *cobra.Command {
 	}
 }
 
-// manDate returns the date of the pages: that of SOURCE_DATE_EPOCH, or "".
+// manDate returns the date of the pages: the date in SOURCE_DATE_EPOCH, or "" if it is not
+// set.
 func (m *Main) manDate() string {
 	for _, v := range m.Env {
 		if s, ok := strings.CutPrefix(v, "SOURCE_DATE_EPOCH="); ok {
@@ -88,7 +89,7 @@ func manOfCommand(c *cobra.Command, date string) string {
 			p.item(roff(sub.Name()), roff(sub.Short))
 		}
 	}
-	c.InheritedFlags() // adds those of the parents
+	c.InheritedFlags() // adds the flags of the parent commands
 	p.flags("OPTIONS", c.LocalFlags())
 	p.flags("GLOBAL OPTIONS", c.InheritedFlags())
 	if c.Example != "" {
@@ -164,7 +165,7 @@ func (p *manPage) command(usage string) { fmt.Fprintf(p, "\\fB%s\\fR\n", roff(us
 
 func (p *manPage) item(name, text string) { fmt.Fprintf(p, ".TP\n\\fB%s\\fR\n%s\n", name, text) }
 
-// text writes paragraphs. Those that are indented are not filled.
+// text writes paragraphs. Lines of indented paragraphs are not filled.
 func (p *manPage) text(s string) {
 	for i, paragraph := range strings.Split(strings.Trim(s, "\n"), "\n\n") {
 		switch {
@@ -183,7 +184,7 @@ func (p *manPage) text(s string) {
 	}
 }
 
-// example writes lines as they are, behind a heading.
+// example writes lines indented and not filled.
 func (p *manPage) example(s string) {
 	p.WriteString(".RS 2\n.nf\n")
 	for line := range strings.Lines(strings.Trim(s, "\n")) {

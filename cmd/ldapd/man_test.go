@@ -14,8 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 )
 
-// TestManPages checks that every command that is shown has a page with its flags, that
-// every key is described, and, where mandoc is installed, that the pages are well formed.
+// TestManPages checks that every command that is not hidden has a page with its flags, and
+// that every key of the configuration is described. If mandoc is installed, the pages must
+// be well formed.
 func TestManPages(t *testing.T) {
 	root := (&Main{Stdin: &bytes.Buffer{}, Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}).root()
 	pages := manPages(root, "2026-01-02")
@@ -65,7 +66,8 @@ func lint(t *testing.T, pages map[string]string) {
 		}
 	}
 	out, _ := exec.Command(mandoc, append([]string{"-T", "lint", "-W", "warning"}, files...)...).CombinedOutput()
-	// The pages refer to each other, and are not installed here.
+	// mandoc does not find the pages that the pages refer to, because they are not
+	// installed here.
 	for line := range strings.Lines(string(out)) {
 		if !regexp.MustCompile(`referenced manual not found|outdated`).MatchString(line) {
 			t.Error(line)
@@ -73,8 +75,8 @@ func lint(t *testing.T, pages map[string]string) {
 	}
 }
 
-// TestManCommand checks the files that the command writes, and that two runs of it write
-// the same.
+// TestManCommand checks that the command writes its pages with the date in
+// SOURCE_DATE_EPOCH, and that two runs write the same text.
 func TestManCommand(t *testing.T) {
 	var both [2]string
 	for i := range both {
@@ -95,7 +97,7 @@ func TestManCommand(t *testing.T) {
 	}
 }
 
-// TestCompletions checks that every shell gets a script.
+// TestCompletions checks that the program prints a completion script for every shell.
 func TestCompletions(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		var out bytes.Buffer

@@ -28,12 +28,13 @@ func (m *Main) tuneMemory(c *config.Config) {
 	}
 }
 
-// The limits of giveBack, which returns memory after an interval with few allocations, if
-// the process has allocated much memory since memory was last returned.
+// The limits of giveBack. It returns memory after an interval in which the process
+// allocated less than calm, if the process has allocated more than busy since memory was
+// last returned.
 const (
 	while = 5 * time.Second // length of an interval
-	calm  = 8 << 20         // fewer octets are few allocations
-	busy  = 64 << 20        // more octets are much memory
+	calm  = 8 << 20         // in octets
+	busy  = 64 << 20        // in octets
 )
 
 // giveBack returns memory to the operating system after a time of much work, such as

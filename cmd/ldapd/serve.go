@@ -57,14 +57,15 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) error {
 			return err
 		}
 		if now, err := m.again(); err == nil {
-			c = now // it may have been read again since
+			c = now // use the configuration as it is now
 		} else {
 			m.logger(c).Error("the configuration cannot be used, the one before stays in force", "error", err)
 		}
 	}
 }
 
-// serveOnce serves until ctx ends. again ends ctx in order to serve again.
+// serveOnce serves until ctx ends. serveOnce calls again to end ctx so that serve starts
+// the server again.
 func (m *Main) serveOnce(ctx context.Context, c *config.Config, use purpose, again context.CancelCauseFunc) (err error) {
 	log := m.logger(c)
 	hangups, unnotify := hangups()
@@ -141,7 +142,7 @@ func (m *Main) serveOnce(ctx context.Context, c *config.Config, use purpose, aga
 	defer stopWarming()
 	stopViews := beside(func(ctx context.Context) {
 		if standby != nil {
-			return // the primary's records are in its log
+			return // a standby gets the records of views from the log of its primary
 		}
 		views.Keep(ctx, p.Partition, func(err error) { log.Warn("views are not kept for now", "error", err) })
 	})
@@ -216,7 +217,8 @@ func (m *Main) run(ctx context.Context, c *config.Config, f *listeners, r *reloa
 // process.
 const shortGrace = time.Second
 
-// A fence keeps a server from making changes once its archive was taken over.
+// A fence keeps a server from making changes after a store in another folder has taken its
+// archive over.
 type fence struct {
 	archive atomic.Pointer[archive.Archiver]
 }

@@ -31,7 +31,7 @@ type follower struct {
 }
 
 // openFollower prepares the store of a standby. It returns nil if the server is no standby,
-// or no longer one.
+// or was one until it was promoted.
 func openFollower(ctx context.Context, c *config.Config, log *slog.Logger, again context.CancelCauseFunc) (*follower, error) {
 	if c.Standby.From == nil {
 		return nil, nil
@@ -67,8 +67,9 @@ func (f *follower) purpose(use purpose) purpose {
 	return standingBy
 }
 
-// follow keeps the store up to date, until stop is called. Before it returns, it applies
-// what the archive has. It returns errAgain if the server has to begin with another base.
+// follow keeps the store up to date until stop is called. Before follow returns, it applies
+// everything that the archive contains. It returns errAgain if the server has to begin with
+// another base.
 func (f *follower) follow(ctx context.Context, p *directoryStore, log *slog.Logger) (stop func(), err error) {
 	if f == nil {
 		return func() {}, nil
@@ -150,7 +151,8 @@ func printPromotion(a around, p archive.Promotion) error {
 	return err
 }
 
-// promote promotes a standby, in the server that holds its store or in this process.
+// promote promotes a standby: in the server's process if a server has the standby's store
+// open, and otherwise in this process.
 func (m *Main) promote(ctx context.Context, c *config.Config, a promoteArgs) error {
 	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
 		return &config.Error{Text: "only an embedded store has a standby: say --store FOLDER"}

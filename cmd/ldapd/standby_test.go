@@ -38,8 +38,8 @@ type served struct {
 	ended chan struct{}
 }
 
-// program returns the program's path. The test binary acts as the program if it is run by
-// the program's name.
+// program returns the program's path. The path is a link to the test binary, which acts as
+// the program if it is run by this name.
 func (h *home) program() string {
 	h.Helper()
 	path := h.path("ldapd")
@@ -231,7 +231,7 @@ func (p *pace) write(s *served, writers int, until func() bool) *sync.WaitGroup 
 					name, text = person(0), strconv.Itoa(len(p.acked))
 				}
 				if err := describe(c, name, text); err != nil {
-					if !ldap.IsErrorWithCode(err, ldap.LDAPResultUnwillingToPerform) { // it was taken over
+					if !ldap.IsErrorWithCode(err, ldap.LDAPResultUnwillingToPerform) { // its standby is now the primary
 						s.Error(err)
 					}
 					return
@@ -264,8 +264,8 @@ func (p *pace) lag(seen string) time.Duration {
 }
 
 // TestStandbyFigures measures an archive and a standby beside a load, and checks that a
-// promoted standby has all that was archived. CI runs it with few entries, to see that it
-// runs.
+// promoted standby has all that was archived. CI runs the test with few entries, only to
+// see that the test works.
 func TestStandbyFigures(t *testing.T) {
 	h := &home{t, t.TempDir()}
 	if err := os.WriteFile(h.path("admin.pw"), []byte("secret\n"), 0o600); err != nil {

@@ -55,8 +55,8 @@ type syncing struct {
 	cookie []byte
 }
 
-// next returns the name and the state of the next entry. It returns "" at the end of the
-// search, whose cookie it keeps.
+// next returns the name and the state of the next entry. At the end of the search, it
+// returns "" and keeps the cookie.
 func (f *syncing) next() string {
 	f.Helper()
 	for f.Next() {

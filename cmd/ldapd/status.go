@@ -27,7 +27,7 @@ type watch struct {
 	server  *status.Server // nil: no listener is configured
 	part    *partition.Partition
 	log     *slog.Logger
-	// announced means that the servers of the store list this one.
+	// announced means that this server is in the list of the store's servers.
 	announced bool
 }
 
@@ -80,7 +80,7 @@ func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Pa
 	w.metrics.Registry.MustRegister(status.Collector(s))
 	passwords.Watch(w.metrics.Hash)
 	w.health.Serve(func() txn.Status { return maintain.Status(p.Partition) })
-	if w.server != nil && a.standby == nil { // a standby's store has its primary's list
+	if w.server != nil && a.standby == nil { // the list of servers in a standby's store is a copy of the primary's
 		own := monitor.Server{Version: version(), Status: w.server.URL(), Since: time.Now().UTC()}
 		if err := maintain.Announce(ctx, p.Partition, own); err != nil {
 			w.log.Warn("other servers do not list this one", "error", err)

@@ -42,7 +42,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purp
 	return lsm.Open(o)
 }
 
-// openHBase opens a store in HBase. where is the option that names it.
+// openHBase opens a store in HBase. where is the option that gives the url.
 func openHBase(ctx context.Context, c *config.Config, log *slog.Logger, where, url string) (*hbase.Store, error) {
 	if _, err := hbase.Parse(url); err != nil {
 		return nil, &config.Error{Where: where, Text: err.Error()}
@@ -128,8 +128,8 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 	return &directoryStore{p, s, guard}, nil
 }
 
-// firstRules returns the access rules of a store that is made now. Stores that exist keep
-// their rules.
+// firstRules returns the access rules for a store that is about to be made. A store that
+// exists keeps its rules.
 func firstRules(c *config.Config, sch *schema.Schema, made bool, use purpose) ([]partition.AccessRule, error) {
 	if !use.creates() {
 		return nil, nil
@@ -140,8 +140,8 @@ func firstRules(c *config.Config, sch *schema.Schema, made bool, use purpose) ([
 	return access.Profile(c.Profile, sch, c.Suffix)
 }
 
-// firstPolicy returns the default password policy of a store that is made now. Stores
-// that exist keep theirs.
+// firstPolicy returns the default password policy for a store that is about to be made. A
+// store that exists keeps its policy.
 func firstPolicy(c *config.Config) []configure.PolicyAttribute {
 	if c.Policy == "none" {
 		return nil

@@ -45,8 +45,8 @@ func (s *supervisor) ready(ctx context.Context, urls []string) {
 	}
 }
 
-// look sends the status if it has changed, and reports that the process is live, if it
-// is.
+// look sends the status if it has changed. If the process is live, look also reports this
+// to the watchdog.
 func (s *supervisor) look(serving string) {
 	text := serving
 	if why := s.health.Ready(true); len(why) > 0 {

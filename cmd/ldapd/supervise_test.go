@@ -19,8 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// TestSupervisor checks the reports that the service manager receives: that the server is
-// ready, or why it is not ready, and that the server is live, as long as it is.
+// TestSupervisor checks the reports that the service manager receives: whether the server
+// is ready and, if not, why; and, as long as the server is live, that it is live.
 func TestSupervisor(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})

@@ -74,7 +74,7 @@ func listUnique(ctx context.Context, w *work) error {
 		base, err := s.Name(ctx, u.Base)
 		where := "everywhere"
 		switch {
-		case err != nil: // the base entry was deleted, and the scope is empty
+		case err != nil: // the base entry was deleted, so the scope contains no entries
 			where = "below an entry that is gone: " + u.Base.String()
 		case u.Base != entry.Root:
 			where = "from " + base.String() + " down"

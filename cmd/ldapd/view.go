@@ -160,7 +160,8 @@ func showView(ctx context.Context, w *work, a viewArgs) error {
 	return nil
 }
 
-// showList prints the entries of a list in its order, with what the list shows of them.
+// showList prints the entries of a list view in the order of the view, each with the
+// attributes that the view shows.
 func showList(ctx context.Context, w *work, s *partition.Snapshot, d *views.Definition) error {
 	all := func(_ context.Context, _ partition.Located, _ *entry.Entry, as []entry.Attribute) ([]entry.Attribute, error) {
 		return as, nil
@@ -215,7 +216,7 @@ func rebuildView(ctx context.Context, w *work, a viewArgs) error {
 		return err
 	}
 	if err := views.Rebuild(ctx, w.Partition, d); err != nil || w.elsewhere {
-		return err // a server keeps the views itself
+		return err // if the job runs in a server, the server updates the views itself
 	}
 	return views.Update(ctx, w.Partition)
 }

@@ -226,9 +226,9 @@ func (f *Files) config(in contents) (*tls.Config, error) {
 }
 
 // verify checks a client's certificate, if there is one. crypto/tls could check the
-// certificate (see tls.Config.ClientAuth), but its request for a certificate would then
-// name the CAs. If a server names CAs over TLS 1.3, GnuTLS 3.7 sends no RSA certificate
-// at all.
+// certificate (see tls.Config.ClientAuth), but the server's request for a certificate would
+// then name the CAs. If a server names CAs over TLS 1.3, GnuTLS 3.7 sends no RSA
+// certificate at all.
 func verify(chain []*x509.Certificate, cas *x509.CertPool, revoked revocations) error {
 	if len(chain) == 0 {
 		return nil

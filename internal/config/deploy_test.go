@@ -17,8 +17,9 @@ import (
 
 const deploy = "../../deploy"
 
-// TestContainerfile checks that the variables in the container's file are settings with
-// possible values, and that its ports are those that are listened on.
+// TestContainerfile checks that the environment variables in the Containerfile are settings
+// with valid values, and that the exposed ports are the ports on which a server with these
+// settings listens.
 func TestContainerfile(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(deploy, "container/Containerfile"))
 	if err != nil {
@@ -49,7 +50,8 @@ func TestContainerfile(t *testing.T) {
 	}
 }
 
-// portsOf returns the ports that are listened on, and their names in the manifests.
+// portsOf returns the ports on which a server with the configuration c listens, each with
+// its name in the manifests.
 func portsOf(t *testing.T, c *Config) map[string]string {
 	ports := map[string]string{}
 	for _, s := range append(slices.Clone(c.Listen), c.Status) {
@@ -63,8 +65,8 @@ func portsOf(t *testing.T, c *Config) map[string]string {
 }
 
 // TestManifests checks what can be checked of the manifests for Kubernetes without a
-// cluster: that names refer to what is there, that ports are those of the configuration,
-// and that keys, flags and probes exist.
+// cluster: that everything that they refer to by name exists, that their ports are the
+// ports in the configuration, and that their keys, flags and probes exist.
 func TestManifests(t *testing.T) {
 	for _, file := range []string{"embedded.yaml", "hbase.yaml"} {
 		t.Run(file, func(t *testing.T) { readManifests(t, filepath.Join(deploy, "kubernetes", file)).check() })
@@ -74,7 +76,7 @@ func TestManifests(t *testing.T) {
 // object is a mapping of a manifest.
 type object map[string]any
 
-// at returns what is at a path of keys, as an object.
+// at returns the object at a path of keys, or nil if there is none.
 func (o object) at(path ...string) object {
 	for _, p := range path {
 		next, _ := o[p].(map[string]any)
@@ -186,7 +188,8 @@ func (m *manifests) container() {
 			m.Errorf("%s: %v", probe, get)
 		}
 	}
-	// The variables of a service named ldapd begin with LDAPD_, and would be taken for settings.
+	// The environment variables that Kubernetes sets for a service named ldapd begin with
+	// LDAPD_, so ldapd would take them for settings.
 	if m.pod["enableServiceLinks"] != false {
 		m.Error("enableServiceLinks is not false")
 	}

@@ -74,7 +74,7 @@ func (c *Cluster) run(ctx context.Context, regionServers int) (err error) {
 	return c.c.ready(ctx, c.master)
 }
 
-// StartRegionServer starts a region server. It can also start a killed one again.
+// StartRegionServer starts a region server. It can also start a killed region server again.
 func (c *Cluster) StartRegionServer(i int) error {
 	port, err := freePort()
 	if err == nil {

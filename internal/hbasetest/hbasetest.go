@@ -46,7 +46,8 @@ func Start(tb testing.TB) string {
 	return Shared(tb).Quorum()
 }
 
-// Shared is like Start, but returns the instance, for tests that kill and restart it.
+// Shared is like Start, but returns the instance, for tests that kill and restart the
+// instance.
 func Shared(tb testing.TB) *Instance {
 	tb.Helper()
 	need(tb)
