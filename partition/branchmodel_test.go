@@ -80,8 +80,8 @@ func (m *branchModel) clashing() map[string]bool {
 	return names
 }
 
-// conflicts returns the conflicts of the branch, by the names of the entries, and the
-// attributes in conflict. It compares three states: the base, the branch, and the trunk.
+// conflicts maps the name of each entry in conflict to the attributes in conflict. It
+// compares three states: the base, the branch, and the trunk.
 func (m *branchModel) conflicts(trunk lineModel) map[string]string {
 	all := map[string]string{}
 	for n := range m.clashing() {
@@ -105,8 +105,8 @@ func (m *branchModel) replaced(n string) bool {
 
 func (a touch) is(b touch) bool { return a == b }
 
-// differing returns the attributes that own and newest both changed from base, in
-// different ways, with their values in both states.
+// differing returns the attributes that own and newest both changed from base, in different
+// ways, with their values in the three states.
 func differing(base, own, newest *personModel) string {
 	var b strings.Builder
 	is := func(description string, values func(*personModel) []string) {
@@ -148,8 +148,8 @@ func sortedTexts(values [][]byte) (texts []string) {
 }
 
 // TestBranchModel makes random changes on the trunk and in branches, and merges and
-// discards branches. It compares with a model what every line shows, which branches can be
-// merged, and the conflicts of the others.
+// discards branches. A model says what every line must show, which branches can be merged,
+// and which conflicts the other branches have.
 func TestBranchModel(t *testing.T) {
 	seed := *branchSeed
 	if seed == 0 {

@@ -15,8 +15,8 @@ import (
 
 // TestReferencesInOneTransaction makes random updates of people, units and groups, several
 // in each transaction, and makes the same updates one by one in another directory.
-// Afterwards both directories must have the same entries and the same references, and no
-// reference that names no entry.
+// Afterwards both directories must have the same entries and the same references, and the
+// directory with the transactions must be sound.
 func TestReferencesInOneTransaction(t *testing.T) {
 	made := 0
 	for seed := range uint64(*referenceSteps / 5) {

@@ -65,8 +65,8 @@ func TestLongNameStays(t *testing.T) {
 	wantSound(t, p)
 }
 
-// TestUUIDInScope checks that the entry of an assertion on entryUUID is also tested for
-// the scope.
+// TestUUIDInScope checks that a search for an entryUUID finds the entry only if the entry is
+// in the search's scope.
 func TestUUIDInScope(t *testing.T) {
 	p := sample(t)
 	s := p.Snapshot()

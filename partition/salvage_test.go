@@ -73,7 +73,7 @@ func TestSalvageParents(t *testing.T) {
 	}
 }
 
-// reopened opens a store again. p has entries in its cache.
+// reopened closes p, which has entries in its cache, and opens the store again.
 func reopened(t *testing.T, p *partition.Partition, s table.Store) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()

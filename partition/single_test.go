@@ -69,7 +69,7 @@ func addMany(t testing.TB, p *partition.Partition) {
 	must(t, add(t, p, "cn=many,dc=example,dc=com", lines...))
 }
 
-// leaveOne removes all values except the first of the attributes with many values.
+// leaveOne removes, from each attribute with many values, all values except the first.
 func leaveOne(t testing.TB, p *partition.Partition) {
 	t.Helper()
 	var gone []op.Modification

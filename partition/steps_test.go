@@ -275,9 +275,9 @@ func TestSchemaStepsWait(t *testing.T) {
 	must(t, add(t, ps[1], "cn=still,dc=example,dc=com", "objectClass: building"))
 }
 
-// TestSchemaStepsBroken ends the server that changes the schema after its first commit.
-// Another server must withdraw the announcement, either by itself or with the next
-// change.
+// TestSchemaStepsBroken ends a server that changes the schema when the server has made the
+// first commit of the change. Another server must withdraw the announcement, either by
+// itself or with the next change.
 func TestSchemaStepsBroken(t *testing.T) {
 	ctx := context.Background()
 	store := tabletest.NewMem()
@@ -307,9 +307,10 @@ func TestSchemaStepsBroken(t *testing.T) {
 	})
 }
 
-// TestSchemaStepsKilled ends the server that changes the schema at each call of the store
-// that the change makes. The change must then either be in force or have no effect. No
-// other server may wait for the ended server, and the next change must succeed.
+// TestSchemaStepsKilled repeats a change of the schema once for every second call of the
+// store in the change, and ends the server at that call. The change must then either be in
+// force or have no effect. No other server may wait for the ended server, and the next
+// change must succeed.
 func TestSchemaStepsKilled(t *testing.T) {
 	t.Parallel()
 	whole := newKilled(t, 0)

@@ -36,7 +36,8 @@ func (p *Partition) UpdateSchema(ctx context.Context, by By, fn func(*Tx) error)
 }
 
 // UpdateSettings is Update for a transaction that changes access rules or the default
-// password policy, and perhaps entries. It returns when every server applies them.
+// password policy, and perhaps entries. It returns when every server applies the new
+// settings.
 func (p *Partition) UpdateSettings(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
 	return evolve.UpdateSettings(ctx, p.k, by, run(fn))
 }

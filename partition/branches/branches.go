@@ -56,7 +56,7 @@ func All(p *partition.Partition) (all []*Branch) {
 }
 
 // Count returns how many branches are open and how many are parked, and the time of the
-// oldest base of those that are open, or the zero time.
+// oldest base of the open branches, or the zero time if no branch is open.
 func Count(p *partition.Partition) (open, parked int, oldest time.Time) {
 	return branch.Count(p.Keeper())
 }
@@ -126,7 +126,7 @@ func (b *Branch) Merge(ctx context.Context, by partition.By) (table.Revision, er
 }
 
 // Park parks the branch: from then on it can be read, rebased and discarded, but it takes
-// no changes and cannot be merged. The past since its base is not kept for it any more.
+// no changes and cannot be merged. The past since the base is no longer kept for the branch.
 func (b *Branch) Park(ctx context.Context) error { return b.b.Park(ctx) }
 
 // Rename replaces the name of the branch. The error has the problem

@@ -19,7 +19,7 @@ import (
 )
 
 // Name is the name of the entry that shows the access rules of the whole directory and
-// the default password policy. In an export it has all of the configuration.
+// the default password policy. In an export, the entry contains the whole configuration.
 const Name = "cn=config"
 
 // Is reports whether a name is Name.

@@ -131,8 +131,8 @@ func ProgressOf(p *partition.Partition) Progress {
 	return Progress{l.Entries, l.Age, k.Views.Steps.Load(), k.Views.Errors.Load()}
 }
 
-// IsTable reports whether a table of a store contains records of views, or the revisions
-// up to which they are kept. Everything in these tables can be computed again from the
+// IsTable reports whether a table of a store contains records of views, or the revisions up
+// to which the views are kept. Everything in these tables can be computed again from the
 // entries.
 func IsTable(name string) bool { return view.IsTable(name) }
 

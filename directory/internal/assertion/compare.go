@@ -190,8 +190,8 @@ func compareValues(t *schema.AttributeType, values [][]byte, assertion []byte) (
 	return false, nil
 }
 
-// compareShared compares an assertion with the collective values of an entry. The result
-// has is false if the entry has no collective value of the type.
+// compareShared compares an assertion with the collective values of an entry. The result has
+// reports whether the entry has a collective value of the type.
 func compareShared(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (holds, has bool, err error) {
 	if len(t.Shared()) == 0 {
 		return false, false, nil

@@ -35,8 +35,8 @@ type Set struct {
 	at    *partition.Snapshot
 	known *known.Elements
 	all   []*collection
-	// failed is the error of a test that Rewrite made. Tests of filters cannot return
-	// errors.
+	// failed is the error of a test in a filter that Rewrite returned. It is kept here
+	// because tests of filters cannot return errors.
 	failed error
 }
 
@@ -189,7 +189,8 @@ func (c *Set) excludes(exclusions [][]byte, t *schema.AttributeType) bool {
 	})
 }
 
-// Failure returns the error of a test that Rewrite made, or nil if no test failed.
+// Failure returns the error of a test in a filter that Rewrite returned, or nil if no test
+// failed.
 func (c *Set) Failure() error {
 	if c == nil {
 		return nil

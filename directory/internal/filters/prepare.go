@@ -131,7 +131,7 @@ func isLookedUp(f filter.Filter) bool {
 	return ok && (strings.EqualFold(e.Attribute, "entryDN") || e.Attribute == "1.3.6.1.1.20") || IsChain(f)
 }
 
-// AnyPart reports whether the function is returns true for any test in f.
+// AnyPart reports whether is(t) is true for any test t in f.
 func AnyPart(f filter.Filter, is func(filter.Filter) bool) bool {
 	switch f := f.(type) {
 	case *filter.Not:

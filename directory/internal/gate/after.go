@@ -16,8 +16,8 @@ import (
 // password of an account that may not be used.
 var ErrCredentials = &op.Result{Code: op.InvalidCredentials}
 
-// AsWrong refuses a bind with the right credentials. Its result, and the time that it
-// takes, are those of wrong credentials.
+// AsWrong refuses a bind with the right credentials. The result and the duration of the bind
+// are those of a bind with wrong credentials.
 func AsWrong(ctx context.Context, req *request.Request) error {
 	set, err := req.Server.Policies.Set(ctx, req.Snapshot, req.Known)
 	if err != nil {
@@ -30,8 +30,8 @@ func AsWrong(ctx context.Context, req *request.Request) error {
 	return ErrCredentials
 }
 
-// AsWrong refuses a bind with the right credentials of the account. Its result, and the
-// work that it does, are those of wrong credentials.
+// AsWrong refuses a bind with the right credentials of the account. The result and the work
+// are those of a bind with wrong credentials.
 func (a *Account) AsWrong(ctx context.Context) error {
 	if err := a.moreIfFits(ctx); err != nil {
 		return err

@@ -134,7 +134,7 @@ func (a *Account) readState(ctx context.Context) error {
 func (a *Account) Usable() bool { return a.Who.IsAdmin() || a.Policy.Usable(&a.State, time.Now()) }
 
 // Verify verifies a password. If the account needs a code, the code must follow the
-// password. The result stored is the stored value that the password fits.
+// password. The result stored is the value of userPassword that the password fits.
 func (a *Account) Verify(ctx context.Context, password []byte) (v account.Verdict, stored []byte, err error) {
 	password, code := a.split(password)
 	t := a.trial(password)
@@ -153,8 +153,8 @@ func (a *Account) Verify(ctx context.Context, password []byte) (v account.Verdic
 	return v, stored, err
 }
 
-// moreIfFits computes the hashes that a wrong password would have cost, if the password was
-// right and the attempt is refused for another reason.
+// moreIfFits computes the hashes that a wrong password would have cost. It does so only if
+// the password was right, and is called if the attempt is refused for another reason.
 func (a *Account) moreIfFits(ctx context.Context) error {
 	if a.fits == nil {
 		return nil
@@ -242,7 +242,7 @@ func (a *Account) wait(ctx context.Context) error {
 }
 
 // match compares a password with the current passwords. If none fits, match compares the
-// password with the old passwords that the policy ignores.
+// password with the old passwords that the policy does not count as failures.
 func (a *Account) match(ctx context.Context, password []byte) (account.Match, []byte, error) {
 	attempt := a.req.Server.Passwords.Attempt(a.req.Session.Channel, password)
 	for _, v := range a.stored {
@@ -264,8 +264,8 @@ func (a *Account) match(ctx context.Context, password []byte) (account.Match, []
 	return account.Mismatch, nil, a.fail(ctx, &attempt, tried)
 }
 
-// matchOld compares a password with the old passwords that the policy ignores. The result
-// tried is the number of old passwords that it compared.
+// matchOld compares a password with the old passwords that the policy does not count as
+// failures. The result tried is the number of old passwords that it compared.
 func (a *Account) matchOld(ctx context.Context, password []byte) (m account.Match, tried int, err error) {
 	if a.Policy == nil || a.Policy.IgnoreOld == 0 || a.req.Known.Account.History == nil {
 		return account.Mismatch, 0, nil
@@ -300,9 +300,9 @@ func (a *Account) Pasts() []account.Past {
 	return nil
 }
 
-// fail computes the hashes that a failed attempt still lacks, so that it costs as much as
-// any other failed attempt. The parameter tried is the number of old passwords that the
-// attempt has already hashed.
+// fail computes the hashes that a failed attempt still lacks, so that the attempt costs as
+// much as any other failed attempt. The parameter tried is the number of old passwords that
+// the attempt has already hashed.
 func (a *Account) fail(ctx context.Context, attempt *auth.Attempt, tried int) error {
 	if err := attempt.Fail(ctx); err != nil {
 		return err

@@ -97,8 +97,8 @@ func earliest(ts []time.Time) (first time.Time) {
 }
 
 // MustChange reports whether the requester must first change their own password and r
-// cannot change it. Modify and Password Modify check for themselves whose password they
-// change. The parameter r may be nil.
+// cannot change it. The operations Modify and Password Modify themselves check whose
+// password they change. The parameter r may be nil.
 func MustChange(req *request.Request, r op.Request) bool {
 	if req.Who == nil || !req.Who.Reset.Load() {
 		return false

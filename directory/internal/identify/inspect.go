@@ -16,7 +16,7 @@ import (
 var errInspected = op.Errorf(op.InsufficientAccessRights, "the rights of this identity cannot be asked for")
 
 // Inspected returns a judge of the identity that the Get Effective Rights control names,
-// as if that identity were on the requester's connection. Own reports whether the
+// as if that identity were on the requester's connection. The result own reports whether the
 // identity is the requester. To ask about another identity, the requester needs the right
 // explain on that identity's entry.
 func Inspected(ctx context.Context, req *request.Request, authzID *string) (j judge.Judge, own bool, err error) {

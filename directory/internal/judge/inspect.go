@@ -52,8 +52,8 @@ func (j *Judge) Inspect(ctx context.Context, at partition.Located) (*Inspection,
 func (x *Inspection) Entry(r acl.Rights) bool { return x.decision.Entry(r) }
 
 // Attribute reports whether the identity has a right on all values of a description.
-// Nobody may write an attribute that only the server writes. To write access rules takes
-// the right to manage the entry.
+// Nobody may write an attribute that only the server writes. Writing access rules takes the
+// right to manage the entry.
 func (x *Inspection) Attribute(t *schema.AttributeType, options string, r acl.Rights) bool {
 	return x.writable(t, r) && (x.above() || x.decision.Description(t, options, r))
 }

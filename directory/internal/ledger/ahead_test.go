@@ -26,7 +26,7 @@ func TestClockSetBack(t *testing.T) {
 			}
 			all = append(all, second)
 			stamp := now
-			if ahead := start.Add(wrong); now.Before(ahead) { // commits are never before earlier ones
+			if ahead := start.Add(wrong); now.Before(ahead) { // no commit has a time before that of an earlier commit
 				stamp = ahead.Add(time.Duration(len(all)))
 			}
 			failures = append(failures, stamp)

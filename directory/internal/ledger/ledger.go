@@ -251,7 +251,7 @@ func (l *Ledger) record(ctx context.Context, what string, fn func(ctx context.Co
 	}
 }
 
-// Uses returns the recorded uses of an expired or reset password. Their type is t.
+// Uses returns the uses of an expired or reset password, which are recorded as values of t.
 func (l *Ledger) Uses(t *schema.AttributeType) account.Uses { return uses{l, t} }
 
 type uses struct {

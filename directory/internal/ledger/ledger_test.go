@@ -47,7 +47,8 @@ func newLedger(t *testing.T) (*Book, *Ledger) {
 }
 
 // TestForgottenAtOnce checks that failures that are being deleted no longer count at this
-// server: a right password must not be refused because an earlier one was not yet recorded.
+// server: a right password must not be refused because failures before an earlier right
+// password are still stored.
 func TestForgottenAtOnce(t *testing.T) {
 	ctx := context.Background()
 	b, l := newLedger(t)

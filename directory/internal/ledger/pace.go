@@ -24,8 +24,8 @@ func (p *Pace) Wait(ctx context.Context, begun time.Time) error {
 // maxPace is the longest time that a refused bind is made to take.
 const maxPace = time.Second
 
-// ceiling returns a time that is longer than seven in eight of the recent operations took.
-// A margin makes it longer, too, than operations that took only a little more than these.
+// ceiling returns the time in which seven of eight recent operations ended, plus a margin
+// for operations that take only a little longer. It is at most maxPace.
 func (d *durations) ceiling() time.Duration {
 	d.mu.Lock()
 	recent := d.recent

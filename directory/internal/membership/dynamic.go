@@ -79,7 +79,7 @@ func (w *walk) with(ctx context.Context, name string, yield func(*access.Dynamic
 func (w *walk) source(ctx context.Context, all *access.DynamicGroups, name string) (*filter.EntrySource, error) {
 	parsed, err := dn.Parse(name)
 	if err != nil {
-		return nil, err // cannot happen: it is the name of an entry, or was resolved
+		return nil, err // cannot happen: the text is the name of an entry, or a value that was resolved
 	}
 	at, err := w.req.Snapshot.Find(ctx, parsed)
 	if request.IsMissing(err) {
@@ -211,7 +211,7 @@ func Matches(ctx context.Context, req *request.Request, group entry.ID, name []b
 }
 
 // Found returns the names of the entries that the requester finds by the URLs of a dynamic
-// group, sorted. There may be MaxGroups of them.
+// group, sorted. It returns an error if there are more than MaxGroups.
 func Found(ctx context.Context, req *request.Request, group partition.Located) (values [][]byte, err error) {
 	w := &walk{req: req, right: acl.Show}
 	seen := map[entry.ID]bool{}

@@ -88,8 +88,8 @@ func (w *walk) in(ctx context.Context, name string, group partition.Located, nes
 }
 
 // members streams the members of a group, the direct members first. It follows the groups
-// that a group names, but not the groups that match a group's URLs. Access rules do the
-// same.
+// that a group names, but not the groups that match a group's URLs. Access rules follow
+// groups in the same way.
 func (w *walk) members(ctx context.Context, group partition.Located, nested bool) iter.Seq2[filter.EntryRef, error] {
 	return func(yield func(filter.EntryRef, error) bool) {
 		seen := map[entry.ID]bool{group.ID: true}

@@ -85,7 +85,7 @@ func (ed *editor) change(c *op.Modification) error {
 	return ed.apply(t, c)
 }
 
-// ofPolicies reports whether the class of policies has an attribute type.
+// ofPolicies reports whether the class of policies allows or requires an attribute type.
 func (ed *editor) ofPolicies(t *schema.AttributeType) bool {
 	c := ed.known.Policy
 	return c != nil && (slices.Contains(c.May, t) || slices.Contains(c.Must, t))

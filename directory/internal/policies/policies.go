@@ -49,7 +49,7 @@ type Set struct {
 	// standard is the policy of entries that no other policy applies to, or nil.
 	standard *account.Policy
 	settings *configure.Policy // the settings from which the field standard was made
-	counts   bool              // a policy counts failures
+	counts   bool              // at least one policy counts failures
 	ignore   int               // the largest number of old passwords that a policy ignores
 }
 

@@ -55,7 +55,7 @@ func (req *Request) BranchNamed(ctx context.Context, name string) (*branches.Bra
 	return branches.Find(req.Server.Part, name)
 }
 
-// Earlier returns the state of a request's earlier pages, which showed a revision.
+// Earlier returns the state at the revision r, which the earlier pages of the search showed.
 func (req *Request) Earlier(ctx context.Context, r table.Revision) (*partition.Snapshot, error) {
 	if req.Branch != nil {
 		return req.Branch.At(ctx, r)

@@ -57,8 +57,9 @@ var sentinels = []struct {
 }
 
 // ToResult maps any error of an operation to the result for the client. No other function
-// maps errors to results. ctx is the context of the operation, which the client ends. An
-// error of another context that ended is a fault.
+// maps errors to results. ctx is the context of the operation, which the client may cancel.
+// If ctx has not ended, an error that says that a context was canceled comes from another
+// context, and is a fault of the server.
 func (d *Server) ToResult(ctx context.Context, err error) op.Result {
 	var result *op.Result
 	if errors.As(err, &result) {

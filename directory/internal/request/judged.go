@@ -32,8 +32,8 @@ func (req *Request) Judged(ctx context.Context, newest *partition.Snapshot) erro
 }
 
 // Newest sets the request to read the newest state, and returns that state. The Judge then
-// decides by the access rules of that state: what was hidden before something was written
-// does not become visible by the rules that were in force when the request arrived.
+// decides by the access rules of that state. The rules that were in force when the request
+// arrived might show what was written only after newer rules had hidden it.
 func (req *Request) Newest(ctx context.Context) (*partition.Snapshot, error) {
 	s := req.Now()
 	if req.Judge.Free() || s.Ordinal() == req.judged {
@@ -52,8 +52,8 @@ func (req *Request) ProgramOf(ctx context.Context, newest *partition.Snapshot, w
 	return req.Server.rules.Program(ctx, newest, req.asker(who), req.connection(who))
 }
 
-// connection returns the properties of the request's connection, and of who's bind on it,
-// that access rules test.
+// connection returns the properties that access rules test: those of the request's
+// connection, and those of the bind of the identity who on this connection.
 func (req *Request) connection(who *settings.Identity) acl.Connection {
 	c := req.Session.connection()
 	c.Mechanism, c.Proxied = who.Mechanism(), req.Controls.Proxied != nil

@@ -69,7 +69,8 @@ func (p *Page) GoesOn() bool { return p != nil && p.Revision != 0 }
 
 // OpenPage returns the page that the request's control requests. It returns nil if there
 // is no such control, or if the size limit makes the control meaningless (RFC 2696, 3).
-// The result done means that the client wants no further page, and has been answered.
+// The result done reports that the client wants no further page, and that OpenPage has
+// answered the client.
 func OpenPage(req *request.Request, r *op.Search) (p *Page, done bool, err error) {
 	c := req.Controls.Paged
 	if c == nil || r.SizeLimit > 0 && c.Size >= r.SizeLimit {

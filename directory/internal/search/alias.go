@@ -37,7 +37,7 @@ func (st *Stream) isReferral(ctx context.Context, found *partition.Result) (bool
 }
 
 // takeAlias records the target of an alias as another base of the search. The result away
-// means that the target is on another server. takeAlias ignores an alias whose target
+// reports whether the target is on another server. takeAlias ignores an alias whose target
 // does not exist.
 func (st *Stream) takeAlias(ctx context.Context, found *partition.Result) (away bool, err error) {
 	at, err := st.aliased(ctx, found, st.Req.Known.Alias)

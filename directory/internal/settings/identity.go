@@ -20,14 +20,14 @@ type Identity struct {
 	asker  atomic.Pointer[access.Who]
 	Reset  atomic.Bool // the password must be changed before any other operation
 	// judged is the ordinal of the last state in which the account was found usable. The
-	// account stays usable until its entry changes or the time ends comes. The field ends
-	// is in Unix nanoseconds; 0: no time.
+	// account stays usable until its entry changes, or until the time in the field ends (in
+	// Unix nanoseconds; 0: there is no such time).
 	judged atomic.Uint64
 	ends   atomic.Int64
 }
 
-// SetUsable records that the account is usable in the state with an ordinal, until the time
-// ends, unless ends is zero.
+// SetUsable records that the account is usable in the state with the given ordinal. If ends
+// is not zero, it is the time from which the account is not usable any more.
 func (i *Identity) SetUsable(ordinal uint64, ends time.Time) {
 	at := int64(0)
 	if !ends.IsZero() {

@@ -14,7 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// rights is what a Get Effective Rights control asks for. Nil means that there is none.
+// rights is what a Get Effective Rights control asks for. Nil means that the request has no
+// such control.
 type rights struct {
 	judge      judge.Judge // of the identity whose rights are asked for
 	own        bool        // the identity is the requester

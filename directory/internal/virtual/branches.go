@@ -190,7 +190,7 @@ func (s *branchSearch) branch(ctx context.Context, b *branches.Branch) error {
 			var err error
 			if v, err = branchEntry(ctx, s.req, b); err != nil {
 				if request.IsMissing(err) {
-					return nil // it has just ended
+					return nil // the branch has just ended
 				}
 				return err
 			}
@@ -235,7 +235,7 @@ func (s *branchSearch) item(ctx context.Context, v *Entry) error {
 	return s.show(ctx, itemDepth, v)
 }
 
-// changes offers the changes in a branch. Their names end in above.
+// changes offers the changes in a branch. The names of their entries end in the name above.
 func (s *branchSearch) changes(ctx context.Context, b *branches.Branch, above string) error {
 	n := 0
 	for c, err := range history.InBranch(ctx, b) {
@@ -255,7 +255,8 @@ func (s *branchSearch) changes(ctx context.Context, b *branches.Branch, above st
 	return nil
 }
 
-// conflicts offers the conflicts of a branch. Their names end in above.
+// conflicts offers the conflicts of a branch. The names of their entries end in the name
+// above.
 func (s *branchSearch) conflicts(ctx context.Context, b *branches.Branch, above string) error {
 	all, err := b.Conflicts(ctx)
 	if err != nil {

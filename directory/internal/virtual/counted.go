@@ -12,9 +12,9 @@ import (
 )
 
 // The entries below cn=monitor contain the counters that exporters read from OpenLDAP's
-// slapd, and cn=Jobs the jobs that the server does for tools. The entries cn=monitor and
-// cn=snmp,cn=monitor contain the counters that exporters read from 389-ds. All counters
-// have the names that they have in these servers.
+// slapd. The entries at and below cn=Jobs,cn=monitor show the jobs that the server does for
+// tools. The entries cn=monitor and cn=snmp,cn=monitor contain the counters that exporters
+// read from 389-ds. All counters have the names that they have in these servers.
 
 // slapdNames are the names of operations in slapd.
 var slapdNames = map[monitor.Operation]string{
@@ -38,8 +38,8 @@ func addTotals(req *request.Request, top *Entry, r *monitor.Report) {
 	top.add(req.Schema, "startTime", generalized(r.Started))
 }
 
-// counted returns the entries that slapd has below cn=monitor, cn=Jobs, and the entry
-// cn=snmp,cn=monitor that 389-ds has.
+// counted returns the entries that slapd has below cn=monitor, the entries of cn=Jobs, and
+// the entry cn=snmp,cn=monitor, which 389-ds has.
 func counted(req *request.Request, r *monitor.Report) (all []*Entry) {
 	group := func(cn string, class string, children []child) {
 		name := "cn=" + cn + "," + monitorName
