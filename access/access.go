@@ -58,8 +58,8 @@ func (r *Rules) Who(name *dn.Name, id entry.ID) *Who {
 // for a state.
 type inForce struct {
 	access *partition.Access
-	// asOf is the ordinal of a state in which every entry of places has the name that set
-	// uses.
+	// asOf is the ordinal of a state in which every entry of places has the name that the
+	// field set uses.
 	asOf    uint64
 	places  []entry.ID // the places of the rules, and the entries that the rules name
 	set     *acl.Set

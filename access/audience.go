@@ -16,8 +16,8 @@ import (
 type Audience struct{ set *acl.Set }
 
 // belongs is a name that no control, operation or matching rule has. The rule of an
-// audience allows the members of the audience to use this name. MayUse(belongs) therefore
-// reports whether an identity is a member.
+// audience allows the members of the audience to "use" it. So MayUse(belongs) reports
+// whether an identity belongs to the audience.
 const belongs = "audience"
 
 // NewAudience parses a description of identities: groups, names, or "below" an entry.
@@ -35,8 +35,9 @@ func NewAudience(sch *schema.Schema, contexts []dn.DN, who []string) (*Audience,
 	return &Audience{set}, nil
 }
 
-// Has reports whether an identity belongs to the audience in a state. still(s) reports
-// whether the identity and its groups are unchanged in a later state s.
+// Has reports whether an identity belongs to the audience in a state. The call still(later)
+// reports whether the identity and its groups are unchanged in a later state, so that the
+// result has is still right there.
 func (a *Audience) Has(ctx context.Context, s *partition.Snapshot, name *dn.Name, id entry.ID) (has bool, still func(*partition.Snapshot) bool, err error) {
 	w := &Who{Name: name, ID: id}
 	found := &answer{set: a.set, asOf: s.Ordinal()}

@@ -69,9 +69,8 @@ func membersOf(ctx context.Context, s *partition.Snapshot, group string) (member
 	return members, err
 }
 
-// directMembers returns the members that the entry with the given name has. It returns no
-// members if the entry does not exist or is in seen, and otherwise adds the entry to
-// seen.
+// directMembers returns the direct members of the group with the given name. It returns no
+// members if the entry does not exist or is in seen, and otherwise adds the entry to seen.
 func directMembers(ctx context.Context, s *partition.Snapshot, name dn.DN, seen map[entry.ID]bool) (members []dn.DN, err error) {
 	at, err := s.Find(ctx, name)
 	if partition.Is(err, partition.NoSuchEntry) || seen[at.ID] {

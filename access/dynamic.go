@@ -19,14 +19,14 @@ import (
 
 // dynamicClass is the class of dynamic groups. The values of acl.MemberURL in a dynamic
 // group are the URLs of searches (RFC 4516). The members of the group are the entries that
-// match one of them.
+// at least one of these searches finds.
 const dynamicClass = "groupOfURLs"
 
 // DynamicGroups are all dynamic groups of a state.
 type DynamicGroups struct {
 	schema  *schema.Schema
 	asOf    uint64      // the ordinal of the state
-	class   sameEntries // of objectClass: groupOfURLs; nil: the schema has no such class
+	class   sameEntries // reports changes of the set of groups; nil: no such class
 	groups  []DynamicGroup
 	types   []*schema.AttributeType // the types that the filters test
 	demands demands
@@ -116,7 +116,7 @@ func parseURL(text string, sch *schema.Schema) (m MemberURL, ok bool) {
 		}
 	}
 	if m.Name, err = dn.Parse(strings.TrimPrefix(u.Path, "/")); err != nil || strings.Contains(parts[3], "!") {
-		return m, false // the URL has an extension that is critical
+		return m, false // the name is malformed, or the URL has a critical extension
 	}
 	if m.base, err = m.Name.Normalize(sch); err != nil {
 		return m, false
@@ -164,8 +164,8 @@ func (d *DynamicGroups) Group(id entry.ID) *DynamicGroup {
 	return nil
 }
 
-// With yields the URLs that an entry matches, with their groups. src must have all types of
-// [DynamicGroups.Types].
+// With yields each URL whose search finds the entry, with the URL's group. The source src
+// must provide the values of all types in [DynamicGroups.Types].
 func (d *DynamicGroups) With(src *filter.EntrySource) (iter.Seq2[*DynamicGroup, *MemberURL], error) {
 	norms, err := src.Name.Normalize(d.schema)
 	return func(yield func(*DynamicGroup, *MemberURL) bool) {
@@ -180,7 +180,7 @@ func (d *DynamicGroups) With(src *filter.EntrySource) (iter.Seq2[*DynamicGroup, 
 	}, err
 }
 
-// has reports whether an entry matches the search.
+// has reports whether the search finds an entry.
 func (m *MemberURL) has(name []dn.Norm, e filter.Source) bool {
 	below := len(name) - len(m.base)
 	if below < 0 || !slices.Equal(name[below:], m.base) {
@@ -195,7 +195,7 @@ func (m *MemberURL) has(name []dn.Norm, e filter.Source) bool {
 	return m.Filter.Match(e) == filter.True
 }
 
-// with returns the groups that an entry is a member of.
+// with returns the dynamic groups that an entry is a member of.
 func (d *DynamicGroups) with(name dn.DN, e *entry.Entry) (groups []partition.Located, err error) {
 	if d.None() {
 		return nil, nil

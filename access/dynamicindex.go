@@ -7,14 +7,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A demands finds dynamic groups by values that their members must have. Most URLs demand
-// one value of an attribute, so an entry is tested against few of a thousand groups.
+// A demands is an index that finds dynamic groups by values that their members must have.
+// Most URLs demand one value of an attribute, so an entry is tested against few of a
+// thousand groups.
 type demands struct {
-	byKey map[*schema.AttributeType]map[string][]int // indexes of groups
+	byKey map[*schema.AttributeType]map[string][]int // groups by a demanded value's key, as indexes
 	rest  []int                                      // groups with a URL that demands no value
 }
 
-// add adds the group with an index.
+// add adds the group g, whose index in DynamicGroups.groups is i.
 func (d *demands) add(i int, g *DynamicGroup) {
 	for k := range g.URLs {
 		t := demanded(g.URLs[k].Filter)

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// An Editor changes the rules at one place. The changes are those of a modify operation
-// on the attribute accessRule.
+// An Editor changes the rules at one place by the changes that a modify operation makes to
+// the attribute accessRule.
 type Editor struct {
 	State      *partition.Snapshot
 	Rules      []partition.AccessRule // all rules of the directory; nil: the directory has never had rules
@@ -31,7 +31,7 @@ type Editor struct {
 // own is a rule at the place that an Editor changes.
 type own struct {
 	stored partition.AccessRule
-	rule   *acl.Rule // stored, with the current names of entries
+	rule   *acl.Rule // the rule in stored, with the current names of entries
 }
 
 // Values returns the rules at a place as values of accessRule.
@@ -63,7 +63,7 @@ func Text(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule)
 }
 
 // Apply applies changes to the rules at the place and returns all rules of the directory.
-// If the directory has never had rules, Apply starts with those of the profile "open".
+// If the directory has never had rules, Apply starts with the rules of the profile "open".
 func (ed *Editor) Apply(ctx context.Context, changes []op.Modification) ([]partition.AccessRule, error) {
 	if err := ed.read(ctx); err != nil {
 		return nil, err

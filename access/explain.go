@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// An Entry is an entry of a state that a decision is about. It reads the other entries that
-// the decision depends on. An Entry can be used for one entry after the other.
+// An Entry is an entry of a state that a decision is about. It also reads the other entries
+// that the decision depends on. An Entry can be reused for another entry: see Set.
 type Entry struct {
 	asked acl.Entry
 	ctx   context.Context
@@ -20,14 +20,14 @@ type Entry struct {
 	err   error
 }
 
-// Set makes x the entry e with a name in the state s.
+// Set makes x stand for the entry e, which has the given name in the state s.
 func (x *Entry) Set(ctx context.Context, s *partition.Snapshot, name dn.DN, e *entry.Entry, src filter.Source) *acl.Entry {
 	*x = Entry{acl.Entry{Name: name, Entry: e, Source: src, Others: x}, ctx, s, nil}
 	return &x.asked
 }
 
-// Err returns an error if another entry could not be read. Decisions about x are then
-// invalid.
+// Err returns an error if one of the other entries could not be read. Decisions about x are
+// then invalid.
 func (x *Entry) Err() error { return x.err }
 
 // Parent implements acl.Others.

@@ -57,9 +57,9 @@ func (c *closure) same(s *partition.Snapshot, since uint64) bool {
 }
 
 // groupsOf finds the groups of an identity through the indexes of member attributes. It
-// searches for the groups that contain the identity, then for the groups that contain
-// those groups, so the work grows with the number of groups and not with their size. The
-// dynamic groups that the identity is in are given.
+// searches for the groups that contain the identity, then for the groups that contain those
+// groups, so the work grows with the number of groups and not with their size. The
+// parameter dynamic contains the dynamic groups that the identity is in.
 func groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name, dynamic []partition.Located) (*closure, error) {
 	c := &closure{}
 	seen := map[entry.ID]bool{}
@@ -116,8 +116,8 @@ func (c *closure) isMember(sch *schema.Schema, types []*schema.AttributeType, na
 }
 
 // isIn reports whether the entry with a name is a member of a group, or, if group is nil,
-// of any group. If nested is set, members of groups in the group count. The work grows
-// with the groups that the entry is in, and not with the size of a group.
+// of any group. If nested is set, members of groups in the group count as members. The work
+// grows with the number of groups that the entry is in, and not with the size of a group.
 func isIn(ctx context.Context, s *partition.Snapshot, name, group dn.DN, nested bool) (bool, error) {
 	if group != nil && !nested {
 		return isDirectly(ctx, s, name, group)

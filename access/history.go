@@ -20,9 +20,9 @@ type Change struct {
 	By       partition.By
 }
 
-// Changes returns, for each rule, the commit that last changed it, up to the state s. The
-// state must be the state at one revision. Changes goes back from one version of the
-// settings to the previous version, so the work grows with the number of changes of
+// Changes returns, for each rule, the commit that last changed the rule at or before the
+// state s. The state must be the state at one revision. Changes goes back from one version
+// of the settings to the previous version, so the work grows with the number of changes of
 // settings and not with the number of other commits.
 func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, rules []partition.AccessRule) ([]Change, error) {
 	all := make([]Change, len(rules))
@@ -84,7 +84,8 @@ type Shown struct {
 	Change Change
 }
 
-// A NamedEntry is an entry that a rule names, with the name of the entry in a state.
+// A NamedEntry is an entry that a rule names, with the name that the entry has in some
+// state.
 type NamedEntry struct {
 	What string // "who" or "target"; the command access show adds "place"
 	Name string

@@ -18,16 +18,17 @@ import (
 // its schema lacks a word of a rule that denies something.
 var ErrPast = errors.New("the access rules have no meaning in this state of the past")
 
-// Past returns the rules that decide what an identity may see of the entries of a past
-// state then, as the entries were and where they were. These rules are
+// Past returns a program that decides what an identity may see of the entries of the past
+// state then, with the values and names that the entries had in that state. The program
+// consists of two kinds of rules:
 //   - the rules of the state now, which must be the newest. Their places and targets have
-//     the names that the entries had in the state then. A denial applies a second time, with
+//     the names that the entries had in the state then. A deny rule also applies with
 //     the names that the entries have now.
-//   - the denials of then at entries that no longer exist.
+//   - the deny rules of the state then whose places no longer exist.
 //
-// The identity and its groups are those of p, which is its program in the state now, on the
-// connection c. The past shows no more than what both this program and, for entries that
-// still exist, p allow.
+// p is the identity's program in the state now. The identity and its groups are taken from
+// p, and the connection is c. Callers must show no more of the past than the returned
+// program allows and, for entries that still exist, p allows too.
 func (r *Rules) Past(ctx context.Context, then, now *partition.Snapshot, p *acl.Program, c acl.Connection) (*acl.Program, error) {
 	set, err := r.pastSet(ctx, then, now)
 	if err != nil {
@@ -95,21 +96,22 @@ func (r *Rules) pastSet(ctx context.Context, then, now *partition.Snapshot) (*ac
 	return w.set, nil
 }
 
-// pastWords is everything that the rules for a past state depend on. It is mostly equal for
-// successive states. These then share one set, which keeps its decisions.
+// pastWords is everything that the compiled rules for a past state depend on. States with
+// equal pastWords, as successive states mostly have, share one set, so that its cached
+// decisions can be used again.
 type pastWords struct {
 	now    *acl.Set // the rules of now
 	schema *schema.Schema
 	since  table.Revision // the commit of the settings of then
 	old    []partition.AccessRule
 	ids    []entry.ID // the places of the rules of now and of then, and the entries that these rules name
-	names  []string   // of ids, then
+	names  []string   // the names that the entries ids had in the state then
 	gone   []bool     // for each of old: its place does not exist now
 	set    *acl.Set   // nil: not made yet
 }
 
-// wordsOf returns what the rules for a state depend on. If this is the same as last, the
-// result has the set of last.
+// wordsOf returns what the rules for the state then depend on. If this equals last, it
+// returns last, which contains the set.
 func wordsOf(ctx context.Context, then, now *partition.Snapshot, set *acl.Set, last *pastWords) (w *pastWords, err error) {
 	w = &pastWords{now: set, schema: then.Schema()}
 	if w.since, err = configure.Since(ctx, then); err != nil {
@@ -163,7 +165,8 @@ func entriesOf(rules []partition.AccessRule) (ids []entry.ID) {
 	return slices.DeleteFunc(ids, func(id entry.ID) bool { return id == entry.Root })
 }
 
-// placedInPast returns the rules that Past describes. old are the rules of then.
+// placedInPast returns the rules that the comment of Past describes. old are the rules of
+// the state then.
 func placedInPast(ctx context.Context, then, now *partition.Snapshot, old []partition.AccessRule) (all []acl.Placed, err error) {
 	rules := now.Access().Rules
 	if rules == nil {
@@ -218,8 +221,8 @@ func exists(ctx context.Context, s *partition.Snapshot, place entry.ID) (bool, e
 }
 
 // setOf compiles rules with the schema of a past state. It leaves out attributes that the
-// schema does not define. It leaves out a rule that allows something and contains another
-// name that the schema does not define.
+// schema does not define. It also leaves out an allow rule that contains any other word
+// that the schema does not define.
 func setOf(then *partition.Snapshot, rules []acl.Placed) (*acl.Set, error) {
 	sch, contexts := then.Schema(), then.Contexts()
 	if set, err := acl.NewSet(sch, contexts, rules); err == nil {

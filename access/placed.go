@@ -72,9 +72,9 @@ func place(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule
 	return placeOf(ctx, s, s, rule)
 }
 
-// placeOf returns a rule with names in place of the ids of entries. Its place, its targets
-// and groups in filters have the names of the state s. The identities that it is for have
-// the names of the state who.
+// placeOf returns a rule with names in place of the ids of entries. The place, the targets,
+// and the groups in filters have their names of the state s. The identities that the rule
+// is for have their names of the state who.
 func placeOf(ctx context.Context, s, who *partition.Snapshot, rule partition.AccessRule) (p acl.Placed, err error) {
 	if rule.Place != entry.Root {
 		if p.Place, err = nameOf(ctx, s, rule.Place); err != nil {
@@ -103,7 +103,8 @@ func placeOf(ctx context.Context, s, who *partition.Snapshot, rule partition.Acc
 }
 
 // named returns the ids of the entries that a rule names, in the order of
-// [acl.Rule.References]. The id of a target that had no entry is entry.Root.
+// [acl.Rule.References]. The id is entry.Root for a target that had no entry when the rule
+// was stored.
 func named(rule partition.AccessRule) (ids []entry.ID) {
 	for text := range strings.FieldsSeq(rule.Names) {
 		id, _ := entry.ParseID(text)

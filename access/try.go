@@ -14,7 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// TriedBelow is the largest number of entries on which a search is tried.
+// TriedBelow is the largest number of entries in the scope of a search on which a Trial
+// tries the search.
 const TriedBelow = 1000
 
 // A Trial compares what two sets of rules let identities do with the entries of a state.
@@ -40,33 +41,35 @@ func NewTrial(ctx context.Context, s *partition.Snapshot, rules []acl.Placed) (*
 	return t, nil
 }
 
-// An Operation is an operation without its values, as the access log has it.
+// An Operation is an operation without its values, as a line of the access log describes
+// it.
 type Operation struct {
 	Who        dn.DN // empty: the anonymous identity
 	Connection acl.Connection
 	Name       dn.DN
-	Scope      *op.Scope     // of a search; nil: another operation
-	Filter     filter.Filter // of a search, with any values
-	Attributes []string      // that a search asks for; nil: all user attributes
-	Questions  []Asked       // of an operation that is no search
+	Scope      *op.Scope     // for a search; nil: the operation is no search
+	Filter     filter.Filter // for a search; the values in it do not matter
+	Attributes []string      // for a search: the requested attributes; nil: all user attributes
+	Questions  []Asked       // for an operation that is no search: the rights that it needs
 }
 
 // An Asked is a right that an operation needs.
 type Asked struct {
 	Rights      acl.Rights
 	Description string // "": the right is on the entry
-	New         dn.DN  // the right is on the entry when it has this name; nil: its own name
+	New         dn.DN  // the name that the entry would have; nil: the entry's own name
 	Empty       bool   // nothing is known of the entry New but its name
 }
 
-// An Outcome says what differs for an operation.
+// An Outcome says what differs for an operation between the old and the new rules.
 type Outcome struct {
-	Refused, Granted []Reason // what only the rules before allow, and what only those after allow
-	// Less counts, for each attribute, the entries that a search shows with the attribute by
-	// the rules before, and without it by the rules after. More counts the opposite. The
-	// key "" counts the entries that a search shows by only one of the two sets of rules.
+	Refused, Granted []Reason // rights that only the old rules grant, and rights that only the new rules grant
+	// Less counts, for each attribute, the entries that a search shows with the attribute
+	// under the old rules and without it under the new rules. More counts the entries for
+	// which it is the other way round. Under the key "", they count the entries that the
+	// search shows only under the old rules or only under the new rules.
 	Less, More     map[string]int
-	Unfound, Found map[string]int // the same for attributes that the filter tests
+	Unfound, Found map[string]int // like Less and More, for attributes that the filter tests
 }
 
 // Same reports whether nothing differs.
@@ -74,7 +77,7 @@ func (o *Outcome) Same() bool {
 	return len(o.Refused)+len(o.Granted)+len(o.Less)+len(o.More)+len(o.Unfound)+len(o.Found) == 0
 }
 
-// A Reason is a question with the answers that the rules before and after give.
+// A Reason is a question with the answer of the old rules and the answer of the new rules.
 type Reason struct {
 	acl.Question
 	Before, After acl.Answer
@@ -100,7 +103,7 @@ func (t *Trial) Try(ctx context.Context, o *Operation) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(o.Questions, func(a Asked) bool { return a.Rights == acl.Bind }) { // a bind asks for no other right
+	if !slices.ContainsFunc(o.Questions, func(a Asked) bool { return a.Rights == acl.Bind }) { // a bind needs only the right bind
 		out.ask(x, acl.Question{Right: acl.See})
 	}
 	if o.Scope == nil {
@@ -206,7 +209,8 @@ func (out *Outcome) ask(x *two, q acl.Question) {
 	}
 }
 
-// search compares what a search finds and shows of the entries in its scope.
+// search compares, for the entries in the scope of a search, what the search shows and
+// finds.
 func (t *Trial) search(ctx context.Context, ps [2]*acl.Program, o *Operation, base entry.ID, out *Outcome) error {
 	n := 0
 	tested := testedBy(t.state.Schema(), o.Filter)
@@ -230,7 +234,8 @@ func (t *Trial) search(ctx context.Context, ps [2]*acl.Program, o *Operation, ba
 	return nil
 }
 
-// compare compares what a search finds and shows of one entry.
+// compare compares what a search shows of one entry, and by which attributes its filter
+// finds the entry.
 func (out *Outcome) compare(x *two, o *Operation, tested []*schema.AttributeType) {
 	if before, after := x.seen(0), x.seen(1); before != after || !before {
 		count(out.Less, out.More, "", before, after)

@@ -18,8 +18,7 @@ type Who struct {
 	last atomic.Pointer[answer]
 }
 
-// An answer is the program of an identity, with the values that the program was made
-// from.
+// An answer is the program of an identity, with everything from which the program was made.
 type answer struct {
 	program    *acl.Program
 	set        *acl.Set
@@ -79,8 +78,8 @@ func (r *Rules) At(ctx context.Context, s *partition.Snapshot, w *Who, c acl.Con
 	return set.Program(id)
 }
 
-// same reports whether the identity, its name and its groups in the state s are those
-// from which the answer was made.
+// same reports whether the identity's entry, name and groups are the same in the state s as
+// when the answer was made.
 func (w *Who) same(s *partition.Snapshot, a *answer) bool {
 	if w.ID == entry.Root && len(a.groups.asked) == 0 {
 		return true

@@ -37,7 +37,7 @@ type File struct {
 	// SHA256 is the hash of the content, and is part of the object's name. An empty file
 	// has no object.
 	SHA256 string
-	Stored string // SHA-256 of the object, which differs from SHA256 if it is sealed
+	Stored string // SHA-256 of the object, which differs from SHA256 if the object is sealed
 }
 
 // Size returns the total size of the files in bytes.

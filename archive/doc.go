@@ -15,11 +15,11 @@
 // objects without a key. Files and pieces may be sealed (see [Seal]). Manifests are not
 // sealed: they contain only names, sizes and hashes.
 //
-// A manifest is written after all files of its base. An epoch is a part of the store's
-// life whose log has no gap and was archived from one folder. An epoch begins with a
-// base. A restore reads a base and the pieces that follow the base in the same epoch.
-// The archiver sends only what the store can no longer lose in a crash, so a restored
-// store contains nothing that the original store has lost.
+// A manifest is written after all files of its base. An epoch is a period in the store's
+// life in which its log has no gap and is archived from one folder. An epoch begins with a
+// base. A restore reads a base and the pieces that follow the base in the same epoch. The
+// archiver sends only what the store can no longer lose in a crash, so a restored store
+// contains nothing that the original store has lost.
 //
 // Only the object owner ever changes. A writer replaces owner only if its content is
 // still what the writer read (see [Place.Swap]).

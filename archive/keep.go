@@ -57,11 +57,10 @@ func (a *Archiver) read(ctx context.Context) (*Index, []dated, error) {
 	return x, all, nil
 }
 
-// keepOf returns the names of the bases to keep. A moment can be restored from any
-// earlier base of the same epoch. In each epoch with moments to keep, keepOf therefore
-// keeps the newest base that is earlier than all these moments. Of the bases after that
-// one, it keeps the newest, every base younger than allBases, and one base per day of the
-// rest.
+// keepOf returns the names of the bases to keep. A moment can be restored from any earlier
+// base of the same epoch. In each epoch with moments to keep, keepOf therefore keeps the
+// newest base that is earlier than all these moments. Of the later bases, it keeps the
+// newest, every base younger than allBases, and one base per day of the rest.
 func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 	stays := map[string]bool{}
 	var last dated
@@ -79,9 +78,9 @@ func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 	return stays
 }
 
-// remove removes the bases that are not in kept, and then the pieces and files that no
-// other base needs. It removes bases first, so that an interruption leaves no base that
-// lacks files.
+// remove removes the bases that are not in kept, and then the pieces and files that no kept
+// base needs. It removes bases first, so that an interruption leaves no base that lacks
+// files.
 func (a *Archiver) remove(ctx context.Context, x *Index, all []dated, kept map[string]bool) (t Thinned, err error) {
 	from := map[Epoch]dated{}
 	files := map[string]bool{}

@@ -19,7 +19,7 @@ const (
 	logPrefix  = "log/"
 )
 
-// An Epoch is the number of a part of a store's life whose log has no gap.
+// An Epoch is the number of a period in a store's life in which the store's log has no gap.
 type Epoch uint32
 
 // A Base is a copy of the store at a position of its log. A restore begins with a base.

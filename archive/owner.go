@@ -12,7 +12,7 @@ import (
 // An Owner identifies the store and the folder that may write to an archive.
 type Owner struct {
 	Format int
-	Store  string // id of the store, which its copies have too
+	Store  string // id of the store; copies of the store have the same id
 	Epoch  Epoch
 	Writer string // id of the folder
 	Server string // host and folder of the writer, for messages

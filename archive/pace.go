@@ -8,8 +8,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/pause"
 )
 
-// A pacer bounds the rate at which files are read. Otherwise, a base taken while a server
-// runs would occupy a whole processor until it is complete, and clients would wait.
+// A pacer bounds the rate at which files are read. Without a pacer, a base that is taken
+// while a server runs would occupy a whole processor until the base is complete, and
+// clients would wait.
 type pacer struct {
 	rate  int64 // bytes a second; 0: no bound
 	begun time.Time

@@ -17,18 +17,18 @@ type Promotion struct {
 	Newest table.Revision // newest commit in the store
 }
 
-// Promote makes the standby's store independent: once closed, it can be opened for
-// writing. Promote first makes the standby's folder the owner of the archive, so that the
-// old owner can archive no more. Then it applies everything that the old owner archived
-// before. If anything fails, the store stays a standby's, and Promote may be called
-// again.
+// Promote makes the standby's store independent: once closed, it can be opened for writing.
+// Promote first makes the standby's folder the owner of the archive, so that the old owner
+// can archive no more. Then it applies everything that the old owner had archived until
+// then. If anything fails, the store remains the store of a standby, and Promote may be
+// called again.
 //
 // If alone is set, Promote does not use the archive. The store then takes over the
 // archive when it is archived for the first time.
 //
 // Promote ends a running poll, and discards the base that the poll was restoring. If that
-// base is complete already, Promote returns ErrNextBase, because a store made from that
-// base is newer.
+// base is complete already, Promote returns ErrNextBase, because that base is newer than
+// the open store.
 func (s *Standby) Promote(ctx context.Context, alone bool) (p Promotion, err error) {
 	defer s.polling.interrupt()()
 	if err := s.lock(ctx); err != nil {
@@ -178,8 +178,9 @@ func (a *Archiver) withLost(ctx context.Context, o *Owner, err error) error {
 	return fmt.Errorf("%w; %d commits of this store after %s were not taken over", err, n, o.Promoted)
 }
 
-// Lost returns an error if another folder has taken the archive over. From then on
-// nothing may be committed to the store, because another server has continued without it.
+// Lost returns an error if another folder has taken the archive over. From then on nothing
+// may be committed to this store, because another server has continued from the archive,
+// and its store would lack the commit.
 func (a *Archiver) Lost() error {
 	if err := a.lost.Load(); err != nil {
 		return *err

@@ -68,8 +68,8 @@ func (s *Standby) lock(ctx context.Context) error {
 
 func (s *Standby) unlock() { <-s.turn }
 
-// An interruption lets a promotion end the running poll, and keeps other polls from
-// beginning meanwhile.
+// An interruption lets a promotion end the running poll. No other poll begins until the
+// promotion ends.
 type interruption struct {
 	mu         sync.Mutex
 	promotions int // number of promotions that wait or run
@@ -244,8 +244,8 @@ func (s *Standby) ownStore(ctx context.Context) (Role, error) {
 	return Promoted, nil
 }
 
-// first restores the newest base that can be read. It tries again until that succeeds or
-// cannot succeed.
+// first restores the newest base that can be read. It tries again until a base is restored,
+// or until trying again cannot help.
 func (s *Standby) first(ctx context.Context) error {
 	for failures := 0; ; {
 		err := s.newestBase(ctx)
@@ -336,8 +336,8 @@ func (m *mark) encode() []byte {
 	return b
 }
 
-// Follow sets the store, which must be open with lsm.Options.Follow, and the function
-// that shows the commits applied to it.
+// Follow sets the store, which must be open with lsm.Options.Follow, and the function that
+// shows the commits that Poll has applied.
 func (s *Standby) Follow(store *lsm.Store, show func(context.Context) error) error {
 	if err := s.lock(context.Background()); err != nil {
 		return err
@@ -396,7 +396,7 @@ func (s *Standby) pause(failures, quiet int) time.Duration {
 }
 
 // busyPolls is the factor by which polls are more frequent while pieces arrive. It is also
-// the number of such polls after the last piece.
+// the number of frequent polls that follow the last piece.
 const busyPolls = 4
 
 // heard logs the first of several consecutive failures, every 100th, and the first
@@ -624,7 +624,7 @@ type StandbyStatus struct {
 	Newest table.Revision // newest commit that is shown
 	Since  time.Time      // when this process began to follow
 	// CaughtUp is the beginning of the last poll after which all pieces had been applied;
-	// zero: there was none yet.
+	// zero: there was no such poll yet.
 	CaughtUp time.Time
 	Failures int64
 	Failure  error // the last failure, if nothing has succeeded since

@@ -25,7 +25,7 @@ import (
 
 var promotions = flag.Int("promotions", 10, "how often TestNeverTwoOwners promotes a standby")
 
-// A heir is a standby of a fixture's store, with its open store.
+// A heir is a standby of a fixture's store. The field own is the standby's open store.
 type heir struct {
 	*fixture
 	*Standby
@@ -192,7 +192,7 @@ func TestStandbyOverlap(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.lose = false
-		h.poll() // applies the piece whose sender does not know that it was sent
+		h.poll() // applies the piece, although the primary does not know that it arrived
 		if h.Status().Newest != f.revs[f.n-1] {
 			t.Fatal("the piece was not applied")
 		}
@@ -358,8 +358,8 @@ func followed(t *testing.T) (*fixture, *heir) {
 	return f, h
 }
 
-// TestStandbyShowFails makes the showing of a state fail at first. Until the state is
-// shown, the standby's status must not count it.
+// TestStandbyShowFails makes the showing of a state fail at first. Until a state is shown,
+// the standby's status must not report its commits.
 func TestStandbyShowFails(t *testing.T) {
 	f, h := followed(t)
 	ctx := context.Background()
@@ -714,8 +714,8 @@ func TestPromoteFails(t *testing.T) {
 	h.want(10)
 }
 
-// busy is a place that calls before ahead of the first change of the owner, to simulate
-// work of others.
+// busy is a place that calls the function in the field before just before the owner is
+// first changed, to simulate what others do at that moment.
 type busy struct {
 	Place
 	before func()
@@ -730,8 +730,9 @@ func (b *busy) Swap(ctx context.Context, name, tag string, data []byte) error {
 	return b.Place.Swap(ctx, name, tag, data)
 }
 
-// TestPromoteInterrupted interrupts a promotion at each of its calls to the archive. The
-// next start must complete it or the standby must go on following.
+// TestPromoteInterrupted interrupts a promotion at each of its calls to the archive. After
+// the next start, either the promotion must be completed, or the standby must continue to
+// follow.
 func TestPromoteInterrupted(t *testing.T) {
 	ctx := context.Background()
 	for step := 0; ; step++ {
@@ -776,8 +777,8 @@ func TestPromoteInterrupted(t *testing.T) {
 	}
 }
 
-// limited is a place whose calls fail after the first left ones. A failing Swap has done
-// its work.
+// limited is a place that lets as many calls succeed as the field left says, and fails all
+// later calls. A failing Swap has done its work.
 type limited struct {
 	Place
 	left int

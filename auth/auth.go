@@ -116,16 +116,16 @@ func (p *Passwords) acquire(ctx context.Context, c Channel, scheme string) error
 	return nil
 }
 
-// Watch sets a function that is called before every slow hash, with the scheme and the
-// time that the hash waited.
+// Watch sets a function that is called before every slow hash, with the scheme and the time
+// for which the hash has waited for a slot.
 func (p *Passwords) Watch(f func(scheme string, waited time.Duration)) { p.watch.Store(&f) }
 
 // Waiting returns the number of slow hashes that wait to be computed.
 func (p *Passwords) Waiting() int { return p.slots.waiting() }
 
-// Expect makes failed attempts cost as much as verifying the stored password, if its
-// scheme is slow. Without a call of Expect, failed attempts cost as much as a slow scheme
-// only after a password was verified or hashed in that scheme.
+// Expect makes failed attempts cost as much as verifying the given stored password, if the
+// stored password's scheme is slow. Without a call of Expect, failed attempts cost as much
+// as a slow scheme only after a password was verified or hashed in that scheme.
 func (p *Passwords) Expect(stored []byte) {
 	if s, rest := parse(stored); s != nil && s.slow {
 		p.learn(s, rest)
@@ -140,10 +140,11 @@ func (p *Passwords) learn(s *scheme, rest []byte) {
 	}
 }
 
-// An Attempt compares one password for one name with the stored passwords of the name.
-// The time that a failed attempt needs must not reveal whether the name exists, whether
-// it has a password, or in which scheme the password is stored. As soon as a slow scheme
-// is in use, every failed attempt therefore costs at least one slow hash.
+// An Attempt compares a password that a client sent for a name with the passwords that are
+// stored for the name. The time that a failed attempt needs must not reveal whether the
+// name exists, whether it has a password, or in which scheme the password is stored. As
+// soon as a slow scheme is in use, every failed attempt therefore costs at least one slow
+// hash.
 type Attempt struct {
 	passwords *Passwords
 	channel   Channel

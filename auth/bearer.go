@@ -33,8 +33,8 @@ type Issuer struct {
 	// Algorithms are the signature algorithms that tokens may use; nil means
 	// DefaultAlgorithms.
 	Algorithms []string
-	// Log receives the reasons why tokens are refused, and errors of the file; nil means
-	// no log.
+	// Log receives the reasons why tokens are refused, and errors of reading KeysFile; nil
+	// means no log.
 	Log *slog.Logger
 	// Now returns the current time; nil means time.Now.
 	Now func() time.Time

@@ -117,8 +117,8 @@ func (p *pool) leave(client string, ready chan struct{}) bool {
 }
 
 // release passes a slot that the client has used to the first client in p.turns. If the
-// client itself has more waiting hashes, release first moves it behind all other waiting
-// clients.
+// same client has more waiting hashes, release first moves the client behind all other
+// waiting clients.
 func (p *pool) release(client string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

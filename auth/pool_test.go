@@ -56,8 +56,8 @@ func TestTheOtherIsNext(t *testing.T) {
 	<-again
 }
 
-// TestWaitingEndsWithItsContext checks that a client that stops waiting leaves no gap. If
-// a slot becomes free for such a client, it must pass to the next client.
+// TestWaitingEndsWithItsContext checks that a client that stops waiting leaves no gap. If a
+// slot becomes free for such a client, the slot must pass to the next client.
 func TestWaitingEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pool{}

@@ -13,7 +13,7 @@ type Turns struct {
 }
 
 type turn struct {
-	pool  pool // its slot is taken when the turn is made
+	pool  pool // has one slot, which is in use from the beginning
 	users int  // number of attempts that are admitted or waiting
 }
 
@@ -34,7 +34,7 @@ func (t *Turns) Enter(ctx context.Context, c Channel, name string) (leave func()
 	}, nil
 }
 
-// join returns the turn of a name. The attempt that makes the turn is admitted.
+// join returns the turn of a name. If there is none, it makes one, and admitted is true.
 func (t *Turns) join(name string) (u *turn, admitted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,7 +50,8 @@ func (t *Turns) join(name string) (u *turn, admitted bool) {
 	return u, true
 }
 
-// part ends an attempt. It reports whether other attempts remain.
+// part ends an attempt. It reports whether other attempts on the name are admitted or
+// waiting.
 func (t *Turns) part(name string, u *turn) (others bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -37,8 +37,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestTurnsWait checks that an attempt waits for the one before it, and that an attempt that
-// stops waiting does not keep others out.
+// TestTurnsWait checks that an attempt waits until the previous attempt ends, and that an
+// attempt that stops waiting does not block later attempts.
 func TestTurnsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var turns Turns

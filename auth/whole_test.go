@@ -83,7 +83,8 @@ func TestValuesAreReadWhole(t *testing.T) {
 	}
 }
 
-// TestUsable checks that the results of Usable agree with those of Verify.
+// TestUsable checks that Usable reports a value as usable exactly if Verify returns no
+// error for the value.
 func TestUsable(t *testing.T) {
 	p := New(2, nil)
 	for _, v := range samples(t) {

@@ -93,7 +93,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the filter %q is malformed at byte %d: %s", e.Filter, e.Offset, e.Text)
 }
 
-// MustParse parses a filter in Go code as Parse does, and panics if s is not a filter.
+// MustParse is like Parse, but panics if s is not a filter. It is meant for filters that
+// are constants in Go code.
 func MustParse(s string) Filter {
 	f, err := Parse(s)
 	if err != nil {

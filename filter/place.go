@@ -9,8 +9,9 @@ import (
 
 // Place returns a Test that is True if holds returns true. The arguments of holds are the
 // name of the entry and a Source with at least the entry's attributes of the given types.
-// Such a Test evaluates subtrees with refinements (RFC 3672). No index can evaluate the
-// Test, and NeedsValues returns true for it. A source without a name does not match.
+// Such Tests evaluate, for example, access rules, and subtrees with refinements (RFC 3672).
+// No index can evaluate the Test, and NeedsValues returns true for it. A source without a
+// name does not match.
 func Place(types []*schema.AttributeType, holds func(name dn.DN, e Source) bool) *Test {
 	t := &Test{Op: TestExtensible, Types: types, DNAttrs: true}
 	t.place = func(e Source) bool {

@@ -14,10 +14,10 @@ func (f *Substrings) String() string     { return string(appendText(nil, f)) }
 func (f *Extensible) String() string     { return string(appendText(nil, f)) }
 func (f Unknown) String() string         { return string(appendText(nil, f)) }
 
-// Shape returns the text of a filter with a question mark in place of every value. Logs
-// use the shape, because it contains no values and is the same for all searches of one
-// kind. A nil filter has the shape of an Unknown filter. The filter is nil if the filter
-// of a search could not be decoded.
+// Shape returns the text of a filter with a question mark in place of every value. Logs use
+// the shape, because it contains no values and is the same for all searches of one kind.
+// The filter f is nil if the server could not decode the filter of a search. Its shape is
+// then that of an Unknown filter.
 func Shape(f Filter) string {
 	if f == nil {
 		f = Unknown(nil)
@@ -138,9 +138,9 @@ func appendExtensible(b []byte, f *Extensible) []byte {
 }
 
 // appendDescription appends an attribute description or the name of a rule. It escapes
-// invalid characters. Only a filter that was received as BER can have them, because Parse
-// refuses them. Without the escapes, such a character
-// could forge the text of a filter in a log.
+// invalid characters. Only a filter that was received as BER can contain invalid
+// characters, because Parse refuses them. Without the escapes, such a character could forge
+// the text of a filter in a log.
 func appendDescription(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; inDescription(c) {

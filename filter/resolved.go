@@ -96,15 +96,15 @@ type Source interface {
 	// Keys yields the keys, by the equality rule of t, of the values of exactly the type
 	// t whose descriptions contain the options.
 	Keys(t *schema.AttributeType, options string) iter.Seq[[]byte]
-	// Values yields the values themselves, in their stored form, where Keys yields the keys of
-	// the same values. A source that has only keys yields no values: see NeedsValues.
+	// Values yields the values whose keys Keys yields, in their stored form. A source that
+	// has only keys yields no values: see NeedsValues.
 	Values(t *schema.AttributeType, options string) iter.Seq[[]byte]
 	// NameValues yields the type and the value of each AVA in the DN of the entry.
 	NameValues() iter.Seq2[*schema.AttributeType, []byte]
 }
 
-// A KeySource is a Source that can evaluate the most frequent tests without an iterator.
-// An iterator costs two allocations. It may evaluate these tests without reading all
+// A KeySource is a Source that can evaluate the most frequent tests without an iterator. An
+// iterator costs two allocations. A KeySource may evaluate these tests without reading all
 // values.
 type KeySource interface {
 	Source

@@ -1,5 +1,5 @@
-// Package layers checks the order of packages: a package imports only packages that
-// precede it in the list order.
+// Package layers checks the order of packages: a package imports only packages that precede
+// it in the variable order.
 package layers
 
 import (
@@ -158,9 +158,9 @@ func TestMapIsWhole(t *testing.T) {
 	}
 }
 
-// TestPartitionIsThin checks that package partition stays small, because many packages
-// know the tree only through it. A function that only a few packages need belongs in a
-// package beside partition.
+// TestPartitionIsThin checks that package partition stays small, because many packages know
+// the tree only through package partition. A function that only a few packages need belongs
+// in a package beside partition.
 func TestPartitionIsThin(t *testing.T) {
 	files, err := filepath.Glob("../../partition/*.go")
 	if err != nil {

@@ -2,11 +2,11 @@ package model
 
 import "fmt"
 
-// In the model "branch", a branch has commits B0 on row 0 and B1 on row 1; its marks are
-// in these rows. The branch is merged either by the server of slot 0, as m0, or by the
-// server of slot 2, as m1. A merger freezes the branch's cell, reads the marks of others
-// in the branch's rows, names its merge in the cell, journals and decides. It writes no
-// marks. T is a commit of slot 1. After its marks are written, T looks at the branch's
+// In the model "branch", a branch has commits B0 on row 0 and B1 on row 1; its marks are in
+// these rows. The branch is merged either by the server of slot 0, as m0, or by the server
+// of slot 2, as m1. A merger freezes the branch's cell, reads the marks of others in the
+// branch's rows, names its merge in the cell, journals the merge and decides it. It writes
+// no marks. T is a commit of slot 1. After its marks are written, T looks at the branch's
 // cell. Slot 0 may be recovered, while its server continues as if the slot had not been
 // recovered. The branch's base contains no commit of other servers.
 
@@ -96,7 +96,8 @@ func (m *branchModel) showsRev(s *branchState, r int) bool {
 	return ok || n == 0 && s.slot >= closed && s.c>>r&1 == 1
 }
 
-// visible returns T if it is visible, and the merge that makes the branch visible.
+// visible returns the visible ones of two commits, as bits: T, and the merge that the
+// branch's cell names, which makes the branch visible.
 func (m *branchModel) visible(s *branchState) (v uint8) {
 	if m.showsRev(s, revT) {
 		v |= 1 << revT
@@ -478,7 +479,7 @@ func (m *branchModel) readMarks(s branchState, p int, emit Emit[branchState]) {
 	emit(s, "%d reads marks", p, 0)
 }
 
-// mark does the next step of T between its journal row and its decision.
+// mark does the next step of T after T was journalled and before T is decided.
 func (m *branchModel) mark(s branchState, emit Emit[branchState]) {
 	t := &s.p[0]
 	after := bDecides
@@ -507,9 +508,9 @@ func (m *branchModel) mark(s branchState, emit Emit[branchState]) {
 	emit(s, "T marks row %d", k, 0)
 }
 
-// look lets T read the branch's cell, whose rows have the branch's marks. If the branch
-// is frozen, T thaws it. A merge that conflicts with T counts like any other commit: T
-// aborts, or aborts the merge.
+// look lets T read the branch's cell if the branch has a mark in a row that T writes. If
+// the branch is frozen, T thaws it. A merge that conflicts with T counts like any other
+// commit: T aborts, or aborts the merge.
 func (m *branchModel) look(s branchState, after uint8, emit Emit[branchState]) {
 	t, by := &s.p[0], int(s.by)
 	gone := slotOfRev(by) == 0 && s.slot >= closed && !m.showsRev(&s, by)

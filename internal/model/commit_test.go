@@ -23,7 +23,7 @@ type commitState struct {
 	late    [2]uint8 // Puts that were sent and have not landed
 	journal [commits]uint8
 	head    [3]int8
-	a, u, c uint8    // sets of commits
+	a, u, c uint8    // the sets A, U and C of docs/design/transactions.md
 	slot    [2]uint8 // states of slots 0 and 1
 	// For each recoverer: its step, the commits that it rolls back, and the commits that
 	// it found committed.
@@ -526,8 +526,8 @@ func commitVariants() (vs []variant) {
 	add("two recoverers", holds, two)
 	add("two slots recovered together", holds, both)
 	add("journal rows up to the low-water mark are purged", holds, func(m *commitModel) { m.purges = true })
-	// R1 lets other servers stop waiting, and preserves outcomes that a client may know.
-	// R3 is the step that makes recovery correct.
+	// R1 lets other servers stop waiting, and preserves outcomes that a client may know. R3
+	// is the step that makes recovery correct, so variants that weaken R1 hold.
 	add("R1 leaves pending what is pending", holds, func(m *commitModel) { m.leavePending = true })
 	add("R1 does not look at what is undecided", holds, func(m *commitModel) { m.leaveU = true })
 	add("two recoverers that leave pending what is pending", holds, func(m *commitModel) { two(m); m.leavePending = true })

@@ -2,10 +2,10 @@ package model
 
 import "fmt"
 
-// In the model "lane", two servers keep one lane of the views (docs/design/views.md, "A
-// step"). There are two records and four commits. What each commit adds to each record is
-// known, so the right value of a record is known at every time. Times are numbers: commit
-// n is made at time n.
+// In the model "lane", two servers keep one lane, which is a set of records that are kept
+// up to date together (docs/decisions/0035-views.md). There are two records and four
+// commits. What each commit adds to each record is known, so the right value of a record is
+// known at every time. Times are numbers: commit n is made at time n.
 //
 // The lane's cell contains W, the end of the last finished step; next, the end of the
 // announced step, or zero; and a sequence number. A part is a stored version of a record.
@@ -67,7 +67,7 @@ type laneServer struct {
 }
 
 type laneState struct {
-	settled  int8 // all commits up to this time are settled
+	settled  int8 // latest end of a step: every commit up to this time is known
 	w, next  int8 // the lane's cell, with seq
 	seq      uint8
 	parts    [laneRecords][laneCommits + 1]int8 // versions by revision
@@ -139,7 +139,7 @@ func (m *laneModel) next(s laneState, emit Emit[laneState]) {
 
 func (m *laneModel) die(s laneState, i int, emit Emit[laneState]) {
 	if phase := s.server[i].phase; phase != laneDead && phase != laneIdle {
-		s.server[i].phase = laneDead // writes that it has sent may still land
+		s.server[i].phase = laneDead // writes that the server has sent may still land
 		emit(s, "server %d dies", i, 0)
 	}
 }

@@ -84,7 +84,7 @@ func (m *lineModel) next(s lineState, emit Emit[lineState]) {
 		m.step(s, i, emit)
 		if at := s.server[i].at; at != lineReads && at != lineDead {
 			n := s
-			n.server[i].at = lineDead // writes that it has sent may still land
+			n.server[i].at = lineDead // writes that the server has sent may still land
 			emit(n, "server %d dies", i, 0)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/FastFilter/xorfilter"
 )
 
-// A file begins with magic, the version and the number of bits by which hashes are
-// divided into parts. The parts follow, and the SHA-256 of all this.
+// A file begins with magic, the version and the number of bits by which hashes are divided
+// into parts. Then come the parts, and at the end the SHA-256 of everything before it.
 const (
 	magic   = "ldapd known passwords\n"
 	version = 1

@@ -34,8 +34,9 @@ func write(t testing.TB, w *Writer) (string, int) {
 	return file, n
 }
 
-// TestList checks that a list has all its passwords, how many others it seems to have,
-// and how large it is, in memory and with temporary files.
+// TestList checks lists that were made in memory and with temporary files. A list must
+// contain all its passwords, must seem to contain about as many other passwords as
+// expected, and must not be too large.
 func TestList(t *testing.T) {
 	for _, limit := range []int{inMemory, 1000} {
 		w := NewWriter()
@@ -156,8 +157,8 @@ func TestDamagedLists(t *testing.T) {
 	}
 }
 
-// TestFileIsReadAgain checks that a new list counts at once, and that a bad one does not
-// replace the old one.
+// TestFileIsReadAgain checks that a new list is in force at once, and that an invalid list
+// does not replace the list in force.
 func TestFileIsReadAgain(t *testing.T) {
 	list := func(password string) []byte {
 		w := NewWriter()

@@ -33,7 +33,7 @@ type part struct {
 const (
 	partBits  = 8
 	inMemory  = 4 << 20
-	octetsKey = 8 // of the hash of a password
+	octetsKey = 8 // octets of a key, the part of a password's hash that is kept
 )
 
 // NewWriter returns an empty Writer.
@@ -60,7 +60,7 @@ func (w *Writer) AddHash(text []byte) error {
 func cut(line []byte) []byte { return line[:min(len(line), 60)] }
 
 // key returns the part of a password's SHA-1 hash that a List stores a fingerprint of.
-// SHA-1 protects nothing here. It lets lists of hashes be used too.
+// SHA-1 protects nothing here. It is used because published lists contain SHA-1 hashes.
 func key(password []byte) uint64 {
 	hash := sha1.Sum(password)
 	return binary.BigEndian.Uint64(hash[:])

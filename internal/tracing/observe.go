@@ -41,8 +41,8 @@ func failed(c op.Code) bool {
 }
 
 // describe returns the attributes of an operation's span. They contain no names and no
-// values of entries. With the numbers of the connection and the message, the access log
-// says more.
+// values of entries. By the numbers of the connection and the message, a reader finds the
+// operation in the access log, which says more.
 func describe(o *monitor.Observation) []attribute.KeyValue {
 	as := append(make([]attribute.KeyValue, 0, 12),
 		attribute.String("ldap.result", o.Result.Code.Name()),

@@ -138,7 +138,7 @@ func (belowOperations) ShouldSample(p sdk.SamplingParameters) sdk.SamplingResult
 // Description implements sdk.Sampler.
 func (belowOperations) Description() string { return "belowOperations" }
 
-// A budget allows most uses a second.
+// A budget allows a limited number of uses a second. The field most is the limit.
 type budget struct {
 	most         int64
 	second, used atomic.Int64

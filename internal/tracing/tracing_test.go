@@ -133,7 +133,7 @@ func value(s string) string {
 	return strings.Trim(s, `"`)
 }
 
-// A log counts its lines.
+// A log is a buffer to which several goroutines may write.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
