@@ -20,9 +20,9 @@ var known389 = append(names389(), "passwordStorageScheme", "passwordMin8Bit", "p
 	"passwordBadWords", "passwordDictCheck", "passwordDictPath", "passwordAdminDN", "passwordAdminSkipInfoUpdate", "passwordTrackUpdateTime",
 	"passwordIsGlobalPolicy", "passwordLegacyPolicy", "passwordSendExpiringTime", "passwordTPRDelayValidFrom", "passwordUserAttributes", "passwordMinTokenLength")
 
-// noteless389 are attributes without an effect here that nobody misses: counters are
-// always of all servers, the time of a change is always recorded, and passwords are
-// hashed as well as the server can.
+// noteless389 are attributes of 389 that have no effect here and are left out without a
+// note, because nobody misses them: failures always count at all servers, the time of a
+// change is always recorded, and passwords are hashed as well as the server can.
 var noteless389 = []string{"passwordStorageScheme", "passwordIsGlobalPolicy", "passwordTrackUpdateTime", "passwordLegacyPolicy",
 	"passwordUserAttributes", "passwordMinTokenLength", "passwordAdminSkipInfoUpdate"}
 
@@ -40,12 +40,13 @@ func names389() (names []string) {
 // while it is on.
 type switch389 struct {
 	name string
-	on   []Value // the attributes here that have the same effect
+	on   []Value // the attributes of this server's policies that have the same effect
 	with []setting389
 }
 
-// A setting389 is a number of 389: its name, its default there, and its name here. If to
-// has a space at its end, it is a demand of pwdQuality.
+// A setting389 is an attribute of 389 whose value is a number: its name and its default in
+// 389, and its name in this server's policies. If to ends in a space, the number belongs to
+// a demand of pwdQuality.
 type setting389 struct {
 	from string
 	not  int // its default in 389

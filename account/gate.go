@@ -167,8 +167,8 @@ func newest(ctx context.Context, l Ledger) ([]time.Time, error) {
 }
 
 // refuses reports whether failures refuse an attempt now, and returns the number of
-// failures that count. Without failures it does not look at the clock, which costs as much
-// as the rest of a login without failures.
+// failures that count. Without failures it does not read the clock, because reading the
+// clock costs as much as the rest of a login without failures.
 func (p *Policy) refuses(l Ledger, failures []time.Time) (refused bool, kept int) {
 	if len(failures) == 0 {
 		return false, 0

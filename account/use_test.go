@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// A user uses a password once, at one server, step by step. The embedded attempt does the
-// steps of its ledger; a server shows what it has read, and its own records.
+// A user uses a password once, at one server, step by step. The embedded attempt makes the
+// steps. The user's server shows the records that the server has read, and the user's own
+// record.
 type user struct{ *attempt }
 
 func (u *user) Record(ctx context.Context) error {

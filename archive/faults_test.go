@@ -159,8 +159,8 @@ func TestOwners(t *testing.T) {
 	f.wantRestored(0, f.n)
 }
 
-// TestFolderSetBack sets a folder back to an older state, as a restored snapshot of its
-// machine does. The archiver must begin a new epoch.
+// TestFolderSetBack sets a folder back to an older state, as happens if the machine is
+// restored from a snapshot. The archiver must begin a new epoch.
 func TestFolderSetBack(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -189,7 +189,8 @@ func TestFolderSetBack(t *testing.T) {
 	f.wantRestored(0, 12)
 }
 
-// full is a place whose Put fails while is is set, as if its disk were full.
+// full is a place whose Put fails as if its disk were full, as long as the field is has the
+// value true.
 type full struct {
 	Place
 	is bool

@@ -26,7 +26,7 @@ type EffectiveRights struct {
 	Attributes []string // in addition to those of the search
 }
 
-// ParseEffectiveRights parses the value of a request. An absent or empty value is about
+// ParseEffectiveRights parses the value of a request. An absent or empty value asks about
 // the requester.
 func ParseEffectiveRights(value []byte) (e EffectiveRights, err error) {
 	if len(value) == 0 {

@@ -112,7 +112,7 @@ func TestDefaultPolicyIsChecked(t *testing.T) {
 }
 
 // TestMustChangeComesFirst checks that a user who must change the password can change
-// neither the settings nor the schema before, whatever rights the user has.
+// neither the settings nor the schema before that, whatever rights the user has.
 func TestMustChangeComesFirst(t *testing.T) {
 	d, p, s := withPolicy(t, line{"pwdMustChange", "TRUE"})
 	setRules(t, p, "use: allow everyone to use *\nall: allow everyone to manage")

@@ -56,9 +56,9 @@ func TestLockedTellsNothing(t *testing.T) {
 	}
 }
 
-// TestGraceAtTwoServers checks that two servers together allow no more uses of an expired
-// password than the policy does, although neither server polls for the other's commits
-// meanwhile.
+// TestGraceAtTwoServers checks that the uses of an expired password that two servers
+// together allow do not exceed the policy's limit, although neither server polls for the
+// other's commits meanwhile.
 func TestGraceAtTwoServers(t *testing.T) {
 	store := tabletest.NewMem()
 	c := newServer(t, store)
@@ -186,7 +186,7 @@ func TestMayNotBindTellsNothing(t *testing.T) {
 }
 
 // TestMustChangeByNobodyElse checks that whoever must change the password can neither use
-// proxied authorization nor bind with another authorization identity instead.
+// proxied authorization nor bind with another authorization identity.
 func TestMustChangeByNobodyElse(t *testing.T) {
 	d, p, s := withPolicy(t, line{"pwdMustChange", "TRUE"})
 	setRules(t, p, "use: allow everyone to use *\nbind: allow everyone to bind\nread: allow users to read *, +\nact: allow \""+annDN+"\" to proxy\nown: allow self to write userPassword, title")
@@ -240,7 +240,8 @@ func TestSessionsEndWithTheAccount(t *testing.T) {
 }
 
 // TestCompareExpired checks that a comparison with a password that cannot be used for a bind
-// any more is false (the draft, 9.4), and that it uses up no grace use.
+// any more is false (draft-behera-ldap-password-policy, 9.4), and that it uses up no grace
+// use.
 func TestCompareExpired(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy []line

@@ -62,8 +62,8 @@ func (c *client) found(input ...string) string {
 	return strings.Join(names, " ")
 }
 
-// TestVisibilityInPlan checks how many entries a search of everything looks at, by the
-// rules that let the requester see some of them.
+// TestVisibilityInPlan checks how many entries a search for all entries looks at, under
+// rules that let the requester see only some entries.
 func TestVisibilityInPlan(t *testing.T) {
 	c, candidates := newNarrow(t)
 	for _, test := range []struct {

@@ -90,7 +90,7 @@ func TestUpdatesAreJudgedAgain(t *testing.T) {
 }
 
 // TestCommittedButNotEverywhere changes rules when it cannot be known whether every server
-// applies the new ones. The result must be neither success nor one that means that nothing
+// applies the new rules. The result must be neither success nor one that means that nothing
 // was changed.
 func TestCommittedButNotEverywhere(t *testing.T) {
 	for _, inTransaction := range []bool{false, true} {

@@ -75,7 +75,8 @@ func randomRules(seed uint64) string {
 	return b.String()
 }
 
-// concealed are the attributes that conceal changes. No condition of a rule tests them.
+// concealed contains the attributes whose values the method conceal changes. No condition of
+// a rule tests them.
 var concealed = []string{"description", "street", "title", "employeeNumber", "departmentNumber", "sn", "mail"}
 
 // conceal changes, on the second side, values on which neither the user nor an anonymous

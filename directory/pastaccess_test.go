@@ -127,7 +127,7 @@ func TestPastByRules(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := newPast(t, test.rules, test.change)
 			at := "at then; sort uid"
-			if test.rules == "" { // a checkpoint after then has the rules
+			if test.rules == "" { // the rules are in force at a checkpoint later than "then"
 				at = "at later; sort uid"
 			}
 			if got := c.people("(uid=*)", at); got != test.want {

@@ -130,7 +130,7 @@ func checkSorted(t *testing.T, what string, all []device, got []string, filter, 
 }
 
 // TestSortedPagesShowOneState checks that pages show the state of the first page, even if
-// the order comes from an index, and that other servers can continue.
+// the order comes from an index, and that other servers can send the next pages.
 func TestSortedPagesShowOneState(t *testing.T) {
 	for _, cheap := range []int{2048, 3} {
 		directory.SetListCheap(t, cheap)

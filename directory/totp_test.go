@@ -18,7 +18,7 @@ import (
 var totpCodes = flag.Int("codes", 40, "`CODES` that TestCodesAreUsedOnce offers to two servers at once")
 
 // TestCodesAreUsedOnce offers each code to two servers of a store at once. Exactly one of
-// them must accept it, with codes of different steps too.
+// them must accept the code, whatever the time step of the code is.
 func TestCodesAreUsedOnce(t *testing.T) {
 	cs := newServers(t)
 	stored := cheap(t, "p") // so that many codes can be offered

@@ -44,7 +44,7 @@ func (d *Difference) String() string {
 
 // A Report is the result of a comparison.
 type Report struct {
-	Both        int // entries that both have
+	Both        int // entries that both the directory and the server have
 	Differences []*Difference
 }
 
@@ -275,7 +275,8 @@ func (m *Move) recheck(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// compareAgain compares one entry again, and reports whether both have it now.
+// compareAgain compares one entry again, and reports whether both the directory and the
+// server have the entry now.
 func (m *Move) compareAgain(ctx context.Context, s *partition.Snapshot, d *Difference) (now *Difference, both bool, err error) {
 	e, err := m.now(ctx, d)
 	if err != nil {
@@ -287,7 +288,7 @@ func (m *Move) compareAgain(ctx context.Context, s *partition.Snapshot, d *Diffe
 	}
 	at, err := byID(ctx, s, d.id)
 	if err != nil || at.ID == entry.Root {
-		return nil, false, err // neither has it
+		return nil, false, err // neither the directory nor the server has the entry
 	}
 	return &Difference{Name: at.Name.String(), Here: true, id: d.id}, false, nil
 }
@@ -306,8 +307,8 @@ func (m *Move) now(ctx context.Context, d *Difference) (*ldap.Entry, error) {
 	return m.ask.find(ctx, d.id.String())
 }
 
-// explain adds, to the differences that only the server has, the reason why the directory
-// refuses the entry.
+// explain adds, to each difference about an entry that only the server has, the reason why
+// the directory refuses the entry.
 func (m *Move) explain(ctx context.Context, r *Report) error {
 	for _, d := range r.Differences {
 		if d.Here || d.Why != "" {

@@ -85,8 +85,8 @@ func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 	return r, m.count(ctx, r)
 }
 
-// count counts again the entries that both have, because entries were added and deleted
-// since everything was compared.
+// count counts again the entries that both the directory and the server have, because
+// entries were added and deleted since everything was compared.
 func (m *Move) count(ctx context.Context, r *Report) error {
 	s := m.p.Snapshot()
 	defer s.Close()
@@ -146,8 +146,8 @@ func (m *Move) revision() table.Revision {
 	return s.Revision()
 }
 
-// whileFollowing runs do while a second Move follows the server. It calls idle every
-// second until do ends.
+// whileFollowing calls do, and lets a second Move follow the server meanwhile. It calls idle
+// every second until do returns.
 func (m *Move) whileFollowing(ctx context.Context, do, idle func(context.Context) error) error {
 	following, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

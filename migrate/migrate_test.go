@@ -606,8 +606,9 @@ func TestFinishDifferent(t *testing.T) {
 	}
 }
 
-// TestUpdatesAreReferred checks that, while the directory follows, a server refers
-// updates with the name of the entry. It also checks updates in an LDAP transaction.
+// TestUpdatesAreReferred checks that, while the directory follows, a server refers updates,
+// and that the referral contains the name of the entry. It also checks updates in an LDAP
+// transaction.
 func TestUpdatesAreReferred(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)

@@ -175,15 +175,16 @@ func (m *Move) leave(name string, why error) {
 	}
 }
 
-// refuse reports an entry that is left out. The end of the migration compares it again.
+// refuse reports an entry that is left out. Finish compares the entry again.
 func (m *Move) refuse(name string, id entry.ID, why error) {
 	m.refused[suspect{name, id}] = true
 	m.leave(name, why)
 }
 
-// Copy copies the schema and the entries of the server into the directory, which must
-// have no entries there. If follows is set, the directory follows the server from then
-// on. It returns the number of copied entries, and a text about the speed of the copy.
+// Copy copies the schema and the entries of the server into the directory, which must not
+// have any of the copied subtrees yet. If follows is set, the directory follows the server
+// from then on. It returns the number of copied entries, and a text about the speed of the
+// copy.
 func (m *Move) Copy(ctx context.Context, follows bool) (n int, rate string, err error) {
 	m.o.Progress.Begin()
 	n, err = m.copy(ctx, follows)
@@ -216,7 +217,7 @@ func (m *Move) copy(ctx context.Context, follows bool) (int, error) {
 	return n, m.apply(ctx, nil, m.cursor.clone())
 }
 
-// empty returns an error if the directory has an entry of a name that will be copied.
+// empty returns an error if the directory already has one of the subtrees to be copied.
 func (m *Move) empty(ctx context.Context) error {
 	s := m.p.Snapshot()
 	defer s.Close()

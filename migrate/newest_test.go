@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
-// TestNewest checks which copies of entries are left out of a batch. An action is the id of
-// an entry, and its name, or - if it is deleted.
+// TestNewest checks which copies of entries are left out of a batch. An action is written as
+// the id of an entry, =, and the entry's name, or - if the entry is deleted.
 func TestNewest(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"1=a 1=a 1=a", "1=a"},

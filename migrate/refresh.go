@@ -521,9 +521,9 @@ func (a *action) do(ctx context.Context, tx *partition.Tx) (bool, error) {
 	return true, tx.Delete(ctx, name)
 }
 
-// one makes one change. If another entry has the name, or the entry above is missing, one
-// first asks the server for that entry and copies it. busy has the entries that wait
-// until this change is made.
+// one makes one change. If another entry has the name, or if the entry above is missing, it
+// first asks the server for the other entry or the entry above, and copies that entry. busy
+// has the entries that wait until this change is made.
 func (m *Move) one(ctx context.Context, a action, busy map[entry.ID]bool) error {
 	err := m.commit(ctx, []action{a}, nil)
 	for tries := 0; err != nil && a.put != nil && tries < 3; tries++ {

@@ -79,7 +79,7 @@ func (s *Source) ofServer(d schema.Definition) bool {
 	return s.product.schema != nil && slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "olc") })
 }
 
-// takeSchema adds to the directory's schema the definitions of the server that it lacks.
+// takeSchema adds to the directory's schema the definitions that only the server has.
 func (m *Move) takeSchema(ctx context.Context) error {
 	ds, wrong, err := m.src.definitions(ctx)
 	if err != nil || len(ds) == 0 {

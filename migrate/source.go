@@ -158,7 +158,8 @@ func (s *Source) search(ctx context.Context, r *ldap.SearchRequest) (*ldap.Searc
 	return res, err
 }
 
-// controls returns the controls of all searches: referrals are entries.
+// controls returns the controls of all searches. With them, the server returns referrals as
+// entries.
 func (s *Source) controls() []ldap.Control {
 	return []ldap.Control{ldap.NewControlManageDsaIT(false)}
 }
@@ -208,8 +209,8 @@ func (s *Source) All(ctx context.Context, base string, attributes []string, each
 }
 
 // subentries returns the control with which a search shows only subentries (RFC 3672).
-// Searches without it do not show them. If the server does not support the control,
-// subentries returns none.
+// Searches without the control show no subentries. If the server does not support the
+// control, subentries returns nil.
 func (s *Source) subentries() []ldap.Control {
 	if !slices.Contains(s.root.GetEqualFoldAttributeValues("supportedControl"), control.OIDSubentries) {
 		return nil

@@ -52,8 +52,7 @@ func (v *View) OpenRights(ctx context.Context, attributes []string) error {
 
 // appendRights adds the rights on an entry that the control asks for. If the control asks
 // about another identity, the requester must have the right explain on the entry; otherwise
-// nothing is added. The attributes shown say nothing of an entry that its requester does
-// not see.
+// nothing is added.
 func (v *View) appendRights(ctx context.Context, shown []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	if !v.rights.own && !v.Req.Judge.Free() {
 		d, err := v.Req.Judge.DecideAt(ctx, found.Located)

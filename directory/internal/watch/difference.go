@@ -254,9 +254,9 @@ func (d *difference) come(ctx context.Context, n arrival) error {
 }
 
 // comeBelow sends the descendants of a moved entry that came into the content because of
-// the move. If the client did not have the moved entry, or does not have it any more, it
-// cannot derive the new names of the descendants (RFC 4533, 4.1). comeBelow then also sends
-// the descendants that the client has.
+// the move. If the client did not have the moved entry, or does not have it any more, the
+// client cannot derive the new names of the descendants (RFC 4533, 4.1). comeBelow then also
+// sends the descendants that the client has.
 func (d *difference) comeBelow(ctx context.Context, n arrival) error {
 	for found, err := range d.to.below(ctx, n.id) {
 		if err != nil {

@@ -34,7 +34,7 @@ func rules(ctx context.Context, req *request.Request, newest *partition.Snapshot
 	return req.Judge.Program(), nil
 }
 
-// rulesNow is rules by the newest state.
+// rulesNow calls rules with the newest state.
 func rulesNow(ctx context.Context, req *request.Request) (*acl.Program, error) {
 	newest := req.Server.Part.Snapshot()
 	defer newest.Close()

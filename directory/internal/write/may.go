@@ -19,7 +19,7 @@ import (
 )
 
 // may returns an error if the requester may not make the update. It first checks for a
-// referral, because another server decides about the update if there is one.
+// referral, because if there is a referral, another server decides about the update.
 func (u *update) may(ctx context.Context, req *request.Request) error {
 	if err := locate.CheckReferral(ctx, req, u.name, ""); err != nil {
 		return err

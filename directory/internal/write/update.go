@@ -84,7 +84,7 @@ func (u *update) run(ctx context.Context, req *request.Request) error {
 }
 
 // isCommitted reports whether an error means that a change of the settings is committed, but
-// that not every server goes by it yet.
+// that not every server applies it yet.
 func isCommitted(err error) bool {
 	var behind *partition.NotEverywhere
 	return errors.As(err, &behind)
@@ -118,7 +118,7 @@ var errPrepare = errors.New("to be prepared")
 func (u *update) try(ctx context.Context, req *request.Request) (table.Revision, error) {
 	run := req.Update
 	switch {
-	case req.Branch != nil: // which refuses changes of the schema and the settings
+	case req.Branch != nil: // a branch refuses changes of the schema and the settings
 	case subschema.Is(u.name):
 		run = req.Server.Part.UpdateSchema
 	case u.settings:
