@@ -48,7 +48,7 @@ func rulesOfGroups(n int) (rules []string) {
 }
 
 // BenchmarkSearchRules measures a search of one entry under rules that let everybody read
-// everything, under a few rules, and under a thousand more, for groups.
+// everything, under a few rules, and under the few rules with a thousand rules for groups.
 func BenchmarkSearchRules(b *testing.B) {
 	few := []string{"login: allow everyone to bind", "all: allow users to read", "public: allow everyone to read objectClass, cn, mail in (objectClass=person)"}
 	for _, c := range []struct {

@@ -26,8 +26,8 @@ func newServer(t *testing.T, s table.Store) *client {
 	return newServerPolling(t, s, 5*time.Millisecond)
 }
 
-// newServerPolling is newServer for a server that looks for the commits of others at
-// intervals.
+// newServerPolling is newServer for a server that looks for the commits of other servers at
+// the given interval.
 func newServerPolling(t *testing.T, s table.Store, poll time.Duration) *client {
 	t.Helper()
 	p, err := partition.Open(t.Context(), s, partition.Options{Create: true, Schema: schema.Core(),

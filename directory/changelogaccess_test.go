@@ -36,7 +36,7 @@ func (c *client) logged() []string {
 }
 
 // TestChangelogByRules checks that the changelog shows a change as the difference between
-// what the user may see of the states before and after it.
+// what the user may see of the states before and after the change.
 func TestChangelogByRules(t *testing.T) {
 	const all = readChangelog + "all: allow users to read *, to past\n"
 	x := func(c *client, change ...string) {
@@ -256,7 +256,7 @@ func (p *twins) compareWithPast(c *client) (seen, whole int) {
 }
 
 // compareChange compares what the user is shown of one change with the states before and
-// after it.
+// after the change.
 func (p *twins) compareChange(c *client, change string, shown []string) {
 	number, id := valueIn(change, "changeNumber"), valueIn(change, "targetEntryUUID")
 	after, err := revision.Parse(valueIn(change, "changeRevision"))

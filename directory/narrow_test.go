@@ -96,8 +96,8 @@ func TestVisibilityInPlan(t *testing.T) {
 	}
 }
 
-// TestVisibilityOfWideEntries checks that an entry with very many values, and one that names
-// the identity with a bit string, are found.
+// TestVisibilityOfWideEntries checks that an entry with very many values, and an entry that
+// names the identity with a bit string, are found.
 func TestVisibilityOfWideEntries(t *testing.T) {
 	c, _ := newNarrow(t)
 	group := []string{"dn: cn=wide,ou=groups,dc=example,dc=com", "objectClass: groupOfNames", "cn: wide", "owner: uid=p7,ou=people,dc=example,dc=com", "member: uid=p7,ou=people,dc=example,dc=com"}

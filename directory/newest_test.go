@@ -12,8 +12,8 @@ import (
 )
 
 // newStale returns clients of two servers of one store. The first is the administrator. The
-// second is the user ann, whose server does not follow the other one unless a request wants
-// the newest state.
+// second is the user ann, whose server does not follow the other server unless a request
+// wants the newest state.
 func newStale(t *testing.T) (writer, ann *client) {
 	t.Helper()
 	store := tabletest.NewMem()
@@ -90,8 +90,8 @@ func TestUpdatesAreJudgedAgain(t *testing.T) {
 }
 
 // TestCommittedButNotEverywhere changes rules when it cannot be known whether every server
-// applies the new rules. The result must be neither success nor one that means that nothing
-// was changed.
+// applies the new rules. The result must be neither success nor a result that means that
+// nothing was changed.
 func TestCommittedButNotEverywhere(t *testing.T) {
 	for _, inTransaction := range []bool{false, true} {
 		writer, _ := newStale(t) // the other server does not follow

@@ -53,9 +53,9 @@ func (c *client) people(f, control string) string {
 	return strings.Join(found, " ")
 }
 
-// TestPastByRules checks what is shown of the past. The rules of today must allow it for the
-// entry as it was and for the entry as it is. If the entry's place is gone, the past is
-// also hidden if a rule of that time denied access.
+// TestPastByRules checks what is shown of the past. The rules of today must allow reading
+// the entry as it was and the entry as it is. If the entry's place is gone, the past is also
+// hidden if a rule of that time denied access.
 func TestPastByRules(t *testing.T) {
 	const all = "all: allow users to read *, +, to past\n"
 	person := func(c *client, name string, change ...string) {

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// TestTokenLeadsToAnotherServer checks that a client that writes at one server, and reads
-// at another with the token, sees what it wrote. At the same server, the client must see
+// TestTokenLeadsToAnotherServer checks that a client that writes at one server, and reads at
+// another server with the token, sees what it wrote. At the same server, the client must see
 // this without a token.
 func TestTokenLeadsToAnotherServer(t *testing.T) {
 	ctx := context.Background()

@@ -99,7 +99,8 @@ func bindAtBoth(cs [2]*client, name, password string) (accepted int) {
 	return accepted
 }
 
-// expecting returns passwords whose failed attempts cost as much as verifying a stored one.
+// expecting returns passwords whose failed attempts cost as much as verifying the stored
+// password.
 func expecting(stored string) *auth.Passwords {
 	p := auth.New(0, auth.Here)
 	p.Expect([]byte(stored))

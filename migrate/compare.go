@@ -69,8 +69,9 @@ func (r *Report) String() string {
 	return fmt.Sprintf("%d entries on both, %d here only, %d there only, %d different", r.Both, here, there, different)
 }
 
-// Compare compares the directory with the server. An entry that differs is read again
-// from both, up to tries times, because it may have been changed between the two reads.
+// Compare compares the directory with the server. An entry that differs is read again from
+// the directory and the server, up to tries times, because it may have been changed between
+// the two reads.
 func (m *Move) Compare(ctx context.Context, tries int) (*Report, error) {
 	r := &Report{}
 	for _, base := range m.src.Bases {

@@ -13,5 +13,5 @@
 // A setting (package follow) says that a directory follows a server. While it is set,
 // servers refer updates to the followed server. The cursor, stored with this setting, has
 // the cookies of the synchronization. It is written in the same commits as the changes.
-// It also names the process that follows, so that only one process does.
+// It also names the process that follows, so that only one process follows.
 package migrate

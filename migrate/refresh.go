@@ -48,7 +48,7 @@ func (r *refresh) list(ctx context.Context, cookie []byte) error {
 	err := m.src.All(ctx, r.base, []string{"entryUUID", m.src.product.id}, func(e *ldap.Entry) error {
 		c, err := m.translation().translate(e)
 		if err != nil {
-			return nil // synchronize reports it
+			return nil // synchronize reports the error
 		}
 		r.present = append(r.present, c.id)
 		for _, a := range m.src.ids(e) {
@@ -585,7 +585,7 @@ func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[
 			err = fmt.Errorf("%s has more than %d entries below it, and another entry has its name at the server", o.name, mostDisplaced)
 		}
 		// The entries below o, and o itself if it waits, must be copied again. The cursor
-		// makes sure of that even if this process ends before.
+		// makes sure of that even if this process ends before it has done so.
 		if again = n > 1 || busy[o.id]; again {
 			follow.SetCursor(tx, next.marshal())
 		}

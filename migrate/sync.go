@@ -87,7 +87,7 @@ func (s *Source) events(ctx context.Context, base string, cookie []byte, persist
 
 // refused adds to an error of a synchronization what it means: errReload, errNoSync or a
 // limit. begun is set if the server had sent something before. ApacheDS offers the
-// control even where it refuses it, and then returns the code other.
+// control even where it refuses the control, and then returns the code other.
 func (s *Source) refused(err error, begun bool) error {
 	switch {
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultSyncRefreshRequired):

@@ -322,8 +322,8 @@ func (m *machine) past(t *rapid.T) {
 	}
 }
 
-// compare compares every entry of the model, and the entry's children, with those that a
-// state shows.
+// compare compares every entry of the model, and the entry's children, with what a state
+// shows.
 func (m *machine) compare(t *rapid.T, s *partition.Snapshot, want *model) {
 	for _, k := range slices.Sorted(maps.Keys(want.entries)) {
 		e := want.entries[k]

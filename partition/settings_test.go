@@ -127,7 +127,7 @@ func TestUniqueBeside(t *testing.T) {
 }
 
 // TestSuffixesThatAre checks that a server that may not write accepts naming contexts
-// that exist, and refuses new ones.
+// that exist, and refuses new naming contexts.
 func TestSuffixesThatAre(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()

@@ -80,8 +80,8 @@ func Each(ctx context.Context, s *partition.Snapshot, d *Definition, o ListOptio
 	return view.Each(ctx, s.State(), d, o)
 }
 
-// Among streams, of the entries with the given ids, those that match the filter of q, in
-// the order of ids.
+// Among streams the entries with the given ids that match the filter of q, in the order of
+// ids.
 func Among(ctx context.Context, s *partition.Snapshot, ids []entry.ID, q partition.Query) iter.Seq2[*partition.Result, error] {
 	return search.Among(ctx, s.State(), ids, q)
 }

@@ -111,9 +111,9 @@ func proceed(req *request.Request, mechanism string, challenge []byte, next func
 }
 
 // actAs returns the identity that an authenticated client wants to act as (RFC 4513,
-// 5.2.1.8). It returns an error if the client's account or the account of that identity
-// is disabled, if one of them may not bind here, or if the client must first change the
-// password.
+// 5.2.1.8). It returns an error if the account of the client or of that identity is
+// disabled, if the client or that identity may not bind here, or if the client must first
+// change the password.
 func actAs(ctx context.Context, req *request.Request, mechanism string, who *settings.Identity, authzID string) (*settings.Identity, error) {
 	if err := identify.Enabled(ctx, req, who, errCredentials); err != nil {
 		return nil, err
@@ -243,8 +243,8 @@ func bindExternal(ctx context.Context, req *request.Request, message []byte) (*s
 	return actAs(ctx, req, "EXTERNAL", who, string(message))
 }
 
-// suffices returns an error if the account needs two factors and the bind proves only
-// one. If strong is set and the account's policy counts way as a second factor, the bind
+// suffices returns an error if the account needs two factors and the bind proves only one
+// factor. If strong is set and the account's policy counts way as a second factor, the bind
 // proves two factors.
 func suffices(ctx context.Context, req *request.Request, who *settings.Identity, way string, strong bool) error {
 	if !who.HasEntry() {

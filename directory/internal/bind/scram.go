@@ -91,8 +91,8 @@ func (x *scramming) finish(ctx context.Context, req *request.Request, message []
 	return nil, err
 }
 
-// verify verifies a proof. The proof is a mismatch unless the identity and the key are
-// still those with which the exchange began.
+// verify verifies a proof. The proof is a mismatch unless the exchange began with the same
+// identity and key.
 func (x *scramming) verify(who *settings.Identity, key auth.ScramKey, message []byte) (account.Match, []byte, error) {
 	answer, done, err := x.conv.Step(message)
 	switch {

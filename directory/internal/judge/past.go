@@ -30,8 +30,8 @@ func (j *Judge) MayReadPast() error {
 }
 
 // ReadPast makes the Judge decide about a past state. The program p must come from
-// access.Rules.Past, and the state now must be the one that the Judge's own program was
-// made for.
+// access.Rules.Past, and the argument now must be the state for which the Judge's own
+// program was made.
 func (j *Judge) ReadPast(p *acl.Program, now *partition.Snapshot) {
 	j.last, j.decision = nil, nil
 	j.past = &past{p, now, readable(acl.Both(p.Always(), j.program.Always()))}

@@ -10,11 +10,12 @@ import (
 )
 
 // ahead remembers when this server first saw failures whose times are in the future. The
-// time of a failure is that of its commit, and no commit has a time before that of an
-// earlier one. So if a clock that was an hour ahead is set back, failures have times in the
-// future for an hour. If they counted from these times, accounts would stay locked for that
-// hour. If they did not count, nothing would limit guesses meanwhile. Such a failure counts
-// from when this server first saw it, even after the clock has reached its time.
+// time of a failure is the time of its commit, and no commit has an earlier time than the
+// commits before it. So if a clock that was an hour ahead is set back, failures have times
+// in the future for an hour. If they counted from these times, accounts would stay locked
+// for that hour. If they did not count, nothing would limit guesses meanwhile. Such a
+// failure counts from when this server first saw it, even after the clock has reached its
+// time.
 type ahead struct {
 	accounts atomic.Int64 // the length of all, which is nearly always 0
 	mu       sync.Mutex

@@ -214,7 +214,7 @@ func (l *Ledger) Forget(failures []time.Time) {
 }
 
 // Succeed records a success in the background. It does nothing if the policy does not
-// record a success so soon after the last recorded one.
+// record a success so soon after the last recorded success.
 func (l *Ledger) Succeed(p *account.Policy) {
 	t := l.known.Account.Success
 	if t == nil {

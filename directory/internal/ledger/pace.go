@@ -11,7 +11,7 @@ import (
 
 // A Pace makes refused binds take equally long. Each kind of refused bind does the same
 // slow work, but the differences that remain (a commit or a wait, access rules that are
-// compiled or known already) would tell them apart by some tenths of a millisecond.
+// compiled or known already) would tell the kinds apart by some tenths of a millisecond.
 type Pace struct{ recent durations }
 
 // Wait waits until a refused bind, which began at begun, has taken a little longer than

@@ -68,7 +68,8 @@ func (req *Request) Earlier(ctx context.Context, r table.Revision) (*partition.S
 	return req.Server.Part.At(ctx, r)
 }
 
-// Update runs a transaction that changes entries, in the request's branch if it is in one.
+// Update runs a transaction that changes entries. If the request is in a branch, the
+// transaction is in that branch.
 func (req *Request) Update(ctx context.Context, by partition.By, fn func(*partition.Tx) error) (table.Revision, error) {
 	if req.Branch != nil {
 		return req.Branch.Update(ctx, by, fn)

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// State returns the state that the request reads: the newest state, that of a branch, or
-// the state of the past that a control names.
+// State returns the state that the request reads: the newest state, the newest state of a
+// branch, or the state of the past that a control names.
 func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 	if req.Branch != nil {
 		s, err := req.Branch.Snapshot(ctx)
@@ -38,8 +38,8 @@ func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 	return req.Resume(ctx, s)
 }
 
-// Resume sets the request to read a state: that of earlier requests of a search, or one of
-// the past. It returns the state, and closes it if there is an error.
+// Resume sets the request to read the state s: the state that earlier requests of the search
+// have read, or a past state. It returns the state, and closes it if there is an error.
 func (req *Request) Resume(ctx context.Context, s *partition.Snapshot) (*partition.Snapshot, error) {
 	req.Read(s)
 	if err := req.judgeResumed(ctx, s); err != nil {

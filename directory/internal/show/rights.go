@@ -74,9 +74,9 @@ func (v *View) appendRights(ctx context.Context, shown []entry.Attribute, found 
 	return v.append389(shown, d, about), nil
 }
 
-// askedAbout returns the attributes to answer about: those of the control, those that the
-// search names, and those that the requester is shown. For "*" it adds the attributes that
-// the entry's classes allow, as far as the requester is shown these classes.
+// askedAbout returns the attributes to answer about: the attributes that the control or the
+// search names, and the attributes that the requester is shown. For "*" it adds the
+// attributes that the entry's classes allow, as far as the requester is shown these classes.
 func (v *View) askedAbout(ctx context.Context, shown []entry.Attribute, found *partition.Result) (all []named, err error) {
 	add := func(n named) {
 		if !slices.Contains(all, n) && !v.answers(n.Type) {

@@ -18,7 +18,7 @@ import (
 // The branches of the directory are entries below cn=branches. Below the entry of a
 // branch, cn=changes has the difference between the branch and its base, in the form of
 // the changelog, and cn=conflicts has what keeps the branch from being merged. Other names
-// that end in the name of a branch are those of entries in the branch: see BranchOf.
+// that end in the name of a branch are names of entries in the branch: see BranchOf.
 const (
 	changesRDN   = "cn=changes"
 	conflictsRDN = "cn=conflicts"
@@ -45,7 +45,7 @@ func (theBranches) refusal() string {
 }
 
 // BranchOf splits the name of an entry in a branch into the branch and the name that the
-// entry has in it. The result inside is nil if the name is not that of an entry in a
+// entry has in it. The result inside is nil if the name is not the name of an entry in a
 // branch.
 func BranchOf(name dn.DN) (branch string, inside dn.DN) {
 	n := len(name) - branchDepth
@@ -117,7 +117,7 @@ func (theBranches) Search(ctx context.Context, req *request.Request, name dn.DN,
 type branchSearch struct {
 	*listing
 	base        dn.DN
-	number, had int // the number of the next result, and that of the last one of earlier pages
+	number, had int // the number of the next result, and the number of the last result of earlier pages
 	found       bool
 }
 
@@ -182,7 +182,7 @@ func missingBranch(matched string) error {
 	return &op.Result{Code: op.NoSuchObject, MatchedDN: matched, Diagnostic: "there is no such branch, or no such entry about it"}
 }
 
-// branch offers the entry of a branch, and those below it.
+// branch offers the entry of a branch, and the entries below it.
 func (s *branchSearch) branch(ctx context.Context, b *branches.Branch) error {
 	if len(s.base) <= branchDepth {
 		v := &Entry{} // computed only if it is shown
@@ -212,7 +212,7 @@ func (s *branchSearch) branch(ctx context.Context, b *branches.Branch) error {
 // items offers the entries below it.
 func (s *branchSearch) report(ctx context.Context, b *branches.Branch, rdn string, items func(context.Context, *branches.Branch, string) error) error {
 	if n := len(s.base) - reportDepth; n >= 0 && !strings.EqualFold(s.base[n].String(), rdn) {
-		return nil // the base is the other of the two entries, or below it
+		return nil // the base is the other one of cn=changes and cn=conflicts, or is below it
 	}
 	name := rdn + "," + entryOf(b.Name())
 	if len(s.base) <= reportDepth {

@@ -15,8 +15,8 @@ import (
 
 // A listing is a search among many entries that are not stored. An administrator of the
 // whole directory may read all of them. For other requesters, access rules decide about
-// these entries. A rule that allows something applies to them only if it names them: see
-// [acl.Program.ByName].
+// these entries. A rule that allows something applies to these entries only if the rule
+// names them: see [acl.Program.ByName].
 type listing struct {
 	req    *request.Request // its Judge decides about the entries of the listing
 	r      *op.Search

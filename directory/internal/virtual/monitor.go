@@ -90,8 +90,8 @@ func monitored(req *request.Request, c *monitor.Cluster) []*Entry {
 	return all
 }
 
-// keptViews returns the entries that show how the views are kept: cn=views and one below
-// it for each view, if there are views.
+// keptViews returns the entries that show how the views are kept: cn=views and an entry
+// below it for each view, if there are views.
 func keptViews(ctx context.Context, req *request.Request) ([]*Entry, error) {
 	s := req.Snapshot
 	defs, _, err := views.Definitions(ctx, s)

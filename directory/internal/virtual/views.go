@@ -26,10 +26,10 @@ const (
 	recordDepth     = 3
 )
 
-// IsBelowViews reports whether a name is that of an entry which may define a view.
+// IsBelowViews reports whether a name is the name of an entry that may define a view.
 func IsBelowViews(name dn.DN) bool { return len(name) == definitionDepth && endsIn(name, "views") }
 
-// HoldsDefinitions reports whether a name is cn=views, or that of an entry which may
+// HoldsDefinitions reports whether a name is cn=views, or the name of an entry that may
 // define a view. Searches that wait for changes show only the stored entries there.
 func HoldsDefinitions(name dn.DN) bool { return len(name) <= definitionDepth && endsIn(name, "views") }
 

@@ -210,7 +210,7 @@ func (n *notice) left(ctx context.Context, id entry.ID) (bool, error) {
 }
 
 // asSeen returns an effect on an entry as the requester sees it: an entry that becomes
-// visible is added, and one that becomes hidden is deleted. The result is false if the
+// visible is added, and an entry that becomes hidden is deleted. The result is false if the
 // requester sees no change.
 func (n *notice) asSeen(ctx context.Context, e changes.Effect) (_ changes.Effect, seen bool, err error) {
 	if !n.was.restricted() || n.is == nil {

@@ -180,7 +180,7 @@ func (b *Branch) Discard(ctx context.Context) error { return failure(b.b.Discard
 // An Info describes a branch.
 type Info struct {
 	Name, Description string
-	By                write.By // who made it
+	By                write.By // who made the branch
 	Made              time.Time
 	Base              table.Revision
 	Head              table.Revision // the newest commit in the branch

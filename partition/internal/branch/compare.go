@@ -12,8 +12,8 @@ import (
 )
 
 // The conflicts of a branch are found by marks, and a parked branch no longer has its
-// marks. But the state at its base is kept. So the entries of the base are compared with
-// those of the branch and of the present state, to find what both sides changed.
+// marks. But the state at its base is kept. So the entries of the base are compared with the
+// entries of the branch and of the present state, to find what both sides changed.
 
 // parked is the text of the conflict that every parked branch has.
 const parked = "the branch is parked, since the past after its base is not kept any more: rebase or discard it"

@@ -15,7 +15,7 @@ import (
 // other commits changed since the branch began, so that neither change can follow the
 // other.
 type Conflict struct {
-	ID   entry.ID // the entry, or entry.Root if the conflict is not about one
+	ID   entry.ID // the entry, or entry.Root if the conflict is not about an entry
 	Name string   // the name of the entry: in the present, the branch or the base
 	// About says what is in conflict. It is empty if only the attributes below are in
 	// conflict.
@@ -111,8 +111,8 @@ func quoted(values [][]byte) string {
 }
 
 // Conflicts returns what keeps the branch from being merged now. It changes nothing. If
-// the branch is parked, the first conflict says so, and the others are those that a rebase
-// would meet.
+// the branch is parked, the first conflict says so, and a rebase would meet the other
+// conflicts.
 func (b *Branch) Conflicts(ctx context.Context) ([]Conflict, error) {
 	if i, err := b.b.Info(); err == nil && i.Parked {
 		return b.compare(ctx)

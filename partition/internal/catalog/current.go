@@ -130,7 +130,7 @@ func (c *Catalog) Of(own *Subschema) (*Catalog, error) {
 	return c.p.newCatalog(newTypes(s), own, cache.NewCache(c.p.cacheSize), c.Header)
 }
 
-// Latest returns the newest catalog. A change of the configuration starts from it.
+// Latest returns the newest catalog. A change of the configuration starts from this catalog.
 func (p *Keeper) Latest() (*Catalog, error) {
 	s := p.DB.Snapshot()
 	defer s.Close()

@@ -30,8 +30,8 @@ import (
 type EraseOptions struct {
 	// Name is the name of an entry. If the entry no longer exists, all data of the
 	// entry is removed. Only the fact that it existed stays. If the entry has another name now,
-	// the erasure removes the old name. It also removes values that name the entry or an
-	// entry below it.
+	// the erasure removes the old name. The erasure also removes values that name the entry
+	// or an entry below it.
 	Name dn.DN
 	// Value is used if Name is empty. Value is erased from the attributes of the type
 	// Attribute and its subtypes, or of all types if Attribute is empty. The erasure

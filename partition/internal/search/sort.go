@@ -135,8 +135,8 @@ func Results(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query) it
 	return among(ctx, s, ids, q, false)
 }
 
-// Among streams, of the entries with the given ids, those that match the filter of q, in
-// the order of ids.
+// Among streams the entries with the given ids that match the filter of q, in the order of
+// ids.
 func Among(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query) iter.Seq2[*Result, error] {
 	return among(ctx, s, ids, q, true)
 }

@@ -76,8 +76,8 @@ func ValuesOf(id entry.ID, t *schema.AttributeType, row table.Row) *TypeValues {
 }
 
 // Is reports whether k is the value with the given key. The argument q is the result of
-// tree.Qualifier for the key. It decides if the column of k contains only a cut key, because
-// the column's qualifier then contains a hash of the whole key.
+// tree.Qualifier for the key. If the column of k contains only a cut key, Is compares q with
+// the column's qualifier, which contains a hash of the whole key.
 func (k *Keyed) Is(key, q []byte) bool {
 	if k.Key != nil {
 		return bytes.Equal(k.Key, key)

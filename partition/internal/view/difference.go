@@ -79,9 +79,9 @@ func touchedAfterEach(ctx context.Context, s *state.Snapshot, f finished, most i
 	return ts, nil
 }
 
-// difference returns the parts of a lane in the state to, less those in the earlier state
-// from. t describes what was touched by the commits that only one of the two states shows.
-// kept reads the records as of the earlier state.
+// difference returns the parts of a lane in the state to, less the lane's parts in the
+// earlier state from. t describes what was touched by the commits that only one of the two
+// states shows. kept reads the records as of the earlier state.
 func (l lane) difference(ctx context.Context, d *Definition, from, to *state.Snapshot, t *touched, kept *reading) (parts, error) {
 	if d.Kind == Subordinates {
 		return countDifference(ctx, from, to, t, kept)

@@ -21,8 +21,8 @@ import (
 )
 
 // The table of a list has a row for each entry of the view, in the order of the view. The
-// rows contain no attributes: a reader reads the attributes of a record, and those of
-// joins, from the entries.
+// rows contain no attributes: a reader reads the attributes of a record, and the attributes
+// of joined entries, from the entries.
 
 // A Join makes a list also show attributes of other entries: the entries that the values of
 // the attribute Reference name.
@@ -90,7 +90,7 @@ func (d *Definition) readShown(k *catalog.Types, texts []string) error {
 }
 
 // shownTypes returns the types with the given names. It returns an error if a list cannot
-// show one of them.
+// show one of these types.
 func shownTypes(k *catalog.Types, names []string) (ts []*schema.AttributeType, err error) {
 	for _, name := range names {
 		t, err := storedType(k, name)

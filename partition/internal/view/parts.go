@@ -47,7 +47,7 @@ const (
 const maxKey = 512
 
 // maxCombinations bounds the number of groups that one entry belongs to. If its values
-// have more combinations, the entry belongs only to the first ones in the order of keys.
+// have more combinations, the entry belongs only to the first groups in the order of keys.
 const maxCombinations = 1000
 
 // A part is the contribution of a lane's entries to one row, or the difference between two

@@ -19,7 +19,7 @@ import (
 
 // A Record is a record of a view.
 type Record struct {
-	Key string // sorts the records, and identifies one of them
+	Key string // sorts the records, and identifies the record
 	// Values are the values of the group, one for each of Definition.Groups. If entries
 	// spell a value in several ways, the first spelling in the order of bytes is used.
 	Values [][]byte

@@ -17,7 +17,7 @@ type Status struct {
 	// State is "kept", "building" or "failed". Until a view is kept, its records are computed
 	// from the entries for each reader.
 	State  string
-	Reason string // why it failed
+	Reason string // why the view failed
 	// UpTo is the revision up to which all lanes are kept.
 	UpTo table.Revision
 }

@@ -107,7 +107,8 @@ func (r *reading) count(id entry.ID) (n catalog.Count, err error) {
 
 func countKey(id entry.ID) string { return string(countRow) + string(id[:]) }
 
-// wholeTree returns the counts of all entries in a state. It calls meanwhile now and then.
+// wholeTree returns the counts of all entries in a state. It calls the function meanwhile
+// now and then.
 func wholeTree(ctx context.Context, s *state.Snapshot, meanwhile func()) (parts, error) {
 	children := map[entry.ID]int64{}
 	rows := 0
@@ -185,12 +186,12 @@ type placed struct {
 	weight       int64      // number of entries that move with it, including itself
 }
 
-// countDifference returns the counts in the state to less those in the earlier state from.
-// It subtracts each deleted or moved subtree from the counts of its old superiors, the
-// deepest subtree first, and then adds what is left of a moved subtree to the counts of
-// its new superiors. So the cost of a subtree is its depth, and does not depend on how
-// many entries it contains. The number of entries in a subtree is read from the table, as of
-// the earlier state.
+// countDifference returns the counts in the state to less the counts in the earlier state
+// from. It subtracts each deleted or moved subtree from the counts of its old superiors, the
+// deepest subtree first, and then adds what is left of a moved subtree to the counts of its
+// new superiors. So the cost of a subtree is its depth, and does not depend on how many
+// entries it contains. The number of entries in a subtree is read from the table, as of the
+// earlier state.
 func countDifference(ctx context.Context, from, to *state.Snapshot, t *touched, kept *reading) (parts, error) {
 	if t.all {
 		before, err := wholeTree(ctx, from, func() {})

@@ -386,8 +386,8 @@ func (w *world) check(s *partition.Snapshot, when string) {
 	}
 }
 
-// checkCounts compares the numbers of subordinates with those that follow from the names
-// of the entries.
+// checkCounts compares the numbers of subordinates with the numbers that follow from the
+// names of the entries.
 func (w *world) checkCounts(s *partition.Snapshot, when string) {
 	w.t.Helper()
 	all := w.people(s)
