@@ -306,8 +306,8 @@ func (p *Program) ReadsAll() bool { return p.readsAll }
 // Always returns the decision with the rights that the identity has on every entry.
 func (p *Program) Always() *Decision { return &p.always }
 
-// uses reports whether a rule contains the right to use any of the names. It considers
-// the rules that deny if deny is set, and otherwise the rules that allow.
+// uses reports whether a rule contains the right to use any of the names. If deny is set,
+// it considers the deny rules, and otherwise the allow rules.
 func (p *Program) uses(deny bool, names []string) bool {
 	for i := range p.clauses {
 		c := &p.clauses[i]

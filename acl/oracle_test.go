@@ -125,8 +125,8 @@ func (j *judge) mayUse(names []string) bool {
 	return j.some(false, given) && !j.some(true, given)
 }
 
-// some reports whether a part of the judge's rules passes the test. It considers the
-// rules that deny if deny is set, and otherwise the rules that allow.
+// some reports whether a part of the judge's rules passes the test. If deny is set, it
+// considers the deny rules, and otherwise the allow rules.
 func (j *judge) some(deny bool, test func(*acl.Part) bool) bool {
 	return slices.ContainsFunc(j.rules, func(r *acl.Rule) bool {
 		return r.Deny == deny && slices.ContainsFunc(r.Parts, func(p acl.Part) bool { return test(&p) })

@@ -210,7 +210,8 @@ func (o *oracle) isWhat(p acl.Placed, n *node, b binding) bool {
 	}
 	is := func(t acl.Target) bool { return o.isTarget(p.Place, t, n, b) }
 	named := func(t acl.Target) bool {
-		// The children of the root are the naming contexts, which have names.
+		// A target with the scope Children always names entries: without a place and a
+		// pattern, these are the naming contexts.
 		return p.Rule.Deny || !o.byName || len(p.Place) > 0 || t.Pattern != "" || t.Scope == acl.Children
 	}
 	return slices.ContainsFunc(what.Any, func(t acl.Target) bool { return named(t) && is(t) }) && !slices.ContainsFunc(what.Except, is)

@@ -115,7 +115,7 @@ type mark struct {
 	Store  string
 	Epoch  Epoch
 	Next   lsm.Position   // position up to which the log is applied
-	From   lsm.Position   // where the last piece begins; zero: none was applied
+	From   lsm.Position   // where the last applied piece begins; zero: no piece was applied
 	Newest table.Revision // newest commit
 }
 

@@ -118,7 +118,7 @@ func (w *worker) do(e *event, run func(*ldap.Conn) error) bool {
 	}
 	w.events = append(w.events, e)
 	if e.outcome != isolation.OK {
-		time.Sleep(10 * time.Millisecond) // a server that refuses updates answers at once
+		time.Sleep(10 * time.Millisecond) // do not busy-loop: a server that refuses updates answers at once
 	}
 	if e.code == -1 {
 		w.close()

@@ -218,7 +218,7 @@ func TestGoLDAPPasswordPolicy(t *testing.T) {
 			}
 		}
 		if got.Expire > 0 {
-			got.Expire = (got.Expire + 3600) / (24 * 3600) * (24 * 3600) // some seconds have passed
+			got.Expire = (got.Expire + 3600) / (24 * 3600) * (24 * 3600) // round to days: some seconds have passed
 		}
 		if got != x.want {
 			t.Errorf("%s: %+v, want %+v", x.user, got, x.want)

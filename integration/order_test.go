@@ -15,9 +15,9 @@ const (
 	viewResponse = "2.16.840.1.113730.3.4.10"
 )
 
-// TestOrderedLists reads the people in sorted order as users of go-ldap do: in pages
-// (RFC 2891 with RFC 2696) and with a virtual list view. The limits of such searches
-// depend on the client.
+// TestOrderedLists reads the people in sorted order as users of go-ldap do: in pages (RFC
+// 2891 with RFC 2696) and with a virtual list view. The limits on the size of results and
+// pages apply to users, and not to the administrator.
 func TestOrderedLists(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example)

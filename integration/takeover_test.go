@@ -86,8 +86,8 @@ func (m *counting) prepare(one, other *process) {
 }
 
 // increment increments the counter by one. The servers decide the order of concurrent
-// increments. It tries again while the server has no slot. On a busy machine a server may
-// lose its slot because it could not renew its lease in time.
+// increments. increment tries again while the server has no slot. On a busy machine a
+// server may lose its slot because it could not renew its lease in time.
 func (m *counting) increment(c *ldap.Conn) error {
 	for {
 		r := ldap.NewModifyRequest(counterDN, nil)

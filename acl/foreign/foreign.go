@@ -60,8 +60,8 @@ type Import struct {
 	// Exists reports whether the directory has an entry with a name. nil: it is not known
 	// which entries exist.
 	Exists func(dn.DN) (bool, error)
-	// Accepts returns an error if the directory does not take a rule. nil: NewSet decides,
-	// by the schema alone.
+	// Accepts returns an error if the directory does not take a rule. nil: acl.NewSet
+	// decides.
 	Accepts func(acl.Placed) error
 
 	entries   int // number of entries that have been read
@@ -72,7 +72,7 @@ type Import struct {
 // A database is a database of slapd: the directives of its suffix, in their order.
 type database struct {
 	suffixes   []dn.DN
-	frontend   bool // its directives come after those of every other database
+	frontend   bool // its directives apply after the directives of every other database
 	own        bool // cn=config and the like
 	directives []*Original
 }

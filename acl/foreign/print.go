@@ -74,8 +74,8 @@ func (x *Original) says() string {
 	return text
 }
 
-// WriteNotes writes what is not translated, or not as it was, with file and line, and a
-// table of the classes.
+// WriteNotes writes the originals that are not translated exactly, with file and line. Then
+// it writes a table with the number of originals in each class.
 func (im *Import) WriteNotes(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	for _, x := range im.Originals {

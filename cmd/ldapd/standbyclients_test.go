@@ -109,7 +109,8 @@ func (f *syncing) want(text string) {
 
 // TestStandbyClients checks what clients of a standby can do: they continue with the
 // cookies of the primary, are told of changes, read the past, and are referred to the
-// primary for changes. Binds that have to be recorded are refused.
+// primary for changes. A bind that changes the state of an account must be refused, because
+// a standby cannot record it.
 func TestStandbyClients(t *testing.T) {
 	h := &home{t, t.TempDir()}
 	for name, text := range map[string]string{"admin.pw": "secret\n", "people.ldif": standbyPeople} {

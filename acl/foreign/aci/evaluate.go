@@ -165,9 +165,9 @@ func (q *question) isOwnName() bool {
 	return err == nil && draft.Same(q.Options.Schema, d, q.id.Name)
 }
 
-// wholeEntry reports whether an aci with targattrfilters can be about the right. The rights
-// to add and to delete an entry require that all values of the entry match the
-// targattrfilters. For other rights, wholeEntry returns true.
+// wholeEntry reports whether the entry meets the targattrfilters of an aci. They matter
+// only for the rights to add and to delete an entry, which require that all values of the
+// entry match. For other rights, wholeEntry returns true.
 func (q *question) wholeEntry(a *ACI) bool {
 	if a.Values == nil || q.right != Add && q.right != Delete {
 		return true

@@ -121,7 +121,7 @@ func valuesFor(w *acl.What, marker string, to func(string) string) *acl.What {
 	for i := range out.Any {
 		out.Any[i].Pattern = to(out.Any[i].Pattern)
 	}
-	for i := range out.Except { // whatever the variable stands for
+	for i := range out.Except { // an exception holds for every value of the variable
 		out.Except[i].Pattern = replaceBetween(out.Except[i].Pattern, marker, func(string) string { return "*" })
 	}
 	return out
