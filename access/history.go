@@ -21,9 +21,10 @@ type Change struct {
 }
 
 // Changes returns, for each rule, the commit that last changed the rule at or before the
-// state s. The state must be the state at one revision. Changes goes back from one version
-// of the settings to the previous version, so the work grows with the number of changes of
-// settings and not with the number of other commits.
+// state s. The state s must be the state at a single revision, such as Partition.At
+// returns. Changes goes back from one version of the settings to the previous version, so
+// the work grows with the number of changes of settings and not with the number of other
+// commits.
 func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, rules []partition.AccessRule) ([]Change, error) {
 	all := make([]Change, len(rules))
 	close := func() {}
@@ -93,8 +94,8 @@ type NamedEntry struct {
 }
 
 // Show returns the rules at a place, each with its named entries and its last change. If
-// name is not "", Show returns only the rule with that name. The state must be the state
-// at one revision.
+// name is not "", Show returns only the rule with that name. The state s must be
+// the state at a single revision, such as Partition.At returns.
 func Show(ctx context.Context, p *partition.Partition, s *partition.Snapshot, at entry.ID, name string) (shown []Shown, err error) {
 	rules, err := configure.AccessAt(ctx, s)
 	if err != nil {

@@ -109,8 +109,8 @@ func ldapwhoami(t *testing.T, f *tlsFiles, p *process) {
 	}
 }
 
-// TestClientCertificates binds with EXTERNAL, with RSA and EC certificates. The clients
-// are those of Debian, which use GnuTLS.
+// TestClientCertificates binds with EXTERNAL, with RSA and EC certificates. The clients are
+// Debian's packages, which use GnuTLS.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	f := newTLS(t)

@@ -76,8 +76,8 @@ type drilled struct {
 	took    time.Duration
 }
 
-// drill archives what was committed to the store, restores the newest archived state and
-// compares it with the store.
+// drill archives the commits that are not archived yet, restores the newest archived state,
+// and compares it with the store.
 func drill(ctx context.Context, p *partition.Partition, a archives, to *archive.Archiver, keys archive.Keys, folder string) (d drilled, err error) {
 	if err := to.Pieces(ctx); err != nil {
 		return d, err

@@ -270,7 +270,7 @@ func firstLine(name string, stdin io.Reader) (string, error) {
 }
 
 // place sets the file of the configuration, unless a flag has set it. It returns an error
-// if a file that is to be written exists.
+// if a file that init would write exists already.
 func (s *setup) place() error {
 	if s.file == "" {
 		s.file = "ldapd.yaml"

@@ -209,8 +209,8 @@ func (h *home) size(folder string) (n int64) {
 	return n
 }
 
-// A pace makes commits at a given rate. Each commit of writer 0 raises the description of
-// one entry, and the time of its acknowledgement is noted.
+// A pace makes commits at a given rate. Writer 0 increments the number in the description
+// of one entry, and notes the time at which each of its commits is acknowledged.
 type pace struct {
 	mu    sync.Mutex
 	acked []time.Time // acked[i]: when description i was acknowledged

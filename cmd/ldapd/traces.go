@@ -19,7 +19,7 @@ import (
 type traces struct{ *tracing.Tracer }
 
 // openTraces returns the tracer that the configuration describes, and makes the client of
-// HBase record its spans there too.
+// HBase record its spans with the same tracer.
 func openTraces(c *config.Config, r prometheus.Registerer, log *slog.Logger) traces {
 	if c.Trace.Endpoint == "" {
 		return traces{}

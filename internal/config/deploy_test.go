@@ -217,7 +217,7 @@ func (m *manifests) selectors() {
 	}
 }
 
-// references checks that ports and volumes are referred to by their names.
+// references checks that the ports and volumes that the manifests refer to by name exist.
 func (m *manifests) references() {
 	names := slices.Collect(maps.Values(m.ports))
 	var used []object

@@ -4,10 +4,10 @@ import "fmt"
 
 // In the model "slots", slot 0 has a first holder, which makes commit T0. The slot may be
 // recovered at any time, is then archived, and is claimed again by a second holder, which
-// makes commit T1. Two servers may claim the slot at the same time. T2 is a commit of
-// slot 1. All commits write one row. T0's server continues as if its slot had not been
-// recovered: its Put may land at any time. A swap of that server may succeed although the
-// answer is false, and may fail with an error.
+// makes commit T1. Two servers may claim the slot at the same time. T2 is a commit of slot
+// 1. All commits write one row. T0's server continues as if its slot had not been
+// recovered: its Put may land at any time. A swap by that server may succeed although its
+// answer says that it failed, and may return an error.
 //
 // No id of the first holder is larger than the constant announced.
 

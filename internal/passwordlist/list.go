@@ -1,7 +1,7 @@
-// Package passwordlist looks passwords up in a list of passwords that are known to
-// others, such as those of leaks. A list is a file with a filter of hashes: 19 bits for
-// each password. A password of the list is always found. One in 65,536 of all other
-// passwords is found as well.
+// Package passwordlist looks passwords up in a list of passwords that are known to others,
+// such as leaked passwords. A list is a file with a filter of hashes: 19 bits for each
+// password. A password of the list is always found. One in 65,536 of all other passwords is
+// found as well.
 package passwordlist
 
 import (
