@@ -14,11 +14,11 @@ import (
 )
 
 // A Branch is a line of commits that nobody sees outside of the branch until a merge
-// shows all of them at one revision. It begins at a state of the trunk, its base. It has
-// a slot of its own, so the slot in a revision tells whether the commit belongs to a
-// branch. The branch's cell in the row of heads decides its commits. Its commits form one
-// sequence, and any server may make the next commit. docs/design/transactions.md,
-// "Branches", has the rules.
+// shows all of them at one revision. A Branch begins at a state of the trunk, which is its
+// base. It has a slot of its own, so the slot in a revision tells whether the commit
+// belongs to a branch. The branch's cell in the row of heads decides its commits. Its
+// commits form one sequence, and any server may make the next commit.
+// docs/design/transactions.md, "Branches", has the rules.
 type Branch struct {
 	db          *DB
 	slot        revision.Slot
@@ -69,11 +69,12 @@ func (e *cluster) createBranch(ctx context.Context, name string) (*Branch, error
 	if err := e.awaitRead(ctx); err != nil {
 		return nil, err
 	}
-	// This snapshot keeps the base, and the marks above the base, until the branch's cell
-	// keeps them.
+	// This snapshot protects the base, and the marks above the base, from collection until
+	// the branch's cell does.
 	held := db.Snapshot()
 	defer held.Close()
-	// Within two leases the slot of a silent server has been recovered.
+	// Within two leases other servers recover the slot of a silent server, which decides
+	// its commits.
 	base, err := e.within(ctx, max(2*db.o.Lease, pastPatience), held.max)
 	if err != nil {
 		return nil, cmp.Or(canceled(ctx), fmt.Errorf("%w: making the branch %s: %w", ErrConflict, name, err))
@@ -118,8 +119,8 @@ func (w *writer) createBranch(ctx context.Context, name string, base table.Revis
 
 // openBranch opens a branch whose cell was just made. The swap that makes the cell may
 // land late, when nobody keeps the base any more. So only the server that made the cell
-// opens the branch, because it knows that it has kept the base until now. If it does not
-// open the branch, other servers discard the branch.
+// opens the branch, because that server knows that its snapshot has kept the base until
+// now. If it does not open the branch, other servers discard the branch.
 func (w *writer) openBranch(ctx context.Context, c *branchCell) (*Branch, error) {
 	b := &Branch{w.e.db, c.slot, c.cell.Incarnation, c.cell.Owner}
 	// Two servers may be making branches of the same name. Each reads the heads after its
@@ -244,7 +245,8 @@ func (b *Branch) snapshot(ctx context.Context, v *revision.Vector) (*Snapshot, e
 	return b.db.admit(ctx, s)
 }
 
-// A branchView shows what a branch shows.
+// A branchView is the table.View of a branch: it shows what the branch's base shows and
+// the branch's own commits.
 type branchView struct {
 	vector *revision.Vector
 	slot   revision.Slot
@@ -278,7 +280,7 @@ func (v *branchView) Settled(table.Revision) table.Revision { return v.vector.Se
 
 func (v *branchView) Swept(r table.Revision) bool { return v.vector.Swept(r) }
 
-// Frontier returns nothing: a branch has no followers.
+// Frontier returns nil, because nobody follows the changes of a branch.
 func (v *branchView) Frontier() revision.Frontier { return nil }
 
 // A branchCell is the cell of a branch, as one reading of the heads has it.
@@ -302,7 +304,7 @@ func (w *writer) readBranch(ctx context.Context, b *Branch) (*branchCell, error)
 	return c, nil
 }
 
-// isBusy reports whether a commit in the branch or its merge is under way.
+// isBusy reports whether a commit in the branch, or the merge of the branch, is under way.
 func (c *branchCell) isBusy() bool {
 	return c.cell.State == revision.Frozen || c.cell.State == revision.Merging || len(c.cell.Undecided) > 0
 }
@@ -328,10 +330,10 @@ func (e *cluster) awaitFree(ctx context.Context, c *branchCell) error {
 }
 
 // swapBranch replaces the cell of a branch with next, and reports whether the cell is
-// next afterwards. It sets c to the cell that it found. If that is not next, the swap may
-// still have been done: another server may have changed the cell afterwards. Every change
-// has a token and a sequence number of its own, so the bytes of a cell never repeat, and
-// a swap from outdated bytes fails.
+// next afterwards. It sets c to the cell as it is afterwards. Even if done is false, the
+// swap may have happened: another server may have changed the cell since then. Every
+// change has a token and a sequence number of its own, so the bytes of a cell never
+// repeat, and a swap from outdated bytes fails.
 func (w *writer) swapBranch(ctx context.Context, c *branchCell, next revision.Cell) (done bool, err error) {
 	next.Sequence++
 	next.Token = w.e.db.o.random()
@@ -348,8 +350,8 @@ func (w *writer) swapBranch(ctx context.Context, c *branchCell, next revision.Ce
 	return done, err
 }
 
-// branchID allocates the next revision of a branch. It is above every revision that the
-// branch or this server has seen.
+// branchID allocates the next revision of a branch. The revision is above every revision
+// that the branch or this server has seen.
 func (w *writer) branchID(c *branchCell) (table.Revision, error) {
 	if err := w.e.drifted(); err != nil {
 		return 0, err
@@ -446,7 +448,7 @@ func (w *writer) tryInBranch(ctx context.Context, b *Branch, fn func(*Tx) error)
 		return 0, nil, err
 	}
 	defer s.Close()
-	w.clock.Observe(s.max) // the transaction's stamp is above all that it sees
+	w.clock.Observe(s.max) // so that the transaction's stamp is above every revision that the transaction sees
 	tx := &Tx{db: b.db, snapshot: s}
 	if err := fn(tx); err != nil {
 		return 0, nil, err
@@ -507,7 +509,7 @@ func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r ta
 	case c.cell.Incarnation != published.Incarnation || !inProgress(c.cell) && c.cell.State != revision.Merged:
 		return 0, nil, fmt.Errorf("%w: publishing %s: the branch has ended", ErrUnknown, r)
 	case !own.Shows(r):
-		return 0, c, nil // it was made void
+		return 0, c, nil // another server made r void
 	}
 	return r, nil, w.e.awaitChange(ctx)
 }

@@ -39,8 +39,8 @@ func newBranchTest(t *testing.T, s table.Store, o Options) *branchTest {
 	return b
 }
 
-// eachBranchStore runs a test on every kind of store, and on the engine lsm, which keeps
-// rows in one piece.
+// eachBranchStore runs a test on every kind of store, and on the engine lsm, which stores
+// all columns of a row's family under one key.
 func eachBranchStore(t *testing.T, o Options, test func(t *testing.T, b *branchTest)) {
 	kinds := append(slices.Clone(stores), storeKind{"lsm", nil})
 	for _, kind := range kinds {
@@ -132,7 +132,7 @@ func (b *branchTest) want(what, got, want string) {
 }
 
 // TestBranch checks who sees the commits of a branch before and after its merge, and that a
-// state of the past shows the branch if it is not older than the merge.
+// state of the past shows the branch's commits if the state is not older than the merge.
 func TestBranch(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -297,8 +297,8 @@ func TestBranchDiscard(t *testing.T) {
 	})
 }
 
-// TestBranchSecrets checks that a branch shows the secrets that the trunk has now, except
-// those that it set itself.
+// TestBranchSecrets checks that a branch shows the secrets that were set in the branch,
+// and otherwise those that the trunk has now.
 func TestBranchSecrets(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -392,8 +392,8 @@ func TestBranchGarbage(t *testing.T) {
 }
 
 // TestBranchHelp checks that another server ends what a dead server has left half done in
-// the cell of a branch. That takes a lease, however long a lease is, and commits and merges
-// wait for it.
+// the cell of a branch. The other server does so after a lease. Commits in the branch, and
+// its merge, wait for that even if the lease is long.
 func TestBranchHelp(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{fast.Lease, 10 * time.Second} {
@@ -446,8 +446,8 @@ func testBranchHelp(t *testing.T, b *branchTest) {
 	}
 }
 
-// TestBranchRename checks that a branch keeps its commits under another name, and that a
-// name belongs to one branch.
+// TestBranchRename checks that a renamed branch keeps its commits, and that two branches
+// cannot have the same name.
 func TestBranchRename(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

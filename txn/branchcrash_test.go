@@ -32,8 +32,8 @@ type branchCrash struct {
 	line string // the point at which the server died; see crashLines
 }
 
-// A crashOp is an operation on the branch "staging", with the checks that follow when its
-// server has died during the operation.
+// A crashOp is an operation on the branch "staging", with the checks to run after the
+// server that executed it has died.
 type crashOp struct {
 	name  string
 	do    func(ctx context.Context, db *DB) error
@@ -255,7 +255,8 @@ func (c *branchCrash) eventually(what string, do func() error) {
 
 func (c *branchCrash) String() string { return c.op.name + ", " + c.line }
 
-// judge checks that the outcome of the operation agrees with its answer.
+// judge checks that the outcome of the operation agrees with the error that the operation
+// returned.
 func (c *branchCrash) judge() {
 	c.t.Helper()
 	done := c.op.check(c)

@@ -192,7 +192,7 @@ func (e *embedded) branchChange(b *Branch, tx *Tx) (*change, table.Revision, err
 	return c, cell.Head, nil
 }
 
-// allRows lists the rows with cells and those with marks, and the tables that have marks.
+// allRows lists the rows that have cells or marks, and the tables that have marks.
 func allRows(writes []table.Write, marks []markRow) (rows []table.Rows, marked []string) {
 	keys := map[string][][]byte{}
 	for _, w := range writes {

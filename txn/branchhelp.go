@@ -49,8 +49,8 @@ func (o *others) isDue(c revision.Cell, unchanged time.Duration) bool {
 		_, next := names(c)
 		return (len(c.Undecided) > 0 || next != "") && unchanged >= o.e.db.o.Lease
 	case revision.Merged, revision.Closed:
-		// A server that had reserved a revision in the branch may have sent cells for
-		// half a lease after this change.
+		// A server that had reserved a revision in the branch may have gone on sending
+		// cells until half a lease after this change.
 		return unchanged > o.e.db.o.InFlight+o.e.db.o.Lease
 	}
 	return false

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A BranchInfo describes a branch, as one state of the store has it.
+// A BranchInfo describes a branch as it is in one state of the store.
 type BranchInfo struct {
 	Base    table.Revision // the newest revision of the trunk that the branch shows
 	First   table.Revision // when the branch was made; its commits are newer
@@ -37,15 +37,15 @@ func (b *Branch) shown() (revision.Cell, error) {
 	return v.Cell(b.slot), nil
 }
 
-// isShownInProgress reports whether the branch of a slot is neither merged nor discarded,
-// as one state of the heads has it. The state of a cell may still be Merging when the
-// merge is already visible.
+// isShownInProgress reports whether the branch of a slot is neither merged nor discarded
+// in the state v of the heads. The state of a cell may still be Merging when the merge is
+// already visible.
 func isShownInProgress(v *revision.Vector, slot revision.Slot) bool {
 	c := v.Cell(slot)
 	return inProgress(c) && (c.State != revision.Merging || !v.Visible(c.Merge))
 }
 
-// Commits streams the records of the branch's own commits, in their order.
+// Commits streams the records of the branch's own commits, the oldest first.
 func (b *Branch) Commits(ctx context.Context) iter.Seq2[*journal.Record, error] {
 	return func(yield func(*journal.Record, error) bool) {
 		c, err := b.shown()
@@ -112,8 +112,8 @@ func (b *Branch) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	return s, nil
 }
 
-// Trunk returns the newest revision of the trunk that s shows: its own revision, or the
-// base of the branch whose state s is.
+// Trunk returns the newest revision of the trunk that s shows. If s is a state of a
+// branch, that is the branch's base; otherwise it is the revision of s itself.
 func (s *Snapshot) Trunk() table.Revision {
 	if v, ok := s.view.(*branchView); ok {
 		return v.base
@@ -125,7 +125,7 @@ func (s *Snapshot) Trunk() table.Revision {
 func (s *Snapshot) InBranch() bool { return s.branch != nil }
 
 // Record returns the journal's record of a commit, without the list of its rows. If the
-// journal does not have it, the record has the state journal.None.
+// journal has no such record, Record returns one whose state is journal.None.
 func (db *DB) Record(ctx context.Context, r table.Revision) (journal.Record, error) {
 	for rec, err := range db.log.Scan(ctx, revision.SlotOf(r), r-1, r) {
 		return rec, err

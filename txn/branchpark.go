@@ -46,7 +46,7 @@ func (e *cluster) parkBranch(ctx context.Context, b *Branch) error {
 	return e.awaitChange(ctx)
 }
 
-// changeable returns an error if a branch with this cell is parked.
+// changeable returns ErrParked if c, the branch's cell, says that the branch is parked.
 func (b *Branch) changeable(c *revision.Cell) error {
 	if c.State != revision.Parked {
 		return nil
@@ -55,7 +55,8 @@ func (b *Branch) changeable(c *revision.Cell) error {
 		ErrParked, b.name, c.Base.Time().UTC().Format(time.RFC3339))
 }
 
-// parkOld parks the branches that are too old. It warns of branches that soon will be.
+// parkOld parks the branches that are too old. It warns of branches that will soon be too
+// old.
 func (db *DB) parkOld(ctx context.Context) {
 	b, err := db.horizon.bounds(ctx)
 	if err != nil || !b.leader || db.o.BranchAge == 0 {

@@ -11,8 +11,8 @@ import (
 // A branch is renamed in two swaps of its cell. The first swap adds the new name, which
 // no other branch can get from then on. The second swap drops the old name. If the second
 // swap is not made within a lease, other servers drop the new name again, which changes
-// the cell. So a second swap fails if it lands only then, when another branch may have
-// the new name.
+// the cell. A second swap that lands after that fails, and must fail, because another
+// branch may have the new name by then.
 
 // nameSeparator separates, in a branch's cell, the branch's name from the name that it is
 // about to get.
@@ -84,7 +84,7 @@ func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done
 		err = fmt.Errorf("%w: %s", ErrBranchExists, name)
 	}
 	if err != nil {
-		w.setNames(ctx, c, old) // if this fails, others do it after a lease
+		w.setNames(ctx, c, old) // if this fails, other servers drop the new name after a lease
 		return false, err
 	}
 	for c.cell.Incarnation == b.incarnation && c.cell.Owner == both && inProgress(c.cell) {

@@ -31,8 +31,8 @@ func (c *changes) stripe(hash uint64) *atomic.Uint64 {
 }
 
 // hash mixes all bytes of an id. The bytes need not be random, because imported entries
-// may bring ids that this server did not choose. Every look into a cache computes it, so
-// it multiplies once (FNV's 16 multiplications were 6 % of a base search).
+// may bring ids that this server did not choose. Every lookup in a cache computes this
+// hash, so hash multiplies only once (FNV's 16 multiplications were 6 % of a base search).
 func hash(id entry.ID) uint64 {
 	a := binary.LittleEndian.Uint64(id[:8]) ^ 0x9e3779b97f4a7c15
 	b := binary.LittleEndian.Uint64(id[8:]) ^ 0xd1342543de82ef95
@@ -86,8 +86,8 @@ type touched struct {
 	keys    []uint64
 }
 
-// latestWeight bounds the number of ids and keys in latest. Such a latest uses about half
-// a MiB.
+// latestWeight bounds the number of ids and keys in latest. At this bound a latest uses
+// about half a MiB.
 const latestWeight = 1 << 15
 
 func (l *latest) add(ids []entry.ID, keys []uint64, n uint64) {
@@ -116,9 +116,9 @@ func (l *latest) forget(n uint64) {
 	l.commits, l.weight, l.since = nil, 0, max(l.since, n)
 }
 
-// with returns the ids that were touched by commits that also touched key and whose
-// ordinals are larger than since. The ids are sorted and without duplicates. ok is false
-// if l no longer contains all of these commits.
+// with returns the ids that each commit with an ordinal above since touched, if that
+// commit also touched key. The ids are sorted and without duplicates. ok is false if l no
+// longer contains all of these commits.
 func (l *latest) with(key, since uint64) (ids []entry.ID, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -115,7 +115,7 @@ func (db *DB) awaitBranches(ctx context.Context) error {
 	})
 }
 
-// dropUnfinished drops the checkpoints whose servers gave up.
+// dropUnfinished drops the checkpoints whose servers gave up before they confirmed them.
 func (db *DB) dropUnfinished(ctx context.Context, all []Checkpoint) error {
 	for _, c := range all {
 		if !c.IsPending() || db.o.Now().Sub(c.Made) < db.o.InFlight+deciding*db.o.Lease {

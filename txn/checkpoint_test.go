@@ -204,7 +204,7 @@ func TestCheckpointGone(t *testing.T) {
 }
 
 // TestCheckpointBesideDead makes a checkpoint of a store with a branch when a server has
-// just died. Making it must wait until another server has recovered the dead server's
+// just died. DB.Checkpoint must wait until another server has recovered the dead server's
 // slot.
 func TestCheckpointBesideDead(t *testing.T) {
 	t.Parallel()

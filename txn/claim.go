@@ -17,7 +17,7 @@ type claimer struct {
 	e      *cluster
 	retry  time.Time      // no attempt to claim before this time
 	failed int            // number of consecutive failed claims
-	issued table.Revision // at least every id that former writers of e issued
+	issued table.Revision // not below any id that former writers of e issued
 }
 
 // claim claims the first free slot. It does nothing if this server only reads, already
@@ -124,8 +124,8 @@ func (c *claimer) newWriter() (*writer, error) {
 	return w, nil
 }
 
-// may reads the store's clock and reports whether this server may announce ids. It may
-// not if its own clock is too far ahead.
+// may reads the store's clock and reports whether this server may announce ids. A server
+// whose clock is too far ahead may not.
 func (c *claimer) may(ctx context.Context) (bool, error) {
 	e := c.e
 	limited, cancel := e.deadline(ctx)

@@ -24,12 +24,12 @@ type cluster struct {
 	read   atomic.Int64 // when the heads of the state shown were read, as time since start
 	poll   *backoff
 	writer atomic.Pointer[writer]
-	turned atomic.Int64 // when a loop last began a turn, as time since start
+	turned atomic.Int64 // when the loop of run or of writer.run last began an iteration, as time since start
 
 	// storeTime is the time that the store's clock showed when this engine began, in
 	// nanoseconds since 1970. It is 0 if the store has no clock.
 	storeTime atomic.Int64
-	warned    bool // whether commits were found to lead the store's clock; only run uses it
+	warned    bool // the newest commit was last found to be ahead of the store's clock; only run uses this field
 
 	// Only run uses the following fields.
 	heads   *journal.Heads
@@ -158,10 +158,10 @@ func awaitEvent(ctx context.Context, event <-chan struct{}, bound time.Duration)
 	return nil
 }
 
-// refresh reads the heads and shows their state. If w is not nil, refresh also wakes the
-// callers that wait for commits of w, if the new state is the first to show these
-// commits. The changes of these commits are known in memory. The changes of other
-// servers' commits are read from the journal.
+// refresh reads the heads and shows their state. If w is not nil, some commits of w may
+// become visible with this state, and refresh wakes the callers that wait for them. What
+// these commits changed is known in memory. What other servers' commits changed is read
+// from the journal.
 func (e *cluster) refresh(ctx context.Context, w *writer) error {
 	limited, cancel := e.deadline(ctx)
 	defer cancel()
@@ -368,9 +368,9 @@ func (e *cluster) within(ctx context.Context, patience time.Duration, r table.Re
 	}
 }
 
-// nobodyWrites reports whether no server holds a slot. If nobody does, no commit of the
-// past can be added, because a server that claims a slot later issues ids of a later
-// time.
+// nobodyWrites reports whether no server holds a slot. If no server does, no commit with a
+// past revision can still appear, because a server that claims a slot later issues ids of
+// a later time.
 func nobodyWrites(v *revision.Vector) bool {
 	for _, s := range v.Slots() {
 		if holds(v.Cell(s)) {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// TestCut cuts, at a checkpoint, a store whose servers have died. The store must then
-// show the state of the checkpoint, with its past, and take commits again.
+// TestCut removes everything after a checkpoint from a store whose servers have died. The
+// store must then show the state of the checkpoint, with its past, and take commits again.
 func TestCut(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -72,7 +72,7 @@ func TestCut(t *testing.T) {
 			die(db)
 		}
 		log := journal.New(s)
-		for range 2 { // the second time it changes nothing
+		for range 2 { // the second cut changes nothing
 			if err := log.Cut(ctx, at.Revision, true); err != nil {
 				t.Fatal(err)
 			}

@@ -9,15 +9,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// TestCutBranches cuts a store with branches at a checkpoint, as the restore of a backup
-// does. The branches that were open at the checkpoint must be open again and show the
-// same as then, even if they were merged later. The trunk must show nothing of them.
+// TestCutBranches removes everything after a checkpoint from a store with branches, as the
+// restore of a backup does. The branches that were open at the checkpoint must be open
+// again and show what they showed then, even if they were merged later. The trunk must not
+// show their commits.
 func TestCutBranches(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		keep  bool
-		times int // the second time it changes nothing
+		times int // the second cut changes nothing
 	}{{"kept", true, 1}, {"kept, cut again", true, 2}, {"discarded", false, 2}} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) { cutBranches(t, c.keep, c.times) })

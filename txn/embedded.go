@@ -293,7 +293,7 @@ func (e *embedded) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (p
 	}
 	noting := e.last.lines.areOpen()
 	if noting && !tx.snapshot.noting && len(tx.marks) > 0 {
-		return p, nil, &conflict{ordinal: e.last.ordinal}, nil // it began before the branch
+		return p, nil, &conflict{ordinal: e.last.ordinal}, nil // the transaction began before the branch
 	}
 	p = e.last
 	if p.head, err = e.clock.Next(); err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// A followed is a DB, and a DB on a second store that contains the log of the first.
+// A followed has two DBs on two stores: from, on the original store, and to, on a follower
+// that contains the original's log.
 type followed struct {
 	*testing.T
 	original, follower *lsm.Store
@@ -180,7 +181,8 @@ func TestFollowCollections(t *testing.T) {
 		t.Fatalf("nothing was collected: %+v", done)
 	}
 	f.write()
-	// The state is removed but not yet shown to be: reads of the past must find out.
+	// The collection has removed the state, but the DB does not show the collection yet.
+	// Reads of the past must notice it nevertheless.
 	if row, err := past.Get(ctx, f.to.Table("data"), []byte("a"), table.Select{}); err == nil {
 		t.Errorf("the past has %v", row.Cells)
 	}

@@ -14,8 +14,8 @@ import (
 type lines struct {
 	cells    map[revision.Slot]revision.Cell
 	archives map[revision.Slot][]revision.Archive
-	open     bool             // there are branches whose cells are not removed or merged
-	vector   *revision.Vector // with the head of the trunk that it was made with
+	open     bool             // some branch has cells that are neither merged nor removed
+	vector   *revision.Vector // with the trunk's head as of linesOf or with
 }
 
 // linesOf returns the lines in a reading of the heads. head is the newest commit of the

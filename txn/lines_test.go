@@ -35,8 +35,8 @@ var lineFamilies = []table.Family{'a', 'c', secretFamily}
 
 // A lineWorld is a store of one server with branches, and the list of its commits, from
 // which want computes what readers must see: in each column the newest visible cell,
-// unless a newer visible revision deleted the row. Transactions have no marks, so both
-// sides change the same rows and columns and every merge succeeds.
+// unless a newer visible revision deleted the row. Transactions have no marks, so every
+// merge succeeds although the branch and the trunk change the same rows and columns.
 type lineWorld struct {
 	t        *testing.T
 	r        *rand.Rand
@@ -413,8 +413,8 @@ func inColumns(columns ...string) []table.Mutation {
 }
 
 // A columnsStep is a change of the row on one of two lines, a branch and the trunk. early
-// is set on the line where the row becomes columnar first: where it gets a key for each
-// column.
+// is set for the line on which the row becomes columnar first, that is, gets a key for
+// each column.
 type columnsStep struct {
 	early   bool
 	columns []string

@@ -161,7 +161,7 @@ func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Re
 	next := c.cell
 	next.State, next.Merge = revision.Merging, rec.Revision
 	done, err := w.swapBranch(ctx, &named, next)
-	if err == nil && !done { // it was thawed
+	if err == nil && !done { // another server thawed the branch
 		w.finalise(p, journal.Aborted)
 		return 0, &named, nil
 	}
@@ -250,9 +250,9 @@ func (w *writer) settleMerge(ctx context.Context, rec *journal.Record, c *branch
 
 // meetBranch is like resolveConflict, for a mark of a commit in a branch that the
 // snapshot does not show. Marks of a branch that is not being merged are no conflicts. If
-// the branch is frozen, a server that looks for its conflicts may have read this row
-// already, so meetBranch thaws the branch. If its merge is under way, the conflict is
-// with the merge, as with any other commit.
+// the branch is frozen, the server that merges it may have checked this row already, so
+// meetBranch thaws the branch. If the merge has begun to commit, the conflict is with the
+// merge, as it would be with any other commit.
 func (w *writer) meetBranch(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
 	for {
 		c := &branchCell{revision.SlotOf(r), heads, heads.Cell(revision.SlotOf(r)), heads.Raw(revision.SlotOf(r))}
@@ -455,7 +455,7 @@ func (x *mergeCheck) decided(ctx context.Context, heads *journal.Heads, r table.
 
 // otherBranch looks at another branch that is not visible. If that branch is frozen, its
 // merge may have looked for conflicts before this branch was frozen, so otherBranch thaws
-// it. If its merge is under way, otherBranch reports that it is not decided yet.
+// it. If its merge has begun to commit, otherBranch returns false for decided.
 func (x *mergeCheck) otherBranch(ctx context.Context, heads *journal.Heads, r table.Revision) (decided, stands bool, err error) {
 	slot := revision.SlotOf(r)
 	c := &branchCell{slot, heads, heads.Cell(slot), heads.Raw(slot)}

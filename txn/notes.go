@@ -15,7 +15,8 @@ import (
 // branches. It has a hash of the mark's row, and for MarkValue the last 32 bits of
 // Mark.Hash. A collision of hashes causes a needless clash, but never a missed one.
 //
-// The fields are those of a Mark, in fewer octets: a merge holds all notes of its branch.
+// The fields are those of a Mark, in fewer octets, because a merge has all notes of its
+// branch in memory.
 type note struct {
 	row     uint64
 	hash    uint32
@@ -25,7 +26,7 @@ type note struct {
 
 func (n note) mark() Mark { return Mark{n.kind, n.deletes, uint64(n.hash)} }
 
-// noteDeletes is the bit of a note's kind that says Mark.Deletes.
+// noteDeletes is the bit of an encoded note's kind that stands for Mark.Deletes.
 const noteDeletes = 0x80
 
 // rowHash returns the hash of a row in notes. It is the same in every process.

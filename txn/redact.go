@@ -62,8 +62,8 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	return fn(&Redaction{db, at})
 }
 
-// holdHorizon returns a snapshot of the newest state. Until it is closed, the horizon
-// does not rise above it.
+// holdHorizon returns a snapshot of the newest state. Until the snapshot is closed, the
+// horizon does not rise above its revision.
 func (db *DB) holdHorizon() (*Snapshot, error) {
 	now := db.Snapshot()
 	defer now.Close()

@@ -54,7 +54,7 @@ type try struct {
 	snapshot table.View
 	low      table.Revision
 	marks    []markRow
-	branch   *node // the server that made the attempt, if it was in a branch
+	branch   *node // for an attempt in a branch, the server that made it; otherwise nil
 }
 
 func newOracle(n *net) *oracle {

@@ -19,7 +19,7 @@ import (
 // make checkpoints and read them later. Every state that they read is compared with the
 // operations that it shows.
 
-// A historian is a client that does all this.
+// A historian is a client of such a simulation. It does what is described above.
 type historian struct {
 	l   *simLife
 	ctx context.Context

@@ -26,8 +26,8 @@ type Snapshot struct {
 	err     error   // if the state is not available, the error of every read
 	pinned  bool    // the snapshot is at a checkpoint below the horizon
 	branch  *Branch // the branch whose state this is; nil for the trunk
-	// noting is set on a store of one server if there were branches, so that commits note
-	// their marks in the journal.
+	// noting is set on a store of one server if branches existed at this state. Commits
+	// then note their marks in the journal.
 	noting bool
 	// whole is set if every branch was merged by low, began no earlier than low, or is
 	// parked. A merge needs the history above low; the history since a parked branch
@@ -167,8 +167,8 @@ func (s *Snapshot) Close() { s.refs.Add(-1) }
 // Max implements table.View. It returns the snapshot's revision.
 func (s *Snapshot) Max() table.Revision { return s.max }
 
-// Low implements table.View. Unless whole is set, it is below every commit of a branch
-// that s does not show.
+// Low implements table.View. Unless whole is set, the result is below every revision of a
+// branch that s hides.
 func (s *Snapshot) Low() table.Revision {
 	if s.view == nil || s.whole {
 		return s.low
@@ -177,8 +177,8 @@ func (s *Snapshot) Low() table.Revision {
 }
 
 // Decided returns a revision up to which every server shows exactly the commits that s
-// shows, forever. It is at least Low. Below it there may be revisions whose cells still
-// have to be removed.
+// shows, forever. The result is at least Low. Below the result there may be revisions
+// whose cells still have to be removed.
 func (s *Snapshot) Decided() table.Revision {
 	if s.view == nil {
 		return s.max

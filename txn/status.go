@@ -20,9 +20,9 @@ type Status struct {
 	Ahead   time.Duration // how far this server's clock leads the store's
 }
 
-// The loop that follows a shared store counts as stuck if it has not begun another turn
-// for stuckAfter, or for four leases if that is longer. Each of the loop's calls to the
-// store takes at most a lease.
+// The loop that follows a shared store counts as stuck if it has not begun another
+// iteration for stuckAfter, or for four leases if that is longer. Each of the loop's calls
+// to the store takes at most a lease.
 const stuckAfter = 30 * time.Second
 
 // Status returns the state of this server's connection to its store.
@@ -66,14 +66,14 @@ func (e *cluster) status(s *Status) {
 // Owner returns the name of this server, which is meant for people.
 func (db *DB) Owner() string { return db.o.Owner }
 
-// turn records that a loop begins another turn.
+// turn records that the loop of run or of writer.run begins another iteration.
 func (e *cluster) turn() { e.turned.Store(int64(time.Since(e.start))) }
 
 // An Attempt is the outcome of one attempt to commit, for metrics.
 type Attempt struct {
 	Result  string        // committed, conflict, unknown or failed
 	Other   bool          // the conflict is with a commit of another server
-	Prepare time.Duration // time until the commit is in the log or, if shared, decided
+	Prepare time.Duration // time until the commit is in the log or, on a shared store, decided
 	Sync    time.Duration // time from Prepare until the commit is durable and shown
 }
 

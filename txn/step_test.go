@@ -66,7 +66,7 @@ func TestStep(t *testing.T) {
 		t.Run("dies="+strconv.FormatBool(dies), func(t *testing.T) {
 			t.Parallel()
 			o := fast
-			o.Lease = 5 * time.Second // nobody loses it on a busy machine
+			o.Lease = 5 * time.Second // no server loses its slot on a busy machine
 			store := newMem()
 			dbs := []*DB{open(t, store, o), open(t, store, o), open(t, store, o)}
 			done := make(chan struct{})

@@ -68,15 +68,15 @@ type Options struct {
 	Collect   bool
 	Retention time.Duration
 	// BranchAge is the age of a branch's base at which the branch is parked. If Retention
-	// is longer, the branch is parked at that age instead. Zero means that no branch is
-	// parked. See Branch.Park.
+	// is longer, the branch is parked at the age Retention instead. Zero means that no
+	// branch is parked. See Branch.Park.
 	BranchAge time.Duration
 	// Secrets lists, for each table, the families whose history is kept only for
 	// SecretAge. SecretAge is 2 minutes by default.
 	Secrets   map[string][]table.Family
 	SecretAge time.Duration
 	// Derived, if set, reports whether a table is one that WriteDerived writes. The journal
-	// does not name its rows, so each collection examines all of them.
+	// does not name the rows of such a table, so each collection examines all of them.
 	Derived func(name string) bool
 	// CollectRate bounds the number of rows that background collections examine per
 	// second; 5,000 by default.

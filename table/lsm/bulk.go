@@ -229,8 +229,8 @@ func (b *bulk) spill() error {
 }
 
 // each calls work for every shard, large shards first. It uses one goroutine for each
-// processor. A goroutine stops after its first error, and each returns the joined errors
-// of all goroutines.
+// processor. A goroutine stops after its first error. The function returns the joined
+// errors of all goroutines.
 func each(shards []*shard, work func(*shard) error) error {
 	order := slices.Clone(shards)
 	slices.SortStableFunc(order, func(a, b *shard) int { return len(b.refs) - len(a.refs) })

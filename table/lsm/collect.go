@@ -216,8 +216,8 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 		switch r := images[i].rev; {
 		case r > horizon && own && r.IsStaged():
 			// The branch that wrote this image may not see all images below the horizon.
-			// So this image may have cells that one of them deletes, and the merge of the
-			// branch and readers of other branches still need that older image.
+			// One of those images may delete a cell that this image contains. The merge of
+			// the branch, and readers of other branches, still need such an image.
 			return nil
 		case r > horizon:
 		case c.k.Void != nil && c.k.Void(r):

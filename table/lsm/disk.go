@@ -48,7 +48,7 @@ func isFull(err error) bool {
 }
 
 // isVital reports whether a file is vital and belongs to the open database. The files of
-// copies do not belong to it.
+// copies do not belong to the open database.
 func (d *disk) isVital(name string) bool {
 	return vital(name) && !strings.HasPrefix(d.FS.PathBase(d.FS.PathDir(name)), copyPrefix)
 }

@@ -120,8 +120,8 @@ func (w *writer) bury(d *delta, cells []table.Cell) ([]table.Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Images of other lines may build on the images above the low-water mark, so their
-	// cells must be buried too.
+	// Other lines may build their images on the images above the low-water mark, so the
+	// cells of these images must be buried too.
 	cells = x.buried(cells, x.cells, w.rev)
 	if !shared {
 		return cells, nil
@@ -133,8 +133,8 @@ func (w *writer) bury(d *delta, cells []table.Cell) ([]table.Cell, error) {
 	return x.buried(cells, written, w.rev), nil
 }
 
-// buried adds tombstones to the sorted cells of a row: one for each old cell whose column
-// has no cell among them.
+// buried adds tombstones to the sorted cells of a row: one for each cell of old whose
+// column has no cell in cells.
 func (x *parts) buried(cells, old []table.Cell, rev table.Revision) []table.Cell {
 	n := len(cells)
 	for i := range old {

@@ -19,7 +19,7 @@ import (
 // tables. So after compacting, Purge makes Pebble replace logs and manifest until all
 // files that existed before are gone.
 
-// purgeKey is written so that there is something to flush or to find in the log. It
+// purgeKey is written so that there is something to flush or to find in the log. The key
 // belongs to no table.
 var purgeKey = []byte{0, 0, 'p'}
 

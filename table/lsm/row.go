@@ -186,7 +186,8 @@ func (r *rowReader) piece(st *state, rev table.Revision, v []byte) error {
 }
 
 // delta adds the change of a visible revision to the state. It also adds the image's
-// cells of other visible revisions, because their own images may have been collected.
+// cells of other visible revisions, because the images of those revisions may have been
+// collected.
 func (r *rowReader) delta(st *state, m image) error {
 	if m.del {
 		st.del = max(st.del, m.rev)
