@@ -76,8 +76,8 @@ type cleaner struct {
 	fates     map[string]fate // by attribute description
 }
 
-// newCleaner returns a cleaner for entries that this server imports itself. See Send for
-// others.
+// newCleaner returns a cleaner for entries that this server imports itself. Send changes
+// the cleaner for entries that it sends to another server.
 func newCleaner(s *schema.Schema, note func(string), t *tally, once bool) *cleaner {
 	return &cleaner{schema: s, note: note, tally: t, once: once, translate: s.Attribute(lockedTime) != nil && s.Class(policyClass) != nil, fates: map[string]fate{}}
 }

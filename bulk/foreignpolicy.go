@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
-// The class of password policies of 389 Directory Server, and the other classes of such an
-// entry, which it does not need on this server.
+// policyClass389 is the class of password policies of 389 Directory Server. besides389
+// lists the classes that an entry with such a policy does not need on this server.
 const policyClass389 = "passwordPolicy"
 
 var besides389 = []string{policyClass389, "ldapsubentry"}
@@ -219,7 +219,7 @@ func (g *givenPolicies) settle(ctx context.Context, p *partition.Partition, o *O
 // subentryName is the value of cn of the subentries that addSubentry adds.
 const subentryName = "nsPwPolicy"
 
-// addSubentry adds a subentry with the policy that a CoS template names, for the subtree.
+// addSubentry adds a subentry to a subtree, with the policy that a CoS template names.
 func addSubentry(ctx context.Context, p *partition.Partition, o *Options, subtree, template string) error {
 	_, err := p.Update(ctx, o.By, func(tx *partition.Tx) error {
 		policy, err := policyOfTemplate(ctx, &tx.Snapshot, template)

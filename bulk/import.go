@@ -102,7 +102,8 @@ type importer struct {
 	wait    spool // entries whose parent has not been read yet
 	tally   *tally
 	skip    int // number of records at the beginning that are not entries
-	// accepted, if set, collects the checked entries, parents first, instead of l.Write.
+	// accepted, if set, receives the checked entries, parents first. The import then does
+	// not call l.Write.
 	accepted *spool
 	sum      hash.Hash // of all records, in their order
 	rules    *givenRules

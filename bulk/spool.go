@@ -27,7 +27,7 @@ func (s *spool) add(x *item) error {
 			return err
 		}
 		s.f, s.w = f, bufio.NewWriter(f)
-		_ = os.Remove(f.Name()) // so that a crash leaves nothing, where a file can be open without a name
+		_ = os.Remove(f.Name()) // on systems where an open file needs no name, a crash then leaves nothing behind
 	}
 	s.n++
 	_, err := s.w.Write(appendWaiting(nil, x))

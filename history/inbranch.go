@@ -13,9 +13,9 @@ import (
 )
 
 // InBranch streams the difference between a branch and its base, in the order described at
-// Difference. The author and the revision are those of the last commit in the branch that
-// changed the entry. If only secret or operational attributes of an entry were changed,
-// the change is a modify without modifications.
+// Difference. The author and the revision of a change are those of the last commit in the
+// branch that changed the entry. If only secret or operational attributes of an entry were
+// changed, the change is a modify without modifications.
 func InBranch(ctx context.Context, b *branches.Branch) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		if err := inBranch(ctx, b, func(c *Change) bool { return yield(c, nil) }); err != nil {
@@ -93,8 +93,8 @@ func (s *sides) close() {
 }
 
 // secrets returns the secret attributes of an entry that the branch changed: those whose
-// values in the branch differ from the newest ones. Secrets have no past, so a branch
-// shows the newest value of a secret that it did not change.
+// values in the branch differ from the values in the newest state of the trunk. Secrets
+// have no past, so a branch shows the newest value of a secret that it did not change.
 func (s *sides) secrets(ctx context.Context, id entry.ID) (changed []string, err error) {
 	own, err := s.own.Secrets(ctx, id)
 	if err != nil {

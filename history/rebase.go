@@ -259,7 +259,7 @@ func (r *rebase) rename(ctx context.Context, tx *partition.Tx, rec *Record, name
 var errGone = &partition.Error{Problem: partition.NoSuchEntry, Text: "the entry above it was deleted outside of the branch"}
 
 // missing handles a change of an entry that was deleted outside of the branch. If the
-// branch's side is kept, it adds the entry as the branch has it.
+// branch's side is kept, missing adds the entry as the branch has it.
 func (r *rebase) missing(ctx context.Context, tx *partition.Tx, rec *Record) error {
 	if _, ok := rec.Request.(*op.Delete); ok {
 		return nil

@@ -51,7 +51,7 @@ var errDryRun = errors.New("dry run")
 
 // Restore returns an entry or a tree to a past state, in one commit. Entries keep their
 // entryUUID. An entry that is added again has the creator and the time of creation that
-// it had.
+// it had in the past state.
 func Restore(ctx context.Context, p *partition.Partition, then *partition.Snapshot, o RestoreOptions) (*Restored, error) {
 	var done *Restored
 	r, err := p.Update(ctx, o.By, func(tx *partition.Tx) (err error) {

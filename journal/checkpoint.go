@@ -19,7 +19,7 @@ type Checkpoint struct {
 	Made     time.Time
 	// token is not zero while the checkpoint is being made. Only the server that makes
 	// the checkpoint knows whether the state was kept until the checkpoint was recorded.
-	// If it was, that server confirms the checkpoint.
+	// If the state was kept, that server confirms the checkpoint.
 	token uint64
 }
 

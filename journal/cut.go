@@ -26,8 +26,8 @@ func (l *Log) Cut(ctx context.Context, r table.Revision, branches bool) error {
 		return err
 	}
 	x := &branchCut{l, r, heads.Vector, branches}
-	// The archives are cut before the journal, with which the merges of archived branches
-	// are lost.
+	// The archives are cut first, because cutting the journal removes the records of the
+	// merges of archived branches.
 	if err := l.cutArchives(ctx, x); err != nil {
 		return err
 	}

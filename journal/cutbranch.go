@@ -23,7 +23,7 @@ func (l *Log) SettleBranches(ctx context.Context, r table.Revision) (bool, error
 	for _, s := range h.Slots() {
 		c := h.Cell(s)
 		if c.Kind != revision.Branch || c.State != revision.Open {
-			continue // a server that reserves a revision must first read the cell as open, after this reading
+			continue // to reserve a revision, a server must read the cell as open, which can only happen after this reading
 		}
 		if len(c.Undecided) > 0 && c.Undecided[0] <= r {
 			return false, nil

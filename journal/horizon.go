@@ -74,7 +74,7 @@ func (h *Heads) OldestOfServers() table.Revision {
 }
 
 // Passed reports whether every state in use shows the merge m, and whether every branch
-// that is not merged began at such a state.
+// that is not merged began at a state that shows m.
 func (h *Heads) Passed(m table.Revision) bool {
 	for _, c := range h.inUse() {
 		if c.State != revision.Merged && c.Oldest < m {

@@ -15,7 +15,8 @@ import (
 // single value, common yields each candidate once, in the order of ids, and the positions
 // are ids. So a search can continue behind a position on any server, whatever that server
 // has in memory. If no part looks up a single value, common does the same only if a part
-// is short. Otherwise the stream has no order, and its positions are those of [once].
+// is short. If no part is short either, the stream has no order, and its positions are
+// those of [once].
 type common struct{ *intersection }
 
 func (a *common) distinct() bool { return true }

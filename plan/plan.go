@@ -61,7 +61,7 @@ type rank uint8
 const (
 	rankOne  rank = iota // at most one candidate
 	rankFew              // one value in a selective index
-	rankSome             // one value in another index
+	rankSome             // one value in an index that is not selective
 	rankSpan             // a range bounded by a prefix
 	rankMany             // a scan of a whole index
 )

@@ -59,7 +59,8 @@ type Keep struct {
 	// the branch that r belongs to. A nil ShownBy means r itself. Collection does not
 	// remove the cells of a revision that is first shown by a state above the horizon.
 	ShownBy func(r Revision) Revision
-	// Families has rules for single families, which replace Horizon and Pinned there.
+	// Families has rules for single families. They apply there instead of Horizon and
+	// Pinned.
 	Families map[Family]FamilyKeep
 	// Dry makes collection count but remove nothing.
 	Dry bool

@@ -22,9 +22,9 @@ type Redactor interface {
 	Redact(ctx context.Context, upTo Revision, rs []Redaction) error
 }
 
-// A Past is everything stored for a row, or a piece of it. It contains the versions of
-// every column, including tombstones, newest first, and the revisions that deleted the
-// row.
+// A Past is everything stored for a row, or for a piece of a wide row. It contains the
+// versions of every column, including tombstones, newest first, and the revisions that
+// deleted the row.
 type Past struct {
 	Key     []byte
 	Cells   []Cell

@@ -269,7 +269,7 @@ type Batch struct {
 	Revision Revision
 	Writes   []Write
 	// View is the state that the commit builds on. A nil View means that the commit sees
-	// every revision in the store, which is not so if there are branches. The batch's
+	// every revision in the store. That is so only if there are no branches. The batch's
 	// revision must be above all revisions in the store.
 	View View
 	// Joined is set if the batch merges a branch. It lists rows in which View shows

@@ -49,8 +49,9 @@ type view interface {
 	// ShownBy returns the revision from which on r is visible: r itself, or the merge of
 	// the branch that r belongs to.
 	ShownBy(r table.Revision) table.Revision
-	// Settled returns the largest revision up to which the state at a revision shows all
-	// cells of branches that the store may contain.
+	// Settled returns the largest revision r for which this holds: the state at the
+	// revision at shows every cell with a revision of a branch up to r that the store may
+	// contain.
 	Settled(at table.Revision) table.Revision
 }
 

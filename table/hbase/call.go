@@ -102,8 +102,9 @@ func (s *scanCall) ToProto() proto.Message {
 	}
 	req.Scan.ProtoReflect().SetUnknown(b)
 	if s.reversed {
-		// By default, servers read a family that no filter needs only for rows that
-		// match. They refuse a reverse scan with this setting.
+		// By default, a server first reads the families that the filter needs, and reads
+		// the other families only for rows that match. A server refuses a reverse scan
+		// with this setting.
 		req.Scan.LoadColumnFamiliesOnDemand = proto.Bool(false)
 	}
 	return req

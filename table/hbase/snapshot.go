@@ -133,10 +133,10 @@ func awaitProcedure(ctx context.Context, raw gohbase.RPCClient, id uint64) error
 }
 
 // CutAfter removes everything that revisions after r have written to a versioned table,
-// for ever. Nobody may use the table meanwhile. It returns the number of rows that it
-// changed. It does nothing to an unversioned table, whose cells have no revisions. The
-// scan is limited to the timestamps after r, so HBase reads only files with cells of
-// these timestamps.
+// for ever. Nobody may use the table meanwhile. CutAfter returns the number of rows that
+// it changed. It does nothing to an unversioned table, whose cells have no revisions. The
+// scan is limited to the timestamps after r, so HBase reads only files with cells of these
+// timestamps.
 func (s *Store) CutAfter(ctx context.Context, tableName string, r table.Revision) (rows int, err error) {
 	t := s.table(tableName)
 	h, err := t.shape(ctx)

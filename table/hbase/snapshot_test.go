@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// TestCutAfter cuts a clone of a table at a revision, and compares the clone with what
-// the table shows at that revision.
+// TestCutAfter removes everything after a revision from a clone of a table, and compares
+// the clone with what the table shows at that revision.
 func TestCutAfter(t *testing.T) {
 	s := open(t)
 	original := create(t, s, data, heads)

@@ -17,7 +17,8 @@ import (
 // older cells as columns too, which the other side may have deleted in its images. See
 // bury.
 
-// joinAll joins the images of rows. It appends a delta for each to w.deltas.
+// joinAll joins the images of rows. It appends one delta for each row and group to
+// w.deltas.
 func (w *writer) joinAll(rows []table.Rows) error {
 	for _, x := range rows {
 		t, err := w.s.table(x.Table)
@@ -190,7 +191,7 @@ func (x *parts) deletedAt(c *table.Cell, otherwise table.Revision) table.Revisio
 // one group of a row. Only later images of the same branch build on the image of w.rev,
 // and they are erased too.
 func (w *writer) eraseStaged(d *delta) error {
-	left := false // a marker
+	left := false // whether an image that remains is a marker
 	for ok := w.it.SeekPrefixGE(d.prefix); ok; ok = w.it.Next() {
 		if revisionOf(w.it.Key()) == w.rev {
 			if err := w.out.Delete(w.it.Key(), nil); err != nil {

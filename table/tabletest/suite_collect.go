@@ -38,8 +38,8 @@ func (f *fixture) keys(r table.Range) string {
 	return strings.Join(got, " ")
 }
 
-// testCollect checks that exactly the cells are left that states from the horizon on and
-// pinned states show.
+// testCollect checks that Collect leaves exactly the cells that a pinned state, or a state
+// from the horizon on, shows.
 func testCollect(f *fixture) {
 	f.put(1, "changed", "a:x=1 a:y=1 c:x=1")
 	f.put(2, "changed", "a:x=2 c:x=2")
@@ -191,7 +191,8 @@ func drawLateView(t *rapid.T, horizon, last table.Revision) view {
 	return v
 }
 
-// testKeys checks that Keys returns every row that has cells in any family exactly once.
+// testKeys checks that Keys returns every row exactly once, whichever families its cells
+// are in.
 func testKeys(f *fixture) {
 	var want []string
 	for i := range 300 {

@@ -14,7 +14,7 @@ type stagedLine struct {
 	first, base, merge table.Revision // merge is 0 while it is open
 	gone               bool           // it was discarded
 	revisions          []table.Revision
-	beside             [][]byte // rows in which its batches did not see everything
+	beside             [][]byte // rows in which its batches did not see every revision
 }
 
 // A stagedWorld has the branches, from which a stagedView determines what it shows.
@@ -32,8 +32,8 @@ func (w *stagedWorld) shownBy(r table.Revision) table.Revision {
 	return r
 }
 
-// quiet returns the largest revision up to r at which no branch had begun that was not
-// merged by then.
+// quiet returns the largest revision up to r at which no branch was open: every branch
+// that began before it was merged by then, or was discarded.
 func (w *stagedWorld) quiet(r table.Revision) table.Revision {
 	for range w.lines {
 		for _, l := range w.lines {
@@ -200,7 +200,7 @@ func (x *stagedRun) write(r table.Revision, v stagedView, l *stagedLine, joined 
 
 // merge makes a branch visible. It joins the rows in which a batch of one side has found
 // revisions of the other side: for each row that both sides changed, at least one batch
-// has.
+// has found such revisions.
 func (x *stagedRun) merge(l *stagedLine) {
 	joined := l.beside
 	for _, found := range x.beside {
@@ -259,8 +259,8 @@ func (x *stagedRun) step() {
 	}
 }
 
-// collect raises the horizon, but not above a revision that a branch needs, and the
-// horizon of the family c to the newest state, and collects.
+// collect collects garbage. Before that it raises the horizon, but not above a revision
+// that a branch needs, and raises the horizon of the family c to the newest state.
 func (x *stagedRun) collect() {
 	x.horizon = max(x.horizon, x.w.quiet(rapid.SampledFrom(x.trunk).Draw(x.t, "horizon")))
 	k := &table.Keep{

@@ -266,8 +266,8 @@ func testSwapRace(f *fixture) {
 	}
 }
 
-// testConcurrent writes rows whose cells must always agree, while readers check that they
-// do.
+// testConcurrent writes rows whose cells must always agree, while readers check that these
+// cells agree.
 func testConcurrent(f *fixture) {
 	const rows, revisions = 4, 30
 	var wg sync.WaitGroup
