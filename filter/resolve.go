@@ -164,7 +164,7 @@ func definite(f Resolved, want Tri) Resolved {
 }
 
 // definiteParts returns filters that are True for the entries for which the parts have the
-// value want. They are the parts themselves if changed is false.
+// value want. If changed is false, the result is parts itself.
 func definiteParts(parts []Resolved, want Tri) (out []Resolved, changed bool) {
 	out = parts
 	for i, p := range parts {

@@ -31,7 +31,7 @@ func FuzzServer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { feed(t, s, b, func(nc net.Conn) net.Conn { return nc }) })
 }
 
-// FuzzProxy checks the same for octets after a proxy's header.
+// FuzzProxy checks what FuzzServer checks, for octets after a proxy's header.
 func FuzzProxy(f *testing.F) {
 	request := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: compare})
 	for _, header := range [][]byte{

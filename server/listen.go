@@ -29,7 +29,8 @@ func (l *Listener) URL() string {
 	return text
 }
 
-// branchOf returns the branch in which sessions of any listener begin, or "".
+// branchOf returns the branch in which sessions of l begin. It returns "" if there is
+// none, or if l was not opened by Listen.
 func branchOf(l net.Listener) string {
 	if ours, ok := l.(*Listener); ok {
 		return ours.branch
@@ -40,7 +41,7 @@ func branchOf(l net.Listener) string {
 // Secure reports whether connections begin with TLS.
 func (l *Listener) Secure() bool { return l.scheme == "ldaps" }
 
-// urlOf returns the URL of any listener.
+// urlOf returns the URL of l, or only the address if l was not opened by Listen.
 func urlOf(l net.Listener) string {
 	if ours, ok := l.(*Listener); ok {
 		return ours.URL()
@@ -48,7 +49,7 @@ func urlOf(l net.Listener) string {
 	return l.Addr().String()
 }
 
-// isSecure reports whether connections to any listener begin with TLS.
+// isSecure reports whether l was opened by Listen and its connections begin with TLS.
 func isSecure(l net.Listener) bool {
 	s, ok := l.(*Listener)
 	return ok && s.Secure()

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// TestRandomMixture sends short and long operations in random order and in random pieces,
-// while readers change. Every request must be answered exactly once, and an abandoned
-// request at most once.
+// TestRandomMixture sends short and long operations in random order and in random pieces.
+// Long operations make another goroutine the connection's reader. Every request must be
+// answered exactly once, and an abandoned request at most once.
 func TestRandomMixture(t *testing.T) {
 	r := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
 		switch m.Request.(type) {

@@ -74,10 +74,10 @@ func parseName(s *hbase.Store, x *hbase.TableSnapshot) (b Backup, ok bool) {
 	return Backup{Name: name, Revision: table.Revision(r), Taken: x.Taken, Tables: []string{x.Table}}, ok && found && err == nil && CheckName(name) == nil
 }
 
-// Take takes snapshots of the tables of a store that has the checkpoint c, which becomes
-// the backup's name and revision. It leaves out the tables for which derived returns
-// true, because servers make these tables again. The tables in first come first. After an
-// error Take leaves no snapshots behind.
+// Take takes snapshots of the tables of a store that has the checkpoint c. The backup gets
+// the name and the revision of c. It leaves out the tables for which derived returns true,
+// because servers make these tables again. The tables in first come first. After an error
+// Take leaves no snapshots behind.
 func Take(ctx context.Context, s *hbase.Store, c journal.Checkpoint, derived func(string) bool, first ...string) (_ *Backup, err error) {
 	b := &Backup{Name: c.Name, Revision: c.Revision, Taken: time.Now(), Complete: true}
 	if err := CheckName(b.Name); err != nil {

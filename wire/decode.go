@@ -10,9 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Decode decodes b, which must be one LDAPMessage. The names and values of the returned
-// message are parts of b, so the caller must not change b afterwards. So Decode copies no
-// values: an add with a hundred values costs only the copy of its octets that is b itself.
+// Decode decodes b, which must be one LDAPMessage. Decode copies no names and values:
+// those of the returned message are parts of b. An add with a hundred values thus costs
+// only one copy of its octets, which is b itself. The caller must not change b afterwards.
 //
 // The error is an *[Error] or a *[Refusal].
 func Decode(b []byte) (*op.Message, error) {
