@@ -40,7 +40,7 @@ func newBranchTest(t *testing.T, s table.Store, o Options) *branchTest {
 }
 
 // eachBranchStore runs a test on every kind of store, and on the engine lsm, which stores
-// all columns of a row's family under one key.
+// each small family of a row as one image.
 func eachBranchStore(t *testing.T, o Options, test func(t *testing.T, b *branchTest)) {
 	kinds := append(slices.Clone(stores), storeKind{"lsm", nil})
 	for _, kind := range kinds {
