@@ -30,7 +30,8 @@ var ErrDifferent = errors.New("the two differ")
 
 // Finish makes the directory take the place of the server: it catches up, compares the
 // two, and opens the directory for updates. Clients may write to the server until Quiet
-// returns. Afterwards Finish only has to copy and compare the last changes.
+// returns. Afterwards Finish only has to copy and compare the last changes, and to compare
+// the ids of all entries.
 func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 	if err := m.CatchUp(ctx); err != nil {
 		return nil, err
@@ -69,6 +70,9 @@ func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 			return err
 		}
 		if err := m.compareRefused(ctx, r); err != nil {
+			return err
+		}
+		if err := m.missed(ctx, r); err != nil {
 			return err
 		}
 		return errors.Join(m.recheck(ctx, r), m.explain(ctx, r))

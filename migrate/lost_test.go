@@ -137,6 +137,36 @@ func TestFinishSeesLate(t *testing.T) {
 	}
 }
 
+// TestMissed changes entries at the server and reports none of the changes. The comparison
+// of ids must find the changes and copy them.
+func TestMissed(t *testing.T) {
+	ctx := context.Background()
+	o := newOld(t)
+	for _, name := range []string{"a", "b", "c"} {
+		o.person(name)
+	}
+	m := o.following()
+	for _, name := range []string{"a", "b"} {
+		must(t, o.conn.Del(ldap.NewDelRequest("cn="+name+",ou=people,"+suffix, nil)))
+	}
+	o.person("b") // another entry with the name
+	o.person("d")
+	o.add("ou=deep,ou=people,"+suffix, "objectClass: organizationalUnit")
+	o.add("cn=x,ou=deep,ou=people,"+suffix, "objectClass: device")
+	o.define("( 1.3.6.1.4.1.99999.1 NAME 'strange' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )")
+	o.add("ou=odd,"+suffix, "objectClass: organizationalUnit", "objectClass: extensibleObject", "strange: x")
+	r := &Report{}
+	must(t, m.missed(ctx, r))
+	if len(r.Differences) != 1 || r.Differences[0].Name != "ou=odd,"+suffix {
+		t.Errorf("still different: %v", r.Differences)
+	}
+	m.differences(o, "there only: ou=odd,"+suffix+`: attribute type "strange" is not in the schema`)
+	must(t, m.missed(ctx, r))
+	if len(r.Differences) != 1 {
+		t.Errorf("found twice: %v", r.Differences)
+	}
+}
+
 // TestFinishAfterIdle makes the server close all connections while Finish waits. Finish
 // must succeed.
 func TestFinishAfterIdle(t *testing.T) {

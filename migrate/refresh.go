@@ -45,21 +45,32 @@ func (r *refresh) list(ctx context.Context, cookie []byte) error {
 		return nil
 	}
 	r.sweep = true
-	err := m.src.All(ctx, r.base, []string{"entryUUID", m.src.product.id}, func(e *ldap.Entry) error {
+	err := m.ids(ctx, m.src, r.base, func(_ string, id entry.ID) { r.present = append(r.present, id) })
+	m.mapped = err == nil && len(m.src.Bases) == 1
+	return err
+}
+
+// ids calls each for every entry of a subtree at the server, with the entry's name and the
+// id that it has in the directory. It skips entries that cannot be translated or show no id.
+// It fills in m.others.
+func (m *Move) ids(ctx context.Context, src *Source, base string, each func(name string, id entry.ID)) error {
+	attributes := []string{"entryUUID"}
+	if src.product.id != "" {
+		attributes = append(attributes, src.product.id)
+	}
+	return src.All(ctx, base, attributes, func(e *ldap.Entry) error {
 		c, err := m.translation().translate(e)
-		if err != nil {
-			return nil // synchronize reports the error
+		if err != nil || c.id == entry.Root {
+			return nil
 		}
-		r.present = append(r.present, c.id)
-		for _, a := range m.src.ids(e) {
+		each(e.DN, c.id)
+		for _, a := range src.ids(e) {
 			if a != c.id {
 				m.others[a] = c.id
 			}
 		}
 		return nil
 	})
-	m.mapped = err == nil && len(m.src.Bases) == 1
-	return err
 }
 
 // ids returns the ids of an entry in the product's own attribute, which exists besides
