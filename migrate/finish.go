@@ -72,10 +72,13 @@ func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 		if err := m.compareRefused(ctx, r); err != nil {
 			return err
 		}
+		if err := m.mend(ctx, r); err != nil {
+			return err
+		}
 		if err := m.missed(ctx, r); err != nil {
 			return err
 		}
-		return errors.Join(m.recheck(ctx, r), m.explain(ctx, r))
+		return m.explain(ctx, r)
 	}); err != nil {
 		return nil, err
 	}

@@ -12,13 +12,9 @@ import (
 
 // missed finds the entries that only the server or only the directory has although the
 // directory has caught up, and copies or deletes them. It adds those that the directory
-// refuses to a report. The content synchronization of some servers does not report every
-// change: 389 has been seen to omit an added entry. Without content synchronization, all
-// entries have just been read, so missed does nothing.
+// refuses to a report. Servers do not report every change: 389 has been seen to omit added
+// and deleted entries, both in a content synchronization and in a search of all entries.
 func (m *Move) missed(ctx context.Context, r *Report) error {
-	if !m.src.synced {
-		return nil
-	}
 	known := map[entry.ID]bool{}
 	for x := range m.refused {
 		known[x.id] = true
@@ -39,7 +35,7 @@ func (m *Move) missed(ctx context.Context, r *Report) error {
 	if err := m.mend(ctx, found); err != nil {
 		return err
 	}
-	m.o.Note(fmt.Sprintf("%s did not report the changes of %d entries: they were found by a comparison of all ids", m.src.Remote.URL, n))
+	m.o.Note(fmt.Sprintf("%s has not reported %d added or deleted entries: they were found by a comparison of all ids", m.src.Remote.URL, n))
 	r.Differences = append(r.Differences, found.Differences...)
 	return nil
 }
@@ -72,6 +68,9 @@ func (m *Move) missedBelow(ctx context.Context, base string, known map[entry.ID]
 	})
 	if err := both.Wait(); err != nil {
 		return err
+	}
+	if len(theirs) == 0 {
+		return nil // the server shows no ids
 	}
 	slices.SortFunc(theirs, compareIDs)
 	slices.SortFunc(ours, compareIDs)
