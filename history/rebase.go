@@ -116,7 +116,7 @@ func discardUnfinished(ctx context.Context, old, left *branches.Branch) error {
 	return left.Discard(ctx)
 }
 
-// A rebase is a rebase in progress.
+// A rebase is the state of a running Rebase.
 type rebase struct {
 	*sides
 	o          *RebaseOptions

@@ -139,7 +139,7 @@ func (w *writer) step(ctx context.Context, do func(context.Context) error) error
 	return unanswered(ctx, do(limited))
 }
 
-// unanswered wraps the error of a step that exceeded its own deadline in
+// unanswered changes the error of a step that exceeded its own deadline: it adds
 // table.ErrUnavailable, because the store did not answer. It returns all other errors as
 // they are, including errors of the caller's deadline.
 func unanswered(ctx context.Context, err error) error {

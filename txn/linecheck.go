@@ -161,8 +161,9 @@ func (x *lineCheck) clashes(ctx context.Context) (clashes []Clash, err error) {
 	return clashes, nil
 }
 
-// gathered is a set of ids or keys for a journal record, which may list at most most of
-// them. The set stops growing when it has one more.
+// gathered is a set of ids or keys for a journal record. The field most is the largest
+// number that the record may list. The set stops growing at most+1 elements, which show
+// that there are too many.
 type gathered[T comparable] struct {
 	most int
 	set  map[T]bool

@@ -62,7 +62,7 @@ type Options struct {
 	// times as long.
 	Timeout time.Duration
 	// Compact is the minimum time between two major compactions of a table by Reclaim. If
-	// it is zero, Reclaim compacts only if its argument now is set.
+	// it is zero, Reclaim compacts only if it is called with now = true.
 	Compact time.Duration
 	// Log receives a message when the cluster stops answering and when it answers again.
 	// At debug level it also receives gohbase's own messages. A nil Log disables all

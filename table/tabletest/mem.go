@@ -149,8 +149,8 @@ func (m *Mem) Revisions() []table.Revision {
 	return slices.Compact(rs)
 }
 
-// table returns the table with a name. It returns an error if the store is closed. The
-// caller holds the lock.
+// table returns the table with a name. It returns an error if the store is closed or
+// has no such table. The caller holds the lock.
 func (m *Mem) table(name string) (*memTable, error) {
 	if m.closed {
 		return nil, table.ErrClosed

@@ -7,7 +7,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl"
 )
 
-// Text returns a text that is equal for expressions that are written alike.
+// Text returns a text by which expressions are compared. Expressions of the same structure,
+// with the same leaves in the same order, have the same text.
 func Text(e Expr) string {
 	parts := func(all []Expr, between string) string {
 		texts := make([]string, len(all))

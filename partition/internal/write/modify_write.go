@@ -119,8 +119,9 @@ func (m *modification) morph(ctx context.Context, before, after *catalog.Classes
 }
 
 // superclasses adds the superclasses of the classes. It returns an error if the client
-// removed a superclass but not its subclass, because the entry keeps the superclass, and the
-// client would believe that the superclass was removed.
+// deleted the value of a superclass but not that of its subclass. Otherwise the superclass
+// would be added again, and the client would believe that it was gone. If the client
+// replaced all values, a missing superclass is added without an error.
 func (m *modification) superclasses(v *editedValues, before, after *catalog.Classes) error {
 	for _, c := range after.All {
 		key, err := catalog.KeyOf(v.before.Typ, []byte(c.Name()))
