@@ -311,12 +311,13 @@ func (c *branchCell) isBusy() bool {
 
 // awaitFree waits until the branch whose cell is c is no longer busy. It waits at most two
 // leases for each change of the cell. Within two leases, other servers end what a silent
-// server has left half done.
-func (e *cluster) awaitFree(ctx context.Context, c *branchCell) error {
+// server has left half done. random spreads out the attempts. The caller draws it before
+// the wait: many callers wake at one reading of the heads, and in a simulation they would
+// draw in an order that is not the same each time.
+func (e *cluster) awaitFree(ctx context.Context, c *branchCell, random uint64) error {
 	now, since := *c, time.Now()
 	for try := 0; now.isBusy() && time.Since(since) < 2*e.db.o.Lease; try++ {
-		pause := jittered(min(time.Millisecond<<min(try, 8), e.db.o.Poll), e.db.o.random())
-		if err := awaitEvent(ctx, nil, pause); err != nil {
+		if err := awaitEvent(ctx, nil, jittered(min(time.Millisecond<<min(try, 8), e.db.o.Poll), random)); err != nil {
 			return err
 		}
 		if err := e.awaitRead(ctx); err != nil {
@@ -416,10 +417,11 @@ func (e *cluster) updateBranch(ctx context.Context, b *Branch, fn func(*Tx) erro
 		if met == nil || err != nil {
 			return r, err
 		}
-		if err := e.awaitFree(ctx, met); err != nil {
+		random := e.db.o.random()
+		if err := e.awaitFree(ctx, met, random); err != nil {
 			return 0, err
 		}
-		if err := awaitEvent(ctx, nil, jittered(min(time.Millisecond<<min(try, 8), e.db.o.Lease/4), e.db.o.random())); err != nil {
+		if err := awaitEvent(ctx, nil, jittered(min(time.Millisecond<<min(try, 8), e.db.o.Lease/4), random)); err != nil {
 			return 0, err
 		}
 	}

@@ -61,10 +61,11 @@ func (e *cluster) mergeBranch(ctx context.Context, b *Branch, message []byte) (t
 		if met == nil || err != nil {
 			return r, err
 		}
-		if err := e.awaitFree(ctx, met); err != nil {
+		random := e.db.o.random()
+		if err := e.awaitFree(ctx, met, random); err != nil {
 			return 0, err
 		}
-		if err := pause.For(ctx, jittered(e.db.o.Poll<<try, e.db.o.random())); err != nil {
+		if err := pause.For(ctx, jittered(e.db.o.Poll<<try, random)); err != nil {
 			return 0, err
 		}
 	}
