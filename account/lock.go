@@ -25,7 +25,7 @@ type Lock struct {
 	Kept []time.Time
 }
 
-// maxDelayed is the number of failures that a policy with delays but without lockout
+// maxDelayed is the largest number of failures that a policy with delays but without lockout
 // keeps. A delay that has doubled maxDelayed times has reached pwdMaxDelay, whatever its
 // value.
 const maxDelayed = 32

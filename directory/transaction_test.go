@@ -290,7 +290,8 @@ func newOf(t *testing.T, s table.Store) *client {
 	return c
 }
 
-// dump returns all entries, with their attributes and values, in a fixed order.
+// dump returns the entries below dc=example,dc=com, with the lines of each entry sorted, so
+// that two directories can be compared.
 func dump(c *client) string {
 	entries := strings.Split(c.do("search", "base: dc=example,dc=com", "scope: children", "attrs: * structuralObjectClass hasSubordinates memberOf"), "dn: ")
 	for i, e := range entries {

@@ -21,8 +21,8 @@ func (h plainSessions) NewSession(c *server.ConnInfo) server.Session {
 }
 
 // TestTransactionKeepsOrder checks updates that a client sends without waiting for
-// answers. They belong to the transaction in the order in which they were sent, up to the
-// end of the transaction, however few operations may run at once.
+// answers. The transaction must take them in the order in which they were sent, although
+// only two operations may run at once. It must refuse an update that was sent after its end.
 func TestTransactionKeepsOrder(t *testing.T) {
 	c := newTransactions(t, directory.Options{Transactions: directory.TransactionLimits{Operations: 500}})
 	s := server.New(plainSessions{c.d}, server.Options{MaxOutstanding: 2})

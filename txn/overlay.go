@@ -69,8 +69,8 @@ func (tx *Tx) Scan(ctx context.Context, t table.Table, r table.Range, sel table.
 	return func(yield func(table.Row, error) bool) { tx.merge(ctx, t, r, sel, keys, yield) }
 }
 
-// merge yields the rows of the snapshot together with the written rows, whose keys are in
-// the list keys, in key order. It yields each written row as the transaction sees it. It
+// merge yields, in the order of the scan, the rows of the snapshot together with the rows
+// that the transaction wrote. keys has the keys of the written rows. merge yields each written row as the transaction sees it. It
 // reads the written rows one by one, because the scan at the store applies its filter
 // without the transaction's writes.
 func (tx *Tx) merge(ctx context.Context, t table.Table, r table.Range, sel table.Select, keys []string, yield func(table.Row, error) bool) {

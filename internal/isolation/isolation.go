@@ -9,7 +9,8 @@
 // session ran its transactions. For transactions that had to begin on the newest state,
 // it checks the order of real time. Check counts write skews, which are allowed.
 //
-// A set is represented by one list for each possible value of the set; see [Set].
+// Histories of sets can be checked too. Each possible element of a set is then a list of
+// its own; see [Set].
 package isolation
 
 import (

@@ -509,8 +509,8 @@ func (m *branchModel) mark(s branchState, emit Emit[branchState]) {
 }
 
 // look lets T read the branch's cell if the branch has a mark in a row that T writes. If
-// the branch is frozen, T thaws it. A merge that conflicts with T counts like any other
-// commit: T aborts, or aborts the merge.
+// the branch is frozen, T thaws it. A conflict of T with a merge is resolved like a
+// conflict with any other commit: either T aborts itself, or T aborts the merge.
 func (m *branchModel) look(s branchState, after uint8, emit Emit[branchState]) {
 	t, by := &s.p[0], int(s.by)
 	gone := slotOfRev(by) == 0 && s.slot >= closed && !m.showsRev(&s, by)

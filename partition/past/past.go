@@ -65,7 +65,7 @@ func Child(ctx context.Context, s *partition.Snapshot, parent entry.ID, rdn dn.N
 	return feed.Child(ctx, s.State(), parent, rdn)
 }
 
-// Within reports whether the entry id is the entry base or is below it.
+// Within reports whether id is base or the id of an entry below base.
 func Within(ctx context.Context, s *partition.Snapshot, id, base entry.ID) (bool, error) {
 	return feed.Within(ctx, s.State(), id, base)
 }

@@ -88,8 +88,8 @@ func (s *Store) Clone(ctx context.Context, snapshot, tableName string) error {
 	})
 }
 
-// procedureOf returns the procedure that executes a RestoreSnapshot. It is field 1 of the
-// answer, which gohbase's messages do not have.
+// procedureOf returns the id of the procedure that executes a RestoreSnapshot, or 0. The id
+// is field 1 of the answer, which gohbase's messages do not have.
 func procedureOf(answer proto.Message) uint64 {
 	b := answer.ProtoReflect().GetUnknown()
 	for len(b) > 0 {

@@ -27,8 +27,8 @@ type Branch struct {
 	b *txn.Branch
 }
 
-// The kinds of operations by which the messages of commits in a branch describe the
-// branch.
+// These are the kinds of operations in commit messages that are about a branch itself: its
+// beginning, its description and its merge.
 const (
 	opBegin    = "branch" // the first commit in a branch; its Name is the branch's name
 	opDescribe = "describe"

@@ -95,8 +95,8 @@ func (f *danglingFinder) exists(ctx context.Context, key []byte) (bool, error) {
 	return found, err
 }
 
-// read adds values of a candidate's entry to f.found: the values that are in the row and
-// name no entry. Several descriptions may have such a value. If the key is whole, read
+// read adds to f.found the values of a candidate's entry that name no entry and are in the
+// row of the index with the given key. Several descriptions may have such a value. If the key is whole, read
 // does not read the entry's other values, because there may be very many.
 func (f *danglingFinder) read(ctx context.Context, c *index.Candidate, key, row []byte, cut bool) error {
 	all, err := f.descriptions(ctx, c.ID)
