@@ -70,9 +70,9 @@ func (tx *Tx) Scan(ctx context.Context, t table.Table, r table.Range, sel table.
 }
 
 // merge yields, in the order of the scan, the rows of the snapshot together with the rows
-// that the transaction wrote. keys has the keys of the written rows. merge yields each written row as the transaction sees it. It
-// reads the written rows one by one, because the scan at the store applies its filter
-// without the transaction's writes.
+// that the transaction wrote. keys has the keys of the written rows. merge yields each
+// written row as the transaction sees it. It reads the written rows one by one, because the
+// scan at the store applies its filter without the transaction's writes.
 func (tx *Tx) merge(ctx context.Context, t table.Table, r table.Range, sel table.Select, keys []string, yield func(table.Row, error) bool) {
 	left := sel.MaxRows // rows left to yield; zero at the start means no bound
 	emit := func(row table.Row, err error) bool {
