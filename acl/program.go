@@ -45,8 +45,8 @@ type test struct {
 // is a list of the numbers of tests in the program. An empty conjunction is true.
 type formula [][]int
 
-// A Program contains the rules of a Set, of which everything that does not depend on an
-// entry has been evaluated for one identity. A Program may be used concurrently.
+// A Program contains the rules of a Set for one identity. Everything in them that does not
+// depend on an entry has been evaluated. A Program may be used concurrently.
 type Program struct {
 	set     *Set
 	who     *asker

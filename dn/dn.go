@@ -143,6 +143,23 @@ func (a *AVA) appendNorm(b []byte, m Matcher) ([]byte, error) {
 	return append(b, key...), nil
 }
 
+// AVAs splits a normalised RDN into its AVAs, each of the form OID=key. It returns nil if n
+// is not a normalised RDN.
+func (n Norm) AVAs() (parts []string) {
+	rest, several := strings.CutPrefix(string(n), "+")
+	if !several {
+		return []string{rest}
+	}
+	for rest != "" {
+		size, k := binary.Uvarint([]byte(rest))
+		if k <= 0 || uint64(len(rest)-k) < size {
+			return nil
+		}
+		parts, rest = append(parts, rest[k:k+int(size)]), rest[k+int(size):]
+	}
+	return parts
+}
+
 // SplitKey returns the normalised RDNs from which [Key] made the key. The first RDN is
 // the RDN of the entry itself.
 func SplitKey(key []byte) ([]Norm, error) {

@@ -109,7 +109,7 @@ func (s *Source) NameValues() iter.Seq2[*schema.AttributeType, []byte] {
 // Its value is the entry's id, which [ID] reads from the row.
 func isID(t *schema.AttributeType) bool { return t.OID == entryUUID }
 
-// isUnstored reports whether a type tells whether an entry has subordinates, or how many.
+// isUnstored reports whether a type is hasSubordinates or a number of subordinates.
 // Entries have attributes of these types, but the values are computed from other rows.
 func isUnstored(t *schema.AttributeType) bool {
 	return t.OID == hasSubordinates || t.OID == numSubordinates || t.OID == numAllSubordinates

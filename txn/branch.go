@@ -15,7 +15,7 @@ import (
 
 // A Branch is a line of commits that nobody sees outside of the branch until a merge
 // shows all of them at one revision. A Branch begins at a state of the trunk, which is its
-// base. It has a slot of its own, so the slot in a revision tells whether the commit
+// base. It has a slot of its own, so the slot in a revision shows whether the commit
 // belongs to a branch. The branch's cell in the row of heads decides its commits. Its
 // commits form one sequence, and any server may make the next commit.
 // docs/design/transactions.md, "Branches", has the rules.
@@ -123,8 +123,9 @@ func (w *writer) createBranch(ctx context.Context, name string, base table.Revis
 // now. If it does not open the branch, other servers discard the branch.
 func (w *writer) openBranch(ctx context.Context, c *branchCell) (*Branch, error) {
 	b := &Branch{w.e.db, c.slot, c.cell.Incarnation, c.cell.Owner}
-	// Two servers may be making branches of the same name. Each reads the heads after its
-	// own cell is written, so at least one of them finds the other's cell and gives way.
+	// Two servers may be making branches of the same name. Each writes its
+	// cell first and then reads the heads. So at least one server finds the cell of the other
+	// server and gives up.
 	heads, err := w.readHeads(ctx)
 	if err != nil {
 		return nil, err

@@ -422,7 +422,7 @@ func TestSimulation(t *testing.T) {
 
 // TestReplay checks that the same seed produces the same history. In about one of a hundred
 // runs of a few seeds, two goroutines act at the same instant, in either order. So if two
-// runs of a seed differ, TestReplay runs the seed again, and nearly all runs must be equal.
+// runs of a seed differ, TestReplay runs the seed again, and all runs but one must be equal.
 func TestReplay(t *testing.T) {
 	for seed := range uint64(200) {
 		var faults coverage
@@ -435,7 +435,7 @@ func TestReplay(t *testing.T) {
 		for range runs - 2 {
 			histories[simulate(t, seed, &faults, true).hash]++
 		}
-		if most := slices.Max(slices.Collect(maps.Values(histories))); most < runs-2 {
+		if most := slices.Max(slices.Collect(maps.Values(histories))); most < runs-1 {
 			t.Errorf("seed %d: %d of %d runs are equal\n%s", seed, most, runs, firstDifference(a.trace, b.trace))
 			return
 		}

@@ -52,8 +52,8 @@ func (k *maker) write(name string, mode fs.FileMode, text []byte) error {
 // certificateFor is how long a self-signed certificate lasts.
 const certificateFor = 2 * 365 * 24 * time.Hour
 
-// secrets writes the password's hash and, if the certificate is to be self-signed, the
-// certificate and its key.
+// secrets writes the hash of the password. If the certificate is to be self-signed, it also
+// writes the certificate and its key.
 func (k *maker) secrets(ctx context.Context) error {
 	hash := []byte(k.password)
 	if !auth.Hashed(hash) {

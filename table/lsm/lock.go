@@ -121,7 +121,7 @@ func (s *Store) release() {
 	s.lock = nil
 }
 
-// unlocked stands for the lock of a folder that needs no lock.
+// unlocked is the lock of a folder that needs no lock. Closing it does nothing.
 type unlocked struct{}
 
 // Close implements io.Closer.

@@ -24,7 +24,7 @@ const marker = "\uE0F5"
 
 // translateMacro translates a value whose target contains ($dn), which stands for a part of
 // the entry's name. The translation takes the part to be one RDN. For each attribute type
-// that the RDN may have, the result has a rule in which {t} stands for the RDN's value. No
+// that the RDN may have, the result has a rule with the variable {t} for the RDN's value. No
 // rule covers a part of several RDNs.
 func translateMacro(a *ACI, place dn.DN, o *Options) draft.Drafts {
 	var out draft.Drafts

@@ -24,7 +24,7 @@ func WithVariables(p acl.Placed, marker string) (all []acl.Placed) {
 	}
 	for _, t := range p.Rule.Who.Except {
 		if in(t) != nil {
-			return nil // an exception cannot determine what a variable stands for
+			return nil // an exception cannot determine the value of a variable
 		}
 	}
 	var kinds []string

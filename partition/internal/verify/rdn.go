@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"encoding/binary"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -33,7 +32,7 @@ func nameInTree(s *schema.Schema, parent entry.ID, key []byte) (string, bool) {
 
 // rdnOf returns an RDN whose normalised form is n.
 func rdnOf(s *schema.Schema, n dn.Norm) (r dn.RDN, ok bool) {
-	for _, part := range avas(n) {
+	for _, part := range n.AVAs() {
 		oid, key, _ := strings.Cut(part, "=")
 		t := s.Attribute(oid)
 		if t == nil {
@@ -45,19 +44,4 @@ func rdnOf(s *schema.Schema, n dn.Norm) (r dn.RDN, ok bool) {
 	}
 	again, err := r.Normalize(s)
 	return r, err == nil && again == n
-}
-
-// avas splits a normalised RDN into its AVAs.
-func avas(n dn.Norm) (parts []string) {
-	if !strings.HasPrefix(string(n), "+") {
-		return []string{string(n)}
-	}
-	for rest := string(n[1:]); rest != ""; {
-		size, k := binary.Uvarint([]byte(rest))
-		if k <= 0 || uint64(len(rest)-k) < size {
-			return nil
-		}
-		parts, rest = append(parts, rest[k:k+int(size)]), rest[k+int(size):]
-	}
-	return parts
 }
