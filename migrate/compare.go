@@ -18,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // A Difference is an entry that differs between the server and the directory.
@@ -145,14 +146,16 @@ func (m *Move) onlyHere(ctx context.Context, s *partition.Snapshot, base string,
 	return nil
 }
 
-// entriesBelow streams the entries of a subtree, or none if there is no such subtree.
+// entriesBelow streams the entries of a subtree, or none if there is no such subtree. Of
+// attributes with very many values it may read only modifyTimestamp.
 func entriesBelow(ctx context.Context, s *partition.Snapshot, base string) iter.Seq2[*partition.Result, error] {
 	none := func(func(*partition.Result, error) bool) {}
 	name, err := dn.Parse(base)
 	if err == nil {
 		var at partition.Located
 		if at, err = s.Find(ctx, name); err == nil {
-			return s.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)})
+			return s.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True),
+				Only: []*schema.AttributeType{s.Schema().Attribute(modifyTimestamp)}})
 		}
 	}
 	if partition.Is(err, partition.NoSuchEntry) {

@@ -31,7 +31,7 @@ var ErrDifferent = errors.New("the two differ")
 // Finish makes the directory take the place of the server: it catches up, compares the
 // two, and opens the directory for updates. Clients may write to the server until Quiet
 // returns. Afterwards Finish only has to copy and compare the last changes, and to compare
-// the ids of all entries.
+// the names and modifyTimestamps of all entries.
 func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 	if err := m.CatchUp(ctx); err != nil {
 		return nil, err

@@ -143,14 +143,20 @@ func TestFinishSeesLate(t *testing.T) {
 }
 
 // TestMissed changes entries at the server and reports none of the changes. The comparison
-// of ids must find the changes and copy them.
+// of all entries must find the changes and copy them.
 func TestMissed(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
-	for _, name := range []string{"a", "b", "c"} {
+	for _, name := range []string{"a", "b", "c", "e", "f"} {
 		o.person(name)
 	}
+	o.add("ou=old,ou=people,"+suffix, "objectClass: organizationalUnit")
+	o.add("cn=y,ou=old,ou=people,"+suffix, "objectClass: device")
 	m := o.following()
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // modifyTimestamp counts seconds
+	o.describe("e", "changed")
+	must(t, o.conn.ModifyDN(ldap.NewModifyDNRequest("cn=f,ou=people,"+suffix, "cn=g", true, "")))
+	must(t, o.conn.ModifyDN(ldap.NewModifyDNRequest("ou=old,ou=people,"+suffix, "ou=new", true, suffix)))
 	for _, name := range []string{"a", "b"} {
 		must(t, o.conn.Del(ldap.NewDelRequest("cn="+name+",ou=people,"+suffix, nil)))
 	}

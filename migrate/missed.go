@@ -3,17 +3,22 @@ package migrate
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
+	"maps"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// missed finds the entries that only the server or only the directory has although the
-// directory has caught up, and copies or deletes them. It adds those that the directory
-// refuses to a report. Servers do not report every change: 389 has been seen to omit added
-// and deleted entries, both in a content synchronization and in a search of all entries.
+// missed finds the changes that the server has not reported although the directory has
+// caught up: it compares the ids, names, and modifyTimestamps of all entries. It copies or
+// deletes the entries that differ, and adds those that the directory refuses to a report.
+// 389 has been seen to omit entries that were added, renamed or deleted, both in a content
+// synchronization and in a search of all entries.
 func (m *Move) missed(ctx context.Context, r *Report) error {
 	known := map[entry.ID]bool{}
 	for x := range m.refused {
@@ -35,49 +40,37 @@ func (m *Move) missed(ctx context.Context, r *Report) error {
 	if err := m.mend(ctx, found); err != nil {
 		return err
 	}
-	m.o.Note(fmt.Sprintf("%s has not reported %d added or deleted entries: they were found by a comparison of all ids", m.src.Remote.URL, n))
+	m.o.Note(fmt.Sprintf("%s has not reported %d changes: they were found by a comparison of the names and times of all entries", m.src.Remote.URL, n))
 	r.Differences = append(r.Differences, found.Differences...)
 	return nil
 }
 
-// missedBelow adds the entries of a subtree that only one side has to found, except those
-// whose ids are known. It needs 32 octets of memory for each entry.
+// missedBelow adds the entries of a subtree that differ to found, except those whose ids
+// are known.
 func (m *Move) missedBelow(ctx context.Context, base string, known map[entry.ID]bool, found *Report) error {
 	s := m.p.Snapshot()
 	defer s.Close()
-	inner := m.src.inner(base)
-	var theirs, ours []entry.ID
+	l := &lister{m: m, s: s, seed: maphash.MakeSeed(), inner: m.src.inner(base)}
+	var theirs, ours map[entry.ID]outline
 	var both errgroup.Group
-	both.Go(func() error {
-		return m.ids(ctx, m.ask, base, func(name string, id entry.ID) {
-			if !within(name, inner) {
-				theirs = append(theirs, id)
-			}
-		})
-	})
-	both.Go(func() error {
-		for x, err := range entriesBelow(ctx, s, base) {
-			if err != nil {
-				return err
-			}
-			if !within(x.Name.String(), inner) {
-				ours = append(ours, x.ID)
-			}
-		}
-		return nil
-	})
+	both.Go(func() (err error) { theirs, err = l.there(ctx, base); return err })
+	both.Go(func() (err error) { ours, err = l.here(ctx, base); return err })
 	if err := both.Wait(); err != nil {
 		return err
 	}
 	if len(theirs) == 0 {
 		return nil // the server shows no ids
 	}
-	slices.SortFunc(theirs, compareIDs)
-	slices.SortFunc(ours, compareIDs)
+	for id, o := range ours {
+		if there, ok := theirs[id]; ok && o.agrees(there) {
+			delete(theirs, id)
+			delete(ours, id)
+		}
+	}
 	// To copy an entry is to move or delete another one that has its name. So what the
 	// server has comes first.
-	for _, id := range theirs {
-		if known[id] || has(ours, id) {
+	for _, id := range sortedIDs(theirs) {
+		if known[id] {
 			continue
 		}
 		e, err := m.ask.find(ctx, id.String())
@@ -85,11 +78,12 @@ func (m *Move) missedBelow(ctx context.Context, base string, known map[entry.ID]
 			return err
 		}
 		if e != nil {
-			found.Differences = append(found.Differences, &Difference{Name: e.DN, There: true, id: id})
+			_, here := ours[id]
+			found.Differences = append(found.Differences, &Difference{Name: e.DN, There: true, Here: here, id: id})
 		}
 	}
-	for _, id := range ours {
-		if known[id] || has(theirs, id) {
+	for _, id := range sortedIDs(ours) {
+		if _, there := theirs[id]; there || known[id] {
 			continue
 		}
 		at, err := byID(ctx, s, id)
@@ -99,4 +93,75 @@ func (m *Move) missedBelow(ctx context.Context, base string, known map[entry.ID]
 		found.Differences = append(found.Differences, &Difference{Name: at.Name.String(), Here: true, id: id})
 	}
 	return nil
+}
+
+func sortedIDs(list map[entry.ID]outline) []entry.ID {
+	return slices.SortedFunc(maps.Keys(list), compareIDs)
+}
+
+// An outline is what shows that an entry was changed.
+type outline struct {
+	name uint64 // hash of the normalized name
+	time uint64 // hash of modifyTimestamp, or 0 if the entry has none
+}
+
+// agrees reports whether the outline of an entry of the directory agrees with that of the
+// server's entry. The directory generates a modifyTimestamp if the server shows none.
+func (o outline) agrees(there outline) bool {
+	return o.name == there.name && (o.time == there.time || there.time == 0)
+}
+
+// A lister lists the outlines of the entries of a subtree by id. A list needs some 60 octets
+// of memory for each entry.
+type lister struct {
+	m     *Move
+	s     *partition.Snapshot
+	seed  maphash.Seed
+	inner []string // bases below the subtree, which are listed separately
+}
+
+// there lists the server's entries.
+func (l *lister) there(ctx context.Context, base string) (map[entry.ID]outline, error) {
+	list := map[entry.ID]outline{}
+	err := l.m.ids(ctx, l.m.ask, base, []string{modifyTimestamp}, func(c *copied) {
+		if !within(c.name.String(), l.inner) {
+			list[c.id] = l.outline(c.name, c.byDescription(l.s.Schema()))
+		}
+	})
+	return list, err
+}
+
+// here lists the directory's entries.
+func (l *lister) here(ctx context.Context, base string) (map[entry.ID]outline, error) {
+	list := map[entry.ID]outline{}
+	for x, err := range entriesBelow(ctx, l.s, base) {
+		if err != nil {
+			return nil, err
+		}
+		if within(x.Name.String(), l.inner) {
+			continue
+		}
+		name, err := x.Name.DN()
+		if err != nil {
+			return nil, err
+		}
+		list[x.ID] = l.outline(name, ofEntry(x.Entry))
+	}
+	return list, nil
+}
+
+const modifyTimestamp = "modifyTimestamp"
+
+// outline returns the outline of an entry. It is zero if the schema lacks a type of the name.
+func (l *lister) outline(name dn.DN, attributes map[described][][]byte) outline {
+	normalized, err := name.Normalize(l.s.Schema())
+	if err != nil {
+		return outline{}
+	}
+	o := outline{name: maphash.Bytes(l.seed, dn.Key(normalized))}
+	d := described{typ: l.s.Schema().Attribute(modifyTimestamp)}
+	for _, key := range d.keys(attributes[d]) {
+		o.time = maphash.Bytes(l.seed, key)
+	}
+	return o
 }

@@ -45,16 +45,16 @@ func (r *refresh) list(ctx context.Context, cookie []byte) error {
 		return nil
 	}
 	r.sweep = true
-	err := m.ids(ctx, m.src, r.base, func(_ string, id entry.ID) { r.present = append(r.present, id) })
+	err := m.ids(ctx, m.src, r.base, nil, func(c *copied) { r.present = append(r.present, c.id) })
 	m.mapped = err == nil && len(m.src.Bases) == 1
 	return err
 }
 
-// ids calls each for every entry of a subtree at the server, with the entry's name and the
-// id that it has in the directory. It skips entries that cannot be translated or show no id.
-// It fills in m.others.
-func (m *Move) ids(ctx context.Context, src *Source, base string, each func(name string, id entry.ID)) error {
-	attributes := []string{"entryUUID"}
+// ids calls each for every entry of a subtree at the server, with the entry's id, its name
+// and the given attributes. It skips entries that cannot be translated or show no id. It
+// fills in m.others.
+func (m *Move) ids(ctx context.Context, src *Source, base string, attributes []string, each func(*copied)) error {
+	attributes = append(attributes, "entryUUID")
 	if src.product.id != "" {
 		attributes = append(attributes, src.product.id)
 	}
@@ -63,7 +63,7 @@ func (m *Move) ids(ctx context.Context, src *Source, base string, each func(name
 		if err != nil || c.id == entry.Root {
 			return nil
 		}
-		each(e.DN, c.id)
+		each(c)
 		for _, a := range src.ids(e) {
 			if a != c.id {
 				m.others[a] = c.id
