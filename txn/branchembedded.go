@@ -1,9 +1,11 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/journal"
@@ -160,22 +162,30 @@ func (e *embedded) updateBranch(ctx context.Context, b *Branch, fn func(*Tx) err
 		if r = s.max; tx.empty() {
 			return nil
 		}
-		return e.swap(ctx, func() (c *change, err error) {
-			c, r, err = e.branchChange(b, tx)
+		var rec *journal.Record
+		err = e.swap(ctx, func() (c *change, err error) {
+			c, rec, err = e.branchChange(b, tx)
 			return c, err
 		})
+		if err != nil {
+			return err
+		}
+		r = rec.Revision
+		e.extend(b.slot, &cell, rec)
+		return nil
 	})
 	return r, err
 }
 
-// branchChange returns the commit of a transaction in a branch. The caller holds e.mu.
-func (e *embedded) branchChange(b *Branch, tx *Tx) (*change, table.Revision, error) {
+// branchChange returns the commit of a transaction in a branch, and the commit's record.
+// The caller holds e.mu.
+func (e *embedded) branchChange(b *Branch, tx *Tx) (*change, *journal.Record, error) {
 	cell, err := e.current(b)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	if cell.Head, err = e.nextInBranch(b.slot); err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	tx.fillIn(cell.Head)
 	c := e.cellChange(b.slot, cell)
@@ -189,7 +199,7 @@ func (e *embedded) branchChange(b *Branch, tx *Tx) (*change, table.Revision, err
 		rec.Beside = found.Beside
 		return rec.Write()
 	}
-	return c, cell.Head, nil
+	return c, rec, nil
 }
 
 // allRows lists the rows that have cells or marks, and the tables that have marks.
@@ -224,37 +234,49 @@ func (e *embedded) mergeBranch(ctx context.Context, b *Branch, message []byte) (
 		if err != nil {
 			return err
 		}
-		// Commits made during checkBranch are compared here, so that few are left to be
-		// compared under the lock of commits, below.
-		if err := x.others(ctx, e.db.current.Load().max); err != nil {
-			return err
+		for {
+			// Commits made since are compared here, so that few are left to be compared
+			// under the lock of commits.
+			if err := x.compareUpTo(ctx, e.db.current.Load().max); err != nil {
+				return err
+			}
+			if len(x.met) > 0 {
+				clashes, err := x.clashes(ctx)
+				return cmp.Or(err, error(&ClashError{b.name, clashes}))
+			}
+			if m, err = e.swapMerge(ctx, x, message); !errors.Is(err, errSuspects) {
+				return err
+			}
 		}
-		met := errors.New("a clash")
-		err = met
-		if len(x.met) == 0 {
-			err = e.swap(ctx, func() (*change, error) {
-				if err := x.others(ctx, e.last.head); err != nil {
-					return nil, err
-				}
-				if len(x.met) > 0 {
-					return nil, met
-				}
-				c, err := e.mergeChange(x, message)
-				if err == nil {
-					m = c.batch.Revision
-				}
-				return c, err
-			})
-		}
-		if err != met {
-			return err
-		}
-		clashes, err := x.clashes(ctx)
-		if err != nil {
-			return err
-		}
-		return &ClashError{b.name, clashes}
 	})
+	return m, err
+}
+
+// errSuspects means that a late commit has to be compared with the branch's records.
+var errSuspects = errors.New("a commit may conflict with the branch")
+
+// swapMerge merges a branch that nothing conflicts with. It returns errSuspects if a
+// commit that was not compared yet may conflict.
+func (e *embedded) swapMerge(ctx context.Context, x *lineCheck, message []byte) (m table.Revision, err error) {
+	err = e.swap(ctx, func() (*change, error) {
+		before := x.upTo
+		if err := x.others(ctx, e.last.head); err != nil {
+			return nil, err
+		}
+		if len(x.suspects) > 0 {
+			clear(x.suspects)
+			x.upTo = before
+			return nil, errSuspects
+		}
+		c, err := e.mergeChange(x, message)
+		if err == nil {
+			m = c.batch.Revision
+		}
+		return c, err
+	})
+	if err == nil {
+		delete(e.summaries, x.slot)
+	}
 	return m, err
 }
 
@@ -271,8 +293,12 @@ func (e *embedded) mergeChange(x *lineCheck, message []byte) (*change, error) {
 	at := position{head: m, ordinal: e.last.ordinal + 1, lines: e.last.lines.with(x.slot, cell, &archived, m)}
 	view := e.state(at)
 	view.low, view.whole = x.heads.NoBranchWithin(x.cell.Base), true
-	rec := &journal.Record{Revision: m, Prio: m, Kind: journal.Merge, IDs: x.ids.all, Keys: x.keys.all, AllChanged: x.all, Message: message}
-	if x.all {
+	beside := maps.Clone(x.own.beside)
+	for name, keys := range x.beside {
+		beside[name] = slices.Concat(beside[name], keys)
+	}
+	rec := &journal.Record{Revision: m, Prio: m, Kind: journal.Merge, IDs: x.own.ids.all, Keys: x.own.keys.all, AllChanged: x.own.all, Message: message}
+	if x.own.all {
 		e.db.changes.everything(at.ordinal)
 	} else {
 		e.db.changes.touch(rec.IDs, rec.Keys, at.ordinal)
@@ -281,7 +307,7 @@ func (e *embedded) mergeChange(x *lineCheck, message []byte) (*change, error) {
 	// marks are not compared with the marks of the branch.
 	e.recent.knownSince = at.ordinal
 	return &change{table.Batch{
-		Revision: m, View: view, Joined: sortedRows(x.beside),
+		Revision: m, View: view, Joined: sortedRows(beside),
 		Writes: []table.Write{{Table: journal.Cluster, Mutations: freeing}},
 		Last: func(found table.Found) table.Write {
 			rec.Beside = found.Beside
@@ -301,6 +327,7 @@ func (e *embedded) discardBranch(ctx context.Context, b *Branch) error {
 			return e.cellChange(b.slot, c), nil
 		})
 		if err == nil {
+			delete(e.summaries, b.slot)
 			e.sweep(b.slot)
 		}
 		return err
@@ -315,6 +342,7 @@ func (e *embedded) parkBranch(ctx context.Context, b *Branch) error {
 				return nil, err
 			}
 			c.Park()
+			delete(e.summaries, b.slot)
 			return e.cellChange(b.slot, c), nil
 		})
 	})

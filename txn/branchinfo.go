@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -64,6 +65,12 @@ func (b *Branch) Commits(ctx context.Context) iter.Seq2[*journal.Record, error] 
 			}
 		}
 	}
+}
+
+// MayHaveChanged returns those of some ids that the records of the branch's commits may
+// list. It omits no id that a record lists.
+func (b *Branch) MayHaveChanged(ctx context.Context, ids iter.Seq[entry.ID]) ([]entry.ID, error) {
+	return b.db.branches.mayHaveChanged(ctx, b, ids)
 }
 
 // Rows streams the keys of the rows of a table that the branch's commits wrote or marked.

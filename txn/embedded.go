@@ -34,6 +34,7 @@ type embedded struct {
 	recent *recent
 	// branching is held by whoever makes, changes or ends a branch.
 	branching chan struct{}
+	summaries map[revision.Slot]*branchSummary // of open branches; guarded by branching
 
 	showing sync.Mutex // held while a state is shown
 	broken  atomic.Pointer[error]
@@ -56,7 +57,7 @@ type position struct {
 func openEmbedded(ctx context.Context, db *DB) error {
 	e := &embedded{
 		db: db, batcher: db.store.(table.Batcher), recent: newRecent(),
-		clock: revision.NewClock(revision.OnlySlot, db.o.Now), branching: make(chan struct{}, 1),
+		clock: revision.NewClock(revision.OnlySlot, db.o.Now), branching: make(chan struct{}, 1), summaries: map[revision.Slot]*branchSummary{},
 	}
 	e.background, e.stop = context.WithCancel(context.Background())
 	if err := e.unlessRefused(e.claim(ctx)); err != nil {

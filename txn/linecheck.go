@@ -6,28 +6,32 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // A lineCheck looks for conflicts that keep a branch from being merged, on a store of one
-// server. It compares the branch's marks in the journal with the marks of all commits
-// after the branch's base.
+// server. It compares the marks of all commits after the branch's base with the branch's
+// summary. It reads the branch's own records only if the summary may have a mark that
+// conflicts with one of these.
 type lineCheck struct {
 	e     *embedded
 	slot  revision.Slot
 	cell  revision.Cell
 	heads *revision.Vector
+	own   *branchSummary
 
-	marks  noteSet
-	ids    gathered[entry.ID]
-	keys   gathered[uint64]
-	all    bool // the branch changed more than ids and keys list
-	beside map[string][][]byte
-	upTo   table.Revision              // the trunk's commits up to here are compared
-	met    map[uint64][]table.Revision // by row hash: the commits whose marks conflict with the branch's marks
+	beside   map[string][][]byte         // rows in which the commits after the base did not see every revision
+	upTo     table.Revision              // the trunk's commits up to here are compared with the summary
+	suspects map[uint64][]suspect        // by row hash: marks to be compared with the branch's records
+	met      map[uint64][]table.Revision // by row hash: the commits whose marks conflict with the branch's marks
+}
+
+// A suspect is a mark of a commit that is not in the branch.
+type suspect struct {
+	mark Mark
+	by   table.Revision
 }
 
 // checkBranch compares a branch with the commits that are shown. The caller holds
@@ -40,46 +44,50 @@ func (e *embedded) checkBranch(ctx context.Context, b *Branch) (*lineCheck, erro
 	if err != nil {
 		return nil, err
 	}
-	now := e.db.current.Load()
-	x := &lineCheck{e: e, slot: b.slot, cell: c, heads: now.heads, upTo: c.Base, beside: map[string][][]byte{}, met: map[uint64][]table.Revision{}}
-	x.ids.most, x.keys.most = journal.MaxIDs, journal.MaxKeys
-	if err := x.own(ctx); err != nil {
+	own, err := e.summary(ctx, b.slot, &c)
+	if err != nil {
 		return nil, err
 	}
-	return x, x.others(ctx, now.max)
+	now := e.db.current.Load()
+	x := &lineCheck{
+		e: e, slot: b.slot, cell: c, heads: now.heads, own: own, upTo: c.Base,
+		beside: map[string][][]byte{}, suspects: map[uint64][]suspect{}, met: map[uint64][]table.Revision{},
+	}
+	return x, x.compareUpTo(ctx, now.max)
 }
 
-// own gathers what the branch's commits changed.
-func (x *lineCheck) own(ctx context.Context) error {
-	var marks []noteSet // of each commit
+// compareUpTo compares the branch with the trunk's commits up to a revision.
+func (x *lineCheck) compareUpTo(ctx context.Context, upTo table.Revision) error {
+	if err := x.others(ctx, upTo); err != nil || len(x.suspects) == 0 {
+		return err
+	}
+	defer clear(x.suspects)
 	for rec, err := range x.e.db.log.Scan(ctx, x.slot, x.cell.First, x.cell.Head) {
 		if err != nil {
 			return err
 		}
-		notes, err := notesOf(&rec)
+		marks, err := notesOf(&rec)
 		if err != nil {
 			return err
 		}
-		marks = append(marks, notes)
-		x.ids.add(rec.IDs)
-		x.keys.add(rec.Keys)
-		x.all = x.all || rec.AllChanged
-		x.besideOf(&rec)
+		for _, m := range marks {
+			x.confirm(m)
+		}
 	}
-	x.all = x.all || x.ids.full() || x.keys.full()
-	x.marks = slices.Concat(marks...)
-	x.marks.sort()
 	return nil
 }
 
-func (x *lineCheck) besideOf(rec *journal.Record) {
-	for _, t := range rec.Beside {
-		x.beside[t.Table] = append(x.beside[t.Table], t.Keys...)
+// confirm notes which suspects conflict with a mark of the branch.
+func (x *lineCheck) confirm(m placed) {
+	for _, s := range x.suspects[m.row] {
+		if s.mark.conflicts(m.Mark) && !slices.Contains(x.met[m.row], s.by) {
+			x.met[m.row] = append(x.met[m.row], s.by)
+		}
 	}
 }
 
-// others compares the branch with the trunk's commits up to a revision, and with all
-// branches that these commits merged.
+// others looks for suspects in the trunk's commits up to a revision, and in all branches
+// that these commits merged.
 func (x *lineCheck) others(ctx context.Context, upTo table.Revision) error {
 	for rec, err := range x.e.db.log.Scan(ctx, revision.OnlySlot, x.upTo, upTo) {
 		if err == nil && rec.State == journal.Committed {
@@ -115,18 +123,18 @@ func (x *lineCheck) other(ctx context.Context, rec *journal.Record) error {
 	return nil
 }
 
-// compare compares the branch with one commit that its base does not show.
+// compare looks for suspects in one commit.
 func (x *lineCheck) compare(rec *journal.Record) error {
-	notes, err := notesOf(rec)
+	marks, err := notesOf(rec)
 	if err != nil {
 		return err
 	}
-	for _, n := range notes {
-		if x.marks.meets(n) && !slices.Contains(x.met[n.row], rec.Revision) {
-			x.met[n.row] = append(x.met[n.row], rec.Revision)
+	for _, m := range marks {
+		if x.own.mayMeet(m) {
+			x.suspects[m.row] = append(x.suspects[m.row], suspect{m.Mark, rec.Revision})
 		}
 	}
-	x.besideOf(rec)
+	addRows(x.beside, rec.Beside)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -76,6 +77,12 @@ func (e *cluster) mergeBranch(ctx context.Context, b *Branch, message []byte) (t
 // nothing.
 func (b *Branch) Clashes(ctx context.Context) ([]Clash, error) {
 	return b.db.branches.clashesOf(ctx, b)
+}
+
+// mayHaveChanged returns all ids, because a server does not know the commits that other
+// servers make in the branch.
+func (e *cluster) mayHaveChanged(_ context.Context, _ *Branch, ids iter.Seq[entry.ID]) ([]entry.ID, error) {
+	return slices.Collect(ids), nil
 }
 
 func (e *cluster) clashesOf(ctx context.Context, b *Branch) ([]Clash, error) {

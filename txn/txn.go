@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -27,6 +28,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -232,6 +234,7 @@ type brancher interface {
 	createBranch(ctx context.Context, name string) (*Branch, error)
 	updateBranch(ctx context.Context, b *Branch, fn func(*Tx) error) (table.Revision, error)
 	clashesOf(ctx context.Context, b *Branch) ([]Clash, error)
+	mayHaveChanged(ctx context.Context, b *Branch, ids iter.Seq[entry.ID]) ([]entry.ID, error)
 	mergeBranch(ctx context.Context, b *Branch, message []byte) (table.Revision, error)
 	discardBranch(ctx context.Context, b *Branch) error
 	renameBranch(ctx context.Context, b *Branch, name string) error

@@ -3,6 +3,7 @@ package branch
 import (
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
@@ -90,8 +91,11 @@ func (b *Branch) changedOutside(ctx context.Context, base table.Revision) (both 
 			outside[id] = true
 		}
 	}
-	if len(outside) == 0 && !all {
-		return nil, nil
+	if !all {
+		ids, err := b.b.MayHaveChanged(ctx, maps.Keys(outside))
+		if err != nil || len(ids) == 0 {
+			return nil, failure(err)
+		}
 	}
 	seen := map[entry.ID]bool{}
 	for rec, err := range b.b.Commits(ctx) {
