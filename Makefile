@@ -56,7 +56,8 @@ test-long:
 	$(GO) test ./partition -run SpaceComesBack -people 10000 -rounds 100 -timeout 2h
 	$(GO) test ./partition -run TestViewFigures -v -viewpeople 1000000 -viewload 60s -timeout 2h
 	$(GO) test ./partition/internal/view -run TestViews -histories 20000 -timeout 4h
-	$(GO) test ./integration -run 'TestHistories|SpaceComesBack|TestSnapshots' -histories 10m -people 500 -rounds 20 -snapshots 20 -timeout 2h
+	$(GO) test ./integration -run 'TestHistories|SpaceComesBack|TestSnapshots|TestDifferential|TestKill' -histories 10m -people 500 -rounds 20 -snapshots 20 \
+		-directories 1000 -hbasedirectories 100 -kills 200 -hbasekills 50 -timeout 4h
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -16,22 +17,25 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
 )
 
+// kills is the number of times that TestKill kills a server on each engine. On HBase the
+// next server waits for the lease of the killed one.
+var kills = map[string]*int{
+	"lsm":   flag.Int("kills", 10, "times that TestKill kills a server on the embedded engine"),
+	"hbase": flag.Int("hbasekills", 5, "times that TestKill kills a server on HBase"),
+}
+
 // TestKill repeatedly kills a server with SIGKILL while clients write on many
 // connections. All servers use one store. After every restart, each entry must be as its
 // last acknowledged operation left it, or as the operation in progress would have left
 // it: complete, and under one name only. ldapd check must find no fault.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	rounds := 10
-	if testing.Short() {
-		rounds = 3
-	}
 	for _, kind := range storeKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			store := kind.make(t)
 			load(t, store, example)
 			crowd := &crowd{}
-			for round := range rounds {
+			for round := range *kills[kind.name] {
 				p := serve(t, store, "--lease", "2s")
 				crowd.recovered(t, p)
 				crowd.write(t, p, round, 20+rand.IntN(60))

@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,22 +22,26 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
+// directories is the number of random directories that TestDifferential searches on each
+// engine. A search on HBase takes twenty times as long as one on the embedded engine.
+var directories = map[string]*int{
+	"lsm":   flag.Int("directories", 20, "random directories that TestDifferential searches on the embedded engine"),
+	"hbase": flag.Int("hbasedirectories", 4, "random directories that TestDifferential searches on HBase"),
+}
+
 // TestDifferential searches random directories with random filters, on both engines. A
 // search, the same search in pages, and a test of every entry must find the same
 // entries. LDAPD_DIFFERENTIAL_SEED=N runs the test only with the directory of seed N.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
-	directories, filters := 20, 500
-	if testing.Short() {
-		directories = 4
-	}
-	first := uint64(1)
-	if s := os.Getenv("LDAPD_DIFFERENTIAL_SEED"); s != "" {
-		first, _ = strconv.ParseUint(s, 10, 64)
-		directories = 1
-	}
+	const filters = 500
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
+			first, directories := uint64(1), *directories[e.name]
+			if s := os.Getenv("LDAPD_DIFFERENTIAL_SEED"); s != "" {
+				first, _ = strconv.ParseUint(s, 10, 64)
+				directories = 1
+			}
 			store := e.open(t)
 			p := openPartition(t, store, randomIndexes...)
 			for seed := first; seed < first+uint64(directories); seed++ {

@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"crypto/sha1"
+	"encoding/base64"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-ldap/ldap/v3"
 )
@@ -159,8 +162,10 @@ type writers struct {
 	resting sync.RWMutex // held for writing while clients wait
 }
 
-// write makes one update.
+// write makes one update after a pause, because clients that never pause would slow down
+// everything else that the test does, and would make nothing else happen.
 func (w *writers) write(c *ldap.Conn, r *rand.Rand) bool {
+	time.Sleep(20 * time.Millisecond)
 	w.resting.RLock()
 	defer w.resting.RUnlock()
 	result := code(update(c, r))
@@ -168,6 +173,13 @@ func (w *writers) write(c *ldap.Conn, r *rand.Rand) bool {
 		w.done.Add(1)
 	}
 	return result != -1 && result != ldap.LDAPResultOther
+}
+
+// hashed returns a password in a form that the server need not hash.
+func hashed(r *rand.Rand) string {
+	b := make([]byte, sha1.Size+4)
+	b[0] = byte(r.IntN(256))
+	return "{SSHA}" + base64.StdEncoding.EncodeToString(b)
 }
 
 // update makes a random update of one of a few entries. The update may succeed or fail.
@@ -179,7 +191,7 @@ func update(c *ldap.Conn, r *rand.Rand) error {
 		add.Attribute("objectClass", []string{"inetOrgPerson"})
 		add.Attribute("cn", []string{"writer"})
 		add.Attribute("sn", []string{fmt.Sprint(r.IntN(5))})
-		add.Attribute("userPassword", []string{fmt.Sprint("secret", r.IntN(1000))})
+		add.Attribute("userPassword", []string{hashed(r)})
 		return c.Add(add)
 	case 1:
 		return c.Del(ldap.NewDelRequest(dn(), nil))
@@ -187,7 +199,7 @@ func update(c *ldap.Conn, r *rand.Rand) error {
 		return c.ModifyDN(ldap.NewModifyDNRequest(dn(), fmt.Sprintf("uid=w%d", r.IntN(30)), true, ""))
 	case 3:
 		m := ldap.NewModifyRequest(dn(), nil)
-		m.Replace("userPassword", []string{fmt.Sprint("secret", r.IntN(1000))})
+		m.Replace("userPassword", []string{hashed(r)})
 		return c.Modify(m)
 	case 4:
 		m := ldap.NewModifyRequest(dn(), nil)
