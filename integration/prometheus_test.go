@@ -47,7 +47,7 @@ func TestDashboard(t *testing.T) {
 			load(t, store, example)
 			f := newTLS(t)
 			p := serve(t, store, append(f.flags(), "--listen", "ldap://127.0.0.1:0", "--listen", "ldaps://127.0.0.1:0",
-				"--status-listen", "http://127.0.0.1:0", "--limits-connections-per-address", "8", "--log-slow", "1us")...)
+				"--status-listen", "http://127.0.0.1:0", "--limits-connections-per-address", "8", "--log-slow", "1us", "--retention", "1m")...)
 			awaitWriter(t, p)
 			prometheus := scrape(t, statusURL(t, p))
 			work := &varied{t: t, p: p, tls: f}
@@ -63,6 +63,7 @@ func TestDashboard(t *testing.T) {
 			}
 			eventually(t, "every query finds data", func() error {
 				work.round()
+				time.Sleep(time.Second) // the interval of scrapes
 				if none := missing(); !slices.Equal(none, withoutData[engine]) {
 					return fmt.Errorf("without data: %q; want %q", none, withoutData[engine])
 				}

@@ -26,7 +26,8 @@ func TestSnapshots(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)
 	mustRun(t, "import", "--store", store, "--suffix", suffix, "--suffix", "cn=views", example, shiftEntries(t))
-	w := &writers{fleet: newFleet(t, store)}
+	// A backup waits until no write of a killed server can arrive.
+	w := &writers{fleet: newFleet(t, store, "--test-in-flight", settleTime.String())}
 	var g sync.WaitGroup
 	for n := range 2 * servers {
 		g.Go(w.client(n, w.write))
@@ -165,7 +166,7 @@ type writers struct {
 // write makes one update after a pause, because clients that never pause would slow down
 // everything else that the test does, and would make nothing else happen.
 func (w *writers) write(c *ldap.Conn, r *rand.Rand) bool {
-	time.Sleep(20 * time.Millisecond)
+	time.Sleep(50 * time.Millisecond)
 	w.resting.RLock()
 	defer w.resting.RUnlock()
 	result := code(update(c, r))

@@ -22,6 +22,10 @@ type Config struct {
 	// Tied makes the kernel kill the JVM when this process ends. If Tied is false, the
 	// JVM continues to run.
 	Tied bool
+
+	// The master and the region server use the same ports after a restart. With other ports
+	// they would wait until ZooKeeper notices that their predecessors have ended.
+	masterPort, regionPort int
 }
 
 // An Instance is a running HBase of one JVM.
@@ -45,9 +49,11 @@ func (c *Config) prepare(servers int) (err error) {
 	if c.Heap == "" {
 		c.Heap = "768m" // each family of each table that is written to takes 2 MB
 	}
-	if c.Port == 0 {
-		if c.Port, err = freePort(); err != nil {
-			return err
+	for _, port := range []*int{&c.Port, &c.masterPort, &c.regionPort} {
+		if *port == 0 {
+			if *port, err = freePort(); err != nil {
+				return err
+			}
 		}
 	}
 	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
@@ -126,7 +132,7 @@ func configure(c Config, servers int) error {
 		return err
 	}
 	log := os.WriteFile(filepath.Join(conf, "log4j2.properties"), []byte(log4j), 0o644)
-	return errors.Join(site.Execute(f, settings{c, servers}), f.Close(), log)
+	return errors.Join(site.Execute(f, settings{c, servers, c.masterPort, c.regionPort}), f.Close(), log)
 }
 
 const log4j = `status = warn
@@ -140,7 +146,7 @@ rootLogger = WARN,out
 // settings has the values that are inserted into the template site.
 type settings struct {
 	Config
-	Servers int
+	Servers, MasterPort, RegionPort int
 }
 
 // site is the configuration of HBase. It keeps all data in one folder and all connections
@@ -161,11 +167,11 @@ var site = template.Must(template.New("hbase-site.xml").Parse(`<configuration>
 <property><name>hbase.zookeeper.property.clientPortAddress</name><value>127.0.0.1</value></property>
 <property><name>hbase.master.hostname</name><value>localhost</value></property>
 <property><name>hbase.master.ipc.address</name><value>127.0.0.1</value></property>
-<property><name>hbase.master.port</name><value>0</value></property>
+<property><name>hbase.master.port</name><value>{{.MasterPort}}</value></property>
 <property><name>hbase.master.info.port</name><value>-1</value></property>
 <property><name>hbase.regionserver.hostname</name><value>localhost</value></property>
 <property><name>hbase.regionserver.ipc.address</name><value>127.0.0.1</value></property>
-<property><name>hbase.regionserver.port</name><value>0</value></property>
+<property><name>hbase.regionserver.port</name><value>{{.RegionPort}}</value></property>
 <property><name>hbase.regionserver.info.port</name><value>-1</value></property>
 <property><name>hbase.master.wait.on.regionservers.mintostart</name><value>{{.Servers}}</value></property>
 <property><name>hbase.master.wait.on.regionservers.maxtostart</name><value>{{.Servers}}</value></property>
