@@ -23,7 +23,7 @@ func (l *Log) SettleBranches(ctx context.Context, r table.Revision) (bool, error
 	for _, s := range h.Slots() {
 		c := h.Cell(s)
 		if c.Kind != revision.Branch || c.State != revision.Open {
-			continue // to reserve a revision, a server must read the cell as open, which can only happen after this reading
+			continue // a server that finds the cell open later sees that the heads have passed r
 		}
 		if len(c.Undecided) > 0 && c.Undecided[0] <= r {
 			return false, nil

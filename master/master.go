@@ -79,7 +79,7 @@ func NewPosition(stamp table.Revision, n int) Position {
 // A Node contains an entry's parent, its RDN and the order of its attributes.
 type Node struct {
 	Parent  entry.ID
-	UpRDN   string // as the client wrote it; of a naming context, the whole name
+	UpRDN   string // as the client wrote it; for a naming context, the whole name
 	NormRDN dn.Norm
 	Order   entry.Order
 }

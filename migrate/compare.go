@@ -203,7 +203,7 @@ func (m *Move) compare(ctx context.Context, s *partition.Snapshot, e *ldap.Entry
 // nil.
 func sameName(s *partition.Snapshot, a *dn.Name, b dn.DN) bool {
 	if a == nil {
-		return true // another entry has the name
+		return true // the entry was found by its name
 	}
 	parsed, err := a.DN()
 	if err != nil {
@@ -323,7 +323,7 @@ func (m *Move) explain(ctx context.Context, r *Report) error {
 			return err
 		}
 		if e == nil {
-			continue // deleted since
+			continue // the server has deleted the entry since
 		}
 		c, err := m.translation().translate(e)
 		if err != nil {

@@ -151,7 +151,7 @@ func (m *Move) synchronize(ctx context.Context, base string, persist bool, caugh
 	r := &refresh{m: m, base: base}
 	cookie := m.cursor.Cookies[base]
 	if m.cursor.Ahead[base] {
-		cookie = nil // everything is compared
+		cookie = nil // without a cookie, everything is compared
 	}
 	if err := r.list(ctx, cookie); err != nil {
 		return err

@@ -97,7 +97,7 @@ func TestDisplacedAndKilled(t *testing.T) {
 func TestFinishSeesLate(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
-		wait       time.Duration // time in which the change is followed
+		wait       time.Duration // how long Quiet waits for the change to be copied
 		do         func(o *old, m *moving)
 	}{
 		{"refused addition", "there only: ou=odd," + suffix, 0, func(o *old, _ *moving) {
@@ -160,7 +160,7 @@ func TestMissed(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		must(t, o.conn.Del(ldap.NewDelRequest("cn="+name+",ou=people,"+suffix, nil)))
 	}
-	o.person("b") // another entry with the name
+	o.person("b") // another entry with the name of the deleted one
 	o.person("d")
 	o.add("ou=deep,ou=people,"+suffix, "objectClass: organizationalUnit")
 	o.add("cn=x,ou=deep,ou=people,"+suffix, "objectClass: device")

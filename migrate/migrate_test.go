@@ -398,7 +398,7 @@ func TestRefused(t *testing.T) {
 	o.add("ou=odd,"+suffix, "objectClass: organizationalUnit", "objectClass: extensibleObject", "strange: x")
 	o.add("cn=below,ou=odd,"+suffix, "objectClass: device")
 	m := o.move(newPartition(t))
-	must(t, m.begin(ctx)) // without the schema
+	must(t, m.begin(ctx)) // the schema is not copied
 	_, err := m.load(ctx)
 	must(t, err)
 	if len(m.left) != 2 {

@@ -67,8 +67,8 @@ func (m *Move) missedBelow(ctx context.Context, base string, known map[entry.ID]
 			delete(ours, id)
 		}
 	}
-	// To copy an entry is to move or delete another one that has its name. So what the
-	// server has comes first.
+	// Copying an entry moves or deletes another entry that has its name. So the entries that
+	// only the server has come first.
 	for _, id := range sortedIDs(theirs) {
 		if known[id] {
 			continue

@@ -18,7 +18,7 @@ func TestNewest(t *testing.T) {
 		{"1=a 1=b 1=a", "1=a 1=b 1=a"},     // renamed, and another entry may have had the name
 		{"1=a 1=- 1=a 1=a", "1=a 1=- 1=a"}, // deleted and added again
 		{"0=a 0=a 0=b", "0=a 0=a 0=b"},     // the server shows no ids
-		{"1=a 2=b 1=- 2=b", "1=a 1=- 2=b"}, // the kept copy stays where the last copy was
+		{"1=a 2=b 1=- 2=b", "1=a 1=- 2=b"}, // of several copies, the last one is kept
 		{"1=a 2=- 1=b 1=b", "1=a 2=- 1=b"},
 		{"", ""},
 	} {

@@ -438,7 +438,7 @@ const warmAtOnce = 16
 // newest leaves out each copy of an entry if the next action on the entry is a copy with
 // the same name. A busy server changes some entries many times in a batch.
 func newest(as []action) []action {
-	next := map[entry.ID]*action{} // the action on the entry that follows
+	next := map[entry.ID]*action{} // the next action on each entry
 	var kept []action
 	for i := range slices.Backward(as) {
 		a := &as[i]

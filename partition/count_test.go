@@ -101,7 +101,7 @@ func TestVersionsCostReadsNothing(t *testing.T) {
 // 100,001st member instead of the 1,000,001st.
 func TestMembersCostNothing(t *testing.T) {
 	t.Parallel()
-	c := newCounted(t, 1<<20) // caches the fact that an entry is wide, but no values
+	c := newCounted(t, 1<<20) // a cache that keeps the fact that an entry is wide, but no values
 	sizes := map[string]int{"small": 1000, "large": 1000000}
 	if testing.Short() {
 		sizes["large"] = 100000

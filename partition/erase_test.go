@@ -508,7 +508,7 @@ func TestEraseBeside(t *testing.T) {
 					}
 					select {
 					case gone <- dn:
-					default: // more entries than can be erased in time
+					default: // entries come faster than they are erased
 					}
 				}
 			})
@@ -523,7 +523,7 @@ func TestEraseBeside(t *testing.T) {
 		}
 		keep := 200 * time.Millisecond
 		if l.p.DB().Shared() {
-			keep = time.Hour // longer than marks live, as on any server
+			keep = time.Hour // longer than marks are kept, as on any server
 		}
 		wg.Go(func() {
 			for time.Now().Before(stop) && !t.Failed() {

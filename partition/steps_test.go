@@ -307,9 +307,9 @@ func TestSchemaStepsBroken(t *testing.T) {
 	})
 }
 
-// TestSchemaStepsKilled repeats a change of the schema once for every second call of the
-// store in the change, and ends the server at that call. The change must then either be in
-// force or have no effect. No other server may wait for the ended server, and the next
+// TestSchemaStepsKilled makes the same change of the schema on many stores, and ends the
+// server at the first, third, fifth, ... call of the store. The change must then either be
+// in force or have no effect. No other server may wait for the ended server, and the next
 // change must succeed.
 func TestSchemaStepsKilled(t *testing.T) {
 	t.Parallel()
@@ -353,7 +353,7 @@ func newKilled(t *testing.T, n int) *killed {
 	ended := make(chan error, 1)
 	go func() { ended <- requireIn(ctx, dying, withFloors) }()
 	eventually(t, "the crash, or the end", func() bool { return faults.Crashed() || len(ended) > 0 })
-	die() // the change must not go on waiting for other servers
+	die() // otherwise the change could wait for other servers
 	k.err, k.calls = <-ended, faults.Calls()-before
 	return k
 }

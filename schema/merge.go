@@ -402,7 +402,7 @@ func (m *merger) addNames(target, d *definition) error {
 		switch {
 		case x == nil:
 			target.names = append(target.names, name)
-		case builtIn(target) || !builtIn(x): // in the remaining case the name is left out, as in add
+		case builtIn(target) || !builtIn(x): // otherwise a built-in element keeps the name
 			return d.fault(Exists, "the name %q is that of %s already%s", name, x.oid, x.at())
 		}
 	}

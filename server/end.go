@@ -39,7 +39,7 @@ var (
 	// clientEnd is an Unbind, or a client that hangs up. Pending updates still finish.
 	// Searches are canceled, because nobody waits for their results any more.
 	clientEnd = &ending{grace: cancelSearches}
-	// The panic of panicEnd was logged where it was recovered.
+	// panicEnd has no reason, because the panic was logged where it was recovered.
 	panicEnd = &ending{notice: op.Errorf(op.Other, "internal error, see the server's log"), failure: monitor.FailedPanic}
 
 	errEnded = op.Errorf(op.Unavailable, "the server has ended the connection")

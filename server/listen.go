@@ -16,8 +16,8 @@ import (
 // A Listener is a listener opened by Listen.
 type Listener struct {
 	net.Listener
-	scheme string // of the URL
-	branch string // in which sessions begin, or ""
+	scheme string // scheme of the URL
+	branch string // the branch in which sessions begin, or "" for the trunk
 }
 
 // URL returns the URL of the address in use, including a port that the system has chosen.

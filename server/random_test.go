@@ -18,7 +18,7 @@ func TestRandomMixture(t *testing.T) {
 	r := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
 		switch m.Request.(type) {
 		case *op.Search:
-			if m.ID%5 == 0 { // longer than two ticks
+			if m.ID%5 == 0 { // the search lasts longer than two ticks
 				select {
 				case <-time.After(30 * time.Millisecond):
 				case <-ctx.Done():

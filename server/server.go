@@ -96,8 +96,8 @@ type Receiver interface {
 // auth.Channel.
 type ConnInfo struct {
 	Local, Addr net.Addr
-	Branch      string // in which the session begins, or ""
-	uid, gid    *int   // of the client's process, on ldapi only
+	Branch      string // the branch in which the session begins, or "" for the trunk
+	uid, gid    *int   // of the client's process; nil except on ldapi
 	secured     atomic.Pointer[secured]
 }
 

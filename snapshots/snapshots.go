@@ -209,7 +209,7 @@ func Find(ctx context.Context, s *hbase.Store, name string) (*Backup, error) {
 // Delete deletes the snapshots of a backup and, if the store still exists, its checkpoint.
 func Delete(ctx context.Context, s *hbase.Store, b *Backup) error {
 	groups := inOrder(b.Tables, nil)
-	slices.Reverse(groups) // without the snapshot of cluster the backup is incomplete
+	slices.Reverse(groups) // cluster's snapshot goes first: without it the backup is incomplete
 	for _, group := range groups {
 		if err := each(ctx, group, func(ctx context.Context, t string) error {
 			return s.DeleteSnapshot(ctx, snapshotName(b, s, t))
@@ -286,7 +286,7 @@ func makeRoom(ctx context.Context, to *hbase.Store, b *Backup) error {
 
 func cutTable(ctx context.Context, s *hbase.Store, t string, r table.Revision) error {
 	if t == journal.Cluster || t == journal.Table {
-		return nil // journal.Log.Cut cuts both
+		return nil // journal.Log.Cut cuts these tables
 	}
 	_, err := s.CutAfter(ctx, t, r)
 	return err

@@ -91,7 +91,7 @@ func TestSource(t *testing.T) {
 			t.Fatalf("the hint of %s keeps the entry out that matches: %s", f, print(e))
 		}
 		if filter.NeedsValues(f) {
-			return // such filters never use rows
+			return // such a filter is never tested on rows
 		}
 		s := &tree.Source{Row: row}
 		if got := f.Match(s); got != want && !s.Unsure {

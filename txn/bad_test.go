@@ -261,7 +261,7 @@ func TestClockAhead(t *testing.T) {
 		if lead := r.Time().Sub(virtualTime()); err != nil || lead > 2*time.Minute {
 			t.Errorf("the other's commit leads by %v: %v", lead, err)
 		}
-		ahead.Store(int64(-time.Hour)) // a clock may be set back
+		ahead.Store(int64(-time.Hour)) // then the clock is set back too far
 		time.Sleep(time.Millisecond)   // so that CatchUp reads the heads again
 		if err := db.CatchUp(context.Background()); err != nil {
 			t.Fatal(err)

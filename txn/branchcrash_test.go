@@ -440,7 +440,7 @@ func TestBranchCrash(t *testing.T) {
 					t.Errorf("not met often enough after %d trials: %v", trials, met)
 				}
 				trial := func(t *testing.T) { met[runBranchCrash(t, batch, op, n, seed).String()]++ }
-				if batch { // servers of such a store wait only for the store
+				if batch { // these servers wait only for the store, so they need no virtual time
 					trial(t)
 				} else {
 					synctest.Test(t, trial)

@@ -235,8 +235,8 @@ func (e *embedded) mergeBranch(ctx context.Context, b *Branch, message []byte) (
 			return err
 		}
 		for {
-			// Commits made since are compared here, so that few are left to be compared
-			// under the lock of commits.
+			// Commits made since the last comparison are compared here, so that few are
+			// left to be compared under the lock of commits.
 			if err := x.compareUpTo(ctx, e.db.current.Load().max); err != nil {
 				return err
 			}

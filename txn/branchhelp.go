@@ -50,7 +50,7 @@ func (o *others) isDue(c revision.Cell, unchanged time.Duration) bool {
 		return (len(c.Undecided) > 0 || next != "") && unchanged >= o.e.db.o.Lease
 	case revision.Merged, revision.Closed:
 		// A server that had reserved a revision in the branch may have gone on sending
-		// cells until half a lease after this change.
+		// cells until half a lease after the branch was merged or closed.
 		return unchanged > o.e.db.o.InFlight+o.e.db.o.Lease
 	}
 	return false

@@ -204,7 +204,8 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 	if e.writer.Load() == nil {
 		e.db.live.expire(h.NoBranchWithin(h.Horizon))
 	}
-	// The state at which a branch began stays readable.
+	// The honoured horizon is never above the state at which an open branch began, so
+	// that this state stays readable.
 	e.db.live.honour(h.NoBranchWithin(h.Horizon), s)
 	for _, p := range shown {
 		close(p.shown)
@@ -217,7 +218,8 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 // commits changed, it counts everything as changed.
 func (e *cluster) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n uint64) (changed bool) {
 	for _, s := range h.Slots() {
-		// The commit that merges a branch records what the branch changed.
+		// Cells of branches are skipped: the commit that merges a branch records what the
+		// branch changed.
 		if w != nil && w.slot == s || s.IsBranch() || bytes.Equal(h.Raw(s), e.heads.Raw(s)) {
 			continue
 		}

@@ -18,7 +18,7 @@ func TestCutBranches(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		keep  bool
-		times int // the second cut changes nothing
+		times int // number of cuts; the second one must change nothing
 	}{{"kept", true, 1}, {"kept, cut again", true, 2}, {"discarded", false, 2}} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) { cutBranches(t, c.keep, c.times) })
@@ -29,7 +29,7 @@ func TestCutBranches(t *testing.T) {
 func cutBranches(t *testing.T, keep bool, times int) {
 	ctx := context.Background()
 	s := newMem()
-	b := newBranchTest(t, s, fast) // with the branch staging
+	b := newBranchTest(t, s, fast) // makes the branch staging
 	branches := map[string]*Branch{"staging": b.branch}
 	for _, name := range []string{"before", "after", "archived", "discarded", "parked", "frozen", "idle"} {
 		branches[name] = b.create(name)

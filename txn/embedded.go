@@ -251,7 +251,7 @@ func (e *embedded) await(p position, wait func() error) error {
 	switch err := wait(); {
 	case errors.Is(err, table.ErrPending):
 		e.late.Add(1)
-		e.db.shown.Broadcast() // for callers that wait for this commit
+		e.db.shown.Broadcast() // wakes callers that wait for this commit
 		go e.showLate(p, wait)
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	case err != nil:
@@ -276,7 +276,7 @@ func (e *embedded) showLate(p position, wait func() error) {
 		if err == nil {
 			e.show(p)
 		} else {
-			_ = e.fail(err) // for later commits; this client already has an answer
+			_ = e.fail(err) // stops later commits; this client already has an answer
 		}
 		return
 	}

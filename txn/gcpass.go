@@ -94,7 +94,7 @@ func (p *pass) keep(name string, horizon table.Revision) *table.Keep {
 		Families: map[table.Family]table.FamilyKeep{},
 	}
 	if p.db.o.Derived != nil && p.db.o.Derived(name) {
-		k.Visible, k.Void, k.ShownBy = nil, nil, nil // the cells do not have the revisions of the commits that wrote them
+		k.Visible, k.Void, k.ShownBy = nil, nil, nil // no commit wrote these cells
 		return k
 	}
 	for _, f := range p.db.o.Secrets[name] {

@@ -14,8 +14,8 @@ import (
 type lines struct {
 	cells    map[revision.Slot]revision.Cell
 	archives map[revision.Slot][]revision.Archive
-	open     bool             // some branch has cells that are neither merged nor removed
-	vector   *revision.Vector // with the trunk's head as of linesOf or with
+	open     bool             // the slot of some branch is not free
+	vector   *revision.Vector // shows the trunk up to the head passed to linesOf or with
 }
 
 // linesOf returns the lines in a reading of the heads. head is the newest commit of the

@@ -414,7 +414,7 @@ func inColumns(columns ...string) []table.Mutation {
 
 // A columnsStep is a change of the row on one of two lines, a branch and the trunk. early
 // is set for the line on which the row becomes columnar first, that is, gets a key for
-// each column.
+// each column. The comments on the steps say how the line stores the row after the step.
 type columnsStep struct {
 	early   bool
 	columns []string

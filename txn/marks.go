@@ -114,7 +114,7 @@ func (p placed) meets(buf *[4]markKey) []markKey {
 
 // A stamp records when a key was last marked.
 type stamp struct {
-	shown   uint64 // ordinal of the first state with the last commit that marked the key
+	shown   uint64 // ordinal of the first state that shows the last commit that marked the key
 	pending int    // number of pending commits that mark the key
 }
 

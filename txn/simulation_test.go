@@ -151,7 +151,7 @@ type simLife struct {
 	node    *node
 	seed    uint64
 	clients [][]*simTx
-	staged  []*simTx // in branches
+	staged  []*simTx // transactions in branches
 	close   bool
 	think   time.Duration // pause before the life starts
 	stays   bool          // its clients also pause before each transaction

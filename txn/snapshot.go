@@ -30,8 +30,8 @@ type Snapshot struct {
 	// then note their marks in the journal.
 	noting bool
 	// whole is set if every branch was merged by low, began no earlier than low, or is
-	// parked. A merge needs the history above low; the history since a parked branch
-	// began may have been collected.
+	// parked. Parked branches do not count, because the history since they began may have
+	// been collected, and a merge needs the history above low.
 	whole bool
 
 	refs    atomic.Int64

@@ -86,7 +86,7 @@ func TestStep(t *testing.T) {
 			if dies {
 				w := dbs[2].commits.(*cluster).writer.Load()
 				kill(dbs[2])
-				w.giveUp(errors.New("killed")) // for callers that wait for a commit
+				w.giveUp(errors.New("killed")) // ends the waits for commits
 			}
 			if err := dbs[0].AwaitStep(context.Background(), r); err != nil {
 				t.Fatal(err)

@@ -90,7 +90,7 @@ type TLS struct {
 // Trace describes where traces are sent. If Endpoint is empty, nothing is traced.
 type Trace struct {
 	Endpoint string  // without a slash at its end
-	Ratio    float64 // of the operations that are traced
+	Ratio    float64 // share of operations that are traced, from 0 to 1
 }
 
 // Archive describes a second place for the data of an embedded store. If Place is nil,
@@ -340,7 +340,7 @@ func (r *reader) tls() TLS {
 
 func (r *reader) fail(key, format string, args ...any) {
 	mistake := Error{r.origins[key], key + ": " + fmt.Sprintf(format, args...)}
-	// A value may be read several times.
+	// The same value may be read several times, but its mistake is recorded once.
 	if !slices.ContainsFunc(r.mistakes, func(e *Error) bool { return *e == mistake }) {
 		r.mistakes = append(r.mistakes, &mistake)
 	}

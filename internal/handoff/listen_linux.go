@@ -196,7 +196,7 @@ func (c *Call) giveUp() {
 	defer c.mu.Unlock()
 	c.givenUp = true
 	for _, f := range c.files {
-		f.SetDeadline(time.Now().Add(lastWords)) // deadlines work for pipes
+		f.SetDeadline(time.Now().Add(lastWords)) // works for pipes; regular files need no deadline
 	}
 }
 

@@ -47,7 +47,7 @@ func Run(ctx context.Context, c Config) (*Instance, error) {
 // number of region servers.
 func (c *Config) prepare(servers int) (err error) {
 	if c.Heap == "" {
-		c.Heap = "768m" // each family of each table that is written to takes 2 MB
+		c.Heap = "768m" // each family that is written to takes 2 MB
 	}
 	for _, port := range []*int{&c.Port, &c.masterPort, &c.regionPort} {
 		if *port == 0 {

@@ -259,7 +259,7 @@ func TestDatabases(t *testing.T) {
 	cases := []struct {
 		name string
 		d    database
-		most int // Check may find no anomaly in this many histories; -1 means in all
+		most int // number of histories in which Check may miss the fault; -1: there is none
 	}{
 		{"right", database{}, -1},
 		{"updates are lost", database{blind: true}, 10},

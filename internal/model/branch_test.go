@@ -10,7 +10,7 @@ import "fmt"
 // cell. Slot 0 may be recovered, while its server continues as if the slot had not been
 // recovered. The branch's base contains no commit of other servers.
 
-const ( // revisions, as bits
+const ( // revisions, by the numbers of their bits
 	revB0 = iota
 	revB1
 	revT

@@ -68,7 +68,7 @@ func TestList(t *testing.T) {
 				found++
 			}
 		}
-		// Expected are others/65,536 = 15.3, with a standard deviation of 3.9.
+		// The expected number is others/65,536 = 15.3, with a standard deviation of 3.9.
 		if found < 1 || found > 38 {
 			t.Errorf("%d of %d other passwords are in the list", found, others)
 		}

@@ -86,7 +86,7 @@ func (w *Writer) spill() error {
 		if err != nil {
 			return err
 		}
-		os.Remove(f.Name()) // the file stays until it is closed
+		os.Remove(f.Name()) // the open file remains usable without its name
 		w.parts = append(w.parts, &part{file: f, w: bufio.NewWriterSize(f, 64<<10)})
 	}
 	keys := w.keys

@@ -34,7 +34,7 @@ import (
 // Options are the options of a Tracer.
 type Options struct {
 	Endpoint   string  // the collector's URL, without /v1/traces
-	Ratio      float64 // of operations to sample
+	Ratio      float64 // share of operations to sample, from 0 to 1
 	Version    string  // of the program
 	Host       string  // name of this server
 	Registerer prometheus.Registerer
@@ -73,9 +73,9 @@ func (t *Tracer) Provider() trace.TracerProvider { return t.provider }
 func (t *Tracer) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
 const (
-	mostText  = 1024 // octets of an attribute
-	mostSpans = 256  // recorded in one operation
-	mostAsked = 100  // operations a second that are sampled because their clients ask for it
+	mostText  = 1024 // largest number of octets of an attribute
+	mostSpans = 256  // largest number of spans recorded in one operation
+	mostAsked = 100  // largest number of operations sampled a second because clients ask for it
 )
 
 // Begin begins the span of an operation, if the operation is sampled. It is the option

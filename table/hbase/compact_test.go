@@ -102,7 +102,7 @@ func TestPurge(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	flushAll(t, s) // entries of other tables keep the log in use, for an hour at most
+	flushAll(t, s) // HBase keeps a log until every table with entries in it is flushed
 	if err := s.Purge(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -225,7 +225,7 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 			c.void[r] = append(c.void[r], row)
 			whole = false
 		case !c.counts(r, horizon):
-			return nil // r belongs to a branch
+			return nil // r belongs to a branch that the horizon does not show
 		}
 	}
 	if !whole {

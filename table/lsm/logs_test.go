@@ -105,7 +105,7 @@ func TestLogsFollow(t *testing.T) {
 	var flushes int64
 	for n := 1; n <= 400; n++ {
 		mustCommit(t, s, n)
-		if n%80 == 0 { // the flushes that the small MemTable causes may come late
+		if n%80 == 0 { // the flushes that the small MemTable causes may come too late
 			if err := s.db.Flush(); err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +172,7 @@ func TestLogGaps(t *testing.T) {
 	gaps := map[string]func(t *testing.T, s *Store) *Store{
 		"a load": load,
 		silent: func(t *testing.T, s *Store) *Store {
-			if err := s.db.Flush(); err != nil { // the load overlaps no table in memory
+			if err := s.db.Flush(); err != nil { // so that the load overlaps no table in memory
 				t.Fatal(err)
 			}
 			return load(t, s)

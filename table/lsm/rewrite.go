@@ -191,7 +191,7 @@ func (w *writer) eraseRow(d *delta) error {
 	switch {
 	case i < 0:
 	case vs[i].marker && (left > 0 || i > 0 || len(vs) > 1):
-		vs[i].del = false // the marker stays, because other columns need it
+		vs[i].del = false // other revisions of the row need the marker
 	default:
 		w.key = appendSuffix(append(w.key[:0], d.prefix...), w.rev)
 		if err := w.out.Delete(w.key, nil); err != nil {

@@ -102,7 +102,7 @@ func Count(k *catalog.Keeper) (open, parked int, oldest time.Time) {
 	for _, b := range k.DB.Branches() {
 		i, err := b.Info()
 		switch {
-		case err != nil: // it has just ended
+		case err != nil: // the branch has just ended
 		case i.Parked:
 			parked++
 		default:

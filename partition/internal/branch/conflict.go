@@ -16,7 +16,7 @@ import (
 // other.
 type Conflict struct {
 	ID   entry.ID // the entry, or entry.Root if the conflict is not about an entry
-	Name string   // the name of the entry: in the present, the branch or the base
+	Name string   // the entry's name now, or else in the branch, or else at the base
 	// About says what is in conflict. It is empty if only the attributes below are in
 	// conflict.
 	About string

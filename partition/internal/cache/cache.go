@@ -185,7 +185,7 @@ func memory(root string) int64 {
 // client reads the values range by range, the server counts no value twice.
 type RangeSteps struct {
 	AsOf   uint64
-	Starts [][]byte // qualifiers, beginning with that of value number stepEvery
+	Starts [][]byte // the qualifiers of the values number stepEvery, 2*stepEvery and so on
 }
 
 func newRangeSteps() bounded.Cache[ValuesKey, *RangeSteps] {

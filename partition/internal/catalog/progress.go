@@ -19,7 +19,7 @@ type Progress struct {
 
 type upTo struct {
 	w       table.Revision
-	touched uint64 // DB.Touched as of w, or before
+	touched uint64 // what DB.Touched returned at w or earlier
 }
 
 // Reach records that all views that have begun are kept up to the revision w, and that

@@ -65,7 +65,7 @@ type Loader struct {
 	p     *catalog.Keeper
 	o     LoadOptions
 	bulk  *txn.Bulk
-	s     *state.Snapshot // before the load
+	s     *state.Snapshot // the state before the load
 	empty bool            // there were no entries before the load: do not read the store
 
 	// names maps the hash of a name to the id of the name's entry. The id is zero if the

@@ -27,7 +27,7 @@ import (
 
 // A Query is a search.
 type Query struct {
-	Base   entry.ID // from Find; entry.Root searches all naming contexts
+	Base   entry.ID // the id that Find returns; entry.Root searches all naming contexts
 	Scope  op.Scope
 	Filter filter.Resolved
 	// Children is a filter for the subordinates of entries. If it is set, hasSubordinates,

@@ -301,7 +301,7 @@ func (r *reading) listed(o ListOptions) (page []Listed, more bool, err error) {
 		}
 		page = append(page, Listed{entry.ID([]byte(key[len(key)-len(entry.ID{}):])), key[1:]})
 	}
-	if more && len(page) == 0 { // the tail cancels all rows of this page
+	if more && len(page) == 0 { // newer commits have removed all entries of this page
 		o.After = last[1:]
 		return r.listed(o)
 	}
@@ -318,7 +318,7 @@ func (r *reading) rangeOf(o ListOptions) (table.Range, error) {
 		}
 		several := !p.isZero()
 		if several {
-			span.From, span.Prefix = nil, nil // entries are placed by their least values
+			span.From, span.Prefix = nil, nil // a value other than the least may match
 		}
 		if !several || span.To != nil {
 			rows := span.Rows()

@@ -37,7 +37,7 @@ const (
 	countRow   = 'c'
 	stepsRow   = 's'
 
-	spellings = 0xff // in place of the number of a total
+	spellings = 0xff // in the key of a value's row, in place of the number of a total
 
 	family = table.Family('p')
 )
@@ -205,7 +205,7 @@ func (d *Definition) giveEntry(e *entry.Entry, sign int64, ps parts) {
 	}
 	one := &part{n: 1}
 	record := &part{n: 1}
-	var values [][]byte // the keys of the rows of values, without the kind and the group
+	var values [][]byte // the ends of the keys of values' rows: the number of a total, and a value
 	for i, t := range d.Totals {
 		if t.Op == Count {
 			continue

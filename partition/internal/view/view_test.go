@@ -175,7 +175,7 @@ func (w *world) change() {
 		return
 	}
 	at := func() string { return names[w.r.IntN(len(names))] }
-	below := func() string { // a name that is not the naming context's
+	below := func() string { // a name other than the naming context's
 		for {
 			if text := at(); text != "dc=example,dc=com" {
 				return text
@@ -488,7 +488,7 @@ func (w *world) checkPast() {
 	r := w.past[w.r.IntN(len(w.past))]
 	s, err := w.p.At(context.Background(), r)
 	if errors.Is(err, txn.ErrRevision) {
-		return // collected
+		return // the state was collected
 	}
 	must(w.t, err)
 	defer s.Close()
