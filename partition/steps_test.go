@@ -189,8 +189,11 @@ func checkHistory(t *testing.T, p *partition.Partition) {
 	commits, strict := 0, 0
 	for c, err := range changes.Shown(ctx, now, nil) {
 		must(t, err)
-		s, err := p.At(ctx, c.Revision)
-		must(t, err)
+		var s *partition.Snapshot
+		eventually(t, "what is below a commit is decided", func() bool {
+			s, err = p.At(ctx, c.Revision)
+			return err == nil
+		})
 		k := s.Schema()
 		floors := k.Attribute("floors")
 		class := k.Class("building")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,8 @@ import (
 	pebblerecord "github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/wal"
+
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // asideFolder is the folder to which Pebble's ArchiveCleaner moves obsolete files.
@@ -36,10 +39,19 @@ type LogBatch struct {
 	Repr        []byte // the batch in Pebble's encoding
 }
 
-// keptLogs records the positions at which the finished logs end.
+// keptLogs records the positions at which the finished logs end, and how far the newest
+// log has been read.
 type keptLogs struct {
 	mu   sync.Mutex
 	ends map[wal.NumWAL]Position
+	read logPlace
+}
+
+// A logPlace is a place in a log.
+type logPlace struct {
+	log    wal.NumWAL
+	offset int64    // in bytes from the beginning of the file
+	next   Position // position at the offset
 }
 
 // ReadLog calls f with the batches from a position on, and returns the position behind
@@ -75,7 +87,7 @@ func (s *Store) readLogs(ctx context.Context, from Position, f func(LogBatch) er
 			continue
 		}
 		newest := i == len(logs)-1
-		end, err := readOne(l, &from, f)
+		end, err := s.readOne(l, &from, f)
 		if err != nil {
 			return from, err
 		}
@@ -86,37 +98,94 @@ func (s *Store) readLogs(ctx context.Context, from Position, f func(LogBatch) er
 	return from, nil
 }
 
-// readOne reads one log and returns the position at which it ends.
-func readOne(l wal.LogicalLog, next *Position, f func(LogBatch) error) (end Position, err error) {
-	r := l.OpenForRead()
-	defer func() { err = errors.Join(err, r.Close()) }()
-	var buf bytes.Buffer
+// readOne reads one log and returns the position at which it ends. It begins where the last
+// reading of the log has ended, if next is not before that: reading all of a log again for
+// each piece of an archive would take longer with each piece.
+func (s *Store) readOne(l wal.LogicalLog, next *Position, f func(LogBatch) error) (end Position, err error) {
+	from := s.kept.place(l.Num, *next)
+	r, err := openLog(l, from.offset)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		s.kept.reached(from)
+		err = errors.Join(err, r.Close())
+	}()
+	end = from.next
 	for {
-		rec, _, err := r.NextRecord()
-		if err == nil {
-			buf.Reset()
-			_, err = io.Copy(&buf, rec)
-		}
+		repr, err := r.next()
 		switch {
 		case err == io.EOF, pebblerecord.IsInvalidRecord(err):
 			return end, nil // the incomplete end of a log, after a crash or during a write
 		case err != nil:
 			return end, err
 		}
-		h, _ := batchrepr.ReadHeader(buf.Bytes())
-		b := LogBatch{First: Position(h.SeqNum), Next: Position(h.SeqNum) + Position(h.Count), Repr: buf.Bytes()}
-		if end = b.Next; end <= *next {
-			continue
+		h, ok := batchrepr.ReadHeader(repr)
+		if !ok {
+			return end, fmt.Errorf("%w: a record of the log %s without a header", table.ErrCorrupt, l)
 		}
-		if b.First != *next || isIngest(b.Repr) {
-			return end, fmt.Errorf("%w from %d to %d", ErrGap, *next, b.First)
+		if h.Count == 0 {
+			continue // only a mark of SyncLog
 		}
-		if err := f(b); err != nil {
-			return end, err
+		b := LogBatch{First: Position(h.SeqNum), Next: Position(h.SeqNum) + Position(h.Count), Repr: repr}
+		if end = b.Next; end > *next {
+			if b.First != *next || isIngest(b.Repr) {
+				return end, fmt.Errorf("%w from %d to %d", ErrGap, *next, b.First)
+			}
+			if err := f(b); err != nil {
+				return end, err
+			}
+			*next = b.Next
 		}
-		*next = b.Next
+		from.offset, from.next = r.offset(), end
 	}
 }
+
+// A logReader reads the records of a log.
+type logReader struct {
+	vfs.File
+	begin int64 // offset in the file at which records begins
+	*pebblerecord.Reader
+	buf bytes.Buffer
+}
+
+// logBlock is the size of the blocks of a log. A record may begin and end anywhere, but its
+// parts do not cross the ends of blocks, so reading can begin at any block.
+const logBlock = 32 << 10
+
+// openLog opens a log at the beginning of the block of an offset.
+func openLog(l wal.LogicalLog, offset int64) (*logReader, error) {
+	if n := l.NumSegments(); n != 1 { // Pebble makes several files only with WALFailover
+		return nil, fmt.Errorf("the log %s has %d files", l, n)
+	}
+	fs, path := l.SegmentLocation(0)
+	f, err := fs.Open(path, vfs.SequentialReadsOption)
+	if err != nil {
+		return nil, err
+	}
+	begin := offset / logBlock * logBlock
+	rest := io.NewSectionReader(f, begin, math.MaxInt64-begin)
+	return &logReader{File: f, begin: begin, Reader: numbered(pebblerecord.NewReader, rest, uint64(l.Num))}, nil
+}
+
+// numbered calls NewReader of package record, whose second parameter has an internal type.
+func numbered[N ~uint64](newReader func(io.Reader, N) *pebblerecord.Reader, r io.Reader, log uint64) *pebblerecord.Reader {
+	return newReader(r, N(log))
+}
+
+// next returns the next record. It is valid until next is called again.
+func (r *logReader) next() ([]byte, error) {
+	rec, err := r.Reader.Next()
+	if err != nil {
+		return nil, err
+	}
+	r.buf.Reset()
+	_, err = io.Copy(&r.buf, rec)
+	return r.buf.Bytes(), err
+}
+
+// offset returns the offset in the file behind the last record.
+func (r *logReader) offset() int64 { return r.begin + r.Reader.Offset() }
 
 // isIngest reports whether a batch refers to files and contains no writes itself.
 func isIngest(repr []byte) bool {
@@ -149,6 +218,23 @@ func (k *keptLogs) end(n wal.NumWAL) (Position, bool) {
 	defer k.mu.Unlock()
 	end, ok := k.ends[n]
 	return end, ok
+}
+
+// place returns a place in a log that is not behind a position.
+func (k *keptLogs) place(n wal.NumWAL, next Position) logPlace {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.read.log == n && k.read.next <= next {
+		return k.read
+	}
+	return logPlace{log: n}
+}
+
+// reached notes how far a log has been read.
+func (k *keptLogs) reached(p logPlace) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.read = p
 }
 
 func (k *keptLogs) forget(n wal.NumWAL) {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -148,6 +150,68 @@ func TestLogsFollow(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestReadLogGoesOn reads the log in parts while batches of many sizes are committed: from
+// where the last part ended, from before that, and ending early. Each part must contain the
+// same batches as a reading of the whole log, and reading must go on where it ended.
+func TestReadLogGoesOn(t *testing.T) {
+	ctx := context.Background()
+	s := mustOpen(t, Options{Path: "store", FS: vfs.NewMem(), KeepLogs: true})
+	defer s.Close()
+	if err := s.Create(ctx, crashSpecs...); err != nil {
+		t.Fatal(err)
+	}
+	errEnd := errors.New("enough")
+	read := func(from Position, most int) (parts [][]byte, next Position) {
+		next, err := s.ReadLog(ctx, from, func(b LogBatch) error {
+			if len(parts) == most {
+				return errEnd
+			}
+			parts = append(parts, bytes.Clone(b.Repr))
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnd) {
+			t.Fatal(err)
+		}
+		return parts, next
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	const all = math.MaxInt
+	_, begin := copied(t, s)
+	ends := []Position{begin} // positions at which parts have ended
+	for n := 1; n <= 300; n++ {
+		batch := step(n)
+		batch.Writes[0].Mutations[1].Cells[0].Value = bytes.Repeat([]byte{byte(n)}, r.IntN(1<<r.IntN(18)))
+		if _, err := s.Commit(ctx, batch); err != nil {
+			t.Fatal(err)
+		}
+		if r.IntN(4) > 0 {
+			continue
+		}
+		if err := s.SyncLog(ctx); err != nil {
+			t.Fatal(err)
+		}
+		from, most := ends[len(ends)-1], all
+		switch r.IntN(4) {
+		case 0:
+			from = ends[r.IntN(len(ends))]
+		case 1:
+			most = r.IntN(4)
+		}
+		got, next := read(from, most)
+		place := s.kept.read
+		s.kept.reached(logPlace{})
+		want, _ := read(from, most)
+		s.kept.reached(place)
+		if !slices.EqualFunc(got, want, bytes.Equal) {
+			t.Fatalf("after %d commits: %d batches from %d, want %d", n, len(got), from, len(want))
+		}
+		ends = append(ends, next)
+		if next > from && place.next != next {
+			t.Fatalf("after %d commits: the next reading goes on at %d, not at %d", n, place.next, next)
+		}
 	}
 }
 
