@@ -187,7 +187,7 @@ func placedInPast(ctx context.Context, then, now *partition.Snapshot, old []part
 		return err
 	}
 	for _, rule := range rules {
-		// A rule whose place is gone is not in force.
+		// A rule whose place no longer exists is not in force now.
 		there, err := exists(ctx, now, rule.Place)
 		if err == nil && there {
 			err = errors.Join(add(then, now, rule, false), add(now, now, rule, true))

@@ -41,8 +41,7 @@ func NewTrial(ctx context.Context, s *partition.Snapshot, rules []acl.Placed) (*
 	return t, nil
 }
 
-// An Operation is an operation without its values, as a line of the access log describes
-// it.
+// An Operation describes an operation as a line of the access log does, without values.
 type Operation struct {
 	Who        dn.DN // empty: the anonymous identity
 	Connection acl.Connection
@@ -198,7 +197,7 @@ func (t *Trial) two(ctx context.Context, ps [2]*acl.Program, name dn.DN, e *entr
 
 func (x *two) seen(i int) bool { return x.decisions[i].Entry(acl.See) }
 
-// ask adds a question to the outcome if its answers differ.
+// ask adds a question to the outcome if the old and the new rules answer it differently.
 func (out *Outcome) ask(x *two, q acl.Question) {
 	r := Reason{Question: q, Before: x.programs[0].Explain(x.zones[0], x.entry, q), After: x.programs[1].Explain(x.zones[1], x.entry, q)}
 	switch {

@@ -239,8 +239,8 @@ func TestResetAfter(t *testing.T) {
 	}
 }
 
-// TestClockJumps checks that a clock that jumps during a lockout neither locks an account
-// for longer than the policy says, once the clock is right, nor opens it to guesses.
+// TestClockJumps checks that no jump of the clock during a lockout prolongs the lock: once
+// the clock is right again, the account is locked for at most the time in the policy.
 func TestClockJumps(t *testing.T) {
 	p := policyOf(t, "pwdLockout", "TRUE", "pwdMaxFailure", "3", "pwdLockoutDuration", "300", "pwdFailureCountInterval", "900")
 	failures := ago(3, 2, 1)

@@ -69,9 +69,9 @@ var switches389 = []switch389{
 	{"", nil, []setting389{{"passwordMinAge", 0, "pwdMinAge"}}},
 }
 
-// From389 translates a password policy of 389 Directory Server. The function values
-// returns the values of the attribute with a name. From389 returns the attributes that have no
-// counterpart here, with the reason.
+// From389 translates a password policy of 389 Directory Server. The call values(attribute)
+// must return the values of the attribute. The result left contains the attributes that
+// have no counterpart here, each with the reason.
 func From389(values func(attribute string) []string) (policy []Value, left []string) {
 	t := &from389{values: values}
 	t.put("pwdAttribute", "userPassword")

@@ -52,8 +52,9 @@ func (p *Program) Explain(z *Zone, e *Entry, q Question) Answer {
 	return a
 }
 
-// notManaged returns the labels of the rules that deny the management of the entry, if
-// other rules allow it and an administrator would have the right in the question.
+// notManaged returns the labels of the deny rules without which the identity would be an
+// administrator of the entry. It returns nil if there are none, if the question is about the
+// right manage, or if an administrator would not have the right in the question.
 func (d *Decision) notManaged(q Question) (all []string) {
 	if d.manage || q.Right == Manage || !givenToManagers(q) {
 		return nil

@@ -302,8 +302,8 @@ func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 		}
 		err = a.own(ctx, m.Epoch, owner)
 	}
-	// If ours is true, the state stays as it is, because the pieces of the epoch
-	// continue.
+	// If the epoch belongs to this folder (ours), the state stays as it is, because the
+	// next pieces continue the epoch.
 	if err == nil && !ours {
 		next := *a.st
 		next.Epoch, next.Based, next.Next, next.Sending, next.Newest, next.TakeOver = m.Epoch, false, m.Next, 0, m.Newest, false

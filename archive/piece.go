@@ -84,7 +84,7 @@ func getPiece(ctx context.Context, p Place, keys Keys, store string, x Piece, f 
 		return err
 	}
 	defer r.Close()
-	b, err := io.ReadAll(io.TeeReader(cancelable{ctx, r}, h)) // a few megabytes
+	b, err := io.ReadAll(io.TeeReader(cancelable{ctx, r}, h)) // a piece has a few megabytes
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", x.Name, err)

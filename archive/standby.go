@@ -209,7 +209,7 @@ func (s *Standby) followerRole(ctx context.Context) (Role, error) {
 	if err == nil && owner != nil && owner.Writer == st.Writer {
 		return Promoting, nil
 	}
-	return Follower, nil // Poll reports an archive that cannot be reached
+	return Follower, nil // if the owner could not be read, Poll reports the error
 }
 
 // begin marks an empty folder as the folder of a standby.
@@ -319,7 +319,7 @@ func (s *Standby) restoreTo(ctx context.Context, b Base, to string) error {
 	first := mark{Format: format, Store: m.Store, Epoch: m.Epoch, Next: m.Next, Newest: m.Newest}
 	err = r.Mark(first.encode())
 	if err == nil {
-		err = ctx.Err() // a promotion does not want the base any more
+		err = ctx.Err() // a promotion that ended ctx must not find the base
 	}
 	if err != nil {
 		return errors.Join(err, r.Abandon())
@@ -331,7 +331,7 @@ func (s *Standby) restoreTo(ctx context.Context, b Base, to string) error {
 func (m *mark) encode() []byte {
 	b, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // numbers and strings
+		panic(err) // cannot happen: a mark consists of numbers and strings
 	}
 	return b
 }

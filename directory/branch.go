@@ -93,7 +93,7 @@ func cutBranch(text string) (rest string, end *ending) {
 	}
 	name, err := dn.Parse(text)
 	if err != nil {
-		return text, nil // refused later
+		return text, nil // the operation refuses a malformed name later
 	}
 	branch, inside := virtual.BranchOf(name)
 	if inside == nil {

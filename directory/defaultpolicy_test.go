@@ -155,7 +155,7 @@ func TestRecommendedPolicy(t *testing.T) {
 	if got := valuesOf(t, s, configDN, "pwdMinLength"); !slices.Equal(got, []string{"12"}) {
 		t.Errorf("pwdMinLength: %q", got)
 	}
-	// A modify can change the policy, as if a modify had made it.
+	// A modify can change the recommended policy like any other default policy.
 	serve(t, s, &op.Modify{Name: configDN, Changes: changes([]line{{"replace pwdMaxFailure", "10"}})})
 	add := func(password string) op.Code {
 		return withControls(t, s, &op.Add{Name: "dc=example,dc=com", Attributes: attributes([]line{{"objectClass", "domain"},

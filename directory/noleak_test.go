@@ -181,8 +181,9 @@ func (p *twins) fill(c *client, seen, hidden *rand.Rand) {
 	f.concealed()
 }
 
-// makeHistory sets the rules, and makes a past, the checkpoint "then", that differs from now.
-// Of what the past holds, users may see only what they saw then and see now.
+// makeHistory sets the rules, and makes a past state that differs from the present and has
+// the checkpoint "then". Of that state, users may see only what they could see then and can
+// see now.
 func (p *twins) makeHistory(c *client, rules string, seen, hidden *rand.Rand) {
 	f := filler{p, c, seen, hidden}
 	const people = ",ou=people," + leakBase

@@ -210,9 +210,9 @@ func TestPastOfAnotherSchema(t *testing.T) {
 	}
 }
 
-// TestPastIsJudgedAgain checks that entries of a past state, which a user could read, can
-// no longer be read once their place is deleted, if the place had a denial in the past
-// state.
+// TestPastIsJudgedAgain deletes a place whose rules denied reading in a past state, but do
+// not deny it now. Before the deletion, a user could read the past state of the entries at
+// the place. After the deletion, the user must no longer be able to.
 func TestPastIsJudgedAgain(t *testing.T) {
 	const all = "bind: allow everyone to bind\nuse: allow everyone to use *\nall: allow users to read *, +, to past\n"
 	c := newPast(t, "", func(c *client) {

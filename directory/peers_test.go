@@ -85,7 +85,7 @@ func differences(texts ...string) string {
 // administrator nor a user who manages the directory, unless the rules deny managing too.
 func TestRulesThatLockOut(t *testing.T) {
 	c := newPast(t, "boss: allow \"uid=me,ou=people,dc=example,dc=com\" to manage\nno: deny everyone to read\nshut: deny everyone to edit", nil)
-	c.must("modify", "dn: uid=x,ou=people,dc=example,dc=com", "replace title: now") // who manages is above denials
+	c.must("modify", "dn: uid=x,ou=people,dc=example,dc=com", "replace title: now") // for a user who manages, denials of other rights have no effect
 	c.must("modify", "dn: cn=config", "delete accessRule: no: deny everyone to read")
 	c.setRules(&datadriven.TestData{Input: "no: deny everyone to bind, manage, read, edit\nuse: deny everyone to use *"})
 	if out := c.do("bind", "dn: uid=me,ou=people,dc=example,dc=com", "password: p"); !strings.HasPrefix(out, "49") {

@@ -154,7 +154,7 @@ func TestSyncPersist(t *testing.T) {
 	w.do(&op.Modify{Name: "cn=2,ou=a,dc=example,dc=com", Changes: changes(lines("replace description: x"))})
 	w.wants("cn=2,ou=a,dc=example,dc=com modify", "newCookie")
 	w.add("cn=3,ou=b,dc=example,dc=com", "device", "cn: 3")
-	w.wants("newCookie") // the change is outside, so only the frontier has moved
+	w.wants("newCookie") // the new entry is outside the content, so only the cookie changes
 	into, away := "ou=a,dc=example,dc=com", "dc=example,dc=com"
 	w.do(&op.ModifyDN{Name: "ou=b,dc=example,dc=com", NewRDN: "ou=b", DeleteOldRDN: true, NewSuperior: &into})
 	w.wants("ou=b,ou=a,dc=example,dc=com add", "cn=3,ou=b,ou=a,dc=example,dc=com add", "newCookie")

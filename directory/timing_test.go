@@ -48,8 +48,7 @@ type refusedBind struct {
 	writes   int // commits that record the failure, or atAnyTime
 }
 
-// atAnyTime means that a commit records that the right password was given, after the
-// answer.
+// atAnyTime means that a commit after the answer records that the password was right.
 const atAnyTime = -1
 
 type countedHasher struct {
@@ -180,7 +179,7 @@ func TestRefusedBindsDoTheSame(t *testing.T) {
 	x := newStrikeout(t, 80)
 	const sync = 30 * time.Millisecond
 	x.slow.Store(int64(sync))
-	for i := range 64 { // the other kinds wait as long as one of these
+	for i := range 64 { // the other kinds of binds wait as long as one of these takes
 		x.refused(refusedDN("fresh")(i+1), "wrong")
 	}
 	for _, k := range x.kinds {

@@ -268,8 +268,8 @@ func TestTransactionIsItsOperations(t *testing.T) {
 					if now := dump(together); now != undo {
 						t.Fatalf("a transaction that failed has changed\n%s\nto\n%s", undo, now)
 					}
-					// Make alone equal to together, which still has the state before the
-					// failure.
+					// Restore alone from together, which the failed transaction has not
+					// changed.
 					alone = newOf(t, store())
 					restore(alone, together)
 					continue

@@ -83,7 +83,7 @@ func (u *user) told(want string) {
 		got = append(got, strings.ReplaceAll(<-u.tape.messages, ",dc=example,dc=com", ""))
 	}
 	wanted := strings.Split(want, "; ")
-	slices.Sort(got) // nothing gives entries an order
+	slices.Sort(got) // entries may come in any order
 	slices.Sort(wanted)
 	if !slices.Equal(got, wanted) {
 		u.t.Fatalf("told %q, want %q", got, wanted)
@@ -258,14 +258,14 @@ func TestPersistentSearchByRules(t *testing.T) {
 		{func() { u.rules("bind: allow everyone to bind\nuse: allow everyone to use *") }, "done 53 "},
 	} {
 		step.do()
-		if step.told != "" { // a message that is not wanted would come before
+		if step.told != "" { // an unwanted message would fail the check of a later step
 			u.told(step.told)
 		}
 	}
 }
 
-// TestWatchIsRefusedByRules checks that the control that a search waits with must be
-// allowed, and that the base must be seen.
+// TestWatchIsRefusedByRules checks that a search that waits for changes is refused if the
+// rules do not allow the control that makes it wait, or do not let the user see its base.
 func TestWatchIsRefusedByRules(t *testing.T) {
 	for rules, code := range map[string]int{
 		"bind: allow everyone to bind\nuse: allow everyone to use * except 1.3.6.1.4.1.4203.1.9.1.1\nread: allow users to read": 50,

@@ -53,8 +53,9 @@ func Unfinished(name string) string { return name + "~" }
 // beginning. If the old branch was already discarded, the next rebase only renames the
 // new branch to that name.
 func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOptions) (*Rebased, error) {
-	// If this server still saw a branch that another server has discarded, the new branch
-	// could be discarded as a leftover, although it is all that remains.
+	// Without this, the server might still show an old branch that another server has
+	// discarded. It would then discard the new branch as a leftover, although the new branch
+	// is all that remains.
 	if err := p.CatchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -184,7 +185,7 @@ func (r *rebase) commit(ctx context.Context, next *branches.Branch, some []*Reco
 				n++
 			}
 			if n == 0 {
-				return errDryRun // an empty commit would say nothing
+				return errDryRun // there is nothing to commit
 			}
 			return nil
 		})

@@ -54,7 +54,7 @@ func runRebaseCrash(t *testing.T, store table.Store, n int, seed uint64) *rebase
 	c := &rebaseCrash{o: txn.Options{Lease: time.Second, InFlight: time.Second}}
 	if !embedded {
 		f.SetDelay(time.Millisecond)
-		c.o.Now = func() time.Time { return time.Now().AddDate(26, 0, 0) } // the clock of synctest starts too early
+		c.o.Now = func() time.Time { return time.Now().AddDate(26, 0, 0) } // the clock of synctest starts before the first revision
 	}
 	c.rebased = newRebasedWith(t, s, partition.Options{Create: true, Cache: 1 << 20, Txn: c.o})
 	c.stage("dn: uid=ann,ou=old,o=x\nchangetype: modify\nreplace: sn\nsn: Branch\n")

@@ -168,7 +168,7 @@ func (x *ruled) change(c *ldap.Conn, r *rand.Rand) (done, ok bool) {
 		}
 		m.Replace("carLicense", []string{"secret"})
 	case 4, 7:
-		m = ldap.NewModifyRequest(ruledTeam, []ldap.Control{ldap.NewControlString("1.2.840.113556.1.4.1413", true, "")}) // permissive
+		m = ldap.NewModifyRequest(ruledTeam, []ldap.Control{ldap.NewControlString("1.2.840.113556.1.4.1413", true, "")}) // the permissive modify control
 		if x.next%8 == 4 {
 			m.Delete("member", []string{ruledUser})
 		} else {

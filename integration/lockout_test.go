@@ -31,7 +31,7 @@ const (
 // verified or refused without verification.
 type guessing struct {
 	*fleet
-	kinds [2]guessed // [0]: accounts under a policy without pwdLockoutStrict; [1]: with it
+	kinds [2]guessed // accounts under a policy without pwdLockoutStrict, and accounts under one with it
 	right atomic.Int64
 }
 

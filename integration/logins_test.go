@@ -23,11 +23,11 @@ func wantMounts(t *testing.T) {
 // A scriptCall is a call of a function of testdata/programs/ask.sh, with the expected answer.
 type scriptCall struct{ call, answer string }
 
-// getent asks for the users and groups of the sample directory.
+// getent contains calls that ask for the users and groups of the sample directory.
 var getent = []scriptCall{
 	{"resolve passwd jdoe", "jdoe:*:10000:10000:John Doe:/home/jdoe:/bin/zsh"},
 	{"resolve passwd 10002", "jmuller:*:10002:10000:Jorg Muller:/home/jmuller:/bin/bash"},
-	{"resolve passwd asantos", "passwd asantos: none"}, // no posixAccount
+	{"resolve passwd asantos", "passwd asantos: none"}, // asantos is no posixAccount
 	{"resolve passwd nobody*", "passwd nobody*: none"},
 	{"resolve group wheel", "wheel:*:10:jdoe"},
 	{"resolve group 10000", "staff:*:10000:"},
@@ -148,7 +148,7 @@ var logins = []struct{ call, sssd, nslcd string }{
 	{"login fresh 'correct horse'", loggedIn, loggedIn},
 }
 
-// What pamtester prints, and the server's diagnostic message.
+// Outputs of pamtester, and a diagnostic message of the server (tooShort).
 const (
 	loggedIn   = "account management done.|successfully authenticated"
 	refused    = "Authentication failure"

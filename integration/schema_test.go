@@ -57,7 +57,7 @@ func (s *shelves) define() {
 		s.t.Fatal(err)
 	}
 	for _, p := range s.servers {
-		s.definition(p.admin()) // after a fresh read, p shows the definitions
+		s.definition(p.admin()) // a fresh read, after which p shows the definitions
 	}
 }
 

@@ -45,7 +45,7 @@ func TestSnapshots(t *testing.T) {
 		if w.done.Load() == before {
 			t.Error("nobody wrote during the backup")
 		}
-		w.resting.Lock() // without writes the comparison is faster
+		w.resting.Lock() // pause the writers, which would slow down the comparison
 		compareClone(t, store, fmt.Sprintf("%s-copy%d", store, round), name)
 		w.resting.Unlock()
 		if list := mustRun(t, "branch", "list", "--store", fmt.Sprintf("%s-copy%d", store, round)); strings.Contains(list, "staged: open, 1 entries") != (round == 0) {
@@ -160,7 +160,7 @@ func difference(a, b string) string {
 type writers struct {
 	*fleet
 	done    atomic.Int64
-	resting sync.RWMutex // held for writing while clients wait
+	resting sync.RWMutex // locked while the clients must not write
 }
 
 // write makes one update after a pause, because clients that never pause would slow down

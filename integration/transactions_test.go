@@ -131,7 +131,7 @@ type bank struct {
 	tally
 
 	mu    sync.Mutex
-	times []time.Time // of commits
+	times []time.Time // after each transaction that was committed
 }
 
 // bankEntries writes an LDIF file of the accounts.

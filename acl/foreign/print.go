@@ -98,8 +98,8 @@ func (im *Import) WriteNotes(out io.Writer) error {
 	return im.writeTable(out)
 }
 
-// left returns the reserved attributes if a draft allows *: the original's * includes them,
-// and the * of the draft does not.
+// left returns the reserved attributes if a draft allows * without them, although the
+// original's * includes them.
 func (im *Import) left() (names []string) {
 	if im.Options.Reserved {
 		return nil

@@ -126,7 +126,9 @@ type logTrial struct {
 	times       map[string]int // number of equal operations, by the printed text of the operation
 	operations  map[string]*access.Operation
 	order       []string
-	gone, above int // numbers of operations: by or on entries that do not exist now; by the administrator
+	// gone counts the operations by or on entries that do not exist now, and above counts
+	// the operations of the administrator.
+	gone, above int
 }
 
 // read collects the operations of a log.

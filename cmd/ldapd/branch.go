@@ -24,7 +24,7 @@ func (m *Main) branchCommand() *cobra.Command {
 
 // branchArgs are the arguments of the commands besides the configuration.
 type branchArgs struct {
-	Do          string // what is done: the name of the command
+	Do          string // name of the command
 	Name        string
 	Description string
 	JSON        bool
@@ -105,7 +105,7 @@ func (m *Main) branchCheckCommand() *cobra.Command {
 branch began, in ways that do not go with the changes in the branch. Nothing is changed.
 The exit status is 1 if there is such a conflict.`,
 		Example: `  ldapd branch check --store ./data staging`,
-	}, changing, a) // conflicts are found by a process that could merge
+	}, changing, a) // only a store that is open for changes can find conflicts
 	c.Flags().BoolVar(&a.JSON, "json", false, "print an object a conflict")
 	return c
 }

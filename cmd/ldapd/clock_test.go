@@ -12,17 +12,17 @@ import (
 // flag --accept-clock.
 func TestAcceptClock(t *testing.T) {
 	reads := []string{"check", "cluster", "diff", "explain", "export", "log", "list", "show", "profile", "policy", "whoami", "try", "drill"}
-	onHBase := []string{"snapshot", "clone", "cut"} // the clock of such a store is not doubted
+	onHBase := []string{"snapshot", "clone", "cut"} // stores on HBase do not record the clock
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {
 			visit(sub)
 		}
-		if c.Flags().Lookup("store") == nil || c.Name() == "config" || c.CommandPath() == "ldapd config check" || c.CommandPath() == "ldapd access import" { // which changes nothing
+		if c.Flags().Lookup("store") == nil || c.Name() == "config" || c.CommandPath() == "ldapd config check" || c.CommandPath() == "ldapd access import" { // access import changes nothing
 			return
 		}
-		opensToWrite := c.CommandPath() == "ldapd branch check"                                                                  // it looks for conflicts as a merge does
-		want := (opensToWrite || !slices.Contains(reads, c.Name())) && !slices.Contains(onHBase, c.Name()) && c.Name() != "init" // a new store has seen no clock
+		opensToWrite := c.CommandPath() == "ldapd branch check"                                                                  // it opens the store for writing, as a merge does
+		want := (opensToWrite || !slices.Contains(reads, c.Name())) && !slices.Contains(onHBase, c.Name()) && c.Name() != "init" // a new store has recorded no clock
 		if got := c.Flags().Lookup(acceptClock) != nil; got != want {
 			t.Errorf("%s has --%s: %v", strings.TrimPrefix(c.CommandPath(), "ldapd "), acceptClock, got)
 		}

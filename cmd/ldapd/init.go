@@ -28,7 +28,7 @@ import (
 // packaged is the configuration that the service of a package runs with.
 const packaged = "/etc/ldapd/ldapd.yaml"
 
-// The answers about the certificate that are not the name of a file.
+// Answers to the question about the certificate. Every other answer is the name of a file.
 const (
 	selfSigned    = "self-signed"
 	noCertificate = "none"
@@ -130,7 +130,7 @@ func (q *questions) answer(s *setup) error {
 		},
 		func() error {
 			if s.suffix == "" && !q.given("admin-dn") {
-				return nil // the default needs the suffix
+				return nil // the default would contain the suffix, which is not known
 			}
 			return ask("admin-dn", "Name of the administrator", "who needs no entry", "cn=admin,"+s.suffix, &s.admin, checkName)
 		},

@@ -46,7 +46,7 @@ func openFront(c *config.Config, log *slog.Logger) (*listeners, error) {
 
 func (f *listeners) close() {
 	for _, l := range f.listeners {
-		l.Close() // the second Close after normal serving does nothing
+		l.Close() // after normal serving, l is closed already
 	}
 	f.stop()
 }

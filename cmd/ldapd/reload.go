@@ -53,7 +53,7 @@ func (r *reloader) serve(ctx context.Context, hangups <-chan os.Signal) {
 // current configuration stays in force. In both cases, the file of the access log is
 // opened again, and the TLS files are read again.
 func (r *reloader) reload() {
-	r.access.Close() // the next line of the log opens the file of that name again
+	r.access.Close() // the next line that is logged opens the file by its name again
 	if r.files != nil {
 		r.files.Reload()
 	}

@@ -57,15 +57,15 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) error {
 			return err
 		}
 		if now, err := m.again(); err == nil {
-			c = now // use the configuration as it is now
+			c = now
 		} else {
 			m.logger(c).Error("the configuration cannot be used, the one before stays in force", "error", err)
 		}
 	}
 }
 
-// serveOnce serves until ctx ends. serveOnce calls again to end ctx so that serve starts
-// the server again.
+// serveOnce serves until ctx ends. A call of the function again ends ctx and makes serve
+// start the server again.
 func (m *Main) serveOnce(ctx context.Context, c *config.Config, use purpose, again context.CancelCauseFunc) (err error) {
 	log := m.logger(c)
 	hangups, unnotify := hangups()

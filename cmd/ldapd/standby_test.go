@@ -231,7 +231,7 @@ func (p *pace) write(s *served, writers int, until func() bool) *sync.WaitGroup 
 					name, text = person(0), strconv.Itoa(len(p.acked))
 				}
 				if err := describe(c, name, text); err != nil {
-					if !ldap.IsErrorWithCode(err, ldap.LDAPResultUnwillingToPerform) { // its standby is now the primary
+					if !ldap.IsErrorWithCode(err, ldap.LDAPResultUnwillingToPerform) { // the server's standby is the primary now
 						s.Error(err)
 					}
 					return
@@ -281,7 +281,7 @@ func TestStandbyFigures(t *testing.T) {
 	deadline := time.Now().Add(*loadTime)
 	alone, n := s.reads(func() bool { return time.Now().After(deadline) })
 	t.Logf("%d reads: p99 %v", n, alone)
-	// Without its files and bases, the archive needs a whole base again.
+	// Remove the files and the bases of the archive, so that the next base sends every file.
 	if err := errors.Join(os.RemoveAll(h.path("archive/file")), os.RemoveAll(h.path("archive/base"))); err != nil {
 		t.Fatal(err)
 	}

@@ -154,7 +154,7 @@ func firstPolicy(c *config.Config) []configure.PolicyAttribute {
 // exists, and returns true.
 func storeThere(c *config.Config, use purpose) (bool, error) {
 	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
-		return true, nil // openStore reports errors of the store
+		return true, nil // openStore returns the error, if there is one
 	}
 	is, err := lsm.Exists(c.Store)
 	if err == nil && !is && !use.creates() {

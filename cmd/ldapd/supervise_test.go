@@ -59,7 +59,7 @@ func TestSupervisor(t *testing.T) {
 	hears("STATUS=serving ldap://x")
 	now.Store(&txn.Status{Broken: errors.New("the log failed")})
 	hears("STATUS=store: the log failed")
-	l.SetReadDeadline(time.Now().Add(200 * time.Millisecond)) // about the time of twenty reports
+	l.SetReadDeadline(time.Now().Add(200 * time.Millisecond)) // long enough for about twenty reports
 	b := make([]byte, 100)
 	if n, _ := l.Read(b); n > 0 {
 		t.Errorf("what is dead says %q", b[:n])

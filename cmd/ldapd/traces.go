@@ -24,7 +24,7 @@ func openTraces(c *config.Config, r prometheus.Registerer, log *slog.Logger) tra
 	if c.Trace.Endpoint == "" {
 		return traces{}
 	}
-	host, _ := os.Hostname() // without a name, spans lack one
+	host, _ := os.Hostname() // after an error, the spans name no host
 	t := tracing.New(tracing.Options{Endpoint: c.Trace.Endpoint, Ratio: c.Trace.Ratio, Version: version(), Host: host, Registerer: r, Log: log})
 	otel.SetTracerProvider(t.Provider())
 	return traces{t}
@@ -47,5 +47,5 @@ func (t traces) close() {
 	otel.SetTracerProvider(noop.NewTracerProvider())
 	ctx, cancel := context.WithTimeout(context.Background(), traceFlush)
 	defer cancel()
-	_ = t.Close(ctx) // the error says only that spans were dropped, which the log said
+	_ = t.Close(ctx) // an error means that spans were dropped, which was logged already
 }

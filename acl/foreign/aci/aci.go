@@ -91,7 +91,7 @@ const (
 	Export
 	ModDN
 
-	// All is what the word all means.
+	// All is the set of rights that the word "all" stands for.
 	All = Read | Search | Compare | Write | Add | Delete | SelfWrite
 )
 

@@ -158,8 +158,8 @@ func (b *binder) userPattern(text string) draft.Expr {
 	return &draft.Leaf{Under: named, Over: below, Why: why}
 }
 
-// flatUsers reports whether no name in the directory matches a pattern only because *
-// matches commas.
+// flatUsers reports whether every name in the directory that matches a pattern would also
+// match if * did not match commas. It returns false if the names are not known.
 func (o *Options) flatUsers(text string, w wild) bool {
 	if o.Names == nil {
 		return false

@@ -14,7 +14,7 @@ type wild struct {
 	// any is set if the pattern begins with a wildcard for whole RDNs. The wildcard matches
 	// exactly one RDN, or one or more if deep is set.
 	any, deep bool
-	rdns      dn.DN // the RDNs after this wildcard
+	rdns      dn.DN // the RDNs of the pattern, without that wildcard
 	open      int   // number of leading RDNs in rdns up to and including the last one with a wildcard
 }
 
@@ -83,8 +83,8 @@ func (t *translation) pattern(text string, over bool) (*acl.Target, bool) {
 	return &acl.Target{Scope: acl.Under, Pattern: acl.EscapeName(tail[:len(tail)-len(t.place)].String())}, true
 }
 
-// flat reports whether no name in the directory matches a pattern only because * matches
-// commas.
+// flat reports whether every name in the directory that matches a pattern would also match
+// if * did not match commas. It returns false if the names are not known.
 func (o *Options) flat(text string, w wild) bool {
 	if o.Names == nil {
 		return false

@@ -51,8 +51,8 @@ type translation struct {
 }
 
 // clause translates one clause. If the bind rule depends on attributes of the entry, the
-// right to add is translated separately, because the attributes of a new entry cannot allow
-// to add this entry.
+// right to add is translated separately, because the attributes of a new entry cannot give
+// anybody the right to add it.
 func (t *translation) clause(c *Clause) {
 	if c.Rights&Add != 0 && readsEntry(c.Bind) {
 		adding := *c

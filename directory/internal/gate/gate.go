@@ -153,8 +153,8 @@ func (a *Account) Verify(ctx context.Context, password []byte) (v account.Verdic
 	return v, stored, err
 }
 
-// moreIfFits computes the hashes that a wrong password would have cost. It does so only if
-// the password was right, and is called if the attempt is refused for another reason.
+// moreIfFits is called if an attempt is refused for a reason other than a wrong password.
+// If the password was right, it computes the hashes that a wrong password would have cost.
 func (a *Account) moreIfFits(ctx context.Context) error {
 	if a.fits == nil {
 		return nil
@@ -280,7 +280,7 @@ func (a *Account) matchOld(ctx context.Context, password []byte) (m account.Matc
 		}
 		tried++
 		if ok {
-			m = account.OldMatch // continue, to do the same work as after a mismatch
+			m = account.OldMatch // the loop goes on, so that a match costs as much as a mismatch
 		}
 	}
 	if m == account.OldMatch {

@@ -38,8 +38,8 @@ func newAccountTypes(s *schema.Schema) (a AccountTypes) {
 		"pwdFailureTime": &a.Failure, "pwdGraceUseTime": &a.GraceUse, "pwdResetUseTime": &a.ResetUse,
 		"pwdLastSuccess": &a.Success, "oathTOTPUsedTimeStep": &a.UsedStep,
 	} {
-		// If the type is not a secret, its definition in the schema is not the server's,
-		// so its values may not be stored with the secrets.
+		// A type that is not a secret has a definition other than the server's. The server
+		// does not use it, because its values would not be stored with the secrets.
 		if *t = s.Attribute(name); *t != nil && !(*t).Secret() {
 			*t = nil
 		}

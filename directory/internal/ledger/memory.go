@@ -105,7 +105,7 @@ func (d *durations) wait(ctx context.Context) error {
 
 func bytesOf(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 
-// number parses what bytesOf writes, or returns -1.
+// number parses a result of bytesOf. It returns -1 if b is not a number.
 func number(b []byte) int64 {
 	n, err := strconv.ParseInt(string(b), 10, 64)
 	if err != nil {

@@ -56,7 +56,7 @@ func (req *Request) judgeResumed(ctx context.Context, s *partition.Snapshot) err
 	if req.IsPast() {
 		return req.judgePast(ctx, s)
 	}
-	now := req.Server.Part.Snapshot() // s may be newer than the state that admitted the request
+	now := req.Server.Part.Snapshot() // s may be newer than the state whose rules now judge the request
 	defer now.Close()
 	return req.Judged(ctx, now)
 }

@@ -23,7 +23,7 @@ import (
 const (
 	byList   = 'l' // all ids are sorted; pages continue by counting
 	byIndex  = 'i' // an index has the order; pages continue by its positions
-	bySearch = 's' // unsorted after all, which every page reports to the client
+	bySearch = 's' // the results are not sorted, and every page says so
 )
 
 // Even if an index has the requested order, a search with few candidates is sorted in a
@@ -218,6 +218,6 @@ func (st *Stream) makeList(ctx context.Context) ([]entry.ID, error) {
 	if err := st.runQueries(ctx); err != nil {
 		return nil, err
 	}
-	st.Query = q // reset what aliases have changed
+	st.Query = q // following aliases has changed the query
 	return st.sorter.IDs(), nil
 }

@@ -212,7 +212,7 @@ func (s *branchSearch) branch(ctx context.Context, b *branches.Branch) error {
 // items offers the entries below it.
 func (s *branchSearch) report(ctx context.Context, b *branches.Branch, rdn string, items func(context.Context, *branches.Branch, string) error) error {
 	if n := len(s.base) - reportDepth; n >= 0 && !strings.EqualFold(s.base[n].String(), rdn) {
-		return nil // the base is the other one of cn=changes and cn=conflicts, or is below it
+		return nil // the base is at or below the other one of cn=changes and cn=conflicts
 	}
 	name := rdn + "," + entryOf(b.Name())
 	if len(s.base) <= reportDepth {

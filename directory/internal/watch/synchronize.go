@@ -259,7 +259,7 @@ func (y *synchronizer) send(ctx context.Context, c *content, found *partition.Re
 		if err := y.quota.Check(); err != nil {
 			return err
 		}
-		state = control.SyncAdd // the only state in the refresh stage (RFC 4533, 3.3.2)
+		state = control.SyncAdd // the refresh stage sends no other sync state (RFC 4533, 3.3.2)
 	}
 	y.quota.Sent++
 	return c.send(ctx, found, stateControl(state, found.ID))

@@ -12,12 +12,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
 )
 
-// runBranch makes, changes, merges or discards a branch, if the update is of the entry of
-// a branch. It returns false for other updates.
+// runBranch runs an update of the entry of a branch: it makes, changes, merges or discards
+// the branch. It returns false for all other updates.
 func runBranch(ctx context.Context, req *request.Request, r op.Request) (done bool, err error) {
 	text := op.NameOf(r)
 	if text == nil || !strings.Contains(strings.ToLower(*text), "branches") {
-		return false, nil // not parsed here, because it is parsed again later
+		return false, nil // this cannot be the name of a branch's entry, so it need not be parsed here
 	}
 	name, err := dn.Parse(*text)
 	if err != nil {

@@ -242,7 +242,7 @@ func mayDeleteTree(ctx context.Context, req *request.Request, at partition.Locat
 	if req.Judge.Always().Entry(acl.Delete | acl.See) {
 		return nil
 	}
-	decide, last := req.Judge.Decider(ctx), acl.Nothing // last decision against the deletion
+	decide, last := req.Judge.Decider(ctx), acl.Nothing // the last decision that did not allow the deletion
 	kept := filter.Place(req.Judge.LooksAt(), func(name dn.DN, e filter.Source) bool {
 		d := decide(name, e)
 		if d == nil || d.Entry(acl.Delete|acl.See) {

@@ -123,8 +123,8 @@ func (b *batch) try(ctx context.Context) (table.Revision, error) {
 		for _, m := range b.updates {
 			b.failed = m
 			if err := b.apply(ctx, tx, m); err != nil {
-				// The reason may be that the changes of the waiting updates were left
-				// out.
+				// The update may have failed because the changes of the waiting updates
+				// were left out.
 				if len(b.waiting) > 0 {
 					return errPrepare
 				}
