@@ -105,7 +105,7 @@ type importer struct {
 	// accepted, if set, receives the checked entries, parents first. The import then does
 	// not call l.Write.
 	accepted *spool
-	sum      hash.Hash // of all records, in their order
+	sum      hash.Hash // hash of all records, in their order
 	rules    *givenRules
 	policies *givenPolicies
 

@@ -48,7 +48,7 @@ func TestAccessLog(t *testing.T) {
 	serve(&op.Search{Base: "dc=example,dc=com", Filter: filter.MustParse("(objectClass=*)")})
 	serve(&op.Compare{Name: "dc=missing,dc=com", Description: "dc", Value: []byte("hidden")})
 	s.Answered(&op.Message{ID: 8, Request: &op.Extended{OID: "1.3.6.1.1.8"}}, &op.Response{Result: op.Result{Code: op.TooLate, Diagnostic: "over"}})
-	s.Answered(&op.Message{ID: 9, Request: &op.Search{}}, &op.Response{Result: op.Result{Code: op.ProtocolError}}) // an unreadable filter
+	s.Answered(&op.Message{ID: 9, Request: &op.Search{}}, &op.Response{Result: op.Result{Code: op.ProtocolError}}) // a search whose filter could not be decoded
 	s.Close()
 
 	want := []string{

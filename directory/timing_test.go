@@ -39,8 +39,8 @@ type strikeout struct {
 	kinds []refusedBind
 }
 
-// A refusedBind is a kind of bind that is answered with invalidCredentials. The name
-// depends on the number of the bind, because every failure changes the account.
+// A refusedBind is a kind of bind that is answered with invalidCredentials. The i-th bind
+// uses account(i), because every failure changes the account of its bind.
 type refusedBind struct {
 	name     string
 	account  func(i int) string

@@ -449,8 +449,8 @@ func sum(c *client, control ...string) (n int) {
 	return n
 }
 
-// TestAccessLogOfTransactions checks that the access log contains each operation of a
-// transaction, and at its end the changes that it made.
+// TestAccessLogOfTransactions checks that the access log has a line for each operation of a
+// transaction, and that the line for the transaction's end describes its changes.
 func TestAccessLogOfTransactions(t *testing.T) {
 	var log bytes.Buffer
 	c := newTransactions(t, directory.Options{Access: slog.New(slog.NewJSONHandler(&log, nil))})

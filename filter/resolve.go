@@ -44,8 +44,8 @@ func resolveAll(parts []Filter, s *schema.Schema) []Resolved {
 }
 
 // MakeAnd returns the simplified conjunction of the parts. It flattens nested
-// conjunctions and drops parts that are True. It returns False if a part is False. It
-// keeps Undefined at most once, because such a conjunction may still be False.
+// conjunctions and drops parts that are True. It returns False if a part is False. Of
+// several Undefined parts it keeps one: such a conjunction may still be False for an entry.
 func MakeAnd(parts ...Resolved) Resolved {
 	nested := func(r Resolved) []Resolved {
 		if n, ok := r.(*AndNode); ok {
@@ -66,8 +66,8 @@ func MakeAnd(parts ...Resolved) Resolved {
 }
 
 // MakeOr returns the simplified disjunction of the parts. It flattens nested disjunctions
-// and drops parts that are False. It returns True if a part is True. It keeps Undefined
-// at most once, because such a disjunction may still be True.
+// and drops parts that are False. It returns True if a part is True. Of several Undefined
+// parts it keeps one: such a disjunction may still be True for an entry.
 func MakeOr(parts ...Resolved) Resolved {
 	nested := func(r Resolved) []Resolved {
 		if n, ok := r.(*OrNode); ok {

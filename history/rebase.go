@@ -290,7 +290,8 @@ func nameIn(ctx context.Context, tx *partition.Tx, id entry.ID) (dn.DN, error) {
 	return name.DN()
 }
 
-// add adds an entry with everything that it has in the branch. text begins with its RDN.
+// add adds an entry with everything that it has in the branch. The first RDN of the name
+// text is the RDN of the entry.
 func (r *rebase) add(ctx context.Context, tx *partition.Tx, rec *Record, text string) error {
 	name, err := dn.Parse(text)
 	if err != nil {

@@ -434,7 +434,8 @@ func hostNames() []string {
 	return names
 }
 
-// reachable returns the first of the URLs as a client on this machine writes it.
+// reachable returns the first of the URLs, in a form to which a client on this machine can
+// connect.
 func reachable(listen string) string {
 	first := strings.Fields(listen)[0]
 	u, err := url.Parse(first)

@@ -37,7 +37,7 @@ type Account struct {
 	ledger *ledger.Ledger
 	set    *policies.Set
 	stored [][]byte // stored values of userPassword
-	fits   []byte   // the password of an attempt that fits a stored value; nil: there is none
+	fits   []byte   // the password of the attempt, if it fits a stored value; otherwise nil
 	second *token   // nil: no second factor is needed
 	factor error    // why the second factor cannot be verified
 }

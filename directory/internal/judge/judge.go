@@ -305,9 +305,9 @@ func (j *Judge) Restrict(ctx context.Context, q *partition.Query) {
 	}
 }
 
-// Narrow adds a test that an index can answer to the filter of a search, if an index has the
-// entries that the requester sees in the search's part of the tree. For these entries, the
-// new filter has the same result as the old one, and the search looks at no other entries.
+// Narrow restricts a search to the entries that the requester sees, if indexes can find these
+// entries: it adds to the filter a test that indexes can answer. For an entry that the
+// requester sees, the new filter has the same result as the old one.
 func (j *Judge) Narrow(ctx context.Context, f filter.Resolved, base entry.ID, scope op.Scope) (filter.Resolved, error) {
 	if scope == op.BaseObject || j.program == nil || j.past != nil || j.SeesAll() || j.program.Schema() != j.schema {
 		return f, nil

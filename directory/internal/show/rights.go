@@ -206,7 +206,7 @@ func (v *View) appendSun(as []entry.Attribute, d *judge.Inspection, about []name
 type sunRight struct {
 	word   string
 	rights acl.Rights
-	self   bool // of the value that names the identity
+	self   bool // the rights are on only the value that names the identity
 }
 
 var (

@@ -93,9 +93,9 @@ func (l *changelog) run(ctx context.Context, name dn.DN) error {
 	return l.list(ctx)
 }
 
-// changes streams the changes after a revision that the requester may read. For a requester
-// whom access rules restrict, a change is the difference between what the requester may see
-// of the states before and after the change.
+// changes streams the changes after a revision, as far as the requester may read them. For a
+// requester whom access rules restrict, a change is the difference between what the requester
+// may see of the states before and after the change.
 func (l *changelog) changes(ctx context.Context, after table.Revision) iter.Seq2[*history.Change, error] {
 	if !l.judged {
 		return history.Changes(ctx, l.req.Server.Part, l.req.Snapshot, after)

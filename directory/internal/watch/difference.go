@@ -179,8 +179,8 @@ func (d *difference) leave(ctx context.Context, e changes.Effect) error {
 	return err
 }
 
-// modified returns the state of an entry that is in both contents. It is 0 if the client is
-// shown nothing of what changed.
+// modified returns the sync state to send for an entry that is in both contents. It returns 0
+// if the client is shown nothing of what changed.
 func (d *difference) modified(ctx context.Context, e changes.Effect) (int64, error) {
 	if d.to.restricted() && e.Kind != changes.Moved {
 		if same, err := sameShown(ctx, d.from, d.to, e.ID); same || err != nil {

@@ -173,7 +173,7 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 	return byDifference, err
 }
 
-// byRules returns how to refresh a client, given the way how that the cookie allows. A
+// byRules returns how to refresh a client. The argument how is what the cookie allows. A
 // requester who does not read everything may get a difference only if the same rules judge
 // both contents, and if the difference shows nothing of the states between them. Otherwise
 // such a client receives the whole content, and deletes what it does not receive (RFC 4533,

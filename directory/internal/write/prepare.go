@@ -18,7 +18,7 @@ type preparation struct {
 	// The fields kept and left are set only for an operation of an LDAP transaction.
 	kept      bool
 	generated []byte // the new password, if the server has generated it
-	left      *int   // entries of trees that the transaction may still delete
+	left      *int   // number of entries of trees that the transaction may still delete
 }
 
 // isOwn reports whether the requester has changed their own password.
