@@ -75,8 +75,8 @@ func ExternalNames(c Channel) (names []string) {
 	return names
 }
 
-// The OIDs of the subject alternative names, and of the user principal name, which
-// certificates for smart cards of Active Directory have among them.
+// The OIDs of the extension with the subject alternative names, and of the user principal
+// name, which is one of these names in certificates for smart cards of Active Directory.
 var (
 	alternativeNames = asn1.ObjectIdentifier{2, 5, 29, 17}
 	principalName    = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 20, 2, 3}

@@ -156,8 +156,8 @@ func (im *Import) text() string {
 }
 
 // check fails the test if there is a difference although all drafts are marked exact. It
-// also fails the test if the drafts allow more than the originals although More is set for
-// none.
+// also fails the test if the drafts allow more than the originals although no draft has More
+// set.
 func check(t *testing.T, seed uint64, im *Import, c *Comparison) (exact bool) {
 	t.Helper()
 	exact, more := true, false

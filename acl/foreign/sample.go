@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The limits of a check: how many identities ask about how many entries.
+// The limits of a check: the number of identities that ask, and of entries that they ask about.
 const (
 	maxIdentities = 30
 	maxEntries    = 1000

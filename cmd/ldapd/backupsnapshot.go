@@ -206,7 +206,6 @@ by itself. The command waits for a lease first, and refuses a store that servers
 	})
 }
 
-// minSilence is the shortest time for which no server may have written to a store before it
-// is cut. It is the default lease, because this command does not know the lease that the
+// minSilence is how long a store must have been without writes before it is cut. It is the default lease, because this command does not know the lease that the
 // servers are configured with.
 const minSilence = 10 * time.Second

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// Build returns copies of the rule like that together apply where e holds. Each copy is for
+// Build returns copies of the rule like, which together apply where e holds. Each copy is for
 // some of the identities, connections and entries for which e holds. Where rules have no
 // words for a condition, a rule that allows holds in fewer cases, and a rule that denies
 // holds in more cases. The notes name these conditions. Build returns false if nothing is

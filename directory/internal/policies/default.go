@@ -178,7 +178,7 @@ func (ed *editor) policy() ([]configure.PolicyAttribute, error) {
 }
 
 // isPolicy reports whether cn=config has the class of policies. It refuses any other
-// change of its classes.
+// change of the classes of cn=config.
 func (ed *editor) isPolicy() (is bool, err error) {
 	for _, want := range configClasses {
 		if !slices.ContainsFunc(ed.attributes[0].Values, func(v []byte) bool { return ed.known.IsNamed(string(v), want) }) {

@@ -44,8 +44,8 @@ func (l *Limits) EnsureDefaults() {
 	}
 }
 
-// mostKept limits the memory that all transactions of a server take together. The limit
-// is mostKept times the limit of octets of one transaction.
+// mostKept limits the memory of a server's transactions: all of them together may take
+// mostKept times as many octets as one of them.
 const mostKept = 16
 
 // Memory counts the octets of all transactions of a server.

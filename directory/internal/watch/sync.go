@@ -16,8 +16,8 @@ import (
 type cookie struct {
 	rid      string
 	frontier revision.Frontier
-	// foreign means that the cookie has another syntax, or CSNs that are not revisions or
-	// too many.
+	// foreign means that the cookie has another syntax, too many CSNs, or CSNs that are not
+	// revisions.
 	foreign bool
 }
 
