@@ -305,9 +305,9 @@ func (j *Judge) Restrict(ctx context.Context, q *partition.Query) {
 	}
 }
 
-// Narrow restricts a search to the entries that the requester sees, if indexes can find these
-// entries: it adds to the filter a test that indexes can answer. For an entry that the
-// requester sees, the new filter has the same result as the old one.
+// Narrow adds to the filter of a search a test that indexes can answer, if there is one. The
+// test is True for all entries that the requester sees in the scope, and for few others
+// (see acl.Narrowing), so the search looks at few entries that the requester does not see.
 func (j *Judge) Narrow(ctx context.Context, f filter.Resolved, base entry.ID, scope op.Scope) (filter.Resolved, error) {
 	if scope == op.BaseObject || j.program == nil || j.past != nil || j.SeesAll() || j.program.Schema() != j.schema {
 		return f, nil
