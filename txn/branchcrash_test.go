@@ -38,7 +38,7 @@ type crashOp struct {
 	name  string
 	do    func(ctx context.Context, db *DB) error
 	line  func(c *branchCrash, h *journal.Heads, cell revision.Cell) string
-	check func(c *branchCrash) (done bool) // whether the operation took place
+	check func(c *branchCrash) (done bool) // reports whether the operation took place
 }
 
 var crashOps = []*crashOp{

@@ -114,7 +114,8 @@ func (s *Snapshot) branchKept() error {
 	return nil
 }
 
-// A secretView shows the secrets of a branch.
+// A secretView shows the secrets that a branch has set, and the secrets that the trunk
+// has now.
 type secretView struct {
 	now    *Snapshot
 	branch *branchView

@@ -29,7 +29,7 @@ type cluster struct {
 	// storeTime is the time that the store's clock showed when this engine began, in
 	// nanoseconds since 1970. It is 0 if the store has no clock.
 	storeTime atomic.Int64
-	warned    bool // the newest commit was last found to be ahead of the store's clock; only run uses this field
+	warned    bool // the newest commit led the store's clock at the last check; only run uses this
 
 	// Only run uses the following fields.
 	heads   *journal.Heads

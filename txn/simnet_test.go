@@ -149,7 +149,7 @@ func (n *net) ring() {
 	}
 }
 
-// at schedules do to run when the time after has passed.
+// at schedules a call of do; after is the delay.
 func (n *net) at(after time.Duration, do func()) {
 	n.seq++
 	e := event{n.now() + after, n.seq, do}

@@ -21,7 +21,7 @@ type oracle struct {
 	commits map[table.Revision]*commitSeen
 	order   []table.Revision // the keys of commits, in the order in which the commits began
 	heads   *revision.Vector
-	states  map[string]int // I7: numbers the states of the heads
+	states  map[string]int // numbers the states of the heads, for I7
 	stable  table.Revision // the largest low-water mark so far
 	marks   map[string][]*commitSeen
 	broken  string

@@ -21,15 +21,15 @@ type step int
 const (
 	clientStep  step = iota // not a call: a client begins a transaction
 	readHeads               // reads the heads for a snapshot
-	readCell                // reads a cell after a swap without a clear answer, or the clock
+	readCell                // reads the clock, or reads a cell after a swap without a clear answer
 	readArchive             // reads the archives of a slot's former holders
 	claiming
 	publishingHead
 	renewingLease
 	fencing  // step R0
 	closing  // step R3, or the release of a slot
-	freeing  // step R4
-	archival // step R4
+	freeing  // step R4: frees the slot
+	archival // step R4: writes the archive
 	askingTime
 	beginning
 	committing

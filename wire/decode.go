@@ -104,8 +104,8 @@ func (d *decoder) bind() op.Request {
 		}
 		d.Leave(inner)
 	default:
-		// This is an unknown choice, such as [1] and [2] of LDAPv2. The answer to a SASL
-		// bind without a mechanism is the required one: authMethodNotSupported (RFC 4511,
+		// An unknown choice, such as [1] and [2] of LDAPv2, becomes a SASL bind without a
+		// mechanism, which gets the required answer: authMethodNotSupported (RFC 4511,
 		// 4.2).
 		b.SASL = true
 		d.Next()

@@ -25,7 +25,7 @@ type slotsState struct {
 	head         [2]int8
 	holder, slot uint8 // which holder slot 0 has (1 or 2), and the state of slot 0
 	step         uint8 // the next step of the recovery
-	late         bool  // T0 is a late commit of the first holder
+	late         bool  // T0 is in the list Late of the first holder's cell
 	archived     bool
 	oldHead      int8
 	first        [2]int8 // first id of the second holder, as each claimer computes it

@@ -49,7 +49,7 @@ func (p *Keeper) refresh(s *txn.Snapshot) (*Catalog, error) {
 		return nil, err
 	}
 	next.ordinal = s.Ordinal()
-	if next.ordinal > c.ordinal { // otherwise s is older than c
+	if next.ordinal > c.ordinal { // otherwise c is from a newer state than s
 		p.Catalog.Store(next)
 		p.DB.SetStep(next.since(), next.ordinal)
 	}

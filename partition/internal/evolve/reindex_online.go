@@ -94,7 +94,7 @@ func fillBeside(ctx context.Context, p *catalog.Keeper, types []*schema.Attribut
 	if err != nil {
 		return err
 	}
-	for i, t := range types { // the same types in the snapshot's schema
+	for i, t := range types { // find the same types in the snapshot's schema
 		if types[i] = c.Schema.Attribute(t.OID); c.Indexes[types[i]] == nil {
 			return catalog.ErrHeaderChanged
 		}

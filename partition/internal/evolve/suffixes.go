@@ -82,7 +82,7 @@ func replaces(ctx context.Context, tx *write.Tx, now *catalog.Catalog) error {
 		if err != nil {
 			return err
 		}
-		if pl.RDN != "" { // the name of a possible entry in another context
+		if pl.RDN != "" { // an entry of another context could have the name
 			tx.Txn.Mark(tx.Keeper.Tree, tree.Key(pl.Parent, pl.RDN), txn.Mark{Kind: txn.MarkExclusive})
 		}
 	}

@@ -48,7 +48,8 @@ func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 	return s.At.Unchanged(id, since) && (!ok || !tx.Touched(id))
 }
 
-// isCurrent reports whether what is cached of an entry as of the ordinal since is valid.
+// isCurrent reports whether cached data of an entry, read at the ordinal since, is still
+// valid.
 func (s *Snapshot) isCurrent(id entry.ID, since uint64) bool {
 	return s.At.Unchanged(id, since) && (!s.Written || !s.Reader.(*txn.Tx).Touched(id))
 }
