@@ -16,7 +16,7 @@ const (
 	pageGrows = 4     // factor by which pages grow
 	lastPage  = 16384 // largest page of a part that does not look up one value
 	alikeUpTo = 4     // parts up to this many times as long as the shortest are read too
-	staleUpTo = 64    // a stale set is updated up to this many times the shortest length
+	staleUpTo = 64    // a stale set of up to this many times the shortest length is updated
 )
 
 // longestValue is the number of candidates in the largest page of a part that looks up
