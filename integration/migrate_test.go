@@ -3,6 +3,7 @@ package integration
 import (
 	"cmp"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-ldap/ldap/v3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
 )
@@ -30,6 +32,8 @@ type oldServer struct {
 }
 
 // oldServers start servers with the sample directory.
+var movedPeople = flag.Int("movedpeople", 0, "people whom TestMigrate adds to the sample directory before it moves the directory")
+
 var oldServers = []struct {
 	name  string
 	start func(t *testing.T) *oldServer
@@ -59,7 +63,40 @@ func startOldLdapd(t *testing.T) *oldServer {
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for _, o := range oldServers {
-		t.Run(o.name, func(t *testing.T) { moveInto(t, o.start(t), filepath.Join(t.TempDir(), "store"), time.Millisecond) })
+		t.Run(o.name, func(t *testing.T) {
+			old := o.start(t)
+			old.addPeople(t, *movedPeople)
+			moveInto(t, old, filepath.Join(t.TempDir(), "store"), time.Millisecond)
+		})
+	}
+}
+
+// addPeople adds people to an old server, over several connections.
+func (s *oldServer) addPeople(t *testing.T, n int) {
+	t.Helper()
+	var g errgroup.Group
+	const connections = 8
+	for k := range connections {
+		g.Go(func() error {
+			c, err := dial(s.url, s.admin, cmp.Or(s.password, adminPassword))
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			for i := k; i < n; i += connections {
+				add := ldap.NewAddRequest(fmt.Sprintf("uid=moved%d,%s", i, suffix), nil)
+				add.Attribute("objectClass", []string{"inetOrgPerson"})
+				add.Attribute("cn", []string{fmt.Sprint("Person ", i)})
+				add.Attribute("sn", []string{fmt.Sprint(i % 1000)})
+				if err := c.Add(add); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -102,6 +139,7 @@ func moveInto(t *testing.T, old *oldServer, store string, pause time.Duration) {
 	}
 	finish.wait(t, "open for updates")
 	finish.ends(t, 0)
+	t.Log(regexp.MustCompile("open for updates .*").FindString(finish.out.String()))
 	follow.ends(t, 0)
 	equal(t, old, append([]string{"compare"}, from...)...)
 	c := p.connect(slapdAdmin, adminPassword)
@@ -212,7 +250,7 @@ func startOldSlapd(t *testing.T, modules, overlays string) *oldServer {
 	slapadd := lookSbin(t, "slapadd")
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "slapd.conf")
-	text := slapdSchemas(t) + modules + fmt.Sprintf("sizelimit unlimited\ndatabase mdb\nmaxsize 67108864\nsuffix %q\nrootdn %q\nrootpw %s\ndirectory %s\nindex entryUUID,entryCSN eq\n%s",
+	text := slapdSchemas(t) + modules + fmt.Sprintf("sizelimit unlimited\ndatabase mdb\nmaxsize 4294967296\ndbnosync\nsuffix %q\nrootdn %q\nrootpw %s\ndirectory %s\nindex entryUUID,entryCSN eq\n%s",
 		suffix, slapdAdmin, adminPassword, dir, overlays)
 	entries, err := os.ReadFile(example)
 	if err == nil {
