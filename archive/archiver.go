@@ -176,10 +176,6 @@ func (a *Archiver) piece(ctx context.Context) (more bool, err error) {
 		}
 		return false, err
 	}
-	// Only what is durable in the store may be archived.
-	if err := a.o.Store.SyncLog(ctx); err != nil {
-		return false, err
-	}
 	return more, a.send(ctx, d, began, more)
 }
 

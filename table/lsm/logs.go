@@ -3,11 +3,13 @@ package lsm
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -45,6 +47,7 @@ type keptLogs struct {
 	mu   sync.Mutex
 	ends map[wal.NumWAL]Position
 	read logPlace
+	all  logVolume // of what has been read, if it was everything that there was
 }
 
 // A logPlace is a place in a log.
@@ -54,27 +57,85 @@ type logPlace struct {
 	next   Position // position at the offset
 }
 
+// A logVolume shows whether something was written to the log.
+type logVolume struct {
+	at    Position // position up to which the log was read
+	bytes uint64
+	loads uint64
+}
+
 // ReadLog calls f with the batches from a position on, and returns the position behind
-// the last batch. The batches are known to be durable only after SyncLog has returned.
-// ReadLog returns ErrGap if the log does not continue at the position.
+// the last batch. It reads all batches that were committed before the call, and no others,
+// and the batches are durable. ReadLog returns ErrGap if the log does not continue at the
+// position.
 func (s *Store) ReadLog(ctx context.Context, from Position, f func(LogBatch) error) (next Position, err error) {
+	end, volume, err := s.markEnd(ctx, from)
+	if err != nil || end == nil {
+		return from, s.wrap("read the log", err)
+	}
 	if err := s.begin(ctx); err != nil {
 		return from, err
 	}
 	defer s.end()
 	for range moves {
-		if from, err = s.readLogs(ctx, from, f); !errors.Is(err, fs.ErrNotExist) {
+		if from, err = s.readLogs(ctx, from, end, f); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 	}
+	if err == nil {
+		volume.at = from
+		s.kept.setAll(volume)
+	}
 	return from, s.wrap("read the log", err)
+}
+
+// markEnd writes a marker to the log and waits until it is durable. It returns the marker,
+// and the volume of the log with the marker. Reading ends at the marker: what is behind it
+// may be half written, and Pebble's reader takes up to seconds to find out whether a record
+// is half written or damaged. If nothing was written since everything up to the position
+// from was read, markEnd writes nothing and returns no marker.
+func (s *Store) markEnd(ctx context.Context, from Position) (marker []byte, v logVolume, err error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, v, err
+	}
+	m := s.db.Metrics()
+	s.end()
+	v = logVolume{at: from, bytes: m.WAL.BytesIn, loads: m.Ingest.Count}
+	if s.kept.isAll(v) {
+		return nil, v, nil
+	}
+	// Markers of earlier processes may be in the log too.
+	marker = binary.BigEndian.AppendUint64([]byte("end of a part"), rand.Uint64())
+	wait, err := s.mark(ctx, func(b *pebble.Batch) error {
+		err := b.LogData(marker, nil)
+		v.bytes += uint64(b.Len())
+		return err
+	})
+	if err == nil {
+		err = wait()
+	}
+	return marker, v, err
+}
+
+// isAll reports whether the log had the volume v when all of it had been read.
+func (k *keptLogs) isAll(v logVolume) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.all == v
+}
+
+func (k *keptLogs) setAll(v logVolume) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all = v
 }
 
 // moves bounds the number of attempts to read the logs, because Pebble may move a log
 // while it is read.
 const moves = 5
 
-func (s *Store) readLogs(ctx context.Context, from Position, f func(LogBatch) error) (next Position, err error) {
+// readLogs is like ReadLog, but ends at a marker.
+func (s *Store) readLogs(ctx context.Context, from Position, marker []byte, f func(LogBatch) error) (next Position, err error) {
 	logs, err := s.allLogs()
 	if err != nil {
 		return from, err
@@ -87,7 +148,10 @@ func (s *Store) readLogs(ctx context.Context, from Position, f func(LogBatch) er
 			continue
 		}
 		newest := i == len(logs)-1
-		end, err := s.readOne(l, &from, f)
+		end, err := s.readOne(l, &from, marker, f)
+		if errors.Is(err, errMarker) {
+			return from, nil
+		}
 		if err != nil {
 			return from, err
 		}
@@ -101,7 +165,8 @@ func (s *Store) readLogs(ctx context.Context, from Position, f func(LogBatch) er
 // readOne reads one log and returns the position at which it ends. It begins where the last
 // reading of the log has ended, if next is not before that: reading all of a log again for
 // each piece of an archive would take longer with each piece.
-func (s *Store) readOne(l wal.LogicalLog, next *Position, f func(LogBatch) error) (end Position, err error) {
+// At the marker it returns errMarker.
+func (s *Store) readOne(l wal.LogicalLog, next *Position, marker []byte, f func(LogBatch) error) (end Position, err error) {
 	from := s.kept.place(l.Num, *next)
 	r, err := openLog(l, from.offset)
 	if err != nil {
@@ -124,8 +189,11 @@ func (s *Store) readOne(l wal.LogicalLog, next *Position, f func(LogBatch) error
 		if !ok {
 			return end, fmt.Errorf("%w: a record of the log %s without a header", table.ErrCorrupt, l)
 		}
-		if h.Count == 0 {
-			continue // only a mark of SyncLog
+		if h.Count == 0 { // a marker
+			if bytes.HasSuffix(repr, marker) {
+				return end, errMarker
+			}
+			continue
 		}
 		b := LogBatch{First: Position(h.SeqNum), Next: Position(h.SeqNum) + Position(h.Count), Repr: repr}
 		if end = b.Next; end > *next {
@@ -140,6 +208,9 @@ func (s *Store) readOne(l wal.LogicalLog, next *Position, f func(LogBatch) error
 		from.offset, from.next = r.offset(), end
 	}
 }
+
+// errMarker ends the reading of the log.
+var errMarker = errors.New("the marker is reached")
 
 // A logReader reads the records of a log.
 type logReader struct {
@@ -250,15 +321,6 @@ func (k *keptLogs) note(n wal.NumWAL, end Position) {
 		k.ends = map[wal.NumWAL]Position{}
 	}
 	k.ends[n] = end
-}
-
-// SyncLog makes all earlier writes durable.
-func (s *Store) SyncLog(ctx context.Context) error {
-	wait, err := s.mark(ctx, func(b *pebble.Batch) error { return b.LogData(nil, nil) })
-	if err != nil {
-		return s.wrap("sync the log", err)
-	}
-	return wait()
 }
 
 // mark writes a batch that changes no table.
