@@ -41,7 +41,7 @@ var errNoArchive = &config.Error{Text: "no archive given: say archive.to, or --a
 
 // besideRate is the rate in bytes a second at which a server reads the files of a base.
 // Each file that the archive lacks is read twice.
-const besideRate = 48 << 20
+const besideRate = 20 << 20
 
 func newArchiver(c *config.Config, p *directoryStore, log *slog.Logger, rate int64) (*archive.Archiver, error) {
 	s, ok := p.store.(*lsm.Store)
