@@ -245,6 +245,15 @@ func (d described) compared() bool {
 	return d.stamp() || !d.typ.NoUserModification && d.changeable()
 }
 
+// values returns the values of an attribute without options.
+func (c *copied) values(name string) [][]byte {
+	i := slices.IndexFunc(c.attributes, func(a op.PartialAttribute) bool { return strings.EqualFold(a.Description, name) })
+	if i < 0 {
+		return nil
+	}
+	return c.attributes[i].Values
+}
+
 // byDescription returns the attributes of c. It leaves out attributes that the schema
 // lacks.
 func (c *copied) byDescription(s *schema.Schema) map[described][][]byte {

@@ -125,7 +125,7 @@ func (l *lister) there(ctx context.Context, base string) (map[entry.ID]outline, 
 	list := map[entry.ID]outline{}
 	err := l.m.ids(ctx, l.m.ask, base, []string{modifyTimestamp}, func(c *copied) {
 		if !within(c.name.String(), l.inner) {
-			list[c.id] = l.outline(c.name, c.byDescription(l.s.Schema()))
+			list[c.id] = l.outline(c.name, c.values(modifyTimestamp))
 		}
 	})
 	return list, err
@@ -134,6 +134,7 @@ func (l *lister) there(ctx context.Context, base string) (map[entry.ID]outline, 
 // here lists the directory's entries.
 func (l *lister) here(ctx context.Context, base string) (map[entry.ID]outline, error) {
 	list := map[entry.ID]outline{}
+	t := l.s.Schema().Attribute(modifyTimestamp)
 	for x, err := range entriesBelow(ctx, l.s, base) {
 		if err != nil {
 			return nil, err
@@ -145,7 +146,7 @@ func (l *lister) here(ctx context.Context, base string) (map[entry.ID]outline, e
 		if err != nil {
 			return nil, err
 		}
-		list[x.ID] = l.outline(name, ofEntry(x.Entry))
+		list[x.ID] = l.outline(name, x.Entry.Values(t))
 	}
 	return list, nil
 }
@@ -153,14 +154,14 @@ func (l *lister) here(ctx context.Context, base string) (map[entry.ID]outline, e
 const modifyTimestamp = "modifyTimestamp"
 
 // outline returns the outline of an entry. It is zero if the schema lacks a type of the name.
-func (l *lister) outline(name dn.DN, attributes map[described][][]byte) outline {
+func (l *lister) outline(name dn.DN, modified [][]byte) outline {
 	normalized, err := name.Normalize(l.s.Schema())
 	if err != nil {
 		return outline{}
 	}
 	o := outline{name: maphash.Bytes(l.seed, dn.Key(normalized))}
 	d := described{typ: l.s.Schema().Attribute(modifyTimestamp)}
-	for _, key := range d.keys(attributes[d]) {
+	for _, key := range d.keys(modified) {
 		o.time = maphash.Bytes(l.seed, key)
 	}
 	return o
