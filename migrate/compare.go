@@ -191,7 +191,7 @@ func (m *Move) compare(ctx context.Context, s *partition.Snapshot, e *ldap.Entry
 		return nil, entry.Root, err
 	}
 	if !sameName(s, at.Name, c.name) {
-		d.Attributes = append(d.Attributes, "its name")
+		d.Attributes = append(d.Attributes, itsName)
 	}
 	if d.Attributes = append(d.Attributes, unequal(s, ours, c)...); len(d.Attributes) == 0 {
 		d = nil
@@ -287,7 +287,9 @@ func (m *Move) compareAgain(ctx context.Context, s *partition.Snapshot, d *Diffe
 		return nil, false, err
 	}
 	if e != nil {
-		now, _, err = m.compare(ctx, s, e)
+		if now, _, err = m.compare(ctx, s, e); err == nil && now != nil {
+			now, err = m.tryName(ctx, s, now)
+		}
 		return now, err == nil && (now == nil || now.Here), err
 	}
 	at, err := byID(ctx, s, d.id)
@@ -296,6 +298,35 @@ func (m *Move) compareAgain(ctx context.Context, s *partition.Snapshot, d *Diffe
 	}
 	return &Difference{Name: at.Name.String(), Here: true, id: d.id}, false, nil
 }
+
+// tryName asks the server for an entry by the name that the directory has for it, if the
+// server shows the entry by another name. If the server finds the entry, the names are the
+// same, and tryName returns the rest of the difference, or nil if nothing else differs. 389
+// has been seen to show an entry below the old name of its parent after the parent was renamed.
+func (m *Move) tryName(ctx context.Context, s *partition.Snapshot, d *Difference) (*Difference, error) {
+	i := slices.Index(d.Attributes, itsName)
+	if i < 0 {
+		return d, nil
+	}
+	at, err := byID(ctx, s, d.id)
+	if err != nil || at.ID == entry.Root {
+		return d, err
+	}
+	e, err := m.ask.read(ctx, at.Name.String())
+	if err != nil || e == nil {
+		return d, err
+	}
+	if c, err := m.translation().translate(e); err != nil || c.id != d.id {
+		return d, nil
+	}
+	if d.Attributes = slices.Delete(d.Attributes, i, i+1); len(d.Attributes) == 0 {
+		return nil, nil
+	}
+	return d, nil
+}
+
+// itsName is what Difference.Attributes contains if the names of the entry differ.
+const itsName = "its name"
 
 // now reads the entry of a difference at the server.
 func (m *Move) now(ctx context.Context, d *Difference) (*ldap.Entry, error) {

@@ -127,24 +127,37 @@ func (m *Move) compareLive(ctx context.Context) (r *Report, checked table.Revisi
 }
 
 // mend copies the entries of a report from the server, except those that the directory
-// refuses. Then it compares these entries again.
+// refuses, and compares them again. It repeats this while it leaves fewer differences,
+// because one entry may need the new name of another.
 func (m *Move) mend(ctx context.Context, r *Report) error {
-	for _, d := range r.Differences {
-		e, err := m.now(ctx, d)
-		if err != nil {
-			return err
-		}
-		a := action{del: d.id}
-		if e != nil {
-			if a.put, err = m.translation().translate(e); err != nil {
-				continue
+	for before := len(r.Differences) + 1; 0 < len(r.Differences) && len(r.Differences) < before; {
+		before = len(r.Differences)
+		for _, d := range r.Differences {
+			if err := m.copyAgain(ctx, d); err != nil {
+				return err
 			}
 		}
-		if err := m.apply(ctx, []action{a}, nil); err != nil {
+		if err := m.recheck(ctx, r); err != nil {
 			return err
 		}
 	}
-	return m.recheck(ctx, r)
+	return nil
+}
+
+// copyAgain copies the entry of a difference from the server, or deletes it if the server
+// no longer has it.
+func (m *Move) copyAgain(ctx context.Context, d *Difference) error {
+	e, err := m.now(ctx, d)
+	if err != nil {
+		return err
+	}
+	a := action{del: d.id}
+	if e != nil {
+		if a.put, err = m.translation().translate(e); err != nil {
+			return nil
+		}
+	}
+	return m.apply(ctx, []action{a}, nil)
 }
 
 func (m *Move) revision() table.Revision {

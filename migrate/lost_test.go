@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -175,6 +176,36 @@ func TestMissed(t *testing.T) {
 	must(t, m.missed(ctx, r))
 	if len(r.Differences) != 1 {
 		t.Errorf("found twice: %v", r.Differences)
+	}
+}
+
+// TestOldNames compares with a server that shows two entries by wrong names, but finds one of
+// them by its right name. Only the other one may count as different. 389 shows an entry
+// below the old name of its parent, after the parent was renamed.
+func TestOldNames(t *testing.T) {
+	o := newOld(t)
+	for _, name := range []string{"a", "b", "c"} {
+		o.person(name)
+	}
+	m := o.following()
+	must(t, o.conn.ModifyDN(ldap.NewModifyDNRequest("cn=c,ou=people,"+suffix, "cn=d", true, "")))
+	o.mu.Lock()
+	o.rewrite = func(b []byte) []byte {
+		for _, name := range []string{"cn=a", "cn=d"} {
+			b = bytes.ReplaceAll(b, []byte(name+",ou=people"), []byte(name+",ou=planet"))
+		}
+		return b
+	}
+	o.mu.Unlock()
+	must(t, m.reconnect(context.Background(), 0))
+	r, err := m.Compare(context.Background(), 1)
+	must(t, err)
+	if len(r.Differences) != 1 || !strings.HasPrefix(r.Differences[0].String(), "different: cn=d,ou=planet,"+suffix+": its name, cn") || r.Both != 5 {
+		t.Errorf("%v: %v", r, r.Differences)
+	}
+	must(t, m.mend(context.Background(), r))
+	if len(r.Differences) != 1 || !slices.Equal(m.left, []string{"cn=d,ou=planet," + suffix + ": the entry above it does not exist"}) {
+		t.Errorf("%v, left out: %v", r.Differences, m.left)
 	}
 }
 

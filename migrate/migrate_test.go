@@ -61,9 +61,10 @@ type old struct {
 	real string
 	conn *ldap.Conn // of the administrator, not through the proxy
 
-	mu   sync.Mutex
-	cut  int64 // number of bytes after which a connection is cut; 0: never
-	open []net.Conn
+	mu      sync.Mutex
+	cut     int64               // number of bytes after which a connection is cut; 0: never
+	rewrite func([]byte) []byte // of what the server sends
+	open    []net.Conn
 }
 
 type handler struct{ d *directory.Directory }
@@ -121,7 +122,7 @@ func (o *old) pass(c net.Conn) {
 		return
 	}
 	o.mu.Lock()
-	cut := o.cut
+	cut, rewrite := o.cut, o.rewrite
 	o.open = append(o.open, c, s)
 	o.mu.Unlock()
 	end := func() {
@@ -138,8 +139,23 @@ func (o *old) pass(c net.Conn) {
 		if cut > 0 {
 			from = io.LimitReader(s, cut)
 		}
+		if rewrite != nil {
+			from = &rewriter{from, rewrite}
+		}
 		_, _ = io.Copy(c, from)
 	}()
+}
+
+// A rewriter passes what it reads through a function that keeps the length.
+type rewriter struct {
+	io.Reader
+	rewrite func([]byte) []byte
+}
+
+func (r *rewriter) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	copy(b, r.rewrite(b[:n]))
+	return n, err
 }
 
 // cutAll cuts all connections.

@@ -42,7 +42,7 @@ func (m *Move) missed(ctx context.Context, r *Report) error {
 	}
 	m.o.Note(fmt.Sprintf("%s has not reported %d changes: they were found by a comparison of the names and times of all entries", m.src.Remote.URL, n))
 	r.Differences = append(r.Differences, found.Differences...)
-	return nil
+	return m.mend(ctx, r) // entries that differed before may need the entries copied now
 }
 
 // missedBelow adds the entries of a subtree that differ to found, except those whose ids
