@@ -2,9 +2,9 @@ package acl
 
 import "strings"
 
-// An atom is a condition in rules that diagrams represent by one variable: a subject, a
-// part of the tree, a filter, a condition on the connection, or a selection of values of
-// an attribute.
+// An atom is a condition in rules: a subject, a part of the tree, a filter, a condition on
+// the connection, or a selection of values of an attribute. Each atom is one variable of a
+// diagram.
 type atom struct {
 	text    string
 	subject *subject

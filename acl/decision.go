@@ -21,12 +21,12 @@ type Decision struct {
 	general [2]typeRights
 	types   map[*schema.AttributeType]*typeRights
 
-	also *Decision // if not nil, a right is granted only if also grants it too; see Both
+	also *Decision // nil, or a second Decision that must grant every right too; see Both
 }
 
 // Both returns a decision with the rights that both a and b contain. The decisions may
-// follow from different entries, rules and schemas. The result must be asked about types of
-// the schema of a.
+// follow from different entries, rules and schemas. Callers must ask the result about types
+// of a's schema.
 func Both(a, b *Decision) *Decision {
 	both := *a
 	both.also = b
@@ -144,8 +144,8 @@ func only(b bool, r Rights) Rights {
 	return 0
 }
 
-// extent returns two reports: whether the part includes all values of the type under all
-// options, and whether it includes at least some values of the type.
+// extent reports whether the part includes all values of the type under all options (all),
+// and whether it includes at least some values of the type (some).
 func (p *part) extent(t *schema.AttributeType) (all, some bool) {
 	for i := range p.in {
 		a := &p.in[i]

@@ -213,7 +213,7 @@ func (c *comparison) compare(right Rights, what string, f func(set int) node) {
 	}
 }
 
-// differences combines the changes that have the same function into one Difference.
+// differences makes one Difference of all changes that hold in the same cases.
 func (c *comparison) differences() (all []Difference, err error) {
 	type key struct {
 		gained bool

@@ -16,8 +16,8 @@ type lever struct {
 	types []*schema.AttributeType
 	at    []target // the entries that contain the property; nil: any entries
 	what  string
-	// account means that the lever is the ability to bind as an account. If account is
-	// set and at is empty, no entry contains the lever.
+	// account means that the lever is the ability to bind as an account. If account is set,
+	// an empty list at means that no entry contains the lever.
 	account bool
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Narrowing is a set that contains all entries of a scope which an identity may see, and
-// few others. So a search for the identity can look at the entries of this set only.
+// A Narrowing is a set that contains all entries of a scope that an identity may see, and
+// few others. So a search by the identity needs to look only at the entries of this set.
 type Narrowing struct {
 	// Filter is True for the entries of the set that are not in Names.
 	Filter filter.Resolved
@@ -19,8 +19,8 @@ type Narrowing struct {
 }
 
 // A share is a set of entries that a clause may allow the identity to see: the entries of
-// a target for which the filter is True. A share with a nil filter is known by its target
-// alone.
+// a target for which the filter is True. If the filter is nil, the share contains all
+// entries of the target.
 type share struct {
 	target *target
 	filter filter.Resolved
@@ -189,7 +189,7 @@ func both(a, b filter.Resolved) filter.Resolved {
 	return filter.MakeAnd(a, b)
 }
 
-// maxNames is the largest number of values in a filter that looks up one of several values.
+// maxNames is the largest number of values for which anyOf makes a filter.
 const maxNames = 16
 
 // isOwn returns a filter that is True for the identity's own entry, or nil.
@@ -224,7 +224,7 @@ func (p *Program) namesOwn(s *subject) filter.Resolved {
 // in common with the identity's entry, or nil.
 func (p *Program) sharesOwn(t *schema.AttributeType) filter.Resolved {
 	if len(p.set.schema.Subtypes(t)) != 1 {
-		return nil // values of two types may be equal by other rules
+		return nil // a subtype may have another equality rule
 	}
 	var values []string
 	for v := range p.who.source.Values(t, "") {

@@ -293,8 +293,8 @@ func (c *trial) askNarrowing(p *acl.Program, o *oracle, g generator, r *result) 
 	}
 }
 
-// withID returns the source of the entry with its id as the value of entryUUID, as every
-// stored entry has it. If also is set, the id is added to the entry's own value instead.
+// withID returns the source of the entry with the id as the value of entryUUID, as in every
+// stored entry. If also is set, the source keeps the entry's own value beside the id.
 func (n *node) withID(also bool) *filter.EntrySource {
 	e := &entry.Entry{ID: n.entry.ID}
 	t := core.Attribute("entryUUID")

@@ -16,8 +16,8 @@ import (
 // entry itself. An open value is a value with "*" or a variable.
 type pattern []rdnPattern
 
-// An rdnPattern matches only the RDN norm if open is nil, and otherwise all RDNs that
-// match the AVA patterns in open.
+// An rdnPattern without AVA patterns in open matches only the RDN in norm. Otherwise it
+// matches all RDNs that match these AVA patterns.
 type rdnPattern struct {
 	norm dn.Norm // the RDN that the pattern matches, if no value is open
 	open []avaPattern
@@ -181,9 +181,9 @@ func (p pattern) isOpen() bool {
 	return slices.ContainsFunc(p, func(r rdnPattern) bool { return r.open != nil })
 }
 
-// match reports whether a name with as many RDNs as p matches p. If a variable of p is
-// not in b, match adds it to b with the value that it matches. If b is nil, no variable
-// matches.
+// match reports whether p matches a name, which must have as many RDNs as p. If a variable
+// of p is not in b, match adds it to b with the value that it matches. If b is nil, no
+// variable matches.
 func (p pattern) match(name []dn.Norm, b bindings) bool {
 	for i := range p {
 		if !p[i].match(name[i], b) {

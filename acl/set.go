@@ -320,8 +320,8 @@ func (k compiler) resolve(f filter.Filter) (filter.Resolved, error) {
 	return r, nil
 }
 
-// mustBeStored returns an error if none of the types that a test is about is stored,
-// except types for which served returns true.
+// mustBeStored returns an error if no type that a test is about is stored. A type for which
+// served returns true counts as stored.
 func mustBeStored(t *filter.Test, served func(*schema.AttributeType) bool) error {
 	for _, typ := range t.Types { // a test that names only a matching rule is about many types
 		if isStored(typ) || served != nil && served(typ) {

@@ -133,7 +133,7 @@ type Comparison struct {
 	Found []Difference
 }
 
-// entryRights are the rights on entries that both models have.
+// entryRights are the rights on entries that exist both in the originals and in rules.
 var entryRights = []acl.Rights{acl.See, acl.Add, acl.Delete, acl.Rename, acl.Proxy, acl.Bind}
 
 // Compare compares all rights of an identity on an entry.

@@ -14,7 +14,7 @@ type confLine struct {
 }
 
 // confLines splits the text of a slapd.conf. A line that begins with white space continues
-// the previous line that is not empty and no comment.
+// the last line before it that is neither empty nor a comment.
 func confLines(text string) (all []confLine) {
 	n := 0
 	for s := range strings.Lines(text) {

@@ -8,10 +8,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// Fit turns the drafts into rules that a directory takes. It leaves out identities that the
-// directory does not have. It also leaves out attributes that the schema does not define,
-// because no entry has them. If nothing is left of a rule, or if the directory refuses the
-// rule for another reason, Fit moves the rule to Refused.
+// Fit turns the drafts into rules that a directory accepts. It leaves out identities that
+// the directory does not have. It also leaves out attributes that the schema does not
+// define, because no entry has them. If nothing is left of a rule, or if the directory
+// refuses the rule for another reason, Fit moves the rule to Refused.
 func (im *Import) Fit() error {
 	for _, x := range im.Originals {
 		var kept []acl.Placed
@@ -31,7 +31,7 @@ func (im *Import) Fit() error {
 	return nil
 }
 
-// A Refused is a rule that the directory does not take.
+// A Refused is a rule that the directory does not accept.
 type Refused struct {
 	Rule   acl.Placed
 	Reason string
@@ -80,7 +80,7 @@ func (im *Import) fit(x *Original, r *acl.Placed) (reason string, err error) {
 	return "", nil
 }
 
-// accepts returns an error if the directory does not take a rule.
+// accepts returns an error if the directory does not accept a rule.
 func (im *Import) accepts(r acl.Placed) error {
 	if im.Accepts != nil {
 		return im.Accepts(r)
@@ -89,7 +89,7 @@ func (im *Import) accepts(r acl.Placed) error {
 	return err
 }
 
-// missingName returns a name in a term that no entry has.
+// missingName returns a name that a term contains although no entry has this name.
 func missingName(t acl.Term, exists func(dn.DN) (bool, error)) (string, error) {
 	for _, s := range t {
 		if s.Kind != acl.Named && s.Kind != acl.Group || strings.ContainsAny(s.Name, "*{") {

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Servers are the servers whose aci differ.
+// Servers are the names of the servers whose aci can be translated.
 var Servers = []string{"389", "opendj", "pingdirectory"}
 
 // Options say what a translation may assume.
@@ -41,7 +41,7 @@ type Original struct {
 
 	aci *aci.ACI
 	olc *olc.Directive
-	db  *database // of a directive
+	db  *database // the database of a directive; nil for an aci
 	draft.Drafts
 	// Hints say what Fit has left out, and Refused are rules that the directory refuses.
 	Hints   []string
@@ -60,7 +60,7 @@ type Import struct {
 	// Exists reports whether the directory has an entry with a name. nil: it is not known
 	// which entries exist.
 	Exists func(dn.DN) (bool, error)
-	// Accepts returns an error if the directory does not take a rule. nil: acl.NewSet
+	// Accepts returns an error if the directory does not accept a rule. nil: acl.NewSet
 	// decides.
 	Accepts func(acl.Placed) error
 
@@ -73,7 +73,7 @@ type Import struct {
 type database struct {
 	suffixes   []dn.DN
 	frontend   bool // its directives apply after the directives of every other database
-	own        bool // cn=config and the like
+	own        bool // a database of slapd's own, such as cn=config
 	directives []*Original
 }
 
@@ -111,7 +111,7 @@ func (im *Import) all(db *database) []*Original {
 
 // translateDatabase translates the directives of a database, for each of its suffixes. The
 // directives of the frontend are translated for the whole directory if there is no other
-// database; otherwise they are translated with each other database.
+// database; otherwise they are translated together with those of every other database.
 func (im *Import) translateDatabase(db *database) {
 	others := slices.ContainsFunc(im.databases, func(o *database) bool { return !o.frontend && !o.own })
 	if db.own || db.frontend && others {
@@ -183,7 +183,7 @@ func (im *Import) mentioned() (names []string) {
 	return names
 }
 
-// nameRules makes the names of the rules at one place different.
+// nameRules changes names of rules so that all rules at one place have different names.
 func (im *Import) nameRules() {
 	used := map[string]int{"\nbind": 1, "\nuse": 1}
 	for _, x := range im.Originals {

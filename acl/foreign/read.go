@@ -26,8 +26,8 @@ type Item struct {
 }
 
 // Read adds the originals in an LDIF file or a slapd.conf to the import. If keep is not
-// nil, Read passes each entry to it. If the file contains changes, Read ignores all but
-// those that add entries.
+// nil, Read passes each entry to it. If the file contains changes, Read ignores all changes
+// except those that add entries.
 func (im *Import) Read(file string, in io.Reader, keep func(Item)) error {
 	text := bufio.NewReaderSize(in, 64<<10)
 	if isConf(text) {
@@ -37,7 +37,7 @@ func (im *Import) Read(file string, in io.Reader, keep func(Item)) error {
 }
 
 // isConf reports whether a text is a slapd.conf rather than LDIF: the first word of the
-// first line that is not empty and no comment contains no colon.
+// first line that is neither empty nor a comment contains no colon.
 func isConf(in *bufio.Reader) bool {
 	begin, _ := in.Peek(64 << 10)
 	for line := range bytes.Lines(begin) {

@@ -129,7 +129,7 @@ func (d *directory) groups(name dn.DN) (groups []dn.DN) {
 	return groups
 }
 
-// identities returns the names of the identities for which a check asks.
+// identities returns the names of the identities that a check asks about.
 func (d *directory) identities(rules []acl.Placed) []dn.DN {
 	all := []dn.DN{nil}
 	add := func(name dn.DN) {

@@ -1,6 +1,6 @@
-// Package aci reads values of the attribute aci, by which 389 Directory Server, OpenDJ
-// and PingDirectory say who may do what, translates them into rules, and evaluates them
-// as their manuals say.
+// Package aci reads values of the attribute aci, in which 389 Directory Server, OpenDJ and
+// PingDirectory store access control. It translates them into rules, and evaluates them as
+// the servers' manuals say.
 package aci
 
 import (
@@ -23,8 +23,8 @@ const (
 // An ACI is a parsed value.
 type ACI struct {
 	Name string
-	// Target restricts the value to some of the entries at and below its own entry; nil:
-	// the value is about all of them.
+	// Target restricts the value to some of the entries at and below the entry that
+	// contains the value. If it is nil, the value is about all of them.
 	Target *Target
 	Scope  string // in lower case: base, onelevel, subtree or subordinate; "": subtree
 	// Attributes is nil if the value has no targetattr.

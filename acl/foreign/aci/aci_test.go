@@ -21,8 +21,8 @@ func mustName(s string) dn.DN {
 	return d
 }
 
-// translated translates a value at dc=x. It returns, each on a line, the rules without
-// their place, the class and the notes.
+// translated translates a value at dc=x. It returns the rules without their place, the
+// class and the notes, one on each line.
 func translated(t *testing.T, value string, o Options) string {
 	t.Helper()
 	a, err := Parse(value)
@@ -51,8 +51,8 @@ const (
 	body   = `(version 3.0; acl "r"; allow (read)` + anyone + `;)`
 )
 
-// TestTranslate checks the translation of a value of each form: in the dialect that the
-// case names, or else in both.
+// TestTranslate checks the translation of values of each form. A case that names a dialect
+// is checked in this dialect, and other cases in both.
 func TestTranslate(t *testing.T) {
 	vienna, err := time.LoadLocation("Europe/Vienna")
 	if err != nil {

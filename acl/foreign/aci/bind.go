@@ -254,8 +254,8 @@ func (b *binder) userAttr(v string) draft.Expr {
 	return e
 }
 
-// sharedValue translates a userattr such as "ou#sales": the identity's entry and the
-// accessed entry both have the value sales of ou.
+// sharedValue translates a userattr such as "ou#sales". It holds if the identity's entry
+// and the accessed entry both have the value sales of ou.
 func (b *binder) sharedValue(attribute, value string) draft.Expr {
 	if k := strings.ToUpper(value); k == "ROLEDN" || k == "LDAPURL" || !draft.IsDescription(attribute) {
 		return draft.Unknown("userattr with %s", value)

@@ -22,9 +22,9 @@ type Placed struct {
 }
 
 // An Evaluator decides by aci as the servers' manuals say: an identity may do what at least
-// one value allows and no value denies. An Evaluator and the translation have only the
-// parser in common, because the Evaluator serves to check the translation: what it allows
-// is compared with what the drafts allow.
+// one value allows and no value denies. An Evaluator serves to check the translation: what
+// it allows is compared with what the translated rules allow. So the two have only the
+// parser in common.
 type Evaluator struct {
 	Values  []Placed
 	Options *Options
@@ -386,7 +386,7 @@ func (q *question) holds(b Bind, not bool, matched string) bool {
 	case k.Name == "ssf":
 		return compare(k.Op, q.id.SSF, k.Values[0]) != not
 	case q.right == Add && slices.ContainsFunc(k.Values, func(v string) bool { return isOfNewEntry(k.Name, v) }):
-		return false // what a new entry says of itself is undefined
+		return false // undefined: whoever adds an entry chooses its attributes
 	}
 	is := slices.ContainsFunc(k.Values, func(v string) bool { return q.is(k.Name, v, matched) })
 	return is != (k.Op == "!=") != not

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// hasMacro reports whether the target of a value has ($dn), a part of the entry's name
-// that bind rules may repeat.
+// hasMacro reports whether the target of a value has ($dn). It stands for a part of the
+// entry's name, which bind rules may repeat.
 func (a *ACI) hasMacro() bool {
 	return a.Target != nil && strings.Contains(strings.ToLower(a.Target.DN), "($dn)")
 }
@@ -23,9 +23,9 @@ var macroTypes = []string{"dc", "o", "ou"}
 const marker = "\uE0F5"
 
 // translateMacro translates a value whose target contains ($dn), which stands for a part of
-// the entry's name. The translation takes the part to be one RDN. For each attribute type
-// that the RDN may have, the result has a rule with the variable {t} for the RDN's value. No
-// rule covers a part of several RDNs.
+// the entry's name. The translation assumes that the part is one RDN. For each attribute
+// type that the RDN may have, the result has a rule with the variable {t} for the RDN's
+// value. No rule covers a part of several RDNs.
 func translateMacro(a *ACI, place dn.DN, o *Options) draft.Drafts {
 	var out draft.Drafts
 	if slices.ContainsFunc(a.Clauses, func(c Clause) bool { return c.Deny }) || a.Target.Not ||

@@ -100,7 +100,7 @@ func (p *parser) parse() error {
 	return p.check()
 }
 
-// check returns an error if parts of the value do not go together.
+// check returns an error if the value has parts that exclude each other.
 func (p *parser) check() error {
 	if p.aci.Controls != nil || p.aci.Operations != nil {
 		if p.aci.Attributes != nil || p.aci.Values != nil {
@@ -406,7 +406,7 @@ func closing(text string) int {
 	return -1
 }
 
-// body parses what follows the word version.
+// body parses what follows the word "version".
 func (p *parser) body() error {
 	for _, text := range []string{"3.0", ";"} {
 		if err := p.expect(text); err != nil {
@@ -498,8 +498,8 @@ func (p *parser) rights() (all Rights, err error) {
 	}
 }
 
-// bind parses a bind rule. And and or have the same precedence and group to the right:
-// "a and b or c" is a and (b or c).
+// bind parses a bind rule. The operators "and" and "or" have the same precedence and group
+// to the right: "a and b or c" means "a and (b or c)".
 func (p *parser) bind(depth int) (Bind, error) {
 	left, err := p.factor(depth)
 	if err != nil {
@@ -569,7 +569,7 @@ func (p *parser) keyword(word string) (Bind, error) {
 	}
 }
 
-// checkOperand returns an error if a text is no operand of a keyword.
+// checkOperand returns an error if a text is not a valid operand of a keyword.
 func (p *parser) checkOperand(word, text string, at int) error {
 	switch word {
 	case "userdn", "groupdn", "roledn":

@@ -34,7 +34,7 @@ func (t *translation) parts(c *Clause, in *acl.What) (all []partsIn) {
 		}
 	}
 	if values&(acl.Search|acl.Compare) == acl.Search|acl.Compare {
-		values |= acl.See // so that the rule can use the word read or find
+		values |= acl.See // so that the rule can use the word "read" or "find"
 	}
 	insert, remove := t.valueFilters(c)
 	if c.Rights&Write != 0 && insert == nil && remove == nil {
@@ -235,7 +235,7 @@ func (t *translation) valueFilters(c *Clause) (insert, remove []acl.Attribute) {
 	of := func(all []ValueFilter) (out []acl.Attribute) {
 		for _, f := range all {
 			if !draft.IsDescription(f.Attribute) {
-				continue // no entry has it
+				continue // no entry has such an attribute
 			}
 			a := acl.Attribute{Description: f.Attribute, Filter: f.Filter}
 			if v.Not {
@@ -344,10 +344,9 @@ func (t *translation) entryRights(c *Clause, l *list) (r acl.Rights) {
 }
 
 // wholeEntry reports whether the right to add or delete entries becomes part of a rule.
-// Rules cannot say that all values of the entry have to match targattrfilters. So if a
-// clause has such filters, wholeEntry returns false for an allow clause, whose rule then
-// lacks the right, and true for a deny clause, whose rule then denies the right for all
-// entries.
+// Rules cannot say that all values of the entry have to match targattrfilters. So if an
+// allow clause has such filters, wholeEntry returns false, and the rule lacks the right. If
+// a deny clause has them, it returns true, and the rule denies the right for all entries.
 func (t *translation) wholeEntry(c *Clause, r Rights) bool {
 	v := t.aci.Values
 	if v == nil || r == Add && v.Add == nil || r == Delete && v.Del == nil {

@@ -20,8 +20,8 @@ type Options struct {
 	Zone     *time.Location // time zone of the server; nil: not known
 	// Reserved means that * includes reserved attributes, which rules have to name.
 	Reserved bool
-	// Mentioned are the reserved attributes that originals name. A deny rule with * also
-	// lists these attributes.
+	// Mentioned are the reserved attributes that any of the values to translate names. A
+	// deny rule with * also lists these attributes.
 	Mentioned []string
 }
 
@@ -152,7 +152,7 @@ func (t *translation) scoped(found *acl.Target) bool {
 	switch {
 	case scope == acl.Subtree:
 		return true
-	case isPattern(t.aci.Target.DN): // the scope is below the entry of the aci
+	case isPattern(t.aci.Target.DN): // the scope is relative to the entry of the aci
 		return t.scopedPattern(found, scope)
 	case found.Scope != acl.Subtree:
 		t.out.Note(draft.Not, "targetscope with this target")

@@ -8,20 +8,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// Build returns copies of the rule like, which together apply where e holds. Each copy is for
-// some of the identities, connections and entries for which e holds. Where rules have no
-// words for a condition, a rule that allows holds in fewer cases, and a rule that denies
-// holds in more cases. The notes name these conditions. Build returns false if nothing is
-// left: no rule allows anything, or a rule would deny everyone.
-func Build(e Expr, like acl.Rule) (rules []*acl.Rule, notes []string, ok bool) {
-	n := &normalizer{over: like.Deny}
+// Build returns copies of model, which together apply where e holds. Each copy is for some of
+// the identities, connections and entries for which e holds. If e contains a condition that
+// rules have no words for, an allow rule applies in fewer cases than e, and a deny rule in
+// more. The notes name these conditions. Build returns false if nothing is left: no rule
+// allows anything, or a rule would deny everyone.
+func Build(e Expr, model acl.Rule) (rules []*acl.Rule, notes []string, ok bool) {
+	n := &normalizer{over: model.Deny}
 	var kept []*fragment
 	for _, c := range absorbed(n.conjunctions(e, false)) {
 		f := newFragment(c)
 		if f == nil {
 			continue
 		}
-		if like.Deny && len(n.notes) > 0 && f.isAlways() {
+		if model.Deny && len(n.notes) > 0 && f.isAlways() {
 			return nil, n.notes, false
 		}
 		i := slices.IndexFunc(kept, func(k *fragment) bool { return k.key() == f.key() })
@@ -35,7 +35,7 @@ func Build(e Expr, like acl.Rule) (rules []*acl.Rule, notes []string, ok bool) {
 		return nil, append(n.notes, "its condition is a combination of more than 64"), false
 	}
 	for _, f := range kept {
-		rules = append(rules, f.rule(like))
+		rules = append(rules, f.rule(model))
 	}
 	return rules, n.notes, len(rules) > 0 || len(n.notes) == 0
 }
@@ -180,13 +180,13 @@ func (f *fragment) key() string {
 	return b.String()
 }
 
-func (f *fragment) rule(like acl.Rule) *acl.Rule {
-	r := like
+func (f *fragment) rule(model acl.Rule) *acl.Rule {
+	r := model
 	r.Who = acl.Who{Any: f.terms, Except: f.except}
 	if slices.ContainsFunc(f.terms, func(t acl.Term) bool { return t[0].Kind == acl.Everyone }) {
 		r.Who.Any = []acl.Term{{{Kind: acl.Everyone}}}
 	}
-	r.If = slices.Concat(like.If, f.conditions)
+	r.If = slices.Concat(model.If, f.conditions)
 	for _, g := range f.filters {
 		r.In = Narrow(r.In, g)
 	}

@@ -57,8 +57,8 @@ func (d *Drafts) Settle() {
 	}
 }
 
-// Contexts returns the naming contexts. If they are not known, it guesses one from the
-// place: the end of the place whose RDNs are of the types dc, o or c.
+// Contexts returns the naming contexts. If they are not known, it guesses one: the last RDN
+// of the place, together with all RDNs directly before it that are of the types dc, o or c.
 func Contexts(known []dn.DN, place dn.DN) []dn.DN {
 	if len(known) > 0 || len(place) == 0 {
 		return known
@@ -70,7 +70,7 @@ func Contexts(known []dn.DN, place dn.DN) []dn.DN {
 	return []dn.DN{place[at:]}
 }
 
-// Relative returns the part of a name that is left of the place, as rules write it. It
+// Relative returns the part of a name that precedes the place, as rules write it. It
 // returns false if the name is neither the place nor below it.
 func Relative(sch *schema.Schema, name, place dn.DN) (string, bool) {
 	if !Within(sch, name, place) {
@@ -98,8 +98,8 @@ func Same(sch *schema.Schema, a, b dn.DN) bool {
 	return strings.EqualFold(a.String(), b.String())
 }
 
-// RuleName returns a text as the name of a rule: characters that names of rules may not
-// have become hyphens.
+// RuleName makes the name of a rule from a text. It replaces each character that such a
+// name cannot contain by a hyphen.
 func RuleName(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -134,7 +134,7 @@ func And(a, b filter.Filter) filter.Filter {
 	return filter.And{a, b}
 }
 
-// keywords are words of rules that cannot be attributes.
+// keywords are words that have a meaning in rules, and so cannot be attributes there.
 var keywords = []string{"to", "in", "if", "and", "except", "not", "parent", "superiors"}
 
 // IsDescription reports whether a text is an attribute description that rules can contain.

@@ -71,7 +71,7 @@ func IsFalse(e Expr) bool {
 	return ok && len(any) == 0
 }
 
-// Rewrite returns the expression e with each leaf replaced by the result of to.
+// Rewrite returns the expression e with each leaf l replaced by to(l).
 func Rewrite(e Expr, to func(*Leaf) Expr) Expr {
 	switch e := e.(type) {
 	case All:

@@ -63,8 +63,8 @@ func WithVariables(p acl.Placed, marker string) (all []acl.Placed) {
 	return all
 }
 
-// BindsVariables reports whether all variables of the subjects of a rule are in its
-// targets. WithVariables leaves out terms with other variables.
+// BindsVariables reports whether all variables in the subjects of a rule are also in its
+// targets. WithVariables leaves out each term with a variable that is in no target.
 func BindsVariables(r *acl.Rule, marker string) bool {
 	for _, t := range r.Who.Any {
 		for _, s := range t {
@@ -86,7 +86,8 @@ func bound(r *acl.Rule, names []string, marker string) bool {
 	return true
 }
 
-// variable returns the name of a variable: t, t2 and so on for numbers.
+// variable returns the name of the variable with the number n: t for 1, t2 for 2, and so
+// on.
 func variable(n string) string {
 	if n == "1" {
 		return "t"

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
 )
 
-// emit makes the rules of everything that is granted.
+// emit makes the rules that grant the rights in t.granted.
 func (t *translation) emit() {
 	slices.SortStableFunc(t.granted, func(a, b *granted) int { return a.origin - b.origin })
 	for _, x := range t.granted {
@@ -148,8 +148,8 @@ func isName(g *group) bool {
 	return g.typ.Equality.Name() == "distinguishedNameMatch"
 }
 
-// selfAttributes returns the attributes whose values are names and that no directive names.
-// Each is restricted to the value that is the identity's own name.
+// selfAttributes returns the attributes with DNs as values that no directive mentions. Each
+// is restricted to the value that is the identity's own name.
 func (t *translation) selfAttributes() (all []acl.Attribute) {
 	for _, typ := range t.o.Schema.Attributes() {
 		g := &group{name: typ.SentName(), typ: typ}
@@ -162,7 +162,7 @@ func (t *translation) selfAttributes() (all []acl.Attribute) {
 }
 
 // read adds the right see to rights that include search and compare. A rule can then use
-// the word read or find for them.
+// the word "read" or "find" for them.
 func read(r acl.Rights) acl.Rights {
 	if r&(acl.Search|acl.Compare) == acl.Search|acl.Compare {
 		r |= acl.See

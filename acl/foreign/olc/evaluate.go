@@ -16,8 +16,8 @@ import (
 
 // An Evaluator decides by access directives as slapd.access(5) says: the first directive
 // that is about the entry and the attribute decides, unless its matching clause says break.
-// An Evaluator and the translation have only the parser in common, because the Evaluator
-// serves to check the translation: what it allows is compared with what the drafts allow.
+// An Evaluator serves to check the translation: what it allows is compared with what the
+// translated rules allow. So the two have only the parser in common.
 type Evaluator struct {
 	Directives []*Directive
 	Schema     *schema.Schema
@@ -35,7 +35,8 @@ type View struct {
 // At returns the View of an identity and an entry.
 func (ev *Evaluator) At(id *acl.Identity, e *acl.Entry) *View { return &View{ev, id, e} }
 
-// An asked is an attribute of an entry, or one of its values, or a pseudo-attribute.
+// An asked is what a decision is about: an attribute of an entry, one of its values, or a
+// pseudo-attribute.
 type asked struct {
 	pseudo  string
 	typ     *schema.AttributeType
@@ -90,7 +91,7 @@ func (v *View) writesRDN() bool {
 	})
 }
 
-// mask returns the privileges that the identity has on a.
+// mask returns the privileges that the identity has on the attribute or value a.
 func (v *View) mask(a asked) (m Mask) {
 	for _, d := range v.Directives {
 		groups, ok := v.matches(&d.What, a)
@@ -127,8 +128,8 @@ func (v *View) isOwn(a asked) bool {
 	return err == nil && len(v.id.Name) > 0 && draft.Same(v.Schema, d, v.id.Name)
 }
 
-// matches reports whether the what of a directive includes a. If the what has a regular
-// expression, the result groups contains what its groups match.
+// matches reports whether w, the What of a directive, includes the attribute or value a. If
+// w has a regular expression, the result groups contains what its groups match.
 func (v *View) matches(w *What, a asked) (groups []string, ok bool) {
 	if w.Attributes != nil && !slices.ContainsFunc(w.Attributes, func(l Attribute) bool { return v.lists(string(l), a) }) {
 		return nil, false
@@ -179,7 +180,7 @@ func (v *View) named(s Style, text string, name dn.DN) (groups []string, ok bool
 	return nil, s == Subtree || s == Exact && below == 0 || s == One && below == 1 || s == Children && below > 0
 }
 
-// expanded replaces $1 and ${1} by what groups match.
+// expanded replaces $1 and ${1} in a text by groups[1], and so on for the digits up to 9.
 func expanded(text string, groups []string) string {
 	for n := 1; n <= 9; n++ {
 		value := ""
@@ -192,7 +193,7 @@ func expanded(text string, groups []string) string {
 	return text
 }
 
-// is reports whether the identity matches a who.
+// is reports whether the View's identity meets w, one condition of a by clause.
 func (v *View) is(w *Who, groups []string) bool {
 	id, bound := v.id, len(v.id.Name) > 0
 	switch w.Kind {

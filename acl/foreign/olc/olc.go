@@ -1,6 +1,6 @@
-// Package olc reads the access directives of OpenLDAP's slapd, as values of olcAccess and
-// as lines of slapd.conf, translates them into rules, and evaluates them as
-// slapd.access(5) says.
+// Package olc reads the access directives of OpenLDAP's slapd, both values of olcAccess and
+// lines of slapd.conf. It translates them into rules, and evaluates them as slapd.access(5)
+// says.
 package olc
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// A Directive is "to what by who access control ...".
+// A Directive has the form "to what by who access control ...".
 type Directive struct {
 	What    What
 	Clauses []Clause
@@ -49,14 +49,14 @@ var styles = map[string]Style{"": Exact, "exact": Exact, "base": Exact, "baseobj
 // An Attribute is a description, or a class with @ or ! in front.
 type Attribute string
 
-// A Clause is "by who access control".
+// A Clause has the form "by who access control".
 type Clause struct {
 	Who     []Who // all of them must match
 	Access  Access
 	Control string // stop, continue or break
 }
 
-// WhoKind is the kind of a who.
+// WhoKind is the kind of a Who.
 type WhoKind uint8
 
 const (
@@ -79,14 +79,14 @@ const (
 type Who struct {
 	Kind      WhoKind
 	Style     Style
-	Expand    bool   // $1 and others stand for what the regular expression of the what matched
+	Expand    bool   // $1 and so on stand for what the groups of the What's regular expression matched
 	Text      string // a name, a regular expression, an attribute, a set, or the whole word
 	Level     int    // of self.level{1}
 	Class     string // of a group; "": groupOfNames
 	Attribute string // of a group; "": member
 	Network   netip.Prefix
 	Loose     bool // other addresses match too
-	N         int  // of an ssf
+	N         int  // the least strength, of an ssf
 }
 
 // Mask is a set of privileges.
@@ -119,7 +119,7 @@ var levels = map[string]Mask{"none": 0, "disclose": Disclose, "auth": Disclose |
 
 var privileges = map[byte]Mask{'0': 0, 'd': Disclose, 'x': Auth, 'c': Compare, 's': Search, 'r': Read, 'w': Add | Delete, 'a': Add, 'z': Delete, 'm': Manage}
 
-// change returns the privileges after a clause.
+// change returns the privileges that a clause with the access a makes of the privileges m.
 func (a Access) change(m Mask) Mask {
 	switch a.Op {
 	case '+':

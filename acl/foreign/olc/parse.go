@@ -118,7 +118,7 @@ func (p *parser) here() string {
 }
 
 // split splits a word such as dn.subtree="ou=people" at its equals sign, and the part
-// before at its periods.
+// before this sign at its periods.
 func split(w string) (name, style, value string, hasValue bool) {
 	name, value, hasValue = strings.Cut(w, "=")
 	name, style, _ = strings.Cut(name, ".")
@@ -277,7 +277,7 @@ func (p *parser) access() (a Access, err error) {
 	return a, nil
 }
 
-// who parses one who. It returns false if the current word does not begin a who.
+// who parses one Who. It returns false if the current word does not begin a who.
 func (p *parser) who() (w Who, ok bool, err error) {
 	text := p.words[p.n].text
 	name, style, value, hasValue := split(text)
@@ -402,7 +402,7 @@ func peer(w *Who, style string) {
 	switch style {
 	case "ip", "ipv6":
 		if i := strings.IndexByte(value, '{'); i >= 0 {
-			return // a port
+			return // the address has a port, which rules cannot test
 		}
 		if address, mask, masked := strings.Cut(value, "%"); masked {
 			if n, ok := draft.Network(address, mask); ok {

@@ -8,14 +8,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// A value in a name that a group of a regular expression matches is replaced by the number
-// of the group, with a marker before and after the number.
+// A marker stands before and after the number of a group of a regular expression. In a
+// name, such a number stands for a value that the group matches.
 const marker = "\uE0F6"
 
 func marked(n int) string { return marker + strconv.Itoa(n) + marker }
 
-// A regex is a regular expression that matches names, converted to a name in which some
-// values are open.
+// A regex is a regular expression that matches names, converted to a name in which
+// wildcards or markers stand for some values.
 type regex struct {
 	set
 	// crosses means that a wildcard matches commas too, so that names at other depths match.

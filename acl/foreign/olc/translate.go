@@ -21,7 +21,7 @@ type Options struct {
 }
 
 // Translate translates the directives of a database with the given suffix, in their order.
-// The result has one element with rules for each directive.
+// The result has one element for each directive, with the rules made from it.
 func Translate(all []*Directive, suffix dn.DN, o *Options) []draft.Drafts {
 	t := &translation{o: o, place: suffix, out: make([]draft.Drafts, len(all)), memo: map[string][]cell{}}
 	for _, d := range all {
@@ -55,7 +55,7 @@ type translation struct {
 	o          *Options
 	place      dn.DN
 	directives []*directive
-	compiled   *directive // the directive whose whos are being translated
+	compiled   *directive // the directive whose Whos are being translated
 	groups     []*group
 	steps      int
 	memo       map[string][]cell
@@ -65,11 +65,11 @@ type translation struct {
 	out     []draft.Drafts
 }
 
-// A directive is a Directive with its what translated to a set and its whos to expressions.
+// A directive is a Directive with its What translated to a set and its Whos to expressions.
 type directive struct {
 	*Directive
 	set
-	// opaque is the reason why rules have no words for the what, or "". An opaque directive
+	// opaque is the reason why rules have no words for the What, or "". An opaque directive
 	// allows nothing, and no later directive allows anything on the entries of its set.
 	opaque string
 	whos   []draft.Expr
@@ -112,7 +112,7 @@ func (t *translation) compile(d *Directive) *directive {
 	return out
 }
 
-// tail returns the RDNs after the last RDN that is open.
+// tail returns the RDNs after the last RDN that has a wildcard or a marker.
 func (r *regex) tail() dn.DN {
 	for i := len(r.name) - 1; i >= 0; i-- {
 		if strings.ContainsAny(r.name[i:i+1].String(), "*"+marker) {
@@ -220,7 +220,7 @@ func (t *translation) lists(a Attribute, g *group) bool {
 	return g.typ.Is(typ) && (options == "" || strings.EqualFold(strings.Trim(options, ";"), own))
 }
 
-// A cell is a region in which the identities that an expression holds for have a privilege.
+// A cell is a region in which some identities have a privilege: those for which who holds.
 type cell struct {
 	region
 	who    draft.Expr
@@ -255,8 +255,8 @@ func (t *translation) signature(g *group) string {
 }
 
 // grant returns the cells in which the directives from the i-th on grant a privilege of m,
-// for the entries of the region r. The parameter have contains the privileges that earlier
-// directives have granted.
+// for the entries of the region r. Earlier directives have already granted the privileges
+// in the parameter have.
 func (t *translation) grant(g *group, m Mask, i int, have Mask, r region) []cell {
 	for ; i < len(t.directives); i++ {
 		d := t.directives[i]
@@ -358,7 +358,7 @@ func both(a, b draft.Expr) draft.Expr {
 func isUsers(e draft.Expr) bool { return draft.Text(e) == draft.Text(subject(acl.Users)) }
 
 // meet returns the cells in which two privileges are both granted, given the cells of each.
-// If a cell of bs covers a cell of as, the latter is part of the result unchanged.
+// If a cell of bs covers a cell of as, the result contains the cell of as unchanged.
 func (t *translation) meet(as, bs []cell) (all []cell) {
 	seen := map[string]bool{}
 	for _, a := range as {
@@ -452,8 +452,8 @@ func (t *translation) noteHidden(all, shown []cell) {
 // exceptions.
 const maxExceptions = 6
 
-// coveredByAll reports whether the cells in all together cover the cell a: one of them
-// covers a if its exceptions are ignored, and others cover the excepted parts.
+// coveredByAll reports whether the cell a is covered by several cells of the list all: one
+// cell covers a if its exceptions are ignored, and other cells cover the excepted parts.
 func (t *translation) coveredByAll(a cell, all []cell, depth int) bool {
 	return depth > 0 && slices.ContainsFunc(all, func(b cell) bool {
 		whole := b

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// who translates the whos of a clause, all of which have to match.
+// who translates the Whos of a clause, all of which have to match.
 func (t *translation) who(all []Who) draft.Expr {
 	if len(all) == 1 {
 		return t.one(&all[0])
@@ -124,10 +124,10 @@ func (t *translation) named(w *Who) draft.Expr {
 	return t.related(name, open, scope)
 }
 
-// unbound handles a name with $1 for which the regular expression of the directive gives no
-// value. It returns an unknown condition if the directive has a regular expression, and
-// otherwise an expression that holds for nobody. If every $1 has a value, unbound returns
-// false.
+// unbound reports whether a name has a variable ($1, $2, ...) that the directive's What
+// does not bind to a whole value of its name. If so, unbound also returns the expression
+// that replaces the name: an unknown condition if the What is a regular expression, and
+// otherwise an expression that holds for nobody.
 func (t *translation) unbound(name dn.DN, text string) (draft.Expr, bool) {
 	d := t.compiled
 	for i, n := range strings.Split(name.String(), marker) {
@@ -201,7 +201,7 @@ func (t *translation) group(w *Who) draft.Expr {
 	return &draft.Leaf{Under: atom(s), Over: atom(over), UnderIs: true, Why: "who is not in " + over.String() + " by a part of the name"}
 }
 
-// set translates the set expressions that are subjects of rules.
+// set translates those set expressions that rules have subjects for.
 func (t *translation) set(text string) draft.Expr {
 	left, right, ok := strings.Cut(strings.Join(strings.Fields(text), " "), "&")
 	left, right = strings.TrimSpace(left), strings.TrimSpace(right)
