@@ -34,9 +34,9 @@ func (c *client) must(cmd string, input ...string) {
 	}
 }
 
-// TestWideEntryIsHidden checks decisions about an entry with very many values. Filters
-// read only the types that they test from such an entry. Decisions must also get the
-// types that they need.
+// TestWideEntryIsHidden checks decisions about an entry with very many values. From such an
+// entry, filters read only the types that they test. Decisions must also get the types that
+// they need.
 func TestWideEntryIsHidden(t *testing.T) {
 	c := newClient(t)
 	c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")

@@ -57,7 +57,7 @@ func isOutsideName(text string) bool {
 	return err == nil && virtual.OutsideBranches(name)
 }
 
-// An ending is a branch, and the end that the names of entries in the branch have.
+// An ending is a branch, and the suffix with which the names of entries in the branch end.
 type ending struct{ branch, suffix string }
 
 // withoutBranch cuts the name of a branch from the end of a message's names. It returns the

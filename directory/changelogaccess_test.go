@@ -14,8 +14,8 @@ import (
 
 const readChangelog = `log: allow users to read in "cn=changelog"` + "\n"
 
-// logged returns the changes that the client reads in the changelog, a line each: the
-// entry, the kind of change, the new name, and the changes.
+// logged returns the changes that the client reads in the changelog. The line of each
+// contains the entry, the kind of change, the new name, and the changes.
 func (c *client) logged() []string {
 	c.t.Helper()
 	entries, done := changesOf(c.t, c.s, "cn=changelog", op.SingleLevel, "(objectClass=changeLogEntry)", "targetDN changeType newRDN newSuperior deleteOldRDN changes")
@@ -179,8 +179,8 @@ func TestListingsByName(t *testing.T) {
 	}
 }
 
-// TestChangelogShowsThePast makes random changes, and compares the changelog of a user
-// with what the past shows the user of all entries at each revision.
+// TestChangelogShowsThePast makes random changes, and compares what a user sees in the
+// changelog with what the user may see of all entries at each revision.
 func TestChangelogShowsThePast(t *testing.T) {
 	for seed := range uint64(4) {
 		p := newTwins(t, seed)

@@ -56,8 +56,8 @@ func TestLockedTellsNothing(t *testing.T) {
 	}
 }
 
-// TestGraceAtTwoServers checks that the uses of an expired password that two servers
-// together allow do not exceed the policy's limit, although neither server polls for the
+// TestGraceAtTwoServers checks how many uses of an expired password two servers allow
+// together. They must not exceed the policy's limit, although neither server polls for the
 // other's commits meanwhile.
 func TestGraceAtTwoServers(t *testing.T) {
 	store := tabletest.NewMem()

@@ -183,7 +183,7 @@ func (p *twins) fill(c *client, seen, hidden *rand.Rand) {
 
 // makeHistory sets the rules, and makes a past state that differs from the present and has
 // the checkpoint "then". Of that state, users may see only what they could see then and can
-// see now.
+// still see now.
 func (p *twins) makeHistory(c *client, rules string, seen, hidden *rand.Rand) {
 	f := filler{p, c, seen, hidden}
 	const people = ",ou=people," + leakBase
@@ -191,8 +191,8 @@ func (p *twins) makeHistory(c *client, rules string, seen, hidden *rand.Rand) {
 		f.person(fmt.Sprintf("uid=q%d", i)+people, true)                  // hidden then
 		f.person(fmt.Sprintf("uid=w%d,ou=secret,%s", i, leakBase), false) // in a hidden place then
 	}
-	// A denial at a place that is now gone still counts in the past states that have the
-	// place.
+	// A rule at ou=gone denies reading. The entry is deleted after the checkpoint, but the
+	// rule must still hold in past states that contain the entry.
 	f.add("ou=gone,"+leakBase, "objectClass: organizationalUnit")
 	setRules(p.t, c.p, rules+"\"ou=gone,"+leakBase+"\" gone: deny everyone to read")
 	// Users saw this content, but do not see it any more.

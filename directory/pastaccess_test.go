@@ -54,8 +54,8 @@ func (c *client) people(f, control string) string {
 }
 
 // TestPastByRules checks what is shown of the past. The rules of today must allow reading
-// the entry as it was and the entry as it is. If the entry's place is gone, the past is also
-// hidden if a rule of that time denied access.
+// the entry as it was and the entry as it is. If the entry's place is gone, a rule of that
+// time that denied access also hides the past.
 func TestPastByRules(t *testing.T) {
 	const all = "all: allow users to read *, +, to past\n"
 	person := func(c *client, name string, change ...string) {
@@ -181,7 +181,7 @@ func TestPastOperations(t *testing.T) {
 	}
 }
 
-// TestPastOfAnotherSchema checks that the rules of now judge a state with another schema.
+// TestPastOfAnotherSchema checks that the present rules judge a state with another schema.
 // In such a state, no entry has an attribute that its schema lacks. If the schema lacks
 // something else that a denial names, the state cannot be read.
 func TestPastOfAnotherSchema(t *testing.T) {

@@ -7,7 +7,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestHolesOfPeers tries ways round access control that other servers had.
+// TestHolesOfPeers tries ways round access control that other servers had. The comment at
+// each case says what was wrong there.
 func TestHolesOfPeers(t *testing.T) {
 	me := "dn: uid=me,ou=people,dc=example,dc=com"
 	for _, test := range []struct {

@@ -169,7 +169,8 @@ func (c *ObjectClass) closure(to []*ObjectClass) []*ObjectClass {
 	return to
 }
 
-// without returns the types in a whose OIDs do not occur in b, each only once.
+// without returns the types of the list a whose OIDs do not occur in the list b, each only
+// once.
 func without(a, b []*AttributeType) []*AttributeType {
 	var out []*AttributeType
 	for _, t := range a {

@@ -65,9 +65,9 @@ func (m Macros) element(s string) (string, error) {
 
 // ParseFile parses the text of a schema file. The file contains definitions, each after a
 // word for its kind ("attributetype ( ... )", "attributeTypes: ( ... )"), and macros,
-// which ParseFile adds to m. A definition continues on lines that begin with a space and,
-// unlike in slapd, until its parentheses are closed. A line whose first character other
-// than spaces is "#" is a comment. Any other directive is an error.
+// which ParseFile adds to m. A definition continues on lines that begin with a space.
+// Unlike in slapd, it also continues until its parentheses are closed. A line whose first
+// character other than spaces is "#" is a comment. Any other directive is an error.
 func ParseFile(name, text string, m Macros) ([]Definition, error) {
 	var out []Definition
 	var errs []error

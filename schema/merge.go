@@ -369,7 +369,7 @@ func (m *merger) sameSup(a, b *definition) bool {
 	return slices.Equal(of(a), of(b))
 }
 
-// both returns the names in a that are also in b.
+// both returns the names of the list a that are also in the list b.
 func (m *merger) both(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !m.among(b, name) })
 }
@@ -409,7 +409,7 @@ func (m *merger) addNames(target, d *definition) error {
 	return nil
 }
 
-// replace records that merged replaces old, if the two definitions differ.
+// replace records that the definition merged takes the place of old, if the two differ.
 func (m *merger) replace(old, merged, d *definition) {
 	if merged.String() == old.String() {
 		return

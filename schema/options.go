@@ -7,8 +7,9 @@ import (
 
 // registered are the options that any attribute may have: options of languages (RFC 3866),
 // and phonetic, which directories with Japanese names have used since RFC 2849. An option
-// that ends with a hyphen is a prefix. In the records of views, of-TYPE names the type
-// that a total is computed from, or the reference that a joined value comes from.
+// that ends with a hyphen is a prefix. The option of-TYPE occurs in the records of views
+// (docs/views.md): viewSum;of-uidNumber is the sum of the values of uidNumber, and
+// mail;of-manager is the mail of the entry that manager names.
 var registered = []string{"lang-", "phonetic", "of-"}
 
 // WithOptions returns a schema that recognizes additional attribute options. An option

@@ -146,7 +146,8 @@ func nameAndUIDKey(s *Schema, v []byte) ([]byte, error) {
 	return slices.Concat(binary.AppendUvarint(nil, uint64(len(bits))), bits, k), nil
 }
 
-// NameOfUID returns the key of the name in the key of a name with an optional UID.
+// NameOfUID takes a key that nameAndUIDKey made, and returns the part of it that is the key
+// of the name, without the UID. It returns nil if the given key is malformed.
 func NameOfUID(key []byte) []byte {
 	size, n := binary.Uvarint(key)
 	if n <= 0 || uint64(len(key)-n) < size {
@@ -161,9 +162,9 @@ func (t *AttributeType) NamesEntries() bool {
 	return t.Equality != nil && (t.Equality.Form == distinguishedName || t.Equality.Form == nameAndOptionalUID)
 }
 
-// KeyPrefix returns a prefix of the keys of the values that name a given entry, or an
-// entry below it. name is the key of the entry's name. Keys of values with a unique
-// identifier do not begin with the prefix.
+// KeyPrefix returns the prefix with which the key of a value begins if the value names a
+// given entry, or an entry below it. The parameter name is the key of the entry's name.
+// Keys of values with a unique identifier do not begin with the prefix.
 func (t *AttributeType) KeyPrefix(name []byte) []byte {
 	if t.Equality.Form == nameAndOptionalUID {
 		return append([]byte{0}, name...)
@@ -171,9 +172,9 @@ func (t *AttributeType) KeyPrefix(name []byte) []byte {
 	return name
 }
 
-// KeyOfName returns the key of the name in the key of a value: if
-// [AttributeType.KeyPrefix] of a name is the key of a value, KeyOfName returns that name.
-// It returns nil if the value has a unique identifier.
+// KeyOfName returns the part of a value's key that is the key of the name in the value. It
+// is the inverse of [AttributeType.KeyPrefix]. It returns nil if the value has a unique
+// identifier.
 func (t *AttributeType) KeyOfName(key []byte) []byte {
 	if t.Equality.Form != nameAndOptionalUID {
 		return key

@@ -138,7 +138,8 @@ func init() {
 	}
 }
 
-// byKey returns a validator that accepts a value if key accepts it.
+// byKey returns a validator that accepts a value if the function key returns no error for
+// it.
 func byKey(key func([]byte) ([]byte, error)) validator {
 	return func(_ *Schema, v []byte) error {
 		_, err := key(v)

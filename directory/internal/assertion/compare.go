@@ -190,8 +190,8 @@ func compareValues(t *schema.AttributeType, values [][]byte, assertion []byte) (
 	return false, nil
 }
 
-// compareShared compares an assertion with the collective values of an entry. The result has
-// reports whether the entry has a collective value of the type.
+// compareShared compares an assertion with the collective values of an entry. The second
+// result reports whether the entry has a collective value of the type.
 func compareShared(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (holds, has bool, err error) {
 	if len(t.Shared()) == 0 {
 		return false, false, nil
@@ -222,7 +222,7 @@ func compareShared(ctx context.Context, req *request.Request, at partition.Locat
 }
 
 // mayCompare returns an error if the requester may not compare with the asserted value.
-// The error does not depend on whether the entry has the value. The result all reports
+// The error does not depend on whether the entry has the value. The first result reports
 // whether the requester may compare with every value.
 func mayCompare(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (all bool, err error) {
 	if req.Judge.ReadsAll() {

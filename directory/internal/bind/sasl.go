@@ -244,8 +244,8 @@ func bindExternal(ctx context.Context, req *request.Request, message []byte) (*s
 }
 
 // suffices returns an error if the account needs two factors and the bind proves only one
-// factor. If strong is set and the account's policy counts way as a second factor, the bind
-// proves two factors.
+// factor. The bind proves two factors if strong is set, and the account's policy accepts
+// the given way of binding as a second factor.
 func suffices(ctx context.Context, req *request.Request, who *settings.Identity, way string, strong bool) error {
 	if !who.HasEntry() {
 		return nil

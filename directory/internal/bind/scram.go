@@ -29,8 +29,8 @@ type scramming struct {
 	mechanism string
 	conv      *auth.Scram
 	who       *settings.Identity // nil: the name is unknown, but the exchange continues
-	// base is the mechanism's name without the suffix -PLUS. The exchange began with name
-	// and key.
+	// base is the mechanism's name without the suffix -PLUS. The fields name and key are
+	// those with which the exchange began.
 	base, name string
 	key        auth.ScramKey
 }

@@ -230,8 +230,8 @@ func (c *Set) Attributes(ctx context.Context, found *partition.Result) ([]entry.
 	return append(all, entry.Attribute{Type: c.known.CollectiveSubentries, Values: distinct(names)}), nil
 }
 
-// combine adds an attribute to all. If all[from:] contains an attribute of the same type
-// and options, combine merges the values of both.
+// combine adds an attribute to the list all. If all[from:] contains an attribute of the
+// same type and options, combine merges the values of both.
 func combine(all []entry.Attribute, from int, a entry.Attribute) []entry.Attribute {
 	for i := from; i < len(all); i++ {
 		if all[i].Type == a.Type && all[i].Options == a.Options {

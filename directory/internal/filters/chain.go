@@ -25,9 +25,9 @@ func IsChain(f filter.Filter) bool {
 }
 
 // chainTest replaces a member-in-chain test ([MS-ADTS], 3.1.1.3.1.3.1) by an Or of
-// equality tests. One test compares with DN, and one test with the name of each entry on
-// a chain to DN. There are no tests for names that no entry has as a value. A test of a
-// chain of memberOf becomes a test of isMemberOf.
+// equality tests. One test compares with DN. For each entry on a chain to DN, one test
+// compares with the name of the entry. There are no tests for names that no entry has as a
+// value. A test of a chain of memberOf becomes a test of isMemberOf.
 func chainTest(ctx context.Context, req *request.Request, f *filter.Extensible) (filter.Filter, error) {
 	t := req.Schema.Attribute(f.Attribute)
 	if of, _ := membership.Is(req, t); of && req.Known.IsMemberOf != nil && !f.DNAttrs {

@@ -96,9 +96,9 @@ func earliest(ts []time.Time) (first time.Time) {
 	return first
 }
 
-// MustChange reports whether the requester must first change their own password, and the
-// request r is neither a Modify nor a Password Modify. These two operations themselves check
-// whose password they change. The parameter r may be nil.
+// MustChange reports whether a request must be refused because the requester must first
+// change their own password. It returns false for a Modify and a Password Modify, which
+// themselves check whose password they change. The parameter r may be nil.
 func MustChange(req *request.Request, r op.Request) bool {
 	if req.Who == nil || !req.Who.Reset.Load() {
 		return false

@@ -63,8 +63,8 @@ func sameIdentity(a, b *settings.Identity) bool {
 }
 
 // mayInspect returns an error unless the requester may ask for the rights of an identity.
-// The rights of the anonymous identity are no secret of an entry. Whoever may ask about the
-// entries found may ask for these rights.
+// The anonymous identity has no entry that could protect its rights, so everybody may ask
+// for them.
 func mayInspect(ctx context.Context, j *judge.Judge, who *settings.Identity) error {
 	if who == nil {
 		return nil

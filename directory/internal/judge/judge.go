@@ -297,8 +297,8 @@ func (j *Judge) Children(ctx context.Context) filter.Resolved {
 	return acl.Visible(j.LooksAt(), j.Decider(ctx))
 }
 
-// Restrict restricts a query to the entries, and the children in tests of children, that
-// the requester sees.
+// Restrict restricts a query to the entries that the requester sees. Tests of children in
+// the query then consider only children that the requester sees.
 func (j *Judge) Restrict(ctx context.Context, q *partition.Query) {
 	if q.Children = j.Children(ctx); q.Children != nil {
 		q.Filter = filter.MakeAnd(q.Filter, q.Children)
@@ -336,8 +336,8 @@ func (j *Judge) Narrow(ctx context.Context, f filter.Resolved, base entry.ID, sc
 // scopes maps the scopes of searches to the scopes of package acl.
 var scopes = map[op.Scope]acl.Scope{op.SingleLevel: acl.Children, op.WholeSubtree: acl.Subtree, op.Subordinates: acl.Under}
 
-// NarrowingText returns a text that is equal for requesters whose searches Narrow
-// restricts alike.
+// NarrowingText returns a text that is equal for requesters for whom Narrow adds the same
+// test to a search.
 func (j *Judge) NarrowingText() string {
 	if j.program == nil || j.SeesAll() {
 		return ""

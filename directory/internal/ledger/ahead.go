@@ -17,7 +17,7 @@ import (
 // failure counts from when this server first saw it, even after the clock has reached its
 // time.
 type ahead struct {
-	accounts atomic.Int64 // the length of all, which is nearly always 0
+	accounts atomic.Int64 // len(all), which is nearly always 0
 	mu       sync.Mutex
 	all      map[entry.ID][]sighting
 }
@@ -33,8 +33,8 @@ const (
 	maxAhead = 100_000
 )
 
-// byClock returns the times of an account's failures by this server's clock, which shows
-// now. The times are in the order of the failures.
+// byClock returns the times of an account's failures by this server's clock. The parameter
+// now is the time that this clock shows. The times are in the order of the failures.
 func (a *ahead) byClock(id entry.ID, failures []time.Time, now time.Time) []time.Time {
 	isAhead := func(t time.Time) bool { return t.Sub(now) > aheadAtLeast }
 	if a.accounts.Load() == 0 && !slices.ContainsFunc(failures, isAhead) {

@@ -148,7 +148,7 @@ func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error)
 		if partition.Is(err, partition.NoSuchEntry) {
 			return begun, nil
 		}
-		if !errors.Is(err, txn.ErrReadOnly) { // a standby records none
+		if !errors.Is(err, txn.ErrReadOnly) { // a standby records no failures
 			l.book.log.Warn("a wrong password could not be written down: this server alone remembers it", "entry", l.id, "error", err)
 		}
 		return l.book.unrecorded.add(l.id, begun), nil

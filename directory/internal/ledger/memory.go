@@ -16,7 +16,7 @@ import (
 // memory keeps failures for which the store is behind: those that could not be stored, or
 // those that are still to be deleted.
 type memory struct {
-	accounts atomic.Int64 // the length of all, which is nearly always 0
+	accounts atomic.Int64 // len(all), which is nearly always 0
 	mu       sync.Mutex
 	all      map[entry.ID][]time.Time
 }

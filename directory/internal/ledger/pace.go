@@ -14,8 +14,8 @@ import (
 // compiled or known already) would tell the kinds apart by some tenths of a millisecond.
 type Pace struct{ recent durations }
 
-// Wait waits until a refused bind, which began at begun, has taken a little longer than
-// recent refused binds took.
+// Wait waits until a refused bind has taken a little longer than recent refused binds took.
+// The parameter begun is the time at which the bind began.
 func (p *Pace) Wait(ctx context.Context, begun time.Time) error {
 	p.recent.add(time.Since(begun))
 	return until(ctx, begun.Add(p.recent.ceiling()))

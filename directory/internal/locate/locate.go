@@ -25,8 +25,8 @@ func Entry(ctx context.Context, req *request.Request, name dn.DN) (partition.Loc
 	return req.Judge.Find(ctx, name)
 }
 
-// Recall finds the entry of a name that an earlier request contained. Unless ManageDsaIT
-// is set, Recall returns false if the state has any referrals, because a referral may be
+// Recall finds the entry of a name that an earlier request contained. If the state has any
+// referrals and ManageDsaIT is not set, Recall returns false, because a referral may be
 // above the name.
 func Recall(ctx context.Context, req *request.Request, name string) (partition.Located, bool) {
 	if !req.Controls.ManageDsaIT {

@@ -200,8 +200,8 @@ func IsDynamic(ctx context.Context, req *request.Request, id entry.ID) (bool, er
 	return err == nil && all.Group(id) != nil, err
 }
 
-// Matches reports whether the requester may compare the URLs of a group, and finds an entry
-// by one of them.
+// Matches reports whether the requester may compare the URLs of a group, and by one of them
+// would find the entry with the given name.
 func Matches(ctx context.Context, req *request.Request, group entry.ID, name []byte) (bool, error) {
 	if _, err := dn.Parse(string(name)); err != nil {
 		return false, op.Errorf(op.InvalidAttributeSyntax, "%v", err)

@@ -142,8 +142,8 @@ func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []
 	return changes, nil
 }
 
-// named returns the stored value that equals given, or that given fits as a password. If
-// there is no such value, named returns given.
+// named returns the stored value that equals the parameter given, or that has given as its
+// password. If there is no such value, named returns given itself.
 func (s *Setting) named(ctx context.Context, req *request.Request, description string, given []byte) ([]byte, error) {
 	for _, v := range s.stored(req, description) {
 		if bytes.Equal(v, given) {

@@ -11,8 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Controls are the parsed controls of a request. The code that uses a control looks up
-// the names in the control's value, by the schema of the state that is read.
+// Controls are the parsed controls of a request. The attribute names in them are not
+// resolved here. The code that uses a control resolves them by the schema of the state that
+// it reads.
 type Controls struct {
 	ManageDsaIT bool
 	Paged       *control.PagedResults

@@ -33,7 +33,7 @@ func (req *Request) Judged(ctx context.Context, newest *partition.Snapshot) erro
 
 // Newest sets the request to read the newest state, and returns that state. The Judge then
 // decides by the access rules of that state. The rules that were in force when the request
-// arrived might show what was written only after newer rules had hidden it.
+// arrived might show values that were written later, when newer rules already hid them.
 func (req *Request) Newest(ctx context.Context) (*partition.Snapshot, error) {
 	s := req.Now()
 	if req.Judge.Free() || s.Ordinal() == req.judged {
@@ -53,7 +53,7 @@ func (req *Request) ProgramOf(ctx context.Context, newest *partition.Snapshot, w
 }
 
 // connection returns the properties that access rules test: those of the request's
-// connection, and those of the bind of the identity who on this connection.
+// connection, and those of the given identity's bind on this connection.
 func (req *Request) connection(who *settings.Identity) acl.Connection {
 	c := req.Session.connection()
 	c.Mechanism, c.Proxied = who.Mechanism(), req.Controls.Proxied != nil

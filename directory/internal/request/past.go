@@ -86,9 +86,9 @@ func (req *Request) readPast(ctx context.Context, then, now *partition.Snapshot)
 	return err
 }
 
-// InPast returns a copy of the request that reads the past state then. The access rules of
-// the newest state, the argument now, decide what the copy may read. The request must
-// already be judged by these rules.
+// InPast returns a copy of the request that reads a past state, the argument then. The
+// access rules of the newest state, the argument now, decide what the copy may read. The
+// request must already be judged by these rules.
 func (req *Request) InPast(ctx context.Context, then, now *partition.Snapshot) (*Request, error) {
 	x := req.On(then)
 	if x.Judge.Free() {

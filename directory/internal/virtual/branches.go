@@ -208,8 +208,8 @@ func (s *branchSearch) branch(ctx context.Context, b *branches.Branch) error {
 	return s.report(ctx, b, conflictsRDN, s.conflicts)
 }
 
-// report offers cn=changes or cn=conflicts of a branch, whichever rdn is. The function
-// items offers the entries below it.
+// report offers the entry with the given RDN, which is cn=changes or cn=conflicts, of a
+// branch. The function items offers the entries below it.
 func (s *branchSearch) report(ctx context.Context, b *branches.Branch, rdn string, items func(context.Context, *branches.Branch, string) error) error {
 	if n := len(s.base) - reportDepth; n >= 0 && !strings.EqualFold(s.base[n].String(), rdn) {
 		return nil // the base is at or below the other one of cn=changes and cn=conflicts
@@ -235,7 +235,8 @@ func (s *branchSearch) item(ctx context.Context, v *Entry) error {
 	return s.show(ctx, itemDepth, v)
 }
 
-// changes offers the changes in a branch. The names of their entries end in the name above.
+// changes offers the changes in a branch. The parameter above is the name of their
+// superior.
 func (s *branchSearch) changes(ctx context.Context, b *branches.Branch, above string) error {
 	n := 0
 	for c, err := range history.InBranch(ctx, b) {
@@ -255,8 +256,8 @@ func (s *branchSearch) changes(ctx context.Context, b *branches.Branch, above st
 	return nil
 }
 
-// conflicts offers the conflicts of a branch. The names of their entries end in the name
-// above.
+// conflicts offers the conflicts of a branch. The parameter above is the name of their
+// superior.
 func (s *branchSearch) conflicts(ctx context.Context, b *branches.Branch, above string) error {
 	all, err := b.Conflicts(ctx)
 	if err != nil {

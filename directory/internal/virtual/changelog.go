@@ -143,8 +143,8 @@ func sight(ctx context.Context, x *request.Request, id entry.ID) (*history.Sight
 func (l *changelog) list(ctx context.Context) error {
 	first, last := numbers(l.r.Filter)
 	first = max(first, past.Horizon(l.req.Server.Part)+1)
-	// had is the number of the last change that earlier pages have shown of the commit at
-	// the revision first, or -1.
+	// Earlier pages may have shown some changes of the commit at the revision first. Then
+	// had is the number of the last of these changes, and otherwise -1.
 	had := -1
 	if position, skip, ok := l.start(); ok {
 		if len(position) != 8 {

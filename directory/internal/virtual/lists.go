@@ -20,8 +20,8 @@ import (
 // listBatch is the number of entries that are read at once.
 const listBatch = 128
 
-// list offers the records of a list. All of them together count as one result in the numbers
-// of results. If a page ends among them, the next page continues behind the key of a record.
+// list offers the records of a list. All of them together count as one result in v.number.
+// If a page ends among them, the next page continues behind the key of a record.
 func (v *viewSearch) list(ctx context.Context, d *views.Definition) error {
 	defer func() { v.number++ }()
 	if v.number < v.had {

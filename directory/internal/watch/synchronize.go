@@ -173,11 +173,11 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 	return byDifference, err
 }
 
-// byRules returns how to refresh a client. The argument how is what the cookie allows. A
-// requester who does not read everything may get a difference only if the same rules judge
-// both contents, and if the difference shows nothing of the states between them. Otherwise
-// such a client receives the whole content, and deletes what it does not receive (RFC 4533,
-// 3.3.2).
+// byRules returns how to refresh a client. The argument how is the way that the cookie
+// allows. A requester who does not read everything may get a difference only if the same
+// rules judge both contents, and if the difference shows nothing of the states between
+// them. Otherwise such a client receives the whole content, and deletes what it does not
+// receive (RFC 4533, 3.3.2).
 func (y *synchronizer) byRules(ctx context.Context, s *partition.Snapshot, how refreshing) (refreshing, error) {
 	if y.program == nil || how == byContent || how == byReload {
 		return how, nil
@@ -389,8 +389,9 @@ func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commi
 	return y.between(ctx, s, p, p, func(from, to *content) error { return y.differ(ctx, from, to, g, y.frontier) })
 }
 
-// between calls send with two contents: the content that the client has, judged by the
-// rules was, and the content of the state s, judged by the rules is.
+// between calls the function send with two contents. The first is the content that the
+// client has, judged by the program in was. The second is the content of the state s,
+// judged by the program in is.
 func (y *synchronizer) between(ctx context.Context, s *partition.Snapshot, was, is *acl.Program, send func(from, to *content) error) error {
 	before, err := changes.AtFrontier(ctx, y.req.Server.Part, y.frontier)
 	if err != nil {

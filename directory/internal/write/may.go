@@ -109,8 +109,8 @@ func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 	return mayTake(ctx, req, u.name, entry.Root)
 }
 
-// mayTake returns an error if an entry that the requester does not see already has the
-// name. The error is the same as for a missing right.
+// mayTake returns an error if a name is taken by an entry that the requester does not see.
+// The error is the same as for a missing right.
 func mayTake(ctx context.Context, req *request.Request, name dn.DN, own entry.ID) error {
 	at, err := req.Snapshot.Find(ctx, name)
 	if err != nil || at.ID == own {

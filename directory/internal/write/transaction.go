@@ -238,7 +238,7 @@ func (m *member) verifies() bool {
 	return false
 }
 
-// by returns who makes the commit, for the journal.
+// by returns the author of the commit, for the journal.
 func (b *batch) by() partition.By {
 	by := by(b.req)
 	for _, m := range b.updates {

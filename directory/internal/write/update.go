@@ -174,7 +174,7 @@ func (u *update) refused(ctx context.Context, req *request.Request) error {
 // add to a commit.
 const maxSession = 256
 
-// by returns who makes a change, for the journal.
+// by returns the author of a change, for the journal.
 func by(req *request.Request) partition.By {
 	by := partition.By{
 		Name:    req.Who.DN(),
