@@ -18,17 +18,17 @@ import (
 // its schema lacks a word of a rule that denies something.
 var ErrPast = errors.New("the access rules have no meaning in this state of the past")
 
-// Past returns a program that decides what an identity may see of the entries of the past
-// state then, with the values and names that the entries had in that state. The program
-// consists of two kinds of rules:
-//   - the rules of the state now, which must be the newest. Their places and targets have
-//     the names that the entries had in the state then. A deny rule also applies with
-//     the names that the entries have now.
-//   - the deny rules of the state then whose places no longer exist.
+// Past returns a program that decides what an identity may see of the entries of a past
+// state, the argument then. It decides by the values and names that the entries had in that
+// state. The program consists of two kinds of rules:
+//   - the rules of the newest state, the argument now. Their places and targets have the
+//     names that the entries had in the past state. A deny rule also applies with the
+//     names that the entries have now.
+//   - the deny rules of the past state whose places no longer exist.
 //
-// p is the identity's program in the state now. The identity and its groups are taken from
-// p, and the connection is c. Callers must show no more of the past than the returned
-// program allows and, for entries that still exist, p allows too.
+// p is the identity's program in the newest state. The identity and its groups are taken
+// from p, and the connection is c. Callers must show no more of the past than the returned
+// program allows. Of entries that still exist, they must also show no more than p allows.
 func (r *Rules) Past(ctx context.Context, then, now *partition.Snapshot, p *acl.Program, c acl.Connection) (*acl.Program, error) {
 	set, err := r.pastSet(ctx, then, now)
 	if err != nil {
@@ -102,16 +102,16 @@ func (r *Rules) pastSet(ctx context.Context, then, now *partition.Snapshot) (*ac
 type pastWords struct {
 	now    *acl.Set // the rules of now
 	schema *schema.Schema
-	since  table.Revision // the commit of the settings of then
+	since  table.Revision // the commit of the past state's settings
 	old    []partition.AccessRule
-	ids    []entry.ID // the places of the rules of now and of then, and the entries that these rules name
-	names  []string   // the names that the entries ids had in the state then
-	gone   []bool     // for each of old: its place does not exist now
+	ids    []entry.ID // the places of the rules of both states, and the entries that these rules name
+	names  []string   // the names that the entries in ids had in the past state
+	gone   []bool     // for each rule in old: its place does not exist now
 	set    *acl.Set   // nil: not made yet
 }
 
-// wordsOf returns what the rules for the state then depend on. If this equals last, it
-// returns last, which contains the set.
+// wordsOf returns what the rules for a past state, the argument then, depend on. If this
+// equals last, it returns last, which contains the set.
 func wordsOf(ctx context.Context, then, now *partition.Snapshot, set *acl.Set, last *pastWords) (w *pastWords, err error) {
 	w = &pastWords{now: set, schema: then.Schema()}
 	if w.since, err = configure.Since(ctx, then); err != nil {
@@ -166,7 +166,7 @@ func entriesOf(rules []partition.AccessRule) (ids []entry.ID) {
 }
 
 // placedInPast returns the rules that the comment of Past describes. old are the rules of
-// the state then.
+// the past state.
 func placedInPast(ctx context.Context, then, now *partition.Snapshot, old []partition.AccessRule) (all []acl.Placed, err error) {
 	rules := now.Access().Rules
 	if rules == nil {

@@ -74,7 +74,7 @@ func place(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule
 
 // placeOf returns a rule with names in place of the ids of entries. The place, the targets,
 // and the groups in filters have the names that they have in the state s. The identities
-// that the rule is for have the names that they have in the state who.
+// that the rule is for have the names that they have in the other state, the argument who.
 func placeOf(ctx context.Context, s, who *partition.Snapshot, rule partition.AccessRule) (p acl.Placed, err error) {
 	if rule.Place != entry.Root {
 		if p.Place, err = nameOf(ctx, s, rule.Place); err != nil {

@@ -142,8 +142,8 @@ func (t *Trial) questions(ctx context.Context, ps [2]*acl.Program, o *Operation,
 	return nil
 }
 
-// programsOf returns the identity's program by the rules before, and its program by the
-// rules after.
+// programsOf returns the identity's program under the old rules, and its program under the
+// new rules.
 func (t *Trial) programsOf(ctx context.Context, o *Operation) (ps [2]*acl.Program, err error) {
 	key := o.Who.String() + "\n" + o.Connection.Address.String() + o.Connection.Mechanism
 	if o.Connection.Secure {
@@ -173,7 +173,7 @@ func (t *Trial) programsOf(ctx context.Context, o *Operation) (ps [2]*acl.Progra
 	return ps, nil
 }
 
-// two is an entry with the decisions about it, by the rules before and after.
+// two is an entry with the decisions about it under the old and the new rules.
 type two struct {
 	programs  [2]*acl.Program
 	zones     [2]*acl.Zone

@@ -269,7 +269,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// TestOwnerIsNotKeptOut checks that somebody who goes on to guess does not keep the owner
+// TestOwnerIsNotKeptOut checks that somebody who goes on guessing does not keep the owner
 // of an account out for longer than the policy says: guesses at a locked account are no
 // failures, and after a lock the owner has as many attempts as before.
 func TestOwnerIsNotKeptOut(t *testing.T) {

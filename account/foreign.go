@@ -45,8 +45,8 @@ type switch389 struct {
 }
 
 // A setting389 is an attribute of 389 whose value is a number: its name and its default in
-// 389, and its name in this server's policies. If to ends in a space, the number belongs to
-// a demand of pwdQuality.
+// 389, and its name in this server's policies. If the field to ends in a space, the number
+// belongs to a demand of pwdQuality.
 type setting389 struct {
 	from string
 	not  int // its default in 389

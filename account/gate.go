@@ -166,9 +166,9 @@ func newest(ctx context.Context, l Ledger) ([]time.Time, error) {
 	return l.Failures(ctx)
 }
 
-// refuses reports whether failures refuse an attempt now, and returns the number of
-// failures that count. Without failures it does not read the clock, because reading the
-// clock costs as much as the rest of a login without failures.
+// refuses reports whether the failures cause an attempt to be refused now, and returns the
+// number of failures that count. Without failures it does not read the clock, because
+// reading the clock costs as much as the rest of a login without failures.
 func (p *Policy) refuses(l Ledger, failures []time.Time) (refused bool, kept int) {
 	if len(failures) == 0 {
 		return false, 0

@@ -63,9 +63,9 @@ type decoy struct {
 	value  []byte
 }
 
-// New returns Passwords that compute at most parallel slow hashes at once. If parallel is
-// zero, the limit is the number of CPUs less one, but at least one. If h is nil, the
-// hasher is [Here].
+// New returns Passwords that compute a limited number of slow hashes at once. The limit is
+// the parameter parallel. If that is zero, the limit is the number of CPUs less one, but at
+// least one. If h is nil, the hasher is [Here].
 func New(parallel int, h Hasher) *Passwords {
 	if parallel <= 0 {
 		parallel = max(1, runtime.GOMAXPROCS(0)-1)
