@@ -100,7 +100,7 @@ func (r *Rules) pastSet(ctx context.Context, then, now *partition.Snapshot) (*ac
 // equal pastWords, as successive states mostly have, share one set, so that its cached
 // decisions can be used again.
 type pastWords struct {
-	now    *acl.Set // the rules of now
+	now    *acl.Set // the rules of the newest state
 	schema *schema.Schema
 	since  table.Revision // the commit of the past state's settings
 	old    []partition.AccessRule

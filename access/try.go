@@ -21,7 +21,7 @@ const TriedBelow = 1000
 // A Trial compares what two sets of rules let identities do with the entries of a state.
 type Trial struct {
 	state    *partition.Snapshot
-	sets     [2]*acl.Set // before and after
+	sets     [2]*acl.Set // the old and the new rules
 	programs map[string][2]*acl.Program
 }
 

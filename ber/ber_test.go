@@ -103,7 +103,8 @@ func TestReader(t *testing.T) {
 }
 
 // TestReaderLenient checks that a Reader accepts lengths and integers that are longer
-// than necessary. They are valid BER (X.690, 8.1.3.5).
+// than necessary. Such lengths are valid BER (X.690, 8.1.3.5). Such integers are not
+// (8.3.2), but are accepted too.
 func TestReaderLenient(t *testing.T) {
 	r := ber.NewReader(unhex(t, "30 84 00 00 00 0a  02 82 00 01 07  02 03 00 00 01"))
 	end := r.Enter(ber.Sequence)

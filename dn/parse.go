@@ -69,8 +69,9 @@ func count(s string) (rdns, avas int) {
 	return rdns, rdns + plus
 }
 
-// A parser parses s, beginning at the offset at. All AVAs of a name are in one array, and
-// all values are in one array, to save allocations: every operation parses names.
+// A parser parses the text s. Its position in the text is the offset in the field at. All
+// AVAs of a name are in one array, and all values are in one array, to save allocations:
+// every operation parses names.
 type parser struct {
 	s    string
 	at   int

@@ -28,8 +28,8 @@ func leaves(f Filter, yield func(Filter) bool) bool {
 	return true
 }
 
-// MapLeaves returns a copy of a filter in which the result of change replaces each part
-// that is not an And, Or or Not.
+// MapLeaves returns a copy of a filter in which change(part) replaces each part that is not
+// an And, Or or Not.
 func MapLeaves(f Filter, change func(Filter) Filter) Filter {
 	mapAll := func(parts []Filter) []Filter {
 		out := make([]Filter, len(parts))

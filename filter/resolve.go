@@ -180,8 +180,7 @@ func definiteParts(parts []Resolved, want Tri) (out []Resolved, changed bool) {
 	return out, changed
 }
 
-// Map replaces every Test of a filter by the result of change for the Test, and
-// simplifies the filter.
+// Map replaces every Test t of a filter by change(t), and simplifies the filter.
 func Map(f Resolved, change func(*Test) Resolved) Resolved {
 	mapAll := func(parts []Resolved) []Resolved {
 		out := make([]Resolved, len(parts))

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Tri is a truth value of three-valued logic. And is the minimum of its operands, Or is
-// the maximum, and Not is the negative of its operand.
+// Tri is a truth value of three-valued logic. The And of several values is their minimum,
+// the Or is their maximum, and the Not of a value is its negative.
 type Tri int8
 
 const (
@@ -93,8 +93,8 @@ type Source interface {
 	// Has reports whether the entry has a value of exactly the type t whose description
 	// contains the options.
 	Has(t *schema.AttributeType, options string) bool
-	// Keys yields the keys, by the equality rule of t, of the values of exactly the type
-	// t whose descriptions contain the options.
+	// Keys yields, for each value for which Has would return true, its key by the equality
+	// rule of t.
 	Keys(t *schema.AttributeType, options string) iter.Seq[[]byte]
 	// Values yields the values whose keys Keys yields, in their stored form. A source that
 	// has only keys yields no values: see NeedsValues.

@@ -153,8 +153,8 @@ func blank(line []byte) bool {
 	return line[0] == '\n' || line[0] == '\r' && (len(line) == 1 || line[1] == '\n')
 }
 
-// take returns the next size bytes and the number of their first line. It advances by
-// used bytes and by the given number of lines.
+// take returns the next bytes, as many as size, and the number of their first line. It
+// advances by the numbers of bytes and of lines in the parameters used and lines.
 func (r *Reader) take(size, used, lines int) ([]byte, int, error) {
 	if r.inErr != nil && r.inErr != io.EOF && used == r.end-r.start {
 		// The failure may have cut the record short, so the record is not returned.

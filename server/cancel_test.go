@@ -127,7 +127,7 @@ func TestCancelRefused(t *testing.T) {
 }
 
 // TestCancelAndAbandon checks that a Cancel cannot be abandoned (RFC 3909, 3). If the
-// Cancel's operation is abandoned, the Cancel is answered. Until then the Cancel is
+// operation that it cancels is abandoned, the Cancel is answered. Until then the Cancel is
 // outstanding.
 func TestCancelAndAbandon(t *testing.T) {
 	release := make(chan bool)
@@ -142,8 +142,8 @@ func TestCancelAndAbandon(t *testing.T) {
 	close(release)
 }
 
-// TestCancelAndBind checks that a Bind waits for a Cancel and the Cancel's operation, and
-// that StartTLS is refused.
+// TestCancelAndBind checks that a Bind waits for a Cancel and for the operation that it
+// cancels, and that StartTLS is refused.
 func TestCancelAndBind(t *testing.T) {
 	release := make(chan bool)
 	r := startSecure(t, yielding(release), server.Options{})

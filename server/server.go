@@ -11,8 +11,8 @@
 //
 //   - A ticker checks each connection that runs an operation. If the reader is still in
 //     the same operation as one tick (10 ms) ago, a new reader starts, and the old reader
-//     becomes a worker for this operation only. Thus an Abandon, an Unbind or the next
-//     request is read some milliseconds later, while a search runs.
+//     comes a worker for this operation only. Thus, while a search runs, an Abandon, an
+//     Unbind or the next request waits at most about 20 ms until it is read.
 //   - A request that waits for disks and locks (any except a search or compare) runs in a
 //     separate goroutine if the connection has anything else to do, so that pipelined
 //     writes share one commit.

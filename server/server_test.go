@@ -66,8 +66,8 @@ func TestLongSearch(t *testing.T) {
 		}
 		sink.Done(&op.Response{})
 	}, server.Options{}).dial()
-	// the second and third search are each read by a new reader, because the reader
-	// before still runs its search
+	// the second and third search are each read by a new reader, because the previous
+	// reader still runs its search
 	for i := range int32(3) {
 		c.send(10*i+1, search, compare)
 		c.expect(10*i+2, op.Success)
