@@ -32,7 +32,8 @@ type conn struct {
 	ctx     context.Context // context of the connection's operations
 	cancel  context.CancelCauseFunc
 
-	// few, or one of busyReaders that reads from few; owned by the reader
+	// in is either few, or one of busyReaders that reads from few. It is owned by the
+	// reader.
 	in       *bufio.Reader
 	few      *bufio.Reader // small buffer over the connection
 	burst    int           // octets of messages since the reader last waited
