@@ -270,8 +270,8 @@ func TestClockJumps(t *testing.T) {
 }
 
 // TestOwnerIsNotKeptOut checks that somebody who goes on guessing does not keep the owner
-// of an account out for longer than the policy says: guesses at a locked account are no
-// failures, and after a lock the owner has as many attempts as before.
+// of an account out for longer than the policy says. Guesses at a locked account are no
+// failures. After a lock, the owner has as many attempts as before.
 func TestOwnerIsNotKeptOut(t *testing.T) {
 	p := policyOf(t, "pwdLockout", "TRUE", "pwdMaxFailure", "3", "pwdLockoutDuration", "300", "pwdFailureCountInterval", "900")
 	var failures []time.Time

@@ -20,9 +20,9 @@ var known389 = append(names389(), "passwordStorageScheme", "passwordMin8Bit", "p
 	"passwordBadWords", "passwordDictCheck", "passwordDictPath", "passwordAdminDN", "passwordAdminSkipInfoUpdate", "passwordTrackUpdateTime",
 	"passwordIsGlobalPolicy", "passwordLegacyPolicy", "passwordSendExpiringTime", "passwordTPRDelayValidFrom", "passwordUserAttributes", "passwordMinTokenLength")
 
-// noteless389 are attributes of 389 that have no effect here and are left out without a
-// note, because nobody misses them: failures always count at all servers, the time of a
-// change is always recorded, and passwords are hashed as well as the server can.
+// noteless389 are attributes of 389 that have no effect here. They are left out without a
+// note, because nobody misses them. Here, failures always count at all servers, the time of
+// a change is always recorded, and passwords are hashed as well as the server can.
 var noteless389 = []string{"passwordStorageScheme", "passwordIsGlobalPolicy", "passwordTrackUpdateTime", "passwordLegacyPolicy",
 	"passwordUserAttributes", "passwordMinTokenLength", "passwordAdminSkipInfoUpdate"}
 

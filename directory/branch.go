@@ -16,8 +16,8 @@ import (
 // the branch control, or if its session works in a branch. The first of these that holds
 // decides.
 
-// enter makes a request that is in a branch run in that branch. It returns the message with
-// the names that entries have in the branch.
+// enter looks whether a request is in a branch. If so, it makes the request read and change
+// that branch, and returns the message with the names that entries have in the branch.
 func enter(ctx context.Context, req *request.Request, m *op.Message) (*op.Message, error) {
 	inner, end, err := withoutBranch(m)
 	if err != nil {

@@ -239,9 +239,9 @@ func TestSessionsEndWithTheAccount(t *testing.T) {
 	}
 }
 
-// TestCompareExpired checks that a comparison with a password that cannot be used for a bind
-// any more is false (draft-behera-ldap-password-policy, 9.4), and that it uses up no grace
-// use.
+// TestCompareExpired checks that a comparison is false if the password cannot be used for a
+// bind any more (draft-behera-ldap-password-policy, 9.4). The comparison must not use up a
+// grace use.
 func TestCompareExpired(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy []line

@@ -91,8 +91,8 @@ func (u *user) told(want string) {
 }
 
 // TestSyncByRules checks what the persist stage sends to a user who does not see
-// everything: nothing of what they do not see, and deletions of what they do not see any
-// more.
+// everything. It must send nothing of what the user does not see, and deletions of what the
+// user no longer sees.
 func TestSyncByRules(t *testing.T) {
 	u := newUser(t, watchRules)
 	u.watches(syncControl(3))
@@ -193,9 +193,9 @@ func TestWatchEndsWithItsAccount(t *testing.T) {
 	}
 }
 
-// TestSyncCookieByRules checks what a refresh from a cookie sends: the difference if the
-// same rules judge both contents, and otherwise the whole content, so that nothing of states
-// between is shown.
+// TestSyncCookieByRules checks what a refresh from a cookie sends. If the same rules judge
+// both contents, it is the difference. Otherwise it is the whole content, so that nothing of
+// the states between them is shown.
 func TestSyncCookieByRules(t *testing.T) {
 	u := newUser(t, watchRules)
 	refresh := func(want string) {

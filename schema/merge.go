@@ -47,7 +47,7 @@ func (m *Merged) Count() (added, replaced, removed int) {
 //     in the file differ; for any other type this is a conflict.
 //
 // If a new definition uses a name of a built-in element with another OID, the new element
-// does not get the name, and the new element is secret if the built-in element is secret.
+// does not get the name. If the built-in element is secret, the new element is secret too.
 //
 // Definitions that the server needs always stay as they are. Matching rules cannot be
 // added. If a type names a matching rule that this server does not have, or a rule of the

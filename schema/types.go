@@ -142,9 +142,9 @@ func (c *ObjectClass) Is(super *ObjectClass) bool {
 	return false
 }
 
-// A ContentRule is a DIT content rule. It defines which auxiliary classes the entries of
-// a structural class may have, and which attributes they may have, must have or must not
-// have in addition to what their classes define (RFC 4512, 4.1.6).
+// A ContentRule is a DIT content rule. It defines which auxiliary classes the entries of a
+// structural class may have (RFC 4512, 4.1.6). In addition to what their classes define, it
+// says which attributes the entries may, must or must not have.
 type ContentRule struct {
 	Class      *ObjectClass // the OID of the rule is the OID of this class
 	Names      []string

@@ -329,8 +329,8 @@ func TestPanic(t *testing.T) {
 }
 
 // TestPanicAnywhere checks that a panic in any other method of a session, or in the
-// creation of a session, ends the connection, and that the log contains the panic once,
-// with its stack.
+// creation of a session, ends the connection. The log must contain the panic once, with its
+// stack.
 func TestPanicAnywhere(t *testing.T) {
 	config := &tls.Config{Certificates: []tls.Certificate{certstest.New(t).Server()}}
 	for method, requests := range map[string][]op.Request{

@@ -66,9 +66,9 @@ func absorbed(all []conjunction) (kept []conjunction) {
 	return kept
 }
 
-// A fragment is what one or more conjunctions are about: identities that match one of the
-// terms and none of the exceptions, on connections that meet all conditions, and entries
-// that match all of filters and none of notFilters.
+// A fragment describes what one or more conjunctions are about. The identities match one of
+// the terms and none of the exceptions, on connections that meet all conditions. The
+// entries match all of the filters and none of the notFilters.
 type fragment struct {
 	terms, except []acl.Term
 	conditions    []acl.Condition

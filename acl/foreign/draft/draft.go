@@ -1,6 +1,6 @@
-// Package draft contains what the translations of foreign access control have in common:
-// the class of a translation, which says how near it is to its original, and the conversion
-// of an expression about identities, connections and entries into rules.
+// Package draft contains what the translations of foreign access control have in common. It
+// defines the class of a translation, which says how near the translation is to its
+// original. It converts expressions about identities, connections and entries into rules.
 package draft
 
 import (

@@ -306,8 +306,8 @@ func (j *Judge) Restrict(ctx context.Context, q *partition.Query) {
 }
 
 // Narrow adds to the filter of a search a test that indexes can answer, if there is one. The
-// test is True for all entries that the requester sees in the scope, and for few others
-// (see acl.Narrowing), so the search looks at few entries that the requester does not see.
+// test is True for all entries that the requester sees in the scope, and for few others (see
+// acl.Narrowing). So the search looks at few entries that the requester does not see.
 func (j *Judge) Narrow(ctx context.Context, f filter.Resolved, base entry.ID, scope op.Scope) (filter.Resolved, error) {
 	if scope == op.BaseObject || j.program == nil || j.past != nil || j.SeesAll() || j.program.Schema() != j.schema {
 		return f, nil

@@ -10,8 +10,9 @@ import (
 )
 
 // A Pace makes refused binds take equally long. Each kind of refused bind does the same
-// slow work, but the differences that remain (a commit or a wait, access rules that are
-// compiled or known already) would tell the kinds apart by some tenths of a millisecond.
+// slow work, but some differences remain: a commit or a wait, and access rules that must be
+// compiled or are already known. They would tell the kinds apart by some tenths of a
+// millisecond.
 type Pace struct{ recent durations }
 
 // Wait waits until a refused bind has taken a little longer than recent refused binds took.
