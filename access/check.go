@@ -70,7 +70,8 @@ func membersOf(ctx context.Context, s *partition.Snapshot, group string) (member
 }
 
 // directMembers returns the direct members of the group with the given name. It returns no
-// members if the entry does not exist or is in seen, and otherwise adds the entry to seen.
+// members if the entry does not exist, or if the map seen already contains it. Otherwise it
+// adds the entry to the map.
 func directMembers(ctx context.Context, s *partition.Snapshot, name dn.DN, seen map[entry.ID]bool) (members []dn.DN, err error) {
 	at, err := s.Find(ctx, name)
 	if partition.Is(err, partition.NoSuchEntry) || seen[at.ID] {

@@ -114,8 +114,8 @@ func (p *Policy) Check(c *Change) error {
 // 8.2.7).
 func (p *Policy) ResetAfter(c *Change) bool { return p != nil && p.MustChange && c.Reset }
 
-// ErrNoList is the error for a new password if the policy wants it to be in no list of
-// known passwords, and there is no list.
+// ErrNoList is the error for a new password if the policy forbids passwords that are in a
+// list of known passwords, but the server has no such list.
 var ErrNoList = errors.New("the password policy wants passwords that are in no list of known ones, and this server has no list")
 
 // ErrInHistory is the error for a password that the account had before (the draft,

@@ -266,7 +266,7 @@ func isMember(n *node, group string, nested bool) filter.Tri {
 }
 
 // has reports whether the group n has a member, directly or, if nested is set, through
-// groups that are not in seen.
+// groups that the list seen does not contain.
 func (n *node) has(member dn.DN, nested bool, seen []*node) bool {
 	if slices.Contains(seen, n) {
 		return false

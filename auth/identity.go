@@ -124,7 +124,7 @@ func (r *Rule) check() error {
 	if missing != "" {
 		return fmt.Errorf("the rule %q: its pattern has no group $%s", r.text, missing)
 	}
-	// The groups of a name of the kind "dn:" may be DNs, so the second test inserts a DN.
+	// In a name of the kind "dn:", a group may match a DN, so the second test inserts a DN.
 	_, err := r.target("u:x", slices.Repeat([]string{"x"}, len(groups)))
 	if _, asDN := r.target("dn:x", slices.Repeat([]string{"cn=x"}, len(groups))); err != nil && asDN != nil {
 		return fmt.Errorf("the rule %q: %v", r.text, err)

@@ -158,8 +158,8 @@ func (p *twins) bindAs(name string) {
 	}
 }
 
-// fill fills a directory. What users see is drawn from seen, and the rest from
-// hidden.
+// fill fills a directory. What users see is drawn from the generator seen, and the rest
+// from the generator hidden.
 func (p *twins) fill(c *client, seen, hidden *rand.Rand) {
 	f := filler{p, c, seen, hidden}
 	f.add(leakBase, "objectClass: domain")

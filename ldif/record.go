@@ -142,7 +142,7 @@ func (p *parser) unfold() []byte {
 
 func (p *parser) continued() bool { return len(p.rest) > 0 && p.rest[0] == ' ' }
 
-// cut removes one line from rest and returns it. rest must not be empty.
+// cut removes one line from p.rest and returns it. p.rest must not be empty.
 func (p *parser) cut() []byte {
 	p.next++
 	text := p.rest

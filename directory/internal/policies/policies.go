@@ -203,7 +203,8 @@ func (c *Cache) Of(ctx context.Context, s *partition.Snapshot, k *known.Elements
 	return c.In(ctx, s, k, set, at)
 }
 
-// In does the work of Of with the policies that Set has returned for the state.
+// In is like Of, except that the caller passes the policies that c.Set has returned for the
+// state.
 func (c *Cache) In(ctx context.Context, s *partition.Snapshot, k *known.Elements, set *Set, at partition.Located) (Found, error) {
 	if set == nil {
 		return Found{}, nil

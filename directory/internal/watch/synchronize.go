@@ -390,19 +390,19 @@ func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commi
 }
 
 // between calls the function send with two contents. The first is the content that the
-// client has, judged by the program in was. The second is the content of the state s,
-// judged by the program in is.
-func (y *synchronizer) between(ctx context.Context, s *partition.Snapshot, was, is *acl.Program, send func(from, to *content) error) error {
+// client has, judged by oldRules. The second is the content of the state s, judged by
+// newRules.
+func (y *synchronizer) between(ctx context.Context, s *partition.Snapshot, oldRules, newRules *acl.Program, send func(from, to *content) error) error {
 	before, err := changes.AtFrontier(ctx, y.req.Server.Part, y.frontier)
 	if err != nil {
 		return err
 	}
 	defer before.Close()
-	from, err := y.later(ctx, before, was)
+	from, err := y.later(ctx, before, oldRules)
 	if err != nil {
 		return err
 	}
-	to, err := y.later(ctx, s, is)
+	to, err := y.later(ctx, s, newRules)
 	if err != nil {
 		return err
 	}
