@@ -93,8 +93,8 @@ type Source interface {
 	// Has reports whether the entry has a value of exactly the type t whose description
 	// contains the options.
 	Has(t *schema.AttributeType, options string) bool
-	// Keys yields the keys of these values, by the equality rule of t: of all values of
-	// exactly the type t whose descriptions contain the options.
+	// Keys yields the keys of all values of exactly the type t whose descriptions contain
+	// the options. The keys are those of t's equality rule.
 	Keys(t *schema.AttributeType, options string) iter.Seq[[]byte]
 	// Values yields the values whose keys Keys yields, in their stored form. A source that
 	// has only keys yields no values: see NeedsValues.

@@ -41,7 +41,7 @@ type conn struct {
 	out      output
 	requests atomic.Uint64          // number of requests read so far
 	ending   atomic.Pointer[ending] // why the reader has to end the connection
-	// counts the operations that run in other goroutines than the reader's
+	// workers counts the operations that run in other goroutines than the reader's.
 	workers sync.WaitGroup
 	idle    idleness // owned by the reaper
 

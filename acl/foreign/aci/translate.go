@@ -183,7 +183,7 @@ func (t *translation) scopedPattern(found *acl.Target, scope acl.Scope) bool {
 	return false
 }
 
-// filtered narrows what to the entries that match the targetfilter.
+// filtered restricts a What to the entries that match the targetfilter.
 func (t *translation) filtered(what *acl.What, over bool) *acl.What {
 	f := t.aci.Filter
 	switch {

@@ -31,8 +31,8 @@ var prefixes = []struct {
 }{{"(.+,)?", 1, acl.Subtree}, {"(.*,)?", 1, acl.Subtree}, {"([^,]+,)*", 1, acl.Subtree}, {"(.+,)", 1, acl.Under}, {"(.*,)", 1, acl.Under},
 	{"(.+),", 1, acl.Under}, {"(.*),", 1, acl.Under}, {".+,", 0, acl.Under}, {".*,", 0, acl.Under}}
 
-// parseRegex converts a regular expression to a name with open values. It returns false if
-// this is not possible.
+// parseRegex converts a regular expression to a name in which wildcards or markers stand
+// for some values. It returns false if this is not possible.
 func parseRegex(text string) (r regex, ok bool) {
 	rest, anchored := strings.CutPrefix(text, "^")
 	r.scope = acl.Subtree // without ^, the expression may match only the end of a name

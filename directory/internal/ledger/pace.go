@@ -43,9 +43,9 @@ func (d *durations) ceiling() time.Duration {
 // imprecise is how much longer a timer may take than it should.
 const imprecise = 1500 * time.Microsecond
 
-// until waits until a time. A timer may be late by about a millisecond. The delay may depend
-// on the kind of bind, and would reveal the kind. So until spends the last part of the time
-// in a loop, without a timer.
+// until waits until the time end. A timer may be late by about a millisecond. The delay may
+// depend on the kind of bind, and would reveal the kind. So until spends the last part of
+// the time in a loop, without a timer.
 func until(ctx context.Context, end time.Time) error {
 	if left := time.Until(end) - imprecise; left > 0 {
 		if err := pause.For(ctx, left); err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// These functions read the values of controls, in the order of the list supported.
+// These functions read the values of controls, in the order in which the variable supported
+// lists the controls.
 
 func takePaged(req *Request, _ *op.Message, c *op.Control) error {
 	p, err := control.ParsePagedResults(c.Value)

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/sorting"
 )
 
-// A sorted search runs in one of three ways. All pages of a search run in the same way,
-// which is the first byte of the position in a cookie.
+// A sorted search runs in one of three ways. All pages of a search run in the same way. The
+// first byte of the position in a cookie says which.
 const (
 	byList   = 'l' // all ids are sorted; pages continue by counting
 	byIndex  = 'i' // an index has the order; pages continue by its positions

@@ -157,7 +157,7 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 	}
 	y.frontier = c.frontier
 	err := changes.Follows(ctx, y.req.Server.Part, c.frontier)
-	if err == nil { // another server, which is ahead, may have sent the cookie
+	if err == nil { // a server that is ahead may have sent the cookie: check that this one has the state
 		var s *partition.Snapshot
 		if s, err = changes.AtFrontier(ctx, y.req.Server.Part, c.frontier); err == nil {
 			s.Close()
