@@ -150,9 +150,9 @@ func refersTo(ctx context.Context, r acl.Placed, ref acl.Reference, find Finder)
 	return entry.Root, nil
 }
 
-// repeats reports whether the name of a target, which ends with the name of the rule's
-// place, has the name of the place twice. Such a target is a mistake of the author. If it
-// were accepted, a denial would deny nothing.
+// repeats reports whether the name of a target ends with the name of the rule's place twice
+// in a row. Such a target is a mistake of the author. If it were accepted, a denial would
+// deny nothing.
 func repeats(target, place dn.DN) bool {
 	own := len(target) - 2*len(place)
 	return len(place) > 0 && own >= 0 && strings.EqualFold(target[own:own+len(place)].String(), place.String())

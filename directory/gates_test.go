@@ -39,8 +39,8 @@ func TestCertificatesAreNotLockedOut(t *testing.T) {
 	external("expired")
 }
 
-// TestLockedTellsNothing checks that the right and a wrong password of a locked account are
-// answered like a wrong password, controls included.
+// TestLockedTellsNothing checks the answers to the right and to a wrong password of a
+// locked account. Both must equal the answer to a wrong password, including the controls.
 func TestLockedTellsNothing(t *testing.T) {
 	d, _, _ := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "2"})
 	answer := func(password string) string {

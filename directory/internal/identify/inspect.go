@@ -63,8 +63,8 @@ func sameIdentity(a, b *settings.Identity) bool {
 }
 
 // mayInspect returns an error unless the requester may ask for the rights of an identity.
-// The anonymous identity has no entry that could protect its rights, so everybody may ask
-// for them.
+// The anonymous identity has no entry that could protect its rights, so for this identity
+// only the right explain on the entries found matters.
 func mayInspect(ctx context.Context, j *judge.Judge, who *settings.Identity) error {
 	if who == nil {
 		return nil
