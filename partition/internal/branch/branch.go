@@ -27,8 +27,8 @@ type Branch struct {
 	b *txn.Branch
 }
 
-// These are the kinds of operations in commit messages that are about a branch itself: its
-// beginning, its description and its merge.
+// These kinds of operations in commit messages are about the branch itself: its beginning, its
+// description and its merge.
 const (
 	opBegin    = "branch" // the first commit in a branch; its Name is the branch's name
 	opDescribe = "describe"
@@ -187,7 +187,7 @@ type Info struct {
 	Merging, Parked   bool
 	Commits           int        // number of commits that changed entries
 	IDs               []entry.ID // what these commits touched: entries, and other things with an id
-	All               bool       // commits changed more than IDs lists
+	All               bool       // IDs is incomplete: a commit touched more than its record lists
 
 	last map[entry.ID]*commit
 }

@@ -56,7 +56,7 @@ func (e *ConflictError) Error() string {
 	return b.String()
 }
 
-// Place returns what the conflict is about and with which commit it is, without values.
+// Place says what is in conflict and with which commit, without values.
 func (c *Conflict) Place() string {
 	var parts []string
 	if c.About != "" {

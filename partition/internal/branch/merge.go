@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Merge makes the branch visible by one commit, which it returns. If there are conflicts,
-// it returns a ConflictError and the branch stays as it is.
+// Merge makes the branch visible by one commit and returns the commit's revision. If there are
+// conflicts, it returns a ConflictError and the branch stays as it is.
 func (b *Branch) Merge(ctx context.Context, by write.By) (table.Revision, error) {
 	b.k.Changing.RLock()
 	defer b.k.Changing.RUnlock()

@@ -38,8 +38,8 @@ type Cache struct {
 	Classes sync.Map
 }
 
-// A NameKey is a key of Children, where Name is the normalised RDN of an entry below
-// Parent, or of Names, where Name is a whole name and Parent is the zero id.
+// A NameKey is a key of Children or of Names. In a key of Children, Name is the normalised RDN
+// of an entry below Parent. In a key of Names, Name is a whole name and Parent is the zero id.
 //
 // Two caches have keys of this type, because caches with the same type of key share their
 // code: each type of key adds 0.2 MB to the program. ValuesKey is shared for the same
@@ -49,8 +49,9 @@ type NameKey struct {
 	Name   string
 }
 
-// A ValuesKey is a key of RangeSteps, where Text is the options of an attribute of the
-// entry ID, or of Postings, where Text is a normalised value and ID is the zero id.
+// A ValuesKey is a key of RangeSteps or of Postings. In a key of RangeSteps, Text is the
+// options of an attribute of the entry ID. In a key of Postings, Text is a normalised value
+// and ID is the zero id.
 type ValuesKey struct {
 	ID   entry.ID
 	Typ  *schema.AttributeType

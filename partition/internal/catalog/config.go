@@ -90,8 +90,8 @@ type Settings struct {
 	Following *Following `json:"following,omitempty"`
 }
 
-// Following is another server from which a directory is copied and whose changes are
-// copied too. Meanwhile clients make their updates there.
+// Following describes the server that a directory follows. The directory is a copy of that
+// server and copies its further changes. Meanwhile clients make their updates on that server.
 type Following struct {
 	URL      string   `json:"url"` // without a name of an entry
 	BindDN   string   `json:"bindDN,omitempty"`

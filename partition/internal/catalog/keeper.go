@@ -88,7 +88,7 @@ type Keeper struct {
 	HasViews atomic.Bool
 	// Subordinates returns how many entries are below an entry in a state, if that is
 	// known without counting them. If exact is not set, the call is faster, but the
-	// numbers may be those of another state. Package view sets it.
+	// numbers may be those of another state. Package view sets the field Subordinates.
 	Subordinates func(ctx context.Context, at *txn.Snapshot, c *Catalog, id entry.ID, exact bool) (n Count, known bool, err error)
 	// Views records up to which revision package view keeps the views.
 	Views Progress

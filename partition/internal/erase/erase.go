@@ -46,7 +46,7 @@ type EraseOptions struct {
 
 // Erased counts what an erasure removed, or would remove in a dry run.
 type Erased struct {
-	// Revision is the commit of the notice. It is 0 after a dry run, or if there was
+	// Revision is that of the commit of the notice. It is 0 after a dry run, or if there was
 	// nothing to erase.
 	Revision table.Revision
 	Entries  int // entries whose past changed

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// A tenure records that an entry had a row of the tree. It begins at the revision from
-// and ends before the revision to.
+// A tenure records that an entry had a row of the tree. The entry had the row at each revision
+// r with from <= r < to.
 type tenure struct {
 	id       entry.ID
 	from, to table.Revision

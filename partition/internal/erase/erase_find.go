@@ -86,8 +86,9 @@ func (e *erasure) newFinding(id entry.ID, called bool) *finding {
 	}
 }
 
-// look examines one version of a cell of an entry: it adds a cell of treeInfo to f.nodes,
-// and passes a value to the method value.
+// look examines one version of a cell of an entry. It adds a cell of treeInfo to the node of
+// the cell's revision in f.nodes. It passes the cell of a value to e.value. It skips
+// tombstones.
 func (e *erasure) look(f *finding, c *table.Cell) {
 	switch {
 	case c.Tombstone:
@@ -144,7 +145,8 @@ func (e *erasure) loses(f *finding, node *master.Node) bool {
 	return err == nil && e.target.inDN(name)
 }
 
-// lose puts the entryUUID in place of a name that must be removed.
+// lose records that the entry's entryUUID must replace the name in node, which is a name to be
+// removed.
 func (f *finding) lose(r table.Revision, node *master.Node, k *catalog.Types) {
 	f.lost[node.NormRDN] = true
 	for _, c := range Unnamed(k, f.id).Cells() {

@@ -66,8 +66,8 @@ func (e *erasure) indexes(ctx context.Context) error {
 	return e.unique(ctx)
 }
 
-// everywhere returns the prefixes of the rows of an index that are removed for all
-// entries.
+// everywhere returns prefixes of row keys of an index. The rows with these prefixes are
+// removed, whatever entries they contain.
 func (e *erasure) everywhere(x *catalog.Indexed) map[string]bool {
 	prefixes := map[string]bool{}
 	for key := range e.keys[x.Typ] {
@@ -79,8 +79,8 @@ func (e *erasure) everywhere(x *catalog.Indexed) map[string]bool {
 	return prefixes
 }
 
-// ownIndex adds the parts of an index that are removed only for the entries that lose
-// values.
+// ownIndex adds to rows those cells of an index that are removed only for the entries that
+// lose values.
 func (e *erasure) ownIndex(ctx context.Context, rows rowSet, x *catalog.Indexed) error {
 	for _, f := range e.findings {
 		for key := range f.own[x.Typ] {
@@ -116,8 +116,8 @@ func (e *erasure) setAll(ctx context.Context, x *catalog.Indexed, r *table.Redac
 	})
 }
 
-// unique removes values from the table of the marks of unique values. This table keeps a
-// mark for minutes only.
+// unique removes values from the table of marks of unique values. This table keeps each mark
+// only for minutes.
 func (e *erasure) unique(ctx context.Context) error {
 	rows := rowSet{}
 	for _, x := range e.now.Catalog.Ordered {
@@ -212,7 +212,7 @@ func (e *erasure) names(ctx context.Context) error {
 	return e.redact(ctx, e.p.Tree, redactions.list())
 }
 
-// lastNames removes the rows of the tree by which the entries with the name were found.
+// lastNames removes the rows of the tree by which the entries with the erased name were found.
 func (e *erasure) lastNames(ctx context.Context) error {
 	all, _ := e.treeRows()
 	rows := rowSet{}

@@ -50,7 +50,8 @@ func SetReference(ctx context.Context, p *catalog.Keeper, r catalog.Reference, o
 		func(ctx context.Context) error { return restoreReferences(ctx, p, before) }, "the setting of "+r.Attribute+" stays")
 }
 
-// restoreReferences restores the references that the catalog before contains.
+// restoreReferences sets the references of the newest catalog back to those of an earlier
+// catalog.
 func restoreReferences(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog) error {
 	now, err := p.Latest()
 	if err != nil {

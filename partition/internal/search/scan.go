@@ -114,23 +114,24 @@ func (f *finder) subtree(ctx context.Context) {
 	f.walk(ctx)
 }
 
-// A search walks the subtree instead of using the access if the access has more than
-// alwaysUsed candidates and more than timesLonger times as many candidates as the subtree
-// has entries, and if the subtree has at most maxWalked entries.
+// A search that could use an index (an access of package plan) walks the subtree instead if
+// the access has too many candidates: more than alwaysUsed, and more than timesLonger times as
+// many as the subtree has entries. It does so only if the subtree has at most maxWalked
+// entries.
 const (
 	alwaysUsed  = 256
 	timesLonger = 4
 	maxWalked   = 100_000
 )
 
-// walkMark is the first byte of the positions of a walk that replaces an access. A position
-// of an access cannot be mistaken for a position of a walk: it is shorter, or it begins with
-// "=" or "*".
+// walkMark is the first byte of each position of a walk that replaces an access. It keeps
+// these positions apart from positions of an access, which consist of an id only, or begin
+// with "=" or "*".
 const walkMark = 'w'
 
-// prefersWalk reports whether walking the subtree looks at fewer entries than the access.
-// A search that continues behind a position goes on as it went up to the position, by a walk
-// or by the access. prefersWalk returns no errors, because the search meets them itself.
+// prefersWalk reports whether walking the subtree examines fewer entries than the access. If
+// the search is resumed, prefersWalk returns true if the earlier search was a walk.
+// prefersWalk returns no errors, because the search meets them itself.
 func (f *finder) prefersWalk(ctx context.Context) bool {
 	if after := f.q.After; len(after) > 0 {
 		marked := len(after) > len(entry.ID{}) && after[0] == walkMark

@@ -108,8 +108,8 @@ type finder struct {
 	walking bool                  // the subtree is walked although there is an access
 	inner   map[entry.ID]struct{} // ids of the entries that have children; nil: unknown
 	above   map[entry.ID]*dn.Name // names of parents, see nameOf
-	// derived are the types in the filter whose values no entry stores. lookForDerived
-	// sets it.
+	// derived are the types in the filter whose values no entry stores. The method
+	// lookForDerived finds them.
 	derived []*schema.AttributeType
 	looked  bool
 	// only, if set, reports whether a matching entry must be yielded.

@@ -415,8 +415,7 @@ func (s *Snapshot) HasChildren(ctx context.Context, id entry.ID) (bool, error) {
 	return false, nil
 }
 
-// few is the number of children below which reading all children is the fastest way to
-// count them.
+// Up to few children are counted fastest by reading all of them.
 const few = 128
 
 // CountChildren counts an entry's children.

@@ -40,16 +40,16 @@ func (s *Snapshot) Ordinal() uint64 {
 	return s.At.Ordinal()
 }
 
-// Unchanged reports whether an entry is the same as in the state with the ordinal since.
-// If the snapshot belongs to a transaction, Unchanged returns false for an entry that the
+// Unchanged reports whether an entry is the same as in the state whose ordinal is since. If
+// the snapshot belongs to a transaction, Unchanged returns false for an entry that the
 // transaction has touched.
 func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 	tx, ok := s.Reader.(*txn.Tx)
 	return s.At.Unchanged(id, since) && (!ok || !tx.Touched(id))
 }
 
-// isCurrent reports whether cached data of an entry, read at the ordinal since, is still
-// valid.
+// isCurrent reports whether cached data of an entry is still valid. The data was read in the
+// state whose ordinal is since.
 func (s *Snapshot) isCurrent(id entry.ID, since uint64) bool {
 	return s.At.Unchanged(id, since) && (!s.Written || !s.Reader.(*txn.Tx).Touched(id))
 }

@@ -16,10 +16,9 @@ const (
 	stepEvery = 1000
 )
 
-// ValueRange reads n values of one description of a wide entry, beginning with the value
-// that has the number from (the first value has the number 0). It reports whether the
-// description has more values. It begins to read at the last known step that is not behind
-// the value with the number from.
+// ValueRange reads n values of one description of a wide entry. The first of them is the value
+// number from, counted from 0. ValueRange also reports whether the description has more
+// values. It begins to read at the last known step that is not behind that first value.
 func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, from, n int) (values [][]byte, more bool, err error) {
 	key := cache.ValuesKey{ID: id, Typ: t, Text: options}
 	l := s.rangeSteps(key)

@@ -14,7 +14,7 @@ import (
 // to catch up with the commits. Between these steps the manager also updates the other
 // views, so that they do not fall behind.
 
-// A beside records, while the steps of one view take long, when the other views were last
+// While the steps of one view take long, a beside records when the other views were last
 // updated.
 type beside struct {
 	last    time.Time

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// tableName is the table that records up to which revision each view is kept. It has a row
-// for each definition. Its cells are JSON. Swaps depend on the bytes of a cell, so each
-// change increases the sequence number in the cell: the same bytes never occur again.
+// tableName is the name of the table that records up to which revision each view is kept. It
+// has a row for each definition. Its cells are JSON. Swaps depend on the bytes of a cell, so
+// each change increases the sequence number in the cell: the same bytes never occur again.
 const tableName = "views"
 
 var viewsSpec = table.Spec{Name: tableName, Unversioned: true, Families: []table.FamilySpec{{Name: family}}}
@@ -89,8 +89,8 @@ func hasCells(ctx context.Context, k *catalog.Keeper) (bool, error) {
 	return k.HasViews.Load(), nil
 }
 
-// readCells reads the cells of a definition. In place of a cursor of another generation,
-// readCells returns the cursor of a lane that has not begun.
+// readCells reads the cells of a definition. If a lane's cursor belongs to an earlier
+// generation, readCells returns the cursor as if the lane had not begun.
 func readCells(ctx context.Context, k *catalog.Keeper, id entry.ID, ls []lane) (*cells, error) {
 	c := &cells{cursors: make([]cursor, len(ls))}
 	row, err := k.DB.Table(tableName).Get(ctx, id[:], table.Select{})
@@ -131,9 +131,9 @@ func marshal(cell any) []byte {
 	return b
 }
 
-// swap replaces a cell whose value is old, and reports whether the cell now has the new
-// value. If the swap ends with an error, swap reads the cell, because the swap may have
-// taken effect although its answer was lost.
+// swap writes value to a cell if the cell contains old, and reports whether the cell then
+// contains value. If the swap ends with an error, swap reads the cell, because the swap may
+// have taken effect although its answer was lost.
 func swap(ctx context.Context, k *catalog.Keeper, id entry.ID, column, old, value []byte) (bool, error) {
 	t := k.DB.Table(tableName)
 	c := table.Cell{Family: family, Qualifier: column, Value: value}
@@ -169,8 +169,8 @@ func (l lane) swapCursor(ctx context.Context, k *catalog.Keeper, id entry.ID, c 
 	return swap(ctx, k, id, l.cursorColumn(), old, c.raw)
 }
 
-// ended returns the generations of the definitions that still have cells but are not in
-// defs any more, by id.
+// ended returns the generations of the definitions that are not in defs any more but still
+// have cells. The map's keys are the ids of the definitions.
 func ended(ctx context.Context, k *catalog.Keeper, defs []*Definition) (map[entry.ID]generation, error) {
 	gone := map[entry.ID]generation{}
 	for row, err := range k.DB.Table(tableName).Scan(ctx, table.Range{}, table.Select{}) {

@@ -79,29 +79,29 @@ func touchedAfterEach(ctx context.Context, s *state.Snapshot, f finished, most i
 	return ts, nil
 }
 
-// difference returns the parts of a lane in the state to, less the lane's parts in the
-// earlier state from. t describes what was touched by the commits that only one of the two
-// states shows. kept reads the records as of the earlier state.
-func (l lane) difference(ctx context.Context, d *Definition, from, to *state.Snapshot, t *touched, kept *reading) (parts, error) {
+// difference returns the parts of a lane in the newer state, less its parts in the older
+// state. t describes what was touched by the commits that only the newer state shows. kept
+// reads the records as of the older state.
+func (l lane) difference(ctx context.Context, d *Definition, older, newer *state.Snapshot, t *touched, kept *reading) (parts, error) {
 	if d.Kind == Subordinates {
-		return countDifference(ctx, from, to, t, kept)
+		return countDifference(ctx, older, newer, t, kept)
 	}
-	baseFrom, err := d.baseIn(ctx, from)
+	baseOlder, err := d.baseIn(ctx, older)
 	if err != nil {
 		return nil, err
 	}
-	baseTo, err := d.baseIn(ctx, to)
+	baseNewer, err := d.baseIn(ctx, newer)
 	if err != nil {
 		return nil, err
 	}
 	a := affected{ids: map[entry.ID]bool{}}
-	if t.all || baseFrom != baseTo {
-		err = a.below(ctx, from, baseFrom)
+	if t.all || baseOlder != baseNewer {
+		err = a.below(ctx, older, baseOlder)
 		if err == nil {
-			err = a.below(ctx, to, baseTo)
+			err = a.below(ctx, newer, baseNewer)
 		}
-	} else if baseTo != (entry.ID{}) {
-		err = a.touched(ctx, from, to, baseTo, t)
+	} else if baseNewer != (entry.ID{}) {
+		err = a.touched(ctx, older, newer, baseNewer, t)
 	}
 	if err != nil {
 		return nil, err
@@ -111,10 +111,10 @@ func (l lane) difference(ctx context.Context, d *Definition, from, to *state.Sna
 		if !l.has(id) {
 			continue
 		}
-		if err := d.giveBelow(ctx, from, baseFrom, id, -1, ps); err != nil {
+		if err := d.giveBelow(ctx, older, baseOlder, id, -1, ps); err != nil {
 			return nil, err
 		}
-		if err := d.giveBelow(ctx, to, baseTo, id, 1, ps); err != nil {
+		if err := d.giveBelow(ctx, newer, baseNewer, id, 1, ps); err != nil {
 			return nil, err
 		}
 	}
@@ -131,8 +131,8 @@ func (d *Definition) baseIn(ctx context.Context, s *state.Snapshot) (entry.ID, e
 	return pl.ID, nil
 }
 
-// giveBelow is like give, but does nothing if base is the zero id, because the view's base
-// does not exist.
+// giveBelow is like give, but does nothing if base is the zero id. Then the view's base does
+// not exist.
 func (d *Definition) giveBelow(ctx context.Context, s *state.Snapshot, base, id entry.ID, sign int64, ps parts) error {
 	if base == (entry.ID{}) {
 		return nil
@@ -144,9 +144,9 @@ func (d *Definition) giveBelow(ctx context.Context, s *state.Snapshot, base, id 
 type affected struct{ ids map[entry.ID]bool }
 
 // touched adds the touched entries. If an entry was moved into or out of the base's
-// subtree, touched also adds all entries below the moved entry. So it finds every entry that
-// entered or left the subtree, because the lowest moved entry above it is among the touched
-// entries.
+// subtree, touched also adds all entries below the moved entry. So touched finds every entry
+// that entered or left the subtree: it was moved itself, or it is below a moved entry, and
+// commits touch the entries that they move.
 func (a *affected) touched(ctx context.Context, from, to *state.Snapshot, base entry.ID, t *touched) error {
 	for id := range t.ids {
 		a.ids[id] = true

@@ -142,7 +142,8 @@ func (d *Definition) Only() []*schema.AttributeType {
 	return only
 }
 
-// giveListed adds sign times an entry's part of each of the list's rows to ps.
+// giveListed adds the parts that an entry contributes to the list's rows to ps, multiplied by
+// sign.
 func (d *Definition) giveListed(e *entry.Entry, sign int64, ps parts) {
 	one := &part{n: 1}
 	ps.add(string(listedRow)+d.keyOfEntry(e), one, sign)
@@ -331,8 +332,8 @@ func (r *reading) rangeOf(o ListOptions) (table.Range, error) {
 	return in, nil
 }
 
-// spanOf returns the span that a record's value of the first type of the order must be in,
-// if the filter matches the record. It returns false if the filter does not bound this
+// spanOf returns a span that contains a record's value of the first type of the order,
+// whenever the filter matches the record. It returns false if the filter does not bound this
 // value.
 func (d *Definition) spanOf(f filter.Resolved) (index.Span, bool) {
 	switch f := f.(type) {

@@ -32,8 +32,8 @@ type Manager struct {
 	// items contains the entries that this call of Step has read, by the revision of the
 	// state, because several views read the same entries.
 	items map[table.Revision]map[entry.ID]*cache.Item
-	// passed contains the newest states up to which steps were due, each with the result of
-	// a call of DB.Touched before the state was opened.
+	// passed contains the newest states up to which steps were due, and for each state the
+	// result of a call of DB.Touched from before the state was opened.
 	passed []passed
 	beside beside
 	pause  func(line string) error

@@ -175,8 +175,8 @@ func integerOf(key []byte) *big.Int {
 	return n.Neg(n)
 }
 
-// give adds sign times the parts of an entry in a state to ps. An entry that does not
-// exist, is not in the base's subtree or does not match the filter has no parts.
+// give adds the parts that an entry has in a state to ps, multiplied by sign. An entry that
+// does not exist, is not in the base's subtree or does not match the filter has no parts.
 func (d *Definition) give(ctx context.Context, s *state.Snapshot, base, id entry.ID, sign int64, ps parts) error {
 	item, err := s.Item(ctx, id)
 	if err != nil || item == nil {
@@ -197,7 +197,7 @@ func (d *Definition) give(ctx context.Context, s *state.Snapshot, base, id entry
 	return nil
 }
 
-// giveEntry adds sign times the parts of an entry that matches the filter to ps.
+// giveEntry adds the parts of an entry that matches the filter to ps, multiplied by sign.
 func (d *Definition) giveEntry(e *entry.Entry, sign int64, ps parts) {
 	if d.Kind == List {
 		d.giveListed(e, sign, ps)
@@ -205,7 +205,7 @@ func (d *Definition) giveEntry(e *entry.Entry, sign int64, ps parts) {
 	}
 	one := &part{n: 1}
 	record := &part{n: 1}
-	var values [][]byte // the ends of the keys of values' rows: the number of a total, and a value
+	var values [][]byte // the end of the key of each value's row: the number of a total, and a value
 	for i, t := range d.Totals {
 		if t.Op == Count {
 			continue

@@ -35,9 +35,8 @@ type ReadOptions struct {
 	Most int    // the largest number of entries that may be examined if the records are not kept; 0: no limit
 }
 
-// maxTail is the largest number of entries touched since the last finished step for which
-// a reader uses the view's table. If more were touched, the records are computed from all
-// entries.
+// A reader uses the view's table only if, for each lane, at most maxTail entries were touched
+// since the lane's last finished step. Otherwise the records are computed from all entries.
 const maxTail = 20_000
 
 // Read returns the records of a view in a state, sorted by key. They are always equal to

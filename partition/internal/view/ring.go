@@ -12,8 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// The servers have an order for each task. A server does the task itself only if none of
-// the servers before it in that order has done so. It waits this long for each of them.
+// patience is how long a server waits for each server that should rather do a task. The
+// servers have an order for each task, and a server does the task itself only if none of the
+// servers before it has done so.
 const patience = 3 * time.Second
 
 // A task is work that one server of a shared store should do: the steps of one lane of a

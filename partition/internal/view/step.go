@@ -218,7 +218,7 @@ func (s *step) differences(ctx context.Context, take func(parts) error) error {
 // whole computes the parts of a lane from all entries of a state and passes them to take,
 // which must not keep the map. A list may have millions of rows, so whole calls take
 // several times, each time with other rows. If most is not zero, whole examines at most
-// this many entries. It calls the function meanwhile now and then.
+// this many entries. Now and then it calls the function that the parameter meanwhile contains.
 func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most int, meanwhile func(), take func(parts) error) error {
 	if d.Kind == Subordinates {
 		ps, err := wholeTree(ctx, s, meanwhile)

@@ -107,8 +107,8 @@ func (r *reading) count(id entry.ID) (n catalog.Count, err error) {
 
 func countKey(id entry.ID) string { return string(countRow) + string(id[:]) }
 
-// wholeTree returns the counts of all entries in a state. It calls the function meanwhile
-// now and then.
+// wholeTree returns the counts of all entries in a state. Now and then it calls the function
+// that the parameter meanwhile contains.
 func wholeTree(ctx context.Context, s *state.Snapshot, meanwhile func()) (parts, error) {
 	children := map[entry.ID]int64{}
 	rows := 0
@@ -134,8 +134,8 @@ func wholeTree(ctx context.Context, s *state.Snapshot, meanwhile func()) (parts,
 	return ps, nil
 }
 
-// addCount adds to the counts of the entries of a way: children to the first entry's number
-// of children, and all to each entry's number of entries below it.
+// addCount changes the counts of the entries on a way (see ways). It adds children to the
+// first entry's number of children, and adds all to each entry's number of entries below it.
 func (ps parts) addCount(way []entry.ID, children, all int64) {
 	for i, id := range way {
 		p := &part{sums: []*big.Int{big.NewInt(all)}}
@@ -182,29 +182,28 @@ func (w *ways) from(ctx context.Context, id entry.ID) (way []entry.ID, err error
 // A placed is an entry that was added, deleted or moved to another parent.
 type placed struct {
 	id           entry.ID
-	before, then []entry.ID // the way from the entry's parent up to the root, in each state; nil: the entry does not exist there
+	before, then []entry.ID // the way from the entry's parent up to the root, in the older and the newer state; nil: the entry does not exist there
 	weight       int64      // number of entries that move with it, including itself
 }
 
-// countDifference returns the counts in the state to less the counts in the earlier state
-// from. It subtracts each deleted or moved subtree from the counts of its old superiors, the
-// deepest subtree first, and then adds what is left of a moved subtree to the counts of its
-// new superiors. So the cost of a subtree is its depth, and does not depend on how many
-// entries it contains. The number of entries in a subtree is read from the table, as of the
-// earlier state.
-func countDifference(ctx context.Context, from, to *state.Snapshot, t *touched, kept *reading) (parts, error) {
+// countDifference returns the counts in the newer state, less the counts in the older state.
+// It subtracts each deleted or moved subtree from the counts of its old superiors, the deepest
+// subtree first, and then adds what is left of a moved subtree to the counts of its new
+// superiors. So the cost of a subtree is its depth, and does not depend on how many entries it
+// contains. The number of entries in a subtree is read from the table, as of the older state.
+func countDifference(ctx context.Context, older, newer *state.Snapshot, t *touched, kept *reading) (parts, error) {
 	if t.all {
-		before, err := wholeTree(ctx, from, func() {})
+		before, err := wholeTree(ctx, older, func() {})
 		if err != nil {
 			return nil, err
 		}
-		ps, err := wholeTree(ctx, to, func() {})
+		ps, err := wholeTree(ctx, newer, func() {})
 		for key, p := range before {
 			ps.add(key, p, -1)
 		}
 		return ps, err
 	}
-	all, err := findPlaced(ctx, from, to, t)
+	all, err := findPlaced(ctx, older, newer, t)
 	if err != nil {
 		return nil, err
 	}

@@ -214,7 +214,7 @@ func (w *world) change() {
 			to := name(at())
 			return tx.Rename(ctx, name(below()), name(fresh)[0], false, &to)
 		})
-	case k < 19: // the base goes, or comes back
+	case k < 19: // rename the base to another name, or back
 		w.update(func(ctx context.Context, tx *partition.Tx) error {
 			if _, err := tx.Find(ctx, name(base)); err != nil {
 				return tx.Rename(ctx, name("ou=staff,dc=example,dc=com"), name("ou=people")[0], true, nil)
@@ -246,7 +246,7 @@ type person struct {
 	values func(attribute string) []string
 }
 
-// people returns all entries but the views.
+// people returns all entries except the views.
 func (w *world) people(s *partition.Snapshot) (all []person) {
 	ctx := context.Background()
 	for r, err := range s.Search(ctx, partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
@@ -336,7 +336,7 @@ func lengths(group string) (b string) {
 	return b
 }
 
-// lines prints records in the form that expected returns.
+// lines formats records in the form that expected returns.
 func lines(d *view.Definition, rs []view.Record) (out []string) {
 	for _, r := range rs {
 		var values []string

@@ -21,10 +21,9 @@ type Claim struct {
 	ID, parent entry.ID
 }
 
-// UniqueTable is the table of the marks of unique values. The row of a value consists of
-// the scope's id, the attribute's OID, 00 and the value's key in the form of an index.
-// The row that consists of the scope's id alone is the border of the scope (see
-// claimBelow).
+// UniqueTable is the table of the marks of unique values. The row of a value consists of the
+// scope's id, the attribute's OID, a zero byte, and the value's key as index rows contain it.
+// The row that consists of the scope's id alone is the border of the scope (see claimBelow).
 const UniqueTable = "unique"
 
 var UniqueSpec = table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: table.MarkFamily}}}

@@ -71,10 +71,10 @@ type editedValues struct {
 	// now contains the values after the change. If before.Many is set, it contains only
 	// the new or changed values.
 	now     []newValue
-	removed []*state.Keyed // values of before to be removed
-	whole   bool           // all values of before that are not in now are removed
-	stays   bool           // only if before.Many: values that are not in now remain
-	// only if before.Many: at least 1000 such values remain (see enough)
+	removed []*state.Keyed // old values that must be removed
+	whole   bool           // all old values are removed, except those in the field now
+	stays   bool           // set only if before.Many: old values remain that are not in the field now
+	// set only if before.Many: at least 1000 such values remain (see enough)
 	plenty bool
 }
 
@@ -370,8 +370,8 @@ func (m *modification) delete(ctx context.Context, v *editedValues, values [][]b
 	return nil
 }
 
-// assertionKey is KeyOf for a value in the request that only identifies a stored value.
-// It returns no key for a secret type, because secret values are compared byte by byte.
+// assertionKey returns the key of a value that the request contains only to identify a stored
+// value. It returns no key for a secret type, because secret values are compared byte by byte.
 func assertionKey(t *schema.AttributeType, b []byte) ([]byte, error) {
 	if t.Secret() {
 		return nil, nil

@@ -328,7 +328,7 @@ func (w *rewriting) description(ctx context.Context, m *modification, e *edited,
 	return m.addMissing(ctx, v, become)
 }
 
-// concerned parses a value. It returns the name if the rewriting concerns it, and nil
+// concerned parses a value. It returns the name if the rewriting concerns this name, and nil
 // otherwise.
 func (w *rewriting) concerned(value []byte) (dn.DN, error) {
 	name, err := dn.Parse(string(value))

@@ -8,10 +8,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 )
 
-// Restamp replaces modifiersName, modifyTimestamp and entryCSN of an entry, and nothing
-// else. It does nothing if there is no such entry. It places no mark, so it is only for
-// entries whose other changes are marked. If one of the three is indexed, Restamp does
-// nothing: changes of one entry then always conflict, so no entry needs a new stamp.
+// Restamp replaces modifiersName, modifyTimestamp and entryCSN of an entry, and nothing else.
+// It does nothing if there is no such entry. It places no mark, so it is only for entries
+// whose other changes are marked. Restamp also does nothing if one of the three attributes is
+// indexed. All changes of one entry then conflict, so a merge cannot combine two of them.
 func (tx *Tx) Restamp(ctx context.Context, id entry.ID) error {
 	node, err := tx.Node(ctx, id)
 	if err != nil || node == nil || id == catalog.SubschemaID {

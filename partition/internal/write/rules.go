@@ -55,9 +55,8 @@ func ofAccounts(t *schema.AttributeType) bool {
 	return strings.HasPrefix(t.OID, passwordPolicy) || t.NoUserModification && t.Secret()
 }
 
-// relaxable reports whether Rules.Relaxed lets a Modify change a type. Of the other types
-// that users cannot modify, a Modify may change only the account attributes, see
-// ofAccounts.
+// relaxable reports whether a type is one of those that Rules.Relaxed lets a Modify change
+// although normally only the server sets them.
 func relaxable(k *catalog.Types, t *schema.AttributeType) bool {
 	switch t {
 	case k.CreatorsName, k.CreateTimestamp, k.ModifiersName, k.ModifyTimestamp:
@@ -94,7 +93,7 @@ func (e *NewEntry) key(t *schema.AttributeType) []byte {
 	return nil
 }
 
-// setsStamp reports whether the request sets a type that stamp would otherwise set.
+// setsStamp reports whether the request sets a type that the method stamp would otherwise set.
 func (m *modification) setsStamp(t *schema.AttributeType) bool {
 	return slices.Contains(m.given, t) && m.Edit(t).presentAfter()
 }

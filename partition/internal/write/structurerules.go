@@ -152,9 +152,9 @@ func (tx *Tx) governsMoved(ctx context.Context, id entry.ID, rdn dn.RDN, parent 
 	return tx.governs(ctx, id, cs, rdn, parent)
 }
 
-// governs returns an error if the DIT structure rules do not allow an entry with the
-// given classes and RDN below the given parent, or if they then do not allow the entries
-// below it.
+// governs returns an error if the DIT structure rules do not allow an entry with the given
+// classes and RDN below the given parent, or do not allow the entries below it once it is
+// there.
 func (tx *Tx) governs(ctx context.Context, id entry.ID, cs *catalog.Classes, rdn dn.RDN, parent entry.ID) error {
 	if len(tx.Catalog.Schema.NameForms()) == 0 {
 		return nil
