@@ -117,8 +117,8 @@ type sight struct {
 // operational has the attributes that every entry must have, with any value.
 var operational = []string{"entryUUID", "createTimestamp", "modifyTimestamp", "creatorsName", "modifiersName", "entryCSN", "structuralObjectClass"}
 
-// see returns the latest of the steps first to last after which a person would have the
-// state that the directory shows.
+// see returns the latest step after which a person would have the state that the directory
+// shows. It considers only the steps with numbers from first to last.
 func (s *sight) see(p *person, first, last int) (step int, ok bool) {
 	for step := last; step >= first; step-- {
 		if s.at(p, step) {

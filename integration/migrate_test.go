@@ -31,9 +31,9 @@ type oldServer struct {
 	restart    func() // stops the server and starts it again, at the same URL
 }
 
-// oldServers start servers with the sample directory.
 var movedPeople = flag.Int("movedpeople", 0, "people whom TestMigrate adds to the sample directory before it moves the directory")
 
+// oldServers start servers with the sample directory.
 var oldServers = []struct {
 	name  string
 	start func(t *testing.T) *oldServer

@@ -233,7 +233,7 @@ func oneOctetAtATime(t *testing.T, c net.Conn, over <-chan bool) {
 	}
 }
 
-// wrongBinds binds repeatedly with a wrong password of the administrator.
+// wrongBinds binds repeatedly as the administrator with a wrong password.
 func wrongBinds(t *testing.T, c net.Conn, over <-chan bool) {
 	r := bufio.NewReader(c)
 	guess := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: &op.Bind{Version: 3, Name: adminDN, Password: []byte("guess")}})

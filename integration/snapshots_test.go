@@ -163,8 +163,8 @@ type writers struct {
 	resting sync.RWMutex // locked while the clients must not write
 }
 
-// write makes one update after a pause, because clients that never pause would slow down
-// everything else that the test does, and would make nothing else happen.
+// write makes one update after a pause, because clients that never pause would only slow down
+// everything else that the test does.
 func (w *writers) write(c *ldap.Conn, r *rand.Rand) bool {
 	time.Sleep(50 * time.Millisecond)
 	w.resting.RLock()

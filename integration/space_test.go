@@ -79,8 +79,8 @@ func writeRound(t *testing.T, p *partition.Partition, round int, add bool) {
 }
 
 // settledSize returns the size of the tables of a prefix after HBase has archived the
-// files that compactions replaced. While the size is larger than enough, settledSize
-// waits up to a minute.
+// files that compactions replaced. If the size is larger than the parameter enough,
+// settledSize waits up to a minute for it to fall.
 func settledSize(t *testing.T, hb *hbasetest.Instance, prefix string, enough int64) (size int64) {
 	t.Helper()
 	end := time.Now().Add(time.Minute)
@@ -97,8 +97,8 @@ func settledSize(t *testing.T, hb *hbasetest.Instance, prefix string, enough int
 }
 
 // fillUp makes a directory whose people are overwritten several times. It returns the
-// size on disk before and after a collection of everything that nobody can read. It
-// expects the second size to be at most enough.
+// size on disk before and after a collection of everything that nobody can read. The parameter
+// enough is the expected upper bound of the second size.
 func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (before, after int64) {
 	t.Helper()
 	ctx := context.Background()

@@ -13,7 +13,7 @@ import (
 type family[K comparable] struct {
 	vec    *prometheus.CounterVec
 	labels func(K) []string
-	most   int // largest number of children; later keys are counted as other
+	most   int // largest number of children; further keys are counted as the key other
 	other  K
 
 	mu       sync.Mutex // serialises changes of children

@@ -267,7 +267,7 @@ func (m *mergeModel) merge(ctx context.Context, i int) {
 	}
 	if err != nil {
 		m.refused++
-		if m.r.IntN(2) == 0 { // makes room for a new branch, which can be merged
+		if m.r.IntN(2) == 0 { // discard it, to make room for a new branch that can be merged
 			must(m.t, b.b.Discard(ctx))
 			m.open = slices.Delete(m.open, i, i+1)
 		}

@@ -56,8 +56,8 @@ func (c counted) modify(dn string, kind op.ModKind, line string) {
 	}))
 }
 
-// within fails unless large exceeds small by a few keys at most. An additional level in
-// the store's tree costs a few keys.
+// within fails if large exceeds small by more than a few keys. An additional level in the
+// store's tree costs a few keys.
 func (c counted) within(what string, small, large int64) {
 	c.Helper()
 	c.Logf("%s: %d keys small, %d large", what, small, large)

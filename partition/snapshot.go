@@ -61,13 +61,13 @@ func (s *Snapshot) Access() *Access { return s.s.Catalog.Access }
 // changes of a transaction that has not committed.
 func (s *Snapshot) Ordinal() uint64 { return s.s.Ordinal() }
 
-// SameNames reports whether every existing entry has the same name as in the state with
-// the ordinal since.
+// SameNames reports whether every existing entry has the same name as in the state whose
+// ordinal is since.
 func (s *Snapshot) SameNames(since uint64) bool { return s.s.Unchanged(cache.Moves, since) }
 
-// SameEntries returns a function for the value with the type t and the key key. The
-// function reports whether the same entries have the value in the state s as in the state
-// with the ordinal since. If t is not indexed in s, it returns false.
+// SameEntries returns a function for one value: the value of the type t whose key is key. The
+// function reports whether the same entries have this value in the state s and in the state
+// whose ordinal is since. It returns false if t is not indexed in s.
 func SameEntries(t *schema.AttributeType, key []byte) func(s *Snapshot, since uint64) bool {
 	hash := catalog.PostingHash(t, key)
 	return func(s *Snapshot, since uint64) bool {
@@ -76,7 +76,7 @@ func SameEntries(t *schema.AttributeType, key []byte) func(s *Snapshot, since ui
 	}
 }
 
-// Unchanged reports whether an entry is the same as in the state with the ordinal since.
+// Unchanged reports whether an entry is the same as in the state whose ordinal is since.
 func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool { return s.s.Unchanged(id, since) }
 
 // Find resolves a name. If there is no such entry, the error is an [Error] with the
@@ -113,9 +113,8 @@ func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute,
 	return s.s.Secrets(ctx, id)
 }
 
-// ValueRange reads n values of an attribute, beginning with the value that has the number
-// from (the first value has the number 0). It reports whether the attribute has more
-// values.
+// ValueRange reads n values of an attribute. The first of them is the value number from,
+// counted from 0. ValueRange also reports whether the attribute has more values.
 func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, from, n int) (values [][]byte, more bool, err error) {
 	return s.s.ValueRange(ctx, id, t, options, from, n)
 }

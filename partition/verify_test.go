@@ -80,11 +80,10 @@ func TestVerifySound(t *testing.T) {
 type breakage struct {
 	name  string
 	table string
-	// row and cell select the cells to damage. The field with is the new value of these
-	// cells.
+	// row and cell select the cells to damage.
 	row  func(t *testing.T, p *partition.Partition, key []byte) bool
 	cell func(c *table.Cell) bool
-	with []byte // nil: write a tombstone
+	with []byte // the new value of these cells; nil: a tombstone
 	want []string
 }
 

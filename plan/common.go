@@ -14,9 +14,9 @@ import (
 // common is an intersection that is the root of a plan. If one of its parts looks up a
 // single value, common yields each candidate once, in the order of ids, and the positions
 // are ids. So a search can continue behind a position on any server, whatever that server
-// has in memory. If no part looks up a single value, common does the same only if a part
-// is short. If no part is short either, the stream has no order, and its positions are
-// those of [once].
+// has in memory. If no part looks up a single value, common does the same only if a part is
+// short (see intersection). If no part is short either, the stream has no order, and its
+// positions are those of [once].
 type common struct{ *intersection }
 
 func (a *common) distinct() bool { return true }
@@ -109,7 +109,7 @@ func (a *common) yieldSorted(list []index.Candidate, after []byte, yield func(in
 type inMemory struct {
 	sets  []*index.Set // the shortest is first
 	led   Access       // the part with the shortest set
-	maybe bool         // sets alone do not decide the filter
+	maybe bool         // a candidate that is in all sets may still not match the filter
 }
 
 // fromMemory returns the parts that are in memory. First it reads those other parts that
@@ -157,8 +157,8 @@ func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, u
 	return m, unknown
 }
 
-// readAlike reads the values in unknown that may have at most alikeUpTo times length
-// entries, so that their entries are in memory too.
+// readAlike reads those lookups in unknown that may have at most alikeUpTo*length entries, so
+// that their entries are in memory too.
 func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length int) {
 	for _, l := range unknown {
 		most := alikeUpTo * length

@@ -126,8 +126,8 @@ type logTrial struct {
 	times       map[string]int // number of equal operations, by the printed text of the operation
 	operations  map[string]*access.Operation
 	order       []string
-	// gone counts the operations by or on entries that do not exist now, and above counts
-	// the operations of the administrator.
+	// gone counts the operations whose requester or target does not exist any more. above
+	// counts the operations of the administrator.
 	gone, above int
 }
 

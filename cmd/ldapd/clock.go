@@ -28,7 +28,7 @@ func accepts(c *cobra.Command) *cobra.Command {
 
 const acceptClock = "accept-clock"
 
-// isAccepted reports whether the flag was given.
+// isAccepted reports whether --accept-clock was given.
 func isAccepted(c *cobra.Command) bool {
 	yes, err := c.Flags().GetBool(acceptClock)
 	return err == nil && yes

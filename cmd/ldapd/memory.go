@@ -28,13 +28,11 @@ func (m *Main) tuneMemory(c *config.Config) {
 	}
 }
 
-// The limits of giveBack. It returns memory after an interval in which the process
-// allocated less than calm, if the process has allocated more than busy since memory was
-// last returned.
+// giveBack returns memory after a quiet interval that follows much work.
 const (
 	while = 5 * time.Second // length of an interval
-	calm  = 8 << 20         // in octets
-	busy  = 64 << 20        // in octets
+	calm  = 8 << 20         // an interval is quiet if fewer octets are allocated in it
+	busy  = 64 << 20        // much work: more octets were allocated since memory was last returned
 )
 
 // giveBack returns memory to the operating system after a time of much work, such as

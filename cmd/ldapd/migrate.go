@@ -140,8 +140,8 @@ func (f *fromFlags) read() (oldServer, error) {
 	return f.server, nil
 }
 
-// open connects to the old server. If the store follows a server, this server's address,
-// user and bases are the defaults.
+// open connects to the old server. If the store follows a server, that server's address, user
+// and bases are the defaults.
 func (o *oldServer) open(w *work) (*migrate.Move, error) {
 	if f := migrate.Followed(w.Partition); f != nil {
 		if o.Remote.URL == "" {

@@ -64,8 +64,8 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) error {
 	}
 }
 
-// serveOnce serves until ctx ends. A call of the function again ends ctx and makes serve
-// start the server again.
+// serveOnce serves until ctx ends. The function again ends ctx with a cause that makes serve
+// start the server anew.
 func (m *Main) serveOnce(ctx context.Context, c *config.Config, use purpose, again context.CancelCauseFunc) (err error) {
 	log := m.logger(c)
 	hangups, unnotify := hangups()

@@ -23,8 +23,8 @@ import (
 // process: as a primary after a promotion, or on the next base.
 var errAgain = fmt.Errorf("the server starts again: %w", context.Canceled)
 
-// A follower is the part of a server that makes it a standby. A nil follower is the part
-// of any other server.
+// A follower is the part of a server that makes it a standby. In any other server the follower
+// is nil.
 type follower struct {
 	*archive.Standby
 	again context.CancelCauseFunc

@@ -249,7 +249,7 @@ func (p *pace) write(s *served, writers int, until func() bool) *sync.WaitGroup 
 }
 
 // lag returns the time since the acknowledgement of the oldest commit that a reader misses,
-// or 0 if none is missing. The reader sees the description seen.
+// or 0 if none is missing. seen is the description that the reader sees.
 func (p *pace) lag(seen string) time.Duration {
 	n, err := strconv.Atoi(seen)
 	if err != nil {

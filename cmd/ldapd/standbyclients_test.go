@@ -155,7 +155,8 @@ func TestStandbyClients(t *testing.T) {
 	persistent := standby.synchronize(ctx, ldap.SyncRequestModeRefreshAndPersist, again.cookie)
 	watching := standby.dial()
 	defer watching.Close()
-	// Changes of every kind, from now on, with notices (draft-ietf-ldapext-psearch).
+	// This control asks for changes of every kind, from now on only, and for notices that say
+	// what changed (draft-ietf-ldapext-psearch).
 	psearch := ldap.NewControlString("2.16.840.1.113730.3.4.3", true, "\x30\x09\x02\x01\x0f\x01\x01\xff\x01\x01\xff")
 	watcher := &syncing{T: t, Response: watching.SearchAsync(ctx, wholePeople(psearch), 10)}
 	time.Sleep(200 * time.Millisecond) // the persistent search has begun

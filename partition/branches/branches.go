@@ -117,8 +117,8 @@ func (b *Branch) Update(ctx context.Context, by partition.By, fn func(*partition
 // Conflicts returns what keeps the branch from being merged now. It changes nothing.
 func (b *Branch) Conflicts(ctx context.Context) ([]Conflict, error) { return b.b.Conflicts(ctx) }
 
-// Merge makes the branch visible by one commit, which it returns. The branch then no
-// longer exists. If there are conflicts, Merge returns a ConflictError and the branch
+// Merge makes the branch visible by one commit and returns the commit's revision. The branch
+// then no longer exists. If there are conflicts, Merge returns a ConflictError and the branch
 // stays as it is. Entries that both the branch and other commits changed are stamped as
 // changed by the merge.
 func (b *Branch) Merge(ctx context.Context, by partition.By) (table.Revision, error) {

@@ -59,7 +59,7 @@ func (tx *Tx) Drop(ctx context.Context, id entry.ID, types []*schema.AttributeTy
 func (tx *Tx) Claim(id entry.ID, claim uint64) { tx.tx.ClaimHot(id, claim) }
 
 // SameClass reports whether the set of entries with a watched class is the same as in the
-// state with the ordinal since.
+// state whose ordinal is since.
 func SameClass(s *partition.Snapshot, c *schema.ObjectClass, since uint64) bool {
 	return s.Unchanged(catalog.ClassID(c), since)
 }
