@@ -158,7 +158,7 @@ func find(base string, scope op.Scope, f string, attributes ...string) *op.Searc
 	return &op.Search{Base: base, Scope: scope, Filter: filter.MustParse(f), Attributes: attributes}
 }
 
-// with calls change to modify a search, and returns the search.
+// with lets the function change modify a search, and returns the search.
 func with(r *op.Search, change func(r *op.Search)) *op.Search {
 	change(r)
 	return r

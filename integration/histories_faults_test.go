@@ -64,7 +64,7 @@ func (f *fault) during(e *event) bool { return e.ret >= f.at && e.call <= f.at+l
 
 // stalls logs, for each kind of fault, the longest time that an operation at another
 // server waited during such a fault. This time may exceed the longest time without a
-// fault by at most bound.
+// fault by at most the duration bound.
 func (r *run) stalls(bound time.Duration) {
 	peace := r.peace()
 	worst := map[string]time.Duration{}

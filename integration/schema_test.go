@@ -62,7 +62,7 @@ func (s *shelves) define() {
 }
 
 // work runs clients that add entries at the servers that do not change the schema,
-// until change returns.
+// until the function change returns.
 func (s *shelves) work(change func()) {
 	var g sync.WaitGroup
 	for client := range 4 {

@@ -25,9 +25,9 @@ access to * by users read
 // TestSlapdAccess puts the same questions to a slapd with access directives and to ldapd
 // with the rules that access import makes of the directives, as several identities. The
 // directives allow no identity to search an entry that it may not read, because slapd
-// would then search below that entry, and ldapd would not. The questions compare and
-// write only entries that may be read: access import leaves out such rights on other
-// entries, with a note.
+// would then search below that entry, and ldapd would not. The questions compare and write
+// only entries that may be read. On other entries, access import leaves out such rights, with
+// a note.
 func TestSlapdAccess(t *testing.T) {
 	t.Parallel()
 	theirs := startOldSlapd(t, "", slapdAccess)

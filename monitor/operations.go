@@ -22,7 +22,7 @@ type Operations struct {
 	scopes                                       [4]prometheus.Counter
 }
 
-// An outcome is a kind of operation with a result code.
+// An outcome is the kind of an operation, and its result code.
 type outcome struct {
 	operation Operation
 	code      op.Code

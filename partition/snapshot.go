@@ -113,10 +113,11 @@ func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute,
 	return s.s.Secrets(ctx, id)
 }
 
-// ValueRange reads n values of an attribute. The first of them is the value number from,
-// counted from 0. ValueRange also reports whether the attribute has more values.
-func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, from, n int) (values [][]byte, more bool, err error) {
-	return s.s.ValueRange(ctx, id, t, options, from, n)
+// ValueRange reads n values of an attribute. The first value that it reads has the number
+// start, where 0 is the number of the attribute's first value. ValueRange also reports whether
+// there are more values.
+func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, start, n int) (values [][]byte, more bool, err error) {
+	return s.s.ValueRange(ctx, id, t, options, start, n)
 }
 
 // HasChildren reports whether an entry has entries below it.

@@ -144,7 +144,7 @@ func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, lis
 	return list, whole, nil
 }
 
-// keep returns the candidates in list that are also in other.
+// keep returns the candidates that are in both list and other.
 func keep(list, other []index.Candidate) []index.Candidate {
 	in := make(map[entry.ID]bool, len(other)) // id to Maybe
 	for i := range other {

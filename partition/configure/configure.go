@@ -92,8 +92,8 @@ func RepairReferences(ctx context.Context, p *partition.Partition, attribute str
 	return evolve.RepairReferences(ctx, p.Keeper(), attribute, by)
 }
 
-// SetAccess replaces the access rules. It calls change with the present rules, and change
-// returns the new rules.
+// SetAccess replaces the access rules. It calls the function change with the present rules.
+// The function returns the new rules.
 func SetAccess(ctx context.Context, p *partition.Partition, by partition.By, change func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error)) error {
 	return evolve.SetAccess(ctx, p.Keeper(), by, func(st *state.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
 		s, err := partition.NewSnapshot(st, nil)
@@ -109,8 +109,8 @@ func SetAccessIn(tx *partition.Tx, rules []partition.AccessRule) error {
 	return tx.Writer().SetAccess(rules)
 }
 
-// SetPolicy replaces the default password policy. It calls change with the present
-// policy, and change returns the new policy; nil means that there is none.
+// SetPolicy replaces the default password policy. It calls the function change with the
+// present policy. The function returns the new policy. nil means that there is no policy.
 func SetPolicy(ctx context.Context, p *partition.Partition, by partition.By, change func(s *partition.Snapshot, old []PolicyAttribute) ([]PolicyAttribute, error)) error {
 	return evolve.SetPolicy(ctx, p.Keeper(), by, func(st *state.Snapshot, old []PolicyAttribute) ([]PolicyAttribute, error) {
 		s, err := partition.NewSnapshot(st, nil)

@@ -38,11 +38,11 @@ func Walk(ctx context.Context, s *partition.Snapshot, q partition.Query) iter.Se
 }
 
 // Salvage streams all readable entries of a damaged store, each entry before the entries
-// below it. It calls lost for everything that it cannot read. The argument what describes
-// a range of rows, or an entry by as much of its name as is known. If an entry is lost but
-// its name is known, the entries below it keep their names. If its name is lost too, the
-// entries below it come last, and their names contain the entryUUID of the lost entry in
-// place of its name. Salvage keeps the names of all entries in memory.
+// below it. It calls lost for everything that it cannot read. Its argument, what, is a
+// description of a range of rows, or as much of the name of an entry as is known. If an entry
+// is lost but its name is known, the entries below it keep their names. If its name is lost
+// too, the entries below it come last, and their names contain the entryUUID of the lost entry
+// in place of its name. Salvage keeps the names of all entries in memory.
 func Salvage(ctx context.Context, s *partition.Snapshot, lost func(what string, err error) error) iter.Seq2[*partition.Result, error] {
 	return verify.Salvage(ctx, s.State(), lost)
 }

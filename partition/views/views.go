@@ -86,9 +86,9 @@ func Among(ctx context.Context, s *partition.Snapshot, ids []entry.ID, q partiti
 	return search.Among(ctx, s.State(), ids, q)
 }
 
-// CountBelow counts the entries below an entry that match f, or all of them if f is nil.
-// only lists the attribute types that f needs. Unless the number is kept, CountBelow
-// examines at most the number of entries in most; zero means that there is no limit.
+// CountBelow counts the entries below an entry that match f, or all of them if f is nil. The
+// parameter only contains the attribute types that f needs. The parameter most limits how many
+// entries CountBelow examines if the number is not kept. Zero means that there is no limit.
 func CountBelow(ctx context.Context, s *partition.Snapshot, id entry.ID, f filter.Resolved, only []*schema.AttributeType, most int) (int, error) {
 	return search.CountBelow(ctx, s.State(), id, f, only, most)
 }

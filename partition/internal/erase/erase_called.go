@@ -51,8 +51,8 @@ func (e *erasure) called(ctx context.Context) (map[entry.ID]bool, error) {
 	return ids, nil
 }
 
-// children returns the tenures of the entries that had the given RDN below one of the
-// parents in above. Each tenure is limited to the tenure of its parent.
+// children returns the tenures of the entries that had the given RDN below a parent. above
+// contains the tenures of the parents. Each tenure is limited to the tenure of its parent.
 func (e *erasure) children(ctx context.Context, above []tenure, rdn dn.Norm) (found []tenure, err error) {
 	for _, a := range above {
 		all, err := e.tenures(ctx, tree.Key(a.id, rdn))

@@ -105,7 +105,8 @@ func noOtherChange(tx *write.Tx) error {
 	return catalog.Errorf(catalog.Busy, "another change of the schema is under way: try again")
 }
 
-// become returns nil if this transaction may replace the schema by the schema of next.
+// become returns nil if this transaction may replace the schema by the schema of the catalog
+// next.
 func become(ctx context.Context, tx *write.Tx, next *catalog.Catalog) error {
 	concern := catalog.NewConcern(tx.Catalog.Types, next.Types)
 	if tx.Steps == nil { // no other transaction can commit

@@ -33,8 +33,8 @@ func OwnDefinitions(s *state.Snapshot) (added, removed []schema.Definition) {
 // the same text. It replaces or removes built-in definitions that the other directory has
 // replaced or removed. Lacking returns an error for each definition that this
 // directory itself defines differently, and joins these errors. remove contains the texts
-// of whole definitions, so that the caller can undo the change by adding remove and
-// removing add.
+// of whole definitions, so that the caller can undo the change: it adds the definitions in
+// remove and removes those in add.
 func Lacking(s *state.Snapshot, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	own := map[catalog.DefinitionKey]bool{}
 	for _, d := range s.Catalog.Subschema.Added {

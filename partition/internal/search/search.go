@@ -463,8 +463,8 @@ func (f *finder) ofChildren(ctx context.Context, t *schema.AttributeType, id ent
 	return []byte(strings.ToUpper(strconv.FormatBool(n > 0))), err
 }
 
-// countChildren counts the children of an entry that match Query.Children. It stops
-// counting when it reaches the number most.
+// countChildren counts the children of an entry that match Query.Children. It does not count
+// beyond the number in most.
 func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n int, err error) {
 	if f.q.Children == nil {
 		if most > 1 {
@@ -485,9 +485,9 @@ func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n in
 	return n, nil
 }
 
-// CountBelow counts the entries below an entry that match f, or all of them if f is nil.
-// only lists the attribute types that f needs. Unless the number is kept, CountBelow
-// examines at most the number of entries in most; zero means that there is no limit.
+// CountBelow counts the entries below an entry that match f, or all of them if f is nil. The
+// parameter only contains the attribute types that f needs. The parameter most limits how many
+// entries CountBelow examines if the number is not kept. Zero means that there is no limit.
 func CountBelow(ctx context.Context, s *state.Snapshot, id entry.ID, f filter.Resolved, only []*schema.AttributeType, most int) (n int, err error) {
 	if has, err := s.HasChildren(ctx, id); err != nil || !has {
 		return 0, err

@@ -330,9 +330,9 @@ func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.Attrib
 	return s.EntryOf(ctx, id, i, false, types)
 }
 
-// EntryOf returns the entry of an item. If the entry is wide, EntryOf reads its
-// attributes; if only is not nil, it reads only the attributes of the types in only. If
-// secrets is set, EntryOf also reads the secret attributes.
+// EntryOf returns the entry of an item. If the entry is wide, EntryOf reads its attributes.
+// The parameter only, if not nil, contains the types to be read. If secrets is set, EntryOf
+// also reads the secret attributes.
 func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secrets bool, only []*schema.AttributeType) (*entry.Entry, error) {
 	e := i.Entry
 	if e == nil {
@@ -354,9 +354,9 @@ func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secr
 	return whole, nil
 }
 
-// Wide reads an entry with very many values. The attributes are sorted by name. If only
-// is not nil, Wide reads only the attributes of the types in only. If only is empty but
-// not nil, it reads no attributes.
+// Wide reads an entry with very many values. The attributes are sorted by name. The parameter
+// only, if not nil, contains the types to be read. If it is empty but not nil, Wide reads no
+// attributes.
 func (s *Snapshot) Wide(ctx context.Context, id entry.ID, only []*schema.AttributeType) (*entry.Entry, error) {
 	sel := table.Select{Families: []table.Family{master.UpAttributes}}
 	for _, t := range only {

@@ -16,18 +16,19 @@ const (
 	stepEvery = 1000
 )
 
-// ValueRange reads n values of one description of a wide entry. The first of them is the value
-// number from, counted from 0. ValueRange also reports whether the description has more
-// values. It begins to read at the last known step that is not behind that first value.
-func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, from, n int) (values [][]byte, more bool, err error) {
+// ValueRange reads n values of one description of a wide entry. The first value that it reads
+// has the number start, where 0 is the number of the description's first value. ValueRange
+// also reports whether there are more values. It begins to read at the last known step that is
+// not behind the value number start.
+func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, start, n int) (values [][]byte, more bool, err error) {
 	key := cache.ValuesKey{ID: id, Typ: t, Text: options}
 	l := s.rangeSteps(key)
-	step := min(from/stepEvery, len(l.Starts))
+	step := min(start/stepEvery, len(l.Starts))
 	columns := master.Columns(t, options)
 	if step > 0 {
 		columns.From = l.Starts[step-1]
 	}
-	at, last := step*stepEvery, from+n
+	at, last := step*stepEvery, start+n
 	grown := slices.Clip(l.Starts)
 	for at <= last {
 		row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{
@@ -43,7 +44,7 @@ func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.Attrib
 			switch {
 			case at == last:
 				more = true
-			case at >= from:
+			case at >= start:
 				values = append(values, bytes.Clone(c.Value))
 			}
 			at++

@@ -42,9 +42,9 @@ func (t *touched) add(c *feed.Change) {
 }
 
 // touchedAfter returns what was touched by the commits that a state shows and that are
-// newer than a revision. If most is not zero, it stops after the commit that brings the
-// number of touched entries above most, or that does not list its entries. Then cut is
-// true.
+// newer than a revision. If most is not zero, it limits the number of touched entries.
+// touchedAfter then stops after the commit that exceeds the limit, or that does not list its
+// entries, and cut is true.
 func touchedAfter(ctx context.Context, s *state.Snapshot, r table.Revision, most int) (t touched, cut bool, err error) {
 	for c, err := range feed.ChangesAfter(ctx, s, r) {
 		if err != nil {
@@ -59,8 +59,8 @@ func touchedAfter(ctx context.Context, s *state.Snapshot, r table.Revision, most
 }
 
 // touchedAfterEach returns, for each lane, what was touched by the commits that a state
-// shows and that are newer than the lane's revision in f. It returns errNotKept if more than
-// most entries were touched for one lane, or if a commit does not list what it touched.
+// shows and that are newer than the lane's revision in f. It returns errNotKept if the number
+// of entries touched for one lane exceeds most, or if a commit does not list what it touched.
 func touchedAfterEach(ctx context.Context, s *state.Snapshot, f finished, most int) ([]touched, error) {
 	ts := make([]touched, len(f))
 	for c, err := range feed.ChangesAfter(ctx, s, f.Low()) {

@@ -24,8 +24,8 @@ import (
 // rows contain no attributes: a reader reads the attributes of a record, and the attributes
 // of joined entries, from the entries.
 
-// A Join makes a list also show attributes of other entries: the entries that the values of
-// the attribute Reference name.
+// A Join makes a list also show attributes of other entries: those whose names are values of
+// the attribute Reference.
 type Join struct {
 	Reference *schema.AttributeType // its values are names
 	Types     []*schema.AttributeType
@@ -142,8 +142,8 @@ func (d *Definition) Only() []*schema.AttributeType {
 	return only
 }
 
-// giveListed adds the parts that an entry contributes to the list's rows to ps, multiplied by
-// sign.
+// giveListed adds to ps the parts that an entry contributes to the rows of the list,
+// multiplied by sign.
 func (d *Definition) giveListed(e *entry.Entry, sign int64, ps parts) {
 	one := &part{n: 1}
 	ps.add(string(listedRow)+d.keyOfEntry(e), one, sign)

@@ -175,7 +175,7 @@ func integerOf(key []byte) *big.Int {
 	return n.Neg(n)
 }
 
-// give adds the parts that an entry has in a state to ps, multiplied by sign. An entry that
+// give adds to ps the parts that an entry has in a state, multiplied by sign. An entry that
 // does not exist, is not in the base's subtree or does not match the filter has no parts.
 func (d *Definition) give(ctx context.Context, s *state.Snapshot, base, id entry.ID, sign int64, ps parts) error {
 	item, err := s.Item(ctx, id)
@@ -197,7 +197,7 @@ func (d *Definition) give(ctx context.Context, s *state.Snapshot, base, id entry
 	return nil
 }
 
-// giveEntry adds the parts of an entry that matches the filter to ps, multiplied by sign.
+// giveEntry adds to ps the parts of an entry that matches the filter, multiplied by sign.
 func (d *Definition) giveEntry(e *entry.Entry, sign int64, ps parts) {
 	if d.Kind == List {
 		d.giveListed(e, sign, ps)

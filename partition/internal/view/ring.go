@@ -41,8 +41,8 @@ type waiting struct {
 	since time.Time
 }
 
-// order returns the place of the server own in the order for the task, or -1 if it does
-// not write to the store.
+// order returns the place of a server in the order for the task, or -1 if the server does not
+// write to the store.
 func (t task) order(own txn.Holder, all []txn.Holder) int {
 	hash := func(h txn.Holder) uint64 {
 		f := fnv.New64a()

@@ -18,7 +18,7 @@ import (
 // end is already announced.
 const stepEntries = 4096
 
-// A step takes one lane of one view from the boundary W to the boundary next.
+// A step takes one lane of one view from the boundary W to the boundary Next.
 type step struct {
 	k    *catalog.Keeper
 	lane lane
@@ -201,8 +201,8 @@ func (s *step) addOld(ctx context.Context, keys []string, ps parts) error {
 	return nil
 }
 
-// differences passes the differences between the two states to take. In a first step it
-// may call take several times, each time with other rows.
+// differences calls take with the differences between the two states. In a first step it may
+// call take several times, each time with other rows.
 func (s *step) differences(ctx context.Context, take func(parts) error) error {
 	if s.from == nil {
 		return s.lane.whole(ctx, s.d, s.to, 0, s.others, take)
@@ -215,10 +215,10 @@ func (s *step) differences(ctx context.Context, take func(parts) error) error {
 	return take(ps)
 }
 
-// whole computes the parts of a lane from all entries of a state and passes them to take,
-// which must not keep the map. A list may have millions of rows, so whole calls take
-// several times, each time with other rows. If most is not zero, whole examines at most
-// this many entries. Now and then it calls the function that the parameter meanwhile contains.
+// whole computes the parts of a lane from all entries of a state and calls take with them.
+// take must not keep the map. A list may have millions of rows, so whole calls take several
+// times, each time with other rows. If most is not zero, whole examines at most this many
+// entries. Now and then it calls the function that the parameter meanwhile contains.
 func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most int, meanwhile func(), take func(parts) error) error {
 	if d.Kind == Subordinates {
 		ps, err := wholeTree(ctx, s, meanwhile)

@@ -135,10 +135,10 @@ func wholeTree(ctx context.Context, s *state.Snapshot, meanwhile func()) (parts,
 }
 
 // addCount changes the counts of the entries on a way (see ways). It adds children to the
-// first entry's number of children, and adds all to each entry's number of entries below it.
-func (ps parts) addCount(way []entry.ID, children, all int64) {
+// first entry's number of children, and total to each entry's number of entries below it.
+func (ps parts) addCount(way []entry.ID, children, total int64) {
 	for i, id := range way {
-		p := &part{sums: []*big.Int{big.NewInt(all)}}
+		p := &part{sums: []*big.Int{big.NewInt(total)}}
 		if i == 0 {
 			p.n = children
 		}
