@@ -43,7 +43,7 @@ var program = struct {
 }{}
 
 // TestMain makes commands create stores with the profile "open", because most tests read
-// anonymously, and without a password policy, because the tests' passwords are short.
+// anonymously. The stores have no password policy, because the tests' passwords are short.
 func TestMain(m *testing.M) {
 	os.Setenv("LDAPD_ACCESS", "open")
 	os.Setenv("LDAPD_PASSWORD_POLICY", "none")

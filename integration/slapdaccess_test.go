@@ -22,9 +22,9 @@ access to dn.children="ou=people,dc=example,dc=com" by self write by users read 
 access to * by users read
 `
 
-// TestSlapdAccess puts the same questions to a slapd with access directives and to ldapd
-// with the rules that access import makes of the directives, as several identities. The
-// directives allow no identity to search an entry that it may not read, because slapd
+// TestSlapdAccess puts the same questions to a slapd with access directives and to ldapd, as
+// several identities. The rules of ldapd are those that access import makes of the directives.
+// The directives allow no identity to search an entry that it may not read, because slapd
 // would then search below that entry, and ldapd would not. The questions compare and write
 // only entries that may be read. On other entries, access import leaves out such rights, with
 // a note.

@@ -16,8 +16,8 @@ type Server struct {
 	Since   time.Time `json:"since"`
 }
 
-// forgotten is how long after the start of a server the information about it may be
-// removed, if the server holds no slot.
+// The information about a server that holds no slot may be removed when the server started
+// longer ago than forgotten.
 const forgotten = 24 * time.Hour
 
 // Announce publishes the information about this server. It removes the information

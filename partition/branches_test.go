@@ -221,9 +221,9 @@ func TestBranchConflicts(t *testing.T) {
 	})
 }
 
-// TestBranchStamps checks that an entry that both a branch and the trunk changed has a new
-// entryCSN after the merge, and that an entry that only the branch changed keeps the
-// entryCSN of that change.
+// TestBranchStamps checks the entryCSN of entries after a merge. If both the branch and the
+// trunk changed an entry, its entryCSN must be new. If only the branch changed it, it must
+// keep the entryCSN of that change.
 func TestBranchStamps(t *testing.T) {
 	eachBranched(t, func(t *testing.T, w *branched) {
 		ctx := context.Background()

@@ -168,7 +168,7 @@ func TestCachesInTransactions(t *testing.T) {
 // renames its parent.
 func randomChange(r *rand.Rand, units, people, titles int) func(*partition.Tx) error {
 	ctx := context.Background()
-	unit, other := r.IntN(units+1), r.IntN(units+1) // the unit with the number units does not exist
+	unit, other := r.IntN(units+1), r.IntN(units+1) // the highest number belongs to no unit
 	person := fmt.Sprintf("cn=%d,ou=%d,%s", r.IntN(people), unit, domain)
 	title := fmt.Sprint(r.IntN(titles))
 	above := name(fmt.Sprintf("ou=%d,%s", other, domain))

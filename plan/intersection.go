@@ -43,9 +43,9 @@ func (a *intersection) rank() rank { return a.parts[0].rank() }
 
 func (a *intersection) distinct() bool { return false }
 
-// Run streams the candidates of the part that the method shortest returns, without those that
-// are missing in another part that was read to its end. If no part ends within that method's
-// limit, Run streams the first part.
+// Run streams the candidates of the part that the method shortest returns. It omits candidates
+// that are missing in another part that was read to its end. If no part ends within that
+// method's limit, Run streams the first part.
 func (a *intersection) Run(ctx context.Context, r table.Reader, _ []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		list, short, err := a.list(ctx, r)

@@ -128,8 +128,8 @@ func (w *world) plan(text string) string {
 }
 
 // run prints the candidates and the plan. A "?" marks a candidate that is Maybe. run also
-// checks that the candidates are right, and that a search can continue behind each
-// candidate with no index, all indexes or one index in memory.
+// checks that the candidates are right, and that a search can continue behind each candidate,
+// whether no index, all indexes or one index is in memory.
 func (w *world) run(t *testing.T, text string) string {
 	f, a := w.build(text)
 	if a == nil {
@@ -294,8 +294,8 @@ func (x *fake) Mutation([]byte, entry.ID, entry.ID, bool) (m table.Mutation) { r
 
 func (x *fake) Presence(entry.ID, entry.ID, bool) (m table.Mutation) { return m }
 
-// span yields an entry once for each of its keys that holds accepts, in the order of keys
-// and ids.
+// span yields an entry once for each of its keys for which the function holds returns true, in
+// the order of keys and ids.
 func (x *fake) span(after []byte, holds func(key []byte) bool) index.Candidates {
 	if x.all == nil {
 		x.fill()

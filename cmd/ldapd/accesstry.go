@@ -187,9 +187,9 @@ func (t *logTrial) take(l *logged) error {
 	return nil
 }
 
-// operation returns the operation that a line describes, and the operation's text. It
-// returns nil if the operation is not to be tried: because rules do not judge it by
-// entries, or because the administrator made it, or because its names cannot be parsed.
+// operation returns the operation that a line describes, and the operation's text. It returns
+// nil for operations that are not tried: those that rules do not judge by entries, those of
+// the administrator, and those whose names cannot be parsed.
 func (t *logTrial) operation(l *logged, c acl.Connection) (*access.Operation, string, error) {
 	who := l.Who
 	if l.As != nil {

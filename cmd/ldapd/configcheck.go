@@ -306,8 +306,8 @@ func (k *checker) taken(key string, err error) {
 	k.say(l, key, "%v", err)
 }
 
-// archive checks the place of the archive, if the place is a folder, and the file with
-// the archive's identity.
+// archive checks the file with the archive's identity. If the place of the archive is a
+// folder, archive also checks the folder.
 func (k *checker) archive() {
 	if _, err := readKeys(k.Archive.Identity, os.Open); err != nil {
 		k.say(isError, "archive.identity", "%v", err)

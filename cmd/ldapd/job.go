@@ -114,8 +114,8 @@ func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, 
 	}
 }
 
-// patience is how long the method on waits for a store that is locked by a process that
-// does not answer requests: a server that is starting, or another tool.
+// patience is how long job.on waits for a locked store if the process that holds the lock does
+// not answer requests: a server that is starting, or another tool.
 const patience = 5 * time.Second
 
 // ask requests the job from the server that holds the store's folder.

@@ -1,7 +1,7 @@
 // Package configure changes the configuration that all servers of a directory share: its
 // naming contexts, indexes, unique attributes, access rules and default password policy.
-// Where the servers must agree, a change takes several commits, and waits until every
-// server applies one of them before it makes the next.
+// A change on which the servers must agree takes several commits. Each commit is made only
+// when every server applies the one before.
 package configure
 
 import (

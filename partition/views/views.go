@@ -86,11 +86,11 @@ func Among(ctx context.Context, s *partition.Snapshot, ids []entry.ID, q partiti
 	return search.Among(ctx, s.State(), ids, q)
 }
 
-// CountBelow counts the entries below an entry that match f, or all of them if f is nil. The
-// parameter only contains the attribute types that f needs. The parameter most limits how many
-// entries CountBelow examines if the number is not kept. Zero means that there is no limit.
-func CountBelow(ctx context.Context, s *partition.Snapshot, id entry.ID, f filter.Resolved, only []*schema.AttributeType, most int) (int, error) {
-	return search.CountBelow(ctx, s.State(), id, f, only, most)
+// CountBelow counts the entries below an entry that match f, or all of them if f is nil. types
+// contains the attribute types that f needs. If the number is not kept, limit bounds the
+// number of entries that CountBelow examines. Zero means that there is no limit.
+func CountBelow(ctx context.Context, s *partition.Snapshot, id entry.ID, f filter.Resolved, types []*schema.AttributeType, limit int) (int, error) {
+	return search.CountBelow(ctx, s.State(), id, f, types, limit)
 }
 
 // In reports whether an entry belongs to a view.
@@ -116,7 +116,7 @@ func Subordinates(ctx context.Context, s *partition.Snapshot) (*Definition, erro
 	return view.Builtin(ctx, s.State())
 }
 
-// A Progress describes how far the views are behind the commits, and the steps that this
+// A Progress describes how far the views are behind the commits, and how many steps this
 // server made to keep them.
 type Progress struct {
 	Entries       uint64 // touched entries that the views do not show yet

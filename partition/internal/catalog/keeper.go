@@ -83,8 +83,8 @@ type Keeper struct {
 	Catalog   atomic.Pointer[Catalog]
 	// Deriving is locked while views are brought up to date.
 	Deriving sync.Mutex
-	// HasViews is set when package view has found its table that records up to which
-	// revision each view is kept. Nobody drops the table while a server uses the store.
+	// HasViews is set when package view has found its table "views" in the store. Nobody
+	// drops this table while a server uses the store.
 	HasViews atomic.Bool
 	// Subordinates returns how many entries are below an entry in a state, if that is
 	// known without counting them. If exact is not set, the call is faster, but the

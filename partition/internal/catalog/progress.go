@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Progress records up to which revision the views of a directory are kept, as far as
-// this server keeps them or sees that others do.
+// A Progress records up to which revision the views of a directory are kept. This server
+// updates it when it keeps views or sees that others have kept them.
 type Progress struct {
 	Steps, Errors atomic.Uint64 // steps that this server made, and steps that failed here
 
@@ -22,8 +22,8 @@ type upTo struct {
 	touched uint64 // what DB.Touched returned at w or earlier
 }
 
-// Reach records that all views that have begun are kept up to the revision w, and that
-// DB.Touched returned touched at w or earlier.
+// Reach records that all views that have begun are kept up to the revision w, and that touched
+// is a result of DB.Touched from w or earlier.
 func (p *Progress) Reach(w table.Revision, touched uint64) { p.upTo.Store(&upTo{w, touched}) }
 
 // Stop records that this server does not follow views.

@@ -187,8 +187,8 @@ func conforms(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *sea
 }
 
 // sameClasses checks that an entry's objectClass names all superclasses and that its
-// structural class stays the same, because the entry stores the superclasses and the
-// structural class.
+// structural class stays the same. The entry stores both, so a change of the schema must not
+// make them wrong.
 func sameClasses(c *catalog.Concern, e *entry.Entry, cs *catalog.Classes, values [][]byte) error {
 	oc := c.New.ObjectClass
 	for _, k := range cs.All {

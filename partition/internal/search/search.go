@@ -485,10 +485,10 @@ func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n in
 	return n, nil
 }
 
-// CountBelow counts the entries below an entry that match f, or all of them if f is nil. The
-// parameter only contains the attribute types that f needs. The parameter most limits how many
-// entries CountBelow examines if the number is not kept. Zero means that there is no limit.
-func CountBelow(ctx context.Context, s *state.Snapshot, id entry.ID, f filter.Resolved, only []*schema.AttributeType, most int) (n int, err error) {
+// CountBelow counts the entries below an entry that match f, or all of them if f is nil. types
+// contains the attribute types that f needs. If the number is not kept, limit bounds the
+// number of entries that CountBelow examines. Zero means that there is no limit.
+func CountBelow(ctx context.Context, s *state.Snapshot, id entry.ID, f filter.Resolved, types []*schema.AttributeType, limit int) (n int, err error) {
 	if has, err := s.HasChildren(ctx, id); err != nil || !has {
 		return 0, err
 	}
@@ -498,7 +498,7 @@ func CountBelow(ctx context.Context, s *state.Snapshot, id entry.ID, f filter.Re
 		}
 		f = filter.Const(filter.True)
 	}
-	for _, err := range Search(ctx, s, Query{Base: id, Scope: op.Subordinates, Filter: f, Only: only, Most: most}) {
+	for _, err := range Search(ctx, s, Query{Base: id, Scope: op.Subordinates, Filter: f, Only: types, Most: limit}) {
 		if err != nil {
 			return n, err
 		}

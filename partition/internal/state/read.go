@@ -331,13 +331,13 @@ func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.Attrib
 }
 
 // EntryOf returns the entry of an item. If the entry is wide, EntryOf reads its attributes.
-// The parameter only, if not nil, contains the types to be read. If secrets is set, EntryOf
-// also reads the secret attributes.
-func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secrets bool, only []*schema.AttributeType) (*entry.Entry, error) {
+// If types is not nil, EntryOf reads only attributes of these types. If secrets is set,
+// EntryOf also reads the secret attributes.
+func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secrets bool, types []*schema.AttributeType) (*entry.Entry, error) {
 	e := i.Entry
 	if e == nil {
 		var err error
-		if e, err = s.Wide(ctx, id, only); err != nil {
+		if e, err = s.Wide(ctx, id, types); err != nil {
 			return nil, err
 		}
 		i.Node.Order.Arrange(e.Attributes)
@@ -354,19 +354,19 @@ func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secr
 	return whole, nil
 }
 
-// Wide reads an entry with very many values. The attributes are sorted by name. The parameter
-// only, if not nil, contains the types to be read. If it is empty but not nil, Wide reads no
-// attributes.
-func (s *Snapshot) Wide(ctx context.Context, id entry.ID, only []*schema.AttributeType) (*entry.Entry, error) {
+// Wide reads an entry with very many values. The attributes are sorted by name. If types is
+// not nil, Wide reads only attributes of these types. If types is empty but not nil, it reads
+// no attributes.
+func (s *Snapshot) Wide(ctx context.Context, id entry.ID, types []*schema.AttributeType) (*entry.Entry, error) {
 	sel := table.Select{Families: []table.Family{master.UpAttributes}}
-	for _, t := range only {
+	for _, t := range types {
 		for _, sub := range s.Catalog.Schema.Subtypes(t) {
 			if !sub.Secret() {
 				sel.Columns = append(sel.Columns, master.Columns(sub, ""), table.ColumnPrefix(master.UpAttributes, []byte(sub.Name()+";")))
 			}
 		}
 	}
-	if only != nil && len(sel.Columns) == 0 {
+	if types != nil && len(sel.Columns) == 0 {
 		return &entry.Entry{ID: id, Attributes: s.withID(id, nil)}, nil
 	}
 	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), sel)

@@ -306,8 +306,8 @@ func (m *Manager) keep(ctx context.Context, d *Definition, upTo table.Revision) 
 }
 
 // replaceMissing begins a new generation if the table of the present generation does not
-// exist. The table is missing if begin dropped it after an error of the swap although the
-// swap had taken effect.
+// exist. This happens if a swap in begin took effect but returned an error, because begin then
+// drops the new table.
 func (m *Manager) replaceMissing(ctx context.Context, d *Definition, c *cells) error {
 	names, err := m.k.Store.Names(ctx)
 	if err != nil || slices.Contains(names, c.generation.Table) {
@@ -397,7 +397,7 @@ func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor
 	}
 }
 
-// sharing returns a copy of a state that remembers the entries that are read from it, so
+// sharing returns a copy of a state. The copy remembers the entries that are read from it, so
 // that all views can use them.
 func (m *Manager) sharing(s *state.Snapshot) *state.Snapshot {
 	r := s.Revision()

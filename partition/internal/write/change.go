@@ -88,7 +88,7 @@ func ManyColumn(t *schema.AttributeType, options string, key []byte, p master.Po
 }
 
 // remove removes one value, which k identifies. If the type has no keys, the caller must
-// update the tree, because that depends on whether other values remain.
+// update the tree: what has to be written depends on whether other values remain.
 func (c *change) remove(t *schema.AttributeType, options string, k *state.Keyed, many bool) {
 	c.master.Cells = append(c.master.Cells, master.Gone(t, options, k.Position))
 	if t.Equality == nil || t.Secret() {

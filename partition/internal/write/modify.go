@@ -513,9 +513,9 @@ func lastRDN(ctx context.Context, s *state.Snapshot, id entry.ID) (dn.RDN, error
 }
 
 // mark marks the rows that the modification changes. If the modification only adds or
-// removes values that commute with other changes, mark marks these values, so that
-// clients that change members of one group at the same time do not conflict. Otherwise it
-// marks the entry.
+// removes values that commute with other changes, mark marks only these values. So clients
+// that change members of one group at the same time do not conflict. Otherwise mark marks the
+// entry.
 func (m *modification) mark() {
 	row := m.change.master.Row
 	// If a stamp is indexed, the cell that the change replaces in the index depends on
