@@ -31,9 +31,10 @@ func parseRevocations(text []byte) (revocations, error) {
 	return all, nil
 }
 
-// check returns an error if a certificate of a verified chain is revoked. The client's own
-// certificate must be covered by a list that its issuer has signed and that is current.
-// The certificates of CAs must not be revoked by such a list.
+// check returns an error if a certificate of a verified chain is revoked. Only lists
+// count that are current and signed by the issuer of the certificate. For the client's
+// own certificate there must be such a list. For the certificate of a CA there need not
+// be one.
 func (all revocations) check(chain []*x509.Certificate, now time.Time) error {
 	for i, c := range chain[:len(chain)-1] {
 		l, err := all.of(c, chain[i+1], now)
@@ -69,7 +70,7 @@ func (all revocations) of(c, issuer *x509.Certificate, now time.Time) (newest *x
 	return newest, err
 }
 
-// ends returns the time at which the first of the lists ends; zero if none ends.
+// ends returns the earliest end of a list, or the zero time if no list has an end.
 func (all revocations) ends() (first time.Time) {
 	for _, lists := range all {
 		for _, l := range lists {

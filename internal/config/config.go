@@ -118,7 +118,7 @@ type Test struct {
 
 // Limits are the limits for clients.
 type Limits struct {
-	PerUser     // for users to whom no rule applies, except the administrator
+	PerUser     // for users without a rule, but not for the administrator
 	Rules       []LimitRule
 	MaxPDU      int
 	Connections int

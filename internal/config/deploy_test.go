@@ -64,9 +64,9 @@ func portsOf(t *testing.T, c *Config) map[string]string {
 	return ports
 }
 
-// TestManifests checks what can be checked of the manifests for Kubernetes without a
-// cluster: that everything that they refer to by name exists, that their ports are the
-// ports in the configuration, and that their keys, flags and probes exist.
+// TestManifests checks the manifests for Kubernetes, as far as this is possible without a
+// cluster. Everything that the manifests refer to by name must exist, and so must their
+// keys, flags and probes. Their ports must be the ports in the configuration.
 func TestManifests(t *testing.T) {
 	for _, file := range []string{"embedded.yaml", "hbase.yaml"} {
 		t.Run(file, func(t *testing.T) { readManifests(t, filepath.Join(deploy, "kubernetes", file)).check() })

@@ -5,9 +5,8 @@ import (
 	"syscall"
 )
 
-// niceness is the nice value of the process. Beside work that would use all CPUs, hashes
-// then get about a tenth of one CPU. With a smaller share, nobody could log in to a busy
-// server.
+// niceness is the nice value of the process. If other work would use all CPUs, hashes get
+// about a tenth of one CPU. With a smaller share, nobody could log in to a busy server.
 const niceness = 10
 
 // apart makes cmd run in a new process group, so that a terminal's Ctrl-C does not

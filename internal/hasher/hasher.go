@@ -73,8 +73,8 @@ func (p *Process) do(j Job) (out Outcome, err error) {
 	return Outcome{}, fmt.Errorf("the process that makes password hashes has died: %w", err)
 }
 
-// missing logs that this process makes the hashes itself, and why, the first time that it
-// is called. It logs nothing if the reason is that the server stops.
+// missing logs err, which is the reason why this process computes hashes itself. It does
+// so only once, and not if the reason is that the server stops.
 func (p *Process) missing(err error) {
 	if err != errClosed {
 		p.warn.Do(func() {

@@ -97,9 +97,8 @@ func Own(tb testing.TB) *Instance {
 // process waits.
 const slots = 2
 
-// place is the folder of this process's instances, and the lock on it. The garbage
-// collector closes unreferenced files, and closing the lock's file would release the
-// lock.
+// place contains the folder of this process's instances, and the file that locks the
+// folder. The garbage collector would close an unreferenced file and so release the lock.
 var place struct {
 	sync.Mutex
 	dir  string
@@ -147,8 +146,8 @@ func startExclusive(ctx context.Context, name string) (*Instance, error) {
 // after its creation has timed out.
 func startAnew(ctx context.Context, dir, jars string) (i *Instance, err error) {
 	for try := 0; try < 5 && ctx.Err() == nil; try++ {
-		// This process has the lock, so a process that has ended left the contents of
-		// dir.
+		// Nobody uses the contents of dir, because this process has the lock. They were left
+		// behind by a process that has ended.
 		if err = os.RemoveAll(dir); err != nil {
 			return nil, err
 		}

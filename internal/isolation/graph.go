@@ -24,9 +24,9 @@ type edge struct {
 	key string
 }
 
-// A graph has the transactions as its first nodes. Its other nodes are moments: a
-// transaction that returned before a moment comes before each transaction that began
-// fresh after the moment.
+// The first nodes of a graph are the transactions. The other nodes are moments in time. A
+// transaction that returned before a moment precedes the moment, and the moment precedes
+// each Fresh transaction that began after it.
 type graph [][]edge
 
 func (g graph) add(from, to int, why dependency, key string) {
@@ -66,8 +66,8 @@ func (c *checker) graph() (g graph, ok bool) {
 	return c.addRealTime(g), true
 }
 
-// unseen returns, for each list, the transactions that certainly appended to the list and
-// whose values no read of the list showed.
+// unseen returns, for each list, the transactions that succeeded and appended values to
+// the list that no read showed.
 func (c *checker) unseen() map[*list][]int {
 	unseen := map[*list][]int{}
 	for i := range c.txns {
@@ -118,8 +118,8 @@ func (c *checker) addRealTime(g graph) graph {
 	return g
 }
 
-// sorted returns the transactions that succeeded, sorted by the value that the function
-// by returns.
+// sorted returns the transactions that succeeded, sorted by a key. The parameter by
+// computes the key.
 func (c *checker) sorted(by func(*Txn) int64) []int {
 	var order []int
 	for i := range c.txns {

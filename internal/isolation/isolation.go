@@ -1,7 +1,7 @@
-// Package isolation looks for anomalies in histories of transactions run by real
-// servers, like Elle (Kingsbury and Alvaro, 2020). Transactions append unique values to
-// lists and read whole lists. So the values of a list show the order of the list's
-// versions, and this order shows the dependencies between transactions.
+// Package isolation looks for anomalies in histories of transactions that real servers
+// ran. It does what Elle does (Kingsbury and Alvaro, 2020). Transactions append unique
+// values to lists and read whole lists. So the values of a list show the order of the
+// list's versions, and this order shows the dependencies between transactions.
 //
 // A [Txn] is what a client knows of one transaction. [Check] returns every [Anomaly]
 // that snapshot isolation forbids: Adya's G0, G1a, G1b, G1c and G-single (which
@@ -56,9 +56,9 @@ type Append struct {
 	Values []string
 }
 
-// Set returns the reads that represent a read of a set. all contains the possible values
-// of the set. has reports whether the set contained a value. In a whole history, each
-// value must be added to the set at most once.
+// Set returns the reads that represent a read of a set. The slice all contains the
+// possible values of the set. The function has reports whether the set contained a value.
+// In a whole history, each value must be added to the set at most once.
 func Set(key string, all []string, has func(string) bool) []Read {
 	reads := make([]Read, 0, len(all))
 	for _, v := range all {

@@ -259,7 +259,7 @@ func TestDatabases(t *testing.T) {
 	cases := []struct {
 		name string
 		d    database
-		most int // number of histories in which Check may miss the fault; -1: there is none
+		most int // number of histories in which Check may miss the fault; -1 if there is no fault
 	}{
 		{"right", database{}, -1},
 		{"updates are lost", database{blind: true}, 10},

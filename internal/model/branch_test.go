@@ -2,15 +2,16 @@ package model
 
 import "fmt"
 
-// In the model "branch", a branch has commits B0 on row 0 and B1 on row 1; its marks are in
-// these rows. The branch is merged either by the server of slot 0, as m0, or by the server
-// of slot 2, as m1. A merger freezes the branch's cell, reads the marks of others in the
-// branch's rows, names its merge in the cell, journals the merge and decides it. It writes
-// no marks. T is a commit of slot 1. After its marks are written, T looks at the branch's
-// cell. Slot 0 may be recovered, while its server continues as if the slot had not been
-// recovered. The branch's base contains no commit of other servers.
+// In the model "branch", a branch has commits B0 on row 0 and B1 on row 1; the branch has
+// its marks in these rows. The branch is merged either by the server of slot 0, as m0, or
+// by the server of slot 2, as m1. A merger freezes the branch's cell, reads the marks of
+// others in the branch's rows, names its merge in the cell, journals the merge and
+// decides it. A merger writes no marks. T is a commit of slot 1. After its marks are
+// written, T looks at the branch's cell. Slot 0 may be recovered, while its server
+// continues as if the slot had not been recovered. The branch's base contains neither T
+// nor a merge.
 
-const ( // revisions, by the numbers of their bits
+const ( // the revisions; each is the number of its bit in a set of revisions
 	revB0 = iota
 	revB1
 	revT
@@ -37,13 +38,14 @@ type branchState struct {
 	branchHead    int8
 	sequence      uint8
 	b1            uint8
-	freeze, named swapCopy // second copies of m0's swaps of the branch's cell
+	freeze, named swapCopy // duplicates of m0's swaps of the branch's cell
 	acked         uint8
 	purged        int8
 	memory
 }
 
-// A swapCopy is a second copy of a swap, which compares the sequence number of the cell.
+// A swapCopy is a duplicate of a compare-and-swap that m0 has sent to the branch's cell.
+// It takes effect only if the cell still has the given sequence number.
 type swapCopy struct {
 	sent, over bool
 	sequence   uint8
@@ -80,7 +82,7 @@ const (
 type branchModel struct {
 	rank                [revisions]int8
 	rows                uint8 // the rows that T writes, as bits
-	second, two, renews bool  // whether B1 runs, m1 runs, and idle slots renew
+	second, two, renews bool  // whether B1 runs, whether m1 runs, and whether idle slots advance their heads
 	purges              bool
 	// The rules that a variant drops.
 	noLook, lookEarly, noThaw, readEarly, readNew, noWait, looseRows, bytesRepeat, lowID bool
@@ -96,8 +98,8 @@ func (m *branchModel) showsRev(s *branchState, r int) bool {
 	return ok || n == 0 && s.slot >= closed && s.c>>r&1 == 1
 }
 
-// visible returns the visible ones of two commits, as bits: T, and the merge that the
-// branch's cell names, which makes the branch visible.
+// visible returns as bits which of two commits are visible: T, and the merge that the
+// branch's cell names. If that merge is visible, so is the branch.
 func (m *branchModel) visible(s *branchState) (v uint8) {
 	if m.showsRev(s, revT) {
 		v |= 1 << revT
@@ -121,8 +123,8 @@ func (m *branchModel) low(s *branchState) int8 {
 	return low
 }
 
-// upTo returns what a reader at time t sees. A merge, with its branch, is seen from the
-// time of the merge's id on.
+// upTo returns as bits what a reader at time t sees. The reader sees a merge, and with it
+// the branch, if the merge's id is at most t.
 func (m *branchModel) upTo(t int8) (set uint8) {
 	for r := revT; r < revisions; r++ {
 		id := m.rank[r]
@@ -221,7 +223,7 @@ func (m *branchModel) next(s branchState, emit0 Emit[branchState]) {
 	}
 }
 
-// repeat lets the second copies of m0's swaps of the branch's cell take effect.
+// repeat lets duplicates of m0's swaps of the branch's cell take effect.
 func (m *branchModel) repeat(s branchState, emit Emit[branchState]) {
 	if c := s.freeze; c.sent && !c.over && s.cell == open && (s.sequence == c.sequence || m.bytesRepeat) {
 		n := s
@@ -237,9 +239,9 @@ func (m *branchModel) repeat(s branchState, emit Emit[branchState]) {
 	}
 }
 
-// purge deletes T's marks, and the marks of the branch together with its cell. While the
-// branch is not merged, only marks up to the branch's base are deleted. The branch's
-// marks are deleted when every snapshot in use shows the merge.
+// purge deletes T's marks, and frees the branch's cell together with the branch's marks.
+// While the branch is not merged, purge deletes only marks up to the branch's base. It
+// frees the cell when the branch is merged and every snapshot in use shows the merge.
 func (m *branchModel) purge(s branchState, emit Emit[branchState]) {
 	bound := m.low(&s)
 	if s.cell < merged && !m.ignoreBase {
@@ -249,7 +251,7 @@ func (m *branchModel) purge(s branchState, emit Emit[branchState]) {
 		if at := s.p[p].at; at > bBegins && at < bPublishes {
 			bound = min(bound, 0) // a snapshot is in use
 			if p > 0 && m.ignoreBase {
-				bound = m.low(&s) // a merge's snapshot is its base
+				bound = m.low(&s) // the snapshot of a merge is the branch's base
 			}
 		}
 	}
@@ -412,7 +414,7 @@ func (m *branchModel) maxHead(s *branchState) int8 {
 	return h
 }
 
-// merge does the next step of a merger before its merge is journalled.
+// merge does the next of the steps that a merger takes before it journals its merge.
 func (m *branchModel) merge(s branchState, p int, emit Emit[branchState]) {
 	t, r := &s.p[p], revT+p
 	switch t.at {
@@ -451,7 +453,7 @@ func (m *branchModel) merge(s branchState, p int, emit Emit[branchState]) {
 }
 
 // readMarks lets a merger look for a mark of T in one row of the branch. T is not in the
-// branch's base. If T is pending, the merger waits for its decision.
+// branch's base. If T is pending, the merger waits until T is decided.
 func (m *branchModel) readMarks(s branchState, p int, emit Emit[branchState]) {
 	t := &s.p[p]
 	k := int(t.at - bReads0)

@@ -1,9 +1,9 @@
 package model
 
 // In the model "branches", two branches wrote one row. The bases of both branches are older
-// than both merges. Each branch is merged by a server of its own: it freezes the branch's
-// cell, looks at the cell of the other branch, names its merge in the cell, journals the
-// merge and decides it.
+// than both merges. Each branch is merged by a server of its own. That server freezes the
+// branch's cell, looks at the cell of the other branch, names its merge in the branch's
+// cell, journals the merge and decides it.
 
 type branchesState struct {
 	cell     [2]uint8

@@ -30,13 +30,13 @@ type commitState struct {
 	step, list, kept [3]uint8
 	acked            uint8
 	gone             uint8 // journal rows that were purged
-	again            bool  // a second copy of the journal's Put landed
+	again            bool  // a duplicate of T0's Put into the journal landed
 	dead             [2]bool
 	memory
 }
 
 const (
-	pending   = 1 // states of a journal row; 0 is none
+	pending   = 1 // states of a journal row; 0 means that there is no row
 	committed = 2
 	aborted   = 3
 
@@ -355,7 +355,7 @@ func (m *commitModel) resolve(s commitState, i int, emit Emit[commitState]) {
 		gone := n < 2 && s.slot[n] >= closed && m.visible(&s)>>o&1 == 0
 		switch {
 		case gone || s.a>>o&1 == 1 || s.journal[o] == aborted:
-		case s.gone>>o&1 == 1 && m.visible(&s)>>o&1 == 0: // without its row, o cannot commit
+		case s.gone>>o&1 == 1 && m.visible(&s)>>o&1 == 0: // commit o cannot be decided: its row was purged
 		case s.journal[o] == committed, s.journal[o] == pending && m.rank[o] < m.rank[i]:
 			t.at, t.conf = aborts, 0
 		default:
@@ -458,7 +458,8 @@ func (m *commitModel) recover(s commitState, q, slot int, emit Emit[commitState]
 	}
 }
 
-// close writes the state closed to the slot's cell.
+// close updates the set C in the cell of a slot that is being closed. The set kept
+// contains the commits that the recoverer found committed.
 func (m *commitModel) close(s *commitState, slot int, kept uint8) {
 	for i := range commits {
 		if m.slots[i] != slot {

@@ -12,10 +12,9 @@ var histories = flag.Int("histories", 5_000, "number of random histories of Test
 
 // An imagesRow is one row on the embedded engine. Each line writes whole images of the
 // row. The trunk is line 0, and each branch is a line. An image is built on the newest
-// image that its writer sees. If the trunk's line has changed a row since the branch's
-// base, the merge writes an image that is made of the changes of all visible revisions.
-// Readers take the newest image that they see. A deletion hides all cells with smaller
-// revisions.
+// image that its writer sees. If the trunk has changed the row since a branch's base, the
+// merge of the branch writes an image with the changes of all visible revisions. Readers
+// take the newest image that they see. A deletion hides all cells with smaller revisions.
 type imagesRow struct {
 	commits  []imageCommit
 	images   []rowImage  // newest first
@@ -44,8 +43,8 @@ type rowImage struct {
 
 type imageBranch struct{ base, merge, head int } // merge is 0 while the branch is open
 
-// sees reports whether a reader sees a revision: at time t on the trunk, which is line 0,
-// or in a branch.
+// sees reports whether a reader on a line sees the revision r. A reader on the trunk,
+// which is line 0, reads at time t. A reader in a branch sees the branch and its base.
 func (w *imagesRow) sees(r, t, line int) bool {
 	by := w.lineOf[r]
 	if line > 0 {
@@ -208,8 +207,8 @@ func (w *imagesRow) history(r *rand.Rand) string {
 	return ""
 }
 
-// TestImages makes random histories of one row, reads it at every time and in every
-// branch, and compares the values with want.
+// TestImages makes random histories of one row. It reads the row at every time and in
+// every branch, and compares the values with those that want returns.
 func TestImages(t *testing.T) {
 	for _, v := range []struct {
 		name   string

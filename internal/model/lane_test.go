@@ -33,15 +33,15 @@ func laneSum(record int, from, to int8) (sum int8) {
 	return sum
 }
 
-// absent is the value of a version that does not exist, and of a record that a step does
-// not write.
+// absent stands for a version that does not exist. As the new part of a record it means
+// that the step does not write the record.
 const absent int8 = -9
 
 // These are the phases of a server.
 const (
 	laneIdle uint8 = iota
 	laneAnnounces
-	laneReads // reads the records in order; before the first one the server compares W with the horizon
+	laneReads // reads the first record, after comparing W with the horizon
 	laneReadsSecond
 	laneWrites
 	laneWritesSecond
@@ -67,7 +67,7 @@ type laneServer struct {
 }
 
 type laneState struct {
-	settled  int8 // latest end of a step: every commit up to this time is known
+	settled  int8 // every commit up to this time is known, so a step may end here, but not later
 	w, next  int8 // the lane's cell, with seq
 	seq      uint8
 	parts    [laneRecords][laneCommits + 1]int8 // versions by revision
@@ -76,7 +76,7 @@ type laneState struct {
 	// A copy of one write may land at any later time. If there is no such copy,
 	// strayRecord is -1.
 	strayRecord, strayAt, strayPart int8
-	horizon                         int8 // versions that had been superseded by this time are removed
+	horizon                         int8 // versions that were superseded at or before this time are removed
 }
 
 type laneModel struct {
@@ -258,8 +258,8 @@ func (m *laneModel) read(s laneState, i int, emit Emit[laneState]) {
 	emit(s, "server %d reads record %d", i, record)
 }
 
-// collect removes the history below a horizon. It chooses a horizon so that no snapshot
-// in use is below it.
+// collect chooses a horizon that is not above any snapshot in use, and removes the
+// history below the horizon.
 func (m *laneModel) collect(s laneState, emit Emit[laneState]) {
 	to := s.w
 	for i := range s.server {
@@ -312,7 +312,8 @@ func laneVariants() (vs []variant) {
 	add("a step's snapshots do not count", breaks, func(m *laneModel) { m.unheld = true })
 	add("a step begins below the horizon", breaks, func(m *laneModel) { m.belowHorizon = true })
 	add("a step goes beyond what is settled", breaks, func(m *laneModel) { m.unsettled = true })
-	// This is not a rule, because readers go by the finished steps and not by W.
+	// The model holds even if W moves first, because readers go by the finished steps and
+	// not by W.
 	add("W moves before the step is finished", holds, func(m *laneModel) { m.moveEarly = true })
 	return vs
 }

@@ -19,11 +19,11 @@ type purgeState struct {
 	head, oldest  [2]int8
 	u, c          uint8
 	slot, step    uint8
-	polled        [2]uint8 // polled by each server: commits, low-water mark, largest id
-	polledLow     [2]int8
-	polledMax     [2]int8
-	base          int8 // base of the branch; noBase if no branch is open
-	bound, purged int8 // bounds of the running purge, and of the last purge that has ended
+	polled        [2]uint8 // for each server, the commits that it polled last
+	polledLow     [2]int8  // for each server, the low-water mark that it polled last
+	polledMax     [2]int8  // for each server, the largest id that it polled last
+	base          int8     // base of the branch; noBase if no branch is open
+	bound, purged int8     // bounds of the running purge, and of the last purge that has ended
 	masked        bool
 	acked         uint8
 }
@@ -164,8 +164,8 @@ func (m *purgeModel) publish(s purgeState, slot int, emit Emit[purgeState]) {
 	}
 }
 
-// purge first reads the bound from one row of heads, and in its next step deletes
-// marks.
+// purge reads the bound from one row of heads. Its next step deletes the marks up to the
+// bound.
 func (m *purgeModel) purge(s purgeState, emit Emit[purgeState]) {
 	if s.bound >= 0 {
 		s.purged, s.bound = s.bound, -1
@@ -230,7 +230,7 @@ func (m *purgeModel) commit(s purgeState, i int, emit Emit[purgeState]) {
 		emit(s, "the branch's cell has its base, %d", int(t.low), 0)
 	case pTakes:
 		if merge {
-			t.seen = max(t.seen, s.polledMax[slot]) // a merge gets a new id
+			t.seen = max(t.seen, s.polledMax[slot]) // a merge's id is above all that its server has polled
 		}
 		if m.rank[i] <= t.seen || m.rank[i] <= s.head[slot] || i == 1 && s.t[2].at > pTakes {
 			return

@@ -9,8 +9,8 @@ import "fmt"
 //
 // One attempt of an older transaction can cost a younger transaction two attempts: one is
 // aborted, and the next one gives way. Only committed transactions abort the oldest
-// transaction. So losses are bounded, and tries is large enough that no transaction runs
-// out of attempts.
+// transaction. So the number of lost attempts is bounded. The constant tries is large
+// enough that no transaction runs out of attempts.
 
 const (
 	players = 3

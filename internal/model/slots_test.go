@@ -6,8 +6,9 @@ import "fmt"
 // recovered at any time, is then archived, and is claimed again by a second holder, which
 // makes commit T1. Two servers may claim the slot at the same time. T2 is a commit of slot
 // 1. All commits write one row. T0's server continues as if its slot had not been
-// recovered: its Put may land at any time. A swap by that server may succeed although its
-// answer says that it failed, and may return an error.
+// recovered: its Put may land at any time. The answer to a swap by that server may be
+// wrong: the swap may succeed although the answer says that it failed. The swap may also
+// fail with an error.
 //
 // No id of the first holder is larger than the constant announced.
 
@@ -308,7 +309,7 @@ func (m *slotsModel) commit(s slotsState, i int, emit Emit[slotsState]) {
 	case sErases:
 		s.cells &^= b
 		t.at = sDone
-		if i == 0 && s.journal[0] == committed && !fenced { // the committed T0 was treated as aborted
+		if i == 0 && s.journal[0] == committed && !fenced { // T0 is committed, but its server took it for aborted
 			s.head[0] = max(s.head[0], m.rank[0])
 		}
 		emit(s, "T%d is rolled back", i, 0)

@@ -15,8 +15,8 @@ import (
 	"github.com/FastFilter/xorfilter"
 )
 
-// A Writer collects passwords and writes the file of a List. Its memory does not grow with
-// the number of passwords: beyond a few million the hashes are kept in temporary files.
+// A Writer collects passwords and writes the file of a List. The memory that it needs is
+// bounded: it keeps more than a few million hashes in temporary files.
 type Writer struct {
 	keys  []uint64 // the hashes, while there are few
 	parts []*part  // the hashes by their first bits, when there are many
@@ -59,8 +59,9 @@ func (w *Writer) AddHash(text []byte) error {
 // cut shortens a line for a message.
 func cut(line []byte) []byte { return line[:min(len(line), 60)] }
 
-// key returns the part of a password's SHA-1 hash that a List stores a fingerprint of.
-// SHA-1 protects nothing here. It is used because published lists contain SHA-1 hashes.
+// key returns a part of a password's SHA-1 hash. A List stores a fingerprint of this
+// part. SHA-1 protects nothing here. It is used because published lists contain SHA-1
+// hashes.
 func key(password []byte) uint64 {
 	hash := sha1.Sum(password)
 	return binary.BigEndian.Uint64(hash[:])

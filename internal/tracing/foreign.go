@@ -13,8 +13,8 @@ import (
 // also records row keys, which contain names and values of entries.
 var known = []attribute.Key{"table"}
 
-// withoutNames returns a span of this program as it is, and a span of a library without
-// everything that may contain names and values of entries.
+// withoutNames removes from a span of a library everything that may contain names and
+// values of entries. It returns a span of this program unchanged.
 func withoutNames(x sdk.ReadOnlySpan) sdk.ReadOnlySpan {
 	if x.InstrumentationScope().Name == span.Library {
 		return x

@@ -13,7 +13,7 @@ import (
 )
 
 // Observe ends the span of an operation. If the operation was not sampled, but was slow or
-// failed, Observe records a span for it now. Observe is an Observer.
+// failed, Observe records a span for it now. Observe is a monitor.Observer.
 func (t *Tracer) Observe(o *monitor.Observation) {
 	s := o.Span
 	if s == nil {
@@ -41,8 +41,8 @@ func failed(c op.Code) bool {
 }
 
 // describe returns the attributes of an operation's span. They contain no names and no
-// values of entries. By the numbers of the connection and the message, a reader finds the
-// operation in the access log, which says more.
+// values of entries. They contain the numbers of the connection and the message, by which
+// the operation can be found in the access log.
 func describe(o *monitor.Observation) []attribute.KeyValue {
 	as := append(make([]attribute.KeyValue, 0, 12),
 		attribute.String("ldap.result", o.Result.Code.Name()),

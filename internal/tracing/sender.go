@@ -162,9 +162,9 @@ func (s *sender) deliver(batch []sdk.ReadOnlySpan) {
 	}
 }
 
-// passing reports whether the error may pass, so that the same spans can be sent later:
-// the collector cannot be reached, or asks for another attempt. A batch that cannot be
-// encoded, for example, would fail for ever.
+// passing reports whether the same spans can perhaps be sent later: the collector cannot
+// be reached, or asks for another attempt. A batch that cannot be encoded, for example,
+// would fail again and again.
 func passing(err error) bool {
 	var refused *refusal
 	if errors.As(err, &refused) {

@@ -96,10 +96,10 @@ func (t *Tracer) start(ctx context.Context, caller trace.SpanContext, k monitor.
 	return t.tracer.Start(ctx, k.String(), append(o, trace.WithSpanKind(trace.SpanKindServer))...)
 }
 
-// parent returns the client's span to which an operation belongs. The client sends it as
-// a traceparent (W3C Trace Context), as the identifier in a session tracking control of
-// any format. If there are several such controls, the last one counts, because it comes
-// from the nearest system.
+// parent returns the client's span to which an operation belongs. The client sends a
+// traceparent (W3C Trace Context), which is the identifier in a session tracking control
+// of any format. If there are several such controls, the last one counts, because it
+// comes from the nearest system.
 func parent(m *op.Message) (p trace.SpanContext) {
 	for i := range m.Controls {
 		if m.Controls[i].OID != control.OIDSessionTracking {
@@ -138,9 +138,9 @@ func (belowOperations) ShouldSample(p sdk.SamplingParameters) sdk.SamplingResult
 // Description implements sdk.Sampler.
 func (belowOperations) Description() string { return "belowOperations" }
 
-// A budget allows a limited number of uses a second. The field most is the limit.
+// A budget allows a limited number of uses in each second.
 type budget struct {
-	most         int64
+	most         int64 // uses allowed in a second
 	second, used atomic.Int64
 }
 

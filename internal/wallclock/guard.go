@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// exact is how far the clock may be ahead of the time that follows from the newest
-	// note and the system's count of the time since then.
+	// exact is how far the clock may be ahead of the expected time. The expected time is the
+	// time in the newest note plus the time that the system has counted since.
 	exact = time.Hour
 	// pause is how long a store may be unused before its clock is doubted, if the system
 	// was rebooted meanwhile or does not count the time since its boot.
@@ -48,8 +48,8 @@ type Options struct {
 }
 
 // Read reads the note in the folder of a store. Read writes nothing. It must be called
-// before the store is opened: without a note it uses the times of the folder's files,
-// which opening changes.
+// before the store is opened: without a note, Read uses the times of the folder's files,
+// and opening the store changes these times.
 func Read(o Options) (*Guard, error) {
 	if o.Uptime == nil {
 		o.Uptime = uptime
