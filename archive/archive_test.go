@@ -139,8 +139,8 @@ func (f *fixture) restore(until table.Revision) (n int, done *Restored, err erro
 	return n, done, nil
 }
 
-// wantRestored restores up to commit last, or up to the newest commit if last is 0. It
-// checks that the restored store has count commits.
+// wantRestored restores up to the commit with the number last, or up to the newest commit
+// if last is 0. The restored store must have as many commits as count says.
 func (f *fixture) wantRestored(last, count int) {
 	f.Helper()
 	r := table.Revision(0)
@@ -210,7 +210,8 @@ func (f *fixture) isLoad(x *Index, r table.Revision) bool {
 	return newest(m, chain) < r
 }
 
-// verify calls Verify, which must find count faults, and returns the faults.
+// verify calls Verify and returns the faults that Verify finds. The number of faults must
+// be count.
 func (f *fixture) verify(count int) (faults []string) {
 	f.Helper()
 	v, err := Verify(context.Background(), f.place, func(err error) {

@@ -46,7 +46,7 @@ type Archiver struct {
 
 	mu      sync.Mutex // serializes the sending of pieces and changes of the state
 	st      *state
-	started bool // mayWrite has found out how far an earlier process has sent
+	started bool // mayWrite has found out how much of the log an earlier process sent
 }
 
 // New returns the archiver of a store. It reads the state of the archive from the
@@ -312,8 +312,8 @@ func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 	return m, c, nil
 }
 
-// own makes this folder the owner of the archive, for epoch e. was is the previous owner,
-// or nil.
+// own makes this folder the owner of the archive, for epoch e. The parameter was is the
+// previous owner, or nil.
 func (a *Archiver) own(ctx context.Context, e Epoch, was *Owner) error {
 	host, _ := os.Hostname()
 	o := &Owner{Format: format, Store: a.st.Store, Epoch: e, Writer: a.st.Writer, Server: fmt.Sprintf("%s:%s", host, a.o.Store), Since: a.o.Now().UTC()}

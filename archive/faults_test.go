@@ -189,8 +189,8 @@ func TestFolderSetBack(t *testing.T) {
 	f.wantRestored(0, 12)
 }
 
-// full is a place whose Put fails as if its disk were full, as long as the field is has the
-// value true.
+// full is a place whose Put fails as if its disk were full, while the only flag of the
+// struct is set.
 type full struct {
 	Place
 	is bool

@@ -58,9 +58,9 @@ func (a *Archiver) read(ctx context.Context) (*Index, []dated, error) {
 }
 
 // keepOf returns the names of the bases to keep. A moment can be restored from any earlier
-// base of the same epoch. In each epoch with moments to keep, keepOf therefore keeps the
-// newest base that is earlier than all these moments. Of the later bases, it keeps the
-// newest, every base younger than allBases, and one base per day of the rest.
+// base of the same epoch. So in each epoch with moments to keep, keepOf keeps the newest
+// base that is older than all these moments. Of the bases after that one, keepOf keeps
+// the newest, every base younger than allBases, and one base per day of the rest.
 func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 	stays := map[string]bool{}
 	var last dated
@@ -68,7 +68,7 @@ func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 		nextBefore := i+1 < len(all) && keep > 0 && !all[i+1].m.Taken.After(now.Add(-keep))
 		switch {
 		case nextBefore:
-			// The next base or a later one can restore all moments to keep.
+			// b is not needed: a later base is old enough to restore all moments to keep.
 		case last.m == nil || last.Epoch != b.Epoch || i == len(all)-1,
 			now.Sub(b.m.Taken) < allBases,
 			b.m.Taken.UTC().Truncate(24*time.Hour) != last.m.Taken.UTC().Truncate(24*time.Hour):

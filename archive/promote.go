@@ -19,8 +19,8 @@ type Promotion struct {
 
 // Promote makes the standby's store independent: once closed, it can be opened for writing.
 // Promote first makes the standby's folder the owner of the archive, so that the old owner
-// can archive no more. Then it applies everything that the old owner had archived until
-// then. If anything fails, the store remains the store of a standby, and Promote may be
+// can archive no more. Then it applies everything that the old owner had archived before
+// that. If anything fails, the store remains the store of a standby, and Promote may be
 // called again.
 //
 // If alone is set, Promote does not use the archive. The store then takes over the
@@ -61,7 +61,7 @@ func (s *Standby) Finish() error {
 	return errors.Join(ignoreMissing(os.Remove(s.path(standbyFile))), syncFolder(s.o.Folder))
 }
 
-// state returns the state of a store that is promoted.
+// state returns the state to save for a store that is being promoted.
 func (s *Standby) state() (*state, error) {
 	st, err := readState(s.o.Folder, s.o.Place.String())
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Standby) takeArchive(ctx context.Context) (Epoch, error) {
 	if o.Promoted == s.at.Newest {
 		return o.Epoch, nil
 	}
-	// Only now is the last commit of the old owner known.
+	// The last commit of the old owner is known only now.
 	last := *o
 	last.Promoted = s.at.Newest
 	return o.Epoch, last.write(ctx, s.o.Place, o)

@@ -87,7 +87,7 @@ func emptyFolder(path string) error {
 	return os.MkdirAll(path, 0o700)
 }
 
-// choose returns the newest base that contains no commit later than until.
+// choose returns the newest base that contains no commit later than the revision until.
 func (x *Index) choose(ctx context.Context, p Place, until table.Revision) (Base, *Manifest, error) {
 	oldest := ""
 	for _, b := range slices.Backward(x.Bases) {

@@ -47,7 +47,7 @@ type Standby struct {
 	store    *lsm.Store
 	show     func(context.Context) error
 	at       mark
-	due      bool       // pieces were applied that are not shown yet
+	due      bool       // some applied pieces are not shown yet
 	silence  int        // number of polls without a new piece since the last listing of all pieces
 	nextBase bool       // the next base was restored, and will replace the store
 	promoted *Promotion // if it is not nil, nothing is applied any more
@@ -165,8 +165,10 @@ func (s *Standby) String() string { return s.o.Place.String() }
 
 func (s *Standby) path(name string) string { return filepath.Join(s.o.Folder, name) }
 
-// Prepare restores a base if the folder contains no store, or if the next base was
-// restored beside the store. It waits until there is a base. The store must be closed.
+// Prepare makes the folder ready to be opened, and returns the role of its store. If the
+// folder contains no store, Prepare restores a base, and waits until there is one. If the
+// next base was restored beside the store, Prepare replaces the store with that base. The
+// store must be closed.
 func (s *Standby) Prepare(ctx context.Context) (Role, error) {
 	whole, err := lsm.IsComplete(s.o.Folder)
 	if err != nil {
@@ -225,7 +227,8 @@ func (s *Standby) begin() error {
 	return folder(s.o.Folder).Put(context.Background(), standbyFile, strings.NewReader(s.o.Place.String()+"\n"))
 }
 
-// ownStore returns the role of a store that follows no archive.
+// ownStore returns the role Promoted if a store without the file ldapd.standby was
+// promoted and is not taken over by another folder. Otherwise it returns an error.
 func (s *Standby) ownStore(ctx context.Context) (Role, error) {
 	st, err := readState(s.o.Folder, s.o.Place.String())
 	if err != nil {
@@ -270,8 +273,7 @@ func hopeless(err error) bool {
 	return errors.Is(err, ErrSealed) || errors.Is(err, table.ErrNewer) || errors.Is(err, ErrForeign)
 }
 
-// newestBase restores the newest base beside the store. If that base is damaged,
-// newestBase restores the base before it.
+// newestBase restores the newest base that is not damaged, beside the store.
 func (s *Standby) newestBase(ctx context.Context) error {
 	x, err := ReadIndex(ctx, s.o.Place)
 	if err != nil {
@@ -319,7 +321,7 @@ func (s *Standby) restoreTo(ctx context.Context, b Base, to string) error {
 	first := mark{Format: format, Store: m.Store, Epoch: m.Epoch, Next: m.Next, Newest: m.Newest}
 	err = r.Mark(first.encode())
 	if err == nil {
-		err = ctx.Err() // a promotion that ended ctx must not find the base
+		err = ctx.Err() // if a promotion ended ctx, it must not find the base
 	}
 	if err != nil {
 		return errors.Join(err, r.Abandon())
@@ -336,8 +338,8 @@ func (m *mark) encode() []byte {
 	return b
 }
 
-// Follow sets the store, which must be open with lsm.Options.Follow, and the function that
-// shows the commits that Poll has applied.
+// Follow sets the store, and the function show, which makes applied commits visible. The
+// store must have been opened with lsm.Options.Follow.
 func (s *Standby) Follow(store *lsm.Store, show func(context.Context) error) error {
 	if err := s.lock(context.Background()); err != nil {
 		return err
@@ -525,10 +527,10 @@ func (s *Standby) drain(ctx context.Context) error {
 const looks = 60
 
 // following returns the piece that follows the store's mark, or nil. Usually it lists
-// only the pieces that begin where the last applied piece ended or began: if the primary
-// did not learn that a piece was sent, it sends a longer piece that begins at the same
-// position. A listing of all pieces may be long, so following makes one only now and
-// then, to find out whether pieces are missing.
+// only the pieces that begin where the last applied piece ended or began. If the primary
+// did not learn that a piece had arrived, it later sends a longer piece with the same
+// beginning. Now and then, following lists all pieces to find out whether pieces are
+// missing. It does so rarely, because the list may be long.
 func (s *Standby) following(ctx context.Context) (*Piece, error) {
 	if s.at.From != 0 && s.silence < looks {
 		for _, from := range []lsm.Position{s.at.Next, s.at.From} {

@@ -102,7 +102,7 @@ func (h *heir) poll() {
 	h.Fatal("there is always another base")
 }
 
-// want checks that the standby has the first count commits.
+// want checks the number of commits that the standby has.
 func (h *heir) want(count int) {
 	h.Helper()
 	h.must(h.own.Close())
@@ -171,7 +171,7 @@ func TestStandby(t *testing.T) {
 }
 
 // TestStandbyOverlap checks that a standby can follow overlapping pieces. Pieces overlap
-// after the primary did not learn the result of sending one of them.
+// if the primary does not learn that a piece has arrived.
 func TestStandbyOverlap(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -476,8 +476,8 @@ func TestStandbyDiskFull(t *testing.T) {
 	h.want(f.n)
 }
 
-// cramped is a place whose files fail to be read while full is set, with the error of a
-// copy to a full disk.
+// cramped is a place. While full is set, reading a file of the place fails with the error
+// that a copy to a full disk would cause.
 type cramped struct {
 	Place
 	full bool
@@ -714,8 +714,8 @@ func TestPromoteFails(t *testing.T) {
 	h.want(10)
 }
 
-// busy is a place that calls the function in the field before just before the owner is
-// first changed, to simulate what others do at that moment.
+// busy is a place that calls a function once, immediately before the owner is first
+// changed. The function simulates what others do at that moment.
 type busy struct {
 	Place
 	before func()
@@ -777,8 +777,9 @@ func TestPromoteInterrupted(t *testing.T) {
 	}
 }
 
-// limited is a place that lets as many calls succeed as the field left says, and fails all
-// later calls. A failing Swap has done its work.
+// limited is a place of which only a limited number of calls succeed. The field left
+// counts down to zero, and then all calls fail. A Swap that fails has nevertheless done
+// its work.
 type limited struct {
 	Place
 	left int
