@@ -29,10 +29,10 @@ type target struct {
 	added func(entry.ID) bool
 }
 
-// addAll adds the accepted entries, parents first, in batches. An entry that is refused
-// may name entries that come later, so addAll tries the refused entries again after all
-// others, until a round adds none of them. The entries that remain are refused because
-// others have changed the directory since the check, and are reported as bad.
+// addAll adds the accepted entries, parents first, in batches. A refused entry may name
+// entries that come later. So addAll tries the refused entries again after all others,
+// until a round adds none of them. It reports the remaining entries as bad: they are
+// refused because others have changed the directory since the check.
 func (im *importer) addAll(ctx context.Context) (res Result, err error) {
 	if err := im.l.Check(); err != nil {
 		return res, err
@@ -66,7 +66,8 @@ func (im *importer) addTo(ctx context.Context, to *target, all *spool) (res Resu
 	return res, nil
 }
 
-// incomplete returns the error of an import that ended after done of total entries.
+// incomplete returns the error of an import that ended early because of err. The numbers
+// done and total count the imported entries and all entries.
 func (im *importer) incomplete(ctx context.Context, err error, done, total int) error {
 	if ctx.Err() != nil {
 		err = errors.New("interrupted")

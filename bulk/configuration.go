@@ -421,7 +421,8 @@ func (d *configured) makeUnique(ctx context.Context, c *configuration) error {
 	return nil
 }
 
-// makeFollow makes the values of attributes follow the entries that they name.
+// makeFollow makes attributes references: when an entry is renamed or moved, the values
+// that name the entry change too.
 func (d *configured) makeFollow(ctx context.Context, c *configuration) error {
 	there, err := configure.References(d.p)
 	if err != nil {

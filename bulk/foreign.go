@@ -51,11 +51,12 @@ type fate uint8
 const (
 	keep fate = iota
 	drop
-	// An entry's id in 389, dropped or kept. It becomes entryUUID if the entry has none.
+	// The attribute is the entry's id in 389, and is dropped or kept. The id becomes
+	// entryUUID if the entry has none.
 	uniqueID
 	keepUniqueID
-	// 389's roles, dropped or kept. An import disables the account if one of the roles
-	// does.
+	// The attribute contains roles of 389, and is dropped or kept. An import disables the
+	// account if one of the roles disables it.
 	dropRoles
 	keepRoles
 	password  // the value is kept, and counted if no bind can use it
@@ -63,8 +64,8 @@ const (
 	classes   // the object classes
 )
 
-// cleaner removes foreign attributes and, if once is set, duplicate values. Only one
-// goroutine may use a cleaner.
+// A cleaner removes foreign attributes. If once is set, it also removes duplicate values.
+// Only one goroutine may use a cleaner.
 type cleaner struct {
 	schema *schema.Schema
 	note   func(attribute string)
@@ -92,7 +93,8 @@ func NewTranslator(s *schema.Schema, note func(attribute string)) *Translator {
 	return &Translator{newCleaner(s, note, newTally(), false)}
 }
 
-// Translate returns the attributes that an import of an entry takes.
+// Translate returns the attributes that an import would store for an entry with the given
+// attributes.
 func (t *Translator) Translate(attributes []op.PartialAttribute) []op.PartialAttribute {
 	return t.c.clean(attributes)
 }

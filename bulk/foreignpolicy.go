@@ -21,7 +21,8 @@ const policyClass389 = "passwordPolicy"
 
 var besides389 = []string{policyClass389, "ldapsubentry"}
 
-// isPolicy389 reports whether an attribute has the class of a password policy of 389.
+// isPolicy389 reports whether one of an attribute's values is the class of 389's password
+// policies.
 func isPolicy389(a *op.PartialAttribute) bool {
 	return slices.ContainsFunc(a.Values, func(v []byte) bool { return strings.EqualFold(string(v), policyClass389) })
 }
@@ -102,12 +103,12 @@ func isTrue(values [][]byte) bool {
 	return slices.ContainsFunc(values, func(v []byte) bool { return strings.EqualFold(strings.TrimSpace(string(v)), "TRUE") })
 }
 
-// The attribute that names slapd's default policy, in the configuration of its overlay
-// ppolicy.
+// slapdDefault is the attribute that names the default policy in the configuration of
+// slapd's overlay ppolicy.
 const slapdDefault = "olcPPolicyDefault"
 
-// foreignConfig reports whether a record is a part of another server's configuration that
-// has its default password policy: 389's cn=config, or slapd's overlay ppolicy.
+// foreignConfig reports whether a record is the part of another server's configuration
+// that contains the default password policy: 389's cn=config, or slapd's overlay ppolicy.
 func (x *item) foreignConfig(name dn.DN) bool {
 	if len(name) == 0 || !name[len(name)-1].IsCN("config") {
 		return false

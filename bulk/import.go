@@ -170,8 +170,9 @@ func load(ctx context.Context, p *partition.Partition, o *Options, skip int, sco
 	return im.load(ctx, finish)
 }
 
-// load checks all entries and, if they are good, makes them visible by finish. If the bad
-// records cannot be written to their file, nothing becomes visible.
+// load checks all entries. If all are good, or if Continue is set, load calls finish to
+// make the good entries visible. If the bad records cannot be written to their file,
+// nothing becomes visible.
 func (im *importer) load(ctx context.Context, finish func(context.Context) (Result, error)) (Result, error) {
 	err := im.run(ctx)
 	if e := im.rejects.flush(); err == nil {
@@ -345,7 +346,7 @@ func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, er
 }
 
 // refuse reports a bad record. If err is not the fault of the record, refuse returns
-// it.
+// err.
 func (im *importer) refuse(x *item, err error) error {
 	var p *partition.Error
 	var l *ldif.Error

@@ -21,8 +21,8 @@ import (
 // imported records. So if the import is interrupted and run again, it finds the branch and
 // continues there.
 
-// maxFileName is the largest number of octets of a file's name that the name of a branch
-// contains.
+// maxFileName is the number of octets to which a file's name is shortened in the name of
+// a branch.
 const maxFileName = 40
 
 // summarize adds a record to the hash of the import.

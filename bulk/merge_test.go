@@ -63,8 +63,9 @@ func (w *importWorld) wantPeople(want int) {
 	}
 }
 
-// TestImportGoesOn interrupts an import beside a server. No entry must be visible until
-// the same import is run again, adds the rest and merges the branch.
+// TestImportGoesOn interrupts an import that fills a branch, and checks that no entry is
+// visible. Then it runs the same import again, which must add the remaining entries to
+// the branch and merge the branch.
 func TestImportGoesOn(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *partition.Partition{
 		"shared": func(t *testing.T) *partition.Partition { return openMem(t) }, "embedded": func(t *testing.T) *partition.Partition { return openLSM(t) },

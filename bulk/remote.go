@@ -26,8 +26,8 @@ type Remote struct {
 	URL              string // ldap://, ldaps:// or ldapi://
 	BindDN, Password string
 	StartTLS         bool
-	// Authorities are the certificates, in PEM, that the server's certificate must lead
-	// to. If it is nil, the system's certificates are used.
+	// Authorities contains, in PEM, the certificates of the CAs that may issue the server's
+	// certificate. If it is nil, the system's certificates are used.
 	Authorities []byte
 	// Connections is the number of entries that are sent at once; 0 means 8. Changes are
 	// sent one by one.
@@ -41,7 +41,7 @@ func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	o.Progress.total = o.Size
 	s := &sender{o: &o, r: r, core: schema.Core(), rejects: rejects{o: &o}, busy: map[string]chan struct{}{}, noted: map[string]bool{}}
 	s.cleaner = newCleaner(s.core, s.note, newTally(), o.DropDuplicates)
-	s.cleaner.translate = false // the server may be of the same kind as the one that exported
+	s.cleaner.translate = false // the server may be of the kind that wrote the export
 	n := cmp.Or(r.Connections, 8)
 	h := o.head()
 	if s.changes = h.first.changes(); s.changes {

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The attributes with definitions that other servers accept. Definitions of a later
-// attribute may need definitions of an earlier one.
+// These are the attributes of definitions that 389 Directory Server and slapd accept.
+// Definitions of a later attribute may need definitions of an earlier one.
 var (
 	takenByDirsrv = []string{"attributeTypes", "objectClasses"}
 	takenBySlapd  = []string{"attributeTypes", "objectClasses", "dITContentRules"}
@@ -64,9 +64,10 @@ func defineInLdapd(c *ldap.Conn, added, removed []schema.Definition) error {
 	return c.Modify(m)
 }
 
-// defineElsewhere adds definitions to a server of another kind. It calls do with the
-// definitions, by attribute. It skips definitions whose OID the server already knows, and
-// writes a note for definitions of attributes that the server does not accept.
+// defineElsewhere adds definitions to a server of another kind. It calls the function do
+// with the definitions, grouped by attribute. It skips definitions whose OID the server
+// already knows, and writes a note for definitions of attributes that the server does not
+// accept.
 func (s *sender) defineElsewhere(c *ldap.Conn, root *ldap.Entry, added, removed []schema.Definition, takes []string, do func(*ldap.Conn, map[string][]string) error) error {
 	there, err := subschemaOf(c, root.GetEqualFoldAttributeValue("subschemaSubentry"))
 	if err != nil {

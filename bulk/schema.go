@@ -67,8 +67,8 @@ func (x *item) ofSubschema() bool {
 	return err == nil && subschema.Is(name)
 }
 
-// takeDefinitions makes the changes of the schema that the record first contains. It does
-// nothing if first is nil.
+// takeDefinitions applies the changes of the schema that a record contains. If the record
+// is nil, it does nothing.
 func takeDefinitions(ctx context.Context, p *partition.Partition, o *Options, first *item) (*definitions, error) {
 	d := &definitions{}
 	if first == nil {

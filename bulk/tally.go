@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// A tally counts faults that an import reports together, in notes at its end.
+// A tally counts what an import reports in notes at its end.
 type tally struct {
 	mu         sync.Mutex
 	unusable   map[string]int // number of passwords that no bind can use, by scheme

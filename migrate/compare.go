@@ -299,10 +299,11 @@ func (m *Move) compareAgain(ctx context.Context, s *partition.Snapshot, d *Diffe
 	return &Difference{Name: at.Name.String(), Here: true, id: d.id}, false, nil
 }
 
-// tryName asks the server for an entry by the name that the directory has for it, if the
-// server shows the entry by another name. If the server finds the entry, the names are the
-// same, and tryName returns the rest of the difference, or nil if nothing else differs. 389
-// has been seen to show an entry below the old name of its parent after the parent was renamed.
+// tryName checks a difference in the name of an entry. It asks the server for the entry
+// by the name that the directory has. If the server finds the entry by that name, tryName
+// removes the name from the difference. It returns the rest, or nil if nothing else
+// differs. The reason is that 389 has been seen to show an entry below the old name of
+// its parent after the parent was renamed.
 func (m *Move) tryName(ctx context.Context, s *partition.Snapshot, d *Difference) (*Difference, error) {
 	i := slices.Index(d.Attributes, itsName)
 	if i < 0 {
@@ -379,5 +380,5 @@ func (m *Move) explain(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// since returns how long ago a time was, for people.
+// since returns the time that has passed since t, rounded for messages.
 func since(t time.Time) time.Duration { return time.Since(t).Round(10 * time.Millisecond) }

@@ -1,5 +1,6 @@
 // Package migrate copies a directory from another server, follows the changes that are
-// made there, compares the two, and takes the other server's place.
+// made there, and compares the copy with the other server. At the end it lets the copy
+// take the other server's place.
 //
 // [Look] connects to the other server and finds out what it is and what it offers. A
 // [Move] copies into a partition. It begins with a load (package bulk). Afterwards it

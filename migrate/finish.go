@@ -29,9 +29,9 @@ type FinishOptions struct {
 var ErrDifferent = errors.New("the two differ")
 
 // Finish makes the directory take the place of the server: it catches up, compares the
-// two, and opens the directory for updates. Clients may write to the server until Quiet
-// returns. Afterwards Finish only has to copy and compare the last changes, and to compare
-// the names and modifyTimestamps of all entries.
+// directory with the server, and opens the directory for updates. Clients may write to
+// the server until Quiet returns. Afterwards Finish only has to copy and compare the last
+// changes, and to compare the names and modifyTimestamps of all entries.
 func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 	if err := m.CatchUp(ctx); err != nil {
 		return nil, err
@@ -127,8 +127,8 @@ func (m *Move) compareLive(ctx context.Context) (r *Report, checked table.Revisi
 }
 
 // mend copies the entries of a report from the server, except those that the directory
-// refuses, and compares them again. It repeats this while it leaves fewer differences,
-// because one entry may need the new name of another.
+// refuses, and compares them again. It repeats this as long as the number of differences
+// falls, because an entry may be accepted only after another entry was copied.
 func (m *Move) mend(ctx context.Context, r *Report) error {
 	for before := len(r.Differences) + 1; 0 < len(r.Differences) && len(r.Differences) < before; {
 		before = len(r.Differences)
@@ -231,8 +231,8 @@ func (m *Move) beside() (*Move, error) {
 }
 
 // compareSince compares the entries that were changed by commits after a revision, and
-// adds the entries that differ to a report. It returns the revision up to which entries
-// are compared.
+// adds the entries that differ to a report. It returns the revision up to which all
+// changed entries have been compared.
 func (m *Move) compareSince(ctx context.Context, after table.Revision, r *Report) (table.Revision, error) {
 	s := m.p.Snapshot()
 	defer s.Close()

@@ -58,9 +58,9 @@ func (m *Move) persist(ctx context.Context, fn func(context.Context) error) erro
 	}
 }
 
-// retry runs fn until it succeeds. It connects again and repeats fn after an error for
-// which again returns true, and after an error that means that the synchronization has to
-// begin anew.
+// retry runs fn until it succeeds. After an error it connects to the server and repeats
+// fn if again(err) is true, or if the synchronization has to begin anew. It returns any
+// other error.
 func (m *Move) retry(ctx context.Context, again func(error) bool, fn func(context.Context) error) error {
 	began := false // the previous error meant that the synchronization has to begin anew
 	for wait := time.Duration(0); ; {

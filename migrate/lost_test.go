@@ -92,9 +92,10 @@ func TestDisplacedAndKilled(t *testing.T) {
 	next.differences(o)
 }
 
-// TestFinishSeesLate finishes after a change in the last phase that makes directory and
-// server differ. Finish must report a change that the directory refuses, and must copy an
-// entry again that a commit in the directory deletes.
+// TestFinishSeesLate makes a change in the last phase of Finish, after which the
+// directory and the server differ. If the directory refuses the change, Finish must
+// report the difference. If the change deletes an entry of the directory, Finish must
+// copy the entry again.
 func TestFinishSeesLate(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
@@ -179,9 +180,9 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestOldNames compares with a server that shows two entries by wrong names, but finds one of
-// them by its right name. Only the other one may count as different. 389 shows an entry
-// below the old name of its parent, after the parent was renamed.
+// TestOldNames compares with a server that shows two entries by wrong names. One of the
+// two can also be found by its right name. Only the other entry may count as different.
+// 389 shows an entry below the old name of its parent, after the parent was renamed.
 func TestOldNames(t *testing.T) {
 	o := newOld(t)
 	for _, name := range []string{"a", "b", "c"} {
@@ -344,8 +345,9 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestBeginsAgain makes a server answer each time that the synchronization has to begin
-// anew. The second attempt must follow at once, and later attempts after pauses.
+// TestBeginsAgain uses a server that answers every attempt with the demand to begin the
+// synchronization anew. The second attempt must follow at once, and later attempts after
+// pauses.
 func TestBeginsAgain(t *testing.T) {
 	m := newOld(t).following()
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)

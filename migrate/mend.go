@@ -226,8 +226,8 @@ func (d described) stamp() bool {
 	return false
 }
 
-// accounts is the arc of the attributes in which a server with password policies keeps the
-// state of accounts.
+// accounts is the OID prefix of the attributes in which a server with password policies
+// keeps the state of accounts.
 const accounts = "1.3.6.1.4.1.42.2.27.8.1."
 
 // changeable reports whether the directory takes an attribute from another server.

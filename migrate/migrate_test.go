@@ -57,13 +57,13 @@ func newPartition(t testing.TB) *partition.Partition {
 // connections.
 type old struct {
 	t    testing.TB
-	addr string // of the proxy
+	addr string // address of the proxy
 	real string
-	conn *ldap.Conn // of the administrator, not through the proxy
+	conn *ldap.Conn // the administrator's connection, which bypasses the proxy
 
 	mu      sync.Mutex
 	cut     int64               // number of bytes after which a connection is cut; 0: never
-	rewrite func([]byte) []byte // of what the server sends
+	rewrite func([]byte) []byte // changes what the server sends, if it is not nil
 	open    []net.Conn
 }
 
@@ -270,8 +270,8 @@ func (m *moving) differences(o *old, want ...string) {
 	must(m.t, err)
 	var got []string
 	for _, d := range r.Differences {
-		// Times have a resolution of a second, so two changes within a second may not
-		// differ in them.
+		// Times have a resolution of a second, so changes within one second may have equal
+		// times.
 		got = append(got, strings.NewReplacer(", createTimestamp", "", ", modifyTimestamp", "").Replace(d.String()))
 	}
 	slices.Sort(got)

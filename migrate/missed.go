@@ -67,8 +67,9 @@ func (m *Move) missedBelow(ctx context.Context, base string, known map[entry.ID]
 			delete(ours, id)
 		}
 	}
-	// Copying an entry moves or deletes another entry that has its name. So the entries that
-	// only the server has come first.
+	// If an entry is copied and another entry has its name, the other entry is moved or
+	// deleted. So the list begins with the server's entries, which are to be copied, and
+	// ends with those that only the directory has.
 	for _, id := range sortedIDs(theirs) {
 		if known[id] {
 			continue
@@ -99,7 +100,7 @@ func sortedIDs(list map[entry.ID]outline) []entry.ID {
 	return slices.SortedFunc(maps.Keys(list), compareIDs)
 }
 
-// An outline is what shows that an entry was changed.
+// An outline of an entry changes when the entry is renamed or modified.
 type outline struct {
 	name uint64 // hash of the normalized name
 	time uint64 // hash of modifyTimestamp, or 0 if the entry has none
@@ -153,7 +154,8 @@ func (l *lister) here(ctx context.Context, base string) (map[entry.ID]outline, e
 
 const modifyTimestamp = "modifyTimestamp"
 
-// outline returns the outline of an entry. It is zero if the schema lacks a type of the name.
+// outline returns the outline of an entry. The outline is zero if the schema lacks an
+// attribute type in the name.
 func (l *lister) outline(name dn.DN, modified [][]byte) outline {
 	normalized, err := name.Normalize(l.s.Schema())
 	if err != nil {

@@ -376,8 +376,8 @@ func (m *Move) records(ctx context.Context, base string, cookies map[string][]by
 	return err
 }
 
-// hidden calls the function each for the subentries, which a synchronization does not
-// send.
+// hidden calls the function each with every subentry. A synchronization does not send
+// subentries.
 func (s *Source) hidden(ctx context.Context, base string, each func(*ldap.Entry) error) error {
 	for _, c := range s.subentries() {
 		if err := s.pages(ctx, base, s.product.all(), wanted, append(s.controls(), c), each); err != nil {

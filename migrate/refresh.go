@@ -50,9 +50,9 @@ func (r *refresh) list(ctx context.Context, cookie []byte) error {
 	return err
 }
 
-// ids calls each for every entry of a subtree at the server, with the entry's id, its name
-// and the given attributes. It skips entries that cannot be translated or show no id. It
-// fills in m.others.
+// ids calls the function each with every entry that the server has in a subtree. The
+// entry has its id, its name and the given attributes. ids skips entries that cannot be
+// translated or show no id, and fills in m.others.
 func (m *Move) ids(ctx context.Context, src *Source, base string, attributes []string, each func(*copied)) error {
 	attributes = append(attributes, "entryUUID")
 	if src.product.id != "" {
@@ -195,8 +195,8 @@ func (r *refresh) put(ev *event) (a action, ok bool) {
 	return action{put: c}, true
 }
 
-// entryID returns the id, in the directory, of the entry that the synchronization calls
-// id.
+// entryID translates the id of an entry in the synchronization to the entry's id in the
+// directory.
 func (m *Move) entryID(id entry.ID) entry.ID {
 	if other, ok := m.others[id]; ok {
 		return other
@@ -385,8 +385,9 @@ func (m *Move) apply(ctx context.Context, as []action, next *cursor) error {
 	return m.commit(ctx, nil, next)
 }
 
-// halve makes changes if the directory refuses some of them. It makes each half in one
-// commit. If the directory refuses that commit, halve divides the half again.
+// halve makes changes of which the directory refuses some. It makes the changes in two
+// commits. If the directory refuses a commit, halve divides the changes of that commit
+// again.
 func (m *Move) halve(ctx context.Context, as []action) error {
 	if len(as) == 0 {
 		return nil
@@ -532,9 +533,9 @@ func (a *action) do(ctx context.Context, tx *partition.Tx) (bool, error) {
 	return true, tx.Delete(ctx, name)
 }
 
-// one makes one change. If another entry has the name, or if the entry above is missing, it
-// first asks the server for the other entry or the entry above, and copies that entry. busy
-// has the entries that wait until this change is made.
+// one makes a single change. If another entry of the directory has the name, displace is
+// called first. If the parent is missing, the parent is first copied from the server. The
+// map busy contains the entries that wait until this change is made.
 func (m *Move) one(ctx context.Context, a action, busy map[entry.ID]bool) error {
 	err := m.commit(ctx, []action{a}, nil)
 	for tries := 0; err != nil && a.put != nil && tries < 3; tries++ {
@@ -566,9 +567,11 @@ func (m *Move) one(ctx context.Context, a action, busy map[entry.ID]bool) error 
 	return nil
 }
 
-// displace makes room for the entry with the id by, whose name the entry o has. It
-// renames o to the name that o has at the server now. If the server no longer has o, or
-// if o itself waits for another entry, displace deletes o with all entries below it.
+// displace makes room for an entry whose name another entry of the directory occupies.
+// The parameter by is the id of the entry that needs the name, and o describes the
+// occupant. displace renames the occupant to the name that it has at the server now. If
+// the server no longer has the occupant, or if the occupant itself waits for another
+// entry, displace deletes the occupant and all entries below it.
 func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[entry.ID]bool) error {
 	busy[by] = true
 	if !busy[o.id] {
@@ -595,8 +598,9 @@ func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[
 		if err == nil && !whole {
 			err = fmt.Errorf("%s has more than %d entries below it, and another entry has its name at the server", o.name, mostDisplaced)
 		}
-		// The entries below o, and o itself if it waits, must be copied again. The cursor
-		// makes sure of that even if this process ends before it has done so.
+		// The entries below the occupant, and the occupant itself if it waits, must be copied
+		// again. Because of the new cursor, the next refresh copies them even if this process
+		// ends now.
 		if again = n > 1 || busy[o.id]; again {
 			follow.SetCursor(tx, next.marshal())
 		}

@@ -28,7 +28,7 @@ type event struct {
 
 // refreshed is the end of a phase of a refresh.
 type refreshed struct {
-	// present means that the server has named all entries that exist.
+	// present is set if the server has named all entries that exist.
 	present bool
 	done    bool // the refresh has no other phase
 }
@@ -85,9 +85,10 @@ func (s *Source) events(ctx context.Context, base string, cookie []byte, persist
 	return nil
 }
 
-// refused adds to an error of a synchronization what it means: errReload, errNoSync or a
-// limit. begun is set if the server had sent something before. ApacheDS offers the
-// control even where it refuses the control, and then returns the code other.
+// refused wraps an error of a synchronization so that the error shows its meaning:
+// errReload, errNoSync or a limit. The flag begun is set if the server sent something
+// before the error. ApacheDS offers the control even where it refuses the control, and
+// then returns the result code other.
 func (s *Source) refused(err error, begun bool) error {
 	switch {
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultSyncRefreshRequired):
