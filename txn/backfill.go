@@ -11,8 +11,9 @@ import (
 // A Fill writes cells into a table that nobody reads yet, while other writers maintain
 // the table. The cells of a Fill carry the revision of an older commit, so every cell
 // that another writer writes hides the Fill's cell in the same column. A Fill works only
-// on stores that several servers share. A Fill records no write list: if it is
-// interrupted, the next Fill writes the same cells again, or the table is dropped.
+// on stores that several servers share. A Fill does not record in the journal which rows
+// it writes. If it is interrupted, the next Fill writes the same cells again, or the
+// table is dropped.
 type Fill struct {
 	tx *Tx
 	w  backfiller

@@ -34,8 +34,8 @@ func newBackoff(o *Options) *backoff {
 	return &backoff{busy: o.Poll, idle: idle, bell: make(chan struct{}, 1), interval: o.Poll}
 }
 
-// ask makes run read the heads soon, unless the last reading began at the given time on
-// the engine's clock or later. Many callers can share one reading.
+// ask requests a reading of the heads that begins no earlier than the given time on the
+// engine's clock. Many callers can share one reading.
 func (p *backoff) ask(since time.Duration) {
 	for old := p.asked.Load(); old < int64(since) && !p.asked.CompareAndSwap(old, int64(since)); {
 		old = p.asked.Load()

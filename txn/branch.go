@@ -14,11 +14,11 @@ import (
 )
 
 // A Branch is a line of commits that nobody sees outside of the branch until a merge
-// shows all of them at one revision. A Branch begins at a state of the trunk, which is its
-// base. It has a slot of its own, so the slot in a revision shows whether the commit
-// belongs to a branch. The branch's cell in the row of heads decides its commits. Its
-// commits form one sequence, and any server may make the next commit.
-// docs/design/transactions.md, "Branches", has the rules.
+// shows all of them at one revision. A Branch begins at a state of the trunk, which is
+// its base. It has a slot of its own, so the slot in a revision shows whether the commit
+// belongs to a branch. A commit in the branch is decided by the branch's cell in the row
+// of heads. The commits of a branch form one sequence, and any server may make the next
+// commit. docs/design/transactions.md, "Branches", has the rules.
 type Branch struct {
 	db          *DB
 	slot        revision.Slot
@@ -62,19 +62,19 @@ func (e *cluster) createBranch(ctx context.Context, name string) (*Branch, error
 		return nil, err
 	}
 	defer db.gate.leave()
-	w, err := e.holder() // a server without a slot refuses before it waits
+	w, err := e.holder() // if this server has no slot, fail before waiting
 	if err != nil {
 		return nil, err
 	}
 	if err := e.awaitRead(ctx); err != nil {
 		return nil, err
 	}
-	// This snapshot protects the base, and the marks above the base, from collection until
-	// the branch's cell does.
+	// This snapshot protects the base, and the marks above the base, from collection
+	// until the branch's cell protects them.
 	held := db.Snapshot()
 	defer held.Close()
-	// Within two leases other servers recover the slot of a silent server, which decides
-	// its commits.
+	// If a server has fallen silent, other servers recover its slot within two leases.
+	// The recovery decides the commits of the silent server.
 	base, err := e.within(ctx, max(2*db.o.Lease, pastPatience), held.max)
 	if err != nil {
 		return nil, cmp.Or(canceled(ctx), fmt.Errorf("%w: making the branch %s: %w", ErrConflict, name, err))
@@ -118,9 +118,10 @@ func (w *writer) createBranch(ctx context.Context, name string, base table.Revis
 }
 
 // openBranch opens a branch whose cell was just made. The swap that makes the cell may
-// land late, when nobody keeps the base any more. So only the server that made the cell
-// opens the branch, because that server knows that its snapshot has kept the base until
-// now. If it does not open the branch, other servers discard the branch.
+// reach the store late, when the base is no longer protected from collection. So only
+// the server that made the cell opens the branch: it knows that its snapshot has
+// protected the base until now. If that server does not open the branch, other servers
+// discard the branch.
 func (w *writer) openBranch(ctx context.Context, c *branchCell) (*Branch, error) {
 	b := &Branch{w.e.db, c.slot, c.cell.Incarnation, c.cell.Owner}
 	// Two servers may be making branches of the same name. Each writes its
@@ -284,7 +285,7 @@ func (v *branchView) Swept(r table.Revision) bool { return v.vector.Swept(r) }
 // Frontier returns nil, because nobody follows the changes of a branch.
 func (v *branchView) Frontier() revision.Frontier { return nil }
 
-// A branchCell is the cell of a branch, as one reading of the heads has it.
+// A branchCell is the cell of a branch in one reading of the heads.
 type branchCell struct {
 	slot  revision.Slot
 	heads *journal.Heads
@@ -310,11 +311,12 @@ func (c *branchCell) isBusy() bool {
 	return c.cell.State == revision.Frozen || c.cell.State == revision.Merging || len(c.cell.Undecided) > 0
 }
 
-// awaitFree waits until the branch whose cell is c is no longer busy. It waits at most two
-// leases for each change of the cell. Within two leases, other servers end what a silent
-// server has left half done. random spreads out the attempts. The caller draws it before
-// the wait: many callers wake at one reading of the heads, and in a simulation they would
-// draw in an order that is not the same each time.
+// awaitFree waits until the branch whose cell is c is no longer busy. It stops waiting
+// when the cell has not changed for two leases. Within that time, other servers normally
+// end what a silent server has left half done. random spreads out the attempts of
+// several callers. The caller draws random before it calls awaitFree, so that a
+// simulation can be repeated: one reading of the heads wakes many callers, and the order
+// in which they run varies.
 func (e *cluster) awaitFree(ctx context.Context, c *branchCell, random uint64) error {
 	now, since := *c, time.Now()
 	for try := 0; now.isBusy() && time.Since(since) < 2*e.db.o.Lease; try++ {
@@ -331,11 +333,11 @@ func (e *cluster) awaitFree(ctx context.Context, c *branchCell, random uint64) e
 	return nil
 }
 
-// swapBranch replaces the cell of a branch with next, and reports whether the cell is
-// next afterwards. It sets c to the cell as it is afterwards. Even if done is false, the
-// swap may have happened: another server may have changed the cell since then. Every
-// change has a token and a sequence number of its own, so the bytes of a cell never
-// repeat, and a swap from outdated bytes fails.
+// swapBranch replaces the cell of a branch with the cell next, unless the cell is no
+// longer c. It then sets c to the present cell, and done reports whether that is the new
+// cell. Even if done is false, the swap may have taken place: another server may have
+// changed the cell again. Every change has a token and a sequence number of its own, so
+// the bytes of a cell never repeat, and a swap from outdated bytes fails.
 func (w *writer) swapBranch(ctx context.Context, c *branchCell, next revision.Cell) (done bool, err error) {
 	next.Sequence++
 	next.Token = w.e.db.o.random()

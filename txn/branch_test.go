@@ -513,8 +513,8 @@ func TestRenameOfParked(t *testing.T) {
 
 // TestBranchVersion checks that a store that had a branch is refused by servers that do
 // not know branches, even when all branches are gone. Such a server reads cells of
-// versions 1 and 2, and refuses newer cells in the way in which this server refuses cells
-// of version 4.
+// versions 1 and 2, and refuses newer cells just as this server refuses cells of version
+// 4.
 func TestBranchVersion(t *testing.T) {
 	t.Parallel()
 	eachBranchStore(t, fast, func(t *testing.T, b *branchTest) {

@@ -344,7 +344,7 @@ func (c *branchCrash) checkRename() bool {
 	old, other := "staging", "another"
 	c.eventually("it has one name, and the other one is free", func() error {
 		if _, err := c.find(old); err != nil {
-			old, other = other, old // a call that landed late may have renamed it
+			old, other = other, old // a call that reached the store late may have renamed the branch
 			return err
 		}
 		_, err := c.db.CreateBranch(c.ctx, other)

@@ -13,11 +13,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// On a store of one server a commit in a branch is one batch with the branch's cell in
-// it, and so is a merge. Both get their revisions under the lock of all commits, so a
-// branch is never frozen and no change is left half done. Only one branch changes at a
-// time, while commits of the trunk go on: whoever changes a branch holds
-// embedded.branching until the change is shown.
+// On a store of one server, a commit in a branch is one batch that includes the branch's
+// new cell. A merge is also one such batch. Commits in branches and merges get their
+// revisions under the lock that all commits take. So a branch is never frozen, and no
+// change is left half done. Only one branch can change at a time: whoever changes a
+// branch holds embedded.branching until the change is shown. Commits of the trunk go on
+// in the meantime.
 
 var _ brancher = (*embedded)(nil)
 
@@ -39,8 +40,8 @@ func (e *embedded) branch(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
-// A change is one change of the branches: the batch to write, and the position after that
-// batch.
+// A change is one change of the branches. It consists of the batch to write and the
+// position after that batch.
 type change struct {
 	batch table.Batch
 	at    position
@@ -252,7 +253,8 @@ func (e *embedded) mergeBranch(ctx context.Context, b *Branch, message []byte) (
 	return m, err
 }
 
-// errSuspects means that a late commit has to be compared with the branch's records.
+// errSuspects means that a commit made since the last comparison has to be compared with
+// the branch's records.
 var errSuspects = errors.New("a commit may conflict with the branch")
 
 // swapMerge merges a branch that nothing conflicts with. It returns errSuspects if a

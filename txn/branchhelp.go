@@ -116,10 +116,11 @@ func (w *writer) eraseVoid(ctx context.Context, r table.Revision) error {
 	return err
 }
 
-// helpMerge ends the merge that a branch's cell names. It goes by what the heads show and
-// not by the journal alone: a merge that a closed slot does not show is void, whatever
-// the journal says. A merge by an open slot is pending until the journal or the heads
-// decide it. If that takes longer than a lease, helpMerge aborts the merge.
+// helpMerge ends the merge that a branch's cell names. It uses the heads and not the
+// journal alone: if the slot of the server that merged is closed and does not show the
+// merge, the merge is void, whatever the journal says. If that slot is open, the merge
+// is pending until the journal or the heads decide it. If the decision takes longer than
+// a lease, helpMerge aborts the merge.
 func (w *writer) helpMerge(ctx context.Context, c *branchCell, silent bool) error {
 	m := c.cell.Merge
 	by := c.heads.Cell(revision.SlotOf(m))

@@ -14,10 +14,10 @@ import (
 // A BranchInfo describes a branch as it is in one state of the store.
 type BranchInfo struct {
 	Base    table.Revision // the newest revision of the trunk that the branch shows
-	First   table.Revision // when the branch was made; its commits are newer
-	Head    table.Revision // its newest commit, or First
-	Merging bool           // it is frozen, or its merge is not decided
-	Parked  bool           // it is too old to be merged (see Park)
+	First   table.Revision // the revision at which the branch was made; all its commits are newer
+	Head    table.Revision // the branch's newest commit, or First if it has no commits
+	Merging bool           // the branch is frozen, or its merge is not decided
+	Parked  bool           // the branch is parked, so it cannot be merged (see Park)
 }
 
 // Info describes the branch.
@@ -67,8 +67,9 @@ func (b *Branch) Commits(ctx context.Context) iter.Seq2[*journal.Record, error] 
 	}
 }
 
-// MayHaveChanged returns those of some ids that the records of the branch's commits may
-// list. It omits no id that a record lists.
+// MayHaveChanged returns the ids, out of the given ids, that the records of the branch's
+// commits may list. It omits no id that a record lists, but may return ids that no
+// record lists.
 func (b *Branch) MayHaveChanged(ctx context.Context, ids iter.Seq[entry.ID]) ([]entry.ID, error) {
 	return b.db.branches.mayHaveChanged(ctx, b, ids)
 }

@@ -123,8 +123,8 @@ type secretView struct {
 
 func (v *secretView) Max() table.Revision { return max(v.now.Max(), v.branch.Max()) }
 
-// Low implements table.View. It returns a revision at which no branch was open, because
-// the writers of newer cells need not have seen each other's commits.
+// Low implements table.View. It returns a revision at which no branch was open. The
+// writers of cells above such a revision need not have seen each other's commits.
 func (v *secretView) Low() table.Revision {
 	return v.now.heads.NoBranchWithin(min(v.now.Low(), v.branch.Low()))
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // A branch is renamed in two swaps of its cell. The first swap adds the new name, which
-// no other branch can get from then on. The second swap drops the old name. If the second
-// swap is not made within a lease, other servers drop the new name again, which changes
-// the cell. A second swap that lands after that fails, and must fail, because another
-// branch may have the new name by then.
+// no other branch can get from then on. The second swap drops the old name. If the
+// second swap is not made within a lease, other servers drop the new name again, which
+// changes the cell. A second swap that reaches the store after this change fails. It
+// must fail, because another branch may have the new name by then.
 
 // nameSeparator separates, in a branch's cell, the branch's name from the name that it is
 // about to get.
@@ -64,8 +64,9 @@ func (e *cluster) renameBranch(ctx context.Context, b *Branch, name string) erro
 	return e.awaitChange(ctx)
 }
 
-// renameBranch replaces the name in a branch's cell. After the first swap it reads the heads
-// again. If another branch has the new name, it restores the old one.
+// renameBranch replaces the name in a branch's cell. After the first swap it reads the
+// heads again. If another branch has the new name too, renameBranch restores the old
+// name.
 func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done bool, err error) {
 	c, err := w.readBranch(ctx, b)
 	if err != nil {

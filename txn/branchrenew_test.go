@@ -14,11 +14,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// heldStore is a store that holds one call: when a server writes the cells of a branch,
-// or reads the marks in its rows, the store calls held and does not answer until the
-// call's context ends. If trunk is set, it may also hold a commit of the trunk. While
-// deaf is set, it refuses changes of branches' cells. If last is set, the heads cannot be
-// read any more once a branch's cell has changed to a cell for which last returns true.
+// heldStore is a store that holds one call. The held call is the first one that writes
+// the cells of a branch or reads marks. The store then calls held, and does not answer
+// until the call's context ends. If trunk is set, it may also hold a commit of the
+// trunk. While deaf is set, the store refuses changes of branches' cells. If last is
+// set, a change to a cell for which last returns true makes the heads unreadable from
+// then on.
 type heldStore struct {
 	*tabletest.Mem
 	held               atomic.Pointer[func()]
@@ -68,7 +69,7 @@ func (t heldTable) Swap(ctx context.Context, row []byte, f table.Family, q, old 
 	done, err := t.memTable.Swap(ctx, row, f, q, old, cells)
 	if last := t.s.last.Load(); last != nil && c.Kind == revision.Branch && (*last)(&c) {
 		t.s.blind.Store(true)
-		time.Sleep(time.Millisecond) // the heads were last read before this
+		time.Sleep(time.Millisecond) // so that the last reading of the heads is older than the change
 	}
 	return done, err
 }

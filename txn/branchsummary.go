@@ -14,10 +14,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A branchSummary is what a merge has to know about the commits in a branch, on a store of
-// one server. Each commit in the branch extends the summary, so a merge need not read the
-// branch's records, however many there are. It is kept in memory, some 4 octets for each
-// mark and each id. After a restart, the first that needs the summary reads the records.
+// A branchSummary is what a merge has to know about the commits in a branch, on a store
+// of one server. Each commit in the branch extends the summary, so a merge need not read
+// the branch's records, however many there are. The summary is kept in memory, and takes
+// about 4 octets for each mark and each id. After a restart, the first caller that needs
+// the summary reads the records.
 type branchSummary struct {
 	incarnation uint64
 	upTo        table.Revision // the commits up to here are in the summary
@@ -26,7 +27,7 @@ type branchSummary struct {
 	changed filter // of the ids that the records list
 	ids     gathered[entry.ID]
 	keys    gathered[uint64]
-	all     bool // the branch changed more than ids and keys list
+	all     bool // ids and keys do not list everything that the branch changed
 	beside  map[string][][]byte
 }
 
@@ -71,7 +72,7 @@ func (e *embedded) extend(slot revision.Slot, before *revision.Cell, rec *journa
 	}
 }
 
-// add adds the commit that follows the summary's last one.
+// add adds the next commit of the branch to the summary.
 func (s *branchSummary) add(rec *journal.Record) error {
 	marks, err := notesOf(rec)
 	if err != nil {
@@ -94,8 +95,8 @@ func (s *branchSummary) add(rec *journal.Record) error {
 	return nil
 }
 
-// mayMeet reports whether a mark conflicts with a mark of the branch. Rarely it returns
-// true although none does.
+// mayMeet reports whether a mark conflicts with a mark of the branch. In rare cases it
+// returns true although there is no such mark.
 func (s *branchSummary) mayMeet(m placed) bool {
 	var buf [4]markKey
 	return slices.ContainsFunc(m.meets(&buf), func(k markKey) bool { return s.marks.mayHave(k.append(nil)) })

@@ -16,8 +16,8 @@ import (
 )
 
 // TestSummary makes commits with random marks in a branch and outside. The branch must
-// clash with exactly the commits whose marks conflict with its own, and the summary that
-// its commits have extended must be equal to the one that is read from the journal.
+// clash with exactly the commits whose marks conflict with its own. The summary that was
+// extended by each commit must be equal to the summary that is read from the journal.
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -116,8 +116,8 @@ func randomMarks(r *rand.Rand, rows int) (marks []rowMark) {
 	return marks
 }
 
-// marking returns a transaction that places marks, each at a row that it also writes, and
-// that lists an id for each.
+// marking returns a transaction that places marks. For each mark, the transaction also
+// writes the row and touches an id.
 func marking(db *DB, marks []rowMark) func(*Tx) error {
 	return func(tx *Tx) error {
 		t := db.Table("data")

@@ -116,8 +116,8 @@ func (l *latest) forget(n uint64) {
 	l.commits, l.weight, l.since = nil, 0, max(l.since, n)
 }
 
-// with returns the ids that each commit with an ordinal above since touched, if that
-// commit also touched key. The ids are sorted and without duplicates. ok is false if l no
+// with returns the ids touched by those commits that also touched key and have an
+// ordinal above since. The ids are sorted and without duplicates. ok is false if l no
 // longer contains all of these commits.
 func (l *latest) with(key, since uint64) (ids []entry.ID, ok bool) {
 	l.mu.Lock()

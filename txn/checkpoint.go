@@ -136,9 +136,9 @@ func (db *DB) dropUnfinished(ctx context.Context, all []Checkpoint) error {
 // Other servers decide them after one lease.
 const deciding = 6
 
-// untilDecided calls read until it returns no ErrRevision. That error means that read
-// waited for undecided commits in vain. untilDecided gives up when other servers have had
-// enough time to decide the commits of a dead server.
+// untilDecided calls read again as long as read returns ErrRevision, which means that
+// read waited for undecided commits in vain. untilDecided gives up when other servers
+// have had enough time to decide the commits of a dead server.
 func (db *DB) untilDecided(ctx context.Context, read func() error) error {
 	for end := time.Now().Add(deciding * db.o.Lease); ; {
 		if err := read(); !errors.Is(err, ErrRevision) || time.Now().After(end) || ctx.Err() != nil {

@@ -159,9 +159,9 @@ func rows(t *testing.T, db *DB, r table.Revision) string {
 	return b.String()
 }
 
-// TestCheckpointGone checks that a reader of a checkpoint below the horizon returns an
-// error after another server has deleted the checkpoint, because a third server may have
-// collected the versions that the checkpoint kept.
+// TestCheckpointGone checks that reads of a checkpoint below the horizon fail after
+// another server has deleted the checkpoint, because a third server may have collected
+// the versions that the checkpoint kept.
 func TestCheckpointGone(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -213,9 +213,9 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 	return changed
 }
 
-// noteChanges records what the other servers' commits that h is the first to show have
-// changed. It reports whether there are such commits. If it cannot read what these
-// commits changed, it counts everything as changed.
+// noteChanges looks for commits of other servers that h shows and that no earlier state
+// showed. It records what these commits changed, and reports whether there are any. If
+// it cannot read what they changed, it counts everything as changed.
 func (e *cluster) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n uint64) (changed bool) {
 	for _, s := range h.Slots() {
 		// Cells of branches are skipped: the commit that merges a branch records what the
@@ -318,9 +318,9 @@ func (e *cluster) wait(ctx context.Context, c *conflict) error {
 	return awaitEvent(ctx, next, e.db.o.Poll)
 }
 
-// awaitVisible returns when the state shown includes another server's commit or excludes
-// it for good, but after two leases at most. Within two leases the slot of a silent
-// server has been recovered.
+// awaitVisible waits until the state shown includes another server's commit or excludes
+// it for good. It waits for at most two leases, because within that time the slot of a
+// silent server has been recovered.
 func (e *cluster) awaitVisible(ctx context.Context, r table.Revision) error {
 	end := time.Now().Add(2 * e.db.o.Lease)
 	for try := 0; time.Now().Before(end); try++ {

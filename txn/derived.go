@@ -7,15 +7,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// WriteDerived writes what follows from the state at revision r, which the current state
-// shows: cells of versioned tables at r, and cells of unversioned tables. The tables must
-// be ones that no transaction writes. WriteDerived returns when all writes are durable.
+// WriteDerived writes cells that were computed from the state at revision r. The current
+// state must show r, and no transaction may write the same tables. In versioned tables
+// the cells get the revision r. WriteDerived returns when all writes are durable.
 //
-// On a store of one process the writes are one batch. After a crash, either the whole
-// batch or nothing of it exists, and it exists only together with all commits and batches
-// before it. If lazy is set, WriteDerived does not wait until the batch is durable. On
-// other stores lazy has no effect, only versioned tables can be written, and only while
-// this server has its slot.
+// On a store of one process the writes are one batch. After a crash the store contains
+// either the whole batch or nothing of it. If it contains the batch, it also contains
+// all commits and batches before it. If lazy is set, WriteDerived does not wait until
+// the batch is durable. On other stores lazy has no effect. There, only versioned tables
+// can be written, and only while this server has a slot.
 func (db *DB) WriteDerived(ctx context.Context, r table.Revision, writes []table.Write, lazy bool) error {
 	if db.peers == nil {
 		wait, err := db.commits.(*embedded).writeDerived(ctx, r, writes)

@@ -349,7 +349,7 @@ func (e *embedded) fail(cause error) error {
 	return fmt.Errorf("%w: %w", ErrUnknown, cause)
 }
 
-// show shows the state at a position, unless a later one is shown.
+// show shows the state at a position, unless a later state is already shown.
 func (e *embedded) show(p position) {
 	e.showing.Lock()
 	defer e.showing.Unlock()

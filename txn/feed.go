@@ -241,8 +241,8 @@ type frontiers struct {
 
 type lastCommit struct{ end, commit table.Revision }
 
-// last returns the last commit that a snapshot shows in the slot of end, up to the
-// revision end. It returns 0 if the journal contains no such commit.
+// last returns the newest commit at or below the revision end that a snapshot shows in
+// the slot of end. It returns 0 if the journal contains no such commit.
 func (f *frontiers) last(ctx context.Context, s *Snapshot, end table.Revision) (table.Revision, error) {
 	slot := revision.SlotOf(end)
 	f.mu.Lock()

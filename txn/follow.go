@@ -14,8 +14,9 @@ import (
 // itself writes nothing to the store, and collects no garbage in it: the log of the other
 // server contains that server's collections too.
 
-// ShowNewest shows the commits that were written to the store without this DB. It notes
-// what they changed, as a server of a shared store does for commits of other servers.
+// ShowNewest shows the commits that were written to the store without this DB. It
+// records what these commits changed, as a server of a shared store does for commits of
+// other servers.
 func (db *DB) ShowNewest(ctx context.Context) error {
 	e, ok := db.commits.(*embedded)
 	if !ok || !db.o.Follow {
@@ -51,8 +52,8 @@ func (e *embedded) showNewest(ctx context.Context) error {
 	return nil
 }
 
-// noteChanges records what was changed by the commits after one revision and up to
-// another.
+// noteChanges records what was changed by the commits whose revisions are larger than
+// after and at most upTo.
 func (e *embedded) noteChanges(ctx context.Context, after, upTo table.Revision, n uint64) error {
 	for rec, err := range e.db.log.Scan(ctx, revision.OnlySlot, after, upTo) {
 		if err != nil {

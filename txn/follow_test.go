@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// A followed has two DBs on two stores: from, on the original store, and to, on a follower
-// that contains the original's log.
+// A followed has two DBs on two stores. The field from is the DB on the original store.
+// The field to is the DB on a follower, which contains the original's log.
 type followed struct {
 	*testing.T
 	original, follower *lsm.Store

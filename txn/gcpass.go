@@ -115,7 +115,7 @@ func (p *pass) secretHorizon() table.Revision {
 	return min(p.b.secrets, p.b.before(p.db.o.SecretAge))
 }
 
-// markHorizon returns the revision below which there are no marks. No running or future
+// markHorizon returns the revision below which marks are removed. No running or future
 // transaction on any server, and no merge, looks for marks below this revision.
 func (p *pass) markHorizon() table.Revision { return min(p.b.young, p.secretHorizon()) }
 

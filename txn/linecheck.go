@@ -11,10 +11,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A lineCheck looks for conflicts that keep a branch from being merged, on a store of one
-// server. It compares the marks of all commits after the branch's base with the branch's
-// summary. It reads the branch's own records only if the summary may have a mark that
-// conflicts with one of these.
+// A lineCheck looks for conflicts that keep a branch from being merged, on a store of
+// one server. It compares the marks of all commits after the branch's base with the
+// branch's summary. It reads the branch's own records only if the summary may contain a
+// mark that conflicts with one of those marks.
 type lineCheck struct {
 	e     *embedded
 	slot  revision.Slot
@@ -170,8 +170,8 @@ func (x *lineCheck) clashes(ctx context.Context) (clashes []Clash, err error) {
 }
 
 // gathered is a set of ids or keys for a journal record. The field most is the largest
-// number that the record may list. The set stops growing at most+1 elements, which show
-// that there are too many.
+// number that the record may list. The set stops growing when it has one element more
+// than that, which shows that there are too many.
 type gathered[T comparable] struct {
 	most int
 	set  map[T]bool
@@ -191,7 +191,8 @@ func (g *gathered[T]) add(xs []T) {
 	}
 }
 
-// full reports whether the set has stopped growing, so that things may be missing in all.
+// full reports whether the set has stopped growing. In that case the list all may be
+// incomplete.
 func (g *gathered[T]) full() bool { return len(g.all) > g.most }
 
 // sortedRows lists rows by table and key, each once.

@@ -15,7 +15,7 @@ type lines struct {
 	cells    map[revision.Slot]revision.Cell
 	archives map[revision.Slot][]revision.Archive
 	open     bool             // the slot of some branch is not free
-	vector   *revision.Vector // shows the trunk up to the head passed to linesOf or with
+	vector   *revision.Vector // shows the trunk up to the head that finish was called with
 }
 
 // linesOf returns the lines in a reading of the heads. head is the newest commit of the
@@ -43,8 +43,8 @@ func (l *lines) finish(head table.Revision) *lines {
 	return l
 }
 
-// with returns the lines after a slot's cell was changed. If the slot's former cell is to
-// be archived, archived is that cell; otherwise it is nil.
+// with returns a copy of l in which c is the cell of the slot s. If archived is not nil,
+// the copy also has an archive of the cell *archived for that slot.
 func (l *lines) with(s revision.Slot, c revision.Cell, archived *revision.Cell, head table.Revision) *lines {
 	next := &lines{cells: map[revision.Slot]revision.Cell{}, archives: map[revision.Slot][]revision.Archive{}}
 	if l != nil {
@@ -69,7 +69,8 @@ func (l *lines) cell(s revision.Slot) (c revision.Cell) {
 	return c
 }
 
-// setView makes s show the branches that were merged by s.max, which the caller has set.
+// setView makes s show the branches that were merged at or below the revision s.max. The
+// caller has set s.max.
 func (l *lines) setView(s *Snapshot) {
 	if l == nil {
 		return

@@ -33,10 +33,11 @@ var lineSpec = table.Spec{Name: "data", Families: []table.FamilySpec{
 
 var lineFamilies = []table.Family{'a', 'c', secretFamily}
 
-// A lineWorld is a store of one server with branches, and the list of its commits, from
-// which want computes what readers must see: in each column the newest visible cell,
-// unless a newer visible revision deleted the row. Transactions have no marks, so every
-// merge succeeds although the branch and the trunk change the same rows and columns.
+// A lineWorld is a store of one server with branches, and the list of its commits. From
+// this list, want computes what readers must see. In each column that is the newest
+// visible cell, unless a newer visible commit deleted the row. Transactions have no
+// marks, so every merge succeeds although the branch and the trunk change the same rows
+// and columns.
 type lineWorld struct {
 	t        *testing.T
 	r        *rand.Rand
@@ -92,8 +93,8 @@ func (w *lineWorld) stop() {
 	w.must(w.store.Close())
 }
 
-// shows reports whether a state shows the commit c. If b is nil, the state is the trunk's
-// at the revision at. Otherwise it is the state of the branch b.
+// shows reports whether a state shows the commit c. If b is nil, the state is that of
+// the trunk at the given revision. Otherwise it is the state of the branch b.
 func (w *lineWorld) shows(c *lineCommit, b *lineBranch, at table.Revision) bool {
 	if b != nil {
 		if c.branch == b {
@@ -438,7 +439,7 @@ func TestLinesColumns(t *testing.T) {
 			{true, []string{"old-"}},        // in one piece
 			{true, []string{"p", "q", "r"}}, // columnar, without old
 			{false, []string{"s"}},
-			{false, []string{"t", "u"}}, // columnar, with old, which must not come back
+			{false, []string{"t", "u"}}, // columnar, with old among the columns; a merge must remove old
 			{true, []string{"p-"}}, {false, []string{"s-", "v"}},
 		},
 	} {

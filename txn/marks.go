@@ -30,9 +30,10 @@ type Mark struct {
 	Hash    uint64
 }
 
-// conflicts reports whether two commits with the marks m and o on one row exclude each
-// other, unless one of the commits sees the other. The pairs that conflict are x with x,
-// u and v; u with u and v; v with v of the same value; c with x that deletes.
+// conflicts reports whether two marks on one row conflict. If two commits place such
+// marks and neither commit sees the other, only one of the two can be committed. A mark
+// x conflicts with x, u and v; u conflicts with u and v; v conflicts with v of the same
+// value; and c conflicts with an x that deletes.
 func (m Mark) conflicts(o Mark) bool {
 	switch {
 	case m.Kind == MarkChild:
@@ -63,15 +64,15 @@ func place(t string, row []byte, m Mark) placed {
 	return placed{h.Sum64(), m}
 }
 
-// A markKey is the key under which marks are looked up: a row with a class of marks, or a
-// row with one value.
+// A markKey is the key under which marks are looked up. It consists of a row and a class
+// of marks and, for the class oneValue, the hash of the value.
 type markKey struct {
 	row   uint64
 	class byte
 	hash  uint64
 }
 
-// These are the classes of marks besides the kinds: each Mark.Kind is a class too.
+// Each MarkKind is a class of marks. These are the other classes.
 const (
 	deleting = 'd' // x marks that delete
 	oneValue = 'w' // v marks of one value; the class MarkValue contains v marks of all values
@@ -91,8 +92,7 @@ func (p placed) sets(buf *[2]markKey) []markKey {
 	return buf[:2]
 }
 
-// meets returns the keys of the marks that conflict with a mark: x with x, u and v; u
-// with u and v; v with v of the same value; c with x that deletes.
+// meets returns the keys of all marks that conflict with p (see Mark.conflicts).
 func (p placed) meets(buf *[4]markKey) []markKey {
 	of := func(class byte) markKey { return markKey{row: p.row, class: class} }
 	switch p.Kind {
@@ -123,10 +123,10 @@ type stamp struct {
 // shown after the snapshot and the marks of undecided commits.
 //
 // The marks are kept in two generations. When the younger generation is full, the older
-// generation is dropped, except marks that a running transaction may still conflict with.
-// If there are too many such marks, some of them are dropped too. knownSince is the
-// ordinal since which all marks are still recorded. Callers of the methods of recent must
-// hold a lock.
+// generation is dropped, except marks that a running transaction may still conflict
+// with. If there are too many such marks, some of them are dropped too. All marks of
+// commits shown after the state of ordinal knownSince are still recorded. Callers of the
+// methods of recent must hold a lock.
 type recent struct {
 	young, old map[markKey]stamp
 	full       int
@@ -143,8 +143,8 @@ func newRecent() *recent {
 }
 
 // conflict looks for marks that conflict with the marks of a transaction that began at
-// the state of ordinal since. It returns the ordinal of the state to wait for. pending is
-// true if a conflicting commit is undecided.
+// the state whose ordinal is since. It returns the ordinal of the state to wait for.
+// pending is true if a conflicting commit is undecided.
 func (t *recent) conflict(marks []placed, since uint64) (ordinal uint64, pending, found bool) {
 	if len(marks) > 0 && since < t.knownSince {
 		return t.knownSince, false, true

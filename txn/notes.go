@@ -20,9 +20,10 @@ func rowHash(name string, row []byte) uint64 {
 	return h.Sum64()
 }
 
-// appendNotes encodes marks as the journal keeps them on a store of one server while there
-// are branches. Each is the hash of its row, its kind and, for MarkValue, the last 32 bits
-// of Mark.Hash. A collision of hashes causes a needless clash, but never a missed one.
+// appendNotes appends the notes of marks to b. A note is the form of a mark in the
+// journal of a store of one server that has branches. It consists of the hash of the
+// row, the kind and, for MarkValue, the last 32 bits of Mark.Hash. A collision of hashes
+// causes a needless clash, but never a missed one.
 func appendNotes(b []byte, marks []markRow) []byte {
 	for _, m := range marks {
 		b = binary.BigEndian.AppendUint64(b, rowHash(m.table, m.row))

@@ -149,7 +149,7 @@ func (n *net) ring() {
 	}
 }
 
-// at schedules a call of do; after is the delay.
+// at schedules do to be called after the given delay.
 func (n *net) at(after time.Duration, do func()) {
 	n.seq++
 	e := event{n.now() + after, n.seq, do}
@@ -377,8 +377,9 @@ func failure(c *call) error {
 	return fmt.Errorf("%w: injected failure of %v", table.ErrUnavailable, c.step)
 }
 
-// fates contains, for each fault, the function that executes a call with this fault. Its
-// argument after is the delay until the call would reach the store without the fault.
+// fates contains, for each fault, the function that executes a call with this fault. The
+// argument named after is the delay until the call would reach the store without the
+// fault.
 var fates [faultCount]func(n *net, c *call, after time.Duration)
 
 func init() {
@@ -433,8 +434,8 @@ func init() {
 	}
 }
 
-// lateness returns a random delay to add to the delay after. The call is then still
-// executed within InFlight, the time in which calls must settle.
+// lateness returns a random delay to add to the given delay. The sum is short enough
+// that the call is executed within InFlight, the time in which calls must settle.
 func (n *net) lateness(c *call, after time.Duration) time.Duration {
 	left := c.sent + n.o.InFlight - (n.now() + after)
 	return time.Duration(n.rnd.Int64N(int64(max(left, 1))))

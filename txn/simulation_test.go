@@ -377,8 +377,9 @@ func allFree(db *DB) bool {
 	return true
 }
 
-// `go test` runs some histories, `make test` three times as many. `make test-long` runs enough,
-// so that every fault happens at every step.
+// some is the number of histories that `go test` runs; `make test` runs three times as
+// many. enough is the number that `make test-long` runs, so that every fault happens at
+// every step.
 const some, enough = 2000, 20000
 
 // TestSimulation runs histories of many servers over failing stores.

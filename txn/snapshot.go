@@ -29,9 +29,9 @@ type Snapshot struct {
 	// noting is set on a store of one server if branches existed at this state. Commits
 	// then note their marks in the journal.
 	noting bool
-	// whole is set if every branch was merged by low, began no earlier than low, or is
-	// parked. Parked branches do not count, because the history since they began may have
-	// been collected, and a merge needs the history above low.
+	// whole is set if every branch that is not parked was merged at or below low, or
+	// began at or above low. Parked branches do not count: a merge needs the history
+	// above low, and the history since a parked branch began may have been collected.
 	whole bool
 
 	refs    atomic.Int64
@@ -49,9 +49,9 @@ type view interface {
 	// ShownBy returns the revision from which on r is visible: r itself, or the merge of
 	// the branch that r belongs to.
 	ShownBy(r table.Revision) table.Revision
-	// Settled returns the largest revision r for which this holds: the state at the
-	// revision at shows every cell with a revision of a branch up to r that the store may
-	// contain.
+	// Settled returns the largest revision r with this property: the state at the given
+	// revision shows every cell in the store that a commit in a branch wrote at or below
+	// r.
 	Settled(at table.Revision) table.Revision
 }
 
@@ -106,10 +106,10 @@ func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	return db.admit(ctx, s)
 }
 
-// AtLeast returns when a Snapshot shows the commit r, which some server of the store has
-// acknowledged. Reading the store's heads once is enough, because a commit is published
-// before it is acknowledged. If there is no such commit, AtLeast returns an error that
-// wraps ErrRevision.
+// AtLeast makes sure that Snapshot returns states that show the commit r. Some server of
+// the store must have acknowledged r. AtLeast reads the store's heads once at most: that
+// is enough, because a commit is published before it is acknowledged. If there is no
+// such commit, AtLeast returns an error that wraps ErrRevision.
 func (db *DB) AtLeast(ctx context.Context, r table.Revision) error {
 	if db.shows(r) {
 		return nil
@@ -168,8 +168,8 @@ func (s *Snapshot) Close() { s.refs.Add(-1) }
 // Max implements table.View. It returns the snapshot's revision.
 func (s *Snapshot) Max() table.Revision { return s.max }
 
-// Low implements table.View. Unless whole is set, the result is below every revision of a
-// branch that s hides.
+// Low implements table.View. Unless whole is set, the result is below the revisions of
+// all commits in branches that s does not show.
 func (s *Snapshot) Low() table.Revision {
 	if s.view == nil || s.whole {
 		return s.low
@@ -220,10 +220,10 @@ func (s *Snapshot) Swept(r table.Revision) bool {
 // zero, and what was read from such a snapshot must not be cached.
 func (s *Snapshot) Ordinal() uint64 { return s.ordinal }
 
-// Unchanged reports whether no commit that s shows has touched id since the state of
-// ordinal since. It may return false although id is unchanged, but it never returns true
-// if id has changed. It returns false for snapshots of the past, and if since is zero or
-// larger than s.Ordinal().
+// Unchanged reports whether no commit that s shows has touched id after the state whose
+// ordinal is since. It may return false although id is unchanged, but it never returns
+// true if id has changed. It returns false for snapshots of the past, and if since is
+// zero or larger than s.Ordinal().
 func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 	return since != 0 && since <= s.ordinal && s.db.changes.last(hash(id)) <= since
 }
@@ -233,10 +233,10 @@ func (s *Snapshot) UnchangedKey(key, since uint64) bool {
 	return since != 0 && since <= s.ordinal && s.db.changes.last(key) <= since
 }
 
-// TouchedWith returns the sorted ids that were touched together with a key of
-// [Tx.TouchKeys] by commits after the state of ordinal since. Some of these commits may
-// be visible only in later snapshots than s. TouchedWith returns false if not all of the
-// commits are recorded any more.
+// TouchedWith returns the ids touched by those commits that also touched key (see
+// [Tx.TouchKeys]) and came after the state whose ordinal is since. The ids are sorted.
+// Some of these commits may be visible only in later snapshots than s. TouchedWith
+// returns false if some of the commits are no longer recorded.
 func (s *Snapshot) TouchedWith(key, since uint64) ([]entry.ID, bool) {
 	if since == 0 || since > s.ordinal {
 		return nil, false
@@ -295,9 +295,9 @@ func (s *Snapshot) Scan(ctx context.Context, t table.Table, r table.Range, sel t
 	return t.Scan(ctx, r, sel)
 }
 
-// show makes s the current state. States are shown one at a time, and each state shows
-// everything that the state before it shows. The ordinals of the commits of s are already
-// in db.changes.
+// show makes s the current state. The caller shows one state at a time. Each state shows
+// everything that the state before it shows. The caller has already recorded in
+// db.changes what the new commits of s changed.
 func (db *DB) show(s *Snapshot) {
 	db.live.add(s)
 	db.current.Store(s)

@@ -20,9 +20,9 @@ type Status struct {
 	Ahead   time.Duration // how far this server's clock leads the store's
 }
 
-// The loop that follows a shared store counts as stuck if it has not begun another
-// iteration for stuckAfter, or for four leases if that is longer. Each of the loop's calls
-// to the store takes at most a lease.
+// stuckAfter is how long an iteration of the loop that follows a shared store may take
+// before the loop counts as stuck. If four leases are longer, they are the limit
+// instead. Each of the loop's calls to the store takes at most a lease.
 const stuckAfter = 30 * time.Second
 
 // Status returns the state of this server's connection to its store.

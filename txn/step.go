@@ -81,8 +81,8 @@ func (db *DB) AwaitReaders(ctx context.Context, r table.Revision) error {
 	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Oldest >= r })
 }
 
-// awaitCells waits until the cells of all servers are ready. If there is only one server,
-// it returns at once, because the caller keeps other writers out.
+// awaitCells waits until ready returns true for the cells of all servers. On a store of
+// one server it returns at once, because the caller keeps other writers out.
 func (db *DB) awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error {
 	if db.peers == nil {
 		return nil
@@ -90,7 +90,8 @@ func (db *DB) awaitCells(ctx context.Context, ready func(*revision.Cell) bool) e
 	return db.peers.awaitCells(ctx, ready)
 }
 
-// awaitCells waits for the cells of all servers that may write, including this server.
+// awaitCells waits until ready returns true for the cells of all servers that may write,
+// including this server.
 func (e *cluster) awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error {
 	for end := time.Now().Add(stepPatience * e.db.o.Lease); ; {
 		next := e.db.shown.Next()

@@ -15,8 +15,9 @@ import (
 )
 
 // exclusiveAfter is the number of attempts that a transaction makes while other
-// transactions of this server may commit. In later attempts the transaction keeps them
-// from committing while it runs, so that short transactions do not starve a long one.
+// transactions of this server may commit. In later attempts the transaction keeps other
+// transactions from committing while it runs, so that short transactions do not starve a
+// long one.
 const exclusiveAfter = 4
 
 // Update runs fn on a transaction and commits what fn wrote. If another commit conflicts,
