@@ -39,7 +39,7 @@ type Archiver struct {
 	o       Options
 	status  status
 	sums    sums
-	sent    map[string]File // files sent, also for unfinished bases, by hash; guarded by turning
+	sent    map[string]File // files that were sent, even for unfinished bases, by hash; guarded by turning
 	turning sync.Mutex      // held while a base is taken or objects are removed
 	tried   time.Time       // when Run last began a base
 	lost    atomic.Pointer[error]
@@ -332,7 +332,7 @@ func (a *Archiver) upload(ctx context.Context, m *Manifest, c *lsm.Copy) error {
 	if u.known, err = known(ctx, a.o.Place, bases, a.sent); err != nil {
 		return err
 	}
-	a.sent = u.known // if a later file fails, the next base reuses these
+	a.sent = u.known // if a file cannot be sent, the next base reuses those that were sent
 	if m.Files, err = u.files(ctx, c); err != nil {
 		return err
 	}

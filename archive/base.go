@@ -86,8 +86,8 @@ type upload struct {
 	sent  func(octets int64)
 }
 
-// known returns, by hash, the files that exist in a place and are listed in sent or in
-// the manifest of a base.
+// known returns, by hash, the files that exist in a place and are listed in the map sent
+// or in the manifest of a base.
 func known(ctx context.Context, p Place, bases []Base, sent map[string]File) (map[string]File, error) {
 	objects, err := p.List(ctx, filePrefix)
 	if err != nil {

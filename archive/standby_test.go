@@ -203,8 +203,7 @@ func TestStandbyOverlap(t *testing.T) {
 	}
 }
 
-// lossy is a place whose Put, while lose is set, stores the object and then returns an
-// error.
+// lossy is a place. While lose is set, Put stores the object but returns an error.
 type lossy struct {
 	Place
 	lose bool
@@ -505,8 +504,8 @@ func (h *heir) reopened(n int) *fixture {
 	return next
 }
 
-// TestPromote checks that a promoted store continues the archive, and that the old
-// primary cannot continue it and reports how many commits were not taken over.
+// TestPromote checks that a promoted store continues the archive. The old primary must be
+// refused, and must report how many of its commits were not taken over.
 func TestPromote(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()

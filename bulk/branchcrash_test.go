@@ -110,7 +110,7 @@ func (c *importCrash) goOn(text string) (left int) {
 	c.eventually("a commit in the branch", func(b *branches.Branch) error { return b.Describe(ctx, partition.By{}, "mine") })
 	c.eventually("a look at the branch", func(b *branches.Branch) (err error) { left, err = entriesOf(b.Snapshot(ctx)); return err })
 	c.eventually("the same import", func(b *branches.Branch) error {
-		if err := importInto(c.t, c.p, b, text, true); !errors.Is(err, bulk.ErrBad) { // the branch has some already
+		if err := importInto(c.t, c.p, b, text, true); !errors.Is(err, bulk.ErrBad) { // the branch already has some of the entries
 			return err
 		}
 		return nil
@@ -166,7 +166,7 @@ func TestImportCrash(t *testing.T) {
 	for _, embedded := range []bool{true, false} {
 		t.Run(fmt.Sprintf("embedded=%v", embedded), func(t *testing.T) {
 			t.Parallel()
-			met, trials, calls := map[int]int{}, 0, 200 // calls: more than an import makes
+			met, trials, calls := map[int]int{}, 0, 200 // an import makes fewer calls than this
 			if embedded {
 				calls = 60
 			}

@@ -41,7 +41,7 @@ func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	o.Progress.total = o.Size
 	s := &sender{o: &o, r: r, core: schema.Core(), rejects: rejects{o: &o}, busy: map[string]chan struct{}{}, noted: map[string]bool{}}
 	s.cleaner = newCleaner(s.core, s.note, newTally(), o.DropDuplicates)
-	s.cleaner.translate = false // the server may be of the kind that wrote the export
+	s.cleaner.translate = false // a server of the kind that wrote the export needs no translation
 	n := cmp.Or(r.Connections, 8)
 	h := o.head()
 	if s.changes = h.first.changes(); s.changes {

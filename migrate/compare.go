@@ -27,7 +27,7 @@ type Difference struct {
 	Here       bool     // the directory has the entry
 	There      bool     // the server has the entry
 	Attributes []string // if both have it: the attributes that differ
-	Why        string   // if only the server has it: why the directory refuses it, if it does
+	Why        string   // if only the server has it: why the directory refuses the entry, or ""
 	id         entry.ID
 }
 

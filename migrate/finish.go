@@ -92,8 +92,8 @@ func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 	return r, m.count(ctx, r)
 }
 
-// count counts again the entries that both the directory and the server have, because
-// entries were added and deleted since everything was compared.
+// count updates the number of entries that both the directory and the server have,
+// because entries were added and deleted since everything was compared.
 func (m *Move) count(ctx context.Context, r *Report) error {
 	s := m.p.Snapshot()
 	defer s.Close()

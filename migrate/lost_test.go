@@ -45,9 +45,9 @@ func (o *old) cookie() []byte {
 	return m.cursor.Cookies[suffix]
 }
 
-// TestBatchLost loses a batch whose last event has a cookie: either the context ends
-// before the commit, or the connection for questions is lost after the directory has
-// refused the batch. The next refresh must copy the changes of the batch.
+// TestBatchLost loses a batch whose last event has a cookie. In one case the context ends
+// before the commit. In the other case the directory refuses the batch, and then the
+// connection for questions is lost. The next refresh must copy the changes of the batch.
 func TestBatchLost(t *testing.T) {
 	for _, lost := range []string{"context", "connection"} {
 		t.Run(lost, func(t *testing.T) {

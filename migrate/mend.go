@@ -106,8 +106,8 @@ func put(ctx context.Context, tx *partition.Tx, c *copied) (changed bool, err er
 }
 
 // locate finds the entry of the directory with the id of c or, if the server shows no
-// ids, with the name of c. If there is no such entry, locate returns an occupied if
-// another entry has the name, and otherwise a partition.Error with the problem
+// ids, with the name of c. If there is no such entry, the error is an occupied if another
+// entry has the name. Otherwise the error is a partition.Error with the problem
 // NoSuchEntry.
 func locate(ctx context.Context, s *partition.Snapshot, c *copied) (partition.Located, error) {
 	if c.id == entry.Root {

@@ -42,11 +42,11 @@ func (m *Move) missed(ctx context.Context, r *Report) error {
 	}
 	m.o.Note(fmt.Sprintf("%s has not reported %d changes: they were found by a comparison of the names and times of all entries", m.src.Remote.URL, n))
 	r.Differences = append(r.Differences, found.Differences...)
-	return m.mend(ctx, r) // entries that differed before may need the entries copied now
+	return m.mend(ctx, r) // entries that differed before may need entries that were copied now
 }
 
-// missedBelow adds the entries of a subtree that differ to found, except those whose ids
-// are known.
+// missedBelow adds to the report found the entries of a subtree that differ, except
+// entries whose ids are in known.
 func (m *Move) missedBelow(ctx context.Context, base string, known map[entry.ID]bool, found *Report) error {
 	s := m.p.Snapshot()
 	defer s.Close()

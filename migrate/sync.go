@@ -17,8 +17,8 @@ type event struct {
 	entry *ldap.Entry // an entry in its current form
 	gone  *ldap.Entry // an entry that was deleted; it may lack everything, even its name
 	id    entry.ID    // the id of the entry in the synchronization
-	// ids are entries that exist and have not changed or, if deleted is set, entries that
-	// were deleted.
+	// ids are entries that have not changed or, if deleted is set, entries that were
+	// deleted.
 	ids     []entry.ID
 	deleted bool
 	// refreshed is set at the end of a phase of the refresh.

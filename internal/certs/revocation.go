@@ -31,10 +31,10 @@ func parseRevocations(text []byte) (revocations, error) {
 	return all, nil
 }
 
-// check returns an error if a certificate of a verified chain is revoked. Only lists
-// count that are current and signed by the issuer of the certificate. For the client's
-// own certificate there must be such a list. For the certificate of a CA there need not
-// be one.
+// check returns an error if a certificate of a verified chain is revoked. A list counts
+// only if it is current and signed by the issuer of the certificate. The client's own
+// certificate must be covered by such a list. The certificate of a CA need not be
+// covered.
 func (all revocations) check(chain []*x509.Certificate, now time.Time) error {
 	for i, c := range chain[:len(chain)-1] {
 		l, err := all.of(c, chain[i+1], now)

@@ -18,7 +18,7 @@ import (
 const deploy = "../../deploy"
 
 // TestContainerfile checks that the environment variables in the Containerfile are settings
-// with valid values, and that the exposed ports are the ports on which a server with these
+// with valid values. The exposed ports must be those on which a server with these
 // settings listens.
 func TestContainerfile(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(deploy, "container/Containerfile"))

@@ -119,7 +119,7 @@ func serve(in io.Reader, out io.Writer) error {
 			a := answer{q.Number, do(q.Job)}
 			sending.Lock()
 			defer sending.Unlock()
-			encoder.Encode(a) // error ignored: the server has died, and in ends too
+			encoder.Encode(a) // error ignored: it means that the server has died, and then the input ends too
 		})
 	}
 }

@@ -154,8 +154,8 @@ type settings struct {
 // memstores allocate memory as needed. With MSLAB they would allocate a chunk of 2 MB for
 // every family of every region, and the tables of a few tests would exhaust the heap.
 // Within seconds HBase deletes the files that a compaction has replaced. With several
-// JVMs, HBase notices after three seconds that a JVM has died; with a shorter time, HBase
-// would take JVMs for dead that are only slow on a busy machine.
+// JVMs, HBase notices after three seconds that a JVM has died. With a shorter time, HBase
+// would treat slow JVMs on a busy machine as dead.
 var site = template.Must(template.New("hbase-site.xml").Parse(`<configuration>
 <property><name>hbase.cluster.distributed</name><value>{{gt .Servers 1}}</value></property>
 <property><name>hbase.rootdir</name><value>file://{{.Dir}}/data</value></property>

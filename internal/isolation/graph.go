@@ -58,7 +58,7 @@ func (c *checker) graph() (g graph, ok bool) {
 			g.add(i, l.writers[l.order[n]].txn, rw, l.key)
 			return
 		}
-		for _, w := range unseen[l] { // w comes after all versions that were read
+		for _, w := range unseen[l] { // transaction w wrote after all versions that were read
 			g.add(i, w, rw, l.key)
 		}
 	})
@@ -66,8 +66,8 @@ func (c *checker) graph() (g graph, ok bool) {
 	return c.addRealTime(g), true
 }
 
-// unseen returns, for each list, the transactions that succeeded and appended values to
-// the list that no read showed.
+// unseen returns, for each list, the transactions that succeeded and whose values were
+// appended to the list but not shown by any read.
 func (c *checker) unseen() map[*list][]int {
 	unseen := map[*list][]int{}
 	for i := range c.txns {

@@ -158,9 +158,9 @@ func TestMapIsWhole(t *testing.T) {
 	}
 }
 
-// TestPartitionIsThin checks that package partition stays small, because many packages know
-// the tree only through package partition. A function that only a few packages need belongs
-// in a package beside partition.
+// TestPartitionIsThin checks that package partition stays small, because many packages
+// access the directory only through package partition. A function that only a few
+// packages need belongs in a package beside partition.
 func TestPartitionIsThin(t *testing.T) {
 	files, err := filepath.Glob("../../partition/*.go")
 	if err != nil {

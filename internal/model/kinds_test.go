@@ -12,9 +12,9 @@ const (
 	delA
 	addB
 	delB
-	clears  // mark u: the attribute loses the values that the transaction saw
-	deletes // mark x: the entry is deleted; it must have no child
-	child   // mark c: a child is added
+	clears  // places the mark u: the attribute loses the values that the transaction saw
+	deletes // places the mark x: the entry is deleted; it must have no child
+	child   // places the mark c: a child is added
 	kindsEnd
 )
 

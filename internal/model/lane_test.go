@@ -9,10 +9,10 @@ import "fmt"
 //
 // The lane's cell contains W, the end of the last finished step; next, the end of the
 // announced step, or zero; and a sequence number. A part is a stored version of a record.
-// A step from W to next reads the parts as of W, and writes the parts of changed records
-// at the revision next. It then records that the step to next is finished, and moves W to
-// next. Both servers may do this at any time, die at any time, and start again as new
-// servers. A write may land late, twice or never.
+// A step reads the parts as they were at time W. For each record that has changed by the
+// time next, it writes a part with the revision next. It then records that the step to
+// next is finished, and moves W to next. Both servers may do this at any time, die at any
+// time, and start again as new servers. A write may land late, twice or never.
 //
 // A reader at time T takes the newest finished step b <= T, the newest version <= b of a
 // record, and adds the commits in (b, T].
@@ -62,13 +62,13 @@ type laneServer struct {
 	phase   uint8
 	w, next int8
 	seq     uint8
-	part    [laneRecords]int8 // the parts to be written at next
+	part    [laneRecords]int8 // the parts that the step writes with the revision next
 	sent    [laneRecords]uint8
 }
 
 type laneState struct {
 	settled  int8 // every commit up to this time is known, so a step may end here, but not later
-	w, next  int8 // the lane's cell, with seq
+	w, next  int8 // w, next and seq are the lane's cell
 	seq      uint8
 	parts    [laneRecords][laneCommits + 1]int8 // versions by revision
 	finished [laneCommits + 1]bool

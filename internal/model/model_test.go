@@ -10,9 +10,8 @@ import (
 
 var long = flag.Bool("long", false, "explore every model to its end")
 
-// A variant of a model is of one of three kinds: a variant that must hold, a variant that
-// drops a rule and must break, or a witness, which shows that an interesting state can be
-// reached.
+// A variant of a model is of one of three kinds. Some variants must hold. Others drop a
+// rule and must break. A witness shows that an interesting state can be reached.
 type variant struct {
 	name  string // "holding", the dropped rule, or the state that a witness reaches
 	kind  kind

@@ -96,7 +96,7 @@ func (m *purgeModel) check(s *purgeState) string {
 
 // inUse returns what the server of slot n publishes as its oldest snapshot in use.
 func (m *purgeModel) inUse(s *purgeState, n int) int8 {
-	oldest := s.polledLow[n] // the next transaction would begin at this mark
+	oldest := s.polledLow[n] // the next transaction would begin at this low-water mark
 	if m.onlyRunning {
 		oldest = noBase
 	}
@@ -106,7 +106,7 @@ func (m *purgeModel) inUse(s *purgeState, n int) int8 {
 			continue
 		}
 		if m.branch && i == 0 && (t.at > pBranches || m.letGo) {
-			continue // the branch's cell contains the base
+			continue // the branch's cell contains this snapshot as the base
 		}
 		oldest = min(oldest, t.low)
 	}

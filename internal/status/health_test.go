@@ -96,8 +96,8 @@ func ask(t *testing.T, url string) (code int, what []string, texts string) {
 	return r.StatusCode, what, texts
 }
 
-// TestSince checks that a reason that continues keeps its time, and that a reason that
-// returns after an interruption has a new time.
+// TestSince checks the times of reasons. A reason that continues must keep its time. A
+// reason that returns after an interruption must have a new time.
 func TestSince(t *testing.T) {
 	h, down := status.NewHealth(), errors.New("down")
 	h.Serve(func() txn.Status { return txn.Status{Stale: down} })

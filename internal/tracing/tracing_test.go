@@ -371,7 +371,7 @@ func TestFaults(t *testing.T) {
 			if took := time.Since(begun); took > 2*time.Second {
 				t.Errorf("closing took %v", took)
 			}
-			r.expect(t, 0, n+2) // the bind, and a search that the first search needs
+			r.expect(t, 0, n+2) // including the bind, and a search that the first search needs
 			if lines := strings.Count(r.log.String(), "\n"); lines != 1 {
 				t.Errorf("%d lines in the log: %s", lines, r.log)
 			}
@@ -395,7 +395,7 @@ func TestRecovers(t *testing.T) {
 	}
 	c.answer(0)
 	r.finish(t)
-	r.expect(t, 12, 0) // the bind, and a search that the first search needs
+	r.expect(t, 12, 0) // including the bind, and a search that the first search needs
 	if s := r.log.String(); strings.Count(s, "\n") != 2 || !strings.Contains(s, "429") || !strings.Contains(s, "again") {
 		t.Errorf("the log: %s", s)
 	}

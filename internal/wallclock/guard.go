@@ -16,8 +16,8 @@ const (
 	// exact is how far the clock may be ahead of the expected time. The expected time is the
 	// time in the newest note plus the time that the system has counted since.
 	exact = time.Hour
-	// pause is how long a store may be unused before its clock is doubted, if the system
-	// was rebooted meanwhile or does not count the time since its boot.
+	// pause is how far the clock may be ahead of the newest note if the system was rebooted
+	// since the note, or does not count the time since its boot.
 	pause = 24 * time.Hour
 	// beat is how often a running process records the time.
 	beat = 10 * time.Minute

@@ -89,9 +89,9 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestJump checks that a clock that is set while the store is in use is doubted until
-// it is set back or synchronized. It also checks that a clock that is behind the newest
-// commit is trusted when it catches up.
+// TestJump sets the clock while the store is in use. The clock must be doubted until it
+// is set back or synchronized. A clock that is behind the newest commit must be trusted
+// when it catches up.
 func TestJump(t *testing.T) {
 	m := &machine{now: noon, boot: "a"}
 	g, err := Read(m.options(t.TempDir()))
@@ -118,8 +118,9 @@ func TestJump(t *testing.T) {
 	}
 }
 
-// TestNoNote checks that a store without a readable note is treated as last used when its
-// newest file was written, and that a doubt remains although files are written meanwhile.
+// TestNoNote opens a store without a readable note. The store must count as last used
+// when its newest file was written. A doubt must remain even if files are written
+// meanwhile.
 func TestNoNote(t *testing.T) {
 	for _, torn := range []bool{false, true} {
 		folder := t.TempDir()
