@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// OIDBranch is the control of an operation in a branch, in the arc of UUIDs.
+// OIDBranch is the OID of the branch control, in the arc of UUIDs. The control makes an
+// operation work in a branch.
 const OIDBranch = "2.25.220932908602969335986291669498557466831"
 
 // Branch is the value of the branch control, which is the name of a branch.

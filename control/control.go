@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ber"
 )
 
-// Controls that have no value.
+// These are the OIDs of controls that have no value.
 const (
 	OIDManageDsaIT      = "2.16.840.1.113730.3.4.2"   // RFC 3296, section 3
 	OIDNoOp             = "1.3.6.1.4.1.4203.666.5.2"  // draft-zeilenga-ldap-noop
@@ -23,23 +23,24 @@ const (
 	OIDDontUseCopy      = "1.3.6.1.1.22"              // RFC 6171
 )
 
-// The authorization identity controls (RFC 3829). The request control has no value. The
-// value of the response control is an authorization identity.
+// These are the OIDs of the authorization identity controls (RFC 3829). The request
+// control has no value. The value of the response control is an authorization identity.
 const (
 	OIDAuthzIDRequest  = "2.16.840.1.113730.3.4.16"
 	OIDAuthzIDResponse = "2.16.840.1.113730.3.4.15"
 )
 
-// Controls of this project, in the arc of UUIDs. Their values are text.
+// These are the OIDs of this project's own controls, in the arc of UUIDs. The values of
+// these controls are text.
 const (
 	// OIDAt is the control that makes an operation read a past state. Its value is a
 	// point in time: see past.ParsePointInTime.
 	OIDAt = "2.25.195980779315780798893398147915016512515"
 
-	// OIDToken is the control by which a client reads, at another server, what it has
-	// written at one server. A token is a revision as text: see revision.Parse. The token
-	// is the value of the request control of a read, and of the response control of an
-	// update.
+	// OIDToken is the control with which a client that has written at one server reads
+	// its own writes at another server. A token is a revision as text: see
+	// revision.Parse. The token is the value of the request control of a read, and of
+	// the response control of an update.
 	OIDToken = "2.25.62115083859443682979182002512448271178"
 )
 

@@ -55,8 +55,9 @@ func (p PasswordPolicy) Encode() []byte {
 	return ber.Close(b, 0)
 }
 
-// OIDs of the controls by which Netscape's servers reported on passwords without a
-// request (draft-vchu-ldap-pwd-policy-00). The values of these controls are text:
+// These are the OIDs of the controls with which Netscape's servers reported on
+// passwords. A server sends them although the client has not requested them
+// (draft-vchu-ldap-pwd-policy-00). The values of these controls are text:
 // PasswordExpiredValue, and the result of PasswordExpiring.
 const (
 	OIDPasswordExpired  = "2.16.840.1.113730.3.4.4"

@@ -8,7 +8,8 @@ const (
 	OIDEntryChange      = "2.16.840.1.113730.3.4.7"
 )
 
-// Types of changes. The Types of a PersistentSearch are the sum of some of these.
+// These are the types of changes. PersistentSearch.Types is the sum of some of these
+// types.
 const (
 	ChangeAdd    = 1
 	ChangeDelete = 2

@@ -2,7 +2,8 @@ package control
 
 import "github.com/seed-4dac0d86/ldapd/ber"
 
-// OIDs of ReadEntry, for the entry before the change and the entry after it.
+// These are the OIDs of ReadEntry. OIDPreRead is for the entry before the change, and
+// OIDPostRead is for the entry after the change.
 const (
 	OIDPreRead  = "1.3.6.1.1.13.1"
 	OIDPostRead = "1.3.6.1.1.13.2"

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
-// Transactions (RFC 5805).
+// These are the OIDs of transactions (RFC 5805).
 const (
 	// OIDStartTransaction has no request value. Its response value is the identifier of a
 	// transaction.

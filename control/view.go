@@ -13,7 +13,7 @@ const (
 	OIDViewResponse = "2.16.840.1.113730.3.4.10"
 )
 
-// Codes of a ViewResponse that are not LDAP result codes.
+// These codes of a ViewResponse are not LDAP result codes.
 const (
 	SortControlMissing op.Code = 60
 	OffsetRangeError   op.Code = 61
@@ -34,8 +34,8 @@ const (
 //		contextID     OCTET STRING OPTIONAL }
 type ViewRequest struct {
 	Before, After int
-	// Offset and Count are set if the target is an offset. The server refuses Offset 0 in
-	// a ViewResponse.
+	// Offset and Count are set if the target is an offset. ParseViewRequest accepts an
+	// Offset of 0, and the server then returns the error in a ViewResponse.
 	Offset, Count int
 	Value         []byte // target value; nil: the target is an offset
 	Context       []byte // nil: absent

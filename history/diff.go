@@ -73,10 +73,10 @@ func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.I
 	return ids, nil
 }
 
-// entriesOf returns the entries of two trees: the tree with the base a in the state from,
-// and the tree with the base b in the state to. The tree of entry.Root is the whole
-// state. A tree whose base does not exist has no entries. The result always includes the
-// subschema.
+// entriesOf returns the entries of two trees. One tree has the base a and is in the
+// state from. The other tree has the base b and is in the state to. The tree of
+// entry.Root is the whole state. A tree whose base does not exist has no entries. The
+// result always includes the subschema.
 func entriesOf(ctx context.Context, from, to *partition.Snapshot, a, b entry.ID) ([]entry.ID, error) {
 	ids := []entry.ID{subschema.ID}
 	for _, tree := range []struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A Side determines which changes of entries in conflict a rebase keeps.
+// A Side says whose changes a rebase keeps if entries are in conflict.
 type Side int
 
 // The sides.
@@ -53,9 +53,9 @@ func Unfinished(name string) string { return name + "~" }
 // beginning. If the old branch was already discarded, the next rebase only renames the
 // new branch to that name.
 func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOptions) (*Rebased, error) {
-	// Without this, the server might still show an old branch that another server has
-	// discarded. It would then discard the new branch as a leftover, although the new branch
-	// is all that remains.
+	// Without CatchUp, the server might still show an old branch that another server has
+	// discarded. The rebase would then discard the new branch as a leftover, although
+	// the new branch is all that remains.
 	if err := p.CatchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -290,8 +290,8 @@ func nameIn(ctx context.Context, tx *partition.Tx, id entry.ID) (dn.DN, error) {
 	return name.DN()
 }
 
-// add adds an entry with everything that it has in the branch. The first RDN of the name
-// text is the RDN of the entry.
+// add adds an entry with everything that it has in the branch. The entry's RDN is the
+// first RDN of text, which is a name. The rest of the entry's name is its parent's name.
 func (r *rebase) add(ctx context.Context, tx *partition.Tx, rec *Record, text string) error {
 	name, err := dn.Parse(text)
 	if err != nil {

@@ -63,8 +63,9 @@ func ChangesSeen(ctx context.Context, p *partition.Partition, s *partition.Snaps
 	}
 }
 
-// seenOf returns the changes of one commit that a reader may see. An erasure changes the
-// past and no state, so no reader sees a change.
+// seenOf returns the changes of one commit that a reader may see. The states before and
+// after an erasure are equal, because an erasure only changes the past. So no reader
+// sees a change.
 func seenOf(ctx context.Context, p *partition.Partition, c *changes.Change, lens Lens) ([]*Change, error) {
 	note := past.ParseMessage(c.Message)
 	if slices.ContainsFunc(note.Operations, func(o past.Operation) bool { return o.Kind == past.Erasure }) {
@@ -162,7 +163,8 @@ func byDepth(a, b *Sight, s *schema.Schema) int {
 	return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(Key(a.Name.String(), s), Key(b.Name.String(), s)))
 }
 
-// emptied reports whether an entry that still exists was below an entry before the commit.
+// emptied reports whether an entry that exists after the commit was below the given
+// entry before the commit.
 func (w *seenWalk) emptied(above *Sight, others []glance) bool {
 	return slices.ContainsFunc(others, func(g glance) bool {
 		return g.was != nil && len(g.was.Name) > len(above.Name) && w.ends(g.was.Name, above.Name)
@@ -262,7 +264,7 @@ func equalAttributes(a, b entry.Attribute) bool {
 	return a.Type.OID == b.Type.OID && a.Options == b.Options && slices.EqualFunc(a.Values, b.Values, bytes.Equal)
 }
 
-// secrets sets the secret attributes of a change that the reader may learn of.
+// secrets sets x.Secrets to the changed secret attributes that the reader may learn of.
 func (w *seenWalk) secrets(x *Change, is *Sight) error {
 	for _, name := range secretsOf(w.note, x, w.after.Schema()) {
 		shown, err := is.Secret(name)

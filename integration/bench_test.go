@@ -36,7 +36,7 @@ func BenchmarkHBase(b *testing.B) {
 	cl := gohbase.NewClient(quorum, gohbase.RpcQueueSize(1), gohbase.Logger(slog.New(slog.DiscardHandler)))
 	defer cl.Close()
 	raw := prefix + "_master"
-	past := p.Snapshot() // keeps its revision readable, which At then reads without the caches
+	past := p.Snapshot() // keeps its revision readable, so that At can read it without the caches
 	defer past.Close()
 	at, err := p.At(ctx, past.Revision())
 	if err != nil {

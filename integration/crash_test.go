@@ -203,7 +203,7 @@ func awaitAlone(t *testing.T, p *process) {
 		}
 		return nil
 	})
-	awaitWriter(t, p) // a write shows that p has read the heads since then
+	awaitWriter(t, p) // if p accepts a write, it has read the heads again
 }
 
 // awaitWriter waits until a server accepts writes.

@@ -23,10 +23,10 @@ var dirsrvAccess = []string{
 	`(targetattr="mail || telephoneNumber")(version 3.0; acl "own"; allow (write) userdn="ldap:///self";)`,
 }
 
-// TestDirsrvAccess puts the same questions to a 389 Directory Server with aci and to ldapd, as
-// several identities. The rules of ldapd are those that access import makes of the aci. It
-// does not compare how the two servers refuse: where ldapd answers noSuchObject, 389 returns
-// no entry or answers insufficientAccessRights.
+// TestDirsrvAccess puts the same questions to a 389 Directory Server with aci and to
+// ldapd, as several identities. The rules of ldapd are those that the command access
+// import makes from the aci. The test does not compare how the two servers refuse: where
+// ldapd answers noSuchObject, 389 returns no entry or answers insufficientAccessRights.
 func TestDirsrvAccess(t *testing.T) {
 	t.Parallel()
 	theirs := startOldDirsrv(t, false)

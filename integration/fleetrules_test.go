@@ -35,7 +35,7 @@ const (
 // entries in it.
 type ruled struct {
 	*fleet
-	next      int          // the step of the cycle that comes next
+	next      int          // the next step of the cycle of changes
 	attempted atomic.Int64 // the newest version that somebody has tried to put in force
 	floor     atomic.Int64 // the newest version that is acknowledged
 	changes   tally
@@ -75,8 +75,8 @@ func ruledLDIF(t *testing.T) string {
 
 func ruledEntry(n int) string { return fmt.Sprintf("cn=%d,%s", n, ruledDN) }
 
-// newRuled puts rules in force so that only the rules at the place apply to the entries
-// there.
+// newRuled puts rules in force. Of these, only the rules at ruledDN let users read the
+// entries below ruledDN.
 func newRuled(t *testing.T, f *fleet) *ruled {
 	t.Helper()
 	rules := "bind: allow everyone to bind\nuse: allow everyone to use *\npast: allow everyone to past\nview: allow everyone to read *, + in \"cn=views\"\n" +

@@ -12,10 +12,10 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// TestImportKilled kills an import into a served store while the import fills its branch.
-// On the embedded engine, where the server does the work, it also kills the server. The
-// imported entries must stay invisible. When the same command is run again, it must
-// continue the import and make all entries visible at once.
+// TestImportKilled kills an import into a served store while the import fills its
+// branch. On the embedded engine, where the server does the work, the test also kills
+// the server. The imported entries must stay invisible. When the same command is run
+// again, it must continue the import and make all entries visible at once.
 func TestImportKilled(t *testing.T) {
 	t.Parallel()
 	for _, kind := range storeKinds {

@@ -14,8 +14,8 @@ import (
 
 // TestMembersTogether runs many clients that add members to one group at three servers.
 // The additions must not conflict, so the access logs must show no retry. The clients
-// then increment one counter. These increments conflict, and show that the logs contain
-// retries.
+// then increment one counter. These increments conflict, so their retries show that the
+// logs do contain retries.
 func TestMembersTogether(t *testing.T) {
 	t.Parallel()
 	const group, each = "cn=all," + suffix, 20

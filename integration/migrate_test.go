@@ -23,7 +23,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
 )
 
-// An oldServer is a server from which a directory is moved.
+// An oldServer is a running server whose directory a test moves to ldapd.
 type oldServer struct {
 	url, admin string
 	password   string // "" means adminPassword
@@ -33,7 +33,8 @@ type oldServer struct {
 
 var movedPeople = flag.Int("movedpeople", 0, "people whom TestMigrate adds to the sample directory before it moves the directory")
 
-// oldServers start servers with the sample directory.
+// oldServers are the kinds of old servers. start starts a server with the sample
+// directory.
 var oldServers = []struct {
 	name  string
 	start func(t *testing.T) *oldServer
@@ -57,9 +58,9 @@ func startOldLdapd(t *testing.T) *oldServer {
 	return s
 }
 
-// TestMigrate moves a directory from another server to ldapd while clients write at the
-// other server. Meanwhile the test kills the command that follows the other server, and
-// restarts the other server.
+// TestMigrate moves a directory from an old server to ldapd while clients write at the
+// old server. Meanwhile the test kills the command ldapd migrate, which follows the old
+// server, and later restarts the old server.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for _, o := range oldServers {

@@ -22,12 +22,13 @@ access to dn.children="ou=people,dc=example,dc=com" by self write by users read 
 access to * by users read
 `
 
-// TestSlapdAccess puts the same questions to a slapd with access directives and to ldapd, as
-// several identities. The rules of ldapd are those that access import makes of the directives.
-// The directives allow no identity to search an entry that it may not read, because slapd
-// would then search below that entry, and ldapd would not. The questions compare and write
-// only entries that may be read. On other entries, access import leaves out such rights, with
-// a note.
+// TestSlapdAccess puts the same questions to a slapd with access directives and to
+// ldapd, as several identities. The rules of ldapd are those that the command access
+// import makes from the directives. The directives allow no identity to search an entry
+// that it may not read, because slapd would then search below that entry, and ldapd
+// would not. The questions compare and write only entries that may be read. For an entry
+// that may not be read, access import leaves out the rights to compare and to write,
+// with a note.
 func TestSlapdAccess(t *testing.T) {
 	t.Parallel()
 	theirs := startOldSlapd(t, "", slapdAccess)
@@ -42,9 +43,9 @@ func TestSlapdAccess(t *testing.T) {
 	})
 }
 
-// newStoreWith returns a store with the sample directory, and with the rules that access
-// import makes of a text. draftsIn returns the drafts of rules in the output of the
-// command for a file.
+// newStoreWith returns a store with the sample directory, and with the rules that the
+// command access import makes from a text. draftsIn returns the drafts of rules in the
+// output of that command.
 func newStoreWith(t *testing.T, text string, draftsIn func(out, file string) string, args ...string) (store string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -107,8 +107,8 @@ func importBeside(t *testing.T, store string) {
 	}
 }
 
-// compareClone clones a backup, checks the clone, compares it with the store's own past,
-// and writes to it.
+// compareClone clones a backup, checks the clone, compares the clone with the store's
+// own past, and writes to the clone.
 func compareClone(t *testing.T, store, clone, name string) {
 	t.Helper()
 	mustRun(t, "backup", "clone", "--store", store, "--to", clone, name)

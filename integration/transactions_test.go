@@ -131,7 +131,7 @@ type bank struct {
 	tally
 
 	mu    sync.Mutex
-	times []time.Time // after each transaction that was committed
+	times []time.Time // a time after each committed transaction
 }
 
 // bankEntries writes an LDIF file of the accounts.

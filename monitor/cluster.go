@@ -1,6 +1,6 @@
 // Package monitor collects the metrics of a server and describes the servers of a store.
 // [Read] reads what the servers of a store publish about themselves. They publish this
-// information in one row, so all that Read returns is of one moment.
+// information in one row, so everything that Read returns was true at the same moment.
 package monitor
 
 import (
@@ -22,7 +22,7 @@ type Cluster struct {
 	Newest  string    `json:"newest"` // the newest revision that any server shows
 	Low     string    `json:"low"`    // low-water mark: all commits up to it are decided
 	Settled time.Time `json:"-"`      // time of Low
-	Floor   time.Time `json:"floor"`  // time of the oldest readable state; zero: all are
+	Floor   time.Time `json:"floor"`  // time of the oldest readable state; zero: all states are readable
 	Config  string    `json:"config"` // the newest configuration in force on any server
 	Slots   []Slot    `json:"slots"`
 }

@@ -37,8 +37,8 @@ type bound struct {
 // buckets are the upper bounds of the buckets of durations, in seconds.
 var buckets = []float64{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, .1, .25, 1, 5, 10, 30}
 
-// The largest numbers of children of metrics whose labels come from clients or from the
-// directory.
+// These are the largest numbers of children of metrics whose labels come from clients or
+// from the directory.
 const (
 	mostOutcomes = 400
 	mostBinds    = 150

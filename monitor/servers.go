@@ -16,8 +16,8 @@ type Server struct {
 	Since   time.Time `json:"since"`
 }
 
-// The information about a server that holds no slot may be removed when the server started
-// longer ago than forgotten.
+// forgotten is how long ago a server without a slot must have started before the
+// information about it may be removed.
 const forgotten = 24 * time.Hour
 
 // Announce publishes the information about this server. It removes the information

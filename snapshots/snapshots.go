@@ -74,10 +74,10 @@ func parseName(s *hbase.Store, x *hbase.TableSnapshot) (b Backup, ok bool) {
 	return Backup{Name: name, Revision: table.Revision(r), Taken: x.Taken, Tables: []string{x.Table}}, ok && found && err == nil && CheckName(name) == nil
 }
 
-// Take takes snapshots of the tables of a store that has the checkpoint c. The backup gets
-// the name and the revision of c. It leaves out the tables for which derived returns true,
-// because servers make these tables again. The tables in first come first. After an error
-// Take leaves no snapshots behind.
+// Take takes snapshots of the tables of a store that has the checkpoint c. The backup
+// gets the name and the revision of c. It leaves out the tables for which derived
+// returns true, because servers make these tables again. Take begins with the tables
+// that first lists. After an error Take leaves no snapshots behind.
 func Take(ctx context.Context, s *hbase.Store, c journal.Checkpoint, derived func(string) bool, first ...string) (_ *Backup, err error) {
 	b := &Backup{Name: c.Name, Revision: c.Revision, Taken: time.Now(), Complete: true}
 	if err := CheckName(b.Name); err != nil {
@@ -233,8 +233,9 @@ func deleteCheckpoint(ctx context.Context, s *hbase.Store, b *Backup) error {
 	return err
 }
 
-// Restore makes the store to, which must not exist yet, from a backup of the store from.
-// The new store ends at the backup's checkpoint.
+// Restore makes a new store from the backup b. The parameter from is the store that was
+// backed up. The parameter to is the new store, which must not exist yet. The new store
+// ends at the backup's checkpoint.
 func Restore(ctx context.Context, from, to *hbase.Store, b *Backup) error {
 	if !b.Complete {
 		return fmt.Errorf("backup %s is not complete: its tables are %s, without %s", b.Name, strings.Join(b.Tables, ", "), journal.Cluster)
@@ -292,11 +293,11 @@ func cutTable(ctx context.Context, s *hbase.Store, t string, r table.Revision) e
 	return err
 }
 
-// Cut makes a store end at a checkpoint that it has. All later commits are gone for ever.
-// It is for stores that were cloned by hand, and returns an error if a server writes to
-// the store within the time lease. Cut discards the branches, because it cannot know
-// whether their commits are in the copies of all tables. Cut drops the tables for which
-// derived returns true, because servers make these tables again.
+// Cut removes from a store all commits after one of its checkpoints. They are gone for
+// ever. Cut is for stores that were cloned by hand, and returns an error if a server
+// writes to the store within the time lease. Cut discards the branches, because it
+// cannot know whether their commits are in the copies of all tables. Cut drops the
+// tables for which derived returns true, because servers make these tables again.
 func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration, derived func(string) bool) (*journal.Checkpoint, error) {
 	names, err := s.Names(ctx)
 	if err != nil {
