@@ -152,7 +152,7 @@ func Followed(p *partition.Partition) *follow.Server {
 	return follow.Of(s)
 }
 
-// note reports an attribute that is left out, once.
+// note reports that an attribute is left out. It does so once for each attribute.
 func (m *Move) note(attribute string) {
 	if !m.noted[attribute] {
 		m.noted[attribute] = true
@@ -167,7 +167,7 @@ func (m *Move) translation() *translation {
 	return m.translate
 }
 
-// leave reports an entry that is left out, once.
+// leave reports that an entry is left out. It does so once for each entry.
 func (m *Move) leave(name string, why error) {
 	if !m.left[name] {
 		m.left[name] = true

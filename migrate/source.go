@@ -194,7 +194,7 @@ func (s *Source) read(ctx context.Context, name string) (*ldap.Entry, error) {
 // pageSize is the number of entries of a page.
 const pageSize = 500
 
-// All calls the function each for every entry of a subtree, including subentries.
+// All calls the function each with every entry of a subtree, including subentries.
 func (s *Source) All(ctx context.Context, base string, attributes []string, each func(*ldap.Entry) error) error {
 	for i, extra := 0, s.subentries(); i <= len(extra); i++ {
 		cs := s.controls()

@@ -13,8 +13,8 @@ import (
 )
 
 // SelfSigned returns a new certificate that its own key signs, and the key, both in PEM.
-// A client that is to trust the server needs this certificate. names are names and
-// addresses of hosts.
+// A client that is to trust the server needs this certificate. The slice names contains
+// names and addresses of hosts.
 func SelfSigned(names []string, from, until time.Time) (certificate, key []byte, err error) {
 	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -68,8 +68,8 @@ type step struct {
 	edge
 }
 
-// reportCycle reports a cycle of a graph. copies is the number of nodes that the graph
-// has for every transaction.
+// reportCycle reports a cycle of a graph. The parameter copies is the number of nodes
+// that the graph has for every transaction.
 func (c *checker) reportCycle(g graph, cycle []step, copies int) {
 	var b strings.Builder
 	for i := 0; i < len(cycle); i++ {

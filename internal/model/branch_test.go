@@ -6,10 +6,11 @@ import "fmt"
 // its marks in these rows. The branch is merged either by the server of slot 0, as m0, or
 // by the server of slot 2, as m1. A merger freezes the branch's cell, reads the marks of
 // others in the branch's rows, names its merge in the cell, journals the merge and
-// decides it. A merger writes no marks. T is a commit of slot 1. After its marks are
-// written, T looks at the branch's cell. Slot 0 may be recovered, while its server
-// continues as if the slot had not been recovered. The branch's base contains neither T
-// nor a merge.
+// decides it. While the cell is frozen, nothing can be committed in the branch, until
+// somebody thaws the cell. A merger writes no marks. T is a commit of slot 1. After its
+// marks are written, T looks at the branch's cell. Slot 0 may be recovered, while its
+// server continues as if the slot had not been recovered. The branch's base contains
+// neither T nor a merge.
 
 const ( // the revisions; each is the number of its bit in a set of revisions
 	revB0 = iota

@@ -314,7 +314,7 @@ func (m *commitModel) commit(s commitState, i int, emit Emit[commitState]) {
 
 // stepAfter returns the step of commit i that follows the given step. Steps on rows exist
 // for row 0 and for row 1; stepAfter leaves row 1 out if the commit does not write row 1.
-// next is the first step behind the steps of this kind.
+// The parameter next is the first step behind the steps of this kind.
 func (m *commitModel) stepAfter(i int, step, next uint8) uint8 {
 	if step++; step+1 == next && m.rows[i]&2 == 0 {
 		step++

@@ -9,10 +9,11 @@ import "fmt"
 //
 // The lane's cell contains W, the end of the last finished step; next, the end of the
 // announced step, or zero; and a sequence number. A part is a stored version of a record.
-// A step reads the parts as they were at time W. For each record that has changed by the
-// time next, it writes a part with the revision next. It then records that the step to
-// next is finished, and moves W to next. Both servers may do this at any time, die at any
-// time, and start again as new servers. A write may land late, twice or never.
+// A step reads the parts as they were at time W. For each record that has changed since
+// then, it writes a part whose revision is the announced end of the step. It then records
+// that the step is finished, and moves W to the end of the step. Both servers may do this
+// at any time, die at any time, and start again as new servers. A write may land late,
+// twice or never.
 //
 // A reader at time T takes the newest finished step b <= T, the newest version <= b of a
 // record, and adds the commits in (b, T].
@@ -62,7 +63,7 @@ type laneServer struct {
 	phase   uint8
 	w, next int8
 	seq     uint8
-	part    [laneRecords]int8 // the parts that the step writes with the revision next
+	part    [laneRecords]int8 // the parts that the step writes, with next as their revision
 	sent    [laneRecords]uint8
 }
 
@@ -238,7 +239,8 @@ func (m *laneModel) choose(s laneState, i int, emit Emit[laneState]) {
 	}
 }
 
-// read lets server i read a record's part as of W and compute the part at next.
+// read lets server i read a record's part as of time W, and compute the part at the end
+// of the step.
 func (m *laneModel) read(s laneState, i int, emit Emit[laneState]) {
 	d := &s.server[i]
 	record := int(d.phase - laneReads)

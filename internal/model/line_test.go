@@ -4,9 +4,9 @@ import "fmt"
 
 // In the model "line", two servers commit in one branch. A commit reads the branch's cell
 // and a counter, reserves its revision in the cell, writes the counter plus one into two
-// rows, and publishes the revision in the cell. Anybody may void a reservation. A write
-// may land late. Once no write of a void revision can land any more, the revision's cells
-// are erased and the revision is forgotten.
+// rows, and publishes the revision in the cell. Anybody may void a reservation: its
+// revision is then never shown. A write may land late. Once no write of a void revision
+// can land any more, the revision's cells are erased and the revision is forgotten.
 
 const (
 	lineRows      = 2
