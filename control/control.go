@@ -33,14 +33,14 @@ const (
 // These are the OIDs of this project's own controls, in the arc of UUIDs. The values of
 // these controls are text.
 const (
-	// OIDAt is the control that makes an operation read a past state. Its value is a
-	// point in time: see past.ParsePointInTime.
+	// OIDAt is the OID of the control that makes an operation read a past state. The
+	// control's value is a point in time: see past.ParsePointInTime.
 	OIDAt = "2.25.195980779315780798893398147915016512515"
 
-	// OIDToken is the control with which a client that has written at one server reads
-	// its own writes at another server. A token is a revision as text: see
-	// revision.Parse. The token is the value of the request control of a read, and of
-	// the response control of an update.
+	// OIDToken is the OID of the token control. With it, a client that has written at
+	// one server can read its own writes at another server. A token is a revision as
+	// text: see revision.Parse. The token is the value of the request control of a read,
+	// and of the response control of an update.
 	OIDToken = "2.25.62115083859443682979182002512448271178"
 )
 

@@ -51,9 +51,9 @@ func modification(kind op.ModKind, a *entry.Attribute, values [][]byte) op.Modif
 }
 
 // values returns the modifications that turn the values of before into the values of
-// after. If the type allows changes of single values, and the number of values to delete
-// and add is not above the number of values of after, it returns a delete, an add or both.
-// Otherwise it returns a replace.
+// after. It returns a delete, an add or both if the type allows changes of single values
+// and if these changes do not name more values than after has. Otherwise it returns a
+// replace.
 func values(before, after *entry.Attribute) []op.Modification {
 	gone, come := without(before.Values, after.Values), without(after.Values, before.Values)
 	switch {

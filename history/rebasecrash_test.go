@@ -217,8 +217,9 @@ func TestRebaseDoubt(t *testing.T) {
 	}
 }
 
-// TestRebaseLeftovers checks that a rebase does not discard what an interrupted rebase left
-// of an earlier branch of the same name.
+// TestRebaseLeftovers makes a branch that has the name that an interrupted rebase
+// leaves, and then a newer branch that has the original name. The rebase of the newer
+// branch must not discard the older branch.
 func TestRebaseLeftovers(t *testing.T) { eachBranchStore(t, rebaseLeftovers) }
 
 func rebaseLeftovers(t *testing.T, store func() table.Store) {

@@ -38,10 +38,11 @@ type Sight struct {
 }
 
 // ChangesSeen is [Changes] for a reader who may not see everything. A change is the
-// difference between what the reader may see of the states before and after the commit, so
-// it contains nothing that a comparison of the two states would not show. An entry that
-// becomes visible appears as an add, and an entry that becomes invisible appears as a
-// delete. If the reader may see no difference, there is no change.
+// difference between what the reader may see before the commit and what the reader may
+// see after the commit. So a change shows nothing that the reader could not find out by
+// comparing the two states. An entry that becomes visible appears as an add, and an
+// entry that becomes invisible appears as a delete. If the reader may see no difference,
+// there is no change.
 func ChangesSeen(ctx context.Context, p *partition.Partition, s *partition.Snapshot, after table.Revision, lens Lens) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for c, err := range changes.ShownAfter(ctx, s, after) {

@@ -22,17 +22,17 @@ const (
 	ruledModulus = 40 // number of values of description; the rules show one value at a time
 )
 
-// ruled is a test of access rules. One client changes the rules at the entry ruledDN again and
-// again, while other clients read the entries below ruledDN as one user. Each request of the
-// user must be judged by rules that are in force during the request, and the same rules must
-// judge all entries of the request.
+// ruled is a test of access rules. One client changes the rules at the entry ruledDN
+// again and again, while other clients read the entries below ruledDN as one user. Each
+// request of the user must be judged by rules that are in force during the request. All
+// entries of one request must be judged by the same rules.
 //
 // Each version of the rules shows another value of description, so an answer shows which
-// version judged it. A rule shows carLicense, and another rule shows title to the members of a
-// group. The client writes secret values of carLicense only while the first rule is removed,
-// and secret values of title only while the user is not in the group. So no answer may ever
-// show a secret: an answer that does was judged by rules or groups that were older than the
-// entries in it.
+// version judged it. A rule shows carLicense, and another rule shows title to the
+// members of a group. The client writes secret values of carLicense only while the first
+// rule is removed, and secret values of title only while the user is not in the group.
+// So no answer may ever show a secret. If an answer shows a secret, the rules or groups
+// that judged it were older than its entries.
 type ruled struct {
 	*fleet
 	next      int          // the next step of the cycle of changes

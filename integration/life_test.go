@@ -117,8 +117,8 @@ type sight struct {
 // operational has the attributes that every entry must have, with any value.
 var operational = []string{"entryUUID", "createTimestamp", "modifyTimestamp", "creatorsName", "modifiersName", "entryCSN", "structuralObjectClass"}
 
-// see returns the latest step after which a person would have the state that the directory
-// shows. It considers only the steps with numbers from first to last.
+// see returns the latest step whose result for a person is what the directory shows. It
+// considers only the steps with numbers from first to last.
 func (s *sight) see(p *person, first, last int) (step int, ok bool) {
 	for step := last; step >= first; step-- {
 		if s.at(p, step) {
@@ -128,7 +128,7 @@ func (s *sight) see(p *person, first, last int) (step int, ok bool) {
 	return 0, false
 }
 
-// at reports whether the directory has exactly the state in which a step leaves a person.
+// at reports whether the directory shows exactly the result of a step of a person.
 func (s *sight) at(p *person, step int) bool {
 	for _, other := range []int{1, 4} {
 		name := p.dn(other)

@@ -19,12 +19,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm/lsmtest"
 )
 
-// TestPowerLoss simulates a power loss at every moment at which the store makes something
-// durable, while people are changed concurrently and, afterwards, other people are
-// imported. After a kill -9 the kernel still writes the data of the process to the disk.
+// TestPowerLoss simulates a power loss at every moment at which the store makes
+// something durable. The test first changes people concurrently, and then imports other
+// people. After a kill -9 the kernel still writes the data of the process to the disk.
 // After a power loss, data that was not synced may be lost. What was acknowledged must
-// exist completely. Every other change, and the import as a whole, must exist completely or
-// not at all. A check must find no fault.
+// exist completely. Every other change, and the import as a whole, must exist completely
+// or not at all. A check must find no fault.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	seeds := 3

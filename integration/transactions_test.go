@@ -210,7 +210,8 @@ func (b *bank) sum(c *ldap.Conn, controls ...ldap.Control) error {
 	return nil
 }
 
-// past reads the sum at each server at all times at which a transaction was committed.
+// past reads past states at each server, one for each committed transaction, and checks
+// the sum in each state.
 func (b *bank) past() {
 	for i := range b.seats {
 		c := b.seats[i].process().admin()

@@ -7,11 +7,11 @@
 // another prefix and removes all commits after S.
 //
 // The order of the tables matters. A commit writes its record in the journal before its
-// cells, and its head in the table cluster after its record; so the journal's snapshot is
-// taken after the snapshots of the tables with cells, and the snapshot of cluster is
-// taken last. A backup is complete if it has the snapshot of cluster. While a store is
-// cloned or cut, it has the table incomplete, so that servers do not open what an
-// interrupted command left behind.
+// cells. So the snapshot of the journal is taken after the snapshots of the tables with
+// cells. The head is written in the table cluster after the record, so the snapshot of
+// cluster is taken last. A backup is complete if it has the snapshot of cluster. While a
+// store is cloned or cut, it has the table incomplete, so that servers do not open what
+// an interrupted command left behind.
 package snapshots
 
 import (

@@ -471,10 +471,10 @@ func (w *writer) tryInBranch(ctx context.Context, b *Branch, fn func(*Tx) error)
 	return w.commitInBranch(ctx, tx, c, r)
 }
 
-// commitInBranch commits a transaction in a branch: it reserves the revision in the
-// branch's cell, writes the journal row, cells and marks, and publishes the revision in the
-// cell. If the cell does not change for the time of a lease, other servers make the
-// revision void, and publishing fails.
+// commitInBranch commits a transaction in a branch. It first reserves the revision in
+// the branch's cell. Then it writes the journal row, the cells and the marks. Last, it
+// publishes the revision in the branch's cell. If the cell does not change for the time
+// of a lease, other servers make the revision void, and publishing fails.
 func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r table.Revision) (_ table.Revision, met *branchCell, err error) {
 	reserved := c.cell
 	reserved.Undecided = []table.Revision{r}

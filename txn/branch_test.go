@@ -131,8 +131,8 @@ func (b *branchTest) want(what, got, want string) {
 	}
 }
 
-// TestBranch checks who sees the commits of a branch before and after its merge, and that a
-// state of the past shows the branch's commits if the state is not older than the merge.
+// TestBranch checks who sees the commits of a branch before and after its merge. A state
+// of the past must show the branch's commits if the state is not older than the merge.
 func TestBranch(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -200,8 +200,9 @@ func TestBranchesBesideAnOldOne(t *testing.T) {
 	})
 }
 
-// TestBranchClash checks that a merge finds exactly the commits of the trunk and the
-// merges of other branches that changed the branch's rows after its base.
+// TestBranchClash checks the clashes that a merge reports. They must be exactly the
+// commits of the trunk, and the merges of other branches, that changed the branch's rows
+// after its base.
 func TestBranchClash(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -511,10 +512,9 @@ func TestRenameOfParked(t *testing.T) {
 	})
 }
 
-// TestBranchVersion checks that a store that had a branch is refused by servers that do
-// not know branches, even when all branches are gone. Such a server reads cells of
-// versions 1 and 2, and refuses newer cells just as this server refuses cells of version
-// 4.
+// TestBranchVersion checks that servers that do not know branches refuse a store that
+// ever had a branch. Such a server reads cells of versions 1 and 2, and refuses newer
+// cells just as this server refuses cells of version 4.
 func TestBranchVersion(t *testing.T) {
 	t.Parallel()
 	eachBranchStore(t, fast, func(t *testing.T, b *branchTest) {
@@ -542,7 +542,8 @@ func TestBranchVersion(t *testing.T) {
 	})
 }
 
-// slowStore is a store whose table data is slow to write cells of branches.
+// slowStore is a store in which writing cells of branches into the table "data" takes
+// long.
 type slowStore struct {
 	*tabletest.Mem
 	takes time.Duration

@@ -10,8 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Secrets have no past. A branch shows the secrets that it set itself, and for all others
-// the secrets that the trunk has now. So the rows of a branch are read at two states.
+// Secrets have no history. A branch shows the secrets that were set in the branch. All
+// other secrets are those that the trunk has now. So the rows of a branch are read at
+// two states.
 
 // getBranch reads rows of a branch.
 func (s *Snapshot) getBranch(ctx context.Context, t table.Table, rows [][]byte, sel table.Select) ([]table.Row, error) {

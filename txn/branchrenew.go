@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// renewals is how many times in a lease a server changes a branch's cell while it works
-// on the branch.
+// renewals is how many times per lease a server changes the cell of the branch that it
+// works on.
 const renewals = 6
 
 // errTaken means that another server changed a branch's cell. The work that depended on

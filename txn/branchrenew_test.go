@@ -18,8 +18,8 @@ import (
 // the cells of a branch or reads marks. The store then calls held, and does not answer
 // until the call's context ends. If trunk is set, it may also hold a commit of the
 // trunk. While deaf is set, the store refuses changes of branches' cells. If last is
-// set, a change to a cell for which last returns true makes the heads unreadable from
-// then on.
+// set, it is called with each new cell of a branch. When it returns true, the heads
+// become unreadable.
 type heldStore struct {
 	*tabletest.Mem
 	held               atomic.Pointer[func()]

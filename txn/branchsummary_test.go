@@ -16,8 +16,8 @@ import (
 )
 
 // TestSummary makes commits with random marks in a branch and outside. The branch must
-// clash with exactly the commits whose marks conflict with its own. The summary that was
-// extended by each commit must be equal to the summary that is read from the journal.
+// clash with exactly the commits whose marks conflict with its own. The summary that
+// grew with each commit must be equal to a summary that is read from the journal.
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

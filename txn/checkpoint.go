@@ -94,7 +94,7 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 }
 
 // awaitBranches waits until the heads of a shared store are above all commits in
-// branches, so that a copy of the store that ends at a checkpoint contains these commits.
+// branches. A copy of the store that ends at a checkpoint then contains these commits.
 func (db *DB) awaitBranches(ctx context.Context) error {
 	v := db.current.Load().heads
 	if v == nil || !db.Shared() {

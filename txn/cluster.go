@@ -204,8 +204,8 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 	if e.writer.Load() == nil {
 		e.db.live.expire(h.NoBranchWithin(h.Horizon))
 	}
-	// The honoured horizon is never above the state at which an open branch began, so
-	// that this state stays readable.
+	// The honoured horizon is never above the base of an open branch, so that the state
+	// at the base stays readable.
 	e.db.live.honour(h.NoBranchWithin(h.Horizon), s)
 	for _, p := range shown {
 		close(p.shown)

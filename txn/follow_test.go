@@ -103,8 +103,8 @@ func (f *followed) want(s *Snapshot, row, value string) {
 }
 
 // TestFollow checks that a standby shows the states of its original, with the same
-// revisions, and that what a commit touched counts as changed as soon as the commit is
-// shown, and not before.
+// revisions. What a commit touched must count as changed as soon as the commit is shown,
+// and not before.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t, Options{})
@@ -157,8 +157,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowCollections checks that a standby does not show a state of the past from
-// which the original's garbage collection has removed parts.
+// TestFollowCollections checks that a standby does not show a state of the past after
+// the original's garbage collection has removed parts of that state.
 func TestFollowCollections(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t, Options{})

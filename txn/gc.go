@@ -60,7 +60,7 @@ type bounds struct {
 	now    table.Revision // the current time, from which ages are measured
 	// Every snapshot in use, except snapshots of the past, is at or above young.
 	young table.Revision
-	// secrets is like young, but does not count the states at which branches began.
+	// secrets is like young, but ignores the bases of branches.
 	secrets table.Revision
 	slots   []revision.Slot
 	leader  bool // this server collects for all servers
@@ -73,7 +73,8 @@ type bounds struct {
 	parked []table.Revision
 }
 
-// before returns the revision of the time that precedes now by age, but at most stable.
+// before returns the revision of the time b.now minus age, or b.stable if that is
+// smaller.
 func (b *bounds) before(age time.Duration) table.Revision {
 	return min(b.stable, revision.At(b.now.Time().Add(-age)))
 }

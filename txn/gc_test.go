@@ -326,9 +326,9 @@ func TestCollectByTheNext(t *testing.T) {
 	})
 }
 
-// TestCollectWithoutSlot checks that snapshots of a read-only server expire when they are
-// below the horizon, so that they do not show an incomplete state: other servers do not
-// wait for a read-only server before they raise the horizon.
+// TestCollectWithoutSlot checks that snapshots of a read-only server expire when they
+// are below the horizon. Other servers do not wait for a read-only server before they
+// raise the horizon, so such a snapshot could otherwise show an incomplete state.
 func TestCollectWithoutSlot(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -413,9 +413,10 @@ func inColumns(columns ...string) []table.Mutation {
 	return []table.Mutation{m}
 }
 
-// A columnsStep is a change of the row on one of two lines, a branch and the trunk. early
-// is set for the line on which the row becomes columnar first, that is, gets a key for
-// each column. The comments on the steps say how the line stores the row after the step.
+// A columnsStep is a change of the row on one of two lines, a branch and the trunk. A
+// row is columnar if it has a key for each column. early is set for the line on which
+// the row becomes columnar first. The comments on the steps say how the line stores the
+// row after the step.
 type columnsStep struct {
 	early   bool
 	columns []string
@@ -428,18 +429,18 @@ func TestLinesColumns(t *testing.T) {
 	t.Parallel()
 	for name, steps := range map[string][]columnsStep{
 		"late deletes": {
-			{true, []string{"p", "q", "r"}}, // columnar, with old among the columns
+			{true, []string{"p", "q", "r"}}, // columnar, with a column named old
 			{false, []string{"old-"}},       // in one piece
 			{true, []string{"old"}},         // after the other line deleted it
 			{false, []string{"s"}},
-			{false, []string{"t", "u"}}, // columnar: old must not come back
+			{false, []string{"t", "u"}}, // columnar; the column old must not come back
 			{true, []string{"p-"}}, {false, []string{"s-", "v"}},
 		},
 		"early deletes": {
 			{true, []string{"old-"}},        // in one piece
-			{true, []string{"p", "q", "r"}}, // columnar, without old
+			{true, []string{"p", "q", "r"}}, // columnar, without the column old
 			{false, []string{"s"}},
-			{false, []string{"t", "u"}}, // columnar, with old among the columns; a merge must remove old
+			{false, []string{"t", "u"}}, // columnar, with a column named old; a merge must remove that column
 			{true, []string{"p-"}}, {false, []string{"s-", "v"}},
 		},
 	} {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// MarkKind is the kind of change that a transaction makes to the thing that a row
-// represents (transactions.md, "Marks per entry").
+// MarkKind is a kind of change to what a row represents, which is usually an entry
+// (transactions.md, "Marks per entry").
 type MarkKind byte
 
 const (
@@ -142,7 +142,7 @@ func newRecent() *recent {
 	return &recent{young: map[markKey]stamp{}, full: minMarks}
 }
 
-// conflict looks for marks that conflict with the marks of a transaction that began at
+// conflict looks for conflicts with the marks of a transaction. The transaction began at
 // the state whose ordinal is since. It returns the ordinal of the state to wait for.
 // pending is true if a conflicting commit is undecided.
 func (t *recent) conflict(marks []placed, since uint64) (ordinal uint64, pending, found bool) {
@@ -186,14 +186,14 @@ func (t *recent) begin(marks []placed) { t.update(marks, func(s *stamp) { s.pend
 // abort removes the marks that begin recorded.
 func (t *recent) abort(marks []placed) { t.update(marks, func(s *stamp) { s.pending-- }) }
 
-// commit records the marks of a commit that is shown from ordinal n on and for which
-// begin was not called.
+// commit records the marks of a commit that begin did not record. The state of ordinal n
+// is the first one that shows the commit.
 func (t *recent) commit(marks []placed, n uint64) {
 	t.update(marks, func(s *stamp) { s.shown = max(s.shown, n) })
 }
 
-// commitBegun records that a commit for which begin was called is shown from ordinal n
-// on.
+// commitBegun records that a commit whose marks begin recorded is no longer pending. The
+// state of ordinal n is the first one that shows the commit.
 func (t *recent) commitBegun(marks []placed, n uint64) {
 	t.update(marks, func(s *stamp) { s.shown = max(s.shown, n); s.pending-- })
 }
@@ -220,8 +220,8 @@ func (t *recent) prune(oldest uint64) {
 	t.full = max(minMarks, 2*len(next))
 }
 
-// running counts the running transactions by the ordinal of the state at which they
-// began.
+// running counts the running transactions. The key is the ordinal of the state at which
+// a transaction began.
 type running struct {
 	mu sync.Mutex
 	at map[uint64]int
@@ -244,8 +244,8 @@ func (r *running) end(n uint64) {
 	}
 }
 
-// oldest returns the smallest ordinal at which a running transaction began, but at most
-// n.
+// oldest returns the ordinal of the state at which the oldest running transaction began,
+// or n if that is smaller.
 func (r *running) oldest(n uint64) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -256,11 +256,11 @@ func (w *writer) settleMerge(ctx context.Context, rec *journal.Record, c *branch
 	return journal.Aborted, nil
 }
 
-// meetBranch does what resolveConflict does, for a mark that a commit in a branch has
-// placed and that the snapshot does not show. Marks of a branch that is not being merged
-// are no conflicts. If the branch is frozen, the server that merges it may have checked
-// this row already, so meetBranch thaws the branch. If the merge has begun to commit,
-// the conflict is with the merge, as it would be with any other commit.
+// meetBranch does what resolveConflict does, for a mark of a commit in a branch. The
+// transaction's snapshot does not show that commit. Marks of a branch that is not being
+// merged are no conflicts. If the branch is frozen, the server that merges it may have
+// checked this row already, so meetBranch thaws the branch. If the merge has begun to
+// commit, the conflict is with the merge, as it would be with any other commit.
 func (w *writer) meetBranch(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
 	for {
 		c := &branchCell{revision.SlotOf(r), heads, heads.Cell(revision.SlotOf(r)), heads.Raw(revision.SlotOf(r))}

@@ -20,12 +20,12 @@ type attempt struct {
 }
 
 // A reservation is a commit that only places the marks of a transaction, before the next
-// attempt of that transaction. It always ends by being rolled back. The reservation has
-// the priority of its transaction, so younger commits give way to it while the
-// transaction reads and validates. After that the transaction allocates the revision at
-// which it commits, which is above all revisions that it read. The final commit checks
-// for conflicts like any other commit, so a reservation only decides which transaction
-// has priority.
+// attempt of that transaction. A reservation is always rolled back in the end. The
+// reservation has the priority of its transaction, so younger commits give way to it
+// while the transaction reads and validates. After that the transaction allocates the
+// revision of its final commit. This revision is above all revisions that the
+// transaction read. The final commit checks for conflicts like any other commit, so a
+// reservation only decides which transaction has priority.
 type reservation struct {
 	w *writer
 	p *pendingCommit

@@ -49,9 +49,9 @@ type view interface {
 	// ShownBy returns the revision from which on r is visible: r itself, or the merge of
 	// the branch that r belongs to.
 	ShownBy(r table.Revision) table.Revision
-	// Settled returns the largest revision r with this property: the state at the given
-	// revision shows every cell in the store that a commit in a branch wrote at or below
-	// r.
+	// Settled returns the largest revision r with this property: of the cells in the
+	// store that commits in branches wrote, the state at the given revision shows all
+	// that have a revision up to r.
 	Settled(at table.Revision) table.Revision
 }
 
@@ -233,10 +233,10 @@ func (s *Snapshot) UnchangedKey(key, since uint64) bool {
 	return since != 0 && since <= s.ordinal && s.db.changes.last(key) <= since
 }
 
-// TouchedWith returns the ids touched by those commits that also touched key (see
-// [Tx.TouchKeys]) and came after the state whose ordinal is since. The ids are sorted.
-// Some of these commits may be visible only in later snapshots than s. TouchedWith
-// returns false if some of the commits are no longer recorded.
+// TouchedWith returns the ids that were touched together with key, which is a key of
+// [Tx.TouchKeys]. It considers only commits after the state whose ordinal is since. The
+// ids are sorted. Some of these commits may be visible only in later snapshots than s.
+// TouchedWith returns false if some of the commits are no longer recorded.
 func (s *Snapshot) TouchedWith(key, since uint64) ([]entry.ID, bool) {
 	if since == 0 || since > s.ordinal {
 		return nil, false

@@ -40,8 +40,8 @@ func (db *DB) Status() Status {
 	return s
 }
 
-// failed returns the failure after which the store has to be opened again, or nil. It
-// returns nil for a store that refused writes when it was opened, because opening that
+// failed returns the failure after which the store has to be opened again, or nil. If
+// the store refused writes when it was opened, failed returns nil, because opening the
 // store again would not help.
 func (e *embedded) failed() error {
 	if err := e.broken.Load(); err != nil && !errors.Is(*err, table.ErrRefused) {

@@ -18,7 +18,7 @@ import (
 // committed any more. A new server reads its first snapshot after its claim, and
 // therefore after the step, and commits no transaction that began before its claim.
 //
-// The marks of steps conflict with each other, which orders the steps: a state that shows
+// The marks of steps conflict with each other. This orders the steps: a state that shows
 // a step shows all steps with smaller revisions.
 
 // taken is the step that new transactions work by, as SetStep recorded it.
@@ -27,9 +27,9 @@ type taken struct {
 	ordinal  uint64 // ordinal of a state that shows the step
 }
 
-// SetStep records that transactions that begin at the state of the given ordinal, or at a
-// later state, work by the step that was committed at revision r. The step is published
-// when all transactions that began at earlier states have ended.
+// SetStep records the step that was committed at revision r. New transactions work by
+// this step if they begin at the state of the given ordinal or at a later state. The
+// step is published when all transactions that began at earlier states have ended.
 func (db *DB) SetStep(r table.Revision, ordinal uint64) {
 	db.step.Store(&taken{r, ordinal})
 	db.publishStep()
@@ -47,9 +47,9 @@ func (e *cluster) publishStep() {
 	}
 }
 
-// stepIn returns the step that the next cell may publish. It is the step of SetStep if no
-// transaction that began before that step is still running or waiting to be shown, and
-// otherwise the step that is already published. The caller holds w.mu.
+// stepIn returns the step that the next cell may publish. If a transaction that began
+// before the step of SetStep is still running or waiting to be shown, it is the step
+// that is already published. Otherwise it is the step of SetStep. The caller holds w.mu.
 func (w *writer) stepIn(next *revision.Cell) table.Revision {
 	s := w.e.db.step.Load()
 	if s == nil || s.revision == next.Config || w.e.db.running.oldest(s.ordinal) < s.ordinal {
@@ -75,8 +75,9 @@ func (db *DB) AwaitStep(ctx context.Context, r table.Revision) error {
 	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Config >= r })
 }
 
-// AwaitReaders waits until, on every server that may write, all snapshots of the present that
-// are in use show r. It waits no longer than AwaitStep does.
+// AwaitReaders waits until all snapshots of the present show r, on every server that may
+// write. It ignores snapshots that are not in use. It waits no longer than AwaitStep
+// does.
 func (db *DB) AwaitReaders(ctx context.Context, r table.Revision) error {
 	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Oldest >= r })
 }

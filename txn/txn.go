@@ -69,9 +69,9 @@ type Options struct {
 	// history stays readable and the journal is kept; zero means forever.
 	Collect   bool
 	Retention time.Duration
-	// BranchAge is the age of a branch's base at which the branch is parked. If Retention
-	// is longer, the branch is parked at the age Retention instead. Zero means that no
-	// branch is parked. See Branch.Park.
+	// BranchAge is the largest age of the base of an open branch. When the base is
+	// older, the branch is parked. If Retention is longer, the branch is parked at the
+	// age Retention instead. Zero means that no branch is parked. See Branch.Park.
 	BranchAge time.Duration
 	// Secrets lists, for each table, the families whose history is kept only for
 	// SecretAge. SecretAge is 2 minutes by default.
@@ -187,10 +187,10 @@ type committer interface {
 	// stamp issues an id that no commit will use.
 	stamp() (table.Revision, error)
 	// commit makes a transaction durable and shows it. If a conflict prevents that,
-	// commit returns the conflict. Before the next attempt the caller passes the conflict
-	// to wait.
+	// commit returns the conflict. Before the next attempt the caller passes the
+	// conflict to the method wait.
 	commit(ctx context.Context, tx *Tx) (r table.Revision, met *conflict, err error)
-	// wait returns when a state is shown in which the conflict c is resolved.
+	// wait waits until the state shown no longer has the conflict c.
 	wait(ctx context.Context, c *conflict) error
 	// bulk begins a load. Until the load ends, there is no other commit.
 	bulk(ctx context.Context, o table.BulkOptions) (loader, error)
@@ -224,9 +224,9 @@ type viewer interface {
 type keeper interface {
 	// bounds returns the limits of what may be collected now.
 	bounds(ctx context.Context) (*bounds, error)
-	// mutate runs do, which changes the store in a way that is safe only while other
-	// servers keep what this server's snapshots show. If it is not certain that other
-	// servers keep this now, mutate returns an error.
+	// mutate runs do, which changes the store. The change is safe only while other
+	// servers keep what this server's snapshots show. If that is not certain now, mutate
+	// returns an error.
 	mutate(ctx context.Context, do func(context.Context) error) error
 }
 

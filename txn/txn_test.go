@@ -76,8 +76,8 @@ func each(t *testing.T, f func(t *testing.T, db *DB)) {
 	}
 }
 
-// eachLive is like each, but on the machine's clock. It is for tests of goroutines that
-// run at the same time and of the time that work takes.
+// eachLive is like each, but on the machine's clock. It is for tests whose goroutines
+// must run in parallel, and for tests that measure how long work takes.
 func eachLive(t *testing.T, f func(t *testing.T, db *DB)) {
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) { f(t, open(t, s.make(), calm)) })

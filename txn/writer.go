@@ -23,8 +23,8 @@ const grace = 50 * time.Millisecond
 // the slot until the slot is lost or released.
 //
 // Each commit runs in the goroutine of its caller up to the decision. The goroutine that
-// executes run publishes the commits: it makes one change of the heads cell at a time,
-// and each change shows all commits that were decided before the cell was composed.
+// executes run publishes the commits. It makes one change of the heads cell at a time.
+// Each change shows all commits that were decided before the new cell was composed.
 type writer struct {
 	e           *cluster
 	slot        revision.Slot
