@@ -98,9 +98,10 @@ func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOp
 	return r.done, next.Rename(ctx, name)
 }
 
-// discardUnfinished discards left, the new branch of an interrupted rebase of old. If left
-// comes from the rebase of an earlier branch of the same name, it returns an error,
-// because left is all that remains of that branch.
+// discardUnfinished discards the branch left, which an interrupted rebase of the branch
+// old has made. If that rebase was not of old but of an earlier branch of the same name,
+// discardUnfinished returns an error, because left is all that remains of the earlier
+// branch.
 func discardUnfinished(ctx context.Context, old, left *branches.Branch) error {
 	is, err := old.Info(ctx)
 	if err != nil {
@@ -147,7 +148,7 @@ func (r *rebase) checkConflicts(ctx context.Context, b *branches.Branch) error {
 	return nil
 }
 
-// fill makes the changes of the branch again in the branch next.
+// fill makes the changes of the branch again in the new branch.
 func (r *rebase) fill(ctx context.Context, next *branches.Branch) error {
 	d := &Difference{From: r.base, To: r.own, IDs: r.ids, Touched: true}
 	var some []*Record

@@ -29,7 +29,7 @@ type RestoreOptions struct {
 
 // Restored is the result of a restore, or of a dry run.
 type Restored struct {
-	Revision table.Revision // of the commit; 0 if nothing was committed
+	Revision table.Revision // revision of the commit; 0 if nothing was committed
 	Records  []*Record
 	// Kept counts the added entries that were restored with secret attributes, such as a
 	// password. Lost counts the added entries that were restored without any. Entries

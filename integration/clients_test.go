@@ -29,7 +29,7 @@ func TestClients(t *testing.T) {
 	}
 	for _, kind := range storeKinds {
 		t.Run(kind.name, func(t *testing.T) {
-			store := kind.make(t) // one for all files: HBase takes long to create tables
+			store := kind.make(t) // one store for all files, because HBase takes long to create tables
 			datadriven.Walk(t, "testdata/clients", func(t *testing.T, path string) {
 				runClients(t, path, store)
 			})

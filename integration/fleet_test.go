@@ -117,8 +117,8 @@ func (f *fleet) count(t *tally, err error, refusals ...int) bool {
 }
 
 // client returns a function that calls do until the fleet is stopped. It connects to the
-// server in seat n or, if the server was killed, to the next server in the seat. It
-// connects again after do returns false.
+// server in seat n or, if the server was killed, to the next server in the seat. If do
+// returns false, the client connects again.
 func (f *fleet) client(n int, do func(*ldap.Conn, *rand.Rand) bool) func() {
 	return f.clientAs(n, adminDN, adminPassword, do)
 }

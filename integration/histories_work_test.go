@@ -176,7 +176,8 @@ func wasRead(r *ldap.ModifyResult) (values []string) {
 	return values
 }
 
-// read reads the values of one attribute of one entry and calls take with them.
+// read reads the values of one attribute of one entry and passes them to the function
+// take.
 func (w *worker) read(e *event, dn, attribute string, fromNewest bool, take func([]string)) bool {
 	e.fresh = fromNewest
 	return w.do(e, func(c *ldap.Conn) error {

@@ -89,8 +89,9 @@ func (p *person) attributes(step int) map[string][]string {
 	return as
 }
 
-// live does the steps of the lives of people, one person after the other. Some lives
-// end before their last step. live returns when next returns nil or a step fails.
+// live does the steps of the lives of people, one person after the other. Some lives end
+// before their last step. live returns when the function next returns nil, or when a
+// step fails.
 func live(d changer, next func() *person, acked func(*person)) error {
 	for n := 0; ; n++ {
 		p := next()

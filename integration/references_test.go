@@ -80,9 +80,10 @@ func randomUpdate(c *ldap.Conn, r *rand.Rand) error {
 	return members((*ldap.ModifyRequest).Add)
 }
 
-// past reads all entries with their members and managers, at several moments since begin.
-// All names must be those of entries that existed at the same moment. A required attribute
-// has the empty name as its value if no entry that it named exists any more.
+// past reads all entries with their members and managers, at several moments since the
+// given time. All names must be those of entries that existed at the same moment. A
+// required attribute has the empty name as its value if no entry that it named exists
+// any more.
 func (x *teams) past(begin time.Time) {
 	c := x.seats[0].process().admin()
 	defer c.Close()

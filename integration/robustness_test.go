@@ -157,7 +157,7 @@ func openFrom(t *testing.T, p *process, address string) net.Conn {
 	return c
 }
 
-// misbehaving starts connections that misbehave until end is called.
+// misbehaving starts connections that misbehave until the returned function is called.
 func misbehaving(t *testing.T, p *process, misbehave func(*testing.T, net.Conn, <-chan bool)) (end func()) {
 	over := make(chan bool)
 	var all sync.WaitGroup

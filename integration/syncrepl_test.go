@@ -68,7 +68,7 @@ func newConsumer(t *testing.T, mode, provider string) *consumer {
 	t.Helper()
 	lookSbin(t, "slapd")
 	c := &consumer{t: t, dir: t.TempDir()}
-	slapdSchemas(t) // skips the test without Debian's slapd
+	slapdSchemas(t) // skips the test if Debian's slapd is missing
 	text := recipe(t)
 	for from, to := range map[string]string{
 		"ldap://ldapd.example.com": provider, "/var/lib/ldap": c.dir, "1073741824": "67108864",

@@ -11,7 +11,7 @@ import (
 // commits counts attempts to commit.
 type commits struct {
 	results       map[string]prometheus.Counter
-	own, other    prometheus.Counter // conflicts with this server's and others' commits
+	own, other    prometheus.Counter // conflicts with commits of this server and of other servers
 	prepare, sync prometheus.Observer
 }
 

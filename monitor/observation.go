@@ -40,16 +40,16 @@ type Observation struct {
 	Entries    int
 	References int
 	Cost       partition.Cost
-	Plan       string // only of a slow search
-	Attempts   int    // only of an update
+	Plan       string // set only for a slow search
+	Attempts   int    // set only for an update
 	Committed  table.Revision
 	Branch     string // the branch that the operation was in
 
 	// These fields are set for the operations that begin and end an LDAP transaction (RFC
 	// 5805), and for its updates.
 	Transaction string   // the transaction's identifier
-	Operations  int      // at the end: how many operations the transaction had
-	Changed     []string // at the end: the first operations and their DNs
+	Operations  int      // number of operations in the transaction; set when it ends
+	Changed     []string // the first operations and their DNs; set when the transaction ends
 }
 
 // An Observer receives the observation of every operation. It must allow concurrent

@@ -333,11 +333,12 @@ func (e *cluster) awaitFree(ctx context.Context, c *branchCell, random uint64) e
 	return nil
 }
 
-// swapBranch replaces the cell of a branch with the cell next, unless the cell is no
-// longer c. It then sets c to the present cell, and done reports whether that is the new
-// cell. Even if done is false, the swap may have taken place: another server may have
-// changed the cell again. Every change has a token and a sequence number of its own, so
-// the bytes of a cell never repeat, and a swap from outdated bytes fails.
+// swapBranch replaces the cell c of a branch with a new cell. It changes nothing if
+// another server has changed the cell since c was read. It then sets c to the present
+// cell, and done reports whether that is the new cell. Even if done is false, the swap
+// may have taken place: another server may have changed the cell again. Every change has
+// a token and a sequence number of its own, so the bytes of a cell never repeat, and a
+// swap from outdated bytes fails.
 func (w *writer) swapBranch(ctx context.Context, c *branchCell, next revision.Cell) (done bool, err error) {
 	next.Sequence++
 	next.Token = w.e.db.o.random()

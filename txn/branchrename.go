@@ -24,7 +24,7 @@ func names(c revision.Cell) (name, next string) {
 	return name, next
 }
 
-// isNamed reports whether a cell belongs to a branch that has the name want or is about
+// isNamed reports whether a cell belongs to a branch that has the given name or is about
 // to get it. Branches that were merged or discarded do not count; a branch that is being
 // made does.
 func isNamed(c revision.Cell, want string) bool {

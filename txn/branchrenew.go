@@ -17,13 +17,13 @@ const renewals = 6
 // the old cell is never shown, so it can be repeated.
 var errTaken = errors.New("another server changed the branch's cell")
 
-// renewing runs do. While do runs, renewing changes the sequence number of a branch's
-// cell from time to time, so that other servers see that somebody works on the branch.
-// The context of do ends with errTaken if another server changes the cell, and with
-// table.ErrUnavailable half a lease after the last acknowledged change. So every write
-// of do has reached the store before other servers erase the void commits of the branch
-// for the second time. When renewing returns, c is the last cell that this server wrote.
-// If another server has changed the cell, the next swap fails.
+// renewing calls the function do. During the call it changes the sequence number of a
+// branch's cell from time to time, so that other servers see that somebody works on the
+// branch. The context of the call ends with errTaken if another server changes the cell,
+// and with table.ErrUnavailable half a lease after the last acknowledged change. So
+// every write of the function has reached the store before other servers erase the void
+// commits of the branch for the second time. When renewing returns, c is the last cell
+// that this server wrote. If another server has changed the cell, the next swap fails.
 func (w *writer) renewing(ctx context.Context, c *branchCell, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

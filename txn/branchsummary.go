@@ -23,8 +23,8 @@ type branchSummary struct {
 	incarnation uint64
 	upTo        table.Revision // the commits up to here are in the summary
 
-	marks   filter // of the markKeys of all marks
-	changed filter // of the ids that the records list
+	marks   filter // the markKeys of all marks
+	changed filter // the ids that the records list
 	ids     gathered[entry.ID]
 	keys    gathered[uint64]
 	all     bool // ids and keys do not list everything that the branch changed

@@ -117,8 +117,8 @@ func (l *latest) forget(n uint64) {
 }
 
 // with returns the ids touched by those commits that also touched key and have an
-// ordinal above since. The ids are sorted and without duplicates. ok is false if l no
-// longer contains all of these commits.
+// ordinal larger than since. The ids are sorted and without duplicates. ok is false if l
+// no longer contains all of these commits.
 func (l *latest) with(key, since uint64) (ids []entry.ID, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -34,7 +34,7 @@ type embedded struct {
 	recent *recent
 	// branching is held by whoever makes, changes or ends a branch.
 	branching chan struct{}
-	summaries map[revision.Slot]*branchSummary // of open branches; guarded by branching
+	summaries map[revision.Slot]*branchSummary // the summaries of open branches; guarded by branching
 
 	showing sync.Mutex // held while a state is shown
 	broken  atomic.Pointer[error]

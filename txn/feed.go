@@ -88,8 +88,8 @@ func (s *Snapshot) CommitsAfter(ctx context.Context, r table.Revision) iter.Seq2
 	return s.Commits(ctx, after)
 }
 
-// commitsOf streams the commits of one slot whose revisions are larger than after and at
-// most upTo.
+// commitsOf streams the commits of one slot whose revisions are in the interval (after,
+// upTo].
 func (s *Snapshot) commitsOf(ctx context.Context, after, upTo table.Revision) iter.Seq2[*journal.Record, error] {
 	return func(yield func(*journal.Record, error) bool) {
 		for rec, err := range s.db.log.Scan(ctx, revision.SlotOf(upTo), after, upTo) {

@@ -52,8 +52,8 @@ func (e *embedded) showNewest(ctx context.Context) error {
 	return nil
 }
 
-// noteChanges records what was changed by the commits whose revisions are larger than
-// after and at most upTo.
+// noteChanges records what was changed by the commits whose revisions are in the
+// interval (after, upTo].
 func (e *embedded) noteChanges(ctx context.Context, after, upTo table.Revision, n uint64) error {
 	for rec, err := range e.db.log.Scan(ctx, revision.OnlySlot, after, upTo) {
 		if err != nil {

@@ -103,7 +103,7 @@ func (p *pass) keep(name string, horizon table.Revision) *table.Keep {
 	if p.db.Shared() {
 		marks := p.markHorizon()
 		if horizon > 0 && !p.b.slots[len(p.b.slots)-1].IsBranch() {
-			marks = 0 // the method young already removed the marks
+			marks = 0 // young has already removed the marks
 		}
 		k.Families[table.MarkFamily] = table.FamilyKeep{Horizon: marks, All: marks > 0}
 	}

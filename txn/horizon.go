@@ -25,8 +25,8 @@ func (e *HorizonError) Error() string {
 
 func (e *HorizonError) Unwrap() error { return ErrRevision }
 
-// Horizon returns the oldest revision that At accepts without a checkpoint. The horizon
-// never falls.
+// Horizon returns the oldest revision that At accepts even if no checkpoint and no
+// parked branch keeps it. The horizon never falls.
 func (db *DB) Horizon() table.Revision { return db.live.honoured() }
 
 // honoured returns the horizon that this server honours.
@@ -36,10 +36,10 @@ func (g *registry) honoured() table.Revision {
 	return g.horizon
 }
 
-// honour raises the horizon to the announced horizon, or to the oldest snapshot in use if
-// that is older, and returns the new horizon. It ignores snapshots of checkpoints.
-// Afterwards no state older than the new horizon can be read, unless a checkpoint keeps
-// it.
+// honour raises the horizon to the announced horizon, or to the oldest snapshot in use
+// if that is older, and returns the new horizon. It ignores pinned snapshots. Afterwards
+// no state older than the new horizon can be read, unless a checkpoint or a parked
+// branch keeps it.
 func (g *registry) honour(announced table.Revision, current *Snapshot) table.Revision {
 	g.mu.Lock()
 	defer g.mu.Unlock()

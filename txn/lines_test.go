@@ -431,7 +431,7 @@ func TestLinesColumns(t *testing.T) {
 		"late deletes": {
 			{true, []string{"p", "q", "r"}}, // columnar, with a column named old
 			{false, []string{"old-"}},       // in one piece
-			{true, []string{"old"}},         // after the other line deleted it
+			{true, []string{"old"}},         // sets the column that the other line has deleted
 			{false, []string{"s"}},
 			{false, []string{"t", "u"}}, // columnar; the column old must not come back
 			{true, []string{"p-"}}, {false, []string{"s-", "v"}},

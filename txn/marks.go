@@ -143,8 +143,8 @@ func newRecent() *recent {
 }
 
 // conflict looks for conflicts with the marks of a transaction. The transaction began at
-// the state whose ordinal is since. It returns the ordinal of the state to wait for.
-// pending is true if a conflicting commit is undecided.
+// the state whose ordinal is since. conflict returns the ordinal of the state to wait
+// for. pending is true if a conflicting commit is undecided.
 func (t *recent) conflict(marks []placed, since uint64) (ordinal uint64, pending, found bool) {
 	if len(marks) > 0 && since < t.knownSince {
 		return t.knownSince, false, true

@@ -51,7 +51,7 @@ type simState struct {
 	group    map[int]bool
 	parent   bool
 	children map[int]bool
-	secret   int // replaced by each append; it has no history
+	secret   int // each append replaces the secret, which has no history
 }
 
 const secretFamily = 'b'

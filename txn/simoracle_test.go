@@ -180,9 +180,9 @@ func (o *oracle) headChanged(by *node, s revision.Slot, now []byte) {
 	o.stable = max(o.stable, o.heads.Stable())
 }
 
-// follows reports whether a slot's cell may change from before to after. Heads must only
-// grow, an incarnation must pass through its states from open to free, and a closed cell
-// must keep its content.
+// follows reports whether a slot's cell may change from the first to the second content.
+// Heads must only grow, an incarnation must pass through its states from open to free,
+// and a closed cell must keep its content.
 func follows(before, after *revision.Cell) bool {
 	if after.Incarnation == before.Incarnation+1 {
 		return after.Sequence > before.Sequence && before.State == revision.Free && after.State == revision.Open

@@ -24,7 +24,7 @@ type Snapshot struct {
 	low     table.Revision
 	ordinal uint64  // 0 for a state of the past
 	err     error   // if the state is not available, the error of every read
-	pinned  bool    // the snapshot is at a checkpoint below the horizon
+	pinned  bool    // the state is below the horizon; a checkpoint or a parked branch keeps it
 	branch  *Branch // the branch whose state this is; nil for the trunk
 	// noting is set on a store of one server if branches existed at this state. Commits
 	// then note their marks in the journal.
@@ -97,7 +97,8 @@ func (db *DB) tooOld(err error) *Snapshot {
 }
 
 // At returns the state at a past revision. It returns ErrRevision if r is above the
-// newest revision, and a HorizonError if r is below Horizon and no checkpoint keeps it.
+// newest revision, and a HorizonError if r is below Horizon and neither a checkpoint nor
+// a parked branch keeps it.
 func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	s, err := db.views.at(ctx, r)
 	if err != nil {
@@ -316,7 +317,7 @@ type registry struct {
 	all  []*Snapshot
 	next int // length of all at which unused snapshots are dropped
 	// horizon is the oldest revision that may be read. No snapshot in use is older,
-	// except snapshots of checkpoints.
+	// except pinned snapshots.
 	horizon table.Revision
 }
 
