@@ -45,9 +45,10 @@ const rebaseCommit = 1000
 func Unfinished(name string) string { return name + "~" }
 
 // Rebase makes the changes of a branch again, in a new branch whose base is the newest
-// state. The new branch then takes the name of the old branch, which is discarded. If both
-// the branch and others changed an entry without a conflict, the entry has the changes of
-// both sides. If there is an error, the old branch stays as it is.
+// state. The new branch then takes the name of the old branch, which is discarded. If
+// both the branch and others changed an entry without a conflict, the entry has the
+// changes of both sides. If there is an error before the old branch is discarded, the
+// old branch stays as it is.
 //
 // If a rebase was interrupted, the next rebase with the same name starts from the
 // beginning. If the old branch was already discarded, the next rebase only renames the
@@ -166,9 +167,9 @@ func (r *rebase) fill(ctx context.Context, next *branches.Branch) error {
 	return r.commit(ctx, next, some)
 }
 
-// commit makes some changes in one commit. If a change is refused and may be left out, the
-// attempt commits nothing, because the change may already have written something. The next
-// attempt leaves the change out.
+// commit makes some changes in one commit. If RebaseOptions.Keep is Theirs, a refused
+// change is left out. The attempt that includes it commits nothing, because the change
+// may already have written something. The next attempt leaves the change out.
 func (r *rebase) commit(ctx context.Context, next *branches.Branch, some []*Record) error {
 	left := map[*Record]bool{}
 	for {

@@ -66,8 +66,9 @@ func (j *Jobs) Describe(ch chan<- *prometheus.Desc) {
 type JobState struct {
 	Name    string
 	Running int
-	// Ratio is how much of its input a job has read, from 0 to 1. If several jobs of the
-	// name run, Ratio is the smallest of their ratios. It is negative if it is unknown.
+	// Ratio is how much of its input a job has read, from 0 to 1. If several jobs with
+	// this name run, Ratio is the smallest of their ratios. It is negative if it is
+	// unknown.
 	Ratio float64
 }
 

@@ -44,8 +44,9 @@ func IsCheckpointName(s string) bool {
 
 // Checkpoint creates a checkpoint of the newest state. No later commit can have a
 // revision at or below the checkpoint's revision. The revision therefore identifies the
-// same state on every server, and garbage collection needs only the revision to keep that
-// state. Checkpoint returns ErrConflict if the checkpoint is deleted while it is made.
+// same state on every server, and garbage collection needs only the revision to keep
+// that state. Checkpoint returns ErrConflict if the checkpoint is deleted while it is
+// made, or if making it takes too long.
 func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 	if !IsCheckpointName(name) {
 		return Checkpoint{}, fmt.Errorf("%w: %q: a letter and up to 63 letters, digits, '.', '_' and '-'", ErrCheckpointName, name)

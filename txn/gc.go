@@ -32,8 +32,9 @@ type CollectOptions struct {
 	Rate int
 	// All makes Collect examine every row, not only the rows that the journal names.
 	All bool
-	// Dry makes Collect count what it would remove, and remove nothing. After Budget the
-	// dry collection ends with the counts so far; a zero Budget means no bound.
+	// Dry makes Collect count what it would remove, and remove nothing. The dry
+	// collection ends after the time Budget, with the counts so far. A zero Budget means
+	// no bound.
 	Dry    bool
 	Budget time.Duration
 	// Now makes the store release the space immediately.

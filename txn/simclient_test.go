@@ -246,8 +246,8 @@ func (w *simWorld) verdict(ctx context.Context) error {
 	for n, tx := range w.txs {
 		var stands []table.Revision
 		for _, r := range tx.tries {
-			// A try whose reservation failed may be followed by a try with the same
-			// revision.
+			// If a try could not reserve its revision in the branch's cell, a later try
+			// may have the same revision.
 			if c := o.commits[r]; c != nil && c.shown > 0 && c.attempt.n == n && !slices.Contains(stands, c.r) {
 				stands = append(stands, c.r)
 			}
