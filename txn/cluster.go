@@ -24,7 +24,7 @@ type cluster struct {
 	read   atomic.Int64 // when the heads of the state shown were read, as time since start
 	poll   *backoff
 	writer atomic.Pointer[writer]
-	turned atomic.Int64 // when the loop of run or of writer.run last began an iteration, as time since start
+	turned atomic.Int64 // when run or writer.run last began an iteration of its loop, as time since start
 
 	// storeTime is the time that the store's clock showed when this engine began, in
 	// nanoseconds since 1970. It is 0 if the store has no clock.

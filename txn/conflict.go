@@ -64,9 +64,9 @@ func parseMark(c *table.Cell) (Mark, error) {
 	return m, nil
 }
 
-// meetOthers reads the marks of other commits on the rows that a commit marked, after the
-// commit's own marks are written. It resolves the conflicts that it finds (steps 4 and 5
-// of "Commit"). An incompatible mark is a conflict if the transaction's snapshot does not
+// meetOthers is called after a commit has written its marks. It reads the marks of other
+// commits on the same rows, and resolves the conflicts that it finds (steps 4 and 5 of
+// "Commit"). An incompatible mark is a conflict if the transaction's snapshot does not
 // show it. Of two commits that do not see each other, the commit that reads the marks
 // later finds the marks of the other commit.
 func (w *writer) meetOthers(ctx context.Context, tx *Tx, p *pendingCommit) (*conflict, error) {
