@@ -36,7 +36,7 @@ test-go:
 	$(GO) test -vet=off -timeout 40m -skip '^TestSimulation$$' ./table/hbase ./partition ./integration ./...
 
 simulation:
-	nice $(GO) test ./txn -run '^TestSimulation$$' -seeds 6000
+	nice $(GO) test ./txn -run '^TestSimulation$$' -seeds 4000
 
 lint:
 	@nice scripts/lint
@@ -53,7 +53,7 @@ test-long:
 	$(GO) test ./directory -run TestNoLeak -noleak 100000 -timeout 4h
 	$(GO) test ./archive -run 'TestCrashes|TestNeverTwoOwners' -crashes 1000 -promotions 100 -timeout 2h
 	$(GO) test ./cmd/ldapd -run 'TestUntil|TestStandbyFigures' -moments 100 -people 1000000 -rate 2000 -load 30s -timeout 2h
-	$(GO) test ./partition -run SpaceComesBack -people 10000 -rounds 100 -timeout 2h
+	$(GO) test ./partition -run 'SpaceComesBack|MembersCostNothing' -people 10000 -rounds 100 -members 1000000 -timeout 2h
 	$(GO) test ./partition -run TestViewFigures -v -viewpeople 1000000 -viewload 60s -timeout 2h
 	$(GO) test ./partition/internal/view -run TestViews -histories 20000 -timeout 4h
 	$(GO) test ./integration -run 'TestHistories|SpaceComesBack|TestSnapshots|TestDifferential|TestKill' -histories 10m -people 500 -rounds 20 -snapshots 20 \

@@ -12,6 +12,7 @@ import (
 // TestDirsrv imports the schema files of 389 Directory Server, and then a dump in the
 // form of db2ldif: people with that server's classes, roles and passwords.
 func TestDirsrv(t *testing.T) {
+	t.Parallel()
 	const files = "/usr/share/dirsrv/schema"
 	if _, err := os.Stat(files); err != nil {
 		t.Skip("no 389-ds-base: ", err)

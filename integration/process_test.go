@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,6 +47,10 @@ var program = struct {
 // TestMain makes commands create stores with the profile "open", because most tests read
 // anonymously. The stores have no password policy, because the tests' passwords are short.
 func TestMain(m *testing.M) {
+	// The tests wait for servers and for HBase much of the time.
+	if err := flag.Set("test.parallel", strconv.Itoa(runtime.GOMAXPROCS(0)+1)); err != nil {
+		panic(err)
+	}
 	os.Setenv("LDAPD_ACCESS", "open")
 	os.Setenv("LDAPD_PASSWORD_POLICY", "none")
 	status := m.Run()

@@ -176,9 +176,10 @@ var site = template.Must(template.New("hbase-site.xml").Parse(`<configuration>
 <property><name>hbase.master.wait.on.regionservers.mintostart</name><value>{{.Servers}}</value></property>
 <property><name>hbase.master.wait.on.regionservers.maxtostart</name><value>{{.Servers}}</value></property>
 <property><name>hbase.master.wait.on.regionservers.interval</name><value>100</value></property>
-<property><name>hbase.regionserver.msginterval</name><value>200</value></property>
+<property><name>hbase.regionserver.msginterval</name><value>500</value></property>
+<property><name>hbase.regionserver.metrics.period</name><value>600000</value></property>
 <property><name>hbase.hfile.compaction.discharger.interval</name><value>500</value></property>
-<property><name>hbase.master.cleaner.interval</name><value>1000</value></property>
+<property><name>hbase.master.cleaner.interval</name><value>3000</value></property>
 <property><name>hbase.master.hfilecleaner.ttl</name><value>1000</value></property>
 <property><name>hbase.master.logcleaner.ttl</name><value>1000</value></property>
 <property><name>hbase.hregion.memstore.mslab.enabled</name><value>false</value></property>

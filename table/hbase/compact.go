@@ -15,6 +15,7 @@ import (
 	"github.com/tsuna/gohbase/hrpc"
 	"github.com/tsuna/gohbase/pb"
 	"github.com/tsuna/gohbase/region"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -161,22 +162,32 @@ func (s *Store) placesIn(ctx context.Context, from, to string) (all []place, err
 // because they may have moved.
 const moveTries = 5
 
-// eachRegion calls do once for each region of the named tables.
+// regionsAtOnce is the number of regions of a server that are flushed, or waited for, at
+// a time.
+const regionsAtOnce = 8
+
+// eachRegion calls do once for each region of the named tables, for several regions at a
+// time.
 func (s *Store) eachRegion(ctx context.Context, names []string, do func(context.Context, *admin, hrpc.RegionInfo) error) error {
-	done := map[string]bool{}
+	var done sync.Map // the keys are names of regions
 	for try := 0; ; try++ {
 		err := s.eachServerPlaces(ctx, names, func(ctx context.Context, a *admin, ps []place) error {
+			g, ctx := errgroup.WithContext(ctx)
+			g.SetLimit(regionsAtOnce)
 			for _, p := range ps {
 				name := string(p.region.Name())
-				if done[name] {
+				if _, ok := done.Load(name); ok {
 					continue
 				}
-				if err := do(ctx, a, p.region); err != nil {
+				g.Go(func() error {
+					err := do(ctx, a, p.region)
+					if err == nil {
+						done.Store(name, true)
+					}
 					return err
-				}
-				done[name] = true
+				})
 			}
-			return nil
+			return g.Wait()
 		})
 		if err == nil || try == moveTries || ctx.Err() != nil {
 			return err
