@@ -59,8 +59,8 @@ type Keep struct {
 	// the branch that r belongs to. A nil ShownBy means r itself. Collection does not
 	// remove the cells of a revision that is first shown by a state above the horizon.
 	ShownBy func(r Revision) Revision
-	// Families has rules for single families. They apply there instead of Horizon and
-	// Pinned.
+	// Families has rules for single families. For these families, Horizon and Pinned
+	// above do not apply.
 	Families map[Family]FamilyKeep
 	// Dry makes collection count but remove nothing.
 	Dry bool
@@ -106,7 +106,8 @@ const (
 	void                   // aborted
 )
 
-// Shows reports whether the state at the revision state shows r. r must be committed.
+// Shows reports whether r is visible in a state, which is given by its revision. r must
+// be committed.
 func (k *Keep) Shows(state, r Revision) bool {
 	return r <= state && (k.ShownBy == nil || k.ShownBy(r) <= state)
 }
@@ -194,9 +195,9 @@ func (x *Folder) show(vs []Version) {
 	}
 }
 
-// Deletes sets Kept in the deletions of the row that must be kept: deletions that are
-// above the horizon or neither visible nor void, and visible deletions that hide older
-// kept versions of this family. It does not change other deletions.
+// Deletes sets Kept in the deletions of the row that must be kept. A deletion must be
+// kept if collection may not remove it yet, or if it hides older versions of this family
+// that are kept. Deletes does not change other deletions.
 func (x *Folder) Deletes(ds []Version) {
 	for i := range ds {
 		d := &ds[i]

@@ -269,12 +269,13 @@ type Batch struct {
 	Revision Revision
 	Writes   []Write
 	// View is the state that the commit builds on. A nil View means that the commit sees
-	// every revision in the store. That is so only if there are no branches. The batch's
-	// revision must be above all revisions in the store.
+	// every revision in the store. View may be nil only if there are no branches. The
+	// batch's revision must be above all revisions in the store.
 	View View
 	// Joined is set if the batch merges a branch. It lists rows in which View shows
 	// revisions whose writers did not see each other. An engine that keeps rows in one
-	// piece writes these rows at the batch's revision as View shows them.
+	// piece writes each of these rows again at the batch's revision, with the cells that
+	// View shows.
 	Joined []Rows
 	// Last, if set, is called within Commit and returns one more write, which must be to
 	// an unversioned table.
@@ -348,11 +349,13 @@ var (
 	// quorum, a deadline, a full disk). The error may be temporary.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrPending: the batch is not durable yet but may become durable (a full disk). Only
-	// the wait of a Batcher returns it, together with ErrUnavailable.
+	// the wait function of Batcher.Commit returns ErrPending, always together with
+	// ErrUnavailable.
 	ErrPending = errors.New("not durable yet")
 	// ErrRefused: the engine accepts no writes now (a full disk, a store opened for
 	// reading). Nothing was written. Trying again does not help until somebody frees
-	// space or opens the store again. It is returned together with ErrUnavailable.
+	// space or opens the store again. ErrRefused is always returned together with
+	// ErrUnavailable.
 	ErrRefused = errors.New("write refused")
 	// ErrLocked: another process has the store open.
 	ErrLocked = errors.New("store in use")

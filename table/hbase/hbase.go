@@ -22,7 +22,7 @@
 // (milliseconds since 1970). Readers receive this timestamp as the cell's Revision. A
 // deleted column of an unversioned table also contains a tombstone. A delete marker would
 // mask a write in the same millisecond, or a write by a region server with a slower
-// clock, although that write reports success.
+// clock, even though that write reported success.
 //
 // # Reading
 //

@@ -165,7 +165,7 @@ func TestSwap(t *testing.T) {
 		}
 		return ok
 	}
-	for i := range 50 { // so fast that several rounds are in the same millisecond
+	for i := range 50 { // several rounds take place in the same millisecond
 		for _, c := range []struct {
 			old, new string
 			want     bool

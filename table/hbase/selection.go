@@ -195,8 +195,8 @@ func (sel *selection) columnNames(p *familyPlan) []string {
 	return names
 }
 
-// spansFilter returns a filter that passes the columns that the plan of any family
-// selects, and row tombstones.
+// spansFilter returns a filter that passes row tombstones and all columns that the plan
+// of a family selects.
 func (sel *selection) spansFilter() filter.Filter {
 	any := filter.NewList(filter.MustPassOne)
 	for i := range sel.plan {

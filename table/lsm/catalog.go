@@ -14,8 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// These are keys of table 0, which describes the other tables.
-var keyNextID = []byte{0, 0, 'n', 0, 0} // the value is the next table's id, as a uvarint
+// keyNextID is a key of table 0, which describes the other tables. Its value is the id of
+// the next table, as a uvarint.
+var keyNextID = []byte{0, 0, 'n', 0, 0}
 
 func keyTable(name string) []byte {
 	return append(appendEscaped([]byte{0, 0, 't'}, []byte(name)), 0, 0)

@@ -17,9 +17,9 @@ import (
 // disk is the file system that Pebble uses. If Pebble cannot write its log or manifest,
 // it stops for good. If Pebble cannot write a sorted table, it retries at once and
 // without end. So a full disk is not reported to Pebble at once. First the reserve is
-// given up (see space). If that is not enough, writes of the log wait in disk until there
-// is space, and failures of sorted tables are reported to Pebble after growing pauses. In
-// the meantime the store refuses other writes, and reads continue.
+// given up (see space). If that is not enough, disk makes writes of the log wait until
+// there is space, and it reports failures of sorted tables to Pebble only after growing
+// pauses. In the meantime the store refuses other writes, and reads continue.
 //
 // After any other failure of the log or the manifest it is unknown which writes reached
 // the disk (a second fsync may succeed without having written). The store then refuses
@@ -232,7 +232,7 @@ func (l *logger) Fatalf(format string, a ...any) {
 	runtime.Goexit()
 }
 
-// ours reports whether a function of this package is on the stack, so that the goroutine
+// ours reports whether a function of this package is on the stack. If so, the goroutine
 // was not started by Pebble.
 func ours() bool {
 	pcs := make([]uintptr, 64)

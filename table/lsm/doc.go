@@ -38,9 +38,9 @@
 // So a logical delete is never a delete in Pebble. It is a tombstone in an image, a
 // column with the value 00, or a flag for a deleted row. An image contains the tombstones
 // of its own revision, so that the image alone shows what its revision did to the row.
-// This is needed if a view hides revisions above its low-water mark (a branch, an
-// undecided commit). The row is then assembled from the changes of the visible revisions,
-// on top of the image at the mark.
+// This is needed if a view hides revisions above its low-water mark, such as those of a
+// branch or of an undecided commit. The row is then assembled from the changes of the
+// visible revisions, on top of the image at the mark.
 //
 // If a commit does not see all revisions of a row, because some belong to a branch, it
 // builds its image on the newest image that it sees. The trunk and each branch then have
@@ -57,9 +57,10 @@
 //
 // Iterators are pooled. An iterator that was opened after every revision up to r had been
 // written is correct for every view up to r. A late revision, an Erase or a dropped table
-// begins a new epoch, in which iterators of earlier epochs are not used. Scans read the
-// families that they need side by side. If a filter needs a column, the scan reads that
-// column first, and reads the rest of a row only if the filter matches.
+// begins a new epoch, in which iterators of earlier epochs are not used. A scan has one
+// iterator for each group that it needs, and advances these iterators together. If a
+// filter needs a column, the scan reads that column first, and reads the rest of a row
+// only if the filter matches.
 //
 // # Failures
 //

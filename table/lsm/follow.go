@@ -16,10 +16,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A store that follows another store contains the beginning of that store's log, and a
-// mark that says how much of the log. Only increments write to such a store. The mark is
-// written in one batch with the part of the log that it covers, so store and mark agree
-// even after a crash.
+// A store that follows another store contains everything that the other store's log
+// contains up to some position. Its mark records how far that is. Only increments write
+// to such a store. The mark is written in the same batch as the part of the log that it
+// covers, so the store and its mark agree even after a crash.
 
 // markKey is the key of the mark of a store that follows another one. The key belongs to
 // no table.

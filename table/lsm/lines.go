@@ -189,7 +189,7 @@ func (x *parts) deletedAt(c *table.Cell, otherwise table.Revision) table.Revisio
 
 // eraseStaged removes the change of w.rev, a revision of a branch that was discarded, to
 // one group of a row. Only later images of the same branch build on the image of w.rev,
-// and they are erased too.
+// and the caller erases these images too.
 func (w *writer) eraseStaged(d *delta) error {
 	left := false // whether an image that remains is a marker
 	for ok := w.it.SeekPrefixGE(d.prefix); ok; ok = w.it.Next() {

@@ -47,7 +47,7 @@ type keptLogs struct {
 	mu   sync.Mutex
 	ends map[wal.NumWAL]Position
 	read logPlace
-	all  logVolume // of what has been read, if it was everything that there was
+	all  logVolume // volume of the log when it was last read to its end
 }
 
 // A logPlace is a place in a log.
@@ -57,7 +57,8 @@ type logPlace struct {
 	next   Position // position at the offset
 }
 
-// A logVolume shows whether something was written to the log.
+// A logVolume measures the log. If two volumes are equal, nothing was written between
+// them.
 type logVolume struct {
 	at    Position // position up to which the log was read
 	bytes uint64
@@ -65,9 +66,9 @@ type logVolume struct {
 }
 
 // ReadLog calls f with the batches from a position on, and returns the position behind
-// the last batch. It reads all batches that were committed before the call, and no others,
-// and the batches are durable. ReadLog returns ErrGap if the log does not continue at the
-// position.
+// the last batch. It reads all batches that were committed before the call, and perhaps
+// some that were committed during the call. All of these batches are durable. ReadLog
+// returns ErrGap if the log does not continue at the position.
 func (s *Store) ReadLog(ctx context.Context, from Position, f func(LogBatch) error) (next Position, err error) {
 	end, volume, err := s.markEnd(ctx, from)
 	if err != nil || end == nil {
@@ -89,11 +90,12 @@ func (s *Store) ReadLog(ctx context.Context, from Position, f func(LogBatch) err
 	return from, s.wrap("read the log", err)
 }
 
-// markEnd writes a marker to the log and waits until it is durable. It returns the marker,
-// and the volume of the log with the marker. Reading ends at the marker: what is behind it
-// may be half written, and Pebble's reader takes up to seconds to find out whether a record
-// is half written or damaged. If nothing was written since everything up to the position
-// from was read, markEnd writes nothing and returns no marker.
+// markEnd writes a marker to the log and waits until the marker is durable. It returns
+// the marker, and the volume of the log including the marker. Reading ends at the marker,
+// because a record behind it may be half written. Pebble's reader may need seconds to
+// find out whether a record is half written or damaged. If the log has been read up to
+// the position from and nothing was written since, markEnd writes nothing and returns no
+// marker.
 func (s *Store) markEnd(ctx context.Context, from Position) (marker []byte, v logVolume, err error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, v, err
@@ -162,10 +164,10 @@ func (s *Store) readLogs(ctx context.Context, from Position, marker []byte, f fu
 	return from, nil
 }
 
-// readOne reads one log and returns the position at which it ends. It begins where the last
-// reading of the log has ended, if next is not before that: reading all of a log again for
-// each piece of an archive would take longer with each piece.
-// At the marker it returns errMarker.
+// readOne reads one log from the position next on, advances next, and returns the position
+// at which the log ends. If it finds the marker, it returns errMarker. readOne begins where
+// the last reading of the log ended, unless next is before that position. Reading the whole
+// log for each piece of an archive would take longer with each piece.
 func (s *Store) readOne(l wal.LogicalLog, next *Position, marker []byte, f func(LogBatch) error) (end Position, err error) {
 	from := s.kept.place(l.Num, *next)
 	r, err := openLog(l, from.offset)
@@ -209,13 +211,13 @@ func (s *Store) readOne(l wal.LogicalLog, next *Position, marker []byte, f func(
 	}
 }
 
-// errMarker ends the reading of the log.
+// errMarker reports that the marker was found, which ends the reading of the log.
 var errMarker = errors.New("the marker is reached")
 
 // A logReader reads the records of a log.
 type logReader struct {
 	vfs.File
-	begin int64 // offset in the file at which records begins
+	begin int64 // offset in the file at which Reader begins
 	*pebblerecord.Reader
 	buf bytes.Buffer
 }
@@ -224,7 +226,8 @@ type logReader struct {
 // parts do not cross the ends of blocks, so reading can begin at any block.
 const logBlock = 32 << 10
 
-// openLog opens a log at the beginning of the block of an offset.
+// openLog opens a log for reading from the beginning of the block that contains an
+// offset.
 func openLog(l wal.LogicalLog, offset int64) (*logReader, error) {
 	if n := l.NumSegments(); n != 1 { // Pebble makes several files only with WALFailover
 		return nil, fmt.Errorf("the log %s has %d files", l, n)
@@ -244,7 +247,7 @@ func numbered[N ~uint64](newReader func(io.Reader, N) *pebblerecord.Reader, r io
 	return newReader(r, N(log))
 }
 
-// next returns the next record. It is valid until next is called again.
+// next returns the next record. The record is valid until next is called again.
 func (r *logReader) next() ([]byte, error) {
 	rec, err := r.Reader.Next()
 	if err != nil {
@@ -255,7 +258,7 @@ func (r *logReader) next() ([]byte, error) {
 	return r.buf.Bytes(), err
 }
 
-// offset returns the offset in the file behind the last record.
+// offset returns the offset in the file at which the last record ends.
 func (r *logReader) offset() int64 { return r.begin + r.Reader.Offset() }
 
 // isIngest reports whether a batch refers to files and contains no writes itself.
@@ -291,7 +294,8 @@ func (k *keptLogs) end(n wal.NumWAL) (Position, bool) {
 	return end, ok
 }
 
-// place returns a place in a log that is not behind a position.
+// place returns a place in a log at or before a position: the place where the last
+// reading ended, or the beginning of the log.
 func (k *keptLogs) place(n wal.NumWAL, next Position) logPlace {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -301,7 +305,7 @@ func (k *keptLogs) place(n wal.NumWAL, next Position) logPlace {
 	return logPlace{log: n}
 }
 
-// reached notes how far a log has been read.
+// reached records how far a log has been read.
 func (k *keptLogs) reached(p logPlace) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -109,7 +109,7 @@ func (r *rowReader) classify(st *state) error {
 	return r.piece(st, rev, v)
 }
 
-// whole makes an image the state.
+// whole sets the state to a single image.
 func (st *state) whole(rev table.Revision, v []byte) (err error) {
 	st.exists = true
 	st.image, err = parseImage(rev, v)
@@ -117,9 +117,9 @@ func (st *state) whole(rev table.Revision, v []byte) (err error) {
 	return err
 }
 
-// newestSeen makes the newest visible image the state. It is for causal views: each image
-// was built on everything that its writer saw, and if the writers of two visible images
-// did not see each other, a merge has written a newer image.
+// newestSeen sets the state to the newest visible image. It is used only for causal
+// views: each image was built on everything that its writer saw, and if the writers of
+// two visible images did not see each other, a merge has written a newer image.
 func (r *rowReader) newestSeen(st *state, rev table.Revision) error {
 	for !r.sees(rev) {
 		if !r.it.Next() || split(r.it.Key()) != len(st.prefix) || !bytes.HasPrefix(r.it.Key(), st.prefix) {

@@ -92,7 +92,7 @@ func (c *cursor) seek(row []byte) error {
 	return c.advance(c.it.SeekGE(c.key))
 }
 
-// advance makes the row under the iterator the current row. If the view does not show
+// advance sets the current row to the row under the iterator. If the view does not show
 // that row, advance continues to the next row that the view shows.
 func (c *cursor) advance(ok bool) error {
 	for {

@@ -33,7 +33,7 @@ const (
 	done       fate = iota
 	lost            // an error, and the call has no effect
 	unanswered      // an error, but the call has its effect
-	partial         // an error, and only some rows of an Apply are written
+	partial         // an error, and only some of the rows are read or written
 	lie             // a Swap has its effect but returns false
 	late            // an error, and the call has its effect during a later call
 )

@@ -11,10 +11,10 @@ import (
 // A stagedLine is a branch: others do not see its revisions until a revision of the
 // trunk, merge, merges the branch.
 type stagedLine struct {
-	first, base, merge table.Revision // merge is 0 while it is open
-	gone               bool           // it was discarded
+	first, base, merge table.Revision // merge is 0 until the branch is merged
+	gone               bool           // the branch was discarded
 	revisions          []table.Revision
-	beside             [][]byte // rows in which its batches did not see every revision
+	beside             [][]byte // rows in which the branch's batches did not see every revision
 }
 
 // A stagedWorld has the branches, from which a stagedView determines what it shows.
@@ -32,8 +32,8 @@ func (w *stagedWorld) shownBy(r table.Revision) table.Revision {
 	return r
 }
 
-// quiet returns the largest revision up to r at which no branch was open: every branch
-// that began before it was merged by then, or was discarded.
+// quiet returns the largest revision up to r at which no branch was open. Every branch
+// that had begun by that revision was merged by that revision, or was discarded.
 func (w *stagedWorld) quiet(r table.Revision) table.Revision {
 	for range w.lines {
 		for _, l := range w.lines {
@@ -124,10 +124,10 @@ type stagedRun struct {
 	now         uint64
 	horizon     table.Revision
 	trunk       []table.Revision // the states of the trunk
-	beside      []stagedFound    // rows in which batches of the trunk did not see everything
+	beside      []stagedFound    // rows in which batches of the trunk did not see every revision
 }
 
-// A stagedFound is the rows in which a batch of the trunk did not see everything.
+// A stagedFound lists the rows in which a batch of the trunk did not see every revision.
 type stagedFound struct {
 	r    table.Revision
 	rows [][]byte
