@@ -57,7 +57,7 @@ func TestHasOptions(t *testing.T) {
 		{";ab", ";a", false},
 		{";a", ";ab", false},
 		{";x-ab", ";ab", false},
-		// Language ranges.
+		// These cases test language ranges.
 		{";lang-en", ";lang-en-", true},
 		{";lang-en-us", ";lang-en-", true},
 		{";lang-en-us", ";lang-en", false},

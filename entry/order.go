@@ -97,7 +97,7 @@ func precedes(a *schema.AttributeType, aOptions string, b *schema.AttributeType,
 	return a.Name()+aOptions < b.Name()+bOptions
 }
 
-// The ranks of attributes that an order does not contain.
+// These are the ranks of attributes that an order does not contain.
 const (
 	rankFirst = -1 // objectClass
 	rankUser  = 1<<24 + iota

@@ -15,8 +15,8 @@
 // rule computes. A row contains the escaped key, so that rows sort like keys and no
 // escaped key is a prefix of another: 00 is written as 00 FF, and the end of a key is 00
 // 01. A key of more than MaxKey bytes is cut after MaxKey bytes and ends with 00 02 and a
-// hash of the whole key. A cut key decides equality exactly; every other test of a cut
-// key is uncertain.
+// hash of the whole key. A test of a cut key for equality is exact, and the result of
+// every other test of a cut key is uncertain.
 package index
 
 import (

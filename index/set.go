@@ -87,7 +87,7 @@ func (s *Set) Behind(after []byte) int {
 
 // Seek returns the first index from i on whose id is not less than id, or Len if there is
 // no such index. It searches with steps that double, beginning with step. This is fast
-// both for sets of similar length and for a long set beside a short one.
+// both if the sets have similar lengths and if one set is much longer than the other.
 func (s *Set) Seek(i int, id entry.ID, step int) int {
 	rest := s.ids[i:]
 	from, to := 0, 0

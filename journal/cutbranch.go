@@ -23,7 +23,7 @@ func (l *Log) SettleBranches(ctx context.Context, r table.Revision) (bool, error
 	for _, s := range h.Slots() {
 		c := h.Cell(s)
 		if c.Kind != revision.Branch || c.State != revision.Open {
-			continue // a server that finds the cell open later sees that the heads have passed r
+			continue // if a server later finds the cell open, it also sees that the heads have passed r
 		}
 		if len(c.Undecided) > 0 && c.Undecided[0] <= r {
 			return false, nil
@@ -46,9 +46,10 @@ type branchCut struct {
 	keep  bool             // open branches stay open
 }
 
-// cell returns the cell that a branch gets at the cut. A branch that was merged after the
-// cut is open again, with its commits up to the cut. A branch that was discarded after
-// the cut stays discarded, because its cells may be gone.
+// cell returns the cell that a branch gets at the cut. If x.keep is set, a branch that
+// was merged after the cut is open again, with its commits up to the cut. Otherwise such
+// a branch, and any open branch, is closed. A branch that was discarded after the cut
+// stays discarded, because its cells may be gone.
 func (x *branchCut) cell(c revision.Cell) revision.Cell {
 	was, limit := c, max(c.Limit, c.Head, c.LastUndecided())
 	ended := c.State == revision.Merged || c.State == revision.Merging

@@ -7,8 +7,8 @@
 //	                          slot 0 belongs to no server: its cell announces a horizon
 //	row "archive" slot n      family c, column a: a revision.Archive, kept forever
 //	row "checkpoints"         family c, one column per name: version, revision, creation
-//	                          time, and a token while it is being made; of a deleted
-//	                          checkpoint: 0, revision, time of deletion
+//	                          time, and a token while it is being made; for a
+//	                          deleted checkpoint: 0, revision, time of deletion
 //	row "collected"           family c, column a: how far garbage was collected
 //	row "clock"               family c, column a: a cell written to read the store's clock
 //	row "servers"             family c, one column per server: its description of itself
@@ -22,9 +22,9 @@
 //	k   hashes of other things that changed, 8 bytes each
 //	m   message: who did what
 //	w   write list: tables and row keys with cells of this revision
-//	x   names of the tables with marks; only commits in branches
-//	p   marks; only commits that are one batch, while there are branches
-//	r   rows in which the commit does not see everything; only such commits
+//	x   names of the tables with marks; present only for commits in branches
+//	p   marks; present only for commits of one batch, while there are branches
+//	r   rows in which the commit does not see everything; absent if there are none
 //
 // A large commit has additional rows. The key of such a row ends in the number of the
 // chunk (4 bytes), and the row contains a part of the write list. A chunk is written
@@ -55,8 +55,8 @@ import (
 const (
 	Table   = "journal"
 	Cluster = "cluster"
-	// Incomplete exists while a store is made of copies of tables. Such a store cannot be
-	// opened.
+	// Incomplete exists while a store is being assembled from copies of tables. Such a
+	// store cannot be opened.
 	Incomplete = "incomplete"
 )
 
@@ -263,10 +263,10 @@ func backOff(ctx context.Context, try int) error {
 // ErrTaken: a row that should be new already exists.
 var ErrTaken = errors.New("journal row taken")
 
-// Begin writes rec as pending if its row is absent. A commit in a branch, whose
-// rec.State is Committed, is written as committed, because the branch's cell decides it.
-// After an error the caller must write no cell of the commit and must not use the revision
-// again.
+// Begin writes rec as pending if its row is absent. If rec.State is Committed, Begin
+// writes rec as committed. That is used for commits in a branch, because the branch's
+// cell decides these commits. After an error the caller must write no cell of the commit
+// and must not use the revision again.
 func (l *Log) Begin(ctx context.Context, rec *Record) error {
 	state := Pending
 	if rec.State == Committed {

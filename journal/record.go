@@ -46,15 +46,17 @@ type Record struct {
 	Keys    []uint64
 	Message []byte // says who did what
 	// Rows is the write list. For a pending commit these are the rows that may contain
-	// its cells. For a commit that was one batch these are the rows that the batch wrote
-	// over. The write list of a large commit is stored in additional rows, see Log.Chunk.
+	// its cells. For a commit that was written as one batch, these are the existing rows
+	// that the batch changed. The write list of a large commit is stored in additional
+	// rows, see Log.Chunk.
 	Rows []Rows
 	// Marked lists the tables in which a commit in a branch placed marks.
 	Marked []string
-	// Marks encodes the marks of a commit that was one batch while there were branches.
+	// Marks encodes the marks of a commit that was written as one batch while there were
+	// branches.
 	Marks []byte
-	// Beside lists the rows in which such a commit did not see every revision
-	// (table.Found).
+	// Beside lists the rows in which a commit that was written as one batch did not see
+	// every revision (see table.Found).
 	Beside []Rows
 
 	chunks []uint32
@@ -187,8 +189,8 @@ func (rec *Record) cells(s State) []table.Cell {
 }
 
 // Write returns the journal row as part of a batch that commits the row atomically with
-// the cells of the commit, without a pending state. rec.Rows are the rows that the batch
-// writes over.
+// the cells of the commit, without a pending state. rec.Rows are the existing rows that
+// the batch changes.
 func (rec *Record) Write() table.Write {
 	w := table.Write{Table: Table}
 	lists := rec.Rows

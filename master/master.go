@@ -31,7 +31,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Families of the table.
+// These are the families of the table.
 const (
 	TreeInfo       table.Family = 't'
 	UpAttributes   table.Family = 'a'
@@ -39,7 +39,7 @@ const (
 	NormAttributes table.Family = 'n'
 )
 
-// Name of the table.
+// Name is the name of the table.
 const Name = "master"
 
 // Spec describes the table. Ids are random, so a distributed engine can split the table
@@ -163,10 +163,10 @@ func (n *Node) Take(c *table.Cell) (stands bool) {
 }
 
 // Decode decodes the attributes in the families upAttributes and secrets of a row. The
-// result is a copy, and its attributes are in the order of the columns. The order in
-// which an entry has its attributes is in [Node.Order]. Decode returns an error for a
-// type that the schema does not define. A sound store has no such type, because a type in
-// use is never removed.
+// result is a copy, and its attributes are in the order of the columns. [Node.Order]
+// contains the order of the entry's attributes. Decode returns an error for a type that
+// the schema does not define. A sound store has no such type, because a type in use is
+// never removed.
 func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
 	cells, size, descriptions := 0, 0, 0
 	var last []byte

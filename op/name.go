@@ -1,8 +1,8 @@
 package op
 
-// NameOf returns the name of the entry that a request is about, which is the base of a
-// search. It returns nil if the request is of another kind. The pointer points into the
-// request, so setting the name changes the request.
+// NameOf returns a pointer to the name of the entry that a request is about. For a
+// search, this is the base. It returns nil for a request that names no such entry. The
+// pointer points into the request, so setting the name changes the request.
 func NameOf(r Request) *string {
 	switch r := r.(type) {
 	case *Search:
@@ -21,8 +21,8 @@ func NameOf(r Request) *string {
 	return nil
 }
 
-// CopyOf returns a copy of a request whose kind NameOf knows. The copy shares attributes
-// and values with the request.
+// CopyOf returns a copy of a request for which NameOf does not return nil. The copy
+// shares attributes and values with the request.
 func CopyOf(r Request) Request {
 	switch r := r.(type) {
 	case *Search:

@@ -112,10 +112,10 @@ type inMemory struct {
 	maybe bool         // a candidate that is in all sets may still not match the filter
 }
 
-// fromMemory returns the parts that are in memory. First it reads those other parts that
-// look up one value and are about as short as the shortest part in memory, so that they
-// are in memory too. ok is false if no part is in memory. The entries must be tested for
-// the parts that are not in memory.
+// fromMemory returns the parts that are in memory. Before that, it reads every other part
+// that looks up one value and is about as short as the shortest part in memory, so that
+// this part is in memory too. ok is false if no part is in memory. The entries must be
+// tested for the parts that are not in memory.
 func (a *intersection) fromMemory(ctx context.Context, r table.Reader) (m inMemory, ok bool) {
 	m, unknown := a.known(ctx, r)
 	if len(m.sets) == 0 {

@@ -15,8 +15,8 @@ const (
 	firstPage = 64    // candidates of each part in the first page
 	pageGrows = 4     // factor by which pages grow
 	lastPage  = 16384 // largest page of a part that does not look up one value
-	alikeUpTo = 4     // parts up to this many times as long as the shortest are read too
-	staleUpTo = 64    // a stale set of up to this many times the shortest length is updated
+	alikeUpTo = 4     // a part at most this many times as long as the shortest is read too
+	staleUpTo = 64    // an outdated set at most this many times as long as the shortest is updated
 )
 
 // longestValue is the number of candidates in the largest page of a part that looks up
@@ -88,7 +88,7 @@ func (a *intersection) shortest(ctx context.Context, r table.Reader) (int, []ind
 	for n := firstPage; n <= longestValue; n *= pageGrows {
 		for i, p := range a.parts {
 			if n == firstPage && i > 0 && p.rank() > rankSome && a.parts[0].rank() <= rankSome {
-				continue // parts with one value first: they are likely to end soon
+				continue // read the parts that look up one value first: they are likely to end soon
 			}
 			if n > lastPage && !isValue(p) {
 				continue
@@ -146,7 +146,7 @@ func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, lis
 
 // keep returns the candidates that are in both list and other.
 func keep(list, other []index.Candidate) []index.Candidate {
-	in := make(map[entry.ID]bool, len(other)) // id to Maybe
+	in := make(map[entry.ID]bool, len(other)) // maps an id to its candidate's Maybe
 	for i := range other {
 		in[other[i].ID] = other[i].Maybe || in[other[i].ID]
 	}
@@ -195,7 +195,7 @@ func (a *intersection) Indexes(uses []Use) []Use {
 // once drops candidates that its access has already yielded. A candidate's position is
 // its number in the stream. To continue behind a position, once runs the access again
 // from the start and skips that many candidates without reading their entries. At one
-// revision the access yields the same candidates again.
+// revision the access yields the same candidates in the same order.
 type once struct{ of Access }
 
 func (a *once) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {

@@ -294,8 +294,8 @@ func (x *fake) Mutation([]byte, entry.ID, entry.ID, bool) (m table.Mutation) { r
 
 func (x *fake) Presence(entry.ID, entry.ID, bool) (m table.Mutation) { return m }
 
-// span yields an entry once for each of its keys for which the function holds returns true, in
-// the order of keys and ids.
+// span yields an entry once for each of its keys for which holds(key) is true, in the
+// order of keys and ids.
 func (x *fake) span(after []byte, holds func(key []byte) bool) index.Candidates {
 	if x.all == nil {
 		x.fill()

@@ -172,8 +172,8 @@ func (c *Cell) LastUndecided() table.Revision {
 	return c.Undecided[len(c.Undecided)-1]
 }
 
-// Park makes the cell the cell of a parked branch. From then on, only the branch's own
-// commits are kept for the branch, and the state at its base, which is kept like a
+// Park makes the cell the cell of a parked branch. From then on, only two things are kept
+// for the branch: its own commits, and the state at its base, which is kept like a
 // checkpoint. The fields that Park sets also mark the branch as parked after it is
 // discarded.
 func (c *Cell) Park() { c.State, c.Oldest, c.Horizon = Parked, Last, Last }
@@ -182,7 +182,8 @@ func (c *Cell) Park() { c.State, c.Oldest, c.Horizon = Parked, Last, Last }
 // parked before it was discarded.
 func (c *Cell) WasParked() bool { return c.Kind == Branch && c.Horizon == Last }
 
-// Freed returns the cell of a slot whose archive is written.
+// Freed returns the cell of the slot after it is freed. The archive must already be
+// written.
 func (c *Cell) Freed() Cell {
 	return Cell{
 		Kind: c.Kind, State: Free, Incarnation: c.Incarnation, Token: c.Token,

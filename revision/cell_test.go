@@ -209,9 +209,9 @@ func TestVisibleAt(t *testing.T) {
 		name     string
 		cell     Cell
 		archive  []Archive
-		shownBy  table.Revision // of the revision at 30
-		settled  table.Revision // of the state at 90
-		noBranch table.Revision // up to 25
+		shownBy  table.Revision // wanted result of ShownBy for the revision at 30
+		settled  table.Revision // wanted result of Settled for the state at 90
+		noBranch table.Revision // wanted result of NoBranchWithin for 25
 	}{
 		{"open", cell, nil, Last, of(20), by(15)},
 		{"frozen", with(func(c *Cell) { c.State = Frozen }), nil, Last, of(20), by(15)},

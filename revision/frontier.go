@@ -72,9 +72,9 @@ func (f Frontier) Max() table.Revision {
 	return slices.Max(f)
 }
 
-// Frontier returns, for each slot, the revision up to which every revision that will ever
-// be visible is already visible. Branches have no part of their own in it: a frontier
-// that covers a branch's merge covers the branch.
+// Frontier returns the frontier of v. For each slot, it contains the revision up to which
+// no further revision can become visible. It contains no revisions of branches, because a
+// frontier that covers a branch's merge covers the branch.
 func (v *Vector) Frontier() Frontier {
 	var f Frontier
 	for i := range v.slots {

@@ -129,9 +129,9 @@ func (v *Vector) Visible(r table.Revision) bool {
 	return a.Shows(r)
 }
 
-// ShownBy returns the first revision whose state can show r: the merge's if r belongs to
-// a branch, otherwise r itself. It returns Last if r belongs to a branch that is not
-// merged. ShownBy does not test whether r is visible.
+// ShownBy returns the first revision whose state can show r. If r belongs to a branch,
+// that is the revision of the branch's merge, otherwise r itself. ShownBy returns Last if
+// r belongs to a branch that is not merged. ShownBy does not test whether r is visible.
 func (v *Vector) ShownBy(r table.Revision) table.Revision {
 	if !SlotOf(r).IsBranch() {
 		return r
@@ -154,9 +154,9 @@ func (v *Vector) ShownBy(r table.Revision) table.Revision {
 // a branch if it is not older than the branch's merge.
 func (v *Vector) VisibleAt(r, at table.Revision) bool { return v.ShownBy(r) <= at && v.Visible(r) }
 
-// Settled returns the largest revision r such that the state at the given revision shows
-// all cells of branches up to r that the store may contain. If that state shows all cells
-// of branches, Settled returns Last.
+// Settled returns the revision up to which the state at the given revision shows all
+// cells of branches. Cells that have been removed from the store do not count. If that
+// state shows all cells of branches, Settled returns Last.
 func (v *Vector) Settled(at table.Revision) table.Revision {
 	if at >= v.lastMerge {
 		return v.settled
@@ -184,9 +184,9 @@ func (v *Vector) settledAt(shows func(merge table.Revision) bool) table.Revision
 	return settled
 }
 
-// NoBranchWithin returns a revision n, at most r, such that no branch was open at n:
-// every branch that began before n was merged by n, was parked, or has left no cells in
-// the store.
+// NoBranchWithin returns a revision at which no branch was open. The result is at most r.
+// Every branch that began before the result was either merged at or before the result, or
+// parked, or has left no cells in the store.
 func (v *Vector) NoBranchWithin(r table.Revision) table.Revision {
 	for {
 		was := r
@@ -213,9 +213,9 @@ func (v *Vector) noBranchWithin(r table.Revision) table.Revision {
 	return r
 }
 
-// ParkedBases returns the bases of parked branches. It includes branches that were parked
-// and then discarded until their cells are removed, because readers may still use their
-// bases.
+// ParkedBases returns the bases of parked branches. It includes a branch that was parked
+// and later discarded, as long as the branch's cells are not removed, because readers may
+// still use its base.
 func (v *Vector) ParkedBases() (bases []table.Revision) {
 	for i := len(v.slots) - 1; i >= 0 && v.slots[i].id.IsBranch(); i-- {
 		if c := &v.slots[i].cell; c.State != Free && c.WasParked() {
@@ -225,9 +225,9 @@ func (v *Vector) ParkedBases() (bases []table.Revision) {
 	return bases
 }
 
-// Void reports whether r can never become visible, because r was aborted, or because r
-// belongs to a former holder of its slot and the commits of that holder are all known. If
-// Void returns false, r may still never become visible.
+// Void reports whether it is known that r can never become visible. Either r was aborted,
+// or the holder that issued r can commit no more and r is not one of its commits. If Void
+// returns false, it is still possible that r never becomes visible.
 func (v *Vector) Void(r table.Revision) bool {
 	s := v.slot(SlotOf(r))
 	if s == nil {

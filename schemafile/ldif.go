@@ -27,8 +27,8 @@ func (f *Files) readLDIF(name string, text []byte) error {
 	}
 }
 
-// Record adds the definitions in an LDIF record. text is the text of the record. Record
-// needs it to find the lines of the values. name is the name of the file, for errors.
+// Record adds the definitions in an LDIF record. text is the text of the record, in which
+// Record finds the line of each value. name is the name of the file, for errors.
 func (f *Files) Record(name string, rec *ldif.Record, text []byte) error {
 	if f.macros == nil {
 		f.macros = schema.Macros{}

@@ -6,9 +6,9 @@
 // the rows [X, X+1). Families:
 //
 //	t  treeInfo        i  the entry's id
-//	n  normAttributes  keys (see below), with which filters, compares and
-//	                   membership tests read no entry, and a delete finds the
-//	                   column of a value
+//	n  normAttributes  keys (see below): with these, filters, compares and
+//	                   membership tests need not read the entry, and a
+//	                   delete finds the column of a value
 //	m  marks (package txn)
 //
 // A column of normAttributes begins with the type's OID and its options:
@@ -16,11 +16,11 @@
 //	OID;options = key       -> position of the value in master
 //	OID;options ~ key hash  -> position of the value in master, if its key is
 //	                           too long for a column: the column contains the
-//	                           key's first bytes and a hash. It decides
-//	                           equality, but no other test.
-//	OID;options :           -> key of a value that has no position, as a value
-//	                           of a SINGLE-VALUE type, so that a new value
-//	                           replaces the old value
+//	                           key's first bytes and a hash. Such a column
+//	                           decides equality, but no other test.
+//	OID;options :           -> key of a value without a position. The value of
+//	                           a SINGLE-VALUE type has no position, so that a
+//	                           new value replaces the old value.
 //	OID;options ?           -> 01; the attribute has values, but its type has
 //	                           no equality rule
 //	OID;options >           -> 01; the attribute has too many values for this
@@ -42,13 +42,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Families of the table.
+// These are the families of the table.
 const (
 	TreeInfo       table.Family = 't'
 	NormAttributes table.Family = 'n'
 )
 
-// Name of the table.
+// Name is the name of the table.
 const Name = "tree"
 
 // Spec describes the table.
@@ -117,7 +117,7 @@ type Column struct {
 	Position master.Position
 }
 
-// Kinds of columns. The package comment describes each kind.
+// These are the kinds of columns. The package comment describes each kind.
 const (
 	Whole   = '='
 	Cut     = '~'

@@ -33,8 +33,8 @@ func Decode(b []byte) (*op.Message, error) {
 	return nil, &Refusal{m, d.refusal}
 }
 
-// A decoder continues after a refusal, because the server may only answer the refused
-// message if the rest of it is well-formed.
+// A decoder continues after a refusal, because the server may answer the refused message
+// only if the rest of the message is well-formed.
 type decoder struct {
 	ber.Reader
 	refusal *op.Result

@@ -24,7 +24,7 @@ const NoticeOfDisconnection = "1.3.6.1.4.1.1466.20036"
 // maxInt is the largest INTEGER of the protocol (RFC 4511, 4.1.1).
 const maxInt = 1<<31 - 1
 
-// The tags of the operations. The names of response tags end in R.
+// These are the tags of the operations. The names of response tags end in R.
 const (
 	tagBind         = 0x60
 	tagBindR        = 0x61
@@ -49,7 +49,7 @@ const (
 	tagIntermediate = 0x79
 )
 
-// The context-specific tags in operations.
+// These are the context-specific tags in operations.
 const (
 	tagControls        = 0xa0
 	tagSimple          = 0x80
