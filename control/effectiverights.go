@@ -23,7 +23,7 @@ const OIDEffectiveRights = "1.3.6.1.4.1.42.2.27.9.5.2"
 // See draft-ietf-ldapext-acl-model-08, section 9.
 type EffectiveRights struct {
 	AuthzID    *string  // nil: the requester
-	Attributes []string // attributes to report on, in addition to those that the search requests
+	Attributes []string // attributes to report on, besides the attributes that the search requests
 }
 
 // ParseEffectiveRights parses the value of a request. An absent or empty value asks about

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ber"
 )
 
-// OIDs of extended operations.
+// These are the OIDs of extended operations.
 const (
 	OIDPasswordModify = "1.3.6.1.4.1.4203.1.11.1"
 	OIDCancel         = "1.3.6.1.1.8"

@@ -2,7 +2,7 @@ package control
 
 import "github.com/seed-4dac0d86/ldapd/filter"
 
-// OIDs of the controls whose values are filters.
+// These are the OIDs of the controls whose values are filters.
 const (
 	OIDMatchedValues = "1.2.826.0.1.3344810.2.3"
 	OIDAssertion     = "1.3.6.1.1.12"

@@ -2,7 +2,7 @@ package control
 
 import "github.com/seed-4dac0d86/ldapd/ber"
 
-// OIDs of PersistentSearch and EntryChange.
+// These are the OIDs of PersistentSearch and EntryChange.
 const (
 	OIDPersistentSearch = "2.16.840.1.113730.3.4.3"
 	OIDEntryChange      = "2.16.840.1.113730.3.4.7"
@@ -45,8 +45,8 @@ func ParsePersistentSearch(value []byte) (p PersistentSearch, err error) {
 }
 
 // EntryChange is the value of the entry change notification control. It has no
-// changeNumber, because the number would be the revision, and the events of JNDI fail on
-// an INTEGER of more than four octets.
+// changeNumber. The number would be the revision, which has more than four octets, and
+// JNDI clients fail on such an INTEGER.
 //
 // See draft-ietf-ldapext-psearch-03, section 5:
 //

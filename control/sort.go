@@ -7,7 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// OIDs of SortRequest and SortResponse.
+// These are the OIDs of SortRequest and SortResponse.
 const (
 	OIDSortRequest  = "1.2.840.113556.1.4.473"
 	OIDSortResponse = "1.2.840.113556.1.4.474"

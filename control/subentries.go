@@ -11,7 +11,7 @@ const OIDSubentries = "1.3.6.1.4.1.4203.1.10.1"
 //
 //	Visibility ::= BOOLEAN
 type Subentries struct {
-	Visible bool // show subentries only; false: all other entries only
+	Visible bool // true: only subentries are visible; false: only other entries are
 }
 
 // ParseSubentries parses the value of a request.

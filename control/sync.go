@@ -7,7 +7,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
-// OIDs of content synchronization: three controls and an intermediate response.
+// These are the OIDs of content synchronization: three controls and an intermediate
+// response.
 const (
 	OIDSyncRequest = "1.3.6.1.4.1.4203.1.9.1.1"
 	OIDSyncState   = "1.3.6.1.4.1.4203.1.9.1.2"
@@ -15,7 +16,7 @@ const (
 	OIDSyncInfo    = "1.3.6.1.4.1.4203.1.9.1.4"
 )
 
-// Modes of a SyncRequest.
+// These are the modes of a SyncRequest.
 const (
 	refreshOnly       = 1
 	refreshAndPersist = 3
@@ -60,7 +61,7 @@ func ParseSyncRequest(value []byte) (s SyncRequest, err error) {
 	return s, err
 }
 
-// The states that the server sends in a SyncState.
+// These are the states that the server sends in a SyncState.
 const (
 	SyncAdd    = 1
 	SyncModify = 2
@@ -95,7 +96,8 @@ func (s SyncState) Encode() []byte {
 	return ber.Close(b, 0)
 }
 
-// SyncDone is the value of the sync done control, which ends the operation.
+// SyncDone is the value of the sync done control, which the final response of the search
+// has.
 //
 // See RFC 4533, section 2.4:
 //

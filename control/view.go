@@ -7,7 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// OIDs of ViewRequest and ViewResponse.
+// These are the OIDs of ViewRequest and ViewResponse.
 const (
 	OIDViewRequest  = "2.16.840.1.113730.3.4.9"
 	OIDViewResponse = "2.16.840.1.113730.3.4.10"

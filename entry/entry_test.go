@@ -152,8 +152,8 @@ func FuzzOptions(f *testing.F) {
 	})
 }
 
-// FuzzParseID checks that ParseID accepts only strings that String returns for the parsed
-// ID, ignoring case.
+// FuzzParseID checks that if ParseID accepts a string, String of the parsed ID returns
+// the same string in lower case.
 func FuzzParseID(f *testing.F) {
 	f.Add(NewID().String())
 	f.Add("00000000000000000000000000000000")

@@ -5,14 +5,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// HeadWrite returns the write of a slot's cell as part of a batch. The caller must know
-// that nobody else changes the cell.
+// HeadWrite returns the mutation that writes a slot's cell, for use in a batch. The
+// caller must know that nobody else changes the cell.
 func HeadWrite(s revision.Slot, c *revision.Cell) table.Mutation {
 	return table.Mutation{Row: headsRow, Cells: []table.Cell{{Family: clusterFamily, Qualifier: slotColumn(s), Value: c.Append(nil)}}}
 }
 
-// ArchiveWrite returns the writes that free a slot as part of a batch: the archive, and
-// the free cell. It sets *c to the free cell.
+// ArchiveWrite returns the mutations that free a slot, for use in a batch. They write
+// the archive and the free cell. It sets *c to the free cell.
 func ArchiveWrite(s revision.Slot, c *revision.Cell) []table.Mutation {
 	a := c.Archive()
 	archive := table.Mutation{Row: archiveKey(s, c.Incarnation), Cells: []table.Cell{{Family: clusterFamily, Qualifier: archiveColumn, Value: a.Append(nil)}}}

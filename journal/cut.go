@@ -77,7 +77,8 @@ func (l *Log) cutSlot(ctx context.Context, s revision.Slot, c revision.Cell, raw
 		return nil
 	}
 	if c.Kind == revision.Branch {
-		// Servers later remove the void commits of branches, and closed branches.
+		// The void commits of branches, and closed branches, stay in the copy. Servers
+		// remove them later.
 		cut := x.cell(c)
 		if cut.Sequence == c.Sequence {
 			return nil

@@ -58,8 +58,8 @@ func (h *Heads) Oldest() table.Revision {
 }
 
 // OldestOfServers is like Oldest, but it does not count the states at which branches
-// began. It is below the revisions that are reserved in branches: cells of such a
-// revision may still arrive, and would be hidden by a delete marker above the revision.
+// began. The result is below every revision that is reserved in a branch. Cells of such
+// a revision may still arrive, and a delete marker above the revision would hide them.
 func (h *Heads) OldestOfServers() table.Revision {
 	low := h.Low()
 	for _, c := range h.inUse() {

@@ -148,7 +148,7 @@ type Compare struct {
 	Value       []byte
 }
 
-// Abandon requests the end of an operation without an answer (RFC 4511, 4.11).
+// Abandon requests that an operation end without an answer (RFC 4511, 4.11).
 type Abandon struct{ MessageID int32 }
 
 // Extended is an ExtendedRequest (RFC 4511, 4.12).
@@ -192,8 +192,8 @@ type Response struct {
 
 // A Sink receives the answers of one operation, in order. Done is the last call, and
 // occurs once. For an Abandon or Unbind, Done is not called. An error means that the
-// client is gone or has abandoned the operation: stop working. The arguments are encoded
-// before the call returns and may be reused.
+// client is gone or has abandoned the operation, and that the caller should stop. The
+// arguments are encoded before the call returns and may be reused.
 type Sink interface {
 	Entry(e *SearchEntry) error
 	Reference(urls []string, controls []Control) error

@@ -11,12 +11,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// common is an intersection that is the root of a plan. If one of its parts looks up a
-// single value, common yields each candidate once, in the order of ids, and the positions
-// are ids. So a search can continue behind a position on any server, whatever that server
-// has in memory. If no part looks up a single value, common does the same only if a part is
-// short (see intersection). If no part is short either, the stream has no order, and its
-// positions are those of [once].
+// common is an intersection that is the root of a plan. If a part looks up a single
+// value, or if a part is short (see intersection), common yields each candidate once, in
+// the order of ids, and the positions are ids. A search can then continue behind a
+// position on any server, whatever that server has in memory. In all other cases the
+// stream has no order, and its positions are those of [once].
 type common struct{ *intersection }
 
 func (a *common) distinct() bool { return true }
@@ -42,7 +41,7 @@ func (a *common) Run(ctx context.Context, r table.Reader, after []byte) index.Ca
 	}
 }
 
-// streamed is an intersection none of whose parts is short.
+// streamed is an intersection in which no part is short.
 type streamed struct{ *intersection }
 
 func (a streamed) Run(ctx context.Context, r table.Reader, _ []byte) index.Candidates {
@@ -157,8 +156,8 @@ func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, u
 	return m, unknown
 }
 
-// readAlike reads those lookups in unknown that may have at most alikeUpTo*length entries, so
-// that their entries are in memory too.
+// readAlike reads each lookup in unknown that may have at most alikeUpTo*length entries.
+// The entries are then in memory.
 func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length int) {
 	for _, l := range unknown {
 		most := alikeUpTo * length

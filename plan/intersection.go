@@ -119,8 +119,9 @@ func (a *intersection) stream(ctx context.Context, r table.Reader, yield func(in
 }
 
 // narrow removes the candidates that other parts do not have. It reads another part only
-// if reading the part costs about as much as reading list did. The second result reports
-// whether the remaining candidates decide the filter.
+// if reading that part costs about as much as reading the candidates did. The second
+// result reports whether every remaining candidate that is not marked Maybe matches the
+// filter.
 func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, list []index.Candidate) ([]index.Candidate, bool, error) {
 	whole := a.whole
 	for i, p := range a.parts {

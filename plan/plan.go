@@ -7,9 +7,9 @@
 // The cost model uses no statistics, because statistics go stale and differ between
 // servers. An intersection reads the candidates of its parts in growing pages, the
 // cheapest kind of part first, until one part ends. The part that ends first is the
-// shortest part (within a factor), and its candidates are then in memory. The
-// intersection reads another part only if that part is about as short. Otherwise it tests
-// the candidates' entries for that part.
+// shortest part, up to the factor by which pages grow. Its candidates are then in memory.
+// The intersection reads another part only if that part is about as short. Otherwise it
+// tests the candidates' entries for that part.
 package plan
 
 import (

@@ -193,8 +193,9 @@ func (c *Cell) Freed() Cell {
 
 // An Archive contains the fields of a closed cell that are kept after the slot is freed.
 // The visible revisions of an Archive are the revisions from First to Head that are in
-// neither Void nor Undecided, and the revisions in Late. Merge is the revision that shows
-// an archived branch; for a server, and for a branch that was discarded, it is zero.
+// neither Void nor Undecided, and the revisions in Late. Merge is the revision of the
+// commit that merged an archived branch. It is zero for a server, and for a branch that
+// was discarded.
 type Archive struct {
 	First, Head, Merge    table.Revision
 	Void, Undecided, Late []table.Revision

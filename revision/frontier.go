@@ -128,8 +128,8 @@ func (v *Vector) Reached(f Frontier) bool {
 	return true
 }
 
-// At returns a view of the state at a frontier that v has Reached. The view shows the
-// revisions that v shows and f covers.
+// At returns a view of the state at the frontier f. Reached must have returned true for
+// f. The view shows the revisions that v shows and f covers.
 func (v *Vector) At(f Frontier) *FrontierView {
 	low := min(v.low, f.Max())
 	for i := range v.slots {

@@ -36,8 +36,8 @@ func fromMeta(as []op.PartialAttribute) (schema.Definition, bool) {
 	return schema.Definition{}, false
 }
 
-// meta is an ApacheDS entry that defines an element: the values of the entry by attribute
-// descriptions in lower case.
+// meta is an ApacheDS entry that defines an element. It maps attribute descriptions, in
+// lower case, to the entry's values.
 type meta map[string][][]byte
 
 // definition returns the definition of the element in the form of RFC 4512.

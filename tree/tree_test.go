@@ -79,8 +79,8 @@ func TestCutsDiffer(t *testing.T) {
 	}
 }
 
-// TestSource compares the results of a filter on a tree row and of its hint with the
-// result on the entry.
+// TestSource tests a filter, and the hint of that filter, on a tree row. It compares both
+// results with the result of the filter on the entry.
 func TestSource(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawEntry(t)

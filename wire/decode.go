@@ -10,9 +10,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Decode decodes b, which must be one LDAPMessage. Decode copies no names and values:
-// those of the returned message are parts of b. An add with a hundred values thus costs
-// only one copy of its octets, which is b itself. The caller must not change b afterwards.
+// Decode decodes b, which must be one LDAPMessage. Decode does not copy names and values:
+// the returned message refers to the octets of b. An add with a hundred values thus costs
+// only one copy of its octets, which is b itself. The caller must not change b
+// afterwards.
 //
 // The error is an *[Error] or a *[Refusal].
 func Decode(b []byte) (*op.Message, error) {

@@ -150,9 +150,9 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-// TestDecodeFilters checks that a filter that is a valid encoding but breaks another rule
-// is a Refusal (RFC 4511, 4.1.1). An invalid encoding, or an invalid encoding after the
-// filter, is an Error.
+// TestDecodeFilters checks the errors for wrong filters (RFC 4511, 4.1.1). If the filter
+// has a valid encoding but breaks another rule, Decode returns a Refusal. If the encoding
+// of the filter, or of what follows the filter, is invalid, Decode returns an Error.
 func TestDecodeFilters(t *testing.T) {
 	for _, c := range []struct {
 		name, filter, behind string

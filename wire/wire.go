@@ -61,7 +61,7 @@ const (
 	tagRequestValue    = 0x81
 	tagResponseName    = 0x8a
 	tagResponseValue   = 0x8b
-	tagPartialName     = 0x80 // of an IntermediateResponse
+	tagPartialName     = 0x80 // responseName of an IntermediateResponse
 	tagPartialValue    = 0x81
 )
 
@@ -73,8 +73,8 @@ func (e *Error) Error() string { return "malformed LDAP message: " + e.Err.Error
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// A Refusal is a message with a sound structure but invalid contents. Answer its request
-// with Result. The session continues.
+// A Refusal is a message with a sound structure but invalid contents. The server answers
+// the request with Result, and the session continues.
 type Refusal struct {
 	Message *op.Message
 	Result  *op.Result

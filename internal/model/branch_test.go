@@ -5,12 +5,12 @@ import "fmt"
 // In the model "branch", a branch has commits B0 on row 0 and B1 on row 1; the branch has
 // its marks in these rows. The branch is merged either by the server of slot 0, as m0, or
 // by the server of slot 2, as m1. A merger freezes the branch's cell, reads the marks of
-// others in the branch's rows, names its merge in the cell, journals the merge and
-// decides it. While the cell is frozen, nothing can be committed in the branch, until
-// somebody thaws the cell. A merger writes no marks. T is a commit of slot 1. After its
-// marks are written, T looks at the branch's cell. Slot 0 may be recovered, while its
-// server continues as if the slot had not been recovered. The branch's base contains
-// neither T nor a merge.
+// others in the branch's rows, writes the revision of its merge into the cell, writes the
+// merge's row in the journal, and decides the merge. While the cell is frozen, nothing
+// can be committed in the branch. Anybody may thaw the cell, that is, make it open again.
+// A merger writes no marks. T is a commit of slot 1. After T has written its marks, it
+// reads the branch's cell. Slot 0 may be recovered, while its server continues as if the
+// slot had not been recovered. The branch's base contains neither T nor a merge.
 
 const ( // the revisions; each is the number of its bit in a set of revisions
 	revB0 = iota
@@ -33,7 +33,7 @@ type branchState struct {
 	journal       [revisions]uint8
 	head          [3]int8 // heads of the slots 0 (m0), 1 (T) and 2 (m1)
 	a, u, c       uint8
-	slot, step    uint8 // state of slot 0, and step of its recovery
+	slot, step    uint8 // state of slot 0, and the next step of its recovery
 	dead          bool
 	cell, by      uint8 // state of the branch's cell, and the merge that the cell names
 	branchHead    int8
@@ -52,7 +52,7 @@ type swapCopy struct {
 	sequence   uint8
 }
 
-const ( // states of the branch's cell, besides open
+const ( // the states of the branch's cell, in addition to open
 	frozen uint8 = iota + 1
 	merging
 	merged
@@ -85,7 +85,7 @@ type branchModel struct {
 	rows                uint8 // the rows that T writes, as bits
 	second, two, renews bool  // whether B1 runs, whether m1 runs, and whether idle slots advance their heads
 	purges              bool
-	// The rules that a variant drops.
+	// Each of these fields, if set, drops a rule of the protocol.
 	noLook, lookEarly, noThaw, readEarly, readNew, noWait, looseRows, bytesRepeat, lowID bool
 	passEarly, reopenEarly, byJournal, ownIDs, ignoreBase, freeEarly                     bool
 	reach                                                                                func(*branchState) bool
@@ -99,8 +99,8 @@ func (m *branchModel) showsRev(s *branchState, r int) bool {
 	return ok || n == 0 && s.slot >= closed && s.c>>r&1 == 1
 }
 
-// visible returns as bits which of two commits are visible: T, and the merge that the
-// branch's cell names. If that merge is visible, so is the branch.
+// visible returns the visible ones of two commits, as bits. The commits are T, and the
+// merge that the branch's cell names. If that merge is visible, so is the branch.
 func (m *branchModel) visible(s *branchState) (v uint8) {
 	if m.showsRev(s, revT) {
 		v |= 1 << revT
@@ -124,8 +124,8 @@ func (m *branchModel) low(s *branchState) int8 {
 	return low
 }
 
-// upTo returns as bits what a reader at time t sees. The reader sees a merge, and with it
-// the branch, if the merge's id is at most t.
+// upTo returns the commits that a reader at time t sees, as bits. The reader sees a
+// merge, and with it the branch, if the merge's id is at most t.
 func (m *branchModel) upTo(t int8) (set uint8) {
 	for r := revT; r < revisions; r++ {
 		id := m.rank[r]
@@ -482,7 +482,8 @@ func (m *branchModel) readMarks(s branchState, p int, emit Emit[branchState]) {
 	emit(s, "%d reads marks", p, 0)
 }
 
-// mark does the next step of T after T was journalled and before T is decided.
+// mark does the next step of T. It does the steps between the one that writes T's journal
+// row and the one that decides T.
 func (m *branchModel) mark(s branchState, emit Emit[branchState]) {
 	t := &s.p[0]
 	after := bDecides

@@ -1,9 +1,10 @@
 package model
 
-// In the model "branches", two branches wrote one row. The bases of both branches are older
-// than both merges. Each branch is merged by a server of its own. That server freezes the
-// branch's cell, looks at the cell of the other branch, names its merge in the branch's
-// cell, journals the merge and decides it.
+// In the model "branches", two branches wrote one row. The bases of both branches are
+// older than both merges. Each branch is merged by a server of its own. That server
+// freezes the branch's cell, reads the cell of the other branch, writes the revision of
+// its merge into the branch's cell, writes the merge's row in the journal, and decides
+// the merge.
 
 type branchesState struct {
 	cell     [2]uint8
@@ -25,7 +26,7 @@ const (
 )
 
 type branchesModel struct {
-	ignoreFrozen, ignoreMerging bool // the rules that a variant drops
+	ignoreFrozen, ignoreMerging bool // each drops a rule of the protocol, if set
 	reach                       bool
 }
 

@@ -23,10 +23,10 @@ type commitState struct {
 	late    [2]uint8 // Puts that were sent and have not landed
 	journal [commits]uint8
 	head    [3]int8
-	a, u, c uint8    // the sets A, U and C of docs/design/transactions.md
+	a, u, c uint8    // the void, undecided and late commits in a cell: the sets A, U and C of docs/design/transactions.md
 	slot    [2]uint8 // states of slots 0 and 1
-	// For each recoverer: its step, the commits that it rolls back, and the commits that
-	// it found committed.
+	// These arrays have an element for each recoverer: its next step, the commits that it
+	// rolls back, and the commits that it found committed.
 	step, list, kept [3]uint8
 	acked            uint8
 	gone             uint8 // journal rows that were purged
@@ -69,12 +69,12 @@ type commitModel struct {
 	rows  [commits]uint8 // the rows that each commit writes, as bits
 	rank  [commits]int8  // the id of each commit
 	slots [commits]int
-	// What may happen in a variant.
+	// Each of these fields, if set, lets something happen that may happen in reality.
 	timeouts, resends, second, both, purges bool
-	// The rules that a variant drops.
+	// Each of these fields, if set, drops a rule of the protocol.
 	passUndecided, leaveEarly, forgetUnclear, ownHead, idsWithoutC, closeWithoutU, lowWithoutU,
 	sweptAtOnce, sweepOldList, plainPut, noFence, closeOver, sweepOwn, maxWithoutC, raiseHead, forgetResent, purgeToHead bool
-	leavePending, leaveU bool // rules of R1 that a variant drops
+	leavePending, leaveU bool // each drops a rule of step R1 of recovery, if set
 	reach                func(s *commitState) bool
 }
 
@@ -403,7 +403,8 @@ func (m *commitModel) publish(s commitState, slot int, emit Emit[commitState]) {
 	}
 }
 
-// recover does the next of the steps R0 to R4 of recoverer q.
+// recover does the next step of recoverer q, which recovers the slot. The steps are R0 to
+// R4 of docs/design/transactions.md, "Crash recovery".
 func (m *commitModel) recover(s commitState, q, slot int, emit Emit[commitState]) {
 	if s.slot[slot] == swept {
 		return
@@ -473,7 +474,7 @@ func (m *commitModel) close(s *commitState, slot int, kept uint8) {
 	}
 }
 
-// swept returns the commits whose cells R4 removes.
+// swept returns the commits whose cells R4, the last step of recovery, removes.
 func (m *commitModel) swept(s *commitState, q, slot int) (list uint8) {
 	list = s.list[q] | s.a
 	for i := range commits {
@@ -527,8 +528,9 @@ func commitVariants() (vs []variant) {
 	add("two recoverers", holds, two)
 	add("two slots recovered together", holds, both)
 	add("journal rows up to the low-water mark are purged", holds, func(m *commitModel) { m.purges = true })
-	// R1 lets other servers stop waiting, and preserves outcomes that a client may know. R3
-	// is the step that makes recovery correct, so variants that weaken R1 hold.
+	// Step R1 of recovery aborts pending commits, so that other servers stop waiting, and
+	// keeps outcomes that a client may know. Step R3 closes the slot. R3 alone makes
+	// recovery correct, so the variants that weaken R1 hold.
 	add("R1 leaves pending what is pending", holds, func(m *commitModel) { m.leavePending = true })
 	add("R1 does not look at what is undecided", holds, func(m *commitModel) { m.leaveU = true })
 	add("two recoverers that leave pending what is pending", holds, func(m *commitModel) { two(m); m.leavePending = true })

@@ -38,7 +38,7 @@ type horizonState struct {
 const none = -1
 
 type horizonModel struct {
-	// The rules that a variant drops.
+	// Each of these fields, if set, drops a rule of the protocol.
 	toAnnounced, onlyOpen, saysFirst, beforeClaim, outlives, checkFirst, forgetsReaders bool
 	reach                                                                               func(*horizonState) bool
 }

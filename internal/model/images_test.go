@@ -10,18 +10,19 @@ import (
 
 var histories = flag.Int("histories", 5_000, "number of random histories of TestImages")
 
-// An imagesRow is one row on the embedded engine. Each line writes whole images of the
-// row. The trunk is line 0, and each branch is a line. An image is built on the newest
-// image that its writer sees. If the trunk has changed the row since a branch's base, the
-// merge of the branch writes an image with the changes of all visible revisions. Readers
-// take the newest image that they see. A deletion hides all cells with smaller revisions.
+// An imagesRow is one row on the embedded engine. The trunk and the branches are called
+// lines. The trunk is line 0. Each line writes whole images of the row. An image is built
+// on the newest image that its writer sees. If the trunk has changed the row since a
+// branch's base, the merge of the branch writes an image with the changes of all visible
+// revisions. Readers take the newest image that they see. A deletion hides all cells with
+// smaller revisions.
 type imagesRow struct {
 	commits  []imageCommit
 	images   []rowImage  // newest first
 	lineOf   map[int]int // by revision
 	branches []imageBranch
 	now      int
-	// The rules that a variant drops.
+	// Each of these fields, if set, drops a rule of the protocol.
 	noMergeImage, fromImages, onNewest bool
 }
 
@@ -60,7 +61,8 @@ func (w *imagesRow) sees(r, t, line int) bool {
 	return m != 0 && m <= t
 }
 
-// want computes from the commits the values that a reader must see.
+// want returns the values that a reader must see. It computes them from the commits, not
+// from the images.
 func (w *imagesRow) want(t, line int) map[int]int {
 	newest, deleted := map[int]imageCell{}, 0
 	for _, c := range w.commits {

@@ -34,11 +34,12 @@ type kindsModel struct {
 	rank  [3]int8
 	start uint8
 	keep  bool // the attribute must keep a value, so its marks are u
-	// The rules that a variant drops.
+	// Each of these fields, if set, drops a rule of the protocol.
 	vv, uv, xv, cx, valueMarks, oneCell bool
 }
 
-// value returns the value in the v mark of op, or zero if op places another mark.
+// value returns the value that the operation op marks with v, or zero if op places a mark
+// of another kind.
 func (m *kindsModel) value(op uint8) int {
 	switch {
 	case m.keep && !m.valueMarks:
@@ -223,8 +224,8 @@ func (m *kindsModel) step(s kindsState, i int, emit Emit[kindsState]) {
 	}
 }
 
-// kindsVariants returns variants. Each variant explores all triples of operations, each
-// with all orders of their ids and all initial entries.
+// kindsVariants returns the variants. Each variant explores all combinations of three
+// operations, an order of their ids, and an initial entry.
 func kindsVariants() (vs []variant) {
 	add := func(name string, k kind, keep bool, change func(*kindsModel)) {
 		all := func(limit int) (sum Report) {

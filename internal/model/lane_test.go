@@ -15,8 +15,8 @@ import "fmt"
 // at any time, die at any time, and start again as new servers. A write may land late,
 // twice or never.
 //
-// A reader at time T takes the newest finished step b <= T, the newest version <= b of a
-// record, and adds the commits in (b, T].
+// A reader at time T finds b, the end of the newest finished step that does not end after
+// T. It takes the newest version of a record up to b, and adds the commits in (b, T].
 
 const (
 	laneCommits = 4
@@ -81,7 +81,7 @@ type laneState struct {
 }
 
 type laneModel struct {
-	// The rules that a variant drops.
+	// Each of these fields, if set, drops a rule of the protocol.
 	unannounced, blindSwap, newestPart, finishEarly, moveEarly, unheld, belowHorizon, unsettled bool
 	reach                                                                                       func(*laneState) bool
 }

@@ -42,7 +42,7 @@ const (
 )
 
 type lineModel struct {
-	noReservation, forgetEarly, noCompare, noVoid bool // the rules that a variant drops
+	noReservation, forgetEarly, noCompare, noVoid bool // each drops a rule of the protocol, if set
 	reach                                         bool
 }
 

@@ -10,8 +10,9 @@ import (
 
 var long = flag.Bool("long", false, "explore every model to its end")
 
-// A variant of a model is of one of three kinds. Some variants must hold. Others drop a
-// rule and must break. A witness shows that an interesting state can be reached.
+// A variant of a model is of one of three kinds. A variant that holds has no wrong
+// state. A variant that drops a rule must reach a wrong state. A witness must reach a
+// certain state, to show that the model includes that state.
 type variant struct {
 	name  string // "holding", the dropped rule, or the state that a witness reaches
 	kind  kind

@@ -19,7 +19,7 @@ const (
 
 type retryT struct {
 	at, try uint8
-	snap    uint64 // attempts that the snapshot shows, as bits: player*tries + try
+	snap    uint64 // the attempts that the snapshot shows: bit p*tries+try stands for an attempt of transaction p
 	conf    uint64
 	seen    int8
 	prio    int8
@@ -56,7 +56,7 @@ const (
 type retryModel struct {
 	players, tries int
 	deaths         bool
-	// The rules that a variant drops.
+	// Each of these fields, if set, drops a rule of the protocol.
 	alwaysYield, alwaysWound, newPrio, blindWound, noWait bool
 	reach                                                 func(*retryState) bool
 }

@@ -59,7 +59,7 @@ const (
 type slotsModel struct {
 	rank     [3]int8
 	claimers int
-	// The rules that a variant drops.
+	// Each of these fields, if set, drops a rule of the protocol.
 	bySlot, freeFirst, low, early, falseIsAbort, errorIsDone, unpublished, readLow, lateZ, blindClaim bool
 	reach                                                                                             func(*slotsState) bool
 }
