@@ -102,7 +102,7 @@ type standing uint8
 
 const (
 	counts standing = iota // committed, and not above the horizon
-	stays                  // shown above the horizon, or neither visible nor void
+	stays                  // first shown above the horizon, or neither committed nor aborted
 	void                   // aborted
 )
 

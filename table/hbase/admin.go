@@ -23,8 +23,8 @@ import (
 const allVersions = 1<<31 - 1
 
 // adminPatience is the factor by which the time limit for calls of the master exceeds the
-// limit for other calls. Creating a table takes long, because the master assigns its
-// regions one by one.
+// limit for other calls. Creating a table takes long, because the master assigns the
+// table's regions one by one.
 const adminPatience = 6
 
 // master calls f with a new client of the master. It does not keep a client, because the

@@ -178,7 +178,8 @@ func TestRandom(t *testing.T) {
 }
 
 // compareHint returns a description of what is wrong with got, or "" if got is right. got
-// must be in order, must contain only rows of whole, and must contain every row of must.
+// is right if it is in order, contains only rows of whole, and contains every row of the
+// argument must.
 func compareHint(must, got, whole []string) string {
 	have := map[string]bool{}
 	for _, r := range got {

@@ -88,8 +88,8 @@ func (s *Store) Clone(ctx context.Context, snapshot, tableName string) error {
 	})
 }
 
-// procedureOf returns the id of the procedure that executes a RestoreSnapshot, or 0. The id
-// is field 1 of the answer, which gohbase's messages do not have.
+// procedureOf returns the id of the procedure that executes a RestoreSnapshot, or 0. The
+// id is field 1 of the answer. gohbase's message lacks this field.
 func procedureOf(answer proto.Message) uint64 {
 	b := answer.ProtoReflect().GetUnknown()
 	for len(b) > 0 {
@@ -132,11 +132,11 @@ func awaitProcedure(ctx context.Context, raw gohbase.RPCClient, id uint64) error
 	}
 }
 
-// CutAfter removes everything that revisions after r have written to a versioned table,
-// for ever. Nobody may use the table meanwhile. CutAfter returns the number of rows that
-// it changed. It does nothing to an unversioned table, whose cells have no revisions. The
-// scan is limited to the timestamps after r, so HBase reads only files with cells of these
-// timestamps.
+// CutAfter permanently removes everything that revisions after r have written to a
+// versioned table, and returns the number of changed rows. Nobody may use the table
+// during the call. It does nothing to an unversioned table, whose cells have no
+// revisions. The scan is limited to the timestamps after r, so HBase reads only files
+// with cells of these timestamps.
 func (s *Store) CutAfter(ctx context.Context, tableName string, r table.Revision) (rows int, err error) {
 	t := s.table(tableName)
 	h, err := t.shape(ctx)

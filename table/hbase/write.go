@@ -185,7 +185,7 @@ func (t *Table) Erase(ctx context.Context, r table.Revision, rows [][]byte) erro
 	return t.erase(ctx, "erase", h, all)
 }
 
-// erased names the cells of one row that one revision has written.
+// erased identifies the cells that one revision has written in one row.
 type erased struct {
 	row []byte
 	at  table.Revision

@@ -27,10 +27,10 @@
 //
 // Lengths and indexes are varints. Index 0 is the image's own revision. Every revision
 // that changes a row writes the whole image of the row. So a read is one seek to the
-// newest image that its view may see, and a row with ten thousand versions is read as
-// fast as a row with one. A row whose cells exceed FamilySpec.ImageLimit becomes columnar
-// and stays columnar. The image of a columnar row is a marker, which contains flags:1 and
-// a cutoff. Each cell of a columnar row has a column key with its own revision. The value
+// newest image that its view may see. A row with ten thousand versions is read as fast as
+// a row with one. A row whose cells exceed FamilySpec.ImageLimit becomes columnar and
+// stays columnar. The image of a columnar row is a marker, which contains flags:1 and a
+// cutoff. Each cell of a columnar row has a column key with its own revision. The value
 // of a column key is 01 and the cell's value, or 00 for a tombstone. Adding a cell to a
 // columnar row reads nothing of the row. The cutoff is the revision that last deleted the
 // row: columns below it are hidden.
@@ -46,7 +46,7 @@
 // builds its image on the newest image that it sees. The trunk and each branch then have
 // images of their own, and a reader whose view is a table.Causal takes the newest image
 // that it sees. For a row that both the branch and the trunk changed, a merge writes an
-// image that joins theirs; see lines.go.
+// image that joins the two images; see lines.go.
 //
 // Collect deletes keys with Pebble's deletes, so that the space is released when Pebble
 // compacts. Reclaim compacts the tables from which much was removed. Redact removes

@@ -109,7 +109,7 @@ func (p *iterPool) open() (*iterator, error) {
 }
 
 // put returns an iterator to the pool. It closes the iterator instead if the iterator has
-// an error or belongs to an earlier epoch.
+// an error or belongs to an earlier epoch, or if the pool is full.
 func (p *iterPool) put(it *iterator) {
 	if it.Error() == nil && it.epoch == p.epoch.Load() {
 		p.mu.Lock()

@@ -13,9 +13,9 @@ import (
 // changed the row, the merge joins their images in one.
 //
 // A columnar row needs no such join for its columns, because each cell has a key and a
-// revision of its own. But a row becomes columnar on one side first. That side writes
-// older cells as columns too, which the other side may have deleted in its images. See
-// bury.
+// revision of its own. But a row becomes columnar on one side first. That side then
+// writes older cells as columns too. The other side may have deleted these cells in its
+// images. See bury.
 
 // joinAll joins the images of rows. It appends one delta for each row and group to
 // w.deltas.
@@ -38,9 +38,10 @@ func (w *writer) joinAll(rows []table.Rows) error {
 	return nil
 }
 
-// join writes an image of a row as the writer's view shows the row. It joins the changes
-// of all visible revisions above the low-water mark, because an image does not show what
-// earlier revisions deleted.
+// join writes an image of a row as the writer's view shows the row, if the row has
+// several visible images and a branch wrote one of those above the low-water mark. It
+// joins the changes of all visible revisions above the low-water mark, because an image
+// does not show what earlier revisions deleted.
 func (w *writer) join(d *delta) error {
 	x, err := w.parts(d.prefix)
 	if err != nil || x.images < 2 || !x.staged {
@@ -191,7 +192,7 @@ func (x *parts) deletedAt(c *table.Cell, otherwise table.Revision) table.Revisio
 // one group of a row. Only later images of the same branch build on the image of w.rev,
 // and the caller erases these images too.
 func (w *writer) eraseStaged(d *delta) error {
-	left := false // whether an image that remains is a marker
+	left := false // an image that remains is a marker
 	for ok := w.it.SeekPrefixGE(d.prefix); ok; ok = w.it.Next() {
 		if revisionOf(w.it.Key()) == w.rev {
 			if err := w.out.Delete(w.it.Key(), nil); err != nil {

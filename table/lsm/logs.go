@@ -119,7 +119,8 @@ func (s *Store) markEnd(ctx context.Context, from Position) (marker []byte, v lo
 	return marker, v, err
 }
 
-// isAll reports whether the log had the volume v when all of it had been read.
+// isAll reports whether v is the volume that the log had when it was last read to its
+// end.
 func (k *keptLogs) isAll(v logVolume) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,7 +137,7 @@ func (k *keptLogs) setAll(v logVolume) {
 // while it is read.
 const moves = 5
 
-// readLogs is like ReadLog, but ends at a marker.
+// readLogs reads the logs up to a marker. In all other ways it is like ReadLog.
 func (s *Store) readLogs(ctx context.Context, from Position, marker []byte, f func(LogBatch) error) (next Position, err error) {
 	logs, err := s.allLogs()
 	if err != nil {
@@ -183,7 +184,7 @@ func (s *Store) readOne(l wal.LogicalLog, next *Position, marker []byte, f func(
 		repr, err := r.next()
 		switch {
 		case err == io.EOF, pebblerecord.IsInvalidRecord(err):
-			return end, nil // the incomplete end of a log, after a crash or during a write
+			return end, nil // the log ends, possibly with an incomplete record
 		case err != nil:
 			return end, err
 		}

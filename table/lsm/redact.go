@@ -221,7 +221,7 @@ func (x *redactor) group(prefix []byte) error {
 }
 
 // firstMarker returns the index of the newest image that is not above upTo, if this image
-// is a marker. Otherwise it returns -1. Later columns of the row need this marker.
+// is a marker. Otherwise it returns -1. Columns newer than upTo need this marker.
 func firstMarker(images []imageKey, upTo table.Revision) int {
 	i := slices.IndexFunc(images, func(m imageKey) bool { return m.rev <= upTo })
 	if i >= 0 && images[i].columns {

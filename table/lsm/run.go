@@ -83,8 +83,8 @@ const chunkSize = 1 << 20
 
 // A ref refers to a record in memory. It contains no pointers, so that the garbage
 // collector does not scan millions of them. It contains 16 bytes of the key, which decide
-// most comparisons. Without these bytes, reading the records, which are spread over
-// memory, was a fifth of the time of a load.
+// most comparisons. Without these bytes, a load spent a fifth of its time on reading the
+// records for comparisons, because the records are spread over memory.
 type ref struct {
 	abbr, more uint64
 	chunk, off uint32

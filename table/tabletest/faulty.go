@@ -31,11 +31,11 @@ type fate int
 
 const (
 	done       fate = iota
-	lost            // an error, and the call has no effect
-	unanswered      // an error, but the call has its effect
-	partial         // an error, and only some of the rows are read or written
-	lie             // a Swap has its effect but returns false
-	late            // an error, and the call has its effect during a later call
+	lost            // the call returns an error and has no effect
+	unanswered      // the call returns an error but has its effect
+	partial         // the call returns an error, and only some of the rows are read or written
+	lie             // the call, a Swap, has its effect but returns false
+	late            // the call returns an error, and has its effect during a later call
 )
 
 // WithFaults wraps a store. The result is a table.Batcher if s is one. Until SetRate or

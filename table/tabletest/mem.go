@@ -22,8 +22,8 @@ import (
 // A Mem is neither a table.Batcher nor a table.Bulker, so programs use it as they use
 // HBase. A BatchMem is a Batcher.
 type Mem struct {
-	// SwapTime is the time from the effect of a Swap until its answer. On a clock of
-	// testing/synctest nothing else takes time.
+	// SwapTime is the time from the effect of a Swap until its answer. With the clock of
+	// testing/synctest, no other operation takes time.
 	SwapTime time.Duration
 
 	mu     sync.RWMutex

@@ -134,10 +134,10 @@ func (v view) Visible(r table.Revision) bool {
 	return r <= v.max && !slices.Contains(v.hidden, r)
 }
 
-// at returns a view of everything up to r. hiding returns a view in which some revisions
-// are hidden.
+// at returns a view of everything up to r.
 func at(r table.Revision) view { return view{max: r, low: r} }
 
+// hiding returns a view of everything up to r except some hidden revisions.
 func hiding(r table.Revision, hidden ...table.Revision) view {
 	return view{r, slices.Min(append(hidden, r+1)) - 1, hidden}
 }

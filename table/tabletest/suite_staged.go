@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A stagedLine is a branch: others do not see its revisions until a revision of the
-// trunk, merge, merges the branch.
+// A stagedLine is a branch. Others see the revisions of the branch only from its merge
+// on, which is a revision of the trunk.
 type stagedLine struct {
 	first, base, merge table.Revision // merge is 0 until the branch is merged
 	gone               bool           // the branch was discarded
@@ -17,7 +17,8 @@ type stagedLine struct {
 	beside             [][]byte // rows in which the branch's batches did not see every revision
 }
 
-// A stagedWorld has the branches, from which a stagedView determines what it shows.
+// A stagedWorld contains the branches. A stagedView uses it to determine which revisions
+// are visible.
 type stagedWorld struct {
 	lines []*stagedLine
 	of    map[table.Revision]*stagedLine // nil for revisions of the trunk
@@ -73,7 +74,8 @@ func (v stagedView) Max() table.Revision {
 	return m
 }
 
-// Low is below all revisions of branches that the view hides, so it may be far below Max.
+// Low returns a revision below all revisions of branches that the view hides. It may be
+// far below Max.
 func (v stagedView) Low() table.Revision {
 	switch {
 	case v.low != 0:
@@ -199,8 +201,7 @@ func (x *stagedRun) write(r table.Revision, v stagedView, l *stagedLine, joined 
 }
 
 // merge makes a branch visible. It joins the rows in which a batch of one side has found
-// revisions of the other side: for each row that both sides changed, at least one batch
-// has found such revisions.
+// revisions of the other side. These include all rows that both sides changed.
 func (x *stagedRun) merge(l *stagedLine) {
 	joined := l.beside
 	for _, found := range x.beside {
