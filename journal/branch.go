@@ -12,7 +12,7 @@ func HeadWrite(s revision.Slot, c *revision.Cell) table.Mutation {
 }
 
 // ArchiveWrite returns the mutations that free a slot, for use in a batch. They write
-// the archive and the free cell. It sets *c to the free cell.
+// the archive and the free cell. ArchiveWrite also sets *c to the free cell.
 func ArchiveWrite(s revision.Slot, c *revision.Cell) []table.Mutation {
 	a := c.Archive()
 	archive := table.Mutation{Row: archiveKey(s, c.Incarnation), Cells: []table.Cell{{Family: clusterFamily, Qualifier: archiveColumn, Value: a.Append(nil)}}}

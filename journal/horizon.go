@@ -101,8 +101,8 @@ func (h *Heads) inUse() (cells []revision.Cell) {
 func (l *Log) Forget(ctx context.Context, recs []Record) error {
 	var keys [][]byte
 	for i := range recs {
-		// The chunks of the write list are removed before their record. Readers ignore
-		// chunks without a record, so nothing would remove chunks that are left behind.
+		// The chunks of the write list are removed before their record. Chunks without a
+		// record would never be removed, because readers ignore them.
 		for _, n := range recs[i].chunks {
 			keys = append(keys, chunkKey(recs[i].Revision, n))
 		}

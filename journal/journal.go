@@ -198,7 +198,7 @@ func slotColumn(s revision.Slot) []byte { return binary.BigEndian.AppendUint16(n
 // means that the cell must be absent. The result done reports whether the cell contains
 // new afterwards. If it does not, the result now is the cell's content. SwapHead retries
 // until it knows the outcome or ctx ends. After an error the outcome is unknown, and the
-// caller may only try the same new bytes again from the same old bytes.
+// caller may only repeat the call with the same old and new.
 func (l *Log) SwapHead(ctx context.Context, s revision.Slot, old, new []byte) (done bool, now []byte, err error) {
 	return swap(ctx, l.cluster, headsRow, clusterFamily, slotColumn(s), old,
 		[]table.Cell{{Family: clusterFamily, Qualifier: slotColumn(s), Value: new}})
@@ -264,9 +264,9 @@ func backOff(ctx context.Context, try int) error {
 var ErrTaken = errors.New("journal row taken")
 
 // Begin writes rec as pending if its row is absent. If rec.State is Committed, Begin
-// writes rec as committed. That is used for commits in a branch, because the branch's
-// cell decides these commits. After an error the caller must write no cell of the commit
-// and must not use the revision again.
+// writes rec as committed. Commits in a branch are written this way, because the branch's
+// cell decides them. After an error the caller must write no cell of the commit and must
+// not use the revision again.
 func (l *Log) Begin(ctx context.Context, rec *Record) error {
 	state := Pending
 	if rec.State == Committed {

@@ -85,7 +85,7 @@ type branchModel struct {
 	rows                uint8 // the rows that T writes, as bits
 	second, two, renews bool  // whether B1 runs, whether m1 runs, and whether idle slots advance their heads
 	purges              bool
-	// Each of these fields, if set, drops a rule of the protocol.
+	// Each of these flags, if set, drops a rule of the protocol.
 	noLook, lookEarly, noThaw, readEarly, readNew, noWait, looseRows, bytesRepeat, lowID bool
 	passEarly, reopenEarly, byJournal, ownIDs, ignoreBase, freeEarly                     bool
 	reach                                                                                func(*branchState) bool
@@ -415,7 +415,7 @@ func (m *branchModel) maxHead(s *branchState) int8 {
 	return h
 }
 
-// merge does the next of the steps that a merger takes before it journals its merge.
+// merge does the next step of a merger that has not yet written its merge's journal row.
 func (m *branchModel) merge(s branchState, p int, emit Emit[branchState]) {
 	t, r := &s.p[p], revT+p
 	switch t.at {

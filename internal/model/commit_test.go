@@ -69,9 +69,9 @@ type commitModel struct {
 	rows  [commits]uint8 // the rows that each commit writes, as bits
 	rank  [commits]int8  // the id of each commit
 	slots [commits]int
-	// Each of these fields, if set, lets something happen that may happen in reality.
+	// Each of these flags, if set, allows an event, such as a timeout, in a variant.
 	timeouts, resends, second, both, purges bool
-	// Each of these fields, if set, drops a rule of the protocol.
+	// Each of these flags, if set, drops a rule of the protocol.
 	passUndecided, leaveEarly, forgetUnclear, ownHead, idsWithoutC, closeWithoutU, lowWithoutU,
 	sweptAtOnce, sweepOldList, plainPut, noFence, closeOver, sweepOwn, maxWithoutC, raiseHead, forgetResent, purgeToHead bool
 	leavePending, leaveU bool // each drops a rule of step R1 of recovery, if set
@@ -312,9 +312,9 @@ func (m *commitModel) commit(s commitState, i int, emit Emit[commitState]) {
 	}
 }
 
-// stepAfter returns the step of commit i that follows the given step. Steps on rows exist
-// for row 0 and for row 1; stepAfter leaves row 1 out if the commit does not write row 1.
-// The parameter next is the first step behind the steps of this kind.
+// stepAfter returns the step of commit i that follows the given step. The given step is
+// done once for row 0 and once for row 1. stepAfter skips row 1 if the commit does not
+// write row 1. The parameter next is the first step after the steps for both rows.
 func (m *commitModel) stepAfter(i int, step, next uint8) uint8 {
 	if step++; step+1 == next && m.rows[i]&2 == 0 {
 		step++

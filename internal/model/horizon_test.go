@@ -38,7 +38,7 @@ type horizonState struct {
 const none = -1
 
 type horizonModel struct {
-	// Each of these fields, if set, drops a rule of the protocol.
+	// Each of these flags, if set, drops a rule of the protocol.
 	toAnnounced, onlyOpen, saysFirst, beforeClaim, outlives, checkFirst, forgetsReaders bool
 	reach                                                                               func(*horizonState) bool
 }

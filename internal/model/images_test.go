@@ -22,7 +22,7 @@ type imagesRow struct {
 	lineOf   map[int]int // by revision
 	branches []imageBranch
 	now      int
-	// Each of these fields, if set, drops a rule of the protocol.
+	// Each of these flags, if set, drops a rule of the protocol.
 	noMergeImage, fromImages, onNewest bool
 }
 

@@ -34,7 +34,7 @@ type kindsModel struct {
 	rank  [3]int8
 	start uint8
 	keep  bool // the attribute must keep a value, so its marks are u
-	// Each of these fields, if set, drops a rule of the protocol.
+	// Each of these flags, if set, drops a rule of the protocol.
 	vv, uv, xv, cx, valueMarks, oneCell bool
 }
 

@@ -81,7 +81,7 @@ type laneState struct {
 }
 
 type laneModel struct {
-	// Each of these fields, if set, drops a rule of the protocol.
+	// Each of these flags, if set, drops a rule of the protocol.
 	unannounced, blindSwap, newestPart, finishEarly, moveEarly, unheld, belowHorizon, unsettled bool
 	reach                                                                                       func(*laneState) bool
 }

@@ -46,7 +46,7 @@ const (
 type purgeModel struct {
 	rank          [3]int8
 	branch, three bool
-	// Each of these fields, if set, drops a rule of the protocol.
+	// Each of these flags, if set, drops a rule of the protocol.
 	onlyLow, onlyRunning, onlyOpen, ignoreBase, letGo bool
 	reach                                             func(*purgeState) bool
 }

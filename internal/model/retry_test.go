@@ -23,7 +23,7 @@ type retryT struct {
 	conf    uint64
 	seen    int8
 	prio    int8
-	waits   uint8 // one more than the attempt that this transaction waits for; 0 if none
+	waits   uint8 // number of the attempt that this transaction waits for, plus one; 0 if none
 	dead    bool
 }
 
@@ -56,7 +56,7 @@ const (
 type retryModel struct {
 	players, tries int
 	deaths         bool
-	// Each of these fields, if set, drops a rule of the protocol.
+	// Each of these flags, if set, drops a rule of the protocol.
 	alwaysYield, alwaysWound, newPrio, blindWound, noWait bool
 	reach                                                 func(*retryState) bool
 }

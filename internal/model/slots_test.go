@@ -31,7 +31,7 @@ type slotsState struct {
 	oldHead      int8
 	first        [2]int8 // first id of the second holder, as each claimer computes it
 	claim        [2]uint8
-	won          uint8 // one more than the claimer that won; 0 if none has won
+	won          uint8 // number of the claimer that won, plus one; 0 if none has won
 	sent         bool  // T0's Put was sent and has not landed
 	acked        uint8
 	memory
@@ -59,7 +59,7 @@ const (
 type slotsModel struct {
 	rank     [3]int8
 	claimers int
-	// Each of these fields, if set, drops a rule of the protocol.
+	// Each of these flags, if set, drops a rule of the protocol.
 	bySlot, freeFirst, low, early, falseIsAbort, errorIsDone, unpublished, readLow, lateZ, blindClaim bool
 	reach                                                                                             func(*slotsState) bool
 }
@@ -339,8 +339,8 @@ func (m *slotsModel) resolve(s slotsState, i int, emit Emit[slotsState]) {
 	emit(s, "T%d meets nobody more", i, 0)
 }
 
-// decide swaps the row of commit i in the journal. The answer to T0's server may be
-// wrong.
+// decide swaps the state in the journal row of commit i. The answer that T0's server gets
+// may be wrong.
 func (m *slotsModel) decide(s slotsState, i int, emit Emit[slotsState]) {
 	t := &s.t[i]
 	if i == 0 {
