@@ -112,8 +112,8 @@ func (k keySpace) halve(bad, good *big.Int, reads func([]byte) bool) (_, _ *big.
 	}
 }
 
-// A keySpace converts keys to numbers and back. A key has at most the given number of
-// bytes; a shorter one is padded with zeros.
+// A keySpace converts keys to numbers and back. Keys have at most as many bytes as the
+// field bytes says. Shorter keys are padded with zeros.
 type keySpace struct{ bytes int }
 
 func (k keySpace) number(key []byte) *big.Int {

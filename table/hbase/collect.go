@@ -63,7 +63,7 @@ type collection struct {
 	forget []table.Family // families that are removed completely, without being read
 }
 
-// plan sorts the families by the way in which they are collected.
+// plan decides for each family how it is collected.
 func (c *collection) plan() {
 	var judged []table.Family
 	var horizon table.Revision

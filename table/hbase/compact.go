@@ -90,8 +90,8 @@ func (s *Store) Reclaim(ctx context.Context, now bool) error {
 // removes the files of tables some minutes later (hbase.master.hfilecleaner.ttl). It
 // removes a log when the next log has begun, all tables with entries in the old log have
 // been flushed, and the time hbase.master.logcleaner.ttl has passed since then. Some of
-// these tables may belong to other users of the cluster. Unless their users flush them,
-// HBase flushes them after hbase.regionserver.optionalcacheflushinterval.
+// these tables may belong to other users of the cluster. If the users do not flush these
+// tables, HBase flushes them after hbase.regionserver.optionalcacheflushinterval.
 func (s *Store) Purge(ctx context.Context) error {
 	names, err := s.Names(ctx)
 	if err != nil {

@@ -14,10 +14,11 @@ const anyRune = `.{1,4}`
 
 // javaPattern translates a Go regular expression into a regular expression for the server
 // (java.util.regex over ISO-8859-1 with DOTALL). The result matches at least the same
-// keys. javaPattern widens the parts that Java may interpret differently, and the parts
-// that match differently because the server reads bytes. So letters beyond ASCII and
-// case-insensitive letters become any character, and boundaries of lines and words are
-// dropped. javaPattern returns false if Go cannot parse the expression.
+// keys. javaPattern widens parts of the expression that Java may interpret differently
+// than Go. It also widens parts that match differently because the server reads bytes. So
+// letters beyond ASCII and case-insensitive letters become any character, and boundaries
+// of lines and words are dropped. javaPattern returns false if Go cannot parse the
+// expression.
 func javaPattern(expr string) (string, bool) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {

@@ -246,7 +246,7 @@ func (c *collector) counts(r, horizon table.Revision) bool {
 
 // drop removes images that no state needs, and returns the number of images left. An
 // image without live cells is not needed if no older image is left. If empty is set, the
-// row has no columns left, and markers are not needed either.
+// row has no columns left, so its markers are not needed either.
 func (c *collector) drop(images []imageKey, horizon table.Revision, empty bool) (stay int, err error) {
 	for i := len(images) - 1; i >= 0; i-- {
 		m := &images[i]

@@ -118,8 +118,8 @@ func (st *state) whole(rev table.Revision, v []byte) (err error) {
 }
 
 // newestSeen sets the state to the newest visible image. It is used only for causal
-// views: each image was built on everything that its writer saw, and if the writers of
-// two visible images did not see each other, a merge has written a newer image.
+// views. Each image was built on everything that its writer saw. If the writers of two
+// visible images did not see each other, a merge has written a newer image.
 func (r *rowReader) newestSeen(st *state, rev table.Revision) error {
 	for !r.sees(rev) {
 		if !r.it.Next() || split(r.it.Key()) != len(st.prefix) || !bytes.HasPrefix(r.it.Key(), st.prefix) {

@@ -170,7 +170,7 @@ func (f *Faults) later(write func()) {
 	f.late = append(f.late, write)
 }
 
-// half returns a random number from 0 to n: how many of n rows are written.
+// half returns how many of n rows are written: a random number from 0 to n.
 func (f *Faults) half(n int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

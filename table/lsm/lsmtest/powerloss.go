@@ -1,5 +1,5 @@
-// Package lsmtest tests programs that are built on table/lsm for power losses and full
-// disks.
+// Package lsmtest helps to test how programs built on table/lsm behave after a power loss
+// and on a full disk.
 //
 // [PowerLoss] runs a load on a file system in memory. For each sync it records the
 // content that the disk would have if power failed at that moment: everything synced, and
