@@ -3,9 +3,11 @@ package model
 import "fmt"
 
 // In the model "kinds", each of three slots makes one commit on the same entry. The entry
-// has one attribute with the values a and b, each in its own cell. A replay applies the
-// visible commits in the order of their ids, and checks their preconditions. A reader
-// must see the result of such a replay.
+// has one attribute with the values a and b, each in its own cell. A commit places one of
+// the marks x (exclusive), u (update), c (child) or v (one value), which
+// docs/design/transactions.md defines. A replay applies the visible commits in the order
+// of their ids, and checks their preconditions. A reader must see the result of such a
+// replay.
 
 const (
 	addA uint8 = iota + 1
