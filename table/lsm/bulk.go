@@ -318,9 +318,9 @@ func (b *bulk) finish(ctx context.Context) (err error) {
 	if err != nil || len(paths) == 0 {
 		return err
 	}
-	// Sync the log before and after Ingest. Before, because the load must not be kept if
-	// earlier writes in the log are lost. After, because the load itself may be only in
-	// the unsynced log when Ingest returns.
+	// Sync the log before and after Ingest. The first sync ensures that the load is not
+	// kept if earlier writes in the log are lost. The second sync is needed because the
+	// load itself may be only in the unsynced log when Ingest returns.
 	db := b.s.db
 	if err := db.LogData(nil, b.s.sync); err != nil {
 		return err
