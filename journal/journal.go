@@ -198,7 +198,7 @@ func slotColumn(s revision.Slot) []byte { return binary.BigEndian.AppendUint16(n
 // means that the cell must be absent. The result done reports whether the cell contains
 // new afterwards. If it does not, the result now is the cell's content. SwapHead retries
 // until it knows the outcome or ctx ends. After an error the outcome is unknown, and the
-// caller may only repeat the call with the same old and new.
+// caller may only repeat the call with the same arguments.
 func (l *Log) SwapHead(ctx context.Context, s revision.Slot, old, new []byte) (done bool, now []byte, err error) {
 	return swap(ctx, l.cluster, headsRow, clusterFamily, slotColumn(s), old,
 		[]table.Cell{{Family: clusterFamily, Qualifier: slotColumn(s), Value: new}})
