@@ -12,11 +12,11 @@
 // A row that begins with "=" belongs to a value (packages rowindex and colindex). A row
 // that begins with "*" records that an entry has the attribute (package existence, which
 // rowindex and colindex embed). The key of a value is the key that the type's equality
-// rule computes. A row contains the escaped key, so that rows sort like keys and no
-// escaped key is a prefix of another: 00 is written as 00 FF, and the end of a key is 00
-// 01. A key of more than MaxKey bytes is cut after MaxKey bytes and ends with 00 02 and a
-// hash of the whole key. A test of a cut key for equality is exact, and the result of
-// every other test of a cut key is uncertain.
+// rule computes. A row contains the escaped key: 00 is written as 00 FF, and the key ends
+// with 00 01. So rows sort like keys, and no escaped key is a prefix of another. A key of
+// more than MaxKey bytes is cut after MaxKey bytes and ends with 00 02 and a hash of the
+// whole key. A test of a cut key for equality is exact, and the result of every other
+// test of a cut key is uncertain.
 package index
 
 import (
@@ -70,9 +70,9 @@ type Index interface {
 	Equal(ctx context.Context, r table.Reader, key, after []byte) Candidates
 	// Span streams the entries that have a value with a key in the span.
 	Span(ctx context.Context, r table.Reader, s Span, after []byte) Candidates
-	// InOrder streams the candidates of all values in the order of the keys, ascending or
-	// descending, and candidates with equal keys in the order of the ids. A position
-	// consists of the row of the value and the id.
+	// InOrder streams the candidates of all values, sorted by key and then by id. The
+	// order is descending if reverse is set. A position consists of the row of the value
+	// and the id.
 	InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte) Candidates
 	// Among returns a Change for each of the ids. The Change reports whether the index
 	// contains the entry for the value with this key.

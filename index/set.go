@@ -14,7 +14,8 @@ import (
 type Set struct {
 	ids     []entry.ID
 	parents []entry.ID // usually without duplicates
-	// for each entry, the index of its parent in parents; nil if there is one parent
+	// of contains, for each entry, the index of its parent in parents. It is nil if all
+	// entries have the same parent.
 	of []uint32
 }
 
@@ -101,8 +102,8 @@ func (s *Set) Seek(i int, id entry.ID, step int) int {
 	})
 }
 
-// A Change records either that an entry now has the value and is below Parent, or, if
-// Gone is set, that the entry no longer has the value.
+// A Change records that an entry has the value, and that Parent is the parent of the
+// entry. If Gone is set, it records that the entry does not have the value.
 type Change struct {
 	ID, Parent entry.ID
 	Gone       bool

@@ -103,8 +103,8 @@ func (l *Log) replaceHead(ctx context.Context, s revision.Slot, old, new []byte)
 	return err
 }
 
-// cutCell closes a cell at r. Limit does not fall, so that no later holder of the slot
-// issues an id that was used before.
+// cutCell closes a cell at r. It does not lower Limit, so that no later holder of the
+// slot issues an id that was used before.
 func cutCell(c revision.Cell, r table.Revision) revision.Cell {
 	a := cutArchive(c.Archive(), r)
 	c.Limit = max(c.Limit, c.Head)

@@ -194,11 +194,11 @@ func archiveKey(s revision.Slot, incarnation uint64) []byte {
 
 func slotColumn(s revision.Slot) []byte { return binary.BigEndian.AppendUint16(nil, uint16(s)) }
 
-// SwapHead replaces the content old of a slot's cell with the content new. A nil old
-// means that the cell must be absent. The result done reports whether the cell contains
-// new afterwards. If it does not, the result now is the cell's content. SwapHead retries
-// until it knows the outcome or ctx ends. After an error the outcome is unknown, and the
-// caller may only repeat the call with the same arguments.
+// SwapHead writes the bytes new into a slot's cell if the cell contains the bytes old. If
+// old is nil, the cell must be absent. SwapHead reports whether the cell contains new
+// afterwards, and returns the bytes that the cell contains. SwapHead retries until it
+// knows the outcome or ctx ends. After an error the outcome is unknown, and the caller
+// may only repeat the call with the same arguments.
 func (l *Log) SwapHead(ctx context.Context, s revision.Slot, old, new []byte) (done bool, now []byte, err error) {
 	return swap(ctx, l.cluster, headsRow, clusterFamily, slotColumn(s), old,
 		[]table.Cell{{Family: clusterFamily, Qualifier: slotColumn(s), Value: new}})

@@ -26,7 +26,8 @@ func (l *Log) Servers(ctx context.Context) (map[string][]byte, error) {
 }
 
 // SetServer writes a server's description of itself. A nil text removes the description.
-// Only the server itself calls SetServer or, after that server is gone, another server.
+// SetServer is called by the server itself or, after that server is gone, by another
+// server.
 func (l *Log) SetServer(ctx context.Context, owner string, text []byte) error {
 	all, err := l.Servers(ctx)
 	if err != nil {

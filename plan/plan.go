@@ -46,7 +46,7 @@ type Access interface {
 	distinct() bool
 }
 
-// A Use is an index that an access reads, and the kind of reading.
+// A Use records which index an access reads, and for what kind of search.
 type Use struct {
 	Attribute string
 	Kind      string // value, range, scan, presence or references
@@ -128,7 +128,7 @@ func (a *lookup) distinct() bool {
 	return a.order == rankFew || a.order == rankSome || a.test.Op == filter.TestPresent
 }
 
-// A union yields the candidates of all its parts, part after part.
+// A union yields the candidates of all its parts, one part after another.
 type union struct {
 	parts []Access
 	seen  int

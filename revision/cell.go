@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Kind is the kind of user of a slot.
+// A Kind states whether a slot belongs to a server or to a branch.
 type Kind uint8
 
 const (

@@ -23,7 +23,7 @@ func TestCellRoundTrip(t *testing.T) {
 		if d := cmp.Diff(c, got); d != "" {
 			t.Fatal(d)
 		}
-		for n := range b { // no proper prefix of an encoded cell decodes
+		for n := range b { // a proper prefix of an encoded cell cannot be decoded
 			if _, err := DecodeCell(b[:n]); err == nil {
 				t.Fatalf("%d of %d bytes decoded", n, len(b))
 			}

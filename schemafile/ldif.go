@@ -41,7 +41,7 @@ func (f *Files) Record(name string, rec *ldif.Record, text []byte) error {
 type record struct {
 	files *Files
 	name  string
-	lines map[string][]int // lines on which the values of each attribute begin; attributes in lower case
+	lines map[string][]int // lines on which the values of each attribute begin; the keys are in lower case
 	read  map[string]int   // number of values read so far, by attribute
 }
 

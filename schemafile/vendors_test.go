@@ -87,9 +87,9 @@ func load(t *testing.T, fsys fs.FS, paths ...string) *schema.Schema {
 	return s
 }
 
-// has reports whether the schema contains the definition, by its OID or, as in Merge, by
-// its name. It returns true for every matching rule, because matching rules cannot be
-// loaded.
+// has reports whether the schema contains a definition with the same OID or, as in Merge,
+// with the same name. It returns true for every matching rule, because matching rules
+// cannot be loaded.
 func has(s *schema.Schema, d schema.Definition) bool {
 	oid := strings.Fields(d.Text)[1]
 	name := oid

@@ -15,10 +15,10 @@ type Redactor interface {
 	// whether or not a view shows them. A row with very many cells is streamed in several
 	// pieces, one after another.
 	History(ctx context.Context, r Range) iter.Seq2[Past, error]
-	// Redact changes what revisions up to upTo wrote into rows. All of these revisions
-	// must be decided, and rs may contain each row only once. Redact may be repeated.
-	// After an error it may have done any part of its work. The removed data may remain
-	// in the store's files until Purge.
+	// Redact changes what the revisions not above upTo wrote into rows. All of these
+	// revisions must be decided, and rs may contain each row only once. Redact may be
+	// repeated. After an error it may have done any part of its work. The removed data
+	// may remain in the store's files until Purge.
 	Redact(ctx context.Context, upTo Revision, rs []Redaction) error
 }
 

@@ -10,8 +10,8 @@
 //
 // A store promises the following:
 //
-//   - The part of an Apply in one row is atomic. The whole Apply is not. When Apply
-//     returns nil, all of it is durable.
+//   - An Apply is atomic within each row, but not as a whole. When Apply returns nil, all
+//     of it is durable.
 //   - Apply is idempotent: repeating the same mutations at the same revision changes
 //     nothing.
 //   - Swap is linearizable on one row of an unversioned table. After an error it is
@@ -217,7 +217,7 @@ type Table interface {
 	// only for rolling back a revision that no reader can see.
 	Erase(ctx context.Context, r Revision, rows [][]byte) error
 	// Swap writes cells into a row of an unversioned table if the cell (f, q) has the
-	// value old. A nil old means that the cell must be absent. Values are never empty. A
+	// value old. If old is nil, the cell must be absent. Values are never empty. A
 	// Tombstone cell deletes its column. The package comment explains what an error and
 	// the result false mean.
 	Swap(ctx context.Context, row []byte, f Family, q, old []byte, cells []Cell) (bool, error)

@@ -202,8 +202,8 @@ func (c *collection) count(key []byte, vs []version, stays []bool) {
 }
 
 // A cut is a removal from one column. If exact is set, it removes only the version whose
-// revision is the field at. Otherwise it removes all versions up to a timestamp. joinCuts
-// may choose any timestamp between the fields at and to.
+// revision is cut.at. Otherwise it removes all versions up to a timestamp. joinCuts may
+// choose any timestamp between cut.at and cut.to.
 type cut struct {
 	family    table.Family
 	qualifier []byte

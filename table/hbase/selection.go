@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A span is the range [from, to) of stored qualifiers. A nil to means no end.
+// A span is the range [from, to) of stored qualifiers. If to is nil, the span has no end.
 type span struct{ from, to []byte }
 
 // firstStored is the smallest stored qualifier of a cell. Only the qualifier of row

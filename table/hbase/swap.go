@@ -61,8 +61,8 @@ func swapColumns(t *Table, h *shape, row []byte, f table.Family, old []byte, cel
 	return cols, nil
 }
 
-// swap writes cols if the column contains the stored value want. A nil want means that
-// the column must be absent.
+// swap writes cols if the column contains the stored value want. If want is nil, the
+// column must be absent.
 func (t *Table) swap(ctx context.Context, row []byte, f table.Family, q, want []byte, cols columns) (ok bool, err error) {
 	err = t.store.conn.do(ctx, "swap", t.full, func(ctx context.Context, cl *client) error {
 		p, err := hrpc.NewPut(ctx, t.full, row, cols)

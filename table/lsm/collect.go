@@ -179,8 +179,8 @@ func (c *collector) rows(t *tableInfo, rows [][]byte) error {
 }
 
 // rule returns the family whose rule applies to a group. Families that share an image are
-// collected together, by the rule of the family with the oldest horizon, which keeps the
-// most.
+// collected together. The rule of the family with the oldest horizon applies, because it
+// keeps the most.
 func (c *collector) rule(g *group) table.Family {
 	f := g.families[0]
 	for _, o := range g.families[1:] {

@@ -21,8 +21,8 @@ type Copy struct {
 }
 
 // Copy makes a copy of the store. Everything in the copy is also durable in the store. As
-// soon as Copy knows the copy's position, it calls the function at with this position,
-// while no other goroutine can write.
+// soon as the position of the copy is known, Copy reports it by the call at(position). No
+// other goroutine can write during this call.
 func (s *Store) Copy(ctx context.Context, at func(Position) error) (c *Copy, err error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err

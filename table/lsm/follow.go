@@ -112,8 +112,8 @@ func (i *Increment) look(repr []byte) error {
 	return nil
 }
 
-// follow returns the position behind a batch of the log that follows the position next.
-// It returns next if the batch ends at or before next.
+// follow returns the position behind a batch of the log, which must follow the position
+// next. If the batch ends at or before next, follow returns next.
 func follow(next Position, repr []byte) (Position, error) {
 	h, ok := batchrepr.ReadHeader(repr)
 	first := Position(h.SeqNum)
@@ -215,9 +215,9 @@ func isComplete(on vfs.FS, path string) (bool, error) {
 	return err == nil, err
 }
 
-// Replace replaces the store in a folder by the store in the folder from, which must be
-// complete and on the same file system. No process may have either store open. If Replace
-// is interrupted, both folders may be incomplete.
+// Replace replaces the store in the folder path by the store in the folder from. The new
+// store must be complete, and the folders must be on the same file system. No process may
+// have either store open. If Replace is interrupted, both folders may be incomplete.
 func Replace(path, from string) error { return replaceOn(vfs.Default, path, from) }
 
 func replaceOn(fs vfs.FS, path, from string) error {

@@ -170,8 +170,8 @@ func (m *image) appendSection(dst []table.Cell, s section, f *famSel, max int) (
 	return dst, nil
 }
 
-// behind reports whether q is at or above to, the end of a range. An empty to means no
-// end.
+// behind reports whether q is not below the end of a range, which is to. If to is empty,
+// the range has no end.
 func behind(q, to []byte) bool { return len(to) > 0 && string(q) >= string(to) }
 
 // An encoder encodes images. It can be used repeatedly.

@@ -176,7 +176,7 @@ func (w *writer) columns(d *delta) (cells []table.Cell, err error) {
 }
 
 // deletedAt returns the revision that deleted a cell. If that revision is not known, it
-// returns the argument otherwise.
+// returns its second argument.
 func (x *parts) deletedAt(c *table.Cell, otherwise table.Revision) table.Revision {
 	at := x.deleted
 	if i, found := slices.BinarySearchFunc(x.cells, *c, table.Cell.Compare); found && x.cells[i].Tombstone {

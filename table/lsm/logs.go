@@ -94,7 +94,7 @@ func (s *Store) ReadLog(ctx context.Context, from Position, f func(LogBatch) err
 // the marker, and the volume of the log including the marker. Reading ends at the marker,
 // because a record behind it may be half written. Pebble's reader may need seconds to
 // find out whether a record is half written or damaged. If the log has been read up to
-// the position from and nothing was written since, markEnd writes nothing and returns no
+// the given position and nothing was written since, markEnd writes nothing and returns no
 // marker.
 func (s *Store) markEnd(ctx context.Context, from Position) (marker []byte, v logVolume, err error) {
 	if err := s.begin(ctx); err != nil {
@@ -165,10 +165,10 @@ func (s *Store) readLogs(ctx context.Context, from Position, marker []byte, f fu
 	return from, nil
 }
 
-// readOne reads one log from the position next on, advances next, and returns the position
-// at which the log ends. If it finds the marker, it returns errMarker. readOne begins where
-// the last reading of the log ended, unless next is before that position. Reading the whole
-// log for each piece of an archive would take longer with each piece.
+// readOne reads one log from the position *next on, advances *next, and returns the
+// position at which the log ends. If it finds the marker, it returns errMarker. readOne
+// begins where the last reading of the log ended, unless *next is before that position.
+// Reading the whole log for each piece of an archive would take longer with each piece.
 func (s *Store) readOne(l wal.LogicalLog, next *Position, marker []byte, f func(LogBatch) error) (end Position, err error) {
 	from := s.kept.place(l.Num, *next)
 	r, err := openLog(l, from.offset)

@@ -52,8 +52,8 @@ func (s *Store) Purge(ctx context.Context) (err error) {
 	return s.removeAside(func(wal.NumWAL) bool { return true })
 }
 
-// replaceFiles returns when all files that Pebble has now have been replaced, except
-// tables in use.
+// replaceFiles makes Pebble replace the files that it has at the time of the call, except
+// tables in use. It returns when these files are gone.
 func (s *Store) replaceFiles(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, purgePatience, errors.New("somebody reads from files that were to go: try again"))
 	defer cancel()

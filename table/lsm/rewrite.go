@@ -73,8 +73,8 @@ func (w *writer) insert(d *delta) error {
 	return w.replay(d, vs, w.rev)
 }
 
-// replay computes the images of a row from the changes of its revisions, and writes the
-// images of revision from and of later revisions.
+// replay computes the images of a row from the changes of its revisions. It writes only
+// the images whose revisions are at least the parameter from.
 func (w *writer) replay(d *delta, vs []version, from table.Revision) error {
 	var cells []table.Cell
 	var cutoff table.Revision

@@ -26,8 +26,8 @@ func newReadView(v table.View) readView {
 	return e
 }
 
-// poolMax returns the argument for iterPool.get with which the iterator shows everything
-// that this view may show.
+// poolMax returns the argument for iterPool.get. With this argument, the iterator shows
+// everything that the view may show.
 func (e *readView) poolMax() table.Revision {
 	if e.view == nil {
 		return 0

@@ -14,9 +14,9 @@ import (
 // the disk is full:
 //
 //   - If there is space, everything may be written. A file reserves some space.
-//   - If a write finds the disk full, the reserve is removed. Its space serves this
-//     write, deletes, garbage collection and the shutdown. All other writes are refused
-//     until there is enough space for the reserve again.
+//   - If a write finds the disk full, the reserve is removed. Its space is used
+//     for this write, for deletes, for garbage collection and for the shutdown. All other
+//     writes are refused until there is enough space for the reserve again.
 //   - If a write finds the disk full and there is no reserve, the write waits, and all
 //     other writes are refused.
 type space struct {

@@ -34,7 +34,7 @@ type sink interface {
 // load, may use it.
 type writer struct {
 	s     *Store
-	view  readView // the state that the writer builds on; if readView.view is nil, all revisions
+	view  readView // the state that the writer builds on: all revisions if view.view is nil
 	it    *iterator
 	out   sink
 	enc   encoder

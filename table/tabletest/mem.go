@@ -610,7 +610,8 @@ func (m *BatchMem) sync(seq, crashes int) error {
 }
 
 // Crash closes the store and makes it usable again. Of the batches that are not durable,
-// it keeps the first ones, as many as keep says, and loses the others.
+// Crash keeps the first ones and loses the others. The parameter keep is the number of
+// kept batches.
 func (m *BatchMem) Crash(keep int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
