@@ -29,8 +29,8 @@ test:
 
 # What takes longest comes first. integration has tests with leases of seconds, which a busy
 # machine cannot renew in time, so it begins when lint and what is compiled are nearly done.
-# Three packages or tests at once are hardly faster: with the JVMs of HBase, two keep two CPUs
-# busy, and leases are lost. lint vets, and simulation runs TestSimulation.
+# Three packages at once are hardly faster: with the JVMs of HBase, two keep two CPUs busy, and
+# leases are lost. lint vets, and simulation runs TestSimulation.
 test-go:
 	@scripts/test-needs
 	$(GO) test -vet=off -timeout 40m -skip '^TestSimulation$$' ./table/hbase ./partition ./integration ./...

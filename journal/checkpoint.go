@@ -124,9 +124,9 @@ func droppedAt(b []byte) (time.Time, bool) {
 }
 
 // BeginCheckpoint records a checkpoint that is being made. It returns false if there is
-// already a checkpoint of the same name, or if another server wrote one at the same time.
-// The record replaces an unfinished or deleted checkpoint of the same name. The token
-// must be unique. The caller must keep the state at the checkpoint until
+// already a finished checkpoint of the same name, or if another server wrote one at the
+// same time. The record replaces an unfinished or deleted checkpoint of the same name. The
+// token must be unique. The caller must keep the state at the checkpoint until
 // ConfirmCheckpoint has returned: the record may reach the store late, and a record that
 // is not confirmed may be dropped.
 func (l *Log) BeginCheckpoint(ctx context.Context, c *Checkpoint, token uint64) (bool, error) {
