@@ -92,7 +92,7 @@ func (c *record) change(m op.Modification, line int) error {
 	return c.values(m.PartialAttribute, line)
 }
 
-// values adds those values of an attribute that are definitions.
+// values adds the definitions and the macros among the values of an attribute.
 func (c *record) values(a op.PartialAttribute, line int) error {
 	key := strings.ToLower(a.Description)
 	for _, v := range a.Values {

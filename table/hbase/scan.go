@@ -267,8 +267,8 @@ func (sc *scanner) advance(rows []rawRow, resp *pb.ScanResponse) ([]rawRow, erro
 	return nil, fmt.Errorf("hbase: scan %s: %w: the region server stops at %q without an answer", sc.t.full, table.ErrUnavailable, sc.start)
 }
 
-// unfilter removes the caller's filter from the scan, which is possible because the
-// filter is only a hint. It reports whether there was a filter.
+// unfilter removes the caller's filter from the scan. This is possible because the filter
+// is only a hint. It reports whether there was a filter.
 func (sc *scanner) unfilter() bool {
 	if sc.push.row == nil && sc.first == sc.plain {
 		return false

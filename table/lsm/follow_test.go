@@ -77,9 +77,9 @@ func (p *pair) apply() {
 	p.next = inc.Next()
 }
 
-// TestFollow checks that a follower has the keys of its original after every increment,
-// that readers of the follower never see a part of an increment, and that tables which
-// the original creates and drops appear and disappear.
+// TestFollow checks that a follower has the keys of its original after every increment.
+// Readers of the follower must never see a part of an increment. Tables that the original
+// creates or drops must appear or disappear in the follower.
 func TestFollow(t *testing.T) {
 	p := newPair(t)
 	ctx, stop := context.WithCancel(context.Background())

@@ -7,10 +7,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The trunk and each branch write images of their own: an image is built on the newest
-// image that its writer sees, and a causal reader takes the newest image that it sees. So
-// a row that only one side changed needs no work when a branch is merged. If both sides
-// changed the row, the merge joins their images in one.
+// The trunk and each branch write images of their own. An image is built on the newest
+// image that its writer sees, and a causal reader takes the newest image that the reader
+// sees. So a row that only one side changed needs no work when a branch is merged. If
+// both sides changed the row, the merge joins their images in one.
 //
 // A columnar row needs no such join for its columns, because each cell has a key and a
 // revision of its own. But a row becomes columnar on one side first. That side then

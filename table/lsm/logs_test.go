@@ -90,9 +90,9 @@ func replayAll(t *testing.T, fs vfs.FS, folder string, next Position, batches []
 	return keys(t, s)
 }
 
-// TestLogsFollow checks that a store restored from a copy and the batches behind the copy
-// has the keys of the original store, even after flushes and after the original was
-// opened again.
+// TestLogsFollow restores a store from a copy and from the batches behind the copy, and
+// checks that the result has the keys of the original store. In between, the original is
+// flushed and opened again.
 func TestLogsFollow(t *testing.T) {
 	fs := vfs.NewMem()
 	o := Options{Path: "store", FS: fs, MemTable: 16 << 10, KeepLogs: true}
@@ -234,7 +234,7 @@ func TestLogGaps(t *testing.T) {
 	gaps := map[string]func(t *testing.T, s *Store) *Store{
 		"a load": load,
 		silent: func(t *testing.T, s *Store) *Store {
-			if err := s.db.Flush(); err != nil { // so that the load overlaps no table in memory
+			if err := s.db.Flush(); err != nil { // the load must overlap no table in memory
 				t.Fatal(err)
 			}
 			return load(t, s)
