@@ -233,8 +233,9 @@ func (t *Trial) search(ctx context.Context, ps [2]*acl.Program, o *Operation, ba
 	return nil
 }
 
-// compare compares what a search shows of one entry, and by which attributes its filter
-// finds the entry.
+// compare counts the differences between the old and the new rules for one entry of a
+// search. It counts whether the requester sees the entry, which of the requested
+// attributes are shown, and which of the attributes tested by the filter may be searched.
 func (out *Outcome) compare(x *two, o *Operation, tested []*schema.AttributeType) {
 	if before, after := x.seen(0), x.seen(1); before != after || !before {
 		count(out.Less, out.More, "", before, after)

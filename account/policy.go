@@ -114,8 +114,9 @@ var fields = []field{
 	{"pwdNetscapeControls", boolean(func(p *Policy) *bool { return &p.Netscape })},
 }
 
-// Limits of the numbers in a policy. The server computes a hash for each old password and
-// stores a value for each failure.
+// These are the largest numbers that a policy may have. maxHistory and maxIgnored are
+// limited because the server computes a slow hash for each old password that it compares.
+// maxFailures is limited because an entry stores a value for each failure.
 const (
 	maxHistory  = 100
 	maxIgnored  = 10

@@ -222,8 +222,8 @@ const (
 	Ordering
 	Substrings
 	Approximate
-	// Special rules are used only in extensible matches. Match implements them: bitwise
-	// and/or, word match and keyword match.
+	// Special rules are used only in extensible matches: bitwise and/or, word match,
+	// keyword match and in-chain. Each has its own MatchingRule.Match.
 	Special
 )
 

@@ -263,7 +263,8 @@ func Restore(ctx context.Context, from, to *hbase.Store, b *Backup) error {
 	return to.Drop(ctx, journal.Incomplete)
 }
 
-// incomplete is the table that keeps servers from opening a store that is not yet cut.
+// incomplete is the table that exists while Restore makes a store. Servers refuse to open
+// a store that has it.
 var incomplete = table.Spec{Name: journal.Incomplete, Unversioned: true, Families: []table.FamilySpec{{Name: 'i'}}}
 
 // makeRoom removes the tables that an interrupted restore has left. It returns an error

@@ -116,8 +116,8 @@ func (w *writer) eraseVoid(ctx context.Context, r table.Revision) error {
 	return err
 }
 
-// helpMerge ends the merge that a branch's cell names. It uses the heads and not the
-// journal alone: if the slot of the server that merged is closed and does not show the
+// helpMerge ends the merge of a branch if the merge is decided. Afterwards the branch is
+// merged, or open again. helpMerge uses the heads and not the journal alone: if the slot of the server that merged is closed and does not show the
 // merge, the merge is void, whatever the journal says. If that slot is open, the merge
 // is pending until the journal or the heads decide it. If the decision takes longer than
 // a lease, helpMerge aborts the merge.

@@ -25,8 +25,8 @@ type finding struct {
 	// values contains the versions of columns of master to be removed. renamed contains
 	// the versions to be overwritten with another name.
 	values, renamed []table.Cell
-	// norms contains the columns of normAttributes to be removed in the tree and in
-	// master, sorted. A column without the key in its qualifier is removed only if its
+	// norms contains the columns to be removed from the family normAttributes of the
+	// tables tree and master, sorted. A column without the key in its qualifier is removed only if its
 	// value equals the value in norms.
 	norms []table.Cell
 	// own contains the keys of values that are removed from indexes for this entry only.

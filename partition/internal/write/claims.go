@@ -113,9 +113,10 @@ func UniqueRow(base entry.ID, t *schema.AttributeType, key []byte) []byte {
 const maxClaims = 5000
 
 // claimBelow claims the values of all entries below an entry that moves into a scope from
-// outside. A transaction that adds a unique value outside the scope marks the scope's
-// border, and claimBelow marks the border too. So a concurrent transaction that adds such
-// a value to the moving subtree conflicts with the move.
+// outside. The scope has a row in UniqueTable, its border. A transaction that adds a
+// unique value outside the scope puts a child mark on this row, and claimBelow puts an
+// exclusive mark on it. So a concurrent transaction that adds such a value to the moving
+// subtree conflicts with the move.
 func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
 	var entered []*catalog.Indexed
 	for _, x := range tx.Catalog.Ordered {
