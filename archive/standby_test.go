@@ -776,9 +776,8 @@ func TestPromoteInterrupted(t *testing.T) {
 	}
 }
 
-// limited is a place of which only a limited number of calls succeed. The field left
-// counts down to zero, and then all calls fail. A Swap that fails has nevertheless done
-// its work.
+// limited is a place that fails after a number of calls. The field left is the number of
+// calls that still succeed. A Swap that fails has nevertheless done its work.
 type limited struct {
 	Place
 	left int

@@ -11,8 +11,8 @@ import (
 // OIDSessionTracking is the OID of SessionTracking.
 const OIDSessionTracking = "1.3.6.1.4.1.21008.108.63.1"
 
-// SessionTracking is the value of the session tracking control. The value describes a
-// session in another system, on behalf of which the client sends the request. Logs
+// SessionTracking is the value of the session tracking control. The client sends the
+// request on behalf of a session in another system. The value describes that session. Logs
 // print the value as JSON.
 //
 // See draft-wahl-ldap-session-03, section 2.1:

@@ -67,9 +67,8 @@ func (m *Move) missedBelow(ctx context.Context, base string, known map[entry.ID]
 			delete(ours, id)
 		}
 	}
-	// If an entry is copied and another entry has its name, the other entry is moved or
-	// deleted. So the list begins with the server's entries, which are to be copied, and
-	// ends with those that only the directory has.
+	// Copying an entry moves or deletes another entry that has its name. So the server's
+	// entries come first. Entries that only the directory has come last.
 	for _, id := range sortedIDs(theirs) {
 		if known[id] {
 			continue

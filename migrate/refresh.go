@@ -385,7 +385,7 @@ func (m *Move) apply(ctx context.Context, as []action, next *cursor) error {
 	return m.commit(ctx, nil, next)
 }
 
-// halve makes changes of which the directory refuses some. It makes the changes in two
+// halve makes changes that the directory refuses in one commit. It makes them in two
 // commits. If the directory refuses a commit, halve divides the changes of that commit
 // again.
 func (m *Move) halve(ctx context.Context, as []action) error {

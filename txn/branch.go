@@ -125,8 +125,8 @@ func (w *writer) createBranch(ctx context.Context, name string, base table.Revis
 func (w *writer) openBranch(ctx context.Context, c *branchCell) (*Branch, error) {
 	b := &Branch{w.e.db, c.slot, c.cell.Incarnation, c.cell.Owner}
 	// Two servers may be making branches of the same name. Each server writes its cell
-	// first and then reads the heads. So at least one of them finds the cell of the
-	// other server and gives up.
+	// before it reads the heads. So at least one server finds the other's cell and gives
+	// up.
 	heads, err := w.readHeads(ctx)
 	if err != nil {
 		return nil, err

@@ -137,8 +137,8 @@ func (db *DB) dropUnfinished(ctx context.Context, all []Checkpoint) error {
 // Other servers decide them after one lease.
 const deciding = 6
 
-// untilDecided calls read again as long as read returns ErrRevision, which means that
-// read waited for undecided commits in vain. untilDecided gives up when other servers
+// untilDecided calls read again as long as read returns ErrRevision. Then read has waited
+// for commits that are still undecided. untilDecided returns the error when other servers
 // have had enough time to decide the commits of a dead server.
 func (db *DB) untilDecided(ctx context.Context, read func() error) error {
 	for end := time.Now().Add(deciding * db.o.Lease); ; {

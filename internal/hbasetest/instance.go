@@ -153,8 +153,9 @@ type settings struct {
 // on the loopback interface, and shortens waits that only make sense on a cluster. The
 // memstores allocate memory as needed. With MSLAB they would allocate a chunk of 2 MB for
 // every family of every region, and the tables of a few tests would exhaust the heap.
-// Within seconds HBase deletes the files that a compaction has replaced. With several
-// JVMs, HBase notices after three seconds that a JVM has died. With a shorter time, HBase
+// HBase hardly ever updates its own metrics, because that takes CPU time from the tests.
+// Within seconds it deletes the files that a compaction has replaced. With several JVMs,
+// HBase notices after three seconds that a JVM has died. With a shorter time, HBase
 // would treat slow JVMs on a busy machine as dead.
 var site = template.Must(template.New("hbase-site.xml").Parse(`<configuration>
 <property><name>hbase.cluster.distributed</name><value>{{gt .Servers 1}}</value></property>

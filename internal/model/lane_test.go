@@ -34,8 +34,8 @@ func laneSum(record int, from, to int8) (sum int8) {
 	return sum
 }
 
-// absent stands for a version that does not exist. As the new part of a record it means
-// that the step does not write the record.
+// absent is the version of a record that does not exist. If a step's new version of a
+// record is absent, the step does not write the record.
 const absent int8 = -9
 
 // These are the phases of a server.

@@ -19,7 +19,7 @@ const (
 
 type retryT struct {
 	at, try uint8
-	snap    uint64 // the attempts that the snapshot shows: bit p*tries+try stands for an attempt of transaction p
+	snap    uint64 // a set: bit p*tries+try is set if the snapshot shows that attempt of transaction p
 	conf    uint64
 	seen    int8
 	prio    int8

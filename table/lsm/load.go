@@ -100,8 +100,8 @@ func (x *loader) write(d *delta) error {
 	return x.w.update(d)
 }
 
-// writeLate writes a row of which the store has a revision newer than the load's, and
-// returns true. It writes no other row, and returns false for it. Writing such a row
+// writeLate writes the row and returns true if the store has a revision of the row that
+// is newer than the load. Otherwise it writes nothing and returns false. Writing such a row
 // changes many keys in no particular order, so writeLate gathers and sorts them.
 func (x *loader) writeLate(d *delta) (bool, error) {
 	if !x.w.it.SeekPrefixGE(d.prefix) {
