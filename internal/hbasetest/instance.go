@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -26,6 +27,8 @@ type Config struct {
 	// The master and the region server use the same ports after a restart. With other ports
 	// they would wait until ZooKeeper notices that their predecessors have ended.
 	masterPort, regionPort int
+
+	record string // file into which the JVM writes its classes when it ends: see classData
 }
 
 // An Instance is a running HBase of one JVM.
@@ -59,7 +62,7 @@ func (c *Config) prepare(servers int) (err error) {
 	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
 		return err
 	}
-	return configure(*c, servers)
+	return c.configure(servers)
 }
 
 // Quorum returns the ZooKeeper quorum in the form of a store's URL.
@@ -69,7 +72,11 @@ func (c *Config) quorum() string { return fmt.Sprintf("127.0.0.1:%d", c.Port) }
 
 // Restart starts the JVM again after Kill, on the same data and port.
 func (i *Instance) Restart(ctx context.Context) (err error) {
-	if i.jvm, err = i.c.start("master.HMaster", "start"); err != nil {
+	args := []string{"start"}
+	if i.c.record != "" {
+		args = append(i.c.arguments(), args...) // there is no file with the configuration in the class path
+	}
+	if i.jvm, err = i.c.start("master.HMaster", args...); err != nil {
 		return err
 	}
 	return i.c.ready(ctx, i.jvm)
@@ -122,7 +129,8 @@ func freePort() (int, error) {
 	return 0, last
 }
 
-func configure(c Config, servers int) error {
+// configure writes the configuration files of an HBase.
+func (c *Config) configure(servers int) error {
 	conf := filepath.Join(c.Dir, "conf")
 	if err := os.MkdirAll(conf, 0o755); err != nil {
 		return err
@@ -131,63 +139,74 @@ func configure(c Config, servers int) error {
 	if err != nil {
 		return err
 	}
-	log := os.WriteFile(filepath.Join(conf, "log4j2.properties"), []byte(log4j), 0o644)
-	return errors.Join(site.Execute(f, settings{c, servers, c.masterPort, c.regionPort}), f.Close(), log)
+	log := os.WriteFile(filepath.Join(conf, "log4j.properties"), []byte(log4j), 0o644)
+	return errors.Join(site.Execute(f, c.properties(servers)), f.Close(), log)
 }
 
-const log4j = `status = warn
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d{ISO8601} %-5p %c{2}: %.500m%n
-rootLogger = WARN,out
+const log4j = `log4j.rootLogger=WARN,out
+log4j.logger.org.apache.zookeeper=ERROR
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %-5p %c{2}: %.500m%n
 `
 
-// settings has the values that are inserted into the template site.
-type settings struct {
-	Config
-	Servers, MasterPort, RegionPort int
-}
-
-// site is the configuration of HBase. It keeps all data in one folder and all connections
-// on the loopback interface, and shortens waits that only make sense on a cluster. The
-// memstores allocate memory as needed. With MSLAB they would allocate a chunk of 2 MB for
-// every family of every region, and the tables of a few tests would exhaust the heap.
-// HBase hardly ever updates its own metrics, because that takes CPU time from the tests.
-// Within seconds it deletes the files that a compaction has replaced. With several JVMs,
-// HBase notices after three seconds that a JVM has died. With a shorter time, HBase
-// would treat slow JVMs on a busy machine as dead.
 var site = template.Must(template.New("hbase-site.xml").Parse(`<configuration>
-<property><name>hbase.cluster.distributed</name><value>{{gt .Servers 1}}</value></property>
-<property><name>hbase.rootdir</name><value>file://{{.Dir}}/data</value></property>
-<property><name>hbase.tmp.dir</name><value>{{.Dir}}/tmp</value></property>
-<property><name>hbase.unsafe.stream.capability.enforce</name><value>false</value></property>
-<property><name>hbase.zookeeper.quorum</name><value>127.0.0.1</value></property>
-<property><name>hbase.zookeeper.property.dataDir</name><value>{{.Dir}}/zk</value></property>
-<property><name>hbase.zookeeper.property.clientPort</name><value>{{.Port}}</value></property>
-<property><name>hbase.zookeeper.property.clientPortAddress</name><value>127.0.0.1</value></property>
-<property><name>hbase.master.hostname</name><value>localhost</value></property>
-<property><name>hbase.master.ipc.address</name><value>127.0.0.1</value></property>
-<property><name>hbase.master.port</name><value>{{.MasterPort}}</value></property>
-<property><name>hbase.master.info.port</name><value>-1</value></property>
-<property><name>hbase.regionserver.hostname</name><value>localhost</value></property>
-<property><name>hbase.regionserver.ipc.address</name><value>127.0.0.1</value></property>
-<property><name>hbase.regionserver.port</name><value>{{.RegionPort}}</value></property>
-<property><name>hbase.regionserver.info.port</name><value>-1</value></property>
-<property><name>hbase.master.wait.on.regionservers.mintostart</name><value>{{.Servers}}</value></property>
-<property><name>hbase.master.wait.on.regionservers.maxtostart</name><value>{{.Servers}}</value></property>
-<property><name>hbase.master.wait.on.regionservers.interval</name><value>100</value></property>
-<property><name>hbase.regionserver.msginterval</name><value>500</value></property>
-<property><name>hbase.regionserver.metrics.period</name><value>600000</value></property>
-<property><name>hbase.hfile.compaction.discharger.interval</name><value>500</value></property>
-<property><name>hbase.master.cleaner.interval</name><value>3000</value></property>
-<property><name>hbase.master.hfilecleaner.ttl</name><value>1000</value></property>
-<property><name>hbase.master.logcleaner.ttl</name><value>1000</value></property>
-<property><name>hbase.hregion.memstore.mslab.enabled</name><value>false</value></property>
-{{- if gt .Servers 1}}
-<property><name>zookeeper.session.timeout</name><value>3000</value></property>
-<property><name>hbase.zookeeper.property.tickTime</name><value>500</value></property>
-<property><name>hbase.zookeeper.property.minSessionTimeout</name><value>3000</value></property>
+{{- range .}}
+<property><name>{{index . 0}}</name><value>{{index . 1}}</value></property>
 {{- end}}
 </configuration>
 `))
+
+// arguments returns the configuration of an HBase with one region server as arguments.
+func (c *Config) arguments() (args []string) {
+	for _, p := range c.properties(1) {
+		args = append(args, "-D", p[0]+"="+p[1])
+	}
+	return args
+}
+
+// properties returns the names and values of HBase's configuration. It keeps all data in one
+// folder and all connections on the loopback interface, and shortens waits that only make
+// sense on a cluster. The memstores allocate memory as needed. With MSLAB they would allocate
+// a chunk of 2 MB for every family of every region, and the tables of a few tests would
+// exhaust the heap. HBase hardly ever updates its own metrics, because that takes CPU time
+// from the tests. Within seconds it deletes the files that a compaction has replaced.
+func (c *Config) properties(servers int) [][2]string {
+	number := strconv.Itoa
+	p := [][2]string{
+		{"hbase.cluster.distributed", strconv.FormatBool(servers > 1)},
+		{"hbase.rootdir", "file://" + c.Dir + "/data"},
+		{"hbase.tmp.dir", c.Dir + "/tmp"},
+		{"hbase.unsafe.stream.capability.enforce", "false"},
+		{"hbase.zookeeper.quorum", "127.0.0.1"},
+		{"hbase.zookeeper.property.dataDir", c.Dir + "/zk"},
+		{"hbase.zookeeper.property.clientPort", number(c.Port)},
+		{"hbase.zookeeper.property.clientPortAddress", "127.0.0.1"},
+		{"hbase.master.hostname", "localhost"},
+		{"hbase.master.ipc.address", "127.0.0.1"},
+		{"hbase.master.port", number(c.masterPort)},
+		{"hbase.master.info.port", "-1"},
+		{"hbase.regionserver.hostname", "localhost"},
+		{"hbase.regionserver.ipc.address", "127.0.0.1"},
+		{"hbase.regionserver.port", number(c.regionPort)},
+		{"hbase.regionserver.info.port", "-1"},
+		{"hbase.master.wait.on.regionservers.mintostart", number(servers)},
+		{"hbase.master.wait.on.regionservers.maxtostart", number(servers)},
+		{"hbase.master.wait.on.regionservers.interval", "100"},
+		{"hbase.regionserver.msginterval", "500"},
+		{"hbase.regionserver.metrics.period", "600000"},
+		{"hbase.hfile.compaction.discharger.interval", "500"},
+		{"hbase.master.cleaner.interval", "3000"},
+		{"hbase.master.hfilecleaner.ttl", "1000"},
+		{"hbase.master.logcleaner.ttl", "1000"},
+		{"hbase.hregion.memstore.mslab.enabled", "false"},
+	}
+	if servers > 1 {
+		// HBase notices after three seconds that a JVM has died. With a shorter time, HBase
+		// would treat slow JVMs on a busy machine as dead.
+		p = append(p, [2]string{"zookeeper.session.timeout", "3000"},
+			[2]string{"hbase.zookeeper.property.tickTime", "500"},
+			[2]string{"hbase.zookeeper.property.minSessionTimeout", "3000"})
+	}
+	return p
+}

@@ -54,10 +54,13 @@ func jarDir() (string, error) {
 	return filepath.Join(dir, "lib"), err
 }
 
-// Jars returns the folder with the jars of HBase. The first time, Maven downloads them.
+// Jars returns the folder with the jars of HBase. The first time, Maven downloads them, and
+// an HBase records its classes (see classData).
 func Jars(ctx context.Context) (string, error) {
 	if dir, err := jarDir(); err == nil {
-		return dir, nil
+		if _, ok := classData(dir); ok {
+			return dir, nil
+		}
 	}
 	cache, err := cacheDir()
 	if err != nil {
@@ -68,10 +71,16 @@ func Jars(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	if dir, err := jarDir(); err == nil {
-		return dir, nil // another process downloaded the jars while this one waited
+	dir, err := jarDir()
+	if err != nil {
+		if dir, err = fetch(ctx, filepath.Join(cache, version)); err != nil {
+			return "", err
+		}
 	}
-	return fetch(ctx, filepath.Join(cache, version))
+	if file, ok := classData(dir); !ok {
+		_ = recordClasses(ctx, dir, file) // without the file, HBase only starts more slowly
+	}
+	return dir, nil
 }
 
 func fetch(ctx context.Context, dir string) (string, error) {

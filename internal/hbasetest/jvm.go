@@ -3,8 +3,8 @@ package hbasetest
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 )
 
@@ -22,9 +22,8 @@ func (c *Config) start(class string, args ...string) (*jvm, error) {
 	}
 	defer log.Close()
 	j := &jvm{done: make(chan struct{})}
-	j.cmd = exec.Command("java", append([]string{"-Xmx" + c.Heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-		"-cp", filepath.Join(c.Dir, "conf") + ":" + c.Jars + "/*",
-		"org.apache.hadoop.hbase." + class}, args...)...)
+	flags := append([]string{"-Xmx" + c.Heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}, c.classFlags()...)
+	j.cmd = exec.Command("java", slices.Concat(flags, []string{"org.apache.hadoop.hbase." + class}, args)...)
 	j.cmd.Dir, j.cmd.Stdout, j.cmd.Stderr = c.Dir, log, log
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if c.Tied {
