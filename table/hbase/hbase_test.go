@@ -2,7 +2,9 @@ package hbase_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -37,6 +39,16 @@ func open(tb testing.TB) *hbase.Store {
 		}
 	})
 	return s
+}
+
+// TestMain gives the random tests a third of rapid's usual number of runs, because each run
+// makes hundreds of calls of HBase. With -rapid.checks they take longer.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "30"); err != nil {
+		panic(err)
+	}
+	flag.Parse()
+	os.Exit(m.Run())
 }
 
 func TestConformance(t *testing.T) {

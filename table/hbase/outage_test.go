@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,6 +102,9 @@ func TestOutage(t *testing.T) {
 	})
 	t.Run("killed", func(t *testing.T) {
 		i.Kill()
+		if err := hbasetest.Probe(t.Context(), i.Quorum()); err == nil {
+			t.Error("a killed HBase answers")
+		}
 		mustFail(t, ops, timeout)
 		time.Sleep(2 * timeout) // the client's pauses grow in this time
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -129,16 +133,20 @@ func mustAll(t *testing.T, ops map[string]func() error) {
 
 func mustFail(t *testing.T, ops map[string]func() error, timeout time.Duration) {
 	t.Helper()
+	var wg sync.WaitGroup
 	for name, op := range ops {
-		begin := time.Now()
-		err := op()
-		if !errors.Is(err, table.ErrUnavailable) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if took := time.Since(begin); took > timeout+time.Second {
-			t.Errorf("%s took %v", name, took)
-		}
+		wg.Go(func() {
+			begin := time.Now()
+			err := op()
+			if !errors.Is(err, table.ErrUnavailable) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if took := time.Since(begin); took > timeout+time.Second {
+				t.Errorf("%s took %v", name, took)
+			}
+		})
 	}
+	wg.Wait()
 }
 
 func mustRecover(t *testing.T, ops map[string]func() error, patience time.Duration) {

@@ -1,6 +1,7 @@
 package hbase_test
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -123,10 +124,13 @@ func (w world) rows() table.Range {
 	return table.Range{}
 }
 
+var queriesFlag = flag.Int("queries", 500, "queries of TestRandom")
+
 // TestRandom runs random queries on random histories and compares the results with the
 // results of the reference store. Filters are hints: every row that matches must be
 // returned, other rows may be returned, and all returned rows must be complete.
 func TestRandom(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ref := tabletest.NewMem()
 	if err := ref.Create(t.Context(), data); err != nil {
@@ -156,7 +160,7 @@ func TestRandom(t *testing.T) {
 			}
 		}
 	}
-	for i := range 1500 {
+	for i := range *queriesFlag {
 		sel, rng := w.sel(revisions), w.rows()
 		whole := scanText(t, want, rng, sel)
 		if i%3 == 0 {

@@ -86,6 +86,7 @@ func scanKeys(t *testing.T, d *Table, lo, hi int, s table.Select, at func(n int)
 }
 
 func TestScanPages(t *testing.T) {
+	t.Parallel()
 	const rows = 6000
 	_, d := pageTable(t, rows)
 	for _, reverse := range []bool{false, true} {
@@ -100,6 +101,7 @@ func TestScanPages(t *testing.T) {
 // TestScanSplit splits regions during a scan, both ahead of the scan's position and
 // behind it.
 func TestScanSplit(t *testing.T) {
+	t.Parallel()
 	const rows = 6000
 	s, d := pageTable(t, rows)
 	// A region that was created by a split cannot be split again before a compaction.

@@ -16,7 +16,8 @@ import (
 )
 
 // Run tests a store against the contract of package table. It opens the store once, and
-// creates and drops a table for each test. The tests of Batcher and Bulker run only if
+// creates and drops a table for each test. The tests run in parallel, because they wait for
+// some engines most of the time. The tests of Batcher and Bulker run only if
 // the store implements them, and the tests of Versioner run only if the store is not a
 // Batcher.
 //
@@ -25,11 +26,11 @@ import (
 // because HBase does not define which of the two values remains.
 func Run(t *testing.T, open func(t *testing.T) table.Store) {
 	s := open(t)
-	defer func() {
+	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-	}()
+	})
 	tests := []suiteTest{
 		{"Catalog", testCatalog},
 		{"GetAndScan", testGetAndScan},
@@ -75,7 +76,10 @@ func Run(t *testing.T, open func(t *testing.T) table.Store) {
 		tests = append(tests, bulkTests...)
 	}
 	for _, x := range tests {
-		t.Run(x.name, func(t *testing.T) { x.test(newFixture(t, s)) })
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			x.test(newFixture(t, s))
+		})
 	}
 	t.Run("Close", func(t *testing.T) { testClose(t, open) })
 }
