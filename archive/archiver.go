@@ -46,6 +46,7 @@ type Archiver struct {
 
 	mu      sync.Mutex // serializes the sending of pieces and changes of the state
 	st      *state
+	draft   *draft
 	started bool // mayWrite has found out how much of the log an earlier process sent
 }
 
@@ -62,7 +63,11 @@ func New(o Options) (*Archiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Archiver{o: o, st: st}, nil
+	d, err := newDraft()
+	if err != nil {
+		return nil, err
+	}
+	return &Archiver{o: o, st: st, draft: d}, nil
 }
 
 // Check returns ErrForeign or ErrTakenOver if the store may not write to the archive.
@@ -162,8 +167,8 @@ var errEnough = errors.New("the piece is large enough")
 // more commits to send. The caller must hold mu.
 func (a *Archiver) piece(ctx context.Context) (more bool, err error) {
 	began := a.o.Now()
-	d, err := newDraft(pieceHead{format, a.st.Store, a.st.Epoch, a.st.Next}, a.o.Seal, a.st.Newest)
-	if err != nil {
+	d := a.draft
+	if err := d.begin(pieceHead{format, a.st.Store, a.st.Epoch, a.st.Next}, a.o.Seal, a.st.Newest); err != nil {
 		return false, err
 	}
 	_, err = a.o.Store.ReadLog(ctx, a.st.Next, func(b lsm.LogBatch) error { return a.take(ctx, d, b) })

@@ -112,11 +112,18 @@ func TestNewerVersion(t *testing.T) {
 	}
 	var h pieceHead
 	f.must(json.Unmarshal([]byte(`{"Format":2}`), &h))
-	d, err := newDraft(h, Seal{}, 0)
+	d, err := newDraft()
 	f.must(err)
-	_, b, err := d.finish()
+	f.must(d.begin(h, Seal{}, 0))
+	name, b, err := d.finish()
 	f.must(err)
-	if err := readPiece(bytes.NewReader(b), nil, "", Piece{}, nil); !errors.Is(err, table.ErrNewer) {
+	f.must(f.place.Put(ctx, name, bytes.NewReader(b)))
+	piece, err := parsePiece(Object{Name: name})
+	f.must(err)
+	in, err := newPieceReader(f.place, nil)
+	f.must(err)
+	defer in.close()
+	if err := in.each(ctx, "", piece, nil); !errors.Is(err, table.ErrNewer) {
 		t.Error("a piece:", err)
 	}
 }

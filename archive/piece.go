@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -29,7 +30,15 @@ type pieceHead struct {
 	From   lsm.Position
 }
 
+// pieceWindow is the distance in bytes within which a piece is searched for repetitions.
+// The buffers of both the writer and the readers of a piece have twice its size.
+const pieceWindow = 1 << 20
+
 // A draft is a piece that is being written. Its content is compressed and then sealed.
+//
+// A draft is used for one piece after another, because the buffers of the compression are
+// large: while the garbage collector marks a large cache, the allocation of a buffer has
+// to wait until a proportional part of the cache is marked, which took more than a second.
 type draft struct {
 	head   pieceHead
 	to     lsm.Position
@@ -40,20 +49,24 @@ type draft struct {
 	zip    *zstd.Encoder
 }
 
-func newDraft(h pieceHead, s Seal, newest table.Revision) (*draft, error) {
-	d := &draft{head: h, to: h.From, newest: newest}
-	var err error
+func newDraft() (*draft, error) {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(pieceWindow))
+	return &draft{zip: z}, err
+}
+
+// begin begins a piece. The content of the previous piece becomes invalid.
+func (d *draft) begin(h pieceHead, s Seal, newest table.Revision) (err error) {
+	d.head, d.to, d.newest, d.size = h, h.From, newest, 0
+	d.buf.Reset()
 	if d.sealed, err = s.writer(&d.buf); err != nil {
-		return nil, err
+		return err
 	}
-	if d.zip, err = zstd.NewWriter(d.sealed, zstd.WithEncoderConcurrency(1)); err != nil {
-		return nil, err
-	}
+	d.zip.Reset(d.sealed)
 	line, err := json.Marshal(h)
 	if err == nil {
 		_, err = d.zip.Write(append(line, '\n'))
 	}
-	return d, err
+	return err
 }
 
 func (d *draft) add(b lsm.LogBatch) error {
@@ -67,7 +80,8 @@ func (d *draft) add(b lsm.LogBatch) error {
 	return err
 }
 
-// finish completes the piece and returns its name and content.
+// finish completes the piece and returns its name and content. The content is valid until
+// the next piece begins.
 func (d *draft) finish() (name string, content []byte, err error) {
 	if err := errors.Join(d.zip.Close(), d.sealed.Close()); err != nil {
 		return "", nil, err
@@ -76,42 +90,60 @@ func (d *draft) finish() (name string, content []byte, err error) {
 	return pieceName(d.head.Epoch, d.head.From, d.to, d.newest, shortSum(b)), b, nil
 }
 
-// getPiece reads a piece and calls f with each batch in it.
-func getPiece(ctx context.Context, p Place, keys Keys, store string, x Piece, f func(repr []byte) error) error {
-	h := sha256.New()
-	r, err := get(ctx, p, x.Name)
+// A pieceReader reads pieces. It uses its buffers for one piece after another, like a
+// draft.
+type pieceReader struct {
+	place Place
+	keys  Keys
+	zip   *zstd.Decoder
+	raw   bytes.Buffer
+	repr  []byte
+}
+
+func newPieceReader(p Place, keys Keys) (*pieceReader, error) {
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	return &pieceReader{place: p, keys: keys, zip: z}, err
+}
+
+// close releases the buffers.
+func (r *pieceReader) close() { r.zip.Close() }
+
+// each reads a piece of a store and calls f with each batch in it. The batch is valid
+// until f returns.
+func (r *pieceReader) each(ctx context.Context, store string, x Piece, f func(repr []byte) error) error {
+	in, err := get(ctx, r.place, x.Name)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	b, err := io.ReadAll(io.TeeReader(cancelable{ctx, r}, h)) // a piece has a few megabytes
+	defer in.Close()
+	h := sha256.New()
+	r.raw.Reset()
+	_, err = r.raw.ReadFrom(io.TeeReader(cancelable{ctx, in}, h)) // a piece has a few megabytes
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", x.Name, err)
 	case shortHash(h) != x.hash:
 		return fmt.Errorf("%w: %s is not what was put there", ErrDamaged, x.Name)
 	}
-	if err := readPiece(bytes.NewReader(b), keys, store, x, f); err != nil {
+	if err := r.batches(store, x, f); err != nil {
 		return fmt.Errorf("%s: %w", x.Name, err)
 	}
 	return nil
 }
 
-func readPiece(r io.Reader, keys Keys, store string, x Piece, f func(repr []byte) error) error {
-	open, err := keys.open(r)
+// batches calls f with each batch in r.raw.
+func (r *pieceReader) batches(store string, x Piece, f func(repr []byte) error) error {
+	open, err := r.keys.open(&r.raw)
+	if err == nil {
+		err = r.zip.Reset(open)
+	}
 	if err != nil {
 		return err
 	}
-	z, err := zstd.NewReader(open, zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		return err
-	}
-	defer z.Close()
-	in := bufio.NewReader(z)
+	in := bufio.NewReader(r.zip)
 	if err := checkHead(in, store, x); err != nil {
 		return err
 	}
-	var repr []byte
 	for {
 		n, err := binary.ReadUvarint(in)
 		if err == io.EOF {
@@ -121,13 +153,13 @@ func readPiece(r io.Reader, keys Keys, store string, x Piece, f func(repr []byte
 			err = errors.New("a batch has no size")
 		}
 		if err == nil {
-			repr = append(repr[:0], make([]byte, n)...)
-			_, err = io.ReadFull(in, repr)
+			r.repr = slices.Grow(r.repr[:0], int(n))[:n]
+			_, err = io.ReadFull(in, r.repr)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
-		if err := f(repr); err != nil {
+		if err := f(r.repr); err != nil {
 			return err
 		}
 	}

@@ -170,12 +170,17 @@ func (c cancelable) Read(b []byte) (int, error) {
 
 // replay applies pieces to a restored base.
 func (d *Restored) replay(ctx context.Context, p Place, o RestoreOptions, chain []Piece) error {
+	in, err := newPieceReader(p, o.Keys)
+	if err != nil {
+		return err
+	}
+	defer in.close()
 	r, err := lsm.Replay(o.To, d.Base.Next)
 	if err != nil {
 		return err
 	}
 	for _, x := range chain {
-		err = getPiece(ctx, p, o.Keys, d.Base.Store, x, func(repr []byte) error { return d.apply(ctx, r, o.Until, repr) })
+		err = in.each(ctx, d.Base.Store, x, func(repr []byte) error { return d.apply(ctx, r, o.Until, repr) })
 		if errors.Is(err, errUntil) {
 			break
 		}

@@ -21,6 +21,7 @@ func (a *Archiver) Run(ctx context.Context) {
 	var bases turns
 	defer bases.wait()
 	for failures := 0; ; {
+		began := time.Now()
 		err := a.Pieces(ctx)
 		if ctx.Err() != nil {
 			a.last(ctx)
@@ -30,11 +31,20 @@ func (a *Archiver) Run(ctx context.Context) {
 			bases.start(func() { a.heard(a.turn(ctx), 0) })
 		}
 		a.limit()
-		if pause.For(ctx, min(a.o.Lag<<min(failures, 10), max(longestPause, a.o.Lag))) != nil {
+		if pause.For(ctx, a.pause(failures, time.Since(began))) != nil {
 			a.last(ctx)
 			return
 		}
 	}
+}
+
+// pause returns the time until the next attempt, after a number of consecutive failures and
+// an attempt that took some time. That time counts towards the interval between pieces.
+func (a *Archiver) pause(failures int, took time.Duration) time.Duration {
+	if failures == 0 {
+		return max(a.o.Lag-took, a.o.Lag/10)
+	}
+	return min(a.o.Lag<<min(failures, 10), max(longestPause, a.o.Lag))
 }
 
 // greet logs a warning if the place ignores conditions.

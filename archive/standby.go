@@ -46,6 +46,7 @@ type Standby struct {
 	turn     chan struct{}
 	store    *lsm.Store
 	show     func(context.Context) error
+	pieces   *pieceReader
 	at       mark
 	due      bool       // some applied pieces are not shown yet
 	silence  int        // number of polls without a new piece since the last listing of all pieces
@@ -356,6 +357,11 @@ func (s *Standby) Follow(store *lsm.Store, show func(context.Context) error) err
 	if at.Format > format {
 		return newer("the standby", at.Format)
 	}
+	if s.pieces == nil {
+		if s.pieces, err = newPieceReader(s.o.Place, s.o.Keys); err != nil {
+			return err
+		}
+	}
 	s.store, s.show, s.at = store, show, at
 	s.due, s.nextBase = false, false
 	s.status.at(&at)
@@ -594,7 +600,7 @@ func (s *Standby) showDue(ctx context.Context) error {
 func (s *Standby) apply(ctx context.Context, p Piece) error {
 	inc := s.store.Increment(s.at.Next)
 	next := s.at
-	err := getPiece(ctx, s.o.Place, s.o.Keys, s.at.Store, p, func(repr []byte) error {
+	err := s.pieces.each(ctx, s.at.Store, p, func(repr []byte) error {
 		newest, err := newestIn(ctx, s.store, repr)
 		if err != nil {
 			return err
