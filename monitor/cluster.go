@@ -67,7 +67,9 @@ func ownHead(db *txn.DB, h *journal.Heads) {
 	cells := map[revision.Slot]revision.Cell{}
 	for _, number := range h.Slots() {
 		c := h.Cell(number)
-		c.Head = max(c.Head, s.Max())
+		if !number.IsBranch() {
+			c.Head = max(c.Head, s.Max())
+		}
 		cells[number] = c
 	}
 	h.Vector = revision.NewVector(cells, nil)

@@ -100,7 +100,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadEmbedded checks that the head of an embedded store is its last commit.
+// TestReadEmbedded checks that the head of an embedded store's server is its last commit,
+// and that the head of a branch is not.
 func TestReadEmbedded(t *testing.T) {
 	ctx := context.Background()
 	db, err := txn.Open(ctx, tabletest.NewBatchMem(), txn.Options{Owner: "me"})
@@ -124,5 +125,23 @@ func TestReadEmbedded(t *testing.T) {
 		if c.Newest != want || c.Low != want || len(c.Slots) != 1 || c.Slots[0].Head != want || c.Slots[0].Owner != "me" {
 			t.Errorf("after %s: %+v", want, c)
 		}
+	}
+	b, err := db.CreateBranch(ctx, "staging")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := db.Update(ctx, func(tx *txn.Tx) error {
+		tx.SetMessage([]byte("after the base"))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Read(ctx, db, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Slots) != 2 || c.Slots[0].Head != r.String() || c.Slots[1].Head == r.String() {
+		t.Errorf("beside the branch %s: %+v", b.Name(), c.Slots)
 	}
 }
