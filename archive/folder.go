@@ -26,29 +26,58 @@ func (f folder) path(name string) string { return filepath.Join(string(f), filep
 func (f folder) String() string { return string(f) }
 
 // List implements Place.
-func (f folder) List(ctx context.Context, prefix string) ([]Object, error) {
-	var all []Object
-	dir := f.path(prefix[:strings.LastIndexByte(prefix, '/')+1])
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil || d.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(string(f), path)
-		name := filepath.ToSlash(rel)
-		if err != nil || !strings.HasPrefix(name, prefix) || strings.HasPrefix(d.Name(), ".") {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			all = append(all, Object{name, info.Size()})
-		}
-		return ignoreMissing(err) // the file was deleted meanwhile
-	})
+func (f folder) List(ctx context.Context, prefix string) (all []Object, err error) {
+	err = f.list(ctx, prefix[:strings.LastIndexByte(prefix, '/')+1], prefix, func(o Object) { all = append(all, o) })
 	slices.SortFunc(all, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
-	return all, ignoreMissing(err)
+	return all, err
+}
+
+// listedAtOnce is the number of names that are read from a folder at once.
+const listedAtOnce = 1000
+
+// list calls add with the objects below a subfolder whose names begin with prefix. The
+// name of the subfolder is empty or ends with a slash. list does little with other names:
+// a standby often looks for one piece among hundreds of thousands.
+func (f folder) list(ctx context.Context, sub, prefix string, add func(Object)) error {
+	d, err := os.Open(f.path(sub))
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	defer d.Close()
+	begin := prefix[min(len(sub), len(prefix)):] // of the names in the subfolder
+	for {
+		names, err := d.Readdirnames(listedAtOnce)
+		for _, name := range names {
+			if !strings.HasPrefix(name, begin) {
+				continue
+			}
+			if err := f.listOne(ctx, sub, name, prefix, add); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return ctx.Err()
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+	}
+}
+
+// listOne does what list does, for one name in the subfolder.
+func (f folder) listOne(ctx context.Context, sub, name, prefix string, add func(Object)) error {
+	info, err := os.Lstat(f.path(sub + name))
+	switch {
+	case err != nil:
+		return ignoreMissing(err) // the file was deleted meanwhile
+	case info.IsDir():
+		return f.list(ctx, sub+name+"/", prefix, add)
+	case !strings.HasPrefix(name, "."):
+		add(Object{sub + name, info.Size()})
+	}
+	return ctx.Err()
 }
 
 func ignoreMissing(err error) error {
