@@ -68,13 +68,19 @@ func (s *Store) checkMark() error {
 type Increment struct {
 	s       *Store
 	b       *pebble.Batch
+	x       pebble.Batch // the batch that is being added
 	next    Position
 	catalog bool // tables are created or dropped
 }
 
+// keptIncrement is the size in bytes up to which the buffer of an increment is used again
+// for later ones. Without that, each increment would allocate several times its size, and
+// would wait for that while the garbage collector marks a large cache.
+const keptIncrement = 16 << 20
+
 // Increment begins an increment at the position up to which the store contains the log.
 func (s *Store) Increment(next Position) *Increment {
-	return &Increment{s: s, b: s.db.NewBatch(), next: next}
+	return &Increment{s: s, b: s.db.NewBatch(pebble.WithMaxRetainedSizeBytes(keptIncrement)), next: next}
 }
 
 // Next returns the position behind the last batch of the increment.
@@ -87,15 +93,14 @@ func (i *Increment) Add(repr []byte) error {
 	if err != nil || next == i.next {
 		return err
 	}
-	var x pebble.Batch
-	if err := x.SetRepr(repr); err != nil {
+	if err := i.x.SetRepr(repr); err != nil {
 		return fmt.Errorf("%w: batch of the log: %w", table.ErrCorrupt, err)
 	}
 	if err := i.look(repr); err != nil {
 		return err
 	}
 	i.next = next
-	return i.b.Apply(&x, nil)
+	return i.b.Apply(&i.x, nil)
 }
 
 // look finds out whether a batch changes table 0.

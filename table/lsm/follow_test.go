@@ -3,8 +3,10 @@ package lsm
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
@@ -252,5 +255,34 @@ func TestFollowerRefuses(t *testing.T) {
 	mustCommit(t, p.follower, 4)
 	if headOf(t, p.follower) != 4 {
 		t.Error("it cannot be written")
+	}
+}
+
+// TestIncrementBuffers checks that an increment uses the buffer of an earlier one.
+func TestIncrementBuffers(t *testing.T) {
+	p := newPair(t)
+	ctx := context.Background()
+	var b pebble.Batch
+	for i := range 100 {
+		p.must(b.Set(fmt.Appendf(nil, "\x00\x00z%d", i), make([]byte, 10<<10), nil))
+	}
+	repr := b.Repr()
+	const count, size = 20, 10
+	var allocated uint64
+	for range count {
+		inc := p.follower.Increment(p.next)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range size {
+			binary.LittleEndian.PutUint64(repr, uint64(inc.Next())) // the sequence number
+			p.must(inc.Add(repr))
+		}
+		runtime.ReadMemStats(&after)
+		allocated += after.TotalAlloc - before.TotalAlloc
+		p.must(inc.Apply(ctx, p.mark(inc.Next())))
+		p.next = inc.Next()
+	}
+	if most := uint64(count*size*len(repr)) / 2; allocated > most {
+		t.Errorf("%d increments of %d bytes allocated %d bytes, want at most %d", count, size*len(repr), allocated, most)
 	}
 }
