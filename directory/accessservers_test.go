@@ -46,7 +46,7 @@ func newServerPolling(t *testing.T, s table.Store, poll time.Duration) *client {
 }
 
 // newServers returns clients of two servers of one store, both bound as the
-// administrator.
+// administrator. Both servers show the entry of the suffix.
 func newServers(t *testing.T) (cs [2]*client) {
 	t.Helper()
 	s := tabletest.NewMem()
@@ -54,6 +54,9 @@ func newServers(t *testing.T) (cs [2]*client) {
 		cs[i] = newServer(t, s)
 	}
 	cs[0].must("add", "dn: dc=example,dc=com", "objectClass: domain", "dc: example")
+	if err := cs[1].p.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	return cs
 }
 

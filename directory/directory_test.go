@@ -17,6 +17,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/auth/authtest"
 	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory"
@@ -64,6 +66,9 @@ func newPartitionWith(t testing.TB, o partition.Options) *partition.Partition {
 func newDirectory(t testing.TB, p *partition.Partition, o directory.Options) *directory.Directory {
 	t.Helper()
 	o.Admin, o.AdminPassword = "cn=admin,dc=example,dc=com", adminPassword
+	if o.Passwords == nil {
+		o.Passwords = auth.New(0, authtest.Cheap)
+	}
 	d, err := directory.New(p, o)
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ var order = strings.Fields(`
 `)
 
 // aside are packages that only tests may import.
-var aside = []string{"table/tabletest", "table/lsm/lsmtest", "internal/hbasetest", "internal/certs/certstest", "internal/isolation", "internal/layers", "internal/model", "wire/wiretest", "integration", "deploy/packages"}
+var aside = []string{"table/tabletest", "auth/authtest", "table/lsm/lsmtest", "internal/hbasetest", "internal/certs/certstest", "internal/isolation", "internal/layers", "internal/model", "wire/wiretest", "integration", "deploy/packages"}
 
 func TestImportsGoUp(t *testing.T) {
 	seen := map[string]bool{}
