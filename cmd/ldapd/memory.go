@@ -33,6 +33,9 @@ const (
 	while = 5 * time.Second // length of an interval
 	calm  = 8 << 20         // an interval is quiet if fewer octets are allocated in it
 	busy  = 64 << 20        // much work: more octets were allocated since memory was last returned
+	// much work, as a part of the live memory: to return memory, the garbage collector marks
+	// the live memory, which takes 10 s of processor time for 4 GiB
+	busyPart = 4
 )
 
 // giveBack returns memory to the operating system after a time of much work, such as
@@ -47,8 +50,8 @@ func giveBack(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		now := allocated()
-		if now-before < calm && now-given > busy {
+		now, live := heap()
+		if returns(now-before, now-given, live) {
 			debug.FreeOSMemory()
 			given = now
 		}
@@ -56,9 +59,17 @@ func giveBack(ctx context.Context) {
 	}
 }
 
-// allocated returns the number of octets that the process has ever allocated.
-func allocated() uint64 {
-	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+// returns reports whether memory is returned after an interval. The parameters are the
+// octets allocated in the interval, those allocated since memory was last returned, and
+// those that are live.
+func returns(interval, since, live uint64) bool {
+	return interval < calm && since > max(busy, live/busyPart)
+}
+
+// heap returns the number of octets that the process has ever allocated, and the number of
+// those that the last garbage collection has kept.
+func heap() (allocated, live uint64) {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)
-	return s[0].Value.Uint64()
+	return s[0].Value.Uint64(), s[1].Value.Uint64()
 }
