@@ -58,22 +58,22 @@ func (r *Rules) Who(name *dn.Name, id entry.ID) *Who {
 // for a state.
 type inForce struct {
 	access *partition.Access
-	// asOf is the ordinal of a state in which every entry of places has the name that the
-	// field set uses.
+	// asOf is the ordinal of the state from which set was compiled. The rules in set contain the
+	// names that the entries in places had in that state.
 	asOf    uint64
 	places  []entry.ID // the places of the rules, and the entries that the rules name
 	set     *acl.Set
 	checked checked
 }
 
-// checked remembers the newest state in which something was found to be valid. The check
-// looks at each entry that rules name, or at each group of an identity, so it is made once
-// for each state and not once for each request.
+// checked contains the ordinal of the last state for which a cached value was found to be
+// valid. The check is expensive: it looks at each entry that rules name, or at each group of
+// an identity. So the result is kept, and requests on the same state do not repeat the check.
 type checked struct{ ordinal atomic.Uint64 }
 
-// holds reports whether something is valid in a state. This is the case if it was last
-// found to be valid in the same state, or if valid returns true. A state of a transaction
-// or of the past has no ordinal.
+// holds reports whether the cached value is valid in the state s. It calls valid unless the
+// value was last found to be valid in the same state. A state of a transaction or of the past
+// has no ordinal, so holds always calls valid for such a state.
 func (c *checked) holds(s *partition.Snapshot, valid func() bool) bool {
 	o := s.Ordinal()
 	if o != 0 && c.ordinal.Load() == o {

@@ -36,8 +36,8 @@ func NewAudience(sch *schema.Schema, contexts []dn.DN, who []string) (*Audience,
 }
 
 // Has reports whether an identity belongs to the audience in a state. The call still(later)
-// reports whether the identity and its groups are unchanged in a later state. If they are,
-// the first result is also right for that state.
+// reports whether the identity and its groups are unchanged in a later state. If they are
+// unchanged, the result has is also right for the later state.
 func (a *Audience) Has(ctx context.Context, s *partition.Snapshot, name *dn.Name, id entry.ID) (has bool, still func(*partition.Snapshot) bool, err error) {
 	w := &Who{Name: name, ID: id}
 	found := &answer{set: a.set, asOf: s.Ordinal()}

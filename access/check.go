@@ -56,8 +56,8 @@ func missingTargets(ctx context.Context, s *partition.Snapshot, rule partition.A
 	return found, nil
 }
 
-// membersOf returns the members of a group, including the members of groups in it. It
-// stops when it has found at least maxGroups members.
+// membersOf returns the members of a group, including the members of nested groups. It stops
+// when it has found at least maxGroups members.
 func membersOf(ctx context.Context, s *partition.Snapshot, group string) (members []dn.DN, err error) {
 	seen := map[entry.ID]bool{}
 	name, err := dn.Parse(group)
@@ -70,8 +70,8 @@ func membersOf(ctx context.Context, s *partition.Snapshot, group string) (member
 }
 
 // directMembers returns the direct members of the group with the given name. It returns no
-// members if the entry does not exist, or if the map seen already contains it. Otherwise it
-// adds the entry to the map.
+// members if no entry has the name, or if the map seen already contains the entry. Otherwise
+// it adds the entry to the map.
 func directMembers(ctx context.Context, s *partition.Snapshot, name dn.DN, seen map[entry.ID]bool) (members []dn.DN, err error) {
 	at, err := s.Find(ctx, name)
 	if partition.Is(err, partition.NoSuchEntry) || seen[at.ID] {

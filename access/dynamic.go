@@ -33,7 +33,7 @@ type DynamicGroups struct {
 	checked checked
 }
 
-// A DynamicGroup is a dynamic group with the URLs that can be used.
+// A DynamicGroup is a dynamic group. URLs contains those of its URLs that parseURL accepts.
 type DynamicGroup struct {
 	partition.Located
 	URLs []MemberURL
@@ -101,8 +101,8 @@ func readDynamic(ctx context.Context, s *partition.Snapshot) (*DynamicGroups, er
 	return d, nil
 }
 
-// parseURL parses the URL of a search. It returns false if the URL is malformed, or if it
-// names another server.
+// parseURL parses the URL of a search. It returns false if the URL is malformed, names
+// another server, or has a critical extension.
 func parseURL(text string, sch *schema.Schema) (m MemberURL, ok bool) {
 	u, err := url.Parse(text)
 	if err != nil || !strings.EqualFold(u.Scheme, "ldap") || u.Host != "" || u.Opaque != "" {

@@ -7,11 +7,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A demands is an index that finds dynamic groups by values that their members must have.
-// Most URLs demand one value of an attribute, so an entry is tested against few of a
-// thousand groups.
+// A demands is an index that finds dynamic groups by values that their members must have. Most
+// searches of dynamic groups require one value of an attribute. So even with a thousand
+// groups, only few of them are tested for an entry.
 type demands struct {
-	byKey map[*schema.AttributeType]map[string][]int // groups by a demanded value's key, as indexes
+	byKey map[*schema.AttributeType]map[string][]int // indexes of groups, by the key of the value that a URL demands
 	rest  []int                                      // groups with a URL that demands no value
 }
 

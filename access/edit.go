@@ -210,8 +210,8 @@ func problem(p partition.Problem, format string, args ...any) error {
 	return &partition.Error{Problem: p, Text: fmt.Sprintf(format, args...)}
 }
 
-// Managed reports whether a rule allows some identity to manage the whole directory and
-// no rule denies everyone the management of the whole directory.
+// Managed reports whether some identity may manage the whole directory: a rule allows it, and
+// no rule denies it to everyone.
 func Managed(rules []acl.Placed) bool {
 	return slices.ContainsFunc(rules, acl.Placed.ManagesAll) && !slices.ContainsFunc(rules, acl.Placed.ManagesNothing)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// An Entry is an entry of a state that a decision is about. It also reads the other entries
-// that the decision depends on. An Entry can be reused for another entry: see Set.
+// An Entry is the entry that a decision is about, in one state. An Entry also reads the other
+// entries that the decision depends on. Set makes an Entry stand for another entry.
 type Entry struct {
 	asked acl.Entry
 	ctx   context.Context

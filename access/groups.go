@@ -20,8 +20,8 @@ const maxGroups = 10000
 // groups.
 type closure struct {
 	groups []dn.DN
-	// through contains, for each group, the index of the group through which the identity
-	// is a member, or -1 if the identity is a direct member.
+	// through contains an index into groups for each group: the nested group through which the
+	// identity is a member. The index is -1 if the identity is a direct member.
 	through []int
 	// asked are the values that were looked up to find the groups.
 	asked []sameEntries
@@ -58,8 +58,9 @@ func (c *closure) same(s *partition.Snapshot, since uint64) bool {
 
 // groupsOf finds the groups of an identity through the indexes of member attributes. It
 // searches for the groups that contain the identity, then for the groups that contain those
-// groups, so the work grows with the number of groups and not with their size. The
-// parameter dynamic contains the dynamic groups that the identity is in.
+// groups, and so on. So the work grows with the number of groups of the identity, and not with
+// the number of their members. The parameter dynamic contains the dynamic groups that the
+// identity is in.
 func groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name, dynamic []partition.Located) (*closure, error) {
 	c := &closure{}
 	seen := map[entry.ID]bool{}
@@ -115,9 +116,10 @@ func (c *closure) isMember(sch *schema.Schema, types []*schema.AttributeType, na
 	return filter.MakeOr(either...)
 }
 
-// isIn reports whether the entry with a name is a member of a group, or, if group is nil,
-// of any group. If nested is set, members of groups in the group count as members. The work
-// grows with the number of groups that the entry is in, and not with the size of a group.
+// isIn reports whether the entry with a name is a member of a group. If group is nil, isIn
+// reports whether the entry is a member of any group. If nested is set, members of groups in
+// the group count as members. The work grows with the number of groups that the entry is in,
+// and not with the size of a group.
 func isIn(ctx context.Context, s *partition.Snapshot, name, group dn.DN, nested bool) (bool, error) {
 	if group != nil && !nested {
 		return isDirectly(ctx, s, name, group)

@@ -20,11 +20,10 @@ type Change struct {
 	By       partition.By
 }
 
-// Changes returns, for each rule, the commit that last changed the rule at or before the
-// state s. The state s must be the state at a single revision, such as Partition.At
-// returns. Changes goes back from one version of the settings to the previous version, so
-// the work grows with the number of changes of settings and not with the number of other
-// commits.
+// Changes returns, for each rule, the commit that last changed the rule at or before the state
+// s. The state s must be the state at a single revision, such as Partition.At returns. Changes
+// reads each older version of the settings in turn. So the work grows with the number of
+// changes of the settings, and not with the number of other commits.
 func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, rules []partition.AccessRule) ([]Change, error) {
 	all := make([]Change, len(rules))
 	close := func() {}

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// ErrPast reports that a state of the past cannot be judged by the present rules, because
-// its schema lacks a word of a rule that denies something.
+// ErrPast reports that the rules cannot be applied to a state of the past, because a deny rule
+// contains a word that the schema of that state does not define.
 var ErrPast = errors.New("the access rules have no meaning in this state of the past")
 
 // Past returns a program that decides what an identity may see of the entries of a past
@@ -96,9 +96,9 @@ func (r *Rules) pastSet(ctx context.Context, then, now *partition.Snapshot) (*ac
 	return w.set, nil
 }
 
-// pastWords is everything that the compiled rules for a past state depend on. States with
-// equal pastWords, as successive states mostly have, share one set, so that its cached
-// decisions can be used again.
+// pastWords is everything that the compiled rules for a past state depend on. Successive
+// states mostly have equal pastWords. States with equal pastWords share one compiled set, and
+// so share the decisions that the set caches.
 type pastWords struct {
 	now    *acl.Set // the rules of the newest state
 	schema *schema.Schema
@@ -110,8 +110,8 @@ type pastWords struct {
 	set    *acl.Set   // nil: not made yet
 }
 
-// wordsOf returns what the rules for a past state, the argument then, depend on. If this
-// equals last, it returns last, which contains the set.
+// wordsOf returns the pastWords of a past state, the argument then. If they equal last,
+// wordsOf returns last, which also contains the compiled set.
 func wordsOf(ctx context.Context, then, now *partition.Snapshot, set *acl.Set, last *pastWords) (w *pastWords, err error) {
 	w = &pastWords{now: set, schema: then.Schema()}
 	if w.since, err = configure.Since(ctx, then); err != nil {
@@ -142,7 +142,8 @@ func wordsOf(ctx context.Context, then, now *partition.Snapshot, set *acl.Set, l
 	return w, nil
 }
 
-// goneIn returns for each of the old rules whether its place does not exist in a state.
+// goneIn reports, for each rule in w.old, whether the place of the rule does not exist in a
+// state.
 func (w *pastWords) goneIn(ctx context.Context, now *partition.Snapshot) ([]bool, error) {
 	gone := make([]bool, len(w.old))
 	for i, rule := range w.old {

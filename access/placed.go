@@ -73,8 +73,8 @@ func place(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule
 }
 
 // placeOf returns a rule with names in place of the ids of entries. The place, the targets,
-// and the groups in filters have the names that they have in the state s. The identities
-// that the rule is for have the names that they have in the other state, the argument who.
+// and the groups in filters have the names that they have in the state s. The identities that
+// the rule is for have the names that they have in the state who.
 func placeOf(ctx context.Context, s, who *partition.Snapshot, rule partition.AccessRule) (p acl.Placed, err error) {
 	if rule.Place != entry.Root {
 		if p.Place, err = nameOf(ctx, s, rule.Place); err != nil {
@@ -113,10 +113,10 @@ func named(rule partition.AccessRule) (ids []entry.ID) {
 	return ids
 }
 
-// spelled returns the current name of an entry, for use in a rule. If the entry still has
-// the name that the rule contains, spelled returns the name as the rule spells it. It
-// returns "" if the entry is gone, or if the entry is a target that is no longer below
-// the place of the rule.
+// spelled returns the current name of an entry, for use in a rule. If the entry still has the
+// name that the rule contains, spelled returns the name as the rule spells it. It returns ""
+// in three cases: the id is entry.Root, the entry is gone, or the entry is a target that is no
+// longer below the place of the rule.
 func spelled(ctx context.Context, s *partition.Snapshot, at dn.DN, ref acl.Reference, id entry.ID) (string, error) {
 	if id == entry.Root {
 		return "", nil

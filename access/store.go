@@ -85,9 +85,10 @@ func StoreAt(ctx context.Context, s *partition.Snapshot, place entry.ID, r acl.P
 
 var errNoEntry = errors.New("no entry has the name")
 
-// Resolve adds, for each rule that was imported as text, the ids of the entries that the
-// rule names in a state. Resolve also returns a description of each identity that a rule
-// names and that has no entry; such an identity matches nobody.
+// Resolve adds, for each rule that was imported as text, the ids of the entries that the rule
+// names in a state. Resolve also returns a description of each identity that a rule names
+// although the identity has no entry. In the rule, the name of such an identity matches
+// nobody.
 func Resolve(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) (resolved []partition.AccessRule, unknown []string, err error) {
 	for _, rule := range rules {
 		if rule.Names == "" {
@@ -125,9 +126,8 @@ func resolve(ctx context.Context, s *partition.Snapshot, rule *partition.AccessR
 	return missing, nil
 }
 
-// refersTo returns the id of the entry that a reference in a rule names. For a target
-// without an entry, it returns entry.Root, because a rule may be about entries that are
-// added later.
+// refersTo returns the id of the entry that a reference in a rule names. For a target without
+// an entry, it returns entry.Root: the target may be an entry that is added later.
 func refersTo(ctx context.Context, r acl.Placed, ref acl.Reference, find Finder) (entry.ID, error) {
 	name, err := dn.Parse(ref.Name)
 	if err != nil {
@@ -150,9 +150,9 @@ func refersTo(ctx context.Context, r acl.Placed, ref acl.Reference, find Finder)
 	return entry.Root, nil
 }
 
-// repeats reports whether the name of a target ends with the name of the rule's place twice
-// in a row. Such a target is a mistake of the author. If it were accepted, a denial would
-// deny nothing.
+// repeats reports whether the name of a target ends with the name of the rule's place twice in
+// a row. The author of such a target has repeated the name of the place, although names of
+// targets are relative to the place. A deny rule with such a target would deny nothing.
 func repeats(target, place dn.DN) bool {
 	own := len(target) - 2*len(place)
 	return len(place) > 0 && own >= 0 && strings.EqualFold(target[own:own+len(place)].String(), place.String())

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// TriedBelow is the largest number of entries in the scope of a search on which a Trial
-// tries the search.
+// TriedBelow is the maximum number of entries that a Trial examines for one search. If more
+// entries are in the scope of the search, the Trial examines only the first ones.
 const TriedBelow = 1000
 
 // A Trial compares what two sets of rules let identities do with the entries of a state.
@@ -41,7 +41,7 @@ func NewTrial(ctx context.Context, s *partition.Snapshot, rules []acl.Placed) (*
 	return t, nil
 }
 
-// An Operation describes an operation as a line of the access log does, without values.
+// An Operation describes an operation without values, as a line of the access log does.
 type Operation struct {
 	Who        dn.DN // empty: the anonymous identity
 	Connection acl.Connection
@@ -57,16 +57,17 @@ type Asked struct {
 	Rights      acl.Rights
 	Description string // "": the right is on the entry
 	New         dn.DN  // the name that the entry would have; nil: the entry's own name
-	Empty       bool   // nothing is known of the entry New but its name
+	Empty       bool   // only the name of the entry New is known
 }
 
 // An Outcome says what differs for an operation between the old and the new rules.
 type Outcome struct {
 	Refused, Granted []Reason // rights that only the old rules grant, and rights that only the new rules grant
-	// Less counts, for each attribute, the entries that a search shows with the attribute
-	// under the old rules and without it under the new rules. More counts the entries for
-	// which it is the other way round. Under the key "", they count the entries that the
-	// search shows only under the old rules or only under the new rules.
+	// Less counts, for each attribute, the entries that a search shows with the attribute under
+	// the old rules and without it under the new rules. More counts the entries that are shown
+	// with the attribute only under the new rules. Under the key "", Less counts the entries that
+	// the search shows only under the old rules, and More those that it shows only under the new
+	// rules.
 	Less, More     map[string]int
 	Unfound, Found map[string]int // like Less and More, for attributes that the filter tests
 }
@@ -114,7 +115,8 @@ func (t *Trial) Try(ctx context.Context, o *Operation) (*Outcome, error) {
 	return out, t.search(ctx, ps, o, base.ID, out)
 }
 
-// questions asks for the rights that an operation needs.
+// questions compares, for each right that an operation needs, the answers of the old and the
+// new rules.
 func (t *Trial) questions(ctx context.Context, ps [2]*acl.Program, o *Operation, x *two, out *Outcome) error {
 	for _, q := range o.Questions {
 		of := x
@@ -208,8 +210,8 @@ func (out *Outcome) ask(x *two, q acl.Question) {
 	}
 }
 
-// search compares, for the entries in the scope of a search, what the search shows and
-// finds.
+// search compares the old and the new rules for the first TriedBelow entries in the scope of a
+// search.
 func (t *Trial) search(ctx context.Context, ps [2]*acl.Program, o *Operation, base entry.ID, out *Outcome) error {
 	n := 0
 	tested := testedBy(t.state.Schema(), o.Filter)
@@ -233,9 +235,10 @@ func (t *Trial) search(ctx context.Context, ps [2]*acl.Program, o *Operation, ba
 	return nil
 }
 
-// compare counts the differences between the old and the new rules for one entry of a
-// search. It counts whether the requester sees the entry, which of the requested
-// attributes are shown, and which of the attributes tested by the filter may be searched.
+// compare counts the differences between the old and the new rules for one entry of a search.
+// If the requester sees the entry under both sets of rules, compare looks at the requested
+// attributes (which are shown) and at the attributes that the filter tests (which may be
+// searched). Otherwise it only compares whether the requester sees the entry.
 func (out *Outcome) compare(x *two, o *Operation, tested []*schema.AttributeType) {
 	if before, after := x.seen(0), x.seen(1); before != after || !before {
 		count(out.Less, out.More, "", before, after)

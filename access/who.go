@@ -60,8 +60,8 @@ func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c ac
 	return a.program, nil
 }
 
-// At returns the rules that were in force in a past state s, compiled for an identity as it
-// was then.
+// At returns the rules that were in force in a past state s, compiled for an identity. The
+// entry, name and groups of the identity are those of the state s.
 func (r *Rules) At(ctx context.Context, s *partition.Snapshot, w *Who, c acl.Connection) (*acl.Program, error) {
 	placed, err := PlacedAt(ctx, s)
 	if err != nil {
