@@ -535,8 +535,9 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainDeniedManage checks that a rule that denies the management of an entry is
-// named for all rights that it takes away.
+// TestExplainDeniedManage checks which questions list a rule that denies the right manage.
+// Explain must list this rule for each right that the identity lacks because the identity is
+// not an administrator.
 func TestExplainDeniedManage(t *testing.T) {
 	w := newWorld(t, people, "| admins: allow users to manage\n| tls: deny everyone to manage if not secure\n| mail: deny everyone to read mail")
 	p := w.as(ann)

@@ -251,7 +251,7 @@ func (c *Condition) implies(o *Condition) bool {
 }
 
 // excludes returns true only if no identity can match both subjects. It may return false
-// even if no identity can match both.
+// although no identity can match both.
 func (s *subject) excludes(o *subject) bool {
 	switch {
 	case s.Kind == Anonymous:

@@ -186,8 +186,8 @@ func (a *attribute) covers(t *schema.AttributeType, options string) bool {
 	return a.user
 }
 
-// partly reports whether the attribute includes t, but not all descriptions or values of
-// t.
+// partly reports whether the attribute includes only some descriptions of t or only some
+// values of t.
 func (a *attribute) partly(t *schema.AttributeType) bool {
 	return a.types[t] && (a.options != "" || a.values != nil)
 }
@@ -199,31 +199,31 @@ type subjectValue struct {
 	options string
 	value   []byte
 	program *Program
-	// more means that the decision is also about descriptions that have all these options
-	// and others.
+	// more means that the decision is also about descriptions that have further options besides
+	// all the options in options.
 	more bool
 }
 
-// covers reports whether the part includes the value of v, or, if v has no value, all
-// values of the description.
+// covers reports whether the part includes the value of v. If v has no value, covers reports
+// whether the part includes all values of the description.
 func (p *part) covers(v *subjectValue) bool {
 	return slices.ContainsFunc(p.in, v.is) && !slices.ContainsFunc(p.except, v.touches)
 }
 
-// mayCover reports whether the part includes the value of v, or, if v has no value, at
-// least one possible value of the description.
+// mayCover reports whether the part includes the value of v. If v has no value, mayCover
+// reports whether the part includes at least one possible value of the description.
 func (p *part) mayCover(v *subjectValue) bool {
 	return slices.ContainsFunc(p.in, v.touches) && !slices.ContainsFunc(p.except, v.is)
 }
 
-// is reports whether the attribute a includes the value of v, or, if v has no value, all
-// values.
+// is reports whether the attribute a includes the value of v. If v has no value, is reports
+// whether a includes all values.
 func (v *subjectValue) is(a attribute) bool {
 	return a.covers(v.typ, v.options) && (a.values == nil || v.value != nil && a.values.has(v))
 }
 
-// touches reports whether the attribute a includes the value of v, or, if v has no value,
-// at least one possible value.
+// touches reports whether the attribute a includes the value of v. If v has no value, touches
+// reports whether a includes at least one possible value.
 func (v *subjectValue) touches(a attribute) bool {
 	if !a.covers(v.typ, v.options) && !(v.more && a.about(v.typ)) {
 		return false

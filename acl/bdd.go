@@ -123,8 +123,8 @@ func (d *diagram) depends(f node) map[int]bool {
 	return on
 }
 
-// A cube is a conjunction of variables. If a variable maps to false, the conjunction
-// contains its negation.
+// A cube is a conjunction of variables. If a variable maps to false, the conjunction contains
+// the negation of the variable.
 type cube map[int]bool
 
 // maxCubes is the maximum number of conjunctions in the printed form of a function.

@@ -122,7 +122,7 @@ func (t *target) covered(o *target) bool {
 }
 
 // excludes returns true only if no connection can meet both conditions. It may return false
-// even if none can.
+// although no connection can meet both.
 func (c *Condition) excludes(o *Condition) bool {
 	bare := *o
 	bare.Not = !o.Not
@@ -131,9 +131,10 @@ func (c *Condition) excludes(o *Condition) bool {
 		c.Kind == Mechanism && o.Kind == Mechanism && !c.Not && !o.Not && c.Mechanism != o.Mechanism
 }
 
-// impliedBy returns another rule that allows, or denies, at least everything that rule i
-// allows or denies. If two rules are equal, only the second is implied. impliedBy returns
-// nil if no rule implies rule i.
+// impliedBy returns a rule that makes rule i redundant, or nil if it finds none. If rule i is
+// an allow rule, this is an allow rule for at least the same rights. If rule i is a deny rule,
+// this is a deny rule for at least the same rights. Of two equal rules, only the second is
+// redundant.
 func (s *Set) impliedBy(i int) *compiled {
 	r := s.rules[i]
 	for j, o := range s.rules {
@@ -155,8 +156,8 @@ func (s *Set) deniedBy(r *compiled) *compiled {
 }
 
 // covers reports whether the rule c applies wherever the rule o applies, and contains all
-// rights that o contains. It compares the text of the rules part by part, so it may
-// return false even if c applies wherever o applies.
+// rights that o contains. It compares the rules part by part, so it may return false although
+// both conditions are met.
 func (c *compiled) covers(o *compiled) bool {
 	who := func(t term) bool { return slices.ContainsFunc(c.who, t.within) }
 	in := func(t target) bool {
@@ -188,7 +189,7 @@ func (c *compiled) coversParts(o *compiled) bool {
 	return true
 }
 
-// coversRight reports whether part p contains the right for all values for which part o
+// coversRight reports whether part p contains the right for every value for which part o
 // contains the right.
 func (p *part) coversRight(o *part, right Rights, deny bool) bool {
 	if p.withSee(deny)&right == 0 {

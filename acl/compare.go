@@ -10,13 +10,13 @@ import (
 )
 
 // Equal returns true only if two programs make the same decisions about every entry. It may
-// return false even if they do.
+// return false although the decisions are the same.
 func (p *Program) Equal(o *Program) bool {
 	return p == o || p.set.schema == o.set.schema && p.fingerprint() == o.fingerprint()
 }
 
-// fingerprint returns a text of everything that decisions of the program depend on,
-// besides the entry and the schema.
+// fingerprint returns a text of everything that determines the decisions of the program,
+// except the entries and the schema.
 func (p *Program) fingerprint() string {
 	p.once.Do(func() {
 		var b strings.Builder
@@ -44,7 +44,8 @@ func (p *Program) fingerprint() string {
 	return p.print
 }
 
-// testTexts returns the formula f with each number of a test replaced by the test's text.
+// testTexts returns a copy of the formula f that contains the texts of tests instead of their
+// numbers.
 func (p *Program) testTexts(f formula) [][]string {
 	out := make([][]string, len(f))
 	for i, tests := range f {
@@ -61,9 +62,9 @@ func (s *Set) asksGroupsOfEntries() bool {
 	return s.anySubject(func(sub *subject) bool { return sub.Group })
 }
 
-// AsksOthers reports whether decisions about an entry depend on more than this entry and
-// the identity's own entry: on the parent of the entry, or on the groups that the entry is
-// in.
+// AsksOthers reports whether decisions about an entry depend on the parent of the entry or on
+// the groups that the entry is in. Otherwise they depend only on the entry and on the
+// identity's own entry.
 func (p *Program) AsksOthers() bool {
 	asks := func(t bound) bool { return t.filter != nil && t.filter.asksGroups }
 	return p.set.anySubject(func(sub *subject) bool { return sub.Kind == ItsParents }) ||

@@ -24,9 +24,9 @@ type Decision struct {
 	also *Decision // nil, or a second Decision that must grant every right too; see Both
 }
 
-// Both returns a decision with the rights that both a and b contain. The decisions may
-// follow from different entries, rules and schemas. Callers must ask the result about types
-// of a's schema.
+// Both returns a decision with the rights that both a and b contain. The decisions may follow
+// from different entries, rules and schemas. Callers must pass types of a's schema to the
+// methods of the result.
 func Both(a, b *Decision) *Decision {
 	both := *a
 	both.also = b
@@ -125,8 +125,8 @@ func (d *Decision) onType(t *schema.AttributeType) typeRights {
 }
 
 // balance returns the rights on values, given the rights that rules allow and deny. An
-// administrator has all rights on values in spite of denials, except that the rights show
-// and search on secrets must be allowed by a rule.
+// administrator has all rights on values, even rights that rules deny. There is one exception:
+// on secrets, an administrator has the rights show and search only if a rule allows them.
 func (d *Decision) balance(t *schema.AttributeType, allow, deny Rights) Rights {
 	switch {
 	case !d.manage:
@@ -222,8 +222,8 @@ func (d *Decision) Assertion(t *schema.AttributeType, options string, value []by
 	return d.has(&subjectValue{typ: t, options: options, value: value, program: d.program, more: true}, r)
 }
 
-// has reports whether the identity has all rights of r on the value of v, or, if v has no
-// value, on all values.
+// has reports whether the identity has all rights of r on the value of v. If v has no value,
+// has reports whether the identity has these rights on all values.
 func (d *Decision) has(v *subjectValue, r Rights) bool {
 	here := d.of(v.typ)
 	if here.all&r != r && (here.some&r != r || d.rightsOf(v)&r != r) {
@@ -237,8 +237,8 @@ func (d *Decision) has(v *subjectValue, r Rights) bool {
 	return d.also.has(&there, r)
 }
 
-// rightsOf returns the rights on the value of v, or, if v has no value, the rights on all
-// values.
+// rightsOf returns the rights on the value of v. If v has no value, rightsOf returns the
+// rights that the identity has on all values.
 func (d *Decision) rightsOf(v *subjectValue) Rights {
 	var allow, deny Rights
 	for _, r := range d.rules {
@@ -323,8 +323,8 @@ func (p *Program) uses(deny bool, names []string) bool {
 	return false
 }
 
-// use reports whether the part contains the right to use any of the names, and excepts
-// none of them.
+// use reports whether the part contains the right to use one of the names. If the part excepts
+// any of the names, use returns false.
 func (p *part) use(names []string) bool {
 	return listsUse(p.uses, names) && !listsUse(p.usesNot, names)
 }

@@ -14,9 +14,9 @@ type Difference struct {
 	Gained bool
 	// Rights are the rights, each with its attributes: "read cn, sn".
 	Rights []string
-	// Where describes the identities that gain or lose the rights, and the entries,
-	// values and connections to which the difference is limited. The difference exists
-	// wherever one of the elements holds.
+	// Where describes the identities that gain or lose the rights, and the entries, values and
+	// connections to which the difference is limited. The difference exists wherever at least one
+	// element of Where holds.
 	Where []string
 }
 
@@ -181,8 +181,8 @@ func (c *comparison) attributes(from, to *Set) {
 	}
 }
 
-// uses compares where the two sets grant the right "use": for each name that a rule
-// contains, and for all other names together.
+// uses compares the right "use" of the two sets. It compares this right for each name that a
+// rule contains, and once for all other names.
 func (c *comparison) uses() {
 	names := []string{"*"}
 	for _, r := range slices.Concat(c.rules[0], c.rules[1]) {
@@ -213,7 +213,8 @@ func (c *comparison) compare(right Rights, what string, f func(set int) node) {
 	}
 }
 
-// differences makes one Difference of all changes that hold in the same cases.
+// differences returns the differences that compare has found. Changes that hold under the same
+// conditions are combined in one Difference.
 func (c *comparison) differences() (all []Difference, err error) {
 	type key struct {
 		gained bool

@@ -53,8 +53,9 @@ func (p *Program) Explain(z *Zone, e *Entry, q Question) Answer {
 }
 
 // notManaged returns the labels of the deny rules without which the identity would be an
-// administrator of the entry. It returns nil if there are none, if the question is about the
-// right manage, or if an administrator would not have the right in the question.
+// administrator of the entry. It returns nil if there are no such rules. It also returns nil
+// if the question is about the right manage, or if administrators do not automatically have
+// the right in the question.
 func (d *Decision) notManaged(q Question) (all []string) {
 	if d.manage || q.Right == Manage || !givenToManagers(q) {
 		return nil
@@ -75,8 +76,8 @@ func (d *Decision) notManaged(q Question) (all []string) {
 	return all
 }
 
-// givenToManagers reports whether administrators have the right in the question without
-// a rule that names it.
+// givenToManagers reports whether administrators have the right in the question even if no
+// rule allows this right.
 func givenToManagers(q Question) bool {
 	return q.Type == nil || !q.Type.Secret() || q.Right&(Show|Search) == 0
 }
@@ -107,8 +108,8 @@ func (p *part) answers(q Question, deny bool, program *Program) bool {
 	return p.rights&q.Right != 0 && (deny && p.mayCover(v) || !deny && p.covers(v))
 }
 
-// near returns the labels of the rules that apply to the entry and allow the right to
-// other identities, or under other conditions.
+// near returns the labels of rules that are about the entry and the right, but are for other
+// identities or have a condition that is not met.
 func (p *Program) near(d *Decision, e *Entry, q Question) (all []string) {
 	name, err := e.Name.Normalize(p.set.schema)
 	if err != nil {

@@ -80,8 +80,8 @@ func (l *line) locate(err error) error {
 	if !errors.As(err, &e) {
 		return fmt.Errorf("line %d: %w", l.pieces[0].number, err)
 	}
-	// The text consists of the place and the rule, so the offset of the rule is the
-	// difference of the lengths of the text and the rule.
+	// The text consists of the place and the rule. So the rule begins at the difference between
+	// the two lengths.
 	at := utf8.RuneCountInString(l.text) - utf8.RuneCountInString(e.Rule) + e.Column - 1
 	p := l.pieces[0]
 	for _, next := range l.pieces[1:] {

@@ -16,8 +16,8 @@ type lever struct {
 	types []*schema.AttributeType
 	at    []target // the entries that contain the property; nil: any entries
 	what  string
-	// account means that the lever is the ability to bind as an account. If account is set,
-	// an empty list at means that no entry contains the lever.
+	// account means that the lever is the ability to bind as an account. If account is set, the
+	// field at lists the accounts, and an empty list means that there are none.
 	account bool
 }
 
@@ -34,9 +34,9 @@ func (s *Set) lifts(m members) (found []Finding, err error) {
 	return found, err
 }
 
-// isFor reports whether r lets identities write the lever. It reports false if r also
-// lets them manage all targets of the lever's rule, because such identities have all
-// rights on the targets anyway.
+// isFor reports whether r lets identities write the lever. It returns false if r also lets
+// these identities manage all targets of the lever's rule: then they have all rights on the
+// targets even without the lever.
 func (l *lever) isFor(r *compiled) bool {
 	if l.account && (r == l.rule || r.isOwn() || len(l.at) == 0) {
 		return false
@@ -182,8 +182,8 @@ func (s *Set) groupNamed(r *compiled, group, what string, m members) (l lever, e
 	return l, err
 }
 
-// groups returns the lever of a group that a rule is for: the member attributes of the
-// group and of the groups in it.
+// groups returns the lever of a group that a rule is for: the member attributes of the group
+// and of its nested groups.
 func (s *Set) groups(r *compiled, sub *subject, m members) (l lever, err error) {
 	l = lever{rule: r, at: []target{{scope: Only, base: sub.name}}, what: "it is for the members of " + quote(sub.Name)}
 	for _, name := range append([]string{MemberURL}, GroupTypes...) {

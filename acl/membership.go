@@ -10,14 +10,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// An entryFilter is a filter of a target. It may test memberOf and isMemberOf, whose
-// values no entry stores: they follow from groups.
+// An entryFilter is a filter of a target. The filter may test memberOf and isMemberOf. No
+// entry stores values of these attributes: their values are computed from the members of
+// groups.
 type entryFilter struct {
 	filter filter.Resolved
 	text   string
 	// groups are the groups in which the filter tests membership, spelled as in the rule.
-	// asksGroups is set if the filter tests membership in one of these groups, or whether
-	// the entry is in any group at all.
+	// asksGroups is set if the filter tests membership in one of these groups. It is also set if
+	// the filter tests whether the entry is in any group at all.
 	groups     []string
 	asksGroups bool
 	// ofClasses is set if the filter tests only the object classes of the entry.
@@ -57,8 +58,8 @@ func groupOf(f filter.Filter) (group string, ok bool) {
 	return string(e.Value), true
 }
 
-// renameGroups returns a filter with the names of the groups that it tests replaced by the
-// results of newName. The name "" stands for a group that no longer exists and so has no
+// renameGroups returns a copy of a filter in which each name of a group is replaced by the
+// result of newName. The name "" stands for a group that no longer exists and so has no
 // members.
 func renameGroups(f filter.Filter, newName func(string) string) filter.Filter {
 	return filter.MapLeaves(f, func(leaf filter.Filter) filter.Filter {
@@ -137,8 +138,8 @@ func membership(t *schema.AttributeType) bool {
 	return t.Name() == "memberOf" || t.Name() == "isMemberOf"
 }
 
-// inGroup reports whether the entry is a member of a group, or, if group is nil, of any
-// group.
+// inGroup reports whether the entry is a member of a group. If group is nil, inGroup reports
+// whether the entry is a member of any group.
 func (e *Entry) inGroup(group dn.DN, nested bool) bool {
 	return e.Others != nil && e.Others.InGroup(group, nested)
 }

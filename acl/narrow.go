@@ -26,9 +26,9 @@ type share struct {
 	filter filter.Resolved
 }
 
-// maxShares is the largest number of sets that make up a Narrowing. A search looks up each
-// of these sets. If there are many, it is better to look at the entries that the client's
-// own filter selects.
+// maxShares is the largest number of sets that make up a Narrowing. A search looks up each of
+// these sets. If there are more sets than maxShares, it is faster to examine the entries that
+// the client's own filter selects.
 const maxShares = 64
 
 // shares are the shares of all clauses of a program.
@@ -47,8 +47,8 @@ func (p *Program) NarrowingText() string {
 	return ""
 }
 
-// Narrow returns the narrowing for the entries in the scope of a base. It returns nil if
-// indexes could not make use of any narrowing.
+// Narrow returns the narrowing for the entries in the scope of a base. It returns nil if no
+// narrowing would help, because indexes cannot find its entries.
 func (p *Program) Narrow(base dn.DN, scope Scope) *Narrowing {
 	s := p.sharesOnce()
 	if s.wide {
@@ -201,8 +201,9 @@ func (p *Program) isOwn() filter.Resolved {
 	return p.anyOf(id, []string{p.who.Entry.ID.String()})
 }
 
-// namesOwn returns a filter that is True for the entries that name the identity, or one of
-// its groups, in the attribute of a subject. It returns nil if it knows no such filter.
+// namesOwn returns a filter for a subject that begins with "its". The filter is True for the
+// entries whose attribute s.typ names the identity or, if s.Group is set, one of the
+// identity's groups. namesOwn returns nil if it knows no such filter.
 func (p *Program) namesOwn(s *subject) filter.Resolved {
 	names := []dn.DN{p.who.Name}
 	if s.Group {

@@ -6,10 +6,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// An outcome is the range of results that the documentation allows for a filter. The
-// fields least and most differ if the identity may search every value of the test
-// vocabulary, although the text of the rules does not grant the right to search all
-// values. The result may then be False or Undefined.
+// An outcome is the range of results that the documentation allows for a filter. The fields
+// least and most differ in one case: the identity may search every value of the test
+// vocabulary, but the text of the rules does not grant the right to search all values. In this
+// case the result may be False or Undefined.
 type outcome struct{ least, most filter.Tri }
 
 func exactly(t filter.Tri) outcome { return outcome{t, t} }

@@ -218,8 +218,8 @@ type around struct{ *node }
 
 func (a around) Parent() *entry.Entry { return a.parent }
 
-// InGroup goes up from the entry to the groups that name the entry and, if nested is set,
-// on to the groups that name those groups.
+// InGroup searches upwards, from the entry to the groups that name the entry. If nested is
+// set, the search continues with the groups that name those groups.
 func (a around) InGroup(group dn.DN, nested bool) bool {
 	found, next := map[*node]bool{}, []*node{a.node}
 	for len(next) > 0 {

@@ -89,9 +89,10 @@ func (j *judge) valueRight(r acl.Rights, v value) bool {
 }
 
 // surely reports whether the text of the rules alone grants a right on all values of a
-// description, or on all values of the type if anyOptions is set. This is the case if a
-// part that does not select values allows the right, and no part that may touch these
-// values denies the right.
+// description. If anyOptions is set, it reports whether the text grants the right on all
+// values of the type. To an identity that is not an administrator, the text grants the
+// right under two conditions: a part that does not select values allows the right, and no
+// part that may be about one of these values denies the right.
 func (j *judge) surely(r acl.Rights, t *schema.AttributeType, options string, anyOptions bool) bool {
 	whole := func(p *acl.Part) bool {
 		return p.Rights&r != 0 && slices.ContainsFunc(listed(p), func(a acl.Attribute) bool {
@@ -168,8 +169,9 @@ func (o *oracle) covers(p *acl.Part, v value) bool {
 
 func chooses(a acl.Attribute) bool { return a.Self || a.Value != nil || a.Filter != nil }
 
-// touches reports whether an attribute of a rule may be about values of the description,
-// or, if anyOptions is set, about values of any description of the type.
+// touches reports whether an attribute of a rule may be about values of the description. If
+// anyOptions is set, it reports whether the attribute may be about values of any description
+// of the type.
 func (o *oracle) touches(a acl.Attribute, t *schema.AttributeType, options string, anyOptions bool) bool {
 	if anyOptions {
 		a.Description, _, _ = strings.Cut(a.Description, ";")
@@ -254,8 +256,9 @@ func meetsTarget(f filter.Filter, n *node) filter.Tri {
 	return filter.Resolve(f, core).Match(n.source())
 }
 
-// isMember reports whether an entry is a member of the group with a name, or, if the name
-// is "", of any group. The search goes down from the group to its members.
+// isMember reports whether an entry is a member of the group with a name. If the name is "",
+// isMember reports whether the entry is a member of any group. The search goes down from the
+// group to its members.
 func isMember(n *node, group string, nested bool) filter.Tri {
 	for _, g := range n.tree {
 		if group == "" && g.has(n.name, nested, nil) || group != "" && sameName(g.name, mustName(group)) && g.has(n.name, nested, nil) {
@@ -265,8 +268,9 @@ func isMember(n *node, group string, nested bool) filter.Tri {
 	return filter.False
 }
 
-// has reports whether the group n has a member, directly or, if nested is set, through
-// groups that the list seen does not contain.
+// has reports whether the group n has a member. If nested is set, members of groups in n count
+// too. The list seen contains the groups that have already been searched, so that has skips
+// them.
 func (n *node) has(member dn.DN, nested bool, seen []*node) bool {
 	if slices.Contains(seen, n) {
 		return false

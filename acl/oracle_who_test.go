@@ -111,8 +111,8 @@ func (o *oracle) isOfEntry(s acl.Subject, n *node) bool {
 	panic("a subject that the oracle does not know")
 }
 
-// isMeant reports whether d is the name of the identity, or, if group is set, the name of
-// a group of the identity.
+// isMeant reports whether d is the name of the identity. If group is set, it reports instead
+// whether d is the name of a group of the identity.
 func (o *oracle) isMeant(d dn.DN, group bool) bool {
 	if !group {
 		return sameName(d, o.id.Name)
@@ -210,8 +210,8 @@ func (o *oracle) isWhat(p acl.Placed, n *node, b binding) bool {
 	}
 	is := func(t acl.Target) bool { return o.isTarget(p.Place, t, n, b) }
 	named := func(t acl.Target) bool {
-		// A target with the scope Children always names entries: without a place and a
-		// pattern, these are the naming contexts.
+		// A target with the scope Children always names entries. Without a place and a pattern, it
+		// names the naming contexts.
 		return p.Rule.Deny || !o.byName || len(p.Place) > 0 || t.Pattern != "" || t.Scope == acl.Children
 	}
 	return slices.ContainsFunc(what.Any, func(t acl.Target) bool { return named(t) && is(t) }) && !slices.ContainsFunc(what.Except, is)

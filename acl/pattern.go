@@ -16,8 +16,8 @@ import (
 // entry itself. An open value is a value with "*" or a variable.
 type pattern []rdnPattern
 
-// An rdnPattern without AVA patterns in open matches only the RDN in norm. Otherwise it
-// matches all RDNs that match these AVA patterns.
+// An rdnPattern matches RDNs. If the list open is empty, the rdnPattern matches only the RDN
+// in norm. Otherwise it matches the RDNs whose AVAs match the patterns in open.
 type rdnPattern struct {
 	norm dn.Norm // the RDN that the pattern matches, if no value is open
 	open []avaPattern
@@ -27,9 +27,9 @@ type rdnPattern struct {
 type avaPattern struct {
 	oid      string
 	value    string                // the value as the rule writes it
-	key      string                // the key of the value that matches; "" if test or variable is set
+	key      string                // the key of the only value that matches; "" if test or variable is set
 	test     func(key []byte) bool // reports whether a value with the key matches; nil: not set
-	variable string                // the name of the variable whose value matches; "": not set
+	variable string                // name of the variable in place of the value; "": not a variable
 	form     *schema.Form
 }
 
@@ -181,9 +181,9 @@ func (p pattern) isOpen() bool {
 	return slices.ContainsFunc(p, func(r rdnPattern) bool { return r.open != nil })
 }
 
-// match reports whether p matches a name, which must have as many RDNs as p. If a variable
-// of p is not in b, match adds it to b with the value that it matches. If b is nil, no
-// variable matches.
+// match reports whether p matches a name, which must have as many RDNs as p. If a variable of
+// p is not in b, the variable matches any value, and match adds the variable to b with this
+// value. If b is nil, no variable matches.
 func (p pattern) match(name []dn.Norm, b bindings) bool {
 	for i := range p {
 		if !p[i].match(name[i], b) {
@@ -227,7 +227,8 @@ func (a *avaPattern) match(key string, b bindings) bool {
 	return !ok || bound == key
 }
 
-// bind replaces the variables that b contains by their values.
+// bind returns the pattern with each variable that b contains replaced by the variable's
+// value.
 func (p pattern) bind(b bindings) pattern {
 	if len(b) == 0 || !p.isOpen() {
 		return p

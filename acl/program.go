@@ -25,9 +25,9 @@ type Entry struct {
 type Others interface {
 	// Parent returns the parent entry, or nil if there is none.
 	Parent() *entry.Entry
-	// InGroup reports whether the entry is a member of the group with a name, or, if the
-	// name is nil, of any group. If nested is set, members of groups in the group count as
-	// members.
+	// InGroup reports whether the entry is a member of the group with a name. If the name is nil,
+	// InGroup reports whether the entry is a member of any group. If nested is set, members of
+	// groups in the group count as members.
 	InGroup(group dn.DN, nested bool) bool
 }
 
@@ -441,7 +441,7 @@ func withoutUID(t *schema.AttributeType, key []byte) []byte {
 	return schema.NameOfUID(key)
 }
 
-// ownKeys returns the keys of the values that the identity's entry has of an attribute.
+// ownKeys returns the keys of the attribute's values in the identity's entry.
 func (p *Program) ownKeys(t *schema.AttributeType) (own [][]byte) {
 	if p.who.source == nil {
 		return nil
@@ -454,9 +454,9 @@ func (p *Program) ownKeys(t *schema.AttributeType) (own [][]byte) {
 	return own
 }
 
-// sharesValue returns a function that reports whether an entry has a value of the attribute
-// in common with the identity's entry. The parameter own contains the keys of the values in
-// the identity's entry.
+// sharesValue returns a function that reports whether an entry and the identity's entry have a
+// common value of the attribute. The parameter own contains the keys of the values in the
+// identity's entry.
 func (p *Program) sharesValue(t *schema.AttributeType, own [][]byte) func(*Entry) bool {
 	types := p.set.schema.Subtypes(t)
 	return func(e *Entry) bool {

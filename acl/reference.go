@@ -9,9 +9,9 @@ import (
 // a variable. The name of a group in a filter of a target is a reference too.
 type Reference struct {
 	Name string
-	// Target means that the name denotes entries that the rule applies to, relative to
-	// the place of the rule. Otherwise the name denotes an identity that the rule is for, or
-	// a group.
+	// Target means that the name is in a target of the rule, and is relative to the place of the
+	// rule. If Target is not set, the name is that of an identity that the rule is for, or of a
+	// group.
 	Target bool
 	// Group means that the name is that of a group in a filter of a target.
 	Group bool

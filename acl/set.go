@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Placed is a rule with its place: the name of the entry at and below which the rule
-// applies. The place is empty if the rule applies to the whole directory.
+// A Placed is a rule with its place: the name of an entry. The rule applies to this entry and
+// to all entries below it. If the place is empty, the rule applies to the whole directory.
 type Placed struct {
 	Place dn.DN
 	Rule  *Rule
@@ -294,9 +294,9 @@ func isName(t *schema.AttributeType) bool {
 	return n == "distinguishedNameMatch" || n == "uniqueMemberMatch"
 }
 
-// filter resolves a filter of identities or of values. All attributes that it tests must
-// be stored: a test of another attribute would match nothing, so an exception by such a
-// test would except nobody.
+// filter resolves a filter of identities or of values. It returns an error if the filter tests
+// an attribute that is not stored. Such a test would match nothing, so an exception with this
+// filter would except nobody.
 func (k compiler) filter(f filter.Filter) (filter.Resolved, error) {
 	r, err := k.resolve(f)
 	if err != nil {
@@ -320,8 +320,8 @@ func (k compiler) resolve(f filter.Filter) (filter.Resolved, error) {
 	return r, nil
 }
 
-// mustBeStored returns an error if no type that a test is about is stored. A type for which
-// served returns true counts as stored.
+// mustBeStored returns an error unless at least one type that a test is about is stored. A
+// type for which served returns true counts as stored.
 func mustBeStored(t *filter.Test, served func(*schema.AttributeType) bool) error {
 	for _, typ := range t.Types { // a test that names only a matching rule is about many types
 		if isStored(typ) || served != nil && served(typ) {
@@ -350,8 +350,8 @@ func hasUndefined(f filter.Resolved) bool {
 	return false
 }
 
-// targets resolves the targets of a rule. The children of the root are the naming
-// contexts, however many RDNs their names have.
+// targets resolves the targets of a rule. If a target includes the children of the root, these
+// are the naming contexts, even if the names of the contexts have several RDNs.
 func (k compiler) targets(all []Target, contexts []dn.DN) (out []target, err error) {
 	for _, t := range all {
 		one, err := k.target(t)

@@ -245,8 +245,8 @@ func remember(decisions map[string]*Decision, key []byte, d *Decision) {
 	decisions[string(key)] = d
 }
 
-// outcomes appends to b a 1 for each test of the zone that is true and a 0 for each other
-// test. It leaves out the tests of object classes unless all is set.
+// outcomes appends to b the result of each test of the zone: 1 for true and 0 for false. If
+// all is not set, it leaves out the tests of object classes.
 func (z *Zone) outcomes(b []byte, e *Entry, all bool) []byte {
 	for i := range z.tests {
 		t := &z.tests[i]
@@ -314,7 +314,7 @@ func (f formula) met(outcomes []byte) bool {
 	})
 }
 
-// isTrue reports whether the formula is true whatever the results of its tests are.
+// isTrue reports whether the formula is true for all results of its tests.
 func isTrue(f formula) bool {
 	return slices.ContainsFunc(f, func(tests []int) bool { return len(tests) == 0 })
 }
