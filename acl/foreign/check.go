@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A View answers what an identity may do with an entry according to the originals.
+// A View reports what the originals allow an identity to do with an entry.
 type View interface {
 	Entry(right acl.Rights) bool
 	Value(t *schema.AttributeType, options string, value []byte, right acl.Rights) bool
@@ -124,9 +124,10 @@ type Comparison struct {
 	// set, a right on a reserved attribute is a difference only if the drafts allow it and
 	// the originals do not.
 	Reserved bool
-	// Values returns values of a type to ask about, besides those in the entries.
+	// Values returns values of a type to ask about, besides the values that occur in the
+	// entries.
 	Values func(*schema.AttributeType) [][]byte
-	// Types are attribute types to ask about, besides those in the entries.
+	// Types are attribute types to ask about, besides the types that occur in the entries.
 	Types []*schema.AttributeType
 
 	Asked int
@@ -175,8 +176,9 @@ func (c *Comparison) value(id *acl.Identity, e *acl.Entry, old View, d *acl.Deci
 	}
 }
 
-// note counts a question, and adds x if the two answers differ. If lenient is set, it does
-// not add x where only the originals allow the right.
+// note counts a question. It adds x if the originals and the drafts answer the question
+// differently. If lenient is set, it does not add x if only the originals allow the
+// right.
 func (c *Comparison) note(x Difference, old, drafts, lenient bool) {
 	c.Asked++
 	if old == drafts || lenient && old {
@@ -200,7 +202,8 @@ func (d *directory) byDN(name dn.DN) *acl.Entry {
 	return d.entry(Item{name, e})
 }
 
-// others answers questions about the parent and the groups of the entry with a name.
+// others answers questions about the parent and the groups of an entry. name is the name
+// of this entry.
 type others struct {
 	*directory
 	name dn.DN

@@ -28,7 +28,8 @@ type Options struct {
 	Contexts []dn.DN        // the naming contexts; nil: not known
 	Server   string         // one of Servers; "": guessed from the values
 	Zone     *time.Location // time zone of the old server; nil: not known
-	// Reserved means that * includes reserved attributes, which rules have to name.
+	// Reserved means that * in an original includes reserved attributes. In rules, * does
+	// not include them, so the drafts name them.
 	Reserved bool
 }
 

@@ -62,7 +62,7 @@ func (im *Import) WriteRules(out io.Writer) error {
 	return w.Flush()
 }
 
-// says returns the class of an original, and what differs.
+// says returns the class of an original and a text about what differs.
 func (x *Original) says() string {
 	text := map[draft.Class]string{draft.Exact: "exact", draft.Near: "near", draft.Not: "not translated"}[x.Class]
 	if len(x.Notes) > 0 {
@@ -98,8 +98,9 @@ func (im *Import) WriteNotes(out io.Writer) error {
 	return im.writeTable(out)
 }
 
-// left returns the reserved attributes if a draft allows * without them, although the
-// original's * includes them.
+// left returns the reserved attributes that an import leaves out: * in an original
+// includes them, and * in a rule does not. It returns nil if no draft allows rights on *,
+// or if the option Reserved is set.
 func (im *Import) left() (names []string) {
 	if im.Options.Reserved {
 		return nil

@@ -36,8 +36,9 @@ func (im *Import) Read(file string, in io.Reader, keep func(Item)) error {
 	return im.readLDIF(file, text, keep)
 }
 
-// isConf reports whether a text is a slapd.conf rather than LDIF: the first word of the
-// first line that is neither empty nor a comment contains no colon.
+// isConf reports whether a text is a slapd.conf and not LDIF. It examines the first line
+// that is neither empty nor a comment: in a slapd.conf, the first word of this line
+// contains no colon.
 func isConf(in *bufio.Reader) bool {
 	begin, _ := in.Peek(64 << 10)
 	for line := range bytes.Lines(begin) {

@@ -12,7 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The limits of a check: the number of identities that ask, and of entries that they ask about.
+// The limits of a check: the maximum number of identities, and the maximum number of
+// entries whose rights are compared.
 const (
 	maxIdentities = 30
 	maxEntries    = 1000

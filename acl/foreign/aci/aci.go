@@ -68,7 +68,8 @@ type ValueFilter struct {
 	Filter    filter.Filter
 }
 
-// A Clause is a permission and the bind rule under which it holds.
+// A Clause is a permission with a bind rule. The permission applies if the bind rule
+// holds.
 type Clause struct {
 	Deny   bool
 	Rights Rights

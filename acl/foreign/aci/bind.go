@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// A binder translates bind rules. adding is set for the bind rule of the right to add
-// entries.
+// A binder translates bind rules. adding is set if the bind rule belongs to a permission
+// that consists of the right to add entries.
 type binder struct {
 	*translation
 	adding bool
@@ -188,8 +188,8 @@ func (b *binder) groupDN(v string) draft.Expr {
 	return draft.Who(acl.Subject{Kind: acl.Group, Name: acl.EscapeName(d.String())})
 }
 
-// readsEntry reports whether a bind rule depends on attributes of the entry. When an entry
-// is added, its attributes do not make such a bind rule hold.
+// readsEntry reports whether a bind rule may depend on attributes of the accessed entry.
+// For the right to add an entry, the attributes of the new entry do not count.
 func readsEntry(r Bind) bool {
 	switch r := r.(type) {
 	case *And:
@@ -254,8 +254,8 @@ func (b *binder) userAttr(v string) draft.Expr {
 	return e
 }
 
-// sharedValue translates a userattr such as "ou#sales". It holds if the identity's entry
-// and the accessed entry both have the value sales of ou.
+// sharedValue translates a userattr such as "ou#sales". This userattr matches if sales is
+// a value of ou both in the identity's entry and in the accessed entry.
 func (b *binder) sharedValue(attribute, value string) draft.Expr {
 	if k := strings.ToUpper(value); k == "ROLEDN" || k == "LDAPURL" || !draft.IsDescription(attribute) {
 		return draft.Unknown("userattr with %s", value)

@@ -21,10 +21,10 @@ type Placed struct {
 	ACI   *ACI
 }
 
-// An Evaluator decides by aci as the servers' manuals say: an identity may do what at least
-// one value allows and no value denies. An Evaluator serves to check the translation: what
-// it allows is compared with what the translated rules allow. So the two have only the
-// parser in common.
+// An Evaluator decides by aci as the servers' manuals say: an identity may do what at
+// least one value allows and no value denies. An Evaluator serves to check the
+// translation: a Comparison compares what the Evaluator allows with what the translated
+// rules allow. So the Evaluator shares only the parser with the translation.
 type Evaluator struct {
 	Values  []Placed
 	Options *Options
@@ -165,9 +165,9 @@ func (q *question) isOwnName() bool {
 	return err == nil && draft.Same(q.Options.Schema, d, q.id.Name)
 }
 
-// wholeEntry reports whether the entry meets the targattrfilters of an aci. They matter
-// only for the rights to add and to delete an entry, which require that all values of the
-// entry match. For other rights, wholeEntry returns true.
+// wholeEntry reports whether the entry meets the targattrfilters of an aci. Only the
+// rights to add and to delete an entry depend on targattrfilters: all values of the entry
+// must match. For other rights, wholeEntry returns true.
 func (q *question) wholeEntry(a *ACI) bool {
 	if a.Values == nil || q.right != Add && q.right != Delete {
 		return true
@@ -229,8 +229,9 @@ func (q *question) listed(a *Attributes) bool {
 	return !found && (kind || q.Options.Dialect == DS389)
 }
 
-// seen reports whether the identity is allowed anything on the entry or its attributes, and
-// no clause denies everything on them.
+// seen reports whether the identity sees the entry. This requires a clause that allows a
+// right on some attribute of the entry, and no clause that denies all rights on all
+// attributes.
 func (q *question) seen() bool {
 	any := func(*schema.AttributeType) bool { return true }
 	allows := func(a *ACI, c *Clause) bool {
@@ -266,8 +267,8 @@ func (q *question) lists(a *Attributes, test func(*schema.AttributeType) bool) b
 	})
 }
 
-// renames reports whether the identity may rename the entry, which means to write the
-// attributes of the entry's RDN.
+// renames reports whether the identity may rename the entry. This requires the right to
+// write the attributes of the entry's RDN.
 func (q *question) renames() bool {
 	if len(q.entry.Name) == 0 {
 		return false
@@ -386,13 +387,14 @@ func (q *question) holds(b Bind, not bool, matched string) bool {
 	case k.Name == "ssf":
 		return compare(k.Op, q.id.SSF, k.Values[0]) != not
 	case q.right == Add && slices.ContainsFunc(k.Values, func(v string) bool { return isOfNewEntry(k.Name, v) }):
-		return false // undefined: whoever adds an entry chooses its attributes
+		return false // neither true nor false: the attributes of a new entry do not count
 	}
 	is := slices.ContainsFunc(k.Values, func(v string) bool { return q.is(k.Name, v, matched) })
 	return is != (k.Op == "!=") != not
 }
 
-// isOfNewEntry reports whether a comparison is about attributes of the entry alone.
+// isOfNewEntry reports whether a comparison depends only on attributes of the accessed
+// entry, and not on attributes of entries above it.
 func isOfNewEntry(name, v string) bool {
 	switch name {
 	case "userdnattr", "groupdnattr":
@@ -595,8 +597,8 @@ func has(e *entry.Entry, t *schema.AttributeType, value string) bool {
 	})
 }
 
-// named reports whether an attribute of an entry names the identity, or, if group is set, a
-// group that the identity is in.
+// named reports whether an attribute of an entry names the identity. If group is set, it
+// reports instead whether the attribute names a group that the identity is in.
 func (q *question) named(e *entry.Entry, t *schema.AttributeType, group bool) bool {
 	return slices.ContainsFunc(e.Attributes, func(a entry.Attribute) bool {
 		return a.Type == t && slices.ContainsFunc(a.Values, func(v []byte) bool {

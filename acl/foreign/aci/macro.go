@@ -9,8 +9,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// hasMacro reports whether the target of a value has ($dn). It stands for a part of the
-// entry's name, which bind rules may repeat.
+// hasMacro reports whether the target of a value contains ($dn). The macro ($dn) stands
+// for a part of the entry's name. If a bind rule contains ($dn) too, it stands there for
+// the same part.
 func (a *ACI) hasMacro() bool {
 	return a.Target != nil && strings.Contains(strings.ToLower(a.Target.DN), "($dn)")
 }

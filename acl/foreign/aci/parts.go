@@ -10,20 +10,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// partsIn are parts of a rule and the entries that they are about.
+// partsIn contains parts of a rule, and the entries to which these parts apply.
 type partsIn struct {
 	parts []acl.Part
 	in    *acl.What
 }
 
-// list is a list of attributes as a rule contains it.
+// list is a list of attributes in the form of a rule: attributes, and exceptions from
+// them.
 type list struct {
 	in, except []string
 	also       []string // attributes that the rule lists although they are subtypes of excepted attributes
 	star       bool     // all attributes
 }
 
-// parts returns what a clause allows or denies, in the words of rules.
+// parts translates the rights and attributes of a clause into parts of rules.
 func (t *translation) parts(c *Clause, in *acl.What) (all []partsIn) {
 	own := partsIn{in: in}
 	l := t.list(c)
@@ -131,8 +132,8 @@ func (t *translation) list(c *Clause) *list {
 	return l
 }
 
-// names returns what a word of targetattr means in a rule: the same word, or the names of
-// the attributes that match a word with wildcards.
+// names translates a word of targetattr. For a word with wildcards, it returns the names
+// of the attributes that match. It returns any other word unchanged.
 func (t *translation) names(n string) []string {
 	if n == "*" && t.o.Dialect == DS389 {
 		return []string{"*", "+"}
@@ -157,8 +158,8 @@ func (l *list) addName(sch *schema.Schema, name string, all []string) {
 	l.except = append(l.except, subtypes(sch, name, all)...)
 }
 
-// subtypes returns the subtypes of a named attribute that are not in the list, except
-// collective ones, which only the server writes.
+// subtypes returns the subtypes of the named attribute that the list all does not
+// contain. It leaves out collective attributes, because only the server writes them.
 func subtypes(sch *schema.Schema, name string, all []string) (names []string) {
 	typ, _ := sch.Describe(name)
 	if typ == nil {

@@ -12,10 +12,10 @@ import (
 // A wild is a DN with wildcards.
 type wild struct {
 	// any is set if the pattern begins with a wildcard for whole RDNs. The wildcard matches
-	// exactly one RDN, or one or more if deep is set.
+	// exactly one RDN. If deep is set, it matches one or more RDNs.
 	any, deep bool
 	rdns      dn.DN // the RDNs of the pattern, without that wildcard
-	open      int   // number of leading RDNs in rdns up to and including the last one with a wildcard
+	open      int   // index in rdns behind the last RDN that has a wildcard
 }
 
 // parseWild parses a DN with wildcards. It returns false for patterns that rules have no
@@ -50,8 +50,9 @@ func (w *wild) tail() dn.DN { return w.rdns[w.open:] }
 // patternText returns RDNs as rules write them, where * stands for any part of a value.
 func patternText(d dn.DN) string { return strings.ReplaceAll(d.String(), "{", `\7b`) }
 
-// pattern translates a target with wildcards. If rules cannot describe exactly the entries
-// of the target, the result includes more entries if over is set, and otherwise fewer.
+// pattern translates a target with wildcards. If rules cannot describe exactly the
+// entries of the target, the result is an approximation: it includes more entries if over
+// is set, and fewer if over is not set.
 func (t *translation) pattern(text string, over bool) (*acl.Target, bool) {
 	if strings.Trim(text, "*") == "" {
 		return &acl.Target{}, true

@@ -18,10 +18,11 @@ type Options struct {
 	Contexts []dn.DN        // the naming contexts; nil: not known
 	Names    []dn.DN        // the names of all entries; nil: not known
 	Zone     *time.Location // time zone of the server; nil: not known
-	// Reserved means that * includes reserved attributes, which rules have to name.
+	// Reserved means that * in an aci includes reserved attributes. In rules, * does not
+	// include them, so the translation names them.
 	Reserved bool
-	// Mentioned are the reserved attributes that any of the values to translate names. A
-	// deny rule with * also lists these attributes.
+	// Mentioned lists each reserved attribute that is named in at least one value to be
+	// translated. A deny rule with * also lists these attributes.
 	Mentioned []string
 }
 
@@ -51,8 +52,8 @@ type translation struct {
 }
 
 // clause translates one clause. If the bind rule depends on attributes of the entry, the
-// right to add is translated separately, because the attributes of a new entry cannot give
-// anybody the right to add it.
+// right to add is translated separately: nobody gets the right to add an entry from the
+// attributes of the new entry.
 func (t *translation) clause(c *Clause) {
 	if c.Rights&Add != 0 && readsEntry(c.Bind) {
 		adding := *c
@@ -103,9 +104,9 @@ func (t *translation) notTranslated(c *Clause, notes []string) {
 	}
 }
 
-// where returns the entries that the value is about. If rules cannot describe exactly these
-// entries, the result includes more entries if over is set, and otherwise fewer. The result
-// some is false if there are no entries.
+// where returns the entries that the value is about. If rules cannot describe exactly
+// these entries, the result is an approximation: it includes more entries if over is set,
+// and fewer if over is not set. The result some is false if there are no entries.
 func (t *translation) where(over bool) (what *acl.What, some bool) {
 	place := &acl.What{Any: []acl.Target{{}}}
 	if s := scopes[t.aci.Scope]; s != acl.Subtree {

@@ -41,7 +41,8 @@ func Build(e Expr, model acl.Rule) (rules []*acl.Rule, notes []string, ok bool) 
 }
 
 // absorbed leaves out each conjunction that contains all literals of another conjunction.
-// Such a conjunction adds nothing: wherever it holds, the other holds too.
+// Such a conjunction is redundant: wherever it holds, the conjunction with fewer literals
+// holds too.
 func absorbed(all []conjunction) (kept []conjunction) {
 	texts := make([]map[string]bool, len(all))
 	for i, c := range all {

@@ -83,9 +83,9 @@ type conjunction []literal
 // maxConjunctions is the largest number of rules that one clause of an original can become.
 const maxConjunctions = 64
 
-// A normalizer turns an expression into conjunctions. Where rules have no words for a
-// condition, it replaces the condition by one that holds in fewer cases, or in more cases
-// if over is set.
+// A normalizer turns an expression into conjunctions. If rules have no words for a
+// condition, the normalizer replaces the condition by another one. The new condition
+// holds in fewer cases. If over is set, it holds in more cases instead.
 type normalizer struct {
 	over  bool
 	notes []string

@@ -92,8 +92,9 @@ func Rewrite(e Expr, to func(*Leaf) Expr) Expr {
 	return to(e.(*Leaf))
 }
 
-// ForAnonymous returns the conditions on the connection under which an expression holds for
-// the anonymous identity. If the expression never holds for it, the result is an empty Any.
+// ForAnonymous returns the conditions on the connection under which an expression holds
+// for the anonymous identity. If the expression never holds for the anonymous identity,
+// the result is an empty Any.
 func ForAnonymous(e Expr) Expr {
 	switch e := e.(type) {
 	case All:

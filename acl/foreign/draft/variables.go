@@ -7,9 +7,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl"
 )
 
-// WithVariables replaces each text between two markers in the names of a rule by a variable
-// such as {t}. It returns one rule for all terms that have the same variables. In the
-// targets of such a rule, a variable that its terms do not have becomes *.
+// WithVariables replaces each text between two markers in the names of a rule by a
+// variable such as {t}. It divides the terms of the rule into groups with the same
+// variables, and returns one rule for each group. If a target contains a variable that
+// the terms of its group do not contain, this variable becomes *.
 func WithVariables(p acl.Placed, marker string) (all []acl.Placed) {
 	in := func(t acl.Term) (names []string) {
 		for _, s := range t {

@@ -57,8 +57,8 @@ func (t *translation) parts(x *granted) (parts []acl.Part) {
 	return parts
 }
 
-// restPart returns the part about all attributes except those on which fewer rights are
-// granted.
+// restPart returns the part of a rule that grants rights on all attributes. It excepts
+// each attribute on which not all of these rights are granted.
 func (t *translation) restPart(x *granted, rights acl.Rights) acl.Part {
 	p := acl.Part{Rights: read(rights), Attributes: []acl.Attribute{{Description: "*"}, {Description: "+"}}}
 	for _, g := range t.groups {
@@ -148,8 +148,10 @@ func isName(g *group) bool {
 	return g.typ.Equality.Name() == "distinguishedNameMatch"
 }
 
-// selfAttributes returns the attributes with DNs as values that no directive mentions. Each
-// is restricted to the value that is the identity's own name.
+// selfAttributes returns the attributes whose values are DNs and that no directive
+// mentions. It leaves out attributes with subtypes, collective attributes and, unless the
+// option Reserved is set, reserved attributes. Each result selects only the value that is
+// the identity's own name.
 func (t *translation) selfAttributes() (all []acl.Attribute) {
 	for _, typ := range t.o.Schema.Attributes() {
 		g := &group{name: typ.SentName(), typ: typ}
@@ -161,8 +163,8 @@ func (t *translation) selfAttributes() (all []acl.Attribute) {
 	return all
 }
 
-// read adds the right see to rights that include search and compare. A rule can then use
-// the word "read" or "find" for them.
+// read adds the right see to rights that include search and compare. Then the text of the
+// rule contains the word "read" or "find" instead of a list of rights.
 func read(r acl.Rights) acl.Rights {
 	if r&(acl.Search|acl.Compare) == acl.Search|acl.Compare {
 		r |= acl.See

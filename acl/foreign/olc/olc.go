@@ -51,7 +51,7 @@ type Attribute string
 
 // A Clause has the form "by who access control".
 type Clause struct {
-	Who     []Who // all of them must match
+	Who     []Who // the clause applies if all of them match
 	Access  Access
 	Control string // stop, continue or break
 }
@@ -79,14 +79,14 @@ const (
 type Who struct {
 	Kind      WhoKind
 	Style     Style
-	Expand    bool   // $1 and so on stand for what the groups of the What's regular expression matched
+	Expand    bool   // $1 and so on stand for the texts that groups of the What's regular expression matched
 	Text      string // a name, a regular expression, an attribute, a set, or the whole word
-	Level     int    // of self.level{1}
-	Class     string // of a group; "": groupOfNames
-	Attribute string // of a group; "": member
+	Level     int    // for a word such as self.level{1}: the level
+	Class     string // for a group: its object class; "": groupOfNames
+	Attribute string // for a group: its member attribute; "": member
 	Network   netip.Prefix
-	Loose     bool // other addresses match too
-	N         int  // the least strength, of an ssf
+	Loose     bool // addresses outside Network match too
+	N         int  // for an ssf: the least strength
 }
 
 // Mask is a set of privileges.
@@ -119,7 +119,8 @@ var levels = map[string]Mask{"none": 0, "disclose": Disclose, "auth": Disclose |
 
 var privileges = map[byte]Mask{'0': 0, 'd': Disclose, 'x': Auth, 'c': Compare, 's': Search, 'r': Read, 'w': Add | Delete, 'a': Add, 'z': Delete, 'm': Manage}
 
-// change returns the privileges that a clause with the access a makes of the privileges m.
+// change returns the privileges that result if a clause with the access a changes the
+// privileges m.
 func (a Access) change(m Mask) Mask {
 	switch a.Op {
 	case '+':

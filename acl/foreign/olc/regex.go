@@ -62,7 +62,7 @@ func parseRegex(text string) (r regex, ok bool) {
 	return r, len(r.name) > 0
 }
 
-// splitRDNs puts a zero in the place of each comma between RDNs.
+// splitRDNs replaces each comma between RDNs by a zero byte.
 func splitRDNs(s string) string {
 	b := []byte(s)
 	in := false

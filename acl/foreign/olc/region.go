@@ -90,14 +90,14 @@ func intersectScopes(a, b acl.Scope) (acl.Scope, bool) {
 		return b, true
 	case b == acl.Subtree || a == b:
 		return a, true
-	case a != acl.Only && b != acl.Only: // children and all below
+	case a != acl.Only && b != acl.Only: // one is Children, the other Under
 		return acl.Children, true
 	}
 	return 0, false
 }
 
-// intersectOpen intersects sets at least one of which has wildcards. a has the shorter
-// name.
+// intersectOpen returns the entries that are in both sets. At least one of the sets has
+// wildcards. The name of a must not be longer than the name of b.
 func intersectOpen(sch *schema.Schema, a, b set) (both set, some, known bool) {
 	if a.key() == b.key() {
 		return a, true, true
@@ -111,8 +111,8 @@ func intersectOpen(sch *schema.Schema, a, b set) (both set, some, known bool) {
 	return set{}, true, false
 }
 
-// apart returns true only if two sets certainly have no entry in common, because their
-// names end with different RDNs without wildcards, or are of different depths.
+// apart returns true only if two sets certainly have no entry in common: their names end
+// with different RDNs that have no wildcards, or their entries have different depths.
 func apart(sch *schema.Schema, a, b set) bool {
 	for i := 1; i <= min(len(a.name), len(b.name)); i++ {
 		x, y := a.name[len(a.name)-i:len(a.name)-i+1], b.name[len(b.name)-i:len(b.name)-i+1]
@@ -120,8 +120,8 @@ func apart(sch *schema.Schema, a, b set) bool {
 			return true
 		}
 	}
-	// The only entry of the set with the shorter name is not as deep as the entries of the
-	// other set.
+	// If the set with the shorter name has the scope Only, its only entry is above the depth
+	// of all entries of the other set.
 	return len(a.name) < len(b.name) && a.scope == acl.Only || len(b.name) < len(a.name) && b.scope == acl.Only
 }
 

@@ -15,8 +15,8 @@ import (
 type Options struct {
 	Schema   *schema.Schema
 	Contexts []dn.DN // the naming contexts; nil: not known
-	// Reserved means that directives about all attributes include reserved ones, which
-	// rules have to name.
+	// Reserved means that directives about all attributes include reserved attributes. In
+	// rules, * does not include them, so the translation names them.
 	Reserved bool
 }
 
@@ -122,9 +122,9 @@ func (r *regex) tail() dn.DN {
 	return r.name
 }
 
-// A group is a set of attributes that the same directives are about. It is an attribute
-// that a directive names, one value of such an attribute, the pseudo-attribute entry or
-// children, or the rest: all other attributes.
+// A group is a set of attributes that the same directives are about. A group is one of
+// four things: an attribute that a directive names, one value of such an attribute, a
+// pseudo-attribute (entry or children), or the rest, which means all other attributes.
 type group struct {
 	name   string // "": the rest; "entry" or "children": a pseudo-attribute
 	pseudo bool
@@ -220,7 +220,8 @@ func (t *translation) lists(a Attribute, g *group) bool {
 	return g.typ.Is(typ) && (options == "" || strings.EqualFold(strings.Trim(options, ";"), own))
 }
 
-// A cell is a region in which some identities have a privilege: those for which who holds.
+// A cell says that some identities have a privilege on the entries of a region. These are
+// the identities for which the expression who holds.
 type cell struct {
 	region
 	who    draft.Expr
@@ -229,7 +230,8 @@ type cell struct {
 	self   bool // only on values that are the identity's own name
 }
 
-// cells returns where and to whom directives grant a privilege on a group.
+// cells returns the cells that say on which entries, and to which identities, the
+// directives grant a privilege on a group.
 func (t *translation) cells(g *group, m Mask) []cell {
 	key := fmt.Sprintf("%s %d", t.signature(g), m)
 	all, ok := t.memo[key]
@@ -254,9 +256,9 @@ func (t *translation) signature(g *group) string {
 	return text
 }
 
-// grant returns the cells in which the directives from the i-th on grant a privilege of m,
-// for the entries of the region r. Earlier directives have already granted the privileges
-// in the parameter have.
+// grant returns the cells in which the directives from the i-th on grant a privilege of
+// m, for the entries of the region r. The parameter have contains the privileges that
+// earlier directives have granted.
 func (t *translation) grant(g *group, m Mask, i int, have Mask, r region) []cell {
 	for ; i < len(t.directives); i++ {
 		d := t.directives[i]
@@ -315,7 +317,7 @@ func (t *translation) clauses(g *group, m Mask, i, j int, have Mask, r region, n
 		if c.Access.change(have)&m != 0 && c.Control == "stop" && !g.pseudo {
 			others = append([]cell{{r, both(subject(acl.Users), who), i, named, true}}, others...)
 		}
-		return others // for values other than the identity's own name, the following clauses decide
+		return others // for all values except the identity's own name, the following clauses decide
 	}
 	var matched []cell
 	switch now := c.Access.change(have); c.Control {
@@ -437,9 +439,9 @@ func (t *translation) values() {
 	}
 }
 
-// noteHidden notes which cells are left out because the identity may not read the entry
-// itself. In such a cell, a rule that allows an identity to compare or write would also
-// show the entry's name to the identity.
+// noteHidden adds a note for each cell that the rules leave out because the identity may
+// not read the entry itself. A rule for such a cell would allow the identity to compare
+// or write, and so would also show the entry's name to the identity.
 func (t *translation) noteHidden(all, shown []cell) {
 	for _, a := range all {
 		if !t.coveredByAll(a, shown, maxExceptions) {
@@ -452,8 +454,9 @@ func (t *translation) noteHidden(all, shown []cell) {
 // exceptions.
 const maxExceptions = 6
 
-// coveredByAll reports whether the cell a is covered by several cells of the list all: one
-// cell covers a if its exceptions are ignored, and other cells cover the excepted parts.
+// coveredByAll reports whether cells of the list all together cover the cell a. It
+// searches for a cell that covers a if the exceptions of that cell are ignored. Other
+// cells must then cover the excepted parts of a.
 func (t *translation) coveredByAll(a cell, all []cell, depth int) bool {
 	return depth > 0 && slices.ContainsFunc(all, func(b cell) bool {
 		whole := b
@@ -498,8 +501,8 @@ func (t *translation) entries() {
 	t.renames()
 }
 
-// parents returns the cells of those entries whose parents grant a privilege on their
-// children.
+// parents returns the cells in which identities have a privilege on the pseudo-attribute
+// children of an entry's parent.
 func (t *translation) parents(m Mask) (all []cell) {
 	for _, c := range t.cells(t.groups[2], m) {
 		if c.who = draft.Rewrite(c.who, ofParent); draft.IsFalse(c.who) {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// who translates the Whos of a clause, all of which have to match.
+// who translates the Whos of a clause. The clause applies if all of them match.
 func (t *translation) who(all []Who) draft.Expr {
 	if len(all) == 1 {
 		return t.one(&all[0])
@@ -124,10 +124,10 @@ func (t *translation) named(w *Who) draft.Expr {
 	return t.related(name, open, scope)
 }
 
-// unbound reports whether a name has a variable ($1, $2, ...) that the directive's What
-// does not bind to a whole value of its name. If so, unbound also returns the expression
-// that replaces the name: an unknown condition if the What is a regular expression, and
-// otherwise an expression that holds for nobody.
+// unbound reports whether a name has a variable ($1, $2, ...) that does not stand for a
+// whole value in the name of the directive's What. If so, unbound also returns the
+// expression that replaces the name. If the What is a regular expression, this is an
+// unknown condition. Otherwise it is an expression that holds for nobody.
 func (t *translation) unbound(name dn.DN, text string) (draft.Expr, bool) {
 	d := t.compiled
 	for i, n := range strings.Split(name.String(), marker) {
