@@ -140,4 +140,9 @@ func BenchmarkGroups(b *testing.B) {
 			b.ReportMetric(float64(n), "entries")
 		})
 	}
+	var many []op.Request // of different people, most of whose groups others have asked for
+	for i := range min(*treePeople, 1000) {
+		many = append(many, search(fmt.Sprintf("(uid=u%d)", i), "isMemberOf")...)
+	}
+	b.Run("ShownNestedOfMany", func(b *testing.B) { run(b, s, op.Success, 1, many) })
 }

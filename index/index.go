@@ -68,6 +68,9 @@ type Index interface {
 	Selective() bool
 	// Equal streams the entries that have a value with this key.
 	Equal(ctx context.Context, r table.Reader, key, after []byte) Candidates
+	// Postings returns, for each key, the entries that have a value with this key. It reads
+	// the rows of all keys in one round trip if the layout of the index allows it.
+	Postings(ctx context.Context, r table.Reader, keys [][]byte) ([]*Set, error)
 	// Span streams the entries that have a value with a key in the span.
 	Span(ctx context.Context, r table.Reader, s Span, after []byte) Candidates
 	// InOrder streams the candidates of all values, sorted by key and then by id. The

@@ -19,6 +19,20 @@ type Set struct {
 	of []uint32
 }
 
+// Collect returns the set of the candidates in a stream. The ids in the stream must be
+// ascending.
+func Collect(from Candidates) (*Set, error) {
+	s := &Set{}
+	for c, err := range from {
+		if err != nil {
+			return nil, err
+		}
+		s.Append(c.ID, c.Parent)
+	}
+	s.Clip()
+	return s, nil
+}
+
 // Len returns the number of entries.
 func (s *Set) Len() int { return len(s.ids) }
 

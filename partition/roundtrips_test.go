@@ -69,19 +69,24 @@ func (t distantTable) Swap(ctx context.Context, row []byte, f table.Family, q, o
 	return t.Table.Swap(ctx, row, f, q, old, cells)
 }
 
+// openDistant opens a partition on a distant store, in a bubble of package synctest.
+func openDistant(t *testing.T) *partition.Partition {
+	t.Helper()
+	p, err := partition.Open(context.Background(), distant{tabletest.NewMem()}, partition.Options{Create: true, Txn: txn.Options{
+		Poll: time.Hour, Lease: 24 * time.Hour,
+		Now: func() time.Time { return time.Now().AddDate(26, 0, 0) },
+	}})
+	must(t, err)
+	return p
+}
+
 // TestRoundTrips counts the sequential round trips of operations on a store that several
 // servers share, first without branches and then beside an open branch. The names of
 // ancestors are cached (docs/design/transactions.md, "Sequential round trips").
 func TestRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		o := partition.Options{Create: true, Txn: txn.Options{
-			Poll: time.Hour, Lease: 24 * time.Hour,
-			Now: func() time.Time { return time.Now().AddDate(26, 0, 0) },
-		}}
-		d := distant{tabletest.NewMem()}
-		p, err := partition.Open(ctx, d, o)
-		must(t, err)
+		p := openDistant(t)
 		defer p.Close(ctx)
 		must(t, configure.SetSuffixes(ctx, p, []string{domain}))
 		must(t, add(t, p, domain, domainLines...))

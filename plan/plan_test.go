@@ -267,15 +267,16 @@ func (x *fake) Known(_ context.Context, _ table.Reader, key []byte, _ int) (*ind
 	if !slices.Contains(x.w.inMemory, x) {
 		return nil, false
 	}
-	set := &index.Set{}
-	for c := range x.Equal(context.Background(), nil, key, nil) {
-		set.Append(c.ID, c.Parent)
-	}
-	return set, true
+	set, err := index.Collect(x.Equal(context.Background(), nil, key, nil))
+	return set, err == nil
 }
 
 // Longer implements index.Memory.
 func (x *fake) Longer([]byte, int) bool { return false }
+
+func (x *fake) Postings(context.Context, table.Reader, [][]byte) ([]*index.Set, error) {
+	return nil, nil
+}
 
 func (x *fake) Among(context.Context, table.Reader, []byte, []entry.ID) ([]index.Change, error) {
 	return nil, nil

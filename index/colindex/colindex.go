@@ -39,6 +39,27 @@ func (x Index) Equal(ctx context.Context, r table.Reader, key, after []byte) ind
 	}
 }
 
+// Postings reads the rows of all values in one call. It then reads the further pages of wide
+// rows.
+func (x Index) Postings(ctx context.Context, r table.Reader, keys [][]byte) ([]*index.Set, error) {
+	rows := make([][]byte, len(keys))
+	for i, key := range keys {
+		rows[i] = index.AppendKey(nil, key)
+	}
+	got, err := r.GetMany(ctx, x.In, rows, table.Select{MaxCells: page})
+	if err != nil {
+		return nil, err
+	}
+	sets := make([]*index.Set, len(keys))
+	for i, row := range got {
+		sets[i], err = index.Collect(func(yield func(index.Candidate, error) bool) { x.row(ctx, r, row, false, yield) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return sets, nil
+}
+
 // Span scans a range of values and tests each row's key.
 func (x Index) Span(ctx context.Context, r table.Reader, s index.Span, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {

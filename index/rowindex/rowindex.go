@@ -35,6 +35,17 @@ func (x Index) Equal(ctx context.Context, r table.Reader, key, after []byte) ind
 	}
 }
 
+// Postings scans the rows of one value after another.
+func (x Index) Postings(ctx context.Context, r table.Reader, keys [][]byte) (_ []*index.Set, err error) {
+	sets := make([]*index.Set, len(keys))
+	for i, key := range keys {
+		if sets[i], err = index.Collect(x.Equal(ctx, r, key, nil)); err != nil {
+			return nil, err
+		}
+	}
+	return sets, nil
+}
+
 // Span scans a range of values and tests each row's key.
 func (x Index) Span(ctx context.Context, r table.Reader, s index.Span, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {

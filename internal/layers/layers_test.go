@@ -28,7 +28,7 @@ var order = strings.Fields(`
 	partition/internal/cache partition/internal/catalog partition/internal/state partition/internal/search
 	partition/internal/write partition/internal/load partition/internal/verify partition/internal/evolve
 	partition/internal/erase partition/internal/feed partition/internal/view partition/internal/branch partition
-	partition/past partition/changes partition/subschema partition/configure partition/sorting partition/usage partition/follow partition/views partition/branches
+	partition/past partition/changes partition/subschema partition/configure partition/sorting partition/referrers partition/usage partition/follow partition/views partition/branches
 	monitor partition/transfer partition/maintain history account auth acl acl/foreign/draft acl/foreign/aci acl/foreign/olc acl/foreign access bulk migrate
 	internal/hasher
 	directory/internal/known directory/internal/accesslog directory/internal/transaction directory/internal/settings directory/internal/judge directory/internal/policies directory/internal/ledger directory/internal/request

@@ -438,6 +438,14 @@ func (j *Judge) Values(ctx context.Context, at partition.Located, r acl.Rights) 
 	return func(t *schema.AttributeType, value []byte) bool { return d != nil && d.Value(t, "", value, r) }, nil
 }
 
+// ValuesOf is Values for an entry that a search found. If the requester does not see the
+// entry, the function returns false for every value.
+func (j *Judge) ValuesOf(ctx context.Context, found *partition.Result, r acl.Rights) (func(t *schema.AttributeType, value []byte) bool, error) {
+	d, err := j.decideNamed(ctx, found.Name, found.Entry)
+	seen := d != nil && d.Entry(acl.See)
+	return func(t *schema.AttributeType, value []byte) bool { return seen && d.Value(t, "", value, r) }, err
+}
+
 // ShowsRules reports whether the requester may be shown the access rules at an entry.
 // Even a requester who may read everything needs a rule that grants accessRule by name.
 func (j *Judge) ShowsRules(ctx context.Context, name *dn.Name, e *entry.Entry, t *schema.AttributeType) (bool, error) {

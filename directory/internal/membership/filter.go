@@ -50,7 +50,7 @@ func (w *walk) equal(ctx context.Context, t *filter.Test, value []byte, nested b
 		return nil, err
 	}
 	holds := func(member dn.DN) bool {
-		in, err := w.in(ctx, member.String(), group, nested)
+		in, err := w.in(ctx, member, group, nested)
 		if err != nil {
 			w.req.Judge.Fail(err)
 		}
@@ -60,7 +60,7 @@ func (w *walk) equal(ctx context.Context, t *filter.Test, value []byte, nested b
 }
 
 func (w *walk) inAny(ctx context.Context, name dn.DN) (any bool) {
-	err := w.up(ctx, name.String(), false, func(partition.Located) bool {
+	err := w.up(ctx, dn.NameOf(name), false, func(partition.Located) bool {
 		any = true
 		return false
 	})
@@ -73,14 +73,15 @@ func (w *walk) inAny(ctx context.Context, name dn.DN) (any bool) {
 // in reports whether an entry is in a group. For nested groups, it follows groups from
 // the entry upwards, so that the cost grows with the number of the entry's groups and not
 // with the sizes of groups.
-func (w *walk) in(ctx context.Context, name string, group partition.Located, nested bool) (in bool, err error) {
+func (w *walk) in(ctx context.Context, name dn.DN, group partition.Located, nested bool) (in bool, err error) {
 	if !nested {
-		if in, err = w.has(ctx, group, name); in || err != nil {
+		text := name.String()
+		if in, err = w.has(ctx, group, text); in || err != nil {
 			return in, err
 		}
-		return w.matches(ctx, group.ID, name)
+		return w.matches(ctx, group.ID, text)
 	}
-	err = w.up(ctx, name, true, func(g partition.Located) bool {
+	err = w.up(ctx, dn.NameOf(name), true, func(g partition.Located) bool {
 		in = g.ID == group.ID
 		return !in
 	})

@@ -14,10 +14,12 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/referrers"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -40,7 +42,7 @@ func Is(req *request.Request, t *schema.AttributeType) (is, nested bool) {
 
 // Of returns the names of the groups that an entry is in. It leaves out the groups that
 // the requester may not learn of.
-func Of(ctx context.Context, req *request.Request, name string, nested bool, right acl.Rights) (values [][]byte, err error) {
+func Of(ctx context.Context, req *request.Request, name *dn.Name, nested bool, right acl.Rights) (values [][]byte, err error) {
 	w := &walk{req: req, right: right}
 	err = w.up(ctx, name, nested, func(g partition.Located) bool {
 		values = append(values, []byte(g.Name.String()))
@@ -55,92 +57,109 @@ type walk struct {
 	req   *request.Request
 	right acl.Rights
 	cost  partition.Cost
+	seen  map[entry.ID]bool // groups on the way up
 }
 
 // up yields the groups that an entry is in, each group once and the nearest first.
-func (w *walk) up(ctx context.Context, name string, nested bool, yield func(partition.Located) bool) error {
-	seen := map[entry.ID]bool{}
-	dynamic, err := w.matching(ctx, name)
+func (w *walk) up(ctx context.Context, name *dn.Name, nested bool, yield func(partition.Located) bool) error {
+	w.seen = map[entry.ID]bool{}
+	dynamic, err := w.matching(ctx, name.String())
 	if err != nil {
 		return err
 	}
-	for next := []string{name}; len(next) > 0; {
+	for next := []*dn.Name{name}; len(next) > 0; {
 		groups, err := w.naming(ctx, next)
 		if err != nil {
 			return err
 		}
 		groups, dynamic, next = append(groups, dynamic...), nil, nil
 		for _, g := range groups {
-			if seen[g.ID] {
+			if w.seen[g.ID] {
 				continue
 			}
-			if seen[g.ID] = true; len(seen) > MaxGroups {
+			if w.seen[g.ID] = true; len(w.seen) > MaxGroups {
 				return op.Errorf(op.AdminLimitExceeded, "%s is in more than %d groups", name, MaxGroups)
 			}
 			if !yield(g) {
 				return nil
 			}
 			if nested {
-				next = append(next, g.Name.String())
+				next = append(next, g.Name)
 			}
 		}
 	}
 	return nil
 }
 
-// maxNames bounds the number of names in one search.
-const maxNames = 50
+// maxNames bounds the number of members that are looked up together.
+const maxNames = 256
 
-// naming returns the groups that name at least one of the given members. On HBase, naming
-// takes one or two round trips for all of the members together.
-func (w *walk) naming(ctx context.Context, names []string) (groups []partition.Located, err error) {
-	for some := range slices.Chunk(names, maxNames) {
-		for found, err := range w.req.Snapshot.Search(ctx, w.query(ctx, some)) {
-			if err != nil {
-				return nil, err
-			}
-			ok, err := w.allows(ctx, found.Located, some)
-			if err != nil {
-				return nil, err
-			}
-			if ok {
-				groups = append(groups, found.Located)
-			}
+// naming returns the groups that name at least one of the given members and that are not in
+// seen. On HBase, naming takes two or three round trips for up to maxNames members: one for
+// each type of Known.Members, and one for the groups that are not in memory.
+func (w *walk) naming(ctx context.Context, members []*dn.Name) (groups []partition.Located, err error) {
+	for some := range slices.Chunk(members, maxNames) {
+		found, err := referrers.Of(ctx, w.req.Snapshot, some, w.req.Known.Members, w.left(), &w.cost)
+		if err != nil {
+			return nil, err
+		}
+		found = slices.DeleteFunc(found, func(r referrers.Referrer) bool { return w.seen[r.ID] })
+		if groups, err = w.located(ctx, found, some, groups); err != nil {
+			return nil, err
 		}
 	}
-	return groups, w.req.Judge.Failure()
+	return groups, nil
 }
 
-// query returns a search of all naming contexts for the groups that name at least one of
-// the given members and that the requester sees.
-func (w *walk) query(ctx context.Context, names []string) partition.Query {
-	var either []filter.Resolved
-	for _, name := range names {
-		for _, t := range w.req.Known.Members {
-			either = append(either, filter.Resolve(&filter.Equal{Attribute: t.OID, Value: []byte(name)}, w.req.Schema))
+// located appends the groups in found, if the requester sees them and may learn of a value by
+// which they name one of the members.
+func (w *walk) located(ctx context.Context, found []referrers.Referrer, members []*dn.Name, groups []partition.Located) ([]partition.Located, error) {
+	ids := make([]entry.ID, 0, len(found))
+	for i := range found {
+		if i == 0 || found[i].ID != found[i-1].ID {
+			ids = append(ids, found[i].ID)
 		}
 	}
-	j := &w.req.Judge
 	q := partition.Query{
-		Base:   entry.Root,
-		Scope:  op.WholeSubtree,
-		Filter: j.OnlySeen(ctx, filter.MakeOr(either...)),
-		Only:   append([]*schema.AttributeType{}, j.LooksAt()...),
-		Cost:   &w.cost,
+		Filter: filter.Const(filter.True),
+		Only:   append([]*schema.AttributeType{}, w.req.Judge.LooksAt()...),
+		Most:   w.left(),
 	}
-	q.Most = w.left()
-	return q
+	for g, err := range w.req.Snapshot.Results(ctx, ids, q) {
+		if err != nil {
+			return nil, err
+		}
+		w.cost.Candidates++
+		for found[0].ID != g.ID {
+			found = found[1:]
+		}
+		ok, err := w.allows(ctx, g, found, members)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			groups = append(groups, g.Located)
+		}
+	}
+	return groups, nil
 }
 
-// allows reports whether the requester may learn that a group has at least one of the
-// given members.
-func (w *walk) allows(ctx context.Context, g partition.Located, names []string) (bool, error) {
+// allows reports whether the requester sees a group and may learn of one of its values, which
+// are at the beginning of found.
+func (w *walk) allows(ctx context.Context, g *partition.Result, found []referrers.Referrer, members []*dn.Name) (bool, error) {
 	if w.req.Judge.ReadsAll() {
 		return true, nil
 	}
-	for _, name := range names {
-		if has, err := w.has(ctx, g, name); has || err != nil {
-			return has, err
+	may, err := w.req.Judge.ValuesOf(ctx, g, w.right)
+	if err != nil {
+		return false, err
+	}
+	for _, v := range found {
+		if v.ID != g.ID {
+			break
+		}
+		if may(v.Type, []byte(members[v.Of].String())) {
+			return true, nil
 		}
 	}
 	return false, nil

@@ -131,7 +131,7 @@ func CSNs(f revision.Frontier) (values [][]byte) {
 func Computed(ctx context.Context, req *request.Request, t *schema.AttributeType, at partition.Located) ([][]byte, error) {
 	known := req.Known
 	if is, nested := membership.Is(req, t); is {
-		return membership.Of(ctx, req, at.Name.String(), nested, acl.Show)
+		return membership.Of(ctx, req, at.Name, nested, acl.Show)
 	}
 	switch t {
 	case known.EntryDN:

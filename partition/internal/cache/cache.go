@@ -32,6 +32,8 @@ type Cache struct {
 	Postings bounded.Cache[ValuesKey, *Posting]
 	// Names is only a hint too: see state.Snapshot.Recall.
 	Names bounded.Cache[NameKey, entry.ID]
+	// Referrers contains the postings of the values that are a given name.
+	Referrers bounded.Cache[ValuesKey, *Referrers]
 	// RangeSteps is for attributes with very many values.
 	RangeSteps bounded.Cache[ValuesKey, *RangeSteps]
 	// Classes contains the results of HasClass. It maps *schema.ObjectClass to classSeen.
@@ -49,9 +51,10 @@ type NameKey struct {
 	Name   string
 }
 
-// A ValuesKey is a key of RangeSteps or of Postings. In a key of RangeSteps, Text is the
-// options of an attribute of the entry ID. In a key of Postings, Text is a normalised value
-// and ID is the zero id.
+// A ValuesKey is a key of RangeSteps, of Postings or of Referrers. In a key of RangeSteps,
+// Text is the options of an attribute of the entry ID. In a key of Postings, Text is a
+// normalised value and ID is the zero id. In a key of Referrers, Text is a name, Typ is the
+// first of the types and ID is the zero id.
 type ValuesKey struct {
 	ID   entry.ID
 	Typ  *schema.AttributeType
@@ -105,7 +108,8 @@ func NewCache(size int64) *Cache {
 			MaximumWeight: 3 * share,
 			Weigher:       func(k NameKey, _ entry.ID) uint32 { return uint32(128 + len(k.Name)) },
 		}),
-		Postings:   newPostings(8 * share),
+		Postings:   newPostings(7 * share),
+		Referrers:  newReferrers(share),
 		RangeSteps: newRangeSteps(),
 		Names: bounded.New(&otter.Options[NameKey, entry.ID]{
 			StatsRecorder: newCounter(),
@@ -239,6 +243,31 @@ func (p *Posting) Stream(key, after []byte) index.Candidates {
 			}
 		}
 	}
+}
+
+// Referrers contains the postings of the values, of some types, that are a given name. It is
+// found by the text of the name, so nothing is normalised, and there is one look-up for all
+// types. It is valid as long as each of its postings is. Its sets are those of Postings, as
+// far as these are still cached.
+type Referrers struct {
+	AsOf   uint64
+	Types  []*schema.AttributeType
+	Hashes []uint64     // for each type, the hash of the value (catalog.PostingHash)
+	Sets   []*index.Set // for each type, the entries that have the value
+}
+
+func newReferrers(size uint64) bounded.Cache[ValuesKey, *Referrers] {
+	return bounded.New(&otter.Options[ValuesKey, *Referrers]{
+		StatsRecorder: newCounter(),
+		MaximumWeight: size,
+		Weigher: func(k ValuesKey, r *Referrers) uint32 {
+			w := 200 + len(k.Text)
+			for _, s := range r.Sets {
+				w += 16 + s.Size()
+			}
+			return uint32(w)
+		},
+	})
 }
 
 // rangeStepsMemory bounds the total size of all RangeSteps, in bytes.

@@ -16,6 +16,7 @@ func (c *Cache) Stats() []Stats {
 		of("children", c.Children),
 		of("postings", c.Postings),
 		of("names", c.Names),
+		of("referrers", c.Referrers),
 	}
 }
 

@@ -2,8 +2,6 @@ package catalog
 
 import (
 	"context"
-	"hash/fnv"
-	"io"
 	"math"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -26,12 +24,23 @@ const postingShare = 8
 // PostingHash returns the key that a commit touches when it changes which entries have a
 // value of an indexed type (see txn.Tx.TouchKeys).
 func PostingHash(t *schema.AttributeType, key []byte) uint64 {
-	h := fnv.New64a()
-	io.WriteString(h, t.OID)
-	h.Write([]byte{'='})
-	h.Write(key)
-	return h.Sum64()
+	h := uint64(fnvOffset)
+	for i := range len(t.OID) {
+		h = (h ^ uint64(t.OID[i])) * fnvPrime
+	}
+	h = (h ^ '=') * fnvPrime
+	for _, b := range key {
+		h = (h ^ uint64(b)) * fnvPrime
+	}
+	return h
 }
+
+// The constants of the hash FNV-1a with 64 bits. PostingHash computes it itself because
+// hash/fnv allocates memory, and searches look up many postings.
+const (
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
+)
 
 // A KeptIndex keeps the postings of an index in memory.
 type KeptIndex struct {
@@ -66,7 +75,7 @@ func (x KeptIndex) Equal(ctx context.Context, r table.Reader, key, after []byte)
 // the candidates are not too many, keep caches the candidates. Otherwise it caches only
 // that the value has more than a certain number of candidates.
 func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.Candidates {
-	most := int(x.kept.GetMaximum() / postingShare)
+	most := x.largest()
 	return func(yield func(index.Candidate, error) bool) {
 		set, n := &index.Set{}, 0
 		for c, err := range x.Index.Equal(ctx, s, key, nil) {
@@ -88,9 +97,51 @@ func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.
 			return
 		}
 		set.Clip()
-		x.put(key, &cache.Posting{AsOf: s.Ordinal(), Set: set})
+		x.keepSet(s, key, set)
 	}
 }
+
+// Postings implements index.Index. It reads the postings that are not in memory in one call.
+func (x KeptIndex) Postings(ctx context.Context, r table.Reader, keys [][]byte) ([]*index.Set, error) {
+	s, ok := current(r)
+	if !ok {
+		return x.Index.Postings(ctx, r, keys)
+	}
+	sets := make([]*index.Set, len(keys))
+	var missing [][]byte
+	var at []int // positions of the missing keys
+	for i, key := range keys {
+		if p := x.known(ctx, s, key, math.MaxInt); p != nil {
+			sets[i] = p.Set
+			continue
+		}
+		missing, at = append(missing, key), append(at, i)
+	}
+	if len(missing) == 0 {
+		return sets, nil
+	}
+	read, err := x.Index.Postings(ctx, s, missing)
+	if err != nil {
+		return nil, err
+	}
+	for n, set := range read {
+		sets[at[n]] = set
+		x.keepSet(s, missing[n], set)
+	}
+	return sets, nil
+}
+
+// keepSet caches the candidates of a value, or that the value has too many to be cached.
+func (x KeptIndex) keepSet(s *txn.Snapshot, key []byte, set *index.Set) {
+	if set.Size() > x.largest() {
+		x.put(key, &cache.Posting{MoreThan: set.Len() - 1})
+		return
+	}
+	x.put(key, &cache.Posting{AsOf: s.Ordinal(), Set: set})
+}
+
+// largest returns the size of the largest set of candidates that is cached.
+func (x KeptIndex) largest() int { return int(x.kept.GetMaximum() / postingShare) }
 
 func (x KeptIndex) put(key []byte, p *cache.Posting) {
 	x.kept.Set(cache.ValuesKey{Typ: x.typ, Text: string(key)}, p)

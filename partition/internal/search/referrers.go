@@ -1,0 +1,195 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A Referrer is an entry that names another entry in a value.
+type Referrer struct {
+	ID   entry.ID
+	Of   int                   // index of the name in the names that were looked up
+	Type *schema.AttributeType // the type that was looked up; the value may be of a subtype
+}
+
+// Referrers returns the entries that have one of the names as a value of one of the types,
+// sorted by ID. An entry occurs once for each of these names and types.
+//
+// It looks up all names in one read of the index of a type. If types have no index, it
+// searches all entries once. That search examines at most most entries, if most is not 0,
+// and adds its cost to cost.
+func Referrers(ctx context.Context, s *state.Snapshot, names []*dn.Name, types []*schema.AttributeType, most int, cost *Cost) ([]Referrer, error) {
+	r := referrers{s: s, names: names}
+	var scanned []*schema.AttributeType
+	for _, t := range types {
+		if !r.addIndexed(t) {
+			scanned = append(scanned, t)
+		}
+	}
+	if err := r.lookUp(ctx); err != nil {
+		return nil, err
+	}
+	if len(scanned) > 0 {
+		if err := r.scan(ctx, scanned, most, cost); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(r.found, func(a, b Referrer) int { return cmp.Or(a.ID.Compare(b.ID), a.Of-b.Of) })
+	return r.found, nil
+}
+
+// referrers gathers the result of Referrers.
+type referrers struct {
+	s     *state.Snapshot
+	names []*dn.Name
+	// stored are the types to look up in indexes: the indexed types and their subtypes. The
+	// slice asked is parallel to it, and has the type to which the caller asked.
+	stored, asked []*schema.AttributeType
+	found         []Referrer
+}
+
+// addIndexed adds a type to the types to look up. It returns false if indexes cannot find the
+// values of the type that are a given name.
+func (r *referrers) addIndexed(t *schema.AttributeType) bool {
+	for _, sub := range t.Stored() {
+		if _, ok := r.s.Catalog.Indexed(sub); !ok || sub.Secret() || !sub.NamesEntries() || sub.Equality.Form != t.Equality.Form {
+			return false
+		}
+	}
+	for _, sub := range t.Stored() {
+		r.stored, r.asked = append(r.stored, sub), append(r.asked, t)
+	}
+	return true
+}
+
+// lookUp adds the entries that have values of the types in stored.
+func (r *referrers) lookUp(ctx context.Context) error {
+	if len(r.stored) == 0 {
+		return nil
+	}
+	var missing []int // names that are not in memory
+	for of, name := range r.names {
+		if kept := r.recall(name); kept != nil {
+			r.add(of, kept.Sets)
+		} else {
+			missing = append(missing, of)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	read, err := r.read(ctx, missing)
+	if err != nil {
+		return err
+	}
+	for i, of := range missing {
+		r.add(of, read[i].Sets)
+		r.keep(r.names[of], read[i])
+	}
+	return nil
+}
+
+func (r *referrers) add(of int, sets []*index.Set) {
+	for n, set := range sets {
+		r.found = slices.Grow(r.found, set.Len())
+		for i := range set.Len() {
+			r.found = append(r.found, Referrer{set.ID(i), of, r.asked[n]})
+		}
+	}
+}
+
+// read reads the postings of names from the indexes.
+func (r *referrers) read(ctx context.Context, names []int) ([]*cache.Referrers, error) {
+	read := make([]*cache.Referrers, len(names))
+	keys := make([][]byte, len(names)) // of the names
+	for i, of := range names {
+		name, err := r.names[of].DN()
+		if err != nil {
+			return nil, err
+		}
+		norms, err := name.Normalize(r.s.Catalog.Schema)
+		if err != nil {
+			return nil, err
+		}
+		keys[i], read[i] = dn.Key(norms), &cache.Referrers{AsOf: r.s.Ordinal(), Types: r.stored}
+	}
+	values := make([][]byte, len(keys))
+	for _, t := range r.stored {
+		for i, key := range keys {
+			values[i] = t.KeyPrefix(key)
+			read[i].Hashes = append(read[i].Hashes, catalog.PostingHash(t, values[i]))
+		}
+		in, _ := r.s.Catalog.Indexed(t)
+		sets, err := in.Postings(ctx, r.s.Reader, values)
+		if err != nil {
+			return nil, err
+		}
+		for i, set := range sets {
+			read[i].Sets = append(read[i].Sets, set)
+		}
+	}
+	return read, nil
+}
+
+func (r *referrers) key(name *dn.Name) cache.ValuesKey {
+	return cache.ValuesKey{Typ: r.stored[0], Text: name.String()}
+}
+
+// recall returns what is in memory for a name, or nil if that is not valid in the state.
+func (r *referrers) recall(name *dn.Name) *cache.Referrers {
+	if r.s.Ordinal() == 0 {
+		return nil
+	}
+	kept, ok := r.s.Catalog.Cache.Referrers.GetIfPresent(r.key(name))
+	if !ok || !slices.Equal(kept.Types, r.stored) {
+		return nil
+	}
+	for _, hash := range kept.Hashes {
+		if !r.s.UnchangedKey(hash, kept.AsOf) {
+			return nil
+		}
+	}
+	return kept
+}
+
+// keep caches what was read for a name.
+func (r *referrers) keep(name *dn.Name, read *cache.Referrers) {
+	if read.AsOf != 0 {
+		r.s.Catalog.Cache.Referrers.Set(r.key(name), read)
+	}
+}
+
+// scan adds the entries that have values of types without an index.
+func (r *referrers) scan(ctx context.Context, types []*schema.AttributeType, most int, cost *Cost) error {
+	sch := r.s.Catalog.Schema
+	var tests []filter.Resolved // one for each type, for each name
+	for _, name := range r.names {
+		for _, t := range types {
+			tests = append(tests, filter.Resolve(&filter.Equal{Attribute: t.OID, Value: []byte(name.String())}, sch))
+		}
+	}
+	q := Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.MakeOr(tests...), Only: types, Most: most, Cost: cost}
+	for found, err := range Search(ctx, r.s, q) {
+		if err != nil {
+			return err
+		}
+		src := filter.EntrySource{Schema: sch, Entry: found.Entry}
+		for i, test := range tests {
+			if test.Match(&src) == filter.True {
+				r.found = append(r.found, Referrer{found.ID, i / len(types), types[i%len(types)]})
+			}
+		}
+	}
+	return nil
+}
