@@ -102,7 +102,6 @@ func (r *referrers) lookUp(ctx context.Context) error {
 
 func (r *referrers) add(of int, sets []*index.Set) {
 	for n, set := range sets {
-		r.found = slices.Grow(r.found, set.Len())
 		for i := range set.Len() {
 			r.found = append(r.found, Referrer{set.ID(i), of, r.asked[n]})
 		}
