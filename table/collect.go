@@ -9,10 +9,11 @@ import (
 // A Collector is a Table that can remove history. The tables of all engines are
 // Collectors.
 type Collector interface {
-	// Collect physically removes from the given rows every version that is not needed by
-	// a state that k keeps. It returns what it removed. An unversioned table has no
-	// history, so Collect removes nothing from it. Collect may be repeated, and several
-	// servers may call it at once. After an error it may have done any part of its work.
+	// Collect physically removes versions from the given rows. It keeps every version that a
+	// state kept by k shows. It returns counts of the removed cells and bytes. An
+	// unversioned table has no history, so Collect removes nothing from it. Callers may
+	// repeat Collect, and several servers may call it at once. If Collect returns an error,
+	// it may have removed some of the versions.
 	Collect(ctx context.Context, rows [][]byte, k *Keep) (Collected, error)
 	// Forget physically removes rows from an unversioned table. The rows must never be
 	// written again.
@@ -24,8 +25,8 @@ type Collector interface {
 
 // A Reclaimer is a Store that releases the space of collected garbage on request.
 type Reclaimer interface {
-	// Reclaim releases the space of tables that contain much garbage or, if now is set,
-	// any garbage.
+	// Reclaim releases the space of tables that contain much garbage. If now is set, it also
+	// releases the space of tables that contain little garbage.
 	Reclaim(ctx context.Context, now bool) error
 	// Purge rewrites files until no file that the store uses contains data that was
 	// replaced or removed before the call. If the store itself deletes the files that it
@@ -33,8 +34,8 @@ type Reclaimer interface {
 	Purge(ctx context.Context) error
 }
 
-// Collected counts what was removed. Cells that an engine removes without reading them
-// may not be counted.
+// Collected counts the cells and bytes that a collection removed. An engine need not
+// count cells that it removes without reading them.
 type Collected struct{ Cells, Bytes int64 }
 
 // Add adds o to the counts.
@@ -45,8 +46,8 @@ func (c *Collected) Add(o Collected) {
 
 // Keep specifies which states of rows stay readable.
 type Keep struct {
-	// Horizon is the first state that is kept, and all later states are kept too. All
-	// revisions up to Horizon are decided.
+	// Horizon is the first state that is kept, and all later states are kept too. Callers
+	// must choose a Horizon up to which no commit of the trunk is pending.
 	Horizon Revision
 	// Pinned lists states before Horizon that are kept.
 	Pinned []Revision
@@ -55,14 +56,15 @@ type Keep struct {
 	// neither committed nor aborted, such as a revision of a branch. If Visible and Void
 	// are nil, all revisions were committed.
 	Visible, Void func(Revision) bool
-	// ShownBy returns the first revision whose state shows r: r itself, or the merge of
-	// the branch that r belongs to. A nil ShownBy means r itself. Collection does not
-	// remove the cells of a revision that is first shown by a state above the horizon.
+	// ShownBy returns the first revision whose state shows r: r itself, or the merge of the
+	// branch that r belongs to. If ShownBy is nil, the first revision is always r itself.
+	// Collection does not remove the cells of a revision that is first shown by a state
+	// above the horizon.
 	ShownBy func(r Revision) Revision
-	// Families has rules for single families. For these families, Horizon and Pinned
-	// above do not apply.
+	// Families has rules for single families. For these families, the fields Horizon and
+	// Pinned of Keep do not apply.
 	Families map[Family]FamilyKeep
-	// Dry makes collection count but remove nothing.
+	// Dry makes a collection count the cells that it would remove, without removing them.
 	Dry bool
 }
 
@@ -82,8 +84,9 @@ func (k *Keep) Of(f Family) FamilyKeep {
 }
 
 // States returns the states of a family that must be kept, in ascending order: the pinned
-// states, then the horizon. States after the horizon differ from the state at the horizon
-// only in versions written later, which are always kept.
+// states, then the horizon. The result does not contain the states after the horizon,
+// although they are kept too: a collection never removes versions that were written after
+// the horizon.
 func (k *Keep) States(f Family) []Revision {
 	rule, own := k.Families[f]
 	switch {
@@ -106,8 +109,8 @@ const (
 	void                   // aborted
 )
 
-// Shows reports whether r is visible in a state, which is given by its revision. r must
-// be committed.
+// Shows reports whether the state at the revision state shows r. The revision r must be
+// committed.
 func (k *Keep) Shows(state, r Revision) bool {
 	return r <= state && (k.ShownBy == nil || k.ShownBy(r) <= state)
 }
@@ -124,13 +127,13 @@ func (k *Keep) standing(r, horizon Revision) standing {
 	return counts
 }
 
-// A Version is a cell of one column, or a deletion of the row, without its value.
+// A Version is a cell of one column without its value, or a deletion of the row.
 type Version struct {
 	Revision  Revision
 	Tombstone bool
 	Kept      bool // set by a Folder
-	// shown is set if this is the newest version up to a kept state, even if it is a
-	// tombstone or hidden by a deletion.
+	// shown is set if this version is the newest version of its column in some kept state. A
+	// tombstone can be the newest version, and so can a cell that a deletion hides.
 	shown bool
 }
 
@@ -179,7 +182,8 @@ func (x *Folder) Column(vs []Version) {
 	}
 }
 
-// show finds, for each kept state, the newest version of a column up to that state.
+// show finds the newest version of a column in each kept state, and sets shown in this
+// version. It also sets Kept, unless the version is a tombstone or a deletion hides it.
 func (x *Folder) show(vs []Version) {
 	at := 0
 	for i := len(x.states) - 1; i >= 0; i-- {

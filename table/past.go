@@ -7,8 +7,8 @@ import (
 	"math/big"
 )
 
-// A Scanner scans a range of rows. It is Table.Scan or Reader.Scan with the other
-// arguments bound.
+// A Scanner scans a range of rows. A Scanner calls Table.Scan or Reader.Scan, and
+// supplies the arguments that a Scanner does not have.
 type Scanner func(Range, Select) iter.Seq2[Row, error]
 
 // ScanPast scans forward and continues after corrupt parts. For each gap it calls lost
@@ -91,7 +91,7 @@ func behind(scan Scanner, r Range, s Select) (key []byte, ended bool) {
 }
 
 const (
-	keyGrain  = 8 // number of bytes added to keys in each round
+	keyGrain  = 8 // in each round, keys become longer by this number of bytes
 	keyRounds = 6
 )
 
@@ -112,8 +112,8 @@ func (k keySpace) halve(bad, good *big.Int, reads func([]byte) bool) (_, _ *big.
 	}
 }
 
-// A keySpace converts keys to numbers and back. Keys have at most as many bytes as the
-// field bytes says. Shorter keys are padded with zeros.
+// A keySpace converts keys to numbers and back. A key has at most bytes bytes. Shorter
+// keys are padded with zero bytes.
 type keySpace struct{ bytes int }
 
 func (k keySpace) number(key []byte) *big.Int {

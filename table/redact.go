@@ -7,18 +7,18 @@ import (
 )
 
 // A Redactor is a Table whose past can be changed: values disappear as if their revisions
-// had not written them. It is only for data that must be erased by law, because a reader
-// of a past state reads something else afterwards. The versioned tables of all engines
-// are Redactors.
+// had not written them. A redaction is only for data that must be erased by law:
+// afterwards, a reader of a past state reads something else than before. The versioned
+// tables of all engines are Redactors.
 type Redactor interface {
 	// History streams, for each row of r, everything that is stored: all versions,
 	// whether or not a view shows them. A row with very many cells is streamed in several
 	// pieces, one after another.
 	History(ctx context.Context, r Range) iter.Seq2[Past, error]
-	// Redact changes what the revisions not above upTo wrote into rows. All of these
-	// revisions must be decided, and rs may contain each row only once. Redact may be
-	// repeated. After an error it may have done any part of its work. The removed data
-	// may remain in the store's files until Purge.
+	// Redact changes cells and deletions that revisions up to upTo wrote into rows. Callers
+	// must make sure that all of these revisions are decided, and that rs contains each row
+	// only once. Callers may repeat Redact. If Redact returns an error, it may have made
+	// some of the changes. The removed data may remain in the store's files until Purge.
 	Redact(ctx context.Context, upTo Revision, rs []Redaction) error
 }
 
@@ -57,9 +57,8 @@ type Redaction struct {
 	// Columns lists columns that are removed with all their versions, including
 	// tombstones. Only the family and the qualifier of these cells matter.
 	Columns []Cell
-	// Cells lists new versions of cells. Each replaces the existing version of the same
-	// column and revision by another value or by a tombstone. Cells for which no version
-	// exists are ignored.
+	// Cells lists new versions of cells. Each of these cells replaces the stored version of
+	// the same column and revision. If there is no such version, the cell is ignored.
 	Cells []Cell
 }
 

@@ -138,8 +138,9 @@ type Select struct {
 	MaxRows int
 }
 
-// Has reports whether the column of c is selected. Its family must be selected. If
-// Columns has ranges of that family, one of these ranges must contain the column.
+// Has reports whether s selects the column of c. It returns false if s does not select
+// the family of c, or if Columns has ranges of this family and none of them contains the
+// qualifier of c.
 func (s *Select) Has(c Cell) bool {
 	if len(s.Families) > 0 && !slices.Contains(s.Families, c.Family) {
 		return false
@@ -207,19 +208,19 @@ type Table interface {
 	// GetMany reads several rows, in one round trip if the engine can. It returns the
 	// rows in the order of the argument rows.
 	GetMany(ctx context.Context, rows [][]byte, s Select) ([]Row, error)
-	// Scan streams the rows of r that have at least one selected visible cell. It ends
+	// Scan streams the rows of r that have at least one selected visible cell. The scan ends
 	// at the first error.
 	Scan(ctx context.Context, r Range, s Select) iter.Seq2[Row, error]
-	// Apply writes mutations at revision r. It is atomic for each row, but not as a
-	// whole. After an error any part of the mutations may have been written.
+	// Apply writes mutations at revision r. It is atomic for each row, but not as a whole.
+	// If Apply returns an error, it may have written some of the mutations.
 	Apply(ctx context.Context, r Revision, ms []Mutation) error
-	// Erase physically removes the cells and deletions of revision r from rows. It is
-	// only for rolling back a revision that no reader can see.
+	// Erase physically removes the cells and deletions of revision r from rows. Callers may
+	// use Erase only to roll back a revision that no reader can see.
 	Erase(ctx context.Context, r Revision, rows [][]byte) error
-	// Swap writes cells into a row of an unversioned table if the cell (f, q) has the
-	// value old. If old is nil, the cell must be absent. Values are never empty. A
-	// Tombstone cell deletes its column. The package comment explains what an error and
-	// the result false mean.
+	// Swap writes cells into a row of an unversioned table if the cell (f, q) has the value
+	// old. If old is nil, Swap writes only if the cell is absent. Neither old nor a written
+	// value may be empty. A Tombstone cell deletes its column. The package comment explains
+	// what an error and the result false mean.
 	Swap(ctx context.Context, row []byte, f Family, q, old []byte, cells []Cell) (bool, error)
 }
 
@@ -227,10 +228,10 @@ type Table interface {
 // to read the marks of other commits, so the tables of every engine that is not a
 // [Batcher] must be Versioners.
 type Versioner interface {
-	// Versions reads cells of a family in some rows: all cells with revisions larger than
-	// after. It returns cells of visible and of invisible revisions, including
-	// tombstones, but no deletions by DeleteRow. The rows are in the order of the
-	// argument, and the cells of a row are sorted by qualifier, newest first.
+	// Versions reads all cells of a family in some rows whose revisions are larger than
+	// after. It returns cells of all these revisions, whether or not a view would show them.
+	// The cells include tombstones, but not deletions by DeleteRow. The rows are in the
+	// order of the argument, and the cells of a row are sorted by qualifier, newest first.
 	Versions(ctx context.Context, rows [][]byte, f Family, after Revision) ([]Row, error)
 }
 
@@ -269,36 +270,37 @@ type Batch struct {
 	Revision Revision
 	Writes   []Write
 	// View is the state that the commit builds on. A nil View means that the commit sees
-	// every revision in the store. View may be nil only if there are no branches. The
-	// batch's revision must be above all revisions in the store.
+	// every revision in the store. Callers may leave View nil only if there are no branches.
+	// With or without a View, the batch's revision must be above all revisions in the store.
 	View View
 	// Joined is set if the batch merges a branch. It lists rows in which View shows
 	// revisions whose writers did not see each other. An engine that keeps rows in one
 	// piece writes each of these rows again at the batch's revision, with the cells that
 	// View shows.
 	Joined []Rows
-	// Last, if set, is called within Commit and returns one more write, which must be to
-	// an unversioned table.
+	// Commit calls Last if it is set. Last returns one more write of the batch. This write
+	// must be to an unversioned table.
 	Last func(Found) Write
 	// Urgent is set if the commit helps to free space or to shut down in an orderly way.
 	// Such a commit may use space that an engine reserves for a full disk.
 	Urgent bool
 }
 
-// Found describes the rows of versioned tables that a Batch changes, as they were before.
-// The rows are sorted.
+// Found describes the rows of versioned tables that a Batch changes, in the state before
+// the Batch. The rows are sorted.
 type Found struct {
-	Over   []Rows // rows that existed before
+	Over   []Rows // rows that existed before the Batch
 	Beside []Rows // the rows of Over in which View hides a revision
 }
 
-// A Batcher is a Store that commits changes to many rows of many tables atomically, in
-// the order of the calls: the commits that survive a crash are a prefix of the calls.
+// A Batcher is a Store with atomic commits: a commit changes many rows of many tables.
+// Commits become durable in the order of the calls. So if a commit survives a crash, all
+// earlier commits survive too.
 type Batcher interface {
 	// Commit makes the batch readable and returns the function wait. The batch is durable
 	// when wait has returned nil. If the wait functions of several batches are called
-	// concurrently, the batches share one fsync. Calls of Commit must not overlap, but
-	// calls of wait may. If wait returns ErrPending, it can be called again. After any
+	// concurrently, the batches share one fsync. Calls of Commit must not overlap, but calls
+	// of wait may. If wait returns ErrPending, the caller may call wait again. After any
 	// other error the batch may be lost, and later batches may be lost too.
 	Commit(ctx context.Context, b Batch) (wait func() error, err error)
 }

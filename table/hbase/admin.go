@@ -54,7 +54,7 @@ func (s *Store) master(ctx context.Context, op string, name string, f func(conte
 }
 
 // Create implements table.Store. It creates tables in parallel, because the master needs
-// most of a second for each table.
+// nearly a second for each table.
 func (s *Store) Create(ctx context.Context, specs ...table.Spec) error {
 	for i := range specs {
 		if err := checkSpec(&specs[i]); err != nil {
@@ -94,8 +94,8 @@ func checkSpec(spec *table.Spec) error {
 	return nil
 }
 
-// compare returns nil if the shape of an existing table is as wanted. Otherwise it
-// returns an error that states both shapes.
+// compare returns nil if an existing table has the wanted shape. Otherwise it returns an
+// error that states both shapes.
 func (s *Store) compare(name string, have, want *shape) error {
 	if !have.equal(want) {
 		return fmt.Errorf("hbase: table %s exists with %v, wanted are %v", s.target.table(name), have, want)
@@ -202,8 +202,8 @@ func (s *Store) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// describe returns the shapes of the store's tables or, if name is not empty, of the
-// table of that name.
+// describe returns the shapes of the store's tables. If name is not empty, it returns
+// only the shape of the table with that name.
 func (s *Store) describe(ctx context.Context, name string) (map[string]*shape, error) {
 	pattern := regexp.QuoteMeta(s.target.table(name))
 	if name == "" {

@@ -87,7 +87,7 @@ const (
 // row may be just after the end of that region, so Key returns s.route.
 func (s *scanCall) Key() []byte { return s.route }
 
-// ToProto returns the request with the fields that gohbase does not have.
+// ToProto returns the request. It adds the fields that gohbase does not have.
 func (s *scanCall) ToProto() proto.Message {
 	req, ok := s.Scan.ToProto().(*pb.ScanRequest)
 	if !ok || req.Scan == nil {
@@ -102,9 +102,9 @@ func (s *scanCall) ToProto() proto.Message {
 	}
 	req.Scan.ProtoReflect().SetUnknown(b)
 	if s.reversed {
-		// By default, a server first reads the families that the filter needs, and reads
-		// the other families only for rows that match. A server refuses a reverse scan
-		// with this setting.
+		// By default, a server loads families on demand: it first reads the families that the
+		// filter needs, and reads the other families only for rows that match. A server refuses
+		// a reverse scan that loads families on demand.
 		req.Scan.LoadColumnFamiliesOnDemand = proto.Bool(false)
 	}
 	return req

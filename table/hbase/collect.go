@@ -307,8 +307,9 @@ func (c *collection) wideFamily(ctx context.Context, key []byte, f table.Family,
 	return ms, nil
 }
 
-// A marker is a delete marker for a row's columns or for whole families. It deletes the
-// versions up to a timestamp or, if exact is set, only the versions at the timestamp.
+// A marker is a delete marker for a row's columns or for whole families. If exact is set,
+// it deletes only the versions at a timestamp. Otherwise it deletes all versions up to
+// the timestamp.
 type marker struct {
 	row      []byte
 	at       table.Revision
@@ -392,8 +393,9 @@ func (t *Table) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error
 	}
 }
 
-// holds reports whether a row has any cells. If a page ends within a row after it has
-// returned only deleted cells of the row, holds reads the row.
+// holds reports whether a row has any cells. It normally answers from the page that
+// returned the row. If this page has no cell of the row but ends within the row, holds
+// reads the row from the server.
 func (sc *scanner) holds(ctx context.Context, r *rawRow) (bool, error) {
 	if len(r.versions) > 0 || !r.partial {
 		return len(r.versions) > 0, nil

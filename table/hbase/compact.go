@@ -41,8 +41,8 @@ func (g *garbage) add(name string) {
 		g.in, g.last = map[string]bool{}, map[string]time.Time{}
 	}
 	if g.in[name] = true; g.last[name].IsZero() {
-		// A new server must not repeat a compaction that another server has just
-		// requested.
+		// Another server may have requested a compaction shortly before this server was
+		// started, so the time begins now.
 		g.last[name] = time.Now()
 	}
 }
@@ -162,8 +162,8 @@ func (s *Store) placesIn(ctx context.Context, from, to string) (all []place, err
 // because they may have moved.
 const moveTries = 5
 
-// regionsAtOnce is the number of regions of a server that are flushed, or waited for, at
-// a time.
+// regionsAtOnce is the number of regions of a server that eachRegion works on at the same
+// time.
 const regionsAtOnce = 8
 
 // eachRegion calls do once for each region of the named tables, for several regions at a

@@ -20,12 +20,13 @@ import (
 type push struct {
 	never bool          // no row can match
 	row   filter.Filter // excludes rows that do not match
-	// cells makes pages return only the columns that the filter needs. Rows that have one
-	// of these columns are then read by their keys.
+	// If cells is not nil, pages return only the columns that the filter needs. The rows
+	// that have one of these columns are then read by their keys.
 	cells *selection
 }
 
-// pushdown chooses the part of a Select's filter that is sent in a scan of sel.
+// pushdown chooses the part of a Select's filter that the server evaluates in a scan of
+// sel.
 func pushdown(h *shape, sel *selection, s *table.Select) (p push, err error) {
 	if s.Filter == nil {
 		return p, nil
@@ -48,7 +49,7 @@ type pushKind int
 
 const (
 	pushNone   pushKind = iota // the filter cannot be sent
-	pushFilter                 // a filter can be sent; it may pass other rows too
+	pushFilter                 // a filter can be sent; it may also pass rows that do not match
 	pushNever                  // the filter matches no row
 )
 
@@ -159,14 +160,14 @@ func cellSelection(h *shape, sel *selection, f table.Filter) (*selection, error)
 }
 
 // cellFilter translates a filter into a filter of columns, which passes the columns that
-// make a row match. It adds the families of these columns to fams.
+// can make a row match. It adds the families of these columns to fams.
 func cellFilter(h *shape, f table.Filter, fams map[string][]string) (filter.Filter, bool) {
 	switch f := f.(type) {
 	case table.Any:
 		return anyCells(h, f, fams)
 	case table.All:
-		// One part is enough to find a superset of the rows, so only the columns of one
-		// part are read.
+		// Each row that matches the conjunction also matches its first part that can be
+		// translated. So the columns of this part are enough to find all matching rows.
 		for _, g := range f {
 			if c, ok := cellFilter(h, g, fams); ok {
 				return c, true

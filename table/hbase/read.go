@@ -147,7 +147,7 @@ func tombstoneOf(sel *selection) *selection {
 	return &selection{view: sel.view, families: map[string][]string{familyName(sel.plan[0].family): {string(rowTombstone)}}}
 }
 
-// get sends one Get by itself, and several Gets as a batch.
+// get sends Gets. It sends a single Get as one call, and several Gets as a batch.
 func (cl *client) get(ctx context.Context, calls []*getCall) error {
 	if len(calls) == 0 {
 		return nil

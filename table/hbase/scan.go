@@ -21,8 +21,8 @@ const (
 )
 
 // afterAll is a key above all other keys. It routes a reverse scan from the end of a
-// table to the last region. routeBefore uses it to route a reverse scan to the region
-// before a key.
+// table to the last region. routeBefore appends afterAll to a key to route a reverse scan
+// to the region before a key.
 var afterAll = bytes.Repeat([]byte{0xff}, 64)
 
 // A scanner walks a range of rows page by page.
@@ -308,7 +308,7 @@ func (sc *scanner) nextRegion(r bounds) {
 }
 
 // routeBefore returns a key just before k. This key is so close to k that it should be in
-// the region that ends at k. If it is not, next detects that.
+// the region that ends at k. If the key is in an earlier region, next detects this.
 func routeBefore(k []byte) []byte {
 	n := len(k)
 	if n == 0 {

@@ -118,7 +118,8 @@ type selection struct {
 	beside bool
 }
 
-// selectFor prepares a Select for reading rows by key or, if scan is set, for scanning.
+// selectFor converts a Select to a selection. If scan is set, the selection is for scans.
+// Otherwise it is for reading rows by key.
 func selectFor(h *shape, s *table.Select, scan bool) (*selection, error) {
 	sel := &selection{view: s.View, max: s.MaxCells, versioned: !h.unversioned}
 	fams := s.Families
@@ -237,8 +238,8 @@ func prebuilt(f filter.Filter) (filter.Filter, error) {
 	return builtFilter{p}, err
 }
 
-// options returns the options of a Get or Scan. The call returns up to depth versions per
-// column and, if limit is not zero, at most limit cells of each family.
+// options returns the options of a Get or Scan. The call returns at most depth versions
+// of each column. If limit is not zero, it returns at most limit cells of each family.
 func (sel *selection) options(depth, limit int) []func(hrpc.Call) error {
 	opts := make([]func(hrpc.Call) error, 0, 6)
 	opts = append(opts, hrpc.MaxVersions(uint32(depth)))
@@ -267,9 +268,10 @@ func (sel *selection) limit() int {
 	return min(sel.max, math.MaxInt32-16) + 8
 }
 
-// trim cuts a row's cells to MaxCells. It returns false if limit may have cut off cells
-// that belong to the first MaxCells cells. That is the case if a family has at least
-// limit versions, and there are fewer than MaxCells cells up to the end of that family.
+// trim cuts a row's cells to MaxCells. It returns false if the call may have left out one
+// of the first MaxCells cells because of its limit. This is possible if a family has at
+// least limit versions, and the row has fewer than MaxCells cells up to the end of that
+// family.
 func (sel *selection) trim(cells []table.Cell, vs []version, limit int) ([]table.Cell, bool) {
 	if sel.max == 0 {
 		return cells, true

@@ -43,7 +43,8 @@ type put struct {
 	size int
 }
 
-// add adds a mutation's cells to the put. They replace earlier cells of the same columns.
+// add adds a mutation's cells to the put. The new cells replace earlier cells of the same
+// columns.
 func (p *put) add(h *shape, m *table.Mutation) error {
 	if m.DeleteRow {
 		for _, f := range h.families {
@@ -152,7 +153,8 @@ func (t *Table) writable(ctx context.Context, r table.Revision) (*shape, error) 
 	return h, nil
 }
 
-// write sends n writes: one write by itself, several writes as a batch.
+// write sends n writes. It sends a single write as one call, and several writes as a
+// batch.
 func (t *Table) write(ctx context.Context, op string, n int, make func(context.Context, int) (hrpc.Call, error)) error {
 	return t.store.conn.do(ctx, op, t.full, func(ctx context.Context, cl *client) error {
 		var calls []hrpc.Call
@@ -171,8 +173,8 @@ func (t *Table) write(ctx context.Context, op string, n int, make func(context.C
 	})
 }
 
-// Erase implements table.Table. Until the next major compaction, its delete markers also
-// mask cells of r that arrive later.
+// Erase implements table.Table. Until the next major compaction, the delete markers that
+// Erase writes also mask cells of r that arrive later.
 func (t *Table) Erase(ctx context.Context, r table.Revision, rows [][]byte) error {
 	h, err := t.writable(ctx, r)
 	if err != nil {

@@ -91,8 +91,8 @@ func (h handle) Forget(ctx context.Context, rows [][]byte) (sum table.Collected,
 	return sum, nil
 }
 
-// deleteKeys calls do, which deletes keys, and applies these deletions as one batch. The
-// batch is not synced, because keys that reappear after a crash are collected again.
+// deleteKeys calls do, and applies the deletions that do records as one batch. The batch
+// is not synced: if keys reappear after a crash, a later collection removes them again.
 func (h handle) deleteKeys(ctx context.Context, c *collector, sum *table.Collected, do func(*tableInfo) error) (err error) {
 	s := h.s
 	if err := s.beginWrite(ctx, true); err != nil {
@@ -179,8 +179,8 @@ func (c *collector) rows(t *tableInfo, rows [][]byte) error {
 }
 
 // rule returns the family whose rule applies to a group. Families that share an image are
-// collected together. The rule of the family with the oldest horizon applies, because it
-// keeps the most.
+// collected together. The rule with the oldest horizon applies, because it keeps the most
+// history.
 func (c *collector) rule(g *group) table.Family {
 	f := g.families[0]
 	for _, o := range g.families[1:] {
@@ -216,9 +216,10 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 	for i := range images {
 		switch r := images[i].rev; {
 		case r > horizon && own && r.IsStaged():
-			// The branch that wrote this image may not see all images below the horizon.
-			// One of those images may delete a cell that this image contains. The merge of
-			// the branch, and readers of other branches, still need such an image.
+			// The branch that wrote this image may not see all images below the horizon. One of
+			// those images may delete a cell that this image contains. The merge of the branch,
+			// and readers of other branches, may still need that older image. So no image of the
+			// row is removed.
 			return nil
 		case r > horizon:
 		case c.k.Void != nil && c.k.Void(r):
@@ -238,15 +239,15 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 	return err
 }
 
-// counts reports whether r, a revision that was not aborted, is shown by the state at the
-// horizon.
+// counts reports whether the state at the horizon shows r. The revision r must not be
+// aborted.
 func (c *collector) counts(r, horizon table.Revision) bool {
 	return (c.k.Visible == nil || c.k.Visible(r)) && (c.k.ShownBy == nil || c.k.ShownBy(r) <= horizon)
 }
 
 // drop removes images that no state needs, and returns the number of images left. An
 // image without live cells is not needed if no older image is left. If empty is set, the
-// row has no columns left, so its markers are not needed either.
+// row has no columns left, so its markers count as images without live cells.
 func (c *collector) drop(images []imageKey, horizon table.Revision, empty bool) (stay int, err error) {
 	for i := len(images) - 1; i >= 0; i-- {
 		m := &images[i]

@@ -174,8 +174,8 @@ func (f *diskFile) Preallocate(off, n int64) error {
 	return nil
 }
 
-// report calls lost with every error of a vital file and, for other files, with the error
-// of a full disk.
+// report calls lost with every error of a vital file. For other files, it calls lost only
+// with the error of a full disk.
 func (f *diskFile) report(err error) error {
 	if isFull(err) && !f.vital || err != nil && f.vital {
 		f.d.lost(f.vital, err)

@@ -17,9 +17,9 @@ import (
 )
 
 // A store that follows another store contains everything that the other store's log
-// contains up to some position. Its mark records how far that is. Only increments write
-// to such a store. The mark is written in the same batch as the part of the log that it
-// covers, so the store and its mark agree even after a crash.
+// contains up to some position. The mark of the following store records this position.
+// Only increments write to the following store. The mark is written in the same batch as
+// the part of the log that it covers, so the mark is right even after a crash.
 
 // markKey is the key of the mark of a store that follows another one. The key belongs to
 // no table.
@@ -46,8 +46,9 @@ func (s *Store) Mark() ([]byte, error) {
 	return bytes.Clone(v), nil
 }
 
-// checkMark returns an error if a store that follows another store is opened for writing,
-// or if a store that follows none is opened with Options.Follow.
+// checkMark checks that Options.Follow is right for the store. It returns an error if the
+// store follows another store and is opened for writing without Options.Follow, or if the
+// store follows no other store and is opened with Options.Follow.
 func (s *Store) checkMark() error {
 	if s.o.ReadOnly || s.o.copied {
 		return nil

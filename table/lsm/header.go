@@ -17,8 +17,8 @@ import (
 const formatVersion = 1
 
 // headerFile is a file that contains headerText and the format version. It is written
-// when the store is complete. A folder without this file was left by a process that ended
-// before the store was complete, and contains no data yet.
+// when the store is complete. If a folder without this file contains no tables, a process
+// ended before the store was complete, and there are no data yet.
 const (
 	headerFile = "ldapd.store"
 	headerText = "ldapd store, format "

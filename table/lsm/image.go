@@ -14,9 +14,9 @@ const (
 )
 
 // An image is the decoded beginning of an image key's value. For a row in one piece, the
-// image contains all cells that the row has after the image's revision, and the
-// tombstones that this revision wrote. For a columnar row it contains the cutoff, which
-// hides older columns.
+// value contains all cells that the row has after the image's revision, and the
+// tombstones that this revision wrote. For a columnar row, the value contains the cutoff.
+// All columns older than the cutoff are hidden.
 type image struct {
 	rev     table.Revision
 	columns bool
@@ -170,8 +170,8 @@ func (m *image) appendSection(dst []table.Cell, s section, f *famSel, max int) (
 	return dst, nil
 }
 
-// behind reports whether q is not below the end of a range, which is to. If to is empty,
-// the range has no end.
+// behind reports whether q is at or after the end of a range. The end of the range is the
+// argument to. If to is empty, the range has no end.
 func behind(q, to []byte) bool { return len(to) > 0 && string(q) >= string(to) }
 
 // An encoder encodes images. It can be used repeatedly.

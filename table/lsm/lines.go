@@ -38,10 +38,10 @@ func (w *writer) joinAll(rows []table.Rows) error {
 	return nil
 }
 
-// join writes an image of a row as the writer's view shows the row, if the row has
-// several visible images and a branch wrote one of those above the low-water mark. It
-// joins the changes of all visible revisions above the low-water mark, because an image
-// does not show what earlier revisions deleted.
+// join writes an image of a row as the writer's view shows the row. It writes nothing if
+// only one image of the row is visible, or if no branch wrote a visible image above the
+// low-water mark. The new image joins the changes of all visible revisions above the
+// low-water mark, because an image does not show what earlier revisions deleted.
 func (w *writer) join(d *delta) error {
 	x, err := w.parts(d.prefix)
 	if err != nil || x.images < 2 || !x.staged {
@@ -61,7 +61,7 @@ func (w *writer) join(d *delta) error {
 // mark, and the newest image at or below the mark.
 type parts struct {
 	images  int
-	staged  bool           // an image above the mark belongs to a branch
+	staged  bool           // a visible image above the mark belongs to a branch
 	hidden  bool           // there is an image that the view hides
 	columns bool           // one of the images is a marker
 	deleted table.Revision // the newest revision that deleted the row
@@ -149,8 +149,9 @@ func (x *parts) buried(cells, old []table.Cell, rev table.Revision) []table.Cell
 	return cells
 }
 
-// columns returns the cells of a row that have keys of their own: for each column the
-// newest version that the view shows, unless it is a tombstone.
+// columns returns the cells of a row that have keys of their own. For each column, it
+// returns the newest version that the view shows. It leaves out columns whose newest
+// version is a tombstone.
 func (w *writer) columns(d *delta) (cells []table.Cell, err error) {
 	all := appendRowPart(nil, d.prefix, termCol)
 	var col []byte // the column whose newest visible version was found
@@ -189,8 +190,8 @@ func (x *parts) deletedAt(c *table.Cell, otherwise table.Revision) table.Revisio
 }
 
 // eraseStaged removes the change of w.rev, a revision of a branch that was discarded, to
-// one group of a row. Only later images of the same branch build on the image of w.rev,
-// and the caller erases these images too.
+// one group of a row. Later images of the same branch build on the image of w.rev, but
+// the caller erases these images too. No other images build on it.
 func (w *writer) eraseStaged(d *delta) error {
 	left := false // an image that remains is a marker
 	for ok := w.it.SeekPrefixGE(d.prefix); ok; ok = w.it.Next() {

@@ -41,8 +41,8 @@ type LogBatch struct {
 	Repr        []byte // the batch in Pebble's encoding
 }
 
-// keptLogs records the positions at which the finished logs end, and how far the newest
-// log has been read.
+// keptLogs records the positions at which the finished logs end. It also records the
+// place up to which ReadLog has read the newest log.
 type keptLogs struct {
 	mu   sync.Mutex
 	ends map[wal.NumWAL]Position
@@ -168,7 +168,8 @@ func (s *Store) readLogs(ctx context.Context, from Position, marker []byte, f fu
 // readOne reads one log from the position *next on, advances *next, and returns the
 // position at which the log ends. If it finds the marker, it returns errMarker. readOne
 // begins where the last reading of the log ended, unless *next is before that position.
-// Reading the whole log for each piece of an archive would take longer with each piece.
+// An archive reads a log in many pieces. Without the recorded place, the reading of each
+// piece would begin at the start of the log.
 func (s *Store) readOne(l wal.LogicalLog, next *Position, marker []byte, f func(LogBatch) error) (end Position, err error) {
 	from := s.kept.place(l.Num, *next)
 	r, err := openLog(l, from.offset)
@@ -328,7 +329,7 @@ func (k *keptLogs) note(n wal.NumWAL, end Position) {
 	k.ends[n] = end
 }
 
-// mark writes a batch that changes no table.
+// mark commits the batch that fill fills. The batch must change no table.
 func (s *Store) mark(ctx context.Context, fill func(*pebble.Batch) error) (wait func() error, err error) {
 	if err := s.beginWrite(ctx, true); err != nil {
 		return nil, err
@@ -413,8 +414,8 @@ func (s *Store) dropAside() error {
 	return err
 }
 
-// isAside reports whether a rename to this name is Pebble's way of setting an obsolete
-// file aside.
+// isAside reports whether the name to is in the archive folder. Pebble renames an
+// obsolete file to such a name instead of deleting the file.
 func isAside(fs vfs.FS, to string) bool { return fs.PathBase(fs.PathDir(to)) == asideFolder }
 
 // setAside keeps a log and removes any other obsolete file.

@@ -14,8 +14,9 @@ import (
 var ErrForeign = errors.New("the folder is not empty and is not a store")
 
 // Exists reports whether a folder is a store. It returns false if the folder does not
-// exist, is empty, or was left by an interrupted creation of a store. It returns
-// ErrForeign if the folder contains other files. Exists does not lock the folder.
+// exist, is empty, or was left by an interrupted creation of a store. It returns true for
+// a store that has lost its header, so that Open reports the loss. It returns ErrForeign
+// if the folder contains other files. Exists does not lock the folder.
 func Exists(path string) (bool, error) { return exists(vfs.Default, path) }
 
 func exists(fs vfs.FS, path string) (bool, error) {
@@ -43,9 +44,9 @@ func exists(fs vfs.FS, path string) (bool, error) {
 	return false, nil
 }
 
-// begun reports whether a file may exist before the store is complete. The folder
-// lost+found is among these files, because a new file system contains it for the findings
-// of fsck.
+// begun reports whether a file with the given name may be in the folder of a store that
+// is not complete yet. The folder lost+found may be there too, because fsck uses it in
+// the root folder of a file system.
 func begun(name string) bool {
 	ours := []string{lockFile, pidFile, reserveFile, headerFile + ".new", "lost+found"}
 	return slices.Contains(ours, name) || vital(name) || strings.HasPrefix(name, bulkPrefix) ||

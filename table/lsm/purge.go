@@ -52,8 +52,9 @@ func (s *Store) Purge(ctx context.Context) (err error) {
 	return s.removeAside(func(wal.NumWAL) bool { return true })
 }
 
-// replaceFiles makes Pebble replace the files that it has at the time of the call, except
-// tables in use. It returns when these files are gone.
+// replaceFiles makes Pebble replace its logs and manifests, and waits until Pebble has
+// deleted the old ones. It also waits until Pebble has deleted all tables that were
+// obsolete at the time of the call.
 func (s *Store) replaceFiles(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, purgePatience, errors.New("somebody reads from files that were to go: try again"))
 	defer cancel()
@@ -76,8 +77,8 @@ func (s *Store) replaceFiles(ctx context.Context) error {
 	return err
 }
 
-// replaceable lists the logs, the manifests, and the tables that are not in use. If old
-// is not nil, it lists only files that are in old.
+// replaceable lists all logs, all manifests, and obsolete tables. If old is not nil, it
+// leaves out files that are not in old.
 func (s *Store) replaceable(old []string) (names []string, err error) {
 	all, err := s.o.FS.List(s.o.Path)
 	if err != nil {

@@ -135,7 +135,7 @@ func (x *historian) columns(p *table.Past, it *iterator, prefix []byte, n *int) 
 }
 
 // columnCell decodes one version of a column from its value and from the part of its key
-// after the row. It copies both.
+// after the row. It copies the qualifier and the value.
 func columnCell(key, v []byte) (c table.Cell, err error) {
 	if len(key) == 0 || len(v) == 0 {
 		return c, errColumn
@@ -230,8 +230,8 @@ func firstMarker(images []imageKey, upTo table.Revision) int {
 	return -1
 }
 
-// image applies the redaction to one image. If the redaction removes the whole row, image
-// removes the image, unless needed is set.
+// image applies the redaction to one image. If the redaction removes the whole row, the
+// function removes the image. If needed is set, it keeps the image even then.
 func (x *redactor) image(m *imageKey, needed bool) error {
 	if x.All && m.rev <= x.upTo {
 		if needed {

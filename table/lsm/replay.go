@@ -69,7 +69,8 @@ func (r *Replayer) Finish() (err error) {
 // Abandon ends the replay without creating a store.
 func (r *Replayer) Abandon() error { return r.s.Close() }
 
-// SetRows calls f with each row of an unversioned table in which a batch sets a cell.
+// SetRows calls f for each cell that a batch sets in an unversioned table. The argument
+// of f is the key of the cell's row.
 func (s *Store) SetRows(ctx context.Context, repr []byte, name string, f func(row []byte)) error {
 	if err := s.begin(ctx); err != nil {
 		return err

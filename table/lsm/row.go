@@ -35,8 +35,8 @@ func (e *readView) poolMax() table.Revision {
 	return e.max
 }
 
-// isCausal reports whether the newest visible image of a row shows the row exactly as the
-// view does.
+// isCausal reports whether the view is causal. For a causal view, the newest visible
+// image of a row contains exactly what the view shows of the row.
 func (e *readView) isCausal() bool {
 	c, ok := e.view.(table.Causal)
 	return ok && c.IsCausal()
@@ -46,8 +46,8 @@ func (e *readView) sees(r table.Revision) bool {
 	return e.isSettled(r) || r <= e.max && e.view.Visible(r)
 }
 
-// isSettled reports whether r is not above the low-water mark and visible. The low-water
-// mark of a merge's view may be above invisible revisions of parked branches.
+// isSettled reports whether r is visible and is at or below the low-water mark. The
+// low-water mark of a merge's view may be above invisible revisions of parked branches.
 func (e *readView) isSettled(r table.Revision) bool {
 	return r <= e.low && (e.view == nil || !r.IsStaged() || e.view.Visible(r))
 }
@@ -57,7 +57,7 @@ func (e *readView) isSettled(r table.Revision) bool {
 // is assembled from the changes of the visible revisions above the mark, on top of the
 // image at the mark.
 type state struct {
-	image          // the newest visible image or, if pieced, the image at the low-water mark
+	image          // the newest visible image; if pieced: the image at the low-water mark
 	exists  bool   // image is set, or the table is unversioned
 	prefix  []byte // prefix of the row's image keys
 	pieced  bool
@@ -118,8 +118,9 @@ func (st *state) whole(rev table.Revision, v []byte) (err error) {
 }
 
 // newestSeen sets the state to the newest visible image. It is used only for causal
-// views. Each image was built on everything that its writer saw. If the writers of two
-// visible images did not see each other, a merge has written a newer image.
+// views. This image is enough. An image contains everything that its writer saw. If the
+// writers of two visible images did not see each other's changes, a merge has joined the
+// changes in a newer image.
 func (r *rowReader) newestSeen(st *state, rev table.Revision) error {
 	for !r.sees(rev) {
 		if !r.it.Next() || split(r.it.Key()) != len(st.prefix) || !bytes.HasPrefix(r.it.Key(), st.prefix) {

@@ -17,7 +17,7 @@ import (
 //   - If a write finds the disk full, the reserve is removed. Its space is used
 //     for this write, for deletes, for garbage collection and for the shutdown. All other
 //     writes are refused until there is enough space for the reserve again.
-//   - If a write finds the disk full and there is no reserve, the write waits, and all
+//   - If a write finds the disk full and there is no reserve, this write waits, and all
 //     other writes are refused.
 type space struct {
 	fs      vfs.FS
@@ -117,8 +117,8 @@ func (x *space) refusing() <-chan struct{} {
 	return x.refuse
 }
 
-// refuses returns a channel that is closed while urgent writes or, if urgent is not set,
-// ordinary writes are refused.
+// refuses returns a channel that is closed while writes are refused. If urgent is set, it
+// is the channel for urgent writes, and otherwise the channel for ordinary writes.
 func (x *space) refuses(urgent bool) <-chan struct{} {
 	if urgent {
 		return x.stalled()
@@ -153,8 +153,8 @@ func (x *space) setChannels() {
 	set(&x.refuse, x.broken != nil || x.waiting > 0 || x.full)
 }
 
-// set closes a channel or, if closed is false, replaces a closed channel with an open
-// one.
+// set closes a channel if closed is true. If closed is false, it replaces a closed
+// channel with an open one.
 func set(c *chan struct{}, closed bool) {
 	is := false
 	select {
@@ -259,7 +259,8 @@ func (x *space) fits() {
 	x.failures = 0
 }
 
-// delay pauses before the caller reports that a table does not fit.
+// delay pauses. The caller then reports to Pebble that a sorted table does not fit on the
+// disk.
 func (x *space) delay() {
 	x.mu.Lock()
 	pause := min(fullRetry<<min(x.failures, 10), fullSlow)

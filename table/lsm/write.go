@@ -30,8 +30,8 @@ type sink interface {
 	Delete(key []byte, _ *pebble.WriteOptions) error
 }
 
-// A writer converts deltas into keys. Only the goroutine that holds Store.writing, or a
-// load, may use it.
+// A writer converts deltas into keys. A load has writers of its own. The writer of the
+// store may be used only by the goroutine that holds Store.writing.
 type writer struct {
 	s     *Store
 	view  readView // the state that the writer builds on: all revisions if view.view is nil
@@ -103,8 +103,8 @@ func (w *writer) update(d *delta) error {
 	return w.putNewest(d, del, w.cells, v)
 }
 
-// putNewest writes a row at w.rev as one image, or as columns if it is too large. stored
-// is the image under the iterator, or nil.
+// putNewest writes a row at w.rev as one image. If the image would be too large, it
+// writes the row as columns. stored is the image under the iterator, or nil.
 func (w *writer) putNewest(d *delta, del bool, cells []table.Cell, stored []byte) (err error) {
 	if sizeOf(cells) > d.g.limit {
 		if cells, err = w.bury(d, cells); err != nil {
@@ -117,8 +117,8 @@ func (w *writer) putNewest(d *delta, del bool, cells []table.Cell, stored []byte
 
 // newest returns the newest image of the delta's row that the writer sees, and the bytes
 // of that image. Both are valid until the iterator moves. If there is no such image, v is
-// nil. newest also sets d.over and d.beside. If the writer has no iterator, the group is
-// empty.
+// nil. newest also sets d.over and d.beside. A writer without an iterator writes to an
+// empty group, so there is no image.
 func (w *writer) newest(d *delta) (m image, v []byte, err error) {
 	if w.it == nil {
 		return m, nil, nil
@@ -139,8 +139,8 @@ func (w *writer) newest(d *delta) (m image, v []byte, err error) {
 	return m, nil, w.it.Error()
 }
 
-// putRow writes a row as one image, or as columns if it is too large. It writes nothing
-// if the same image is stored already.
+// putRow writes a row as one image. If the image would be too large, it writes the row as
+// columns. It writes nothing if the same image is stored already.
 func (w *writer) putRow(d *delta, r table.Revision, del bool, cells []table.Cell, stored []byte) error {
 	if sizeOf(cells) <= d.g.limit {
 		v := w.enc.image(r, del, cells)

@@ -34,7 +34,7 @@ const (
 	lost            // the call returns an error and has no effect
 	unanswered      // the call returns an error but has its effect
 	partial         // the call returns an error, and only some of the rows are read or written
-	lie             // the call, a Swap, has its effect but returns false
+	lie             // only for a Swap: the call has its effect but returns false
 	late            // the call returns an error, and has its effect during a later call
 )
 
@@ -64,8 +64,8 @@ func (f *Faults) SetDelay(d time.Duration) {
 }
 
 // CrashAt makes the store crash at the n-th call from now. That call has its effect
-// completely, partly or not at all. It and all later calls return errors. Zero means that
-// there is no crash.
+// completely, partly or not at all. That call and all later calls return errors. If n is
+// zero, the store does not crash.
 func (f *Faults) CrashAt(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

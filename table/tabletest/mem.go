@@ -15,9 +15,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Mem is a table.Store in memory that is as simple as possible. Other engines are
-// compared with it, and tests of the packages above the stores use it. It keeps every
-// cell of every revision, and each read selects the cells that its view shows.
+// A Mem is a table.Store in memory that is as simple as possible. Tests compare other
+// engines with a Mem, and tests of the packages above the stores use a Mem as their
+// store. A Mem keeps every cell of every revision, and each read selects the cells that
+// its view shows.
 //
 // A Mem is neither a table.Batcher nor a table.Bulker, so programs use it as they use
 // HBase. A BatchMem is a Batcher.
@@ -99,7 +100,7 @@ func (m *Mem) Names(context.Context) ([]string, error) {
 // Table implements table.Store.
 func (m *Mem) Table(name string) table.Table { return memHandle{m, name} }
 
-// Close implements table.Store. The content is kept, and Reopen makes the store usable
+// Close implements table.Store. The store keeps its content, and Reopen makes it usable
 // again.
 func (m *Mem) Close() error {
 	m.mu.Lock()
@@ -223,7 +224,8 @@ func (h memHandle) Scan(ctx context.Context, r table.Range, s table.Select) iter
 	}
 }
 
-// next returns the first row in [from, to) to yield or, in a reverse scan, the last one.
+// next returns the next row that a scan yields: the first matching row in [from, to). In
+// a reverse scan, it is the last matching row.
 func (h memHandle) next(ctx context.Context, from, to string, s table.Select) (table.Row, bool, error) {
 	if err := context.Cause(ctx); err != nil {
 		return table.Row{}, false, err

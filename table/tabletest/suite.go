@@ -16,9 +16,9 @@ import (
 )
 
 // Run tests a store against the contract of package table. It opens the store once, and
-// creates and drops a table for each test. The tests run in parallel, because they wait for
-// some engines most of the time. The tests of Batcher and Bulker run only if
-// the store implements them, and the tests of Versioner run only if the store is not a
+// creates and drops a table for each test. The tests run in parallel, because with some
+// engines they spend most of the time waiting. The tests of Batcher and Bulker run only
+// if the store implements them, and the tests of Versioner run only if the store is not a
 // Batcher.
 //
 // Run requires only what every engine can do. In particular, it never writes a revision

@@ -87,8 +87,8 @@ func testCollect(f *fixture) {
 	f.collectFamily()
 }
 
-// collectFamily checks that a family can have a later horizon than the other families,
-// and that a family can be removed completely.
+// collectFamily checks that a family can have a later horizon than the other families. It
+// also checks that a collection can remove a family completely.
 func (f *fixture) collectFamily() {
 	f.Helper()
 	f.put(11, "young", "a:x=1 c:x=1")

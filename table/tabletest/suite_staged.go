@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A stagedLine is a branch. Others see the revisions of the branch only from its merge
-// on, which is a revision of the trunk.
+// A stagedLine is a branch. The merge is a revision of the trunk. Readers outside of the
+// branch see the revisions of the branch only in states from the merge on.
 type stagedLine struct {
 	first, base, merge table.Revision // merge is 0 until the branch is merged
 	gone               bool           // the branch was discarded
@@ -74,8 +74,8 @@ func (v stagedView) Max() table.Revision {
 	return m
 }
 
-// Low returns a revision below all revisions of branches that the view hides. It may be
-// far below Max.
+// Low returns a revision below all revisions of branches that the view hides. The result
+// may be far below Max.
 func (v stagedView) Low() table.Revision {
 	switch {
 	case v.low != 0:
@@ -200,8 +200,9 @@ func (x *stagedRun) write(r table.Revision, v stagedView, l *stagedLine, joined 
 	}
 }
 
-// merge makes a branch visible. It joins the rows in which a batch of one side has found
-// revisions of the other side. These include all rows that both sides changed.
+// merge makes a branch visible. The two sides are the branch and the trunk. merge joins
+// the rows in which a batch of one side has found revisions of the other side. These rows
+// include all rows that both sides changed.
 func (x *stagedRun) merge(l *stagedLine) {
 	joined := l.beside
 	for _, found := range x.beside {
@@ -260,8 +261,9 @@ func (x *stagedRun) step() {
 	}
 }
 
-// collect collects garbage. Before that it raises the horizon, but not above a revision
-// that a branch needs, and raises the horizon of the family c to the newest state.
+// collect raises the horizons and then collects garbage. It does not raise the general
+// horizon above a revision that a branch needs. It raises the horizon of the family c to
+// the newest state.
 func (x *stagedRun) collect() {
 	x.horizon = max(x.horizon, x.w.quiet(rapid.SampledFrom(x.trunk).Draw(x.t, "horizon")))
 	k := &table.Keep{

@@ -197,7 +197,7 @@ func testSwap(f *fixture) {
 		got := ""
 		for _, r := range rows {
 			for i := range r.Cells {
-				r.Cells[i].Revision = 0 // the revision is unspecified in unversioned tables
+				r.Cells[i].Revision = 0 // the contract does not specify revisions in unversioned tables
 			}
 			got += string(r.Key) + "{" + showCells(r.Cells) + "}"
 		}
