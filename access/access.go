@@ -98,9 +98,9 @@ func (f *inForce) of(s *partition.Snapshot) bool {
 	})
 }
 
-// Set returns the rules in force in s, which must be the newest state, or a transaction's
-// state. If the directory has never had rules, Set returns the rules of the profile
-// "open".
+// Set returns the rules in force in s. The state s must be the newest state or a
+// transaction's state. If the directory has never had rules, Set returns the rules of the
+// profile "open".
 func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error) {
 	f := r.inForce.Load()
 	if f.of(s) {

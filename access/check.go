@@ -11,8 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Check returns findings about the rules in s, which must be the newest state: rules that
-// never apply, rules without effect, and rules that let identities raise their rights.
+// Check returns findings about the rules in s. It reports rules that never apply, rules
+// without effect, and rules that let identities raise their rights. The state s must be
+// the newest state.
 func Check(ctx context.Context, s *partition.Snapshot) ([]acl.Finding, error) {
 	set, err := NewRules().Set(ctx, s)
 	if err != nil {

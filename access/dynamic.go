@@ -154,7 +154,7 @@ func (d *DynamicGroups) Types() []*schema.AttributeType { return d.types }
 // None reports whether there are no dynamic groups.
 func (d *DynamicGroups) None() bool { return len(d.groups) == 0 }
 
-// Group returns the dynamic group with an id, or nil.
+// Group returns the dynamic group with an id. It returns nil if there is no such group.
 func (d *DynamicGroups) Group(id entry.ID) *DynamicGroup {
 	for i := range d.groups {
 		if d.groups[i].ID == id {

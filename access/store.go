@@ -38,8 +38,8 @@ func Store(ctx context.Context, s *partition.Snapshot, rules []acl.Placed) ([]pa
 	return stored, errors.Join(bad...)
 }
 
-// Profile returns the rules of a profile in the form in which a partition stores rules,
-// for a directory that has no entries yet.
+// Profile returns the rules of a profile in the form in which a partition stores rules.
+// It is for a directory that has no entries yet.
 func Profile(name string, sch *schema.Schema, contexts []string) ([]partition.AccessRule, error) {
 	rules, err := acl.Profile(name, sch, contexts)
 	if err != nil {
@@ -85,10 +85,10 @@ func StoreAt(ctx context.Context, s *partition.Snapshot, place entry.ID, r acl.P
 
 var errNoEntry = errors.New("no entry has the name")
 
-// Resolve adds, for each rule that was imported as text, the ids of the entries that the rule
-// names in a state. Resolve also returns a description of each identity that a rule names
-// although the identity has no entry. In the rule, the name of such an identity matches
-// nobody.
+// Resolve completes the rules that were imported as text: it looks up the entries that
+// such a rule names in a state, and adds their ids to the rule. Resolve also returns a
+// description of each identity that a rule names although the identity has no entry. In
+// the rule, the name of such an identity matches nobody.
 func Resolve(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) (resolved []partition.AccessRule, unknown []string, err error) {
 	for _, rule := range rules {
 		if rule.Names == "" {

@@ -63,11 +63,11 @@ type Asked struct {
 // An Outcome says what differs for an operation between the old and the new rules.
 type Outcome struct {
 	Refused, Granted []Reason // rights that only the old rules grant, and rights that only the new rules grant
-	// Less counts, for each attribute, the entries that a search shows with the attribute under
-	// the old rules and without it under the new rules. More counts the entries that are shown
-	// with the attribute only under the new rules. Under the key "", Less counts the entries that
-	// the search shows only under the old rules, and More those that it shows only under the new
-	// rules.
+	// The keys of Less and More are attributes. Less counts the entries that a search shows
+	// with the attribute only under the old rules. More counts the entries that are shown
+	// with the attribute only under the new rules. Under the key "", Less counts the entries
+	// that the search shows only under the old rules, and More those that it shows only
+	// under the new rules.
 	Less, More     map[string]int
 	Unfound, Found map[string]int // like Less and More, for attributes that the filter tests
 }
@@ -235,10 +235,11 @@ func (t *Trial) search(ctx context.Context, ps [2]*acl.Program, o *Operation, ba
 	return nil
 }
 
-// compare counts the differences between the old and the new rules for one entry of a search.
-// If the requester sees the entry under both sets of rules, compare looks at the requested
-// attributes (which are shown) and at the attributes that the filter tests (which may be
-// searched). Otherwise it only compares whether the requester sees the entry.
+// compare counts the differences between the old and the new rules for one entry of a
+// search. If the requester does not see the entry under both sets of rules, compare only
+// compares whether the requester sees the entry. Otherwise it compares which of the
+// requested attributes are shown, and which of the attributes in the filter may be
+// searched.
 func (out *Outcome) compare(x *two, o *Operation, tested []*schema.AttributeType) {
 	if before, after := x.seen(0), x.seen(1); before != after || !before {
 		count(out.Less, out.More, "", before, after)

@@ -36,9 +36,9 @@ type values struct {
 	filter filter.Resolved
 }
 
-// reservedTypes are attributes that a rule grants only if the rule names them:
-// accessRule, and attributes that contain the state of an account. Secret attributes are
-// also reserved, although they are not in this map.
+// reservedTypes are attributes that a rule grants only if the rule names them. They are
+// accessRule and the attributes that contain the state of an account. Secret attributes
+// are also reserved, although they are not in this map.
 var reservedTypes = map[string]bool{
 	"accessRule": true, "pwdHistory": true, "pwdReset": true, "pwdChangedTime": true,
 	"pwdAccountLockedTime": true, "pwdFailureTime": true, "pwdGraceUseTime": true, "pwdLastSuccess": true,

@@ -19,8 +19,9 @@ type diagram struct {
 	failed error
 }
 
-// A branch represents a function by its first variable, and by the two functions that
-// remain if this variable is false or true.
+// A branch represents a function by the function's first variable and two further
+// functions: low, which remains if this variable is false, and high, which remains if it
+// is true.
 type branch struct {
 	variable int32
 	low      node // the function that remains if the variable is false

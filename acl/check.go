@@ -145,7 +145,8 @@ func (s *Set) impliedBy(i int) *compiled {
 	return nil
 }
 
-// deniedBy returns a rule that denies everything that r allows, or nil.
+// deniedBy returns a rule that denies everything that r allows. It returns nil if it
+// finds no such rule.
 func (s *Set) deniedBy(r *compiled) *compiled {
 	for _, o := range s.rules {
 		if !r.Rule.Deny && o.Rule.Deny && o.covers(r) {

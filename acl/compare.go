@@ -56,8 +56,8 @@ func (p *Program) testTexts(f formula) [][]string {
 	return out
 }
 
-// asksGroupsOfEntries reports whether a rule has a subject such as "group its owner", whose
-// test of an entry depends on the groups of the identity.
+// asksGroupsOfEntries reports whether a rule has a subject such as "group its owner". A
+// test for such a subject depends on the groups of the identity.
 func (s *Set) asksGroupsOfEntries() bool {
 	return s.anySubject(func(sub *subject) bool { return sub.Group })
 }

@@ -144,8 +144,9 @@ func only(b bool, r Rights) Rights {
 	return 0
 }
 
-// extent reports whether the part includes all values of the type under all options (all),
-// and whether it includes at least some values of the type (some).
+// extent returns two results. all reports whether the part includes all values of the
+// type under all options. some reports whether the part includes at least some values of
+// the type.
 func (p *part) extent(t *schema.AttributeType) (all, some bool) {
 	for i := range p.in {
 		a := &p.in[i]

@@ -12,9 +12,9 @@ type Decider func(name dn.DN, e filter.Source) *Decision
 // Guard returns a filter that evaluates f only on the values that the identity may
 // search. The filter is True for an entry if this evaluation of f results in True, and
 // otherwise False. In this evaluation, a test is True if a value that the identity may
-// search matches the test. If no such value matches, the test is False if the identity
-// may search all values of the attribute and its subtypes, under any options, and
-// otherwise Undefined (RFC 4511, 4.5.1.7).
+// search matches the test. If no such value matches, the result depends on whether the
+// identity may search all values of the attribute and its subtypes, under any options. If
+// it may, the test is False, and otherwise the test is Undefined (RFC 4511, 4.5.1.7).
 func (p *Program) Guard(f filter.Resolved, decide Decider) filter.Resolved {
 	return Guard(f, &p.always, p.Types(), decide)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A lever is a property that a rule depends on: an identity that can write the property
+// A lever is a property that a rule depends on. An identity that can write the property
 // can decide to which identities or entries the rule applies.
 type lever struct {
 	rule  *compiled

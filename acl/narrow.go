@@ -86,7 +86,8 @@ func literals(norms []dn.Norm) (p pattern) {
 	return p
 }
 
-// within returns the narrowing for the entries of a target, or nil.
+// within returns the narrowing for the entries of a target. It returns nil if this
+// narrowing would not help a search.
 func (s *shares) within(in *target) *Narrowing {
 	n := &Narrowing{}
 	var filters []filter.Resolved
@@ -111,7 +112,8 @@ func (s *shares) within(in *target) *Narrowing {
 	return n
 }
 
-// only returns the name of the only entry that the target includes, or nil.
+// only returns the name of the entry if the target includes exactly one entry, and
+// otherwise nil.
 func (t *target) only() dn.DN {
 	if t.scope != Only && t.scope != This || t.base.isOpen() {
 		return nil
@@ -192,7 +194,8 @@ func both(a, b filter.Resolved) filter.Resolved {
 // maxNames is the largest number of values for which anyOf makes a filter.
 const maxNames = 16
 
-// isOwn returns a filter that is True for the identity's own entry, or nil.
+// isOwn returns a filter that is True for the identity's own entry. It returns nil if the
+// identity has no entry.
 func (p *Program) isOwn() filter.Resolved {
 	id := p.set.schema.Attribute("entryUUID")
 	if p.who.Entry == nil || p.who.Entry.ID == entry.Root || id == nil {
@@ -221,8 +224,8 @@ func (p *Program) namesOwn(s *subject) filter.Resolved {
 	return p.anyOf(s.typ, values)
 }
 
-// sharesOwn returns a filter that is True for the entries that have a value of an attribute
-// in common with the identity's entry, or nil.
+// sharesOwn returns a filter that is True for each entry that has a value of an attribute
+// in common with the identity's entry. It returns nil if it knows no such filter.
 func (p *Program) sharesOwn(t *schema.AttributeType) filter.Resolved {
 	if len(p.set.schema.Subtypes(t)) != 1 {
 		return nil // a subtype may have another equality rule
@@ -234,7 +237,8 @@ func (p *Program) sharesOwn(t *schema.AttributeType) filter.Resolved {
 	return p.anyOf(t, values)
 }
 
-// anyOf returns a filter that is True for the entries that have one of some values, or nil.
+// anyOf returns a filter that is True for the entries that have at least one of the
+// values. It returns nil if it knows no such filter.
 func (p *Program) anyOf(t *schema.AttributeType, values []string) filter.Resolved {
 	if len(values) == 0 || len(values) > maxNames {
 		return nil

@@ -140,9 +140,9 @@ func avaPatternOf(a dn.AVA, sch *schema.Schema) (p avaPattern, err error) {
 	return p, err
 }
 
-// pieces returns a function that tests the key of a value. The function reports whether the value
-// begins with the first part, ends with the last part, and contains the other parts
-// between them in their order.
+// pieces returns a function that tests the key of a value. The function reports whether
+// the value contains all parts in their order, begins with the first part, and ends with
+// the last part.
 func pieces(t *schema.AttributeType, parts []string, sch *schema.Schema) (func([]byte) bool, error) {
 	f := &filter.Substrings{Attribute: t.OID}
 	for i, s := range parts {

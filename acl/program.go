@@ -116,9 +116,9 @@ func (s *Set) Program(id *Identity) (*Program, error) {
 	return p, nil
 }
 
-// programKey returns a key of everything that a program depends on. The address of the
-// identity's entry identifies the entry, because entries are immutable and the program
-// keeps a reference to the entry.
+// programKey returns a key of everything that a program depends on. The key contains the
+// address of the identity's entry instead of the content. Entries are immutable, and the
+// program keeps a reference to the entry, so no other entry can get the same address.
 func (s *Set) programKey(id *Identity) string {
 	b := fmt.Appendf(nil, "%p", id.Entry)
 	b = appendName(b, id.Name)

@@ -401,9 +401,9 @@ func (k compiler) target(t Target) (out target, err error) {
 	return out, err
 }
 
-// checkVariables checks the variables in the targets. Each variable must be in every term
-// of the subjects, must have values that can be compared, and must not be in an exception
-// of the subjects.
+// checkVariables checks the variables of the rule. Each variable in a target must be in
+// every term of the subjects. It must stand there for values that are compared by the
+// same rule as in the target. No exception of the subjects may contain a variable.
 func (c *compiled) checkVariables() error {
 	for _, t := range c.except {
 		for _, s := range t {

@@ -21,10 +21,10 @@ type Zone struct {
 
 	mu        sync.RWMutex
 	decisions map[string]*Decision // by the results of all tests
-	// known is like decisions, except that its keys contain the values of objectClass in
-	// place of the results of tests of object classes. Many entries have the same values,
-	// so a lookup in known usually saves these tests, which would have to normalise the
-	// values.
+	// known contains the same decisions under other keys. In these keys, the values of
+	// objectClass replace the results of tests of object classes. Many entries have the same
+	// values of objectClass. So a lookup in known usually succeeds and saves these tests,
+	// for which the values would have to be normalised.
 	known map[string]*Decision
 }
 

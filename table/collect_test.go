@@ -99,8 +99,9 @@ func drawRevision(t *rapid.T, name string) Revision {
 	return Revision(rapid.IntRange(0, lastRevision).Draw(t, name))
 }
 
-// TestCollectChangesNoRead checks that a collection does not change any kept state, for
-// views that show only committed revisions and for views that also show a branch.
+// TestCollectChangesNoRead checks that reads of kept states return the same before and
+// after a collection. It uses views that show only committed revisions, and views that
+// also show a branch.
 func TestCollectChangesNoRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := drawHistory(t)

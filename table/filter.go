@@ -6,8 +6,8 @@ import (
 )
 
 // A Filter selects rows by their keys and visible cells. It can test only conditions that
-// the stock filters of HBase decide correctly, such as the presence of a column, but not
-// its absence.
+// the stock filters of HBase decide correctly. For example, it can test that a column is
+// present, but not that a column is absent.
 type Filter interface {
 	// Match reports whether a row matches. The row must contain the visible cells of all
 	// families that the filter names.
@@ -26,9 +26,9 @@ type (
 	}
 	// HasRange matches if the row has a column in the range.
 	HasRange struct{ ColumnRange }
-	// HasMatch matches if the row has a column of the family whose qualifier begins with
-	// Prefix and, after Prefix, contains Parts in their order and without overlap. If
-	// AtEnd is set, the qualifier must end with the last part.
+	// HasMatch matches if the row has a column of the family with a matching qualifier. The
+	// qualifier must begin with Prefix. After Prefix it must contain Parts in their order
+	// and without overlap. If AtEnd is set, the qualifier must end with the last part.
 	HasMatch struct {
 		Family Family
 		Prefix []byte

@@ -13,8 +13,8 @@ type Scanner func(Range, Select) iter.Seq2[Row, error]
 
 // ScanPast scans forward and continues after corrupt parts. For each gap it calls lost
 // with the range of keys that cannot be read and with the error. If lost returns an
-// error, the scan ends with that error. ScanPast finds the end of a gap by trying keys,
-// so a gap covers no more than what the engine cannot read: a block or one row. s.MaxRows
+// error, the scan ends with that error. ScanPast finds the end of a gap by trying keys.
+// So a gap contains only what the engine cannot read: a block or one row. s.MaxRows
 // applies to each part between two gaps.
 func ScanPast(scan Scanner, r Range, s Select, lost func(Range, error) error) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
@@ -95,8 +95,9 @@ const (
 	keyRounds = 6
 )
 
-// halve moves bad, the number of an unreadable key, and good, the number of a readable
-// key, towards each other until they are adjacent.
+// halve searches by bisection for the place at which keys become readable. bad is the
+// number of an unreadable key, and good is the number of a readable key. The results are
+// adjacent numbers with the same properties.
 func (k keySpace) halve(bad, good *big.Int, reads func([]byte) bool) (_, _ *big.Int) {
 	for {
 		half := new(big.Int).Add(bad, good)

@@ -6,14 +6,15 @@ import (
 )
 
 // MarkFamily is the family of the marks by which transactions find conflicts. The tables
-// master, tree and unique have it. The creator of these tables must include this family,
-// and readers must not read it: every Select on these tables lists the families to read.
-// On a store that only one server writes, the family is empty, because conflicts are
-// found in memory.
+// master, tree and unique have it. The creator of these tables must include this family.
+// Readers must not read it, so every Select on these tables must list the families to
+// read. On a store that only one server writes, the family is empty, because conflicts
+// are found in memory.
 const MarkFamily Family = 'm'
 
-// A Reader reads rows at one state. It is a snapshot, or a transaction, which also sees
-// its own writes. The reader sets Select.View: callers leave it nil.
+// A Reader reads rows at one state. A Reader is a snapshot or a transaction. A
+// transaction also sees its own writes. The reader sets Select.View: callers leave it
+// nil.
 type Reader interface {
 	Get(ctx context.Context, t Table, row []byte, s Select) (Row, error)
 	GetMany(ctx context.Context, t Table, rows [][]byte, s Select) ([]Row, error)

@@ -58,8 +58,8 @@ type FamilySpec struct {
 	// this family. An engine may store the two families as one. Zero means that there is
 	// no such family.
 	With Family
-	// ImageLimit is the size in bytes up to which an engine may keep a row's cells of
-	// this family in one piece. Each revision that changes the row rewrites that piece.
+	// ImageLimit is a size in bytes. An engine may keep a row's cells of this family in one
+	// piece if they are not larger. Each revision that changes the row rewrites that piece.
 	// Zero means 8 KiB. The limit should be small for families whose rows grow by small
 	// cells.
 	ImageLimit int
@@ -103,11 +103,11 @@ type View interface {
 	Visible(r Revision) bool
 }
 
-// A Causal is a View that can promise to be causal: if it shows a revision, it also shows
-// everything that the writer of that revision saw (Batch.View). So an engine that keeps
-// rows in one piece may take the row's newest revision that the view shows, and return
-// the row as it was after that revision. A View that is not a Causal may show a revision
-// and hide any other revision.
+// A Causal is a View that can promise to be causal. A causal view that shows a revision
+// also shows everything that the writer of that revision saw (Batch.View). This helps an
+// engine that keeps rows in one piece. The engine may find the row's newest revision that
+// the view shows, and return the row as it was after that revision. A View that is not a
+// Causal may show a revision and hide any other revision.
 type Causal interface {
 	View
 	// IsCausal reports whether the view makes this promise. The result must always be the
@@ -225,13 +225,13 @@ type Table interface {
 }
 
 // A Versioner is a Table that can return versions that a View hides. Commits use Versions
-// to read the marks of other commits, so the tables of every engine that is not a
-// [Batcher] must be Versioners.
+// to read the marks of other commits. So the tables of an engine must be Versioners
+// unless the engine is a [Batcher].
 type Versioner interface {
 	// Versions reads all cells of a family in some rows whose revisions are larger than
-	// after. It returns cells of all these revisions, whether or not a view would show them.
-	// The cells include tombstones, but not deletions by DeleteRow. The rows are in the
-	// order of the argument, and the cells of a row are sorted by qualifier, newest first.
+	// after. It returns cells of all these revisions, whether or not a view shows them. The
+	// cells include tombstones, but not deletions by DeleteRow. The rows are in the order of
+	// the argument, and the cells of a row are sorted by qualifier, newest first.
 	Versions(ctx context.Context, rows [][]byte, f Family, after Revision) ([]Row, error)
 }
 
@@ -307,7 +307,8 @@ type Batcher interface {
 
 // A Refuser is a Store that may refuse writes, temporarily or permanently.
 type Refuser interface {
-	// Refuses returns the ErrRefused with which an ordinary write would fail now, or nil.
+	// Refuses returns nil if the store accepts ordinary writes now. Otherwise it returns the
+	// error of such a write, which is an ErrRefused.
 	Refuses() error
 }
 
@@ -320,8 +321,8 @@ type Upgrader interface {
 	Upgrade(ctx context.Context) error
 }
 
-// A Bulker is a Store that can load any number of cells in bounded memory, by sorting
-// them and without using its log.
+// A Bulker is a Store that can load any number of cells in bounded memory. A load sorts
+// the cells, and does not use the log of the store.
 type Bulker interface {
 	// Bulk begins a load at revision r.
 	Bulk(ctx context.Context, r Revision, o BulkOptions) (Bulk, error)

@@ -110,9 +110,10 @@ func (im *Import) all(db *database) []*Original {
 	return slices.DeleteFunc(all, func(x *Original) bool { return x.olc == nil })
 }
 
-// translateDatabase translates the directives of a database, for each of its suffixes. The
-// directives of the frontend are translated for the whole directory if there is no other
-// database; otherwise they are translated together with those of every other database.
+// translateDatabase translates the directives of a database, for each of its suffixes. If
+// there is no other database, the directives of the frontend are translated for the whole
+// directory. Otherwise they are translated together with the directives of every other
+// database.
 func (im *Import) translateDatabase(db *database) {
 	others := slices.ContainsFunc(im.databases, func(o *database) bool { return !o.frontend && !o.own })
 	if db.own || db.frontend && others {
@@ -148,9 +149,9 @@ func (im *Import) translateDatabase(db *database) {
 	}
 }
 
-// chooseDialect returns the dialect of the given server. If no server is given, it returns
-// OpenDJ if one of the values has words that 389 Directory Server does not know, and
-// otherwise DS389.
+// chooseDialect returns the dialect of the given server. If no server is given, it
+// guesses the dialect: OpenDJ if one of the values has words that 389 Directory Server
+// does not know, and otherwise DS389.
 func (im *Import) chooseDialect() aci.Dialect {
 	isOpenDJ := func(x *Original) bool { return x.aci != nil && x.aci.IsOpenDJ() }
 	if im.Server == "opendj" || im.Server == "pingdirectory" || im.Server == "" && slices.ContainsFunc(im.Originals, isOpenDJ) {

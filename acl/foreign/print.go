@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl/foreign/draft"
 )
 
-// kind returns the kind of an original, for people.
+// kind returns the word that messages use for the kind of an original.
 func (x *Original) kind() string {
 	if x.db != nil {
 		return "access"

@@ -173,8 +173,8 @@ func number(text string) int {
 	return 1 << 30
 }
 
-// linesOf returns the numbers of the lines of a record that begin a value of an attribute,
-// counted from the line with the record's DN.
+// linesOf returns the numbers of those lines of a record in which a value of the
+// attribute begins. Lines are counted from the line with the record's DN.
 func linesOf(raw []byte, description string) (lines []int) {
 	first := -1
 	for n, line := range bytes.Split(raw, []byte("\n")) {

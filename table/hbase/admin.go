@@ -22,9 +22,9 @@ import (
 // the number of versions that a read of all versions requests.
 const allVersions = 1<<31 - 1
 
-// adminPatience is the factor by which the time limit for calls of the master exceeds the
-// limit for other calls. Creating a table takes long, because the master assigns the
-// table's regions one by one.
+// The time limit for calls of the master is adminPatience times the limit for other
+// calls. Creating a table takes long, because the master assigns the table's regions one
+// by one.
 const adminPatience = 6
 
 // master calls f with a new client of the master. It does not keep a client, because the
@@ -113,9 +113,9 @@ func (s *Store) create(ctx context.Context, spec *table.Spec, want *shape) error
 		s.know(map[string]*shape{spec.Name: want})
 		return nil
 	}
-	// There are three cases in which the table exists now: another server created it
-	// first, a repeated call found the table that the first call had created, or the call
-	// timed out but was executed.
+	// The table may exist now although the call failed. Perhaps another server created it
+	// first. Perhaps gohbase repeated the call, and the first call had created the table.
+	// Perhaps the call timed out but was executed.
 	have, derr := s.describe(ctx, spec.Name)
 	if derr != nil || have[spec.Name] == nil {
 		return err

@@ -68,10 +68,10 @@ func (v *version) isRowTombstone() bool { return len(v.qualifier) == 1 && v.qual
 
 var errKeyValue = errors.New("malformed KeyValue in an answer")
 
-// parseKeyValue parses one cell of a cell block. The cell consists of the lengths of
-// cell, key and value, the key (row length and row, family length and family, qualifier,
-// timestamp, type), and the value. parseKeyValue also returns the row and the number of
-// bytes read. The results share the memory of b.
+// parseKeyValue parses one cell of a cell block. The encoding of a cell is: the lengths
+// of the cell, of its key and of its value; the key; and the value. The key is: row
+// length, row, family length, family, qualifier, timestamp, type. parseKeyValue also
+// returns the row and the number of bytes read. The results share the memory of b.
 func parseKeyValue(b []byte) (row []byte, v version, n int, err error) {
 	if len(b) < 14 {
 		return nil, v, 0, errKeyValue
@@ -100,9 +100,8 @@ func parseKeyValue(b []byte) (row []byte, v version, n int, err error) {
 	return row, v, n, nil
 }
 
-// A readView caches whether its view shows the last tested revision, because the cells of
-// a row have few different revisions, and neighbouring cells often have the same
-// revision.
+// A readView caches whether its view shows the last tested revision. This saves most
+// calls of the view, because neighbouring cells of a row often have the same revision.
 type readView struct {
 	view  table.View
 	last  table.Revision
@@ -122,10 +121,10 @@ func (s *readView) shows(r table.Revision) bool {
 
 // resolve appends to dst the cells that a view shows of one row's versions. The versions
 // must be sorted by family, qualifier and descending revision, with at most depth
-// versions of each column. A depth of zero means that vs contains all versions. since is
-// the revision of a row tombstone that is not in vs, or zero. The result deeper is true
-// if a column has no visible cell among its newest depth versions; the caller must then
-// read more versions.
+// versions of each column. A depth of zero means that vs contains all versions. If the
+// newest row tombstone is not in vs, since is its revision. Otherwise since is zero. The
+// result deeper is true if vs has depth versions of some column and none of them is
+// visible. The caller must then read more versions.
 func resolve(dst []table.Cell, vs []version, see *readView, since table.Revision, depth int) (cells []table.Cell, deeper bool, err error) {
 	for i := 0; i < len(vs); {
 		j, k := column(vs, i, see)

@@ -16,8 +16,8 @@ import (
 // timestamp is kept, one marker removes all versions up to that timestamp. Otherwise each
 // removed version gets a marker of its own. Markers mask the cells at once, for every
 // reader. The next major compaction releases the space and removes the markers. A marker
-// also masks cells with a lower timestamp that arrive after it, but only cells of aborted
-// commits arrive that late.
+// also masks cells with a lower timestamp that are written after the marker. This is
+// harmless, because only aborted commits can write cells that late.
 
 var _ table.Collector = (*Table)(nil)
 
@@ -87,7 +87,7 @@ func (c *collection) plan() {
 }
 
 // rows collects some rows. It first removes columns of all rows, and then the rows'
-// deletions, because a deletion must hide the columns until the columns are removed.
+// deletions. In this order, a deletion hides columns until they are removed.
 func (c *collection) rows(ctx context.Context, keys [][]byte) error {
 	var columns, deletions []marker
 	for _, key := range keys {
@@ -178,8 +178,8 @@ func (c *collection) judge(vs []version) []bool {
 	return stays
 }
 
-// nothingStays reports whether every version of the row up to the horizon can be removed,
-// and there is at least one such version.
+// nothingStays reports whether the row has versions up to the horizon and all of them can
+// be removed.
 func (c *collection) nothingStays(vs []version, stays []bool) bool {
 	some := false
 	for i := range vs {

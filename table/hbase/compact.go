@@ -87,11 +87,12 @@ func (s *Store) Reclaim(ctx context.Context, now bool) error {
 
 // Purge implements table.Reclaimer. It flushes and compacts all tables completely, and
 // makes the region servers begin new logs. HBase itself removes the replaced files. HBase
-// removes the files of tables some minutes later (hbase.master.hfilecleaner.ttl). It
-// removes a log when the next log has begun, all tables with entries in the old log have
-// been flushed, and the time hbase.master.logcleaner.ttl has passed since then. Some of
-// these tables may belong to other users of the cluster. If the users do not flush these
-// tables, HBase flushes them after hbase.regionserver.optionalcacheflushinterval.
+// removes the files of tables some minutes later (hbase.master.hfilecleaner.ttl). HBase
+// removes a log under two conditions: the next log has begun, and all tables with entries
+// in the old log have been flushed. It removes the log when the time
+// hbase.master.logcleaner.ttl has passed since then. Some of these tables may belong to
+// other users of the cluster. If the users do not flush these tables, HBase flushes them
+// after hbase.regionserver.optionalcacheflushinterval.
 func (s *Store) Purge(ctx context.Context) error {
 	names, err := s.Names(ctx)
 	if err != nil {
@@ -235,8 +236,8 @@ type admin struct {
 	timeout time.Duration
 }
 
-// flushPatience is the factor by which the time limit for calls of the AdminService,
-// which flush memory, exceeds the limit for other calls.
+// The time limit for calls of the AdminService is flushPatience times the limit for other
+// calls, because these calls flush memory.
 const flushPatience = 12
 
 func (s *Store) admin(ctx context.Context, server string) (*admin, error) {

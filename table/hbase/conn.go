@@ -79,9 +79,9 @@ func (c *conn) options() []gohbase.Option {
 		gohbase.EffectiveUser(c.target.User),
 		gohbase.RegionLookupTimeout(c.timeout),
 		gohbase.RegionReadTimeout(c.timeout),
-		// A queue of size 1 makes gohbase send each call at once. By default it first
-		// waits 20 ms for more calls to send in the same batch, but callers with many
-		// calls pass them to gohbase as one batch anyway.
+		// A queue of size 1 makes gohbase send each call at once. By default, gohbase waits 20
+		// ms for more calls to send in the same batch. This store needs no such wait, because
+		// it passes many calls to gohbase as one batch.
 		gohbase.RpcQueueSize(1),
 		gohbase.Logger(slog.New(debugOnly{c.log.Handler()})),
 	}
@@ -103,9 +103,9 @@ func (cl *client) close() {
 	cl.lines.close()
 }
 
-// lines are the connections of a gohbase client. They are tracked because a client that
-// is closed while it looks up a region continues the look-up, and would then leave an
-// unused connection open.
+// lines are the connections of a gohbase client. The list is needed to close all
+// connections of a closed client: if a client is closed while it looks up a region, it
+// continues the look-up and opens another connection.
 type lines struct {
 	mu     sync.Mutex
 	closed bool

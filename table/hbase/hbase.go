@@ -57,9 +57,9 @@ import (
 
 // Options are the options of a Store. The zero Options are valid.
 type Options struct {
-	// Timeout bounds every call, and bounds the time for which Open waits for a cluster
-	// that does not answer; 10 s by default. Creating and dropping tables may take six
-	// times as long.
+	// Timeout bounds the time of every call. It also bounds the time for which Open waits
+	// for a cluster that does not answer. The default is 10 s. Creating and dropping tables
+	// may take six times as long.
 	Timeout time.Duration
 	// Compact is the minimum time between two major compactions of a table by Reclaim. If
 	// it is zero, Reclaim compacts only if it is called with now = true.

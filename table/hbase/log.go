@@ -5,9 +5,10 @@ import (
 	"log/slog"
 )
 
-// debugOnly lowers gohbase's log messages to debug level. gohbase logs every region that
-// it finds, and it logs each lost connection as an error although it then restores the
-// connection. The store itself logs when the cluster stops answering.
+// debugOnly lowers gohbase's log messages to debug level. Otherwise gohbase would log
+// every region that it finds. It would also log each lost connection as an error,
+// although it then restores the connection. The store itself logs when the cluster stops
+// answering.
 type debugOnly struct{ slog.Handler }
 
 func (w debugOnly) Enabled(ctx context.Context, _ slog.Level) bool {

@@ -181,9 +181,9 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// compareHint returns a description of what is wrong with got, or "" if got is right. got
-// is right if it is in order, contains only rows of whole, and contains every row of the
-// argument must.
+// compareHint returns "" if got is a right result of a scan with a filter, and otherwise
+// a description of the error. The result must be in order. It must contain every row of
+// the argument must, and no row that is not in whole.
 func compareHint(must, got, whole []string) string {
 	have := map[string]bool{}
 	for _, r := range got {

@@ -12,10 +12,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The past is changed in two ways. Delete markers remove versions up to a timestamp. A
-// new version replaces an old version if it is written with the same timestamp, because
-// HBase uses the cell that was written later. The next major compaction removes the
-// masked cells.
+// The past is changed in two ways. Delete markers remove versions up to a timestamp. To
+// replace an old version, a new version is written with the same timestamp: of two such
+// cells, HBase returns the one that was written later. The next major compaction removes
+// the masked cells.
 
 var _ table.Redactor = (*Table)(nil)
 

@@ -20,9 +20,9 @@ const (
 	lastPage  = 2048
 )
 
-// afterAll is a key above all other keys. It routes a reverse scan from the end of a
-// table to the last region. routeBefore appends afterAll to a key to route a reverse scan
-// to the region before a key.
+// afterAll is a key above all other keys. A reverse scan that begins at the end of a
+// table is sent to the region of afterAll, which is the last region. routeBefore appends
+// afterAll to a key to route a reverse scan to the region before a key.
 var afterAll = bytes.Repeat([]byte{0xff}, 64)
 
 // A scanner walks a range of rows page by page.

@@ -49,8 +49,8 @@ func (s span) seek() filter.Filter {
 	return filter.NewColumnRangeFilter(from, s.to, true, false)
 }
 
-// test returns the filter for one of several spans. The filter must not seek: in a list
-// of alternatives, the server loses columns after a seek when it scans in reverse.
+// test returns the filter for one of several spans. The filter does not seek. If a filter
+// in a list of alternatives seeks, a reverse scan of the server misses columns.
 func (s span) test() filter.Filter {
 	all := filter.NewList(filter.MustPassAll)
 	if !bytes.Equal(s.from, firstStored) {
@@ -86,8 +86,8 @@ func merge(ss []span) []span {
 	return out
 }
 
-// A familyPlan is the part of one family that is selected: some spans, or the whole
-// family if there are no spans.
+// A familyPlan is the selected part of one family. If there are no spans, the whole
+// family is selected.
 type familyPlan struct {
 	family table.Family
 	spans  []span
@@ -112,9 +112,9 @@ type selection struct {
 
 	families map[string][]string // nil for all families
 	columns  filter.Filter       // filter of the spans, or nil if no filter is needed
-	// beside is set if the row tombstone is read by a separate call. If one filter passed
-	// both the row tombstone and a span deep in a row of a million columns, HBase would
-	// walk to the span instead of seeking.
+	// beside is set if the row tombstone is read by a separate call. A single filter could
+	// pass both the row tombstone and a span. But in a row with a million columns, HBase
+	// would then read all columns before the span instead of seeking to the span.
 	beside bool
 }
 
@@ -259,8 +259,8 @@ func (sel *selection) options(depth, limit int) []func(hrpc.Call) error {
 }
 
 // limit returns the number of cells of each family that one call reads if MaxCells bounds
-// a row. It is somewhat larger than MaxCells, because some cells may be tombstones. Zero
-// means no limit.
+// a row. The limit is somewhat larger than MaxCells, because some cells may be
+// tombstones. The result zero means that there is no limit.
 func (sel *selection) limit() int {
 	if sel.max == 0 {
 		return 0

@@ -26,8 +26,9 @@ type TableSnapshot struct {
 	Taken time.Time
 }
 
-// TakeSnapshot takes an HBase snapshot of a table. Others may write to the table
-// meanwhile. The snapshot contains everything that was written before the call.
+// TakeSnapshot takes an HBase snapshot of a table. Other goroutines and servers may write
+// to the table during the call. The snapshot contains everything that was written before
+// the call.
 func (s *Store) TakeSnapshot(ctx context.Context, tableName, name string) error {
 	return s.onSnapshot(ctx, "take snapshot", name, tableName, gohbase.AdminClient.CreateSnapshot)
 }
@@ -88,8 +89,9 @@ func (s *Store) Clone(ctx context.Context, snapshot, tableName string) error {
 	})
 }
 
-// procedureOf returns the id of the procedure that executes a RestoreSnapshot, or 0. The
-// id is field 1 of the answer. gohbase's message lacks this field.
+// procedureOf returns the id of the procedure that executes a RestoreSnapshot. It returns
+// 0 if the answer contains no id. The id is field 1 of the answer. gohbase's message
+// lacks this field.
 func procedureOf(answer proto.Message) uint64 {
 	b := answer.ProtoReflect().GetUnknown()
 	for len(b) > 0 {

@@ -11,8 +11,8 @@ import (
 const closePatience = 2 * time.Second
 
 // Close waits until running operations have ended and closes the store. Running scans
-// return ErrClosed at their next row. If the disk is full or has failed, the wait is
-// bounded, and only writes that are already on disk are kept.
+// return ErrClosed at their next row. If the disk is full or has failed, Close waits only
+// for a bounded time. In this case, writes that are not on disk yet are lost.
 func (s *Store) Close() error {
 	var err error
 	s.close.Do(func() {

@@ -18,9 +18,9 @@ import (
 var _ table.Collector = handle{}
 
 const (
-	// collectRows is the number of rows examined at once, and collectColumns is the
-	// number of column versions of a wide row examined at once. Other writers can commit
-	// between two such parts.
+	// collectRows is the number of rows examined at once. collectColumns is the number of
+	// column versions of a wide row examined at once. Between two such steps, other writers
+	// can commit.
 	collectRows    = 64
 	collectColumns = 4096
 )

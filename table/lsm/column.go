@@ -48,7 +48,8 @@ func (r *rowReader) walk(dst []table.Cell, sel *groupSel, w *colWalk) ([]table.C
 	return dst, nil
 }
 
-// walkOne reads a single column. It needs one seek, which a bloom filter may avoid.
+// walkOne reads a single column. It needs at most one seek. A bloom filter may make the
+// seek unnecessary.
 func (r *rowReader) walkOne(dst []table.Cell, w *colWalk, q []byte) ([]table.Cell, error) {
 	w.col = append(appendEscaped(append(w.col[:0], w.key...), q), escape, termImage)
 	r.key = append(r.key[:0], w.col...)

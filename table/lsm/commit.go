@@ -11,7 +11,7 @@ import (
 
 // Commit implements table.Batcher. Pebble applies the batch in a separate goroutine. If a
 // full disk keeps Pebble from flushing its tables in memory, Pebble applies the batch
-// only when there is space again, and the caller must not wait that long.
+// only when there is space again. A separate goroutine lets the caller stop waiting.
 func (s *Store) Commit(ctx context.Context, b table.Batch) (func() error, error) {
 	if err := s.beginWrite(ctx, b.Urgent); err != nil {
 		return nil, err

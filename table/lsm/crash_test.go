@@ -34,9 +34,8 @@ func step(n int) table.Batch {
 	}}
 }
 
-// TestPowerLoss checks that after a power loss a prefix of the commits survives, that
-// each surviving commit is complete, and that the prefix includes all commits that were
-// acknowledged.
+// TestPowerLoss checks that after a power loss a prefix of the commits survives. Each
+// surviving commit must be complete, and all acknowledged commits must survive.
 func TestPowerLoss(t *testing.T) {
 	const steps = 60
 	load := func(fs vfs.FS, acked func(int)) {

@@ -18,12 +18,13 @@ import (
 // it stops for good. If Pebble cannot write a sorted table, it retries at once and
 // without end. So a full disk is not reported to Pebble at once. First the reserve is
 // given up (see space). If that is not enough, disk makes writes of the log wait until
-// there is space, and it reports failures of sorted tables to Pebble only after growing
-// pauses. In the meantime the store refuses other writes, and reads continue.
+// there is space. It reports failures of sorted tables to Pebble only after pauses, which
+// become longer and longer. In the meantime the store refuses other writes, and reads
+// continue.
 //
-// After any other failure of the log or the manifest it is unknown which writes reached
-// the disk (a second fsync may succeed without having written). The store then refuses
-// all writes until it is opened again, and reads continue.
+// After any other failure of the log or the manifest, it is unknown which writes reached
+// the disk: a second fsync may succeed although it has not written the data. The store
+// then refuses all writes until it is opened again, and reads continue.
 type disk struct {
 	vfs.FS
 	space

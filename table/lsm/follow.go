@@ -75,8 +75,8 @@ type Increment struct {
 }
 
 // keptIncrement is the size in bytes up to which the buffer of an increment is used again
-// for later ones. Without that, each increment would allocate several times its size, and
-// would wait for that while the garbage collector marks a large cache.
+// for later ones. Without reuse, each increment would allocate several times its size.
+// While the garbage collector marks a large cache, such allocations have to wait.
 const keptIncrement = 16 << 20
 
 // Increment begins an increment at the position up to which the store contains the log.
@@ -87,8 +87,8 @@ func (s *Store) Increment(next Position) *Increment {
 // Next returns the position behind the last batch of the increment.
 func (i *Increment) Next() Position { return i.next }
 
-// Add adds a batch of the log. It ignores a batch that the store already contains, and
-// returns ErrGap for a batch that does not follow the last one.
+// Add adds a batch of the log. It ignores a batch that the store already contains. It
+// returns ErrGap if the batch does not follow directly on the last batch.
 func (i *Increment) Add(repr []byte) error {
 	next, err := follow(i.next, repr)
 	if err != nil || next == i.next {

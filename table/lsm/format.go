@@ -22,8 +22,8 @@ const (
 
 var _ table.Upgrader = (*Store)(nil)
 
-// findFormat sets the format with which the store is opened: the format of an existing
-// store, or the newest format for a new store.
+// findFormat sets the format with which the store is opened. An existing store keeps its
+// format. A new store gets the newest format.
 func (s *Store) findFormat() error {
 	s.format = newestFormat
 	if s.o.format != 0 {

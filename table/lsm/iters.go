@@ -16,7 +16,7 @@ const maxIdle = 16
 // An iterPool keeps iterators for reuse, because opening an iterator costs as much as a
 // read. An iterator shows the store at the time of its opening. So it can be reused if
 // nothing was written since, or if the view sees only revisions that were complete at
-// that time. This is correct as long as revisions are written in ascending order. If a
+// that time. This is correct only if revisions are written in ascending order. If a
 // revision is written out of order, changed begins a new epoch.
 type iterPool struct {
 	db *pebble.DB
@@ -108,8 +108,8 @@ func (p *iterPool) open() (*iterator, error) {
 	return it, err
 }
 
-// put returns an iterator to the pool. It closes the iterator instead if the iterator has
-// an error or belongs to an earlier epoch, or if the pool is full.
+// put returns an iterator to the pool. In three cases it closes the iterator instead: the
+// iterator has an error, the iterator belongs to an earlier epoch, or the pool is full.
 func (p *iterPool) put(it *iterator) {
 	if it.Error() == nil && it.epoch == p.epoch.Load() {
 		p.mu.Lock()

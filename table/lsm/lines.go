@@ -8,9 +8,9 @@ import (
 )
 
 // The trunk and each branch write images of their own. An image is built on the newest
-// image that its writer sees, and a causal reader takes the newest image that the reader
-// sees. So a row that only one side changed needs no work when a branch is merged. If
-// both sides changed the row, the merge joins their images in one.
+// image that its writer sees, and a causal reader uses only the newest image that the
+// reader sees. So a row that only one side changed needs no work when a branch is merged.
+// If both sides changed the row, the merge joins their images in one.
 //
 // A columnar row needs no such join for its columns, because each cell has a key and a
 // revision of its own. But a row becomes columnar on one side first. That side then
@@ -57,8 +57,8 @@ func (w *writer) join(d *delta) error {
 	return w.putColumns(d, x.cells)
 }
 
-// parts are gathered from the visible images of a row: all images above the low-water
-// mark, and the newest image at or below the mark.
+// parts is information about the visible images of a row. It covers all visible images
+// above the low-water mark, and the newest image at or below the mark.
 type parts struct {
 	images  int
 	staged  bool           // a visible image above the mark belongs to a branch
@@ -122,8 +122,8 @@ func (w *writer) bury(d *delta, cells []table.Cell) ([]table.Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Other lines may build their images on the images above the low-water mark, so the
-	// cells of these images must be buried too.
+	// Other lines may build their images on the images above the low-water mark. So the
+	// cells of these images are buried too.
 	cells = x.buried(cells, x.cells, w.rev)
 	if !shared {
 		return cells, nil
@@ -135,8 +135,8 @@ func (w *writer) bury(d *delta, cells []table.Cell) ([]table.Cell, error) {
 	return x.buried(cells, written, w.rev), nil
 }
 
-// buried adds tombstones to the sorted cells of a row: one for each cell of old whose
-// column has no cell in cells.
+// buried adds tombstones to the sorted cells of a row. It adds one for each cell of old
+// whose column has no cell in the parameter cells.
 func (x *parts) buried(cells, old []table.Cell, rev table.Revision) []table.Cell {
 	n := len(cells)
 	for i := range old {

@@ -94,7 +94,7 @@ func (s *Store) ReadLog(ctx context.Context, from Position, f func(LogBatch) err
 // the marker, and the volume of the log including the marker. Reading ends at the marker,
 // because a record behind it may be half written. Pebble's reader may need seconds to
 // find out whether a record is half written or damaged. If the log has been read up to
-// the given position and nothing was written since, markEnd writes nothing and returns no
+// the position from, and nothing was written since, markEnd writes nothing and returns no
 // marker.
 func (s *Store) markEnd(ctx context.Context, from Position) (marker []byte, v logVolume, err error) {
 	if err := s.begin(ctx); err != nil {
@@ -166,10 +166,10 @@ func (s *Store) readLogs(ctx context.Context, from Position, marker []byte, f fu
 }
 
 // readOne reads one log from the position *next on, advances *next, and returns the
-// position at which the log ends. If it finds the marker, it returns errMarker. readOne
-// begins where the last reading of the log ended, unless *next is before that position.
-// An archive reads a log in many pieces. Without the recorded place, the reading of each
-// piece would begin at the start of the log.
+// position at which the log ends. If it finds the marker, it returns errMarker. If *next
+// is not before the position at which the last reading of the log ended, readOne begins
+// there. An archive reads a log in many pieces. Without the recorded place, the reading
+// of each piece would begin at the start of the log.
 func (s *Store) readOne(l wal.LogicalLog, next *Position, marker []byte, f func(LogBatch) error) (end Position, err error) {
 	from := s.kept.place(l.Num, *next)
 	r, err := openLog(l, from.offset)
@@ -296,8 +296,9 @@ func (k *keptLogs) end(n wal.NumWAL) (Position, bool) {
 	return end, ok
 }
 
-// place returns a place in a log at or before a position: the place where the last
-// reading ended, or the beginning of the log.
+// place returns a place in a log from which to read the batches behind a position. It is
+// the place at which the last reading ended, if this place is not behind the position.
+// Otherwise it is the beginning of the log.
 func (k *keptLogs) place(n wal.NumWAL, next Position) logPlace {
 	k.mu.Lock()
 	defer k.mu.Unlock()

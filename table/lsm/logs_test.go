@@ -107,7 +107,7 @@ func TestLogsFollow(t *testing.T) {
 	var flushes int64
 	for n := 1; n <= 400; n++ {
 		mustCommit(t, s, n)
-		if n%80 == 0 { // the flushes that the small MemTable causes may come too late
+		if n%80 == 0 { // the small MemTable alone may flush too late for this test
 			if err := s.db.Flush(); err != nil {
 				t.Fatal(err)
 			}

@@ -13,11 +13,11 @@ import (
 )
 
 // Purge removes erased bytes from the disk. Compaction alone leaves erased bytes in four
-// places. They remain in obsolete tables and logs that are not deleted yet, in logs that
-// are kept for ReadLog, and in log files that Pebble keeps for reuse. They also remain in
-// the manifest, which contains the first and last key of each table, including deleted
-// tables. So after compacting, Purge makes Pebble replace logs and manifest until all
-// files that existed before are gone.
+// places. The first is obsolete tables and logs that are not deleted yet. The second is
+// logs that are kept for ReadLog. The third is log files that Pebble keeps for reuse. The
+// fourth is the manifest, which contains the first and last key of each table, including
+// deleted tables. So after compacting, Purge makes Pebble replace logs and manifest until
+// all files that existed before are gone.
 
 // purgeKey is written so that there is something to flush or to find in the log. The key
 // belongs to no table.

@@ -34,8 +34,8 @@ func replayOn(fs vfs.FS, path string, next Position) (*Replayer, error) {
 // Next returns the position behind the last applied batch.
 func (r *Replayer) Next() Position { return r.next }
 
-// Apply applies a batch. It ignores a batch that was already applied, and returns ErrGap
-// for a batch that does not follow the last applied one.
+// Apply applies a batch. It ignores a batch that was already applied. It returns ErrGap
+// if the batch does not follow directly on the last applied batch.
 func (r *Replayer) Apply(repr []byte) (err error) {
 	defer r.s.caught(&err)
 	next, err := follow(r.next, repr)

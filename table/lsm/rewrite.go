@@ -13,9 +13,9 @@ import (
 )
 
 // A version is the change that one revision made to a row, read from the image that the
-// revision wrote. Each image builds on the image before it. So if a revision is written
-// late or erased, all newer images must be rewritten. This is rare, because commits are
-// written in the order of their revisions.
+// revision wrote. Each image builds on the image before it. So if a revision is erased,
+// or is written after a newer revision, the store rewrites all newer images. This is
+// rare, because commits are written in the order of their revisions.
 type version struct {
 	rev    table.Revision
 	marker bool // from an image of a columnar row: the cells of rev are in columns
@@ -167,9 +167,9 @@ func (h handle) erase(r table.Revision, rows [][]byte) (err error) {
 	if b.Empty() {
 		return b.Close()
 	}
-	// This batch is not synced. If a crash undoes the erasure, the caller erases again,
-	// because every write that depends on the erasure is later in the log and is lost
-	// too.
+	// This batch is not synced. A crash may undo the erasure. Then it also undoes every
+	// write that depends on the erasure, because such a write is later in the log. So the
+	// caller erases again.
 	err = s.db.Apply(b, pebble.NoSync)
 	s.iters.changed(0)
 	return errors.Join(err, b.Close())

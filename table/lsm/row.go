@@ -72,7 +72,7 @@ type rowReader struct {
 	it   *iterator
 	key  []byte // scratch memory for keys
 	qual []byte // scratch memory for qualifiers
-	mem  []byte // bytes of cells with keys of their own, valid as long as the row
+	mem  []byte // bytes of the row's cells that have keys of their own
 	n    int64  // number of keys read
 	sk   int64  // number of seeks
 }

@@ -83,8 +83,9 @@ const chunkSize = 1 << 20
 
 // A ref refers to a record in memory. It contains no pointers, so that the garbage
 // collector does not scan millions of them. It contains 16 bytes of the key, which decide
-// most comparisons. Without these bytes, a load spent a fifth of its time on reading the
-// records for comparisons, because the records are spread over memory.
+// most comparisons. Without these bytes, each comparison would read two records from
+// memory, and the records are spread over memory. These reads took a fifth of the time of
+// a load.
 type ref struct {
 	abbr, more uint64
 	chunk, off uint32
@@ -150,8 +151,9 @@ func (s *shard) record(r ref) record { return parseRecord(s.chunks[r.chunk][r.of
 // sort sorts the records by key. Records with equal keys keep their order.
 func (s *shard) sort() { s.order(s.refs, 0) }
 
-// order sorts refs whose keys are equal up to depth. It sorts by the next 16 bytes, and
-// then sorts the refs that are equal in these bytes by the following 16.
+// order sorts refs whose keys are equal up to depth. It first sorts by the next 16 bytes.
+// Refs that are equal in these bytes are then sorted by the following 16 bytes, and so
+// on.
 func (s *shard) order(refs []ref, depth int) {
 	slices.SortFunc(refs, ref.compare)
 	for len(refs) > 1 {

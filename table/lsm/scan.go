@@ -279,10 +279,10 @@ func (x *scan) tryRow(row []byte) (cells []table.Cell, err error) {
 	return x.rowCells(row)
 }
 
-// start prepares the selection and the filter and positions the cursors. If the filter of
-// a forward scan tests no keys, and cannot match a row without the filter's columns, then
-// only the groups of these columns are scanned (x.lead). The other groups (x.follow) are
-// read only for rows that match.
+// start prepares the selection and the filter and positions the cursors. Some filters
+// test no keys and cannot match a row that has none of the filter's columns. A forward
+// scan with such a filter scans only the groups of these columns (x.lead). It reads the
+// other groups (x.follow) only for rows that match.
 func (x *scan) start(s *table.Select, r table.Range) error {
 	if err := x.sel.set(x.t, s); err != nil {
 		return err

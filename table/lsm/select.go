@@ -149,9 +149,9 @@ func single(r *table.ColumnRange) bool {
 }
 
 // filterColumns returns the columns that a filter needs, and reports whether the filter
-// needs keys. The result ok is false if the type of the filter is unknown, or if the
-// table does not have a family that the filter uses. The caller of Scan then evaluates
-// the filter itself, because the filter is only a hint.
+// needs keys. The result ok is false if the engine cannot evaluate the filter, for
+// example because the table lacks a family that the filter uses. In this case all rows
+// are returned, because a filter is only a hint.
 func filterColumns(t *tableInfo, f table.Filter, dst []table.ColumnRange) (cols []table.ColumnRange, byKey, ok bool) {
 	var c table.ColumnRange
 	switch f := f.(type) {

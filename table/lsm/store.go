@@ -124,7 +124,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// pebbleOptions returns Pebble's options. It uses bloom filters on every level, because a
+// pebbleOptions returns Pebble's options. The options use bloom filters on every level. A
 // commit looks up each index row that it adds, and nearly always the row does not exist.
 func (s *Store) pebbleOptions(readOnly bool) *pebble.Options {
 	p := &pebble.Options{

@@ -8,9 +8,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A syncer waits until batches are on disk, in the order in which they were applied. It
-// is between callers and Pebble, because a caller must be able to stop waiting when the
-// disk is full, and Pebble's SyncWait cannot be interrupted.
+// A syncer waits until batches are on disk, in the order in which they were applied.
+// Callers wait for the syncer instead of calling Pebble's SyncWait, which cannot be
+// interrupted. So callers can stop waiting when the disk is full.
 type syncer struct {
 	s     *Store
 	queue chan *pending

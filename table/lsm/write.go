@@ -104,7 +104,8 @@ func (w *writer) update(d *delta) error {
 }
 
 // putNewest writes a row at w.rev as one image. If the image would be too large, it
-// writes the row as columns. stored is the image under the iterator, or nil.
+// writes the row as columns. stored is the image under the iterator. It is nil if there
+// is none.
 func (w *writer) putNewest(d *delta, del bool, cells []table.Cell, stored []byte) (err error) {
 	if sizeOf(cells) > d.g.limit {
 		if cells, err = w.bury(d, cells); err != nil {
@@ -268,8 +269,8 @@ func (w *writer) reset(r table.Revision, v table.View) {
 }
 
 // clear drops references to the callers' bytes. It also drops the memory of a large
-// commit, because clearing that memory again after each small commit was a third of the
-// cost of a modify.
+// commit. Otherwise every small commit would clear this memory again, which was a third
+// of the cost of a modify.
 func (w *writer) clear() {
 	w.arena = wiped(w.arena)
 	w.deltas = wiped(w.deltas)

@@ -82,8 +82,8 @@ func (f *Faults) Crashed() bool {
 	return f.crashed
 }
 
-// Stop makes all calls wait until Continue, like the calls of a stopped process: calls
-// that the process was about to make are made after Continue.
+// Stop makes all calls wait until Continue is called. So the store behaves as for a
+// process that is stopped and continued between two calls.
 func (f *Faults) Stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

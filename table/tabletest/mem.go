@@ -502,8 +502,9 @@ func (t *memTable) replace(key []byte, cells []table.Cell) {
 	t.drop(string(key), r)
 }
 
-// A BatchMem is a Mem that is a table.Batcher. Crash may lose batches that were committed
-// but whose wait was not called, as if a process ended before its log was synced.
+// A BatchMem is a Mem that is a table.Batcher. Crash may lose committed batches whose
+// wait function was not called. This is like a process that ends before its log is
+// synced.
 type BatchMem struct {
 	*Mem
 	unsynced []undo

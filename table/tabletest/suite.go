@@ -22,7 +22,7 @@ import (
 // Batcher.
 //
 // Run requires only what every engine can do. In particular, it never writes a revision
-// again after erasing it, and never writes two values to one column at one revision,
+// again after erasing it. It also never writes two values to one column at one revision,
 // because HBase does not define which of the two values remains.
 func Run(t *testing.T, open func(t *testing.T) table.Store) {
 	s := open(t)

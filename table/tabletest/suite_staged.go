@@ -99,7 +99,7 @@ func (v stagedView) String() string {
 	return fmt.Sprintf("the trunk at %d", v.at)
 }
 
-// testStaged writes revisions of the trunk and of branches, merges branches or erases
+// testStaged writes revisions of the trunk and of branches. It merges branches or erases
 // their revisions, and collects garbage while branches are open. The family c has a
 // shorter history, whose collection does not wait for branches. The test compares all
 // reads of kept states with the model.
@@ -224,7 +224,8 @@ func (x *stagedRun) merge(l *stagedLine) {
 	x.trunk = append(x.trunk, m)
 }
 
-// open returns a branch that is neither merged nor discarded, or nil.
+// open returns a branch that is neither merged nor discarded. It returns nil if there is
+// no such branch.
 func (x *stagedRun) open() *stagedLine {
 	var all []*stagedLine
 	for _, l := range x.w.lines {

@@ -81,8 +81,8 @@ type oddRows struct{}
 
 func (oddRows) Match(r table.Row) bool { return len(r.Key) > 0 && r.Key[0]%2 == 1 }
 
-// testFilterHidden checks that a filter tests a row as the view shows it: a tombstone
-// hides a cell from the filter only if the view shows the tombstone.
+// testFilterHidden checks that a filter tests a row as the view shows the row. So a
+// tombstone hides a cell from the filter only if the view shows the tombstone.
 func testFilterHidden(f *fixture) {
 	f.put(1, "row", "c:sn=1 a:x=1")
 	f.put(2, "row", "c:sn-")

@@ -28,7 +28,7 @@ type Placed struct {
 type Evaluator struct {
 	Values  []Placed
 	Options *Options
-	// Find returns the entry with a name, or nil.
+	// Find returns the entry with a name, or nil if there is none.
 	Find func(dn.DN) *entry.Entry
 }
 
@@ -332,9 +332,10 @@ func (q *question) target(p Placed) (matched string, ok bool) {
 	return matched, ok
 }
 
-// matchRDNs reports whether a name matches a pattern by the rules of OpenDJ. There, *
-// within a value stands for a part of the value, * in place of an RDN stands for one RDN,
-// and ** for one or more RDNs. If suffix is set, names below a matching name match too.
+// matchRDNs reports whether a name matches a pattern by the rules of OpenDJ. In OpenDJ, *
+// within a value stands for a part of the value. In place of an RDN, * stands for one
+// RDN, and ** stands for one or more RDNs. If suffix is set, names below a matching name
+// match too.
 func matchRDNs(sch *schema.Schema, pattern string, name dn.DN, suffix bool) bool {
 	var parts []string
 	for p := range strings.SplitSeq(pattern, ",") {

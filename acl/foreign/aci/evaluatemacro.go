@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// matchMacro matches the name of an entry with a target that contains ($dn), and returns the
-// part of the name that ($dn) matched. The part begins after the first occurrence of the
-// text before ($dn), and the name must end with the text after ($dn).
+// matchMacro matches the name of an entry with a target that contains ($dn), and returns
+// the part of the name that ($dn) matched. In the target, a text precedes ($dn), and
+// another text follows it. The part begins after the first occurrence of the preceding
+// text. The name must end with the following text.
 func matchMacro(pattern, name string) (matched string, ok bool) {
 	before, after, _ := strings.Cut(strings.ReplaceAll(pattern, ", ", ","), "($dn)")
 	if after = strings.TrimPrefix(after, ","); after != "" {

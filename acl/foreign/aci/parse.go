@@ -128,8 +128,8 @@ func (p *parser) operator(ordered bool) (string, error) {
 	return "", p.fail(p.at, "expected = or !=, not %s", p.here())
 }
 
-// raw returns the text up to the closing parenthesis of the group that the parser is in,
-// and the position of the text.
+// raw returns the text from the parser's position to the closing parenthesis of the
+// current group. It also returns the position of this text.
 func (p *parser) raw() (string, int, error) {
 	p.spaces()
 	start, depth, quoted := p.at, 0, false
@@ -388,7 +388,8 @@ func (p *parser) valueFilters(text string, at int) (all []ValueFilter, rest stri
 	}
 }
 
-// closing returns the length of the group in parentheses with which a text begins, or -1.
+// closing returns the length of the group in parentheses with which a text begins. It
+// returns -1 if the group is not closed.
 func closing(text string) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {

@@ -174,9 +174,9 @@ func subtypes(sch *schema.Schema, name string, all []string) (names []string) {
 	return names
 }
 
-// allExcept sets the list to all attributes except the named ones. In OpenDJ, the list then
-// includes user attributes only if a user attribute is named, and operational attributes
-// only if an operational attribute is named.
+// allExcept sets the list to all attributes except the named ones. In OpenDJ, this
+// includes the other user attributes only if one of the named attributes is a user
+// attribute. The same holds for operational attributes.
 func (t *translation) allExcept(l *list, names []string) {
 	if t.o.Dialect == DS389 {
 		l.in = []string{"*", "+"}
@@ -226,8 +226,9 @@ func (t *translation) reserved(c *Clause, l *list) {
 	}
 }
 
-// valueFilters returns the attributes of targattrfilters in two lists: with filters of the
-// values that may be added, and with filters of the values that may be deleted.
+// valueFilters returns the attributes of targattrfilters with their filters. The list
+// insert contains the filters of values that may be added, and the list remove contains
+// the filters of values that may be deleted.
 func (t *translation) valueFilters(c *Clause) (insert, remove []acl.Attribute) {
 	v := t.aci.Values
 	if v == nil {

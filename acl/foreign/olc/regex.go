@@ -14,8 +14,8 @@ const marker = "\uE0F6"
 
 func marked(n int) string { return marker + strconv.Itoa(n) + marker }
 
-// A regex is a regular expression that matches names, converted to a name in which
-// wildcards or markers stand for some values.
+// A regex is a converted regular expression. The regular expression matches names. The
+// result of the conversion is a name in which wildcards or markers stand for some values.
 type regex struct {
 	set
 	// crosses means that a wildcard matches commas too, so that names at other depths match.

@@ -69,8 +69,9 @@ type translation struct {
 type directive struct {
 	*Directive
 	set
-	// opaque is the reason why rules have no words for the What, or "". An opaque directive
-	// allows nothing, and no later directive allows anything on the entries of its set.
+	// opaque is the reason why rules have no words for the What. It is "" if rules have
+	// words for the What. An opaque directive allows nothing, and no later directive allows
+	// anything on the entries of its set.
 	opaque string
 	whos   []draft.Expr
 }
@@ -256,9 +257,9 @@ func (t *translation) signature(g *group) string {
 	return text
 }
 
-// grant returns the cells in which the directives from the i-th on grant a privilege of
-// m, for the entries of the region r. The parameter have contains the privileges that
-// earlier directives have granted.
+// grant returns the cells in which directives grant a privilege of m on entries of the
+// region r. It considers the i-th directive and all later ones. The parameter have
+// contains the privileges that earlier directives have granted.
 func (t *translation) grant(g *group, m Mask, i int, have Mask, r region) []cell {
 	for ; i < len(t.directives); i++ {
 		d := t.directives[i]
@@ -542,8 +543,9 @@ func ofParent(l *draft.Leaf) draft.Expr {
 	return l
 }
 
-// renames grants the rights to rename and to move to those who may write the entry, the
-// children of its parent, and all attributes.
+// renames grants the rights to rename and to move an entry. It grants them to identities
+// that may write three things: the entry, the children of its parent, and all its
+// attributes.
 func (t *translation) renames() {
 	cells := t.meet(t.cells(t.groups[1], Add), t.parents(Delete))
 	done := map[string]bool{}
