@@ -22,7 +22,7 @@ import (
 // caches identities.
 type Rules struct {
 	inForce atomic.Pointer[inForce]
-	askers  bounded.Cache[entry.ID, *Who] // by the id of the identity's entry
+	askers  bounded.Cache[entry.ID, *Who] // the keys are the ids of the identities' entries
 	past    bounded.Cache[pastKey, *pastWords]
 	dynamic atomic.Pointer[DynamicGroups]
 

@@ -22,7 +22,7 @@ type Editor struct {
 	Place      entry.ID               // entry.Root: the whole directory
 	Name       dn.DN                  // name of the entry Place
 	Find       Finder                 // looks up the names in new rules
-	Permissive bool                   // repeated additions and removals are no errors
+	Permissive bool                   // adding an existing rule or removing a missing rule is no error
 
 	own  []own // rules at Place
 	rest []partition.AccessRule
@@ -31,7 +31,7 @@ type Editor struct {
 // own is a rule at the place that an Editor changes.
 type own struct {
 	stored partition.AccessRule
-	rule   *acl.Rule // the rule in stored, with the current names of entries
+	rule   *acl.Rule // the parsed rule, with the current names of entries
 }
 
 // Values returns the rules at a place as values of accessRule.

@@ -87,7 +87,7 @@ type Shown struct {
 // A NamedEntry is an entry that a rule names, with the name that the entry has in some
 // state.
 type NamedEntry struct {
-	What string // "who" or "target"; the command "access show" adds "place"
+	What string // part of the rule: "who" or "target"; the command "access show" adds "place"
 	Name string
 	ID   entry.ID // entry.Root only for a place that is the whole directory
 }

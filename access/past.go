@@ -102,12 +102,12 @@ func (r *Rules) pastSet(ctx context.Context, then, now *partition.Snapshot) (*ac
 type pastWords struct {
 	now    *acl.Set // the rules of the newest state
 	schema *schema.Schema
-	since  table.Revision // the commit of the past state's settings
+	since  table.Revision // the commit that made the settings of the past state
 	old    []partition.AccessRule
 	ids    []entry.ID // the places of the rules of both states, and the entries that these rules name
 	names  []string   // the names that the entries in ids had in the past state
-	gone   []bool     // for each rule in old: its place does not exist now
-	set    *acl.Set   // nil: not made yet
+	gone   []bool     // for each rule in old: whether its place is deleted now
+	set    *acl.Set   // the compiled rules; nil: not compiled yet
 }
 
 // wordsOf returns the pastWords of a past state, the argument then. If they equal last,

@@ -47,7 +47,7 @@ type Operation struct {
 	Connection acl.Connection
 	Name       dn.DN
 	Scope      *op.Scope     // for a search; nil: the operation is no search
-	Filter     filter.Filter // for a search; the values in it do not matter
+	Filter     filter.Filter // for a search; the values in the filter do not matter
 	Attributes []string      // for a search: the requested attributes; nil: all user attributes
 	Questions  []Asked       // for an operation that is no search: the rights that it needs
 }
@@ -69,7 +69,7 @@ type Outcome struct {
 	// that the search shows only under the old rules, and More those that it shows only
 	// under the new rules.
 	Less, More     map[string]int
-	Unfound, Found map[string]int // like Less and More, for attributes that the filter tests
+	Unfound, Found map[string]int // like Less and More, but for attributes that the filter may search
 }
 
 // Same reports whether nothing differs.

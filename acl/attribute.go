@@ -199,8 +199,8 @@ type subjectValue struct {
 	options string
 	value   []byte
 	program *Program
-	// more means that the decision is also about descriptions that have further options besides
-	// all the options in options.
+	// more means that the decision is also about descriptions that have all these options
+	// and further ones.
 	more bool
 }
 

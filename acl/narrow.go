@@ -214,7 +214,7 @@ func (p *Program) namesOwn(s *subject) filter.Resolved {
 	}
 	for _, t := range p.set.schema.Subtypes(s.typ) {
 		if t.Equality == nil || t.Equality.Name() != "distinguishedNameMatch" {
-			return nil // a value may have a bit string
+			return nil // values may contain a bit string beside the name
 		}
 	}
 	values := make([]string, len(names))

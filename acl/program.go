@@ -52,7 +52,7 @@ type Program struct {
 	who     *asker
 	clauses []clause
 
-	texts map[string]int // number of each test by its text; nil after the program is complete
+	texts map[string]int // from the text of a test to its number; nil after the program is complete
 	tests []test
 	text  []string // the text of each test
 
@@ -68,10 +68,10 @@ type Program struct {
 	shares     shares    // see Narrow
 
 	mu      sync.RWMutex
-	zones   map[string]*Zone // the key is the reach of every target
-	parents map[string]*Zone // by the name of the parent
+	zones   map[string]*Zone // the keys consist of the reach of every target
+	parents map[string]*Zone // the keys are the names of parents
 
-	narrowings map[string]*Narrowing // by base and scope
+	narrowings map[string]*Narrowing // the keys consist of base and scope
 }
 
 // maxParents is the maximum number of parents whose zones a program caches.
@@ -87,7 +87,7 @@ type clause struct {
 // bound is a target whose variables have been replaced by their values.
 type bound struct {
 	target
-	test int // number of the test of its filter; -1: no filter
+	test int // number of the test for the target's filter; -1: the target has no filter
 }
 
 // maxPrograms is the maximum number of identities whose programs a set caches.

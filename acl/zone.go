@@ -20,7 +20,7 @@ type Zone struct {
 	byClasses bool
 
 	mu        sync.RWMutex
-	decisions map[string]*Decision // by the results of all tests
+	decisions map[string]*Decision // the keys are the results of all tests
 	// known contains the same decisions under other keys. In these keys, the values of
 	// objectClass replace the results of tests of object classes. Many entries have the same
 	// values of objectClass. So a lookup in known usually succeeds and saves these tests,

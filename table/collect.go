@@ -131,7 +131,7 @@ func (k *Keep) standing(r, horizon Revision) standing {
 type Version struct {
 	Revision  Revision
 	Tombstone bool
-	Kept      bool // set by a Folder
+	Kept      bool // a Folder sets this field if the version is kept
 	// shown is set if this version is the newest version of its column in some kept state. A
 	// tombstone can be the newest version, and so can a cell that a deletion hides.
 	shown bool

@@ -96,7 +96,7 @@ type Difference struct {
 	Description string // "": the right is on the entry
 	Value       []byte
 	Right       acl.Rights
-	More        bool // only the drafts allow the right
+	More        bool // true: only the drafts allow the right; false: only the originals
 }
 
 func (d Difference) String() string {

@@ -73,7 +73,7 @@ type Import struct {
 // A database is a database of slapd: the directives of its suffix, in their order.
 type database struct {
 	suffixes   []dn.DN
-	frontend   bool // its directives apply after the directives of every other database
+	frontend   bool // the frontend: its directives apply after those of every other database
 	own        bool // a database of slapd's own, such as cn=config
 	directives []*Original
 }

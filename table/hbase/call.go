@@ -69,8 +69,8 @@ type rawRow struct {
 type scanCall struct {
 	*hrpc.Scan
 	route     []byte // a key in the region that the call is sent to
-	exclusive bool   // begin after the start row
-	withStop  bool   // include the stop row
+	exclusive bool   // the result begins after the start row
+	withStop  bool   // the result includes the stop row
 	reversed  bool
 	rows      []rawRow
 }

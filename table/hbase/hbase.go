@@ -129,8 +129,8 @@ func (s *Store) table(name string) *Table {
 // A Table is one table of a Store.
 type Table struct {
 	store *Store
-	name  string // name in package table
-	full  []byte // name in HBase
+	name  string // name of the table in the store
+	full  []byte // name of the table in HBase
 }
 
 var _ table.Table = (*Table)(nil)

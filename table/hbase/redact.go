@@ -135,7 +135,7 @@ func (t *Table) pieces(ctx context.Context, key []byte, v table.View, f table.Fa
 			if full {
 				last := vs[len(vs)-1].qualifier
 				n := slices.IndexFunc(vs, func(v version) bool { return bytes.Equal(v.qualifier, last) })
-				if from = last; n == 0 { // all versions belong to one column
+				if from = last; n == 0 { // all versions read belong to one column
 					from = append(bytes.Clone(last), 0)
 					vs, err = t.readSpan(ctx, key, v, f, span{from: last, to: from}, allVersions, 0)
 				} else {

@@ -28,7 +28,7 @@ var afterAll = bytes.Repeat([]byte{0xff}, 64)
 // A scanner walks a range of rows page by page.
 type scanner struct {
 	t    *Table
-	get  *selection // for reading rows that a page did not return completely
+	get  *selection // selection for reading again rows that a page did not return completely
 	push push       // the conditions that the server tests
 
 	// first selects what pages return, and plain selects what the caller requested. If
@@ -180,7 +180,7 @@ func (sc *scanner) next(ctx context.Context) ([]rawRow, error) {
 	}
 	if sc.reverse && len(sc.start) > 0 {
 		if end := call.Region().StopKey(); len(end) > 0 && bytes.Compare(end, sc.start) < 0 {
-			sc.route = end // another region is between this region and the start
+			sc.route = end // this region ends before start, so another region is between
 			return nil, nil
 		}
 	}

@@ -161,7 +161,7 @@ func (a *adder) add(b *bulk, t *tableInfo, m *table.Mutation) error {
 		}
 		a.key = appendImage(a.key[:0], t.id, g.name, m.Row)
 		a.put(b, b.shard(t, g), m.DeleteRow)
-		clear(a.cells) // only the used part: the slice may once have had a million cells
+		clear(a.cells) // clears only the used part: the capacity may be a million cells
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ type tableInfo struct {
 	id       uint16
 	spec     table.Spec
 	groups   []*group    // sorted by name
-	byFamily [256]*group // indexed by name; an array, because a load looks up every cell
+	byFamily [256]*group // indexed by family; an array, because a load looks up the group of every cell
 }
 
 // An entry is the stored form of a table in the catalog.

@@ -226,7 +226,7 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 			c.void[r] = append(c.void[r], row)
 			whole = false
 		case !c.counts(r, horizon):
-			return nil // r belongs to a branch that the horizon does not show
+			return nil // the state at the horizon does not show r, a revision of a branch
 		}
 	}
 	if !whole {

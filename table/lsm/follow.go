@@ -71,7 +71,7 @@ type Increment struct {
 	b       *pebble.Batch
 	x       pebble.Batch // the batch that is being added
 	next    Position
-	catalog bool // tables are created or dropped
+	catalog bool // the increment creates or drops tables
 }
 
 // keptIncrement is the size in bytes up to which the buffer of an increment is used again

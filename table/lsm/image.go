@@ -22,8 +22,8 @@ type image struct {
 	columns bool
 	del     bool
 	cutoff  table.Revision // for a columnar row: older columns are hidden
-	revs    []byte         // other revisions of cells, 8 bytes each
-	body    []byte         // sections: family, length, cells
+	revs    []byte         // revisions of cells that other revisions wrote, 8 bytes each
+	body    []byte         // sections: for each family its name, the length of its cells, and the cells
 }
 
 func parseImage(rev table.Revision, v []byte) (image, error) {

@@ -65,7 +65,7 @@ type parts struct {
 	hidden  bool           // there is an image that the view hides
 	columns bool           // one of the images is a marker
 	deleted table.Revision // the newest revision that deleted the row
-	cells   []table.Cell   // the newest cell or tombstone of each column in an image
+	cells   []table.Cell   // for each column in an image: the newest cell or tombstone
 }
 
 func (w *writer) parts(prefix []byte) (x parts, err error) {
@@ -193,7 +193,7 @@ func (x *parts) deletedAt(c *table.Cell, otherwise table.Revision) table.Revisio
 // one group of a row. Later images of the same branch build on the image of w.rev, but
 // the caller erases these images too. No other images build on it.
 func (w *writer) eraseStaged(d *delta) error {
-	left := false // an image that remains is a marker
+	left := false // reports whether one of the remaining images is a marker
 	for ok := w.it.SeekPrefixGE(d.prefix); ok; ok = w.it.Next() {
 		if revisionOf(w.it.Key()) == w.rev {
 			if err := w.out.Delete(w.it.Key(), nil); err != nil {

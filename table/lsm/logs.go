@@ -219,7 +219,7 @@ var errMarker = errors.New("the marker is reached")
 // A logReader reads the records of a log.
 type logReader struct {
 	vfs.File
-	begin int64 // offset in the file at which Reader begins
+	begin int64 // offset in the file at which the embedded Reader begins to read
 	*pebblerecord.Reader
 	buf bytes.Buffer
 }

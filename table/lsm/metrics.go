@@ -14,7 +14,7 @@ type Metrics struct {
 	Seeks       int64 // seeks by key
 	KeysWritten int64 // keys put into batches
 	Iterators   int64 // iterators opened
-	Commits     int64 // batches of Commit and Apply
+	Commits     int64 // batches that Commit and Apply wrote
 	DiskBytes   uint64
 	CacheHits   int64
 	CacheMisses int64

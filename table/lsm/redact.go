@@ -188,7 +188,7 @@ type redactor struct {
 
 func (x *redactor) group(prefix []byte) error {
 	var images []imageKey
-	wide, newer := false, false // newer: the row has revisions above upTo
+	wide, newer := false, false // wide: the row is columnar; newer: the row has revisions above upTo
 	for ok := x.it.SeekPrefixGE(prefix); ok; ok = x.it.Next() {
 		m := imageKey{key: bytes.Clone(x.it.Key()), size: x.size()}
 		v, err := x.it.ValueAndErr()

@@ -80,7 +80,7 @@ func (x *space) keep() bool {
 		size = x.wanted(u)
 	}
 	if err := x.fill(size); err != nil {
-		x.fs.Remove(x.reserveName()) // the file might not exist
+		x.fs.Remove(x.reserveName()) // ignore the error: the file might not exist
 		return !isFull(err)
 	}
 	x.held = true

@@ -12,7 +12,7 @@ import (
 type readView struct {
 	view table.View
 	max  table.Revision // maxRevision if there is no view
-	low  table.Revision // every revision up to low is visible, except those of parked branches
+	low  table.Revision // all revisions up to low are visible, except revisions of parked branches
 }
 
 const maxRevision = 1<<63 - 1
@@ -58,7 +58,7 @@ func (e *readView) isSettled(r table.Revision) bool {
 // image at the mark.
 type state struct {
 	image          // the newest visible image; if pieced: the image at the low-water mark
-	exists  bool   // image is set, or the table is unversioned
+	exists  bool   // reports whether image is set, or the table is unversioned
 	prefix  []byte // prefix of the row's image keys
 	pieced  bool
 	deltas  []table.Cell   // if pieced: the changes of visible revisions above the mark

@@ -123,7 +123,7 @@ func (s *shard) add(r record) int64 {
 	if last < 0 || cap(s.chunks[last])-len(s.chunks[last]) < n {
 		size := chunkSize
 		if last < 0 {
-			size = 16 << 10 // in most loads some tables receive few rows
+			size = 16 << 10 // the first chunk is small: in most loads, some tables receive few rows
 		}
 		s.chunks = append(s.chunks, make([]byte, 0, max(size, n)))
 		last++

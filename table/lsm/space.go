@@ -26,7 +26,7 @@ type space struct {
 	logf    func(string, ...any)
 	closed  chan struct{}
 	gone    chan struct{} // closed when nothing may be written any more
-	changed chan struct{} // a message wakes watch
+	changed chan struct{} // a message on this channel wakes watch
 
 	mu        sync.Mutex
 	waiting   int           // number of writes that wait for space

@@ -21,7 +21,7 @@ type delta struct {
 	del    bool
 	over   bool         // the row existed before the change
 	beside bool         // the row has an image that the writer's view hides
-	cells  []table.Cell // sorted by column, one per column, with their revision
+	cells  []table.Cell // sorted by column, one cell per column; the revision of each is set
 }
 
 // A sink receives the keys that a change writes. Examples are a batch and a sorted table.

@@ -237,7 +237,7 @@ func (t *translation) valueFilters(c *Clause) (insert, remove []acl.Attribute) {
 	of := func(all []ValueFilter) (out []acl.Attribute) {
 		for _, f := range all {
 			if !draft.IsDescription(f.Attribute) {
-				continue // no entry has such an attribute
+				continue // not a description in this directory, so no entry has the attribute
 			}
 			a := acl.Attribute{Description: f.Attribute, Filter: f.Filter}
 			if v.Not {

@@ -19,8 +19,8 @@ type Class uint8
 
 const (
 	Exact Class = iota // the drafts allow what the original allows
-	Near               // the drafts allow less, or deny more, than the original; the notes say what
-	Not                // the original, or what it denies, is not translated
+	Near               // the drafts allow less or deny more than the original; the notes say what differs
+	Not                // the original is not translated, or its denials are not translated
 )
 
 func (c Class) String() string { return []string{"exact", "near", "not"}[c] }

@@ -41,7 +41,7 @@ func parseRegex(text string) (r regex, ok bool) {
 	}
 	rest, atEnd := strings.CutSuffix(rest, "$")
 	if !atEnd && !strings.Contains(strings.ToLower(rest), "dc=") && !strings.Contains(rest, "o=") {
-		return r, false // it may match the middle of a name
+		return r, false // the expression may match the middle of a name
 	}
 	group := 0
 	for _, p := range prefixes {

@@ -228,7 +228,7 @@ type cell struct {
 	who    draft.Expr
 	origin int  // the number of the directive
 	named  bool // the directive names the attribute
-	self   bool // only on values that are the identity's own name
+	self   bool // the privilege is only on values that are the identity's own name
 }
 
 // cells returns the cells that say on which entries, and to which identities, the
