@@ -43,7 +43,8 @@ type zoneTest struct {
 	text string
 }
 
-// reach is the set of entries in a zone that a target includes if its filter is ignored.
+// reach says which entries of a zone a target includes, without regard to the target's
+// filter.
 type reach uint8
 
 const (

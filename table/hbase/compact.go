@@ -237,7 +237,7 @@ type admin struct {
 }
 
 // The time limit for calls of the AdminService is flushPatience times the limit for other
-// calls, because these calls flush memory.
+// calls, because calls of the AdminService flush memory.
 const flushPatience = 12
 
 func (s *Store) admin(ctx context.Context, server string) (*admin, error) {

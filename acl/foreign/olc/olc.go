@@ -72,7 +72,7 @@ const (
 	SSF     // ssf and transport_ssf
 	TLSSSF  // tls_ssf
 	Set     // a set expression
-	Unknown // what rules have no words for
+	Unknown // a condition that rules have no words for
 )
 
 // A Who is one condition on the identity or the connection.
