@@ -92,8 +92,10 @@ func pairs(t *testing.T, s *partition.Snapshot) (pairs []string) {
 		t.Errorf("%v are not sorted", found)
 	}
 	for _, r := range found {
-		group, err := s.Name(ctx, r.ID)
-		must(t, err)
+		group := r.Name
+		if stored, err := s.Name(ctx, r.ID); err != nil || stored.String() != group.String() {
+			t.Errorf("%s is the name of %s, %v", group, stored, err)
+		}
 		var g int
 		if _, err := fmt.Sscanf(group.String(), "cn=g%d,", &g); err != nil {
 			t.Fatal(err)
@@ -157,6 +159,38 @@ func TestReferrersFollowCommits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReferrersAfterRenames checks that names in memory follow renames, by another server, of
+// groups and of the entries above them.
+func TestReferrersAfterRenames(t *testing.T) {
+	ctx := context.Background()
+	s := tabletest.NewMem()
+	servers := []*partition.Partition{server(t, s), server(t, s)}
+	must(t, configure.SetSuffixes(ctx, servers[0], []string{domain}))
+	must(t, add(t, servers[0], domain, domainLines...))
+	must(t, add(t, servers[0], "ou=a,"+domain, "objectClass: organizationalUnit"))
+	must(t, add(t, servers[0], "cn=g0,ou=a,"+domain, "objectClass: groupOfNames", "member: "+member(0)))
+	is := func(group string) {
+		t.Helper()
+		for n, p := range servers {
+			must(t, p.CatchUp(ctx))
+			s := p.Snapshot()
+			if got, want := pairs(t, s), []string{group + " has " + member(0)}; !slices.Equal(got, want) {
+				t.Errorf("server %d: %q, want %q", n, got, want)
+			}
+			s.Close()
+		}
+	}
+	rename := func(p *partition.Partition, entry, rdn string) {
+		t.Helper()
+		must(t, update(t, p, func(tx *partition.Tx) error { return tx.Rename(ctx, name(entry), name(rdn)[0], true, nil) }))
+	}
+	is("cn=g0,ou=a," + domain)
+	rename(servers[1], "cn=g0,ou=a,"+domain, "cn=g2")
+	is("cn=g2,ou=a," + domain)
+	rename(servers[0], "ou=a,"+domain, "ou=b")
+	is("cn=g2,ou=b," + domain)
 }
 
 // inTransaction adds a group in a transaction that does not commit, and checks that the

@@ -95,8 +95,9 @@ func (w *walk) up(ctx context.Context, name *dn.Name, nested bool, yield func(pa
 const maxNames = 256
 
 // naming returns the groups that name at least one of the given members and that are not in
-// seen. On HBase, naming takes two or three round trips for up to maxNames members: one for
-// each type of Known.Members, and one for the groups that are not in memory.
+// seen. On HBase, naming takes three round trips for up to maxNames members: one for each type
+// of Known.Members, and one for the groups that are not in memory. If access rules have to
+// decide about groups, there is one more, for the entries of the groups.
 func (w *walk) naming(ctx context.Context, members []*dn.Name) (groups []partition.Located, err error) {
 	for some := range slices.Chunk(members, maxNames) {
 		found, err := referrers.Of(ctx, w.req.Snapshot, some, w.req.Known.Members, w.left(), &w.cost)
@@ -104,17 +105,29 @@ func (w *walk) naming(ctx context.Context, members []*dn.Name) (groups []partiti
 			return nil, err
 		}
 		found = slices.DeleteFunc(found, func(r referrers.Referrer) bool { return w.seen[r.ID] })
-		if groups, err = w.located(ctx, found, some, groups); err != nil {
+		if w.req.Judge.ReadsAll() && w.req.Limits.Candidates == 0 {
+			groups = appendLocated(groups, found)
+		} else if groups, err = w.allowed(ctx, found, some, groups); err != nil {
 			return nil, err
 		}
 	}
 	return groups, nil
 }
 
-// located appends the groups in found, if the requester sees them and may learn of a value by
-// which they name one of the members.
-func (w *walk) located(ctx context.Context, found []referrers.Referrer, members []*dn.Name, groups []partition.Located) ([]partition.Located, error) {
-	ids := make([]entry.ID, 0, len(found))
+// appendLocated appends the groups in found, each once. It does not set their parents.
+func appendLocated(groups []partition.Located, found []referrers.Referrer) []partition.Located {
+	for i := range found {
+		if i == 0 || found[i].ID != found[i-1].ID {
+			groups = append(groups, partition.Located{ID: found[i].ID, Name: found[i].Name})
+		}
+	}
+	return groups
+}
+
+// allowed appends the groups in found, if the requester sees them and may learn of a value by
+// which they name one of the members. Each group counts towards the limit on candidates.
+func (w *walk) allowed(ctx context.Context, found []referrers.Referrer, members []*dn.Name, groups []partition.Located) ([]partition.Located, error) {
+	var ids []entry.ID
 	for i := range found {
 		if i == 0 || found[i].ID != found[i-1].ID {
 			ids = append(ids, found[i].ID)

@@ -254,7 +254,20 @@ type Referrers struct {
 	Types  []*schema.AttributeType
 	Hashes []uint64     // for each type, the hash of the value (catalog.PostingHash)
 	Sets   []*index.Set // for each type, the entries that have the value
+	// Names is nil until a caller needs the names of the entries. The names are weighed in
+	// advance.
+	Names atomic.Pointer[ReferrerNames]
 }
+
+// ReferrerNames are the names of the entries in the sets of Referrers. They are valid as long
+// as the sets are, and until any entry moves.
+type ReferrerNames struct {
+	AsOf  uint64
+	Names [][]*dn.Name // parallel to Sets; nil for an id that no entry has
+}
+
+// weightOfName is about what an element of ReferrerNames occupies, in bytes.
+const weightOfName = 120
 
 func newReferrers(size uint64) bounded.Cache[ValuesKey, *Referrers] {
 	return bounded.New(&otter.Options[ValuesKey, *Referrers]{
@@ -263,7 +276,7 @@ func newReferrers(size uint64) bounded.Cache[ValuesKey, *Referrers] {
 		Weigher: func(k ValuesKey, r *Referrers) uint32 {
 			w := 200 + len(k.Text)
 			for _, s := range r.Sets {
-				w += 16 + s.Size()
+				w += 16 + s.Size() + weightOfName*s.Len()
 			}
 			return uint32(w)
 		},

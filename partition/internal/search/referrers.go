@@ -21,6 +21,7 @@ type Referrer struct {
 	ID   entry.ID
 	Of   int                   // index of the name in the names that were looked up
 	Type *schema.AttributeType // the type that was looked up; the value may be of a subtype
+	Name *dn.Name              // the name of the entry with the ID
 }
 
 // Referrers returns the entries that have one of the names as a value of one of the types,
@@ -78,32 +79,39 @@ func (r *referrers) lookUp(ctx context.Context) error {
 	if len(r.stored) == 0 {
 		return nil
 	}
+	kept := make([]*cache.Referrers, len(r.names))
 	var missing []int // names that are not in memory
 	for of, name := range r.names {
-		if kept := r.recall(name); kept != nil {
-			r.add(of, kept.Sets)
-		} else {
+		if kept[of] = r.recall(name); kept[of] == nil {
 			missing = append(missing, of)
 		}
 	}
-	if len(missing) == 0 {
-		return nil
+	if len(missing) > 0 {
+		read, err := r.read(ctx, missing)
+		if err != nil {
+			return err
+		}
+		for i, of := range missing {
+			kept[of] = read[i]
+			r.keep(r.names[of], read[i])
+		}
 	}
-	read, err := r.read(ctx, missing)
+	named, err := namesOf(ctx, r.s, kept)
 	if err != nil {
 		return err
 	}
-	for i, of := range missing {
-		r.add(of, read[i].Sets)
-		r.keep(r.names[of], read[i])
+	for of, k := range kept {
+		r.add(of, k.Sets, named[of])
 	}
 	return nil
 }
 
-func (r *referrers) add(of int, sets []*index.Set) {
+func (r *referrers) add(of int, sets []*index.Set, names [][]*dn.Name) {
 	for n, set := range sets {
 		for i := range set.Len() {
-			r.found = append(r.found, Referrer{set.ID(i), of, r.asked[n]})
+			if name := names[n][i]; name != nil {
+				r.found = append(r.found, Referrer{set.ID(i), of, r.asked[n], name})
+			}
 		}
 	}
 }
@@ -186,7 +194,7 @@ func (r *referrers) scan(ctx context.Context, types []*schema.AttributeType, mos
 		src := filter.EntrySource{Schema: sch, Entry: found.Entry}
 		for i, test := range tests {
 			if test.Match(&src) == filter.True {
-				r.found = append(r.found, Referrer{found.ID, i / len(types), types[i%len(types)]})
+				r.found = append(r.found, Referrer{found.ID, i / len(types), types[i%len(types)], found.Name})
 			}
 		}
 	}

@@ -1,0 +1,88 @@
+package search
+
+import (
+	"context"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// namesOf returns the names of the entries in the sets of each of kept. A name is nil if no
+// entry has the id. Groups are large, and only their names are needed, so namesOf does not
+// read whole entries.
+func namesOf(ctx context.Context, s *state.Snapshot, kept []*cache.Referrers) ([][][]*dn.Name, error) {
+	names := make([][][]*dn.Name, len(kept))
+	var ids []entry.ID
+	var unnamed []int
+	for i, k := range kept {
+		n := k.Names.Load()
+		if n != nil && s.Ordinal() != 0 && s.Unchanged(cache.Moves, n.AsOf) {
+			names[i] = n.Names
+			continue
+		}
+		unnamed = append(unnamed, i)
+		for _, set := range k.Sets {
+			for at := range set.Len() {
+				ids = append(ids, set.ID(at))
+			}
+		}
+	}
+	read, err := readNames(ctx, s, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range unnamed {
+		for _, set := range kept[i].Sets {
+			names[i] = append(names[i], read[:set.Len():set.Len()])
+			read = read[set.Len():]
+		}
+		if asOf := s.Ordinal(); asOf != 0 {
+			kept[i].Names.Store(&cache.ReferrerNames{AsOf: asOf, Names: names[i]})
+		}
+	}
+	return names, nil
+}
+
+// readNames returns the names of the entries with the given ids. It reads the nodes of entries
+// that are not in memory, largeBatch of them in one call.
+func readNames(ctx context.Context, s *state.Snapshot, ids []entry.ID) ([]*dn.Name, error) {
+	names := make([]*dn.Name, len(ids))
+	f := finder{s: s} // remembers the names of parents
+	var missing []int
+	for i, id := range ids {
+		it := s.Current(id)
+		if it == nil {
+			missing = append(missing, i)
+			continue
+		}
+		var err error
+		if names[i], err = f.nameOf(ctx, id, it); err != nil {
+			return nil, err
+		}
+	}
+	for some := range slices.Chunk(missing, largeBatch) {
+		keys := make([][]byte, len(some))
+		for k, i := range some {
+			keys[k] = master.Row(ids[i])
+		}
+		rows, err := s.Reader.GetMany(ctx, s.Keeper.Master, keys, table.Select{Families: []table.Family{master.TreeInfo}})
+		if err != nil {
+			return nil, err
+		}
+		for k, i := range some {
+			node, ok := master.DecodeNode(rows[k])
+			if !ok {
+				continue
+			}
+			if names[i], err = f.nameOf(ctx, ids[i], &cache.Item{Node: node}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return names, nil
+}
