@@ -1,8 +1,8 @@
 package op
 
-// NameOf returns a pointer to the name of the entry that a request is about. For a
-// search, this is the base. It returns nil for a request that names no such entry. The
-// pointer points into the request, so setting the name changes the request.
+// NameOf returns a pointer to the name of the entry that a request is about. For a search,
+// this is the base. NameOf returns nil for a request that is not about an entry. The pointer
+// points into the request, so setting the name changes the request.
 func NameOf(r Request) *string {
 	switch r := r.(type) {
 	case *Search:

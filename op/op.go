@@ -20,8 +20,8 @@ type Message struct {
 	ID       int32
 	Request  Request
 	Controls []Control
-	// Received may be set by the session when the message arrives, if the order of
-	// messages matters: see Receiver in package server.
+	// A session sets Received when the message arrives, if the effect of the message depends
+	// on the order of arrival: see Receiver in package server. Otherwise Received is nil.
 	Received any
 }
 
@@ -32,9 +32,9 @@ type Control struct {
 	Value    []byte // nil: absent
 }
 
-// Bind is a BindRequest (RFC 4511, 4.2). If the authentication choice is neither simple
-// nor SASL, SASL is set and Mechanism is empty. The directory refuses such a bind as it
-// refuses any unsupported mechanism.
+// Bind is a BindRequest (RFC 4511, 4.2). If the authentication choice is neither simple nor
+// SASL, the field SASL is set and Mechanism is empty. The directory then refuses the bind, as
+// for any unsupported mechanism.
 type Bind struct {
 	Version   int
 	Name      string
@@ -168,8 +168,8 @@ func (*Compare) isRequest()  {}
 func (*Abandon) isRequest()  {}
 func (*Extended) isRequest() {}
 
-// A SearchEntry is a SearchResultEntry. It has only the selected attributes. The
-// attributes are shared and must not be changed.
+// A SearchEntry is a SearchResultEntry. It has only the selected attributes. A Sink must not
+// change the attributes, because other operations use the same memory.
 type SearchEntry struct {
 	Name       string
 	Attributes []entry.Attribute
@@ -190,10 +190,10 @@ type Response struct {
 	Value []byte
 }
 
-// A Sink receives the answers of one operation, in order. Done is the last call, and
-// occurs once. For an Abandon or Unbind, Done is not called. An error means that the
-// client is gone or has abandoned the operation, and that the caller should stop. The
-// arguments are encoded before the call returns and may be reused.
+// A Sink receives the answers of one operation, in order. Done is the last call, and occurs
+// once. For an Abandon or Unbind, Done is not called. If a method returns an error, the client
+// is gone or has abandoned the operation, and the caller should stop. Each method encodes its
+// arguments before it returns, so the caller can reuse the memory of the arguments.
 type Sink interface {
 	Entry(e *SearchEntry) error
 	Reference(urls []string, controls []Control) error
@@ -212,8 +212,8 @@ type Ender interface {
 type Notifier interface{ Notify(r *Response) error }
 
 // A Persister is a Sink for operations that may last until the client ends them, such as
-// persistent searches. Such an operation calls Persist once, before it waits for events
-// that may never occur. Persist returns a *Result if the connection has too many such
-// operations. If the server ends the operation, the cause of the context is also a
-// *Result.
+// persistent searches. An operation of this kind calls Persist once, before it waits for
+// events that may never occur. Persist returns a *Result if the connection has too many
+// operations of this kind. If the server ends the operation, the cause of the operation's
+// context is also a *Result.
 type Persister interface{ Persist() error }

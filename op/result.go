@@ -2,7 +2,7 @@ package op
 
 import "fmt"
 
-// Code is a resultCode (RFC 4511, appendix A, and the RFCs named in Code's constants).
+// Code is a resultCode (RFC 4511, appendix A, and the RFCs named beside the constants).
 type Code int
 
 const (
@@ -53,7 +53,7 @@ const (
 	AssertionFailed              Code = 122
 	AuthorizationDenied          Code = 123
 	SyncRefreshRequired          Code = 4096   // RFC 4533
-	NoOperation                  Code = 0x410e // draft-zeilenga-ldap-noop, as OpenLDAP numbers it
+	NoOperation                  Code = 0x410e // draft-zeilenga-ldap-noop; OpenLDAP's number
 )
 
 // A Result is an LDAPResult. It is also an error, so that lower layers can return a
