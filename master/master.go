@@ -84,8 +84,8 @@ type Node struct {
 	Order   entry.Order
 }
 
-// Cells returns the treeInfo cells of a node. If the node has no order, Cells returns no
-// cell for the order, so an existing cell remains.
+// Cells returns the treeInfo cells of a node. If the node has no order, Cells returns no cell
+// for the order, and writing the cells leaves a stored order as it is.
 func (n *Node) Cells() []table.Cell {
 	cells := make([]table.Cell, 0, 4)
 	cells = append(cells, table.Cell{Family: TreeInfo, Qualifier: normRDN, Value: []byte(n.NormRDN)})
@@ -131,7 +131,7 @@ func Gone(t *schema.AttributeType, options string, p Position) table.Cell {
 	return table.Cell{Family: Family(t), Qualifier: Qualifier(t, options, p), Tombstone: true}
 }
 
-// PositionOf returns the position in a column's qualifier.
+// PositionOf returns the position that a column's qualifier contains.
 func PositionOf(qualifier []byte) Position {
 	return qualifier[bytes.IndexByte(qualifier, 0)+1:]
 }
