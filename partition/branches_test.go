@@ -164,8 +164,8 @@ func TestBranch(t *testing.T) {
 	})
 }
 
-// wantJournal checks that the trunk shows the changes of the branch as one commit, the
-// merge m, whose record says what the branch changed.
+// wantJournal checks that the trunk shows the changes of the branch as one commit, the merge
+// m. The record of m must say what the branch changed.
 func (w *branched) wantJournal(m table.Revision) {
 	w.t.Helper()
 	s := w.p.Snapshot()
@@ -254,9 +254,9 @@ func TestBranchStamps(t *testing.T) {
 	})
 }
 
-// TestBranchSettings checks that the schema and the settings cannot change in a branch,
-// and that a branch cannot be merged if entries must obey other settings now than at the
-// branch's base.
+// TestBranchSettings checks that the schema and the settings cannot change in a branch. It
+// also checks that a branch cannot be merged if settings that entries must obey have changed
+// since the branch's base.
 func TestBranchSettings(t *testing.T) {
 	eachBranched(t, func(t *testing.T, w *branched) {
 		ctx := context.Background()

@@ -62,8 +62,8 @@ type branchModel struct {
 	b       *branches.Branch
 	base    lineModel
 	line    lineModel
-	own     []touch // by operations in the branch
-	outside []touch // by commits that the base does not show
+	own     []touch // what operations in the branch touched
+	outside []touch // what commits after the base touched on the trunk
 }
 
 func (m *branchModel) clashes() bool { return len(m.clashing()) > 0 }
@@ -90,7 +90,7 @@ func (m *branchModel) conflicts(trunk lineModel) map[string]string {
 		case base == nil && own == nil && newest == nil:
 			all[""] = "" // none of the three states has an entry with the name
 		case base == nil || own == nil || newest == nil || m.replaced(n):
-			all[n] = "the entry" // it was added, deleted or made anew
+			all[n] = "the entry" // the entry was added, deleted, or deleted and added again
 		default:
 			all[n] = differing(base, own, newest)
 		}
@@ -98,15 +98,17 @@ func (m *branchModel) conflicts(trunk lineModel) map[string]string {
 	return all
 }
 
-// replaced reports whether an operation on one of the sides made or deleted an entry.
+// replaced reports whether an operation in the branch or on the trunk added or deleted the
+// entry with the name n.
 func (m *branchModel) replaced(n string) bool {
 	return slices.ContainsFunc(slices.Concat(m.own, m.outside), touch{n, "x"}.is)
 }
 
 func (a touch) is(b touch) bool { return a == b }
 
-// differing returns the attributes that own and newest both changed from base, in different
-// ways, with their values in the three states.
+// differing compares a person at the base, in the branch (own) and on the trunk (newest). For
+// each attribute that branch and trunk changed in different ways, it prints the values in the
+// three states.
 func differing(base, own, newest *personModel) string {
 	var b strings.Builder
 	is := func(description string, values func(*personModel) []string) {
@@ -120,7 +122,7 @@ func differing(base, own, newest *personModel) string {
 	return b.String()
 }
 
-// conflictsOf returns conflicts in the form of branchModel.conflicts.
+// conflictsOf converts conflicts to the form in which branchModel.conflicts returns them.
 func conflictsOf(m *branchModel, found []branches.Conflict) map[string]string {
 	all := map[string]string{}
 	for _, c := range found {
@@ -267,7 +269,7 @@ func (m *mergeModel) merge(ctx context.Context, i int) {
 	}
 	if err != nil {
 		m.refused++
-		if m.r.IntN(2) == 0 { // discard it, to make room for a new branch that can be merged
+		if m.r.IntN(2) == 0 { // discard the branch, to make room for one that can be merged
 			must(m.t, b.b.Discard(ctx))
 			m.open = slices.Delete(m.open, i, i+1)
 		}

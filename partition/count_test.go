@@ -103,7 +103,9 @@ var largeGroup = flag.Int("members", 100_000, "members of the large group of Tes
 // touches as many keys as in a group of 1,000 members.
 func TestMembersCostNothing(t *testing.T) {
 	t.Parallel()
-	c := newCounted(t, 1<<20) // a cache that keeps the fact that an entry is wide, but no values
+	// The cache has room to record that an entry is wide (see state.MaxColumns), but not for
+	// the values of the entry.
+	c := newCounted(t, 1<<20)
 	sizes := map[string]int{"small": 1000, "large": *largeGroup}
 	member := func(i int) string { return fmt.Sprintf("uid=u%07d,ou=people,dc=example,dc=com", i) }
 	counts := map[string][2]int64{}
@@ -204,7 +206,7 @@ func TestFindingGroupsCostsNoMembers(t *testing.T) {
 		})
 	}
 	few, many := find("uid=f1,dc=example,dc=com"), find("uid=m1,dc=example,dc=com")
-	// a read of 512 cells finds out that the group is wide
+	// The search reads 512 cells to find out that the group is wide (see state.MaxColumns).
 	c.within("finding a group", few+520, many)
 }
 

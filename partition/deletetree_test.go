@@ -76,8 +76,8 @@ func TestDeleteTree(t *testing.T) {
 	}
 }
 
-// TestDeleteTreeOfWatchedClasses deletes all aliases and referrals. It checks that
-// searches notice this although they have cached that such entries exist.
+// TestDeleteTreeOfWatchedClasses deletes all aliases and referrals. It checks that searches
+// then find none, although the cache recorded before that there were some.
 func TestDeleteTreeOfWatchedClasses(t *testing.T) {
 	ctx := context.Background()
 	p := sample(t)

@@ -372,7 +372,7 @@ func TestEraseValue(t *testing.T) {
 		l.modify("cn=thing,"+latter, op.ModReplace, "owner: "+latter, "description: of Kim's")
 		l.keep("latter")
 		must(t, add(t, l.p, former, somebody("former", "Another One")...))
-		l.delete(former) // this deletes the new entry of that name
+		l.delete(former) // delete the new entry, so that its name is free again
 		latest := l.at("latter")
 		done := l.erase(maintain.EraseOptions{Value: []byte("Former")})
 		if done.Names != 2 || done.Gone != 0 || done.Commits == 0 {
@@ -513,7 +513,7 @@ func TestEraseBeside(t *testing.T) {
 					}
 					select {
 					case gone <- dn:
-					default: // entries come faster than they are erased
+					default: // the channel is full: this entry is not erased
 					}
 				}
 			})
@@ -528,7 +528,7 @@ func TestEraseBeside(t *testing.T) {
 		}
 		keep := 200 * time.Millisecond
 		if l.p.DB().Shared() {
-			keep = time.Hour // longer than marks are kept, as on any server
+			keep = time.Hour // every server must keep history longer than marks
 		}
 		wg.Go(func() {
 			for time.Now().Before(stop) && !t.Failed() {

@@ -2,8 +2,8 @@ package partition
 
 import "github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 
-// An Error is a failure that the caller of an operation caused, not the store. Its text
-// says what to do, and contains no values.
+// An Error is a failure that the caller of an operation caused, not the store. The text of the
+// Error says what to do and contains no values.
 type Error = catalog.Error
 
 // NotEverywhere is the error of a change that is committed but that not every server
@@ -22,7 +22,7 @@ const (
 	// the schema or the naming contexts forbid the name
 	NamingViolation   = catalog.NamingViolation
 	NotOnRDN          = catalog.NotOnRDN          // a value of the RDN cannot be removed
-	ClassViolation    = catalog.ClassViolation    // violates MUST, MAY or class rules
+	ClassViolation    = catalog.ClassViolation    // breaks MUST, MAY or class rules
 	ClassModification = catalog.ClassModification // the structural class cannot change
 	UndefinedType     = catalog.UndefinedType
 	InvalidSyntax     = catalog.InvalidSyntax

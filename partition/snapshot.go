@@ -18,8 +18,8 @@ import (
 // A Snapshot reads one state of the directory.
 type Snapshot struct{ s *state.Snapshot }
 
-// NewSnapshot is for the packages beside this one. It returns the Snapshot of a state
-// that such a package has opened, or the error err.
+// NewSnapshot returns a Snapshot that reads the state s, or the error err. Only the packages
+// beside this one call it, after they have opened a state.
 func NewSnapshot(s *state.Snapshot, err error) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
@@ -88,9 +88,9 @@ func (s *Snapshot) Find(ctx context.Context, name dn.DN) (Located, error) {
 // Name returns the name of an entry, in its stored spelling.
 func (s *Snapshot) Name(ctx context.Context, id entry.ID) (*dn.Name, error) { return s.s.Name(ctx, id) }
 
-// Recall returns the entry of a name that was passed to Remember. The name must have
-// exactly the stored spelling. It returns false if the entry is not in memory or no
-// longer valid.
+// Recall returns the entry of a name that was passed to Remember. The name must have exactly
+// the stored spelling. Recall returns false if the cache does not contain the name, or if the
+// cached name is no longer valid.
 func (s *Snapshot) Recall(name string) (Located, bool) { return s.s.Recall(name) }
 
 // Remember caches the entry of a name for Recall.
@@ -146,8 +146,8 @@ func (s *Snapshot) Search(ctx context.Context, q Query) iter.Seq2[*Result, error
 	return search.Search(ctx, s.s, q)
 }
 
-// Results streams the entries with the given ids, in the order of ids. A Search for q in
-// the same state must have found these ids.
+// Results streams the entries with the given ids, in the order of ids. Callers must pass only
+// ids that a Search for q has found in the same state.
 func (s *Snapshot) Results(ctx context.Context, ids []entry.ID, q Query) iter.Seq2[*Result, error] {
 	return search.Results(ctx, s.s, ids, q)
 }

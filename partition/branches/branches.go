@@ -55,8 +55,8 @@ func All(p *partition.Partition) (all []*Branch) {
 	return all
 }
 
-// Count returns how many branches are open and how many are parked, and the time of the
-// oldest base of the open branches, or the zero time if no branch is open.
+// Count returns the number of open branches and the number of parked branches. oldest is the
+// time of the oldest base of an open branch, or the zero time if no branch is open.
 func Count(p *partition.Partition) (open, parked int, oldest time.Time) {
 	return branch.Count(p.Keeper())
 }
@@ -85,8 +85,8 @@ func (b *Branch) Describe(ctx context.Context, by partition.By, description stri
 	return b.b.Describe(ctx, by, description)
 }
 
-// Snapshot returns the branch's newest state: what its base shows, and the commits in the
-// branch. The caller must close it.
+// Snapshot returns the branch's newest state: the state at the base with the changes of all
+// commits in the branch. The caller must close the Snapshot.
 func (b *Branch) Snapshot(ctx context.Context) (*partition.Snapshot, error) {
 	return partition.NewSnapshot(b.b.Snapshot(ctx))
 }
@@ -102,14 +102,13 @@ func (b *Branch) Base(ctx context.Context) (*partition.Snapshot, error) {
 	return partition.NewSnapshot(b.b.Base(ctx))
 }
 
-// Newest returns the newest state of the directory outside of branches. The caller must
-// close it.
+// Newest returns the newest state of the trunk. The caller must close it.
 func (b *Branch) Newest() (*partition.Snapshot, error) {
 	return partition.NewSnapshot(b.b.Newest(), nil)
 }
 
 // Update runs fn in a transaction in the branch, perhaps more than once. The transaction
-// cannot change the schema and the settings of the directory.
+// cannot change the schema or the settings of the directory.
 func (b *Branch) Update(ctx context.Context, by partition.By, fn func(*partition.Tx) error) (table.Revision, error) {
 	return b.b.Update(ctx, by, func(tx *write.Tx) error { return fn(partition.NewTx(tx)) })
 }
@@ -119,8 +118,8 @@ func (b *Branch) Conflicts(ctx context.Context) ([]Conflict, error) { return b.b
 
 // Merge makes the branch visible by one commit and returns the commit's revision. The branch
 // then no longer exists. If there are conflicts, Merge returns a ConflictError and the branch
-// stays as it is. Entries that both the branch and other commits changed are stamped as
-// changed by the merge.
+// stays as it is. If both the branch and other commits changed an entry, the merge sets the
+// entry's modifiersName, modifyTimestamp and entryCSN.
 func (b *Branch) Merge(ctx context.Context, by partition.By) (table.Revision, error) {
 	return b.b.Merge(ctx, by)
 }

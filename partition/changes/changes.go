@@ -36,9 +36,10 @@ func Stream(ctx context.Context, p *partition.Partition, after revision.Frontier
 	return feed.Changes(ctx, p.Keeper(), after)
 }
 
-// Shown streams the commits that a state shows and that are after a frontier. The commits
-// of each server are in order. A reader that stops early can continue later from the
-// frontier that [revision.Frontier.With] returns for the last revision that it read.
+// Shown streams the commits that a state shows and that are after a frontier. The commits of
+// each server are in order. A reader may stop early and continue later. It must then call
+// [revision.Frontier.With] with the last revision that it has read, and continue from the
+// frontier that With returns.
 func Shown(ctx context.Context, s *partition.Snapshot, after revision.Frontier) iter.Seq2[*Change, error] {
 	return feed.ShownChanges(ctx, s.State(), after)
 }
@@ -53,7 +54,7 @@ func ShownAfter(ctx context.Context, s *partition.Snapshot, r table.Revision) it
 // that are newer than a revision.
 func Known(s *partition.Snapshot, r table.Revision) bool { return feed.Known(s.State(), r) }
 
-// Effects streams the differences between two states of the entries with the given ids.
+// Effects streams how the entries with the given ids differ between two states.
 func Effects(ctx context.Context, from, to *partition.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
 	return feed.Effects(ctx, from.State(), to.State(), ids)
 }

@@ -1,7 +1,7 @@
 // Package configure changes the configuration that all servers of a directory share: its
-// naming contexts, indexes, unique attributes, access rules and default password policy.
-// A change on which the servers must agree takes several commits. Each commit is made only
-// when every server applies the one before.
+// naming contexts, indexes, unique attributes, access rules and default password policy. A
+// change on which the servers must agree takes several commits. Each commit is made only when
+// every server applies the commit before it.
 package configure
 
 import (
@@ -57,8 +57,8 @@ func SetSuffixes(ctx context.Context, p *partition.Partition, suffixes []string)
 	return evolve.SetSuffixes(ctx, p.Keeper(), suffixes)
 }
 
-// AddSuffixes adds naming contexts. If all of them exist already, AddSuffixes writes
-// nothing, so a server that may not write can call it.
+// AddSuffixes adds naming contexts. If all of them exist already, AddSuffixes writes nothing
+// and succeeds even on a read-only server.
 func AddSuffixes(ctx context.Context, p *partition.Partition, suffixes []string) error {
 	return evolve.AddSuffixes(ctx, p.Keeper(), suffixes)
 }
@@ -92,8 +92,8 @@ func RepairReferences(ctx context.Context, p *partition.Partition, attribute str
 	return evolve.RepairReferences(ctx, p.Keeper(), attribute, by)
 }
 
-// SetAccess replaces the access rules. It calls the function change with the present rules.
-// The function returns the new rules.
+// SetAccess replaces the access rules. The caller passes change, a function that receives the
+// present rules and returns the new rules.
 func SetAccess(ctx context.Context, p *partition.Partition, by partition.By, change func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error)) error {
 	return evolve.SetAccess(ctx, p.Keeper(), by, func(st *state.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
 		s, err := partition.NewSnapshot(st, nil)
@@ -109,8 +109,9 @@ func SetAccessIn(tx *partition.Tx, rules []partition.AccessRule) error {
 	return tx.Writer().SetAccess(rules)
 }
 
-// SetPolicy replaces the default password policy. It calls the function change with the
-// present policy. The function returns the new policy. nil means that there is no policy.
+// SetPolicy replaces the default password policy. The caller passes change, a function that
+// receives the present policy and returns the new policy. A nil policy means that there is no
+// policy.
 func SetPolicy(ctx context.Context, p *partition.Partition, by partition.By, change func(s *partition.Snapshot, old []PolicyAttribute) ([]PolicyAttribute, error)) error {
 	return evolve.SetPolicy(ctx, p.Keeper(), by, func(st *state.Snapshot, old []PolicyAttribute) ([]PolicyAttribute, error) {
 		s, err := partition.NewSnapshot(st, nil)
@@ -127,13 +128,14 @@ func SetPolicyIn(tx *partition.Tx, policy []PolicyAttribute) error {
 	return tx.Writer().SetPolicy(policy)
 }
 
-// DefaultPolicy returns the password policy in force for entries that no other policy
-// applies to, or nil. The pointer stays the same while the policy and the schema stay the
-// same. For a state of the past, DefaultPolicy returns the present policy.
+// DefaultPolicy returns the password policy in force for entries that no other policy applies
+// to. It returns nil if there is no such policy. The pointer stays the same while the policy
+// and the schema stay the same. For a state of the past, DefaultPolicy returns the present
+// policy.
 func DefaultPolicy(s *partition.Snapshot) *Policy { return s.State().Catalog.Policy }
 
-// PolicyAt returns the default password policy that a state shows, or nil. For a state of
-// the past this is the policy of that time.
+// PolicyAt returns the default password policy that a state shows. It returns nil if the state
+// shows none. For a state of the past this is the policy of that time.
 func PolicyAt(ctx context.Context, s *partition.Snapshot) ([]PolicyAttribute, error) {
 	st := s.State()
 	return st.Catalog.PolicyAt(ctx, st.Reader)
@@ -174,8 +176,8 @@ func AccessAt(ctx context.Context, s *partition.Snapshot) ([]partition.AccessRul
 	return st.Catalog.AccessAt(ctx, st.Reader)
 }
 
-// Since returns the commit that wrote the settings that a state shows, or 0 if no commit
-// wrote them.
+// Since returns the revision of the commit that wrote the settings in a state. It returns 0 if
+// these are the settings with which the directory was created.
 func Since(ctx context.Context, s *partition.Snapshot) (table.Revision, error) {
 	st := s.State()
 	return st.Catalog.SettingsSince(ctx, st.Reader)

@@ -1,4 +1,5 @@
-// Package follow contains the state of a directory that follows another server.
+// Package follow reads and writes which server a directory follows, and up to which change of
+// that server the directory is a copy.
 package follow
 
 import (
@@ -9,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 )
 
-// A Server is another server from which a directory is copied and whose changes are
-// copied too.
+// A Server is the server that a directory follows: the directory is a copy of that server, and
+// the server's further changes are copied too.
 type Server = catalog.Following
 
 // Of returns the server that the directory follows, or nil.
@@ -20,10 +21,11 @@ func Of(s *partition.Snapshot) *Server { return s.State().Catalog.Header.Followi
 // follows a server.
 func Set(tx *partition.Tx, f *Server) error { return tx.Writer().SetFollowing(f) }
 
-// SetCursor writes how far the changes of the server have been copied.
+// SetCursor stores a cursor: it says up to which change the changes of the server have been
+// copied.
 func SetCursor(tx *partition.Tx, value []byte) { tx.Writer().SetCursor(value) }
 
-// Cursor returns the value of the last SetCursor that a state shows, or nil.
+// Cursor returns the cursor in a state. It returns nil if no cursor was stored.
 func Cursor(ctx context.Context, s *partition.Snapshot) ([]byte, error) {
 	return write.Cursor(ctx, s.State())
 }

@@ -54,8 +54,8 @@ func Node(ctx context.Context, s *partition.Snapshot, id entry.ID) (*master.Node
 	return feed.Node(ctx, s.State(), id)
 }
 
-// Nameless reports whether the name of an entry was erased. The node of such an entry has
-// its entryUUID instead of a name.
+// Nameless reports whether the name of an entry was erased. The node of such an entry has the
+// entry's entryUUID in place of the name.
 func Nameless(s *partition.Snapshot, id entry.ID, node *master.Node) bool {
 	return feed.Nameless(s.State(), id, node)
 }
@@ -65,7 +65,7 @@ func Child(ctx context.Context, s *partition.Snapshot, parent entry.ID, rdn dn.N
 	return feed.Child(ctx, s.State(), parent, rdn)
 }
 
-// Within reports whether id is base or the id of an entry below base.
+// Within reports whether an entry is in the subtree of the entry base.
 func Within(ctx context.Context, s *partition.Snapshot, id, base entry.ID) (bool, error) {
 	return feed.Within(ctx, s.State(), id, base)
 }

@@ -37,12 +37,12 @@ func Walk(ctx context.Context, s *partition.Snapshot, q partition.Query) iter.Se
 	return search.Walk(ctx, s.State(), q)
 }
 
-// Salvage streams all readable entries of a damaged store, each entry before the entries
-// below it. It calls lost for everything that it cannot read. Its argument, what, is a
-// description of a range of rows, or as much of the name of an entry as is known. If an entry
-// is lost but its name is known, the entries below it keep their names. If its name is lost
-// too, the entries below it come last, and their names contain the entryUUID of the lost entry
-// in place of its name. Salvage keeps the names of all entries in memory.
+// Salvage streams all readable entries of a damaged store, each entry before the entries below
+// it. It calls lost for everything that it cannot read: what describes a range of rows or, for
+// an entry, is as much of the entry's name as is known. If an entry is lost but its name is
+// known, the entries below the lost entry keep their names. If the name is lost too, the
+// entries below the lost entry come last. In their names, the entryUUID of the lost entry
+// takes the place of the lost name. Salvage keeps the names of all entries in memory.
 func Salvage(ctx context.Context, s *partition.Snapshot, lost func(what string, err error) error) iter.Seq2[*partition.Result, error] {
 	return verify.Salvage(ctx, s.State(), lost)
 }
@@ -53,8 +53,8 @@ func Config(s *partition.Snapshot) partition.Config { return s.State().Config() 
 // Unique returns the unique attributes that a state shows.
 func Unique(s *partition.Snapshot) []configure.Unique { return s.State().Unique() }
 
-// References returns the attributes whose values follow the entries that they name, as a
-// state shows them.
+// References returns the reference attributes that a state shows: the attributes whose values
+// follow the entries that they name.
 func References(s *partition.Snapshot) []configure.Reference {
 	return s.State().Catalog.Header.References
 }
@@ -66,8 +66,9 @@ func Empty(ctx context.Context, s *partition.Snapshot) (bool, error) { return s.
 // built-in definitions that a directory has removed.
 const RemovedDefinitions = evolve.RemovedDefinitions
 
-// OwnDefinitions returns the definitions that the schema of a state adds to the built-in
-// schema, and the built-in definitions that it removes.
+// OwnDefinitions compares the schema of a state with the built-in schema. added contains the
+// definitions that were added or replaced. removed contains the built-in definitions that were
+// removed.
 func OwnDefinitions(s *partition.Snapshot) (added, removed []schema.Definition) {
 	return evolve.OwnDefinitions(s.State())
 }

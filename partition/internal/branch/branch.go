@@ -96,8 +96,8 @@ func All(k *catalog.Keeper) (all []*Branch) {
 	return all
 }
 
-// Count returns how many branches are open and how many are parked, and the time of the
-// oldest base of the open branches.
+// Count returns the number of open branches and the number of parked branches. oldest is the
+// time of the oldest base of an open branch.
 func Count(k *catalog.Keeper) (open, parked int, oldest time.Time) {
 	for _, b := range k.DB.Branches() {
 		i, err := b.Info()
@@ -154,7 +154,7 @@ func (b *Branch) Base(ctx context.Context) (*state.Snapshot, error) {
 	return state.At(ctx, b.k, i.Base)
 }
 
-// Newest returns the newest state outside of branches.
+// Newest returns the newest state of the trunk.
 func (b *Branch) Newest() *state.Snapshot { return state.Newest(b.k) }
 
 // Update runs fn in a transaction in the branch, as write.Update does on the trunk.
@@ -279,7 +279,8 @@ func (b *Branch) Effects(ctx context.Context, i *Info) (n int, err error) {
 	return n, nil
 }
 
-// failure returns the error for the caller of an operation on a branch.
+// failure converts the errors of package txn for which a catalog.Problem exists to a
+// *catalog.Error.
 func failure(err error) error {
 	if errors.Is(err, txn.ErrUnknown) {
 		return err

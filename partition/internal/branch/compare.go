@@ -60,8 +60,9 @@ func (b *Branch) written(ctx context.Context) (ids []entry.ID, err error) {
 	return slices.Compact(ids), nil
 }
 
-// compare adds a conflict for the entry if both sides changed it and one change cannot
-// follow the other, or if another entry has taken its name.
+// compare adds a conflict for the entry in two cases: the branch and the trunk changed the
+// entry so that neither change can follow the other, or another entry of the trunk has the
+// name that the branch gave to the entry.
 func (x *explanation) compare(ctx context.Context, id entry.ID) error {
 	nodes, entries, err := x.sides(ctx, id)
 	if err != nil {
@@ -126,8 +127,8 @@ func (x *explanation) isTaken(ctx context.Context, id entry.ID, n [3]*master.Nod
 	return ok && other != id, err
 }
 
-// goTogether reports whether an attribute can have the changes of both sides. That is so
-// if the attribute may have several values and no value of the base was removed on both
+// goTogether reports whether an attribute can have the changes of both sides. That is so if
+// the attribute is multi-valued and not secret, and no value of the base was removed on both
 // sides.
 func goTogether(e [3]*entry.Entry, description string) bool {
 	a := attributeOf(e[1], description)

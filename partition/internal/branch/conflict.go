@@ -22,8 +22,8 @@ type Conflict struct {
 	About string
 	With  table.Revision // the newest commit in conflict with the branch, or 0 if it is not known
 	By    write.By       // who made this commit
-	// Attributes are the attributes that the branch and the present state both changed, to
-	// different values.
+	// Attributes are the attributes that both the branch and the trunk changed, and whose
+	// values now differ.
 	Attributes []Differing
 }
 

@@ -61,9 +61,9 @@ func conflicts(name string, found []Conflict) error {
 	return &ConflictError{name, found}
 }
 
-// restamp changes the stamps of the entries that both the branch and other commits
-// changed, in a last commit in the branch. Otherwise a consumer of changes would find an
-// entry with new values and an entryCSN that the consumer has already seen.
+// restamp makes a last commit in the branch. The commit changes the stamps of the entries in
+// both: those that the branch and other commits changed. Otherwise a consumer of changes would
+// find an entry with new values and an entryCSN that the consumer has already seen.
 func (b *Branch) restamp(ctx context.Context, by write.By, both []entry.ID) error {
 	_, err := write.UpdateBranch(ctx, b.k, b.b, by, func(tx *write.Tx) error {
 		for _, id := range both {
@@ -76,8 +76,8 @@ func (b *Branch) restamp(ctx context.Context, by write.By, both []entry.ID) erro
 	return failure(err)
 }
 
-// changedOutside returns the ids that were touched both in the branch and, since its base,
-// by commits outside of the branch.
+// changedOutside returns the ids that were touched both by commits in the branch and by
+// commits of the trunk after the branch's base.
 func (b *Branch) changedOutside(ctx context.Context, base table.Revision) (both []entry.ID, err error) {
 	newest := state.Newest(b.k)
 	defer newest.Close()

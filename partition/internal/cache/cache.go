@@ -20,10 +20,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Cache keeps entries in memory, and the ids that names refer to. An item that was read
-// at ordinal n is valid at a later snapshot s as long as s.Unchanged(id, n) returns true.
-// So nothing is ever invalidated: a reader detects a stale item when it reads the item.
-// Items refer to one schema, so each schema has its own cache.
+// A Cache keeps entries in memory. It also maps names to the ids of the named entries. An item
+// that was read at ordinal n is valid at a later snapshot s as long as s.Unchanged(id, n)
+// returns true. So nothing is ever invalidated: a reader detects a stale item when it reads
+// the item. All items of a cache refer to the same schema, so each schema has its own cache.
 type Cache struct {
 	Entries bounded.Cache[entry.ID, *Item]
 	// Children is only a hint. A reader checks it against the parent and the RDN in the
@@ -51,10 +51,10 @@ type NameKey struct {
 	Name   string
 }
 
-// A ValuesKey is a key of RangeSteps, of Postings or of Referrers. In a key of RangeSteps,
-// Text is the options of an attribute of the entry ID. In a key of Postings, Text is a
-// normalised value and ID is the zero id. In a key of Referrers, Text is a name, Typ is the
-// first of the types and ID is the zero id.
+// A ValuesKey is a key of RangeSteps, of Postings or of Referrers. In a key of RangeSteps, ID
+// is the id of an entry, and Typ and Text are the type and the options of one of its
+// attributes. In a key of Postings, Text is a normalised value and ID is the zero id. In a key
+// of Referrers, Text is a name, Typ is the first of the types and ID is the zero id.
 type ValuesKey struct {
 	ID   entry.ID
 	Typ  *schema.AttributeType
@@ -65,7 +65,7 @@ type ValuesKey struct {
 type Item struct {
 	AsOf    uint64
 	Node    master.Node
-	Entry   *entry.Entry            // without secrets; nil if it is wide
+	Entry   *entry.Entry            // without secrets; nil if wide (state.MaxColumns)
 	Secrets atomic.Pointer[Secrets] // nil until a caller reads them
 	Name    atomic.Pointer[CachedName]
 }
@@ -210,9 +210,9 @@ func newPostings(size uint64) bounded.Cache[ValuesKey, *Posting] {
 	})
 }
 
-// A Posting is the set of entries that an index contains for one value, as of an ordinal.
-// It is valid as long as no commit touches the value (catalog.PostingHash), just as a
-// cached entry is valid as long as no commit touches its id. If only a few commits have
+// A Posting is the set of entries that an index contains for one value, as of an ordinal. It
+// is valid as long as no commit touches the value (catalog.PostingHash), just as a cached
+// entry is valid as long as no commit touches the entry's id. If only a few commits have
 // touched the value, the Posting can be brought up to date.
 //
 // A Posting without a set records only that the value had more than MoreThan entries.

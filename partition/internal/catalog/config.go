@@ -57,9 +57,9 @@ type Index struct {
 }
 
 // A Header describes the store. It is one cell of JSON in the row "header" of the table
-// "directory". A program can use the keys of the store only if its normal forms have the
-// version in the header. The settings in the header are the settings with which the
-// directory was created. When they are changed, the new settings are written to the table
+// "directory". A program can use the keys of the store only if the program's normal forms have
+// the version in the field Normalizer. The settings in the header are the settings with which
+// the directory was created. When they are changed, the new settings are written to the table
 // "config".
 type Header struct {
 	Format     int    `json:"format"`
@@ -91,7 +91,8 @@ type Settings struct {
 }
 
 // Following describes the server that a directory follows. The directory is a copy of that
-// server and copies its further changes. Meanwhile clients make their updates on that server.
+// server, and the server's further changes are copied too. As long as the directory follows
+// the server, clients must send updates to that server.
 type Following struct {
 	URL      string   `json:"url"` // without a name of an entry
 	BindDN   string   `json:"bindDN,omitempty"`
@@ -196,8 +197,8 @@ func ReadHeader(ctx context.Context, s table.Store) (*Header, error) {
 
 var ErrHeaderChanged = errors.New("the shared configuration was changed by another server meanwhile: try again")
 
-// Write replaces the header in the store by a swap. If the swap returns false or an
-// error, Write reads the cell to find out whether the swap was made.
+// Write replaces the header in the store by a compare-and-swap. If the swap returns false or
+// an error, Write reads the cell to find out whether the swap took effect.
 func (h *Header) Write(ctx context.Context, s table.Store) error {
 	raw, err := json.Marshal(h)
 	if err != nil {
@@ -236,7 +237,7 @@ type Catalog struct {
 	p         *Keeper
 	Subschema *Subschema   // the source of the schema
 	ToCome    *Concern     // a schema to which changes must also conform; nil: none
-	Cache     *cache.Cache // what was read with this schema
+	Cache     *cache.Cache // cached entries, names and postings of this schema
 	Header    *Header
 	Contexts  []NamingContext
 	// Access contains the access rules of the header. Two catalogs with the same pointer

@@ -12,7 +12,7 @@ const (
 	InvalidName
 	NamingViolation   // the schema or the naming contexts forbid the name
 	NotOnRDN          // a value of the RDN cannot be removed
-	ClassViolation    // violates MUST, MAY or class rules
+	ClassViolation    // breaks MUST, MAY or class rules
 	ClassModification // the structural class cannot change
 	UndefinedType
 	InvalidSyntax

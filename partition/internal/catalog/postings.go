@@ -35,8 +35,8 @@ func PostingHash(t *schema.AttributeType, key []byte) uint64 {
 	return h
 }
 
-// The constants of the hash FNV-1a with 64 bits. PostingHash computes it itself because
-// hash/fnv allocates memory, and searches look up many postings.
+// The constants of the hash FNV-1a with 64 bits. PostingHash does not use package hash/fnv,
+// which allocates memory, because searches look up many postings.
 const (
 	fnvOffset = 14695981039346656037
 	fnvPrime  = 1099511628211

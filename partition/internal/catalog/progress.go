@@ -9,12 +9,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Progress records up to which revision the views of a directory are kept. This server
-// updates it when it keeps views or sees that others have kept them.
+// A Progress records up to which revision the records of all views of a directory have been
+// updated, by this server or by others.
 type Progress struct {
 	Steps, Errors atomic.Uint64 // steps that this server made, and steps that failed here
 
-	upTo atomic.Pointer[upTo] // nil: this server does not follow views, or there are none
+	upTo atomic.Pointer[upTo] // nil: this server keeps no views, or there are none
 }
 
 type upTo struct {
@@ -22,16 +22,16 @@ type upTo struct {
 	touched uint64 // what DB.Touched returned at w or earlier
 }
 
-// Reach records that all views that have begun are kept up to the revision w, and that touched
-// is a result of DB.Touched from w or earlier.
+// Reach records that all views that have begun show the commits up to the revision w. The
+// caller passes as touched what DB.Touched returned at w or earlier.
 func (p *Progress) Reach(w table.Revision, touched uint64) { p.upTo.Store(&upTo{w, touched}) }
 
-// Stop records that this server does not follow views.
+// Stop records that this server does not keep views.
 func (p *Progress) Stop() { p.upTo.Store(nil) }
 
 // A Lag says how far views are behind the commits.
 type Lag struct {
-	Entries uint64 // touched entries that views do not show yet; loads do not count
+	Entries uint64 // entries touched by commits that the views do not show yet, without loads
 	Age     time.Duration
 }
 

@@ -14,7 +14,7 @@ type Concern struct {
 	Fixed map[*schema.AttributeType]string
 	// Single contains the types that become single-valued, each with the reason.
 	Single map[*schema.AttributeType]string
-	// Classes are the classes whose entries must conform to the new schema. Gone contains
+	// Classes are the classes whose entries are checked against the new schema. Gone contains
 	// the classes that no entry may have any more, each with the reason.
 	Classes []*schema.ObjectClass
 	Gone    map[*schema.ObjectClass]string

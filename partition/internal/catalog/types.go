@@ -19,8 +19,8 @@ type Types struct {
 	HasSubordinates, NumSubordinates, NumAllSubordinates, Subschema *schema.AttributeType
 	GoverningStructureRule, AccessRule                              *schema.AttributeType
 	ExtensibleObject, collectiveSubentry                            *schema.ObjectClass
-	// Watched contains the classes that nearly every search tests for. Each value is the
-	// id that commits touch when the entries of the class change.
+	// Watched contains the classes that nearly every search tests for. Each value is the id
+	// that a commit touches when it changes which entries have the class.
 	Watched map[*schema.ObjectClass]entry.ID
 }
 

@@ -131,8 +131,8 @@ func (e *erasure) holders(ctx context.Context, key []byte) (states []tenure, err
 	return states, nil
 }
 
-// until is a view of the state at a revision. All commits up to the revision must be
-// decided.
+// until is the table.View that shows all cells up to a revision. Only a revision up to which
+// all commits are decided may be used.
 type until table.Revision
 
 func (r until) Max() table.Revision           { return table.Revision(r) }

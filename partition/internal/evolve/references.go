@@ -22,11 +22,11 @@ func References(p *catalog.Keeper) ([]catalog.Reference, error) {
 	return slices.Clone(c.Header.References), nil
 }
 
-// SetReference makes the values of an attribute follow the entries that they name. It returns
-// when every server applies this. If on is false, the values no longer follow entries, and
-// SetReference does not wait for the other servers. If r.MustExist is set and some values name
-// no entry, SetReference restores the old setting and returns an error that lists these
-// values.
+// SetReference makes the values of an attribute follow the entries that they name.
+// SetReference returns when every server applies the new setting. If on is false, the values
+// no longer follow entries, and SetReference does not wait for the other servers. If
+// r.MustExist is set and some values name no entry, SetReference restores the old setting and
+// returns an error that lists these values.
 func SetReference(ctx context.Context, p *catalog.Keeper, r catalog.Reference, on bool) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
@@ -63,8 +63,8 @@ func restoreReferences(ctx context.Context, p *catalog.Keeper, before *catalog.C
 	return err
 }
 
-// withReference returns the header with the attribute added to its references or, if on
-// is false, removed from them.
+// withReference returns a copy of the catalog's header. If on is set, the attribute is a
+// reference in the copy; otherwise it is none.
 func withReference(c *catalog.Catalog, r catalog.Reference, on bool) (*catalog.Header, error) {
 	t, err := c.Indexable(r.Attribute)
 	if err != nil {

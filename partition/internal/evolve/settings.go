@@ -10,9 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// SetAccess replaces the access rules. It calls the function change with the present rules and
-// a state that shows them. The function returns the new rules. SetAccess returns when every
-// server applies the new rules, so that no later operation is judged by the old rules.
+// SetAccess replaces the access rules. The caller passes change, a function that receives the
+// present rules and a state that shows them, and returns the new rules. SetAccess returns when
+// every server applies the new rules, so that no later operation is judged by the old rules.
 func SetAccess(ctx context.Context, p *catalog.Keeper, by write.By, change func(s *state.Snapshot, old []catalog.AccessRule) ([]catalog.AccessRule, error)) error {
 	return setSettings(ctx, p, by, func(s *state.Snapshot, h *catalog.Header) (bool, error) {
 		old := h.Access
@@ -32,9 +32,9 @@ func SetPolicy(ctx context.Context, p *catalog.Keeper, by write.By, change func(
 	})
 }
 
-// setSettings calls the function change, which edits a copy of the present settings. If the
-// function returns true, setSettings installs the edited settings and returns when every
-// server applies them.
+// setSettings lets the caller's function, change, edit a copy of the present settings. If
+// change returns true, setSettings installs the edited settings and returns when every server
+// applies them.
 func setSettings(ctx context.Context, p *catalog.Keeper, by write.By, change func(s *state.Snapshot, h *catalog.Header) (changed bool, err error)) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {

@@ -95,8 +95,8 @@ func awaitStep(ctx context.Context, p *catalog.Keeper, r table.Revision) error {
 	return err
 }
 
-// noOtherChange returns an error if another change has announced a schema and its server
-// still runs.
+// noOtherChange returns an error if another change has announced a schema and the server that
+// makes the change still runs.
 func noOtherChange(tx *write.Tx) error {
 	c := tx.Catalog.Subschema
 	if c.Pending == nil || c.Since == tx.Steps.Announced || tx.Keeper.DB.Over(c.Pending.By) {
@@ -105,8 +105,8 @@ func noOtherChange(tx *write.Tx) error {
 	return catalog.Errorf(catalog.Busy, "another change of the schema is under way: try again")
 }
 
-// become returns nil if this transaction may replace the schema by the schema of the catalog
-// next.
+// become checks whether this transaction may put the schema of next into force. It returns nil
+// if so, and otherwise the reason.
 func become(ctx context.Context, tx *write.Tx, next *catalog.Catalog) error {
 	concern := catalog.NewConcern(tx.Catalog.Types, next.Types)
 	if tx.Steps == nil { // no other transaction can commit

@@ -89,8 +89,9 @@ func ModifySubschema(ctx context.Context, tx *write.Tx, changes []op.Modificatio
 	return ChangeSchema(ctx, tx, e.add, e.remove)
 }
 
-// ChangeSchema changes the schema like [schema.Schema.Change]. It must be called within a
-// function of UpdateSchema. An error begins with the Source of the definition.
+// ChangeSchema changes the schema like [schema.Schema.Change]. Only a function that runs in
+// UpdateSchema may call it. The text of an error begins with the Source of the wrong
+// definition.
 func ChangeSchema(ctx context.Context, tx *write.Tx, add, remove []schema.Definition) error {
 	if err := tx.RefuseInBranch(); err != nil {
 		return err
@@ -127,7 +128,8 @@ func nextCatalog(tx *write.Tx, add, remove []schema.Definition) (*catalog.Catalo
 	if err != nil {
 		return nil, wrongDefinition(err)
 	}
-	next.Subschema.Since = max(tx.Catalog.Subschema.Since, 1) // later changes must find the entry
+	// After 0, the next change in this transaction would add the entry again.
+	next.Subschema.Since = max(tx.Catalog.Subschema.Since, 1)
 	return next, nil
 }
 
@@ -235,7 +237,7 @@ func (e *schemaEdit) removeAll(t *schema.AttributeType, values [][]byte) {
 	for _, v := range values {
 		d := schema.Definition{Attribute: t.Name(), Text: schema.WithoutOrder(string(v))}
 		if i := e.indexOf(e.add, d); i >= 0 {
-			e.add = slices.Delete(e.add, i, i+1) // this modify added it
+			e.add = slices.Delete(e.add, i, i+1) // this modify added the definition
 			continue
 		}
 		if e.permissive && (!e.from.Defines(d) || e.indexOf(e.remove, d) >= 0) {

@@ -28,13 +28,12 @@ func OwnDefinitions(s *state.Snapshot) (added, removed []schema.Definition) {
 	return schema.SuperiorsFirst(own.Added), removed
 }
 
-// Lacking returns the change (for Tx.ChangeSchema) that adds the OwnDefinitions of
-// another directory to the schema. It omits definitions that this schema has already, with
-// the same text. It replaces or removes built-in definitions that the other directory has
-// replaced or removed. Lacking returns an error for each definition that this
-// directory itself defines differently, and joins these errors. remove contains the texts
-// of whole definitions, so that the caller can undo the change: it adds the definitions in
-// remove and removes those in add.
+// Lacking returns the change (for Tx.ChangeSchema) that adds the OwnDefinitions of another
+// directory to the schema. It omits definitions that this schema has already, with the same
+// text. It replaces or removes built-in definitions that the other directory has replaced or
+// removed. Lacking returns an error for each definition that this directory itself defines
+// differently, and joins these errors. remove contains the texts of whole definitions. So the
+// caller can undo the change by adding the definitions in remove and removing those in add.
 func Lacking(s *state.Snapshot, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	own := map[catalog.DefinitionKey]bool{}
 	for _, d := range s.Catalog.Subschema.Added {

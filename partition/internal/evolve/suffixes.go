@@ -25,7 +25,7 @@ func SetSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) erro
 }
 
 // AddSuffixes adds those naming contexts that do not exist yet. If all of them exist,
-// AddSuffixes writes nothing, so a server that may not write can call it.
+// AddSuffixes writes nothing and succeeds even on a read-only server.
 func AddSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) error {
 	if now, err := p.Latest(); err == nil {
 		if after, err := now.WithSuffixes(suffixes); err == nil && after == now {
@@ -54,9 +54,9 @@ func changeSuffixes(ctx context.Context, p *catalog.Keeper, change func(*catalog
 	return err
 }
 
-// replaces checks that a change of naming contexts hides no entry. It marks the rows that
-// such an entry would have, so that a concurrent transaction that adds the entry
-// conflicts.
+// replaces returns an error if a removed naming context has entries, or if an entry has the
+// name of a new naming context. It marks the rows of these names in the tree, so that a
+// concurrent transaction that adds an entry with one of the names conflicts.
 func replaces(ctx context.Context, tx *write.Tx, now *catalog.Catalog) error {
 	for _, x := range tx.Catalog.Contexts {
 		if now.HasContext(x.RDN) {

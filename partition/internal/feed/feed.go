@@ -107,8 +107,8 @@ const (
 	Moved // has another RDN or parent, and perhaps other changes
 )
 
-// Effects streams the differences of entries between two states, in the order of ids. It
-// omits ids that belong to no entry in either state.
+// Effects streams how the entries with the given ids differ between two states, in the order
+// of ids. It omits an id that is the id of an entry in neither state.
 func Effects(ctx context.Context, from, to *state.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
 	return func(yield func(Effect, error) bool) {
 		for _, id := range ids {
@@ -145,8 +145,8 @@ func effect(ctx context.Context, from, to *state.Snapshot, id entry.ID) (Effect,
 	return e, err
 }
 
-// Lookup reports whether an entry matches a query. If so, it returns the result that a
-// search would return for the entry, without a position.
+// Lookup reports whether an entry matches a query. If it does, Lookup returns the result that
+// a search would return for the entry, but with no Position.
 func Lookup(ctx context.Context, s *state.Snapshot, q search.Query, id entry.ID) (found search.Result, ok bool, err error) {
 	f := search.NewFinder(s, q, func(r *search.Result, e error) bool {
 		if err = e; e == nil {
@@ -172,7 +172,7 @@ func Lookup(ctx context.Context, s *state.Snapshot, q search.Query, id entry.ID)
 	return found, ok, err
 }
 
-// Within reports whether the entry id is the entry base or is below it.
+// Within reports whether an entry is in the subtree of the entry base.
 func Within(ctx context.Context, s *state.Snapshot, id, base entry.ID) (bool, error) {
 	for id != base {
 		if id == catalog.Root {

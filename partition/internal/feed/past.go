@@ -59,8 +59,8 @@ func Node(ctx context.Context, s *state.Snapshot, id entry.ID) (*master.Node, er
 	return s.Node(ctx, id)
 }
 
-// Nameless reports whether an entry's name was erased. The node of such an entry has its
-// entryUUID instead of a name.
+// Nameless reports whether an entry's name was erased. The node of such an entry has the
+// entry's entryUUID in place of the name.
 func Nameless(s *state.Snapshot, id entry.ID, node *master.Node) bool {
 	return node.NormRDN == erase.Unnamed(s.Catalog.Types, id).NormRDN
 }

@@ -57,10 +57,10 @@ const DefaultLoadMemory = 288 << 20
 // entries visible at once, or no entry ever becomes visible. Unless CheckOnly is set, no
 // other transaction can commit during the load.
 //
-// An entry is added in three steps. Prepare checks the entry against the schema. Link
-// finds the entry's parent, so the caller must link the parent first. Write writes the
-// entry to the store. All three may be called concurrently. Add runs the three steps for
-// one entry.
+// An entry is added in three steps. Prepare checks the entry against the schema. Link finds
+// the entry's parent, so the caller must link the parent first. Write writes the entry to the
+// store. Different goroutines may call Prepare, Link and Write at the same time, for different
+// entries. Add runs the three steps for one entry.
 type Loader struct {
 	p     *catalog.Keeper
 	o     LoadOptions
@@ -68,9 +68,10 @@ type Loader struct {
 	s     *state.Snapshot // the state before the load
 	empty bool            // there were no entries before the load: do not read the store
 
-	// names maps the hash of a name to the id of the name's entry. The id is zero if the
-	// entry was refused, and aliasID if the entry is an alias. ids contains the ids that
-	// were given with entries, and the owners of the values of unique attributes.
+	// names maps the hash of a name to the id of the name's entry. The id is zero if the entry
+	// was refused, and aliasID if the entry is an alias. ids records each entryUUID that an
+	// entry to be loaded already has, and for each value of a unique attribute the entry that
+	// has the value.
 	names, ids *spill.Map
 	awaited    awaited
 
@@ -398,8 +399,8 @@ func (l *Loader) Write(ctx context.Context, xs ...*Loading) error {
 	return nil
 }
 
-// writer returns a writer from the pool, whose buffers have already grown, or a new
-// writer.
+// writer returns a writer from the pool, because its buffers have already grown. If the pool
+// is empty, it returns a new writer.
 func (l *Loader) writer() *LoadWriter {
 	if w, ok := l.writers.Get().(*LoadWriter); ok {
 		return w
@@ -514,9 +515,8 @@ func (l *Loader) drop(ctx context.Context) error {
 // Suffixes returns the naming contexts that the directory has after the load.
 func (l *Loader) Suffixes() []string { return slices.Clone(l.catalog.Load().Header.Suffixes) }
 
-// Check makes the last check, after all entries were linked: it returns an error if a
-// value must name an entry but names neither an entry of the directory nor an entry of the
-// load.
+// Check makes the last check. The caller must have linked all entries. Check returns an error
+// if a value must name an entry and names none, neither in the directory nor in the load.
 func (l *Loader) Check() error { return l.checkArrived() }
 
 func (l *Loader) done() {

@@ -61,8 +61,8 @@ func (l *Loader) uniqueIn(ctx context.Context, x *Loading, a *write.NewAttribute
 	return nil
 }
 
-// within reports whether a name is the name of the entry base or is below it. The entry
-// base either existed before the load or has its name in LoadOptions.Scopes.
+// within reports whether a name is in the subtree of the entry base. The entry base existed
+// before the load, or LoadOptions.Scopes contains its name.
 func (l *Loader) within(ctx context.Context, norms []dn.Norm, base entry.ID) (bool, error) {
 	if base == catalog.Root {
 		return true, nil

@@ -116,7 +116,7 @@ func (f *finder) subtree(ctx context.Context) {
 
 // A search that could use an index (an access of package plan) walks the subtree instead if
 // the access has too many candidates: more than alwaysUsed, and more than timesLonger times as
-// many as the subtree has entries. It does so only if the subtree has at most maxWalked
+// many as the subtree has entries. It does so only if the subtree has fewer than maxWalked
 // entries.
 const (
 	alwaysUsed  = 256
@@ -130,8 +130,9 @@ const (
 const walkMark = 'w'
 
 // prefersWalk reports whether walking the subtree examines fewer entries than the access. If
-// the search is resumed, prefersWalk returns true if the earlier search was a walk.
-// prefersWalk returns no errors, because the search meets them itself.
+// Query.After is set, prefersWalk reports whether that position is the position of a walk. If
+// a read fails, prefersWalk returns false: the access then meets the same error and returns
+// it.
 func (f *finder) prefersWalk(ctx context.Context) bool {
 	if after := f.q.After; len(after) > 0 {
 		marked := len(after) > len(entry.ID{}) && after[0] == walkMark

@@ -32,7 +32,7 @@ type Query struct {
 	Filter filter.Resolved
 	// Children is a filter for the subordinates of entries. If it is set, hasSubordinates,
 	// numSubordinates and numAllSubordinates in Filter count only the entries that match
-	// Children. If it is nil, they count all.
+	// Children. If Children is nil, these attributes count all subordinates.
 	Children filter.Resolved
 	// Secrets adds secret attributes to the entries in the results.
 	Secrets bool
@@ -40,10 +40,11 @@ type Query struct {
 	// with very many values, the search reads only the values of these types. It reads
 	// other entries whole.
 	Only []*schema.AttributeType
-	// After is the position of a result of the same query at the same revision. If it is
-	// set, the search continues behind that result.
+	// After, if set, is the position of a result of the same query at the same revision. The
+	// search continues behind that result.
 	After []byte
-	// Order sorts the results by one key. Ordered must return true for this key.
+	// Order sorts the results by one key. Callers must check with Ordered that the key can be
+	// used.
 	Order *SortKey
 	// Most is the largest number of entries and rows of the tree that the search may
 	// examine. A search that would examine more ends with the problem TooMany. Zero means
@@ -61,8 +62,8 @@ type Cost struct {
 	Scans      int        // searches without an index
 }
 
-// A Result is one entry that a search found. It is valid until the next result. The
-// caller may keep its Entry.
+// A Result is one entry that a search found. The Result is valid until the next result. The
+// caller may keep the Entry.
 type Result struct {
 	state.Located
 	Entry *entry.Entry
@@ -321,10 +322,9 @@ func getMany(ctx context.Context, s *state.Snapshot, ids [][]byte) ([]table.Row,
 // maxAbove bounds the number of names that a search in the past remembers.
 const maxAbove = 1024
 
-// nameOf returns an entry's name. No cache has the names of past states, and a search may
-// find many entries with the same parent, so the search remembers the parents' names. On
-// HBase it is slow to read the past state of an entry, such as a parent, that has changed
-// very often since.
+// nameOf returns an entry's name. In a state of the past, names are not cached, so the search
+// remembers the names of parents: it may find many entries with the same parent. On HBase,
+// reading the past state of a parent is slow if the parent has changed very often since.
 func (f *finder) nameOf(ctx context.Context, id entry.ID, it *cache.Item) (*dn.Name, error) {
 	if f.s.At.Ordinal() != 0 || it.Node.Parent == catalog.Root {
 		return f.s.NameOf(ctx, id, it)
@@ -553,10 +553,10 @@ type classSeen struct {
 	has  bool
 }
 
-// HasClass reports whether any entry has a class. It is fast for the watched classes,
-// such as referral and alias, because nearly every search calls it for these. A commit
-// that adds or removes an entry of such a class touches the class, so the cached result
-// remains valid until then.
+// HasClass reports whether any entry has a class. Nearly every search calls HasClass for the
+// watched classes, such as referral and alias, so the results for these classes are cached. A
+// result is valid until a commit adds or removes an entry of the class, because that commit
+// touches the class.
 func HasClass(ctx context.Context, s *state.Snapshot, c *schema.ObjectClass) (bool, error) {
 	id, watched := s.Catalog.Watched[c]
 	if v, ok := s.Catalog.Cache.Classes.Load(c); ok {

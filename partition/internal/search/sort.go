@@ -42,8 +42,8 @@ func (k *SortKey) Least(e *entry.Entry) (least []byte) {
 	return least
 }
 
-// noValue begins the key of an entry without a value. It sorts after the rows of all
-// values.
+// noValue begins the key of an entry without a value. A key that begins with noValue sorts
+// after the keys of all values.
 const noValue = 0xff
 
 // Append appends the bytes that determine the order of an entry. It writes a value in the
@@ -129,8 +129,8 @@ func (x *Sorter) IDs() []entry.ID {
 	return ids
 }
 
-// Results streams the entries with the given ids, in the order of ids. A Search for q in
-// the same state must have found these ids.
+// Results streams the entries with the given ids, in the order of ids. Callers must pass only
+// ids that a Search for q has found in the same state.
 func Results(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query) iter.Seq2[*Result, error] {
 	return among(ctx, s, ids, q, false)
 }

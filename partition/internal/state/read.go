@@ -320,8 +320,9 @@ func (s *Snapshot) Entry(ctx context.Context, id entry.ID, secrets bool) (*entry
 	return s.EntryOf(ctx, id, i, secrets, nil)
 }
 
-// Some reads an entry, or at least the attributes of some types. If the entry has very
-// many values, Some reads only these types. It returns nil if there is no such entry.
+// Some reads an entry for a caller that needs only the attributes of the given types. If the
+// entry is wide, Some reads only these attributes, and otherwise all except secret attributes.
+// It returns nil if there is no such entry.
 func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.AttributeType) (*entry.Entry, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil || i == nil {
@@ -392,7 +393,8 @@ func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute,
 	}
 	hidden, err := master.Decode(row, s.Catalog.Schema)
 	if err == nil && i != nil && s.Cached {
-		// The item i is valid at this ordinal, so its secrets may be cached with it.
+		// The item i is valid at this ordinal, so secrets that were read at this ordinal
+		// belong to i.
 		i.Secrets.Store(&cache.Secrets{AsOf: s.At.Ordinal(), Attributes: hidden})
 	}
 	return hidden, err
@@ -415,7 +417,7 @@ func (s *Snapshot) HasChildren(ctx context.Context, id entry.ID) (bool, error) {
 	return false, nil
 }
 
-// Up to few children are counted fastest by reading all of them.
+// few is the number of children up to which reading all of them is the fastest way to count.
 const few = 128
 
 // CountChildren counts an entry's children.
@@ -430,7 +432,8 @@ func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (int, error) 
 	return s.countRows(ctx, id, 0)
 }
 
-// countRows counts children by reading them. If most is not zero, it stops at that number.
+// countRows counts children by reading them. If most is not zero, countRows counts at most
+// this many children.
 func (s *Snapshot) countRows(ctx context.Context, id entry.ID, most int) (n int, err error) {
 	sel := table.Select{Families: []table.Family{tree.TreeInfo}, MaxRows: most}
 	for _, err := range s.Reader.Scan(ctx, s.Keeper.Tree, tree.Children(id), sel) {
@@ -528,9 +531,10 @@ func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.Attri
 	return false, nil
 }
 
-// Recall returns the entry of a name that was passed to Remember. The name must have
-// exactly the stored spelling. For frequent names this saves parsing the name and looking
-// up its RDNs. Recall returns false for a name that is not valid at this snapshot.
+// Recall returns the entry of a name that was passed to Remember. The name must have exactly
+// the stored spelling. For frequent names this saves parsing the name and looking up its RDNs.
+// Recall returns false if the cache does not contain the name, or if the entry may have
+// another name at this snapshot.
 func (s *Snapshot) Recall(name string) (Located, bool) {
 	id, ok := s.Catalog.Cache.Names.GetIfPresent(cache.NameKey{Name: name})
 	if !ok {
@@ -602,8 +606,8 @@ func (s *Snapshot) Below(ctx context.Context, parent, base entry.ID) (bool, erro
 	return true, nil
 }
 
-// Within reports whether the entry id, which has the given parent, is the entry base or
-// is below it.
+// Within reports whether an entry is in the subtree of the entry base. The caller passes the
+// entry's id and the id of its parent.
 func (s *Snapshot) Within(ctx context.Context, id, parent, base entry.ID) (bool, error) {
 	if id == base {
 		return true, nil

@@ -22,8 +22,8 @@ type Snapshot struct {
 	// Written is set for the state of a transaction that has written. Reads use the cached
 	// entries that the transaction has not touched, and fill no caches.
 	Written bool
-	// Items, if not nil, remembers what Item has read of a state that is not Cached. Then
-	// only one goroutine may use the Snapshot.
+	// Items, if not nil, remembers what Item has read, if Cached is not set. Only one
+	// goroutine may use a Snapshot with Items.
 	Items map[entry.ID]*cache.Item
 }
 

@@ -18,8 +18,8 @@ const (
 
 // ValueRange reads n values of one description of a wide entry. The first value that it reads
 // has the number start, where 0 is the number of the description's first value. ValueRange
-// also reports whether there are more values. It begins to read at the last known step that is
-// not behind the value number start.
+// also reports whether there are more values. It begins to read at the nearest known step at
+// or before the value with the number start (see cache.RangeSteps).
 func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, start, n int) (values [][]byte, more bool, err error) {
 	key := cache.ValuesKey{ID: id, Typ: t, Text: options}
 	l := s.rangeSteps(key)
@@ -60,7 +60,8 @@ func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.Attrib
 	return values, more, nil
 }
 
-// rangeSteps returns the steps of an attribute's columns that are cached and valid.
+// rangeSteps returns the cached steps of an attribute. If there are none or they are no longer
+// valid, it returns a RangeSteps without steps.
 func (s *Snapshot) rangeSteps(key cache.ValuesKey) *cache.RangeSteps {
 	if s.Cached {
 		if l, ok := s.Catalog.Cache.RangeSteps.GetIfPresent(key); ok && s.At.Unchanged(key.ID, l.AsOf) {

@@ -13,7 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// TypeValues are the keys of an entry's values of one type, with all options.
+// TypeValues are the keys of an entry's values of one type, listed for each combination of
+// options.
 type TypeValues struct {
 	id        entry.ID
 	typ       *schema.AttributeType
@@ -130,7 +131,7 @@ func (d *DescribedValues) Find(ctx context.Context, s *Snapshot, key []byte) (*K
 func (d *DescribedValues) FindAll(ctx context.Context, s *Snapshot, keys [][]byte) ([]*Keyed, error) {
 	found := make([]*Keyed, len(keys))
 	columns := make([]table.ColumnRange, 0, len(keys))
-	var elsewhere []int // indexes of the keys that are looked for in the columns
+	var elsewhere []int // indexes of the keys that are not in List
 	for i, key := range keys {
 		q := tree.Qualifier(d.Typ, d.Options, key)
 		if k := slices.IndexFunc(d.List, func(k Keyed) bool { return k.Is(key, q) }); k >= 0 {

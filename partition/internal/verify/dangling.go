@@ -95,9 +95,10 @@ func (f *danglingFinder) exists(ctx context.Context, key []byte) (bool, error) {
 	return found, err
 }
 
-// read adds to f.found the values of a candidate's entry that name no entry and are in the
-// row of the index with the given key. Several descriptions may have such a value. If the key is whole, read
-// does not read the entry's other values, because there may be very many.
+// read reads the values of a candidate's entry that are in an index row, and adds to f.found
+// those that name no entry. Several descriptions of the entry may have a value in the row. If
+// the row has a whole key, read looks up only this key, because the entry may have very many
+// other values.
 func (f *danglingFinder) read(ctx context.Context, c *index.Candidate, key, row []byte, cut bool) error {
 	all, err := f.descriptions(ctx, c.ID)
 	if err != nil {

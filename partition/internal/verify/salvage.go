@@ -17,12 +17,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// Salvage streams all readable entries of a damaged store, each entry before the entries
-// below it. It calls lost for everything that it cannot read. Its argument, what, is a
-// description of a range of rows, or as much of the name of an entry as is known. If an entry
-// is lost but its name is known, the entries below it keep their names. If its name is lost
-// too, the entries below it come last, and their names contain the entryUUID of the lost entry
-// in place of its name. Salvage keeps the names of all entries in memory.
+// Salvage streams all readable entries of a damaged store, each entry before the entries below
+// it. It calls lost for everything that it cannot read: what describes a range of rows or, for
+// an entry, is as much of the entry's name as is known. If an entry is lost but its name is
+// known, the entries below the lost entry keep their names. If the name is lost too, the
+// entries below the lost entry come last. In their names, the entryUUID of the lost entry
+// takes the place of the lost name. Salvage keeps the names of all entries in memory.
 func Salvage(ctx context.Context, s *state.Snapshot, lost func(what string, err error) error) iter.Seq2[*search.Result, error] {
 	return func(yield func(*search.Result, error) bool) {
 		w := &salvage{s: s, lost: lost, yield: yield, below: map[entry.ID][]*wreck{}, known: map[entry.ID]bool{catalog.Root: true}}

@@ -298,9 +298,9 @@ func (v *verifier) treeRows(ctx context.Context, batch []*subject) error {
 // maxAbove is the largest number of entries that are remembered as connected to the root.
 const maxAbove = 1 << 20
 
-// reaches checks that an entry's ancestors lead to the root. It remembers the ancestors
-// of good paths. If a path ends before it reaches the root, reaches reports only the
-// entry whose parent is missing.
+// reaches checks that the path from an entry up through its ancestors ends at the root. It
+// remembers the ancestors on paths that do. If a parent is missing, reaches reports the child
+// of the missing parent, but not the entries below that child.
 func (v *verifier) reaches(ctx context.Context, id entry.ID, parent entry.ID) error {
 	if len(v.above) > maxAbove {
 		clear(v.above)
@@ -418,7 +418,9 @@ func (v *verifier) voidIn(ctx context.Context, t table.Table, f table.Family) er
 		}
 		r := c.cell.Revision
 		if v.s.At.Visible(r) || !v.s.At.Swept(r) || told[r] {
-			continue // visible, pending, still to be removed, or already reported
+			// The cell is visible, pending or still to be removed, or its revision was
+			// reported already.
+			continue
 		}
 		told[r] = true
 		rec, err := log.Get(ctx, r)

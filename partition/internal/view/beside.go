@@ -23,8 +23,7 @@ type beside struct {
 	always  bool // set by a test: update the other views at every opportunity, due or not
 }
 
-// lookEvery is the number of entries after which a first step pauses to update the other
-// views, if they are due.
+// lookEvery is the number of entries after which a first step pauses and calls keepOthers.
 const lookEvery = 64
 
 // end returns the errors since the last call of end.
@@ -34,8 +33,9 @@ func (b *beside) end() error {
 	return err
 }
 
-// keepOthers brings all views that have records, except d, to the newest settled state, if
-// they are due. Step returns the errors of keepOthers, and the next Step tries again.
+// keepOthers brings all views except d that have records to the newest settled state. It does
+// nothing if the last update of the other views is less than Manager.due ago. Step returns the
+// errors of keepOthers, and the next Step tries again.
 func (m *Manager) keepOthers(ctx context.Context, d *Definition) {
 	b := &m.beside
 	if b.running || !b.always && time.Since(b.last) < m.due() {

@@ -15,8 +15,9 @@ import (
 )
 
 // tableName is the name of the table that records up to which revision each view is kept. It
-// has a row for each definition. Its cells are JSON. Swaps depend on the bytes of a cell, so
-// each change increases the sequence number in the cell: the same bytes never occur again.
+// has a row for each definition. Its cells are JSON and are changed by compare-and-swap. Each
+// change increases the sequence number in the cell, so that a cell never contains the same
+// bytes again.
 const tableName = "views"
 
 var viewsSpec = table.Spec{Name: tableName, Unversioned: true, Families: []table.FamilySpec{{Name: family}}}
@@ -131,9 +132,9 @@ func marshal(cell any) []byte {
 	return b
 }
 
-// swap writes value to a cell if the cell contains old, and reports whether the cell then
-// contains value. If the swap ends with an error, swap reads the cell, because the swap may
-// have taken effect although its answer was lost.
+// swap replaces the content old of a cell by value, and reports whether the cell then contains
+// value. It writes nothing if the cell does not contain old. If the swap ends with an error,
+// swap reads the cell, because the swap may have taken effect although its answer was lost.
 func swap(ctx context.Context, k *catalog.Keeper, id entry.ID, column, old, value []byte) (bool, error) {
 	t := k.DB.Table(tableName)
 	c := table.Cell{Family: family, Qualifier: column, Value: value}

@@ -41,10 +41,10 @@ func (t *touched) add(c *feed.Change) {
 	t.all, t.moves, t.last = t.all || c.All, t.moves || c.Renames, c.Revision
 }
 
-// touchedAfter returns what was touched by the commits that a state shows and that are
-// newer than a revision. If most is not zero, it limits the number of touched entries.
-// touchedAfter then stops after the commit that exceeds the limit, or that does not list its
-// entries, and cut is true.
+// touchedAfter returns what was touched by the commits that a state shows and that are newer
+// than a revision. If most is zero, touchedAfter reads all these commits. Otherwise it stops
+// after a commit with which the number of touched entries exceeds most, or which does not list
+// its entries; then cut is true.
 func touchedAfter(ctx context.Context, s *state.Snapshot, r table.Revision, most int) (t touched, cut bool, err error) {
 	for c, err := range feed.ChangesAfter(ctx, s, r) {
 		if err != nil {
@@ -79,9 +79,9 @@ func touchedAfterEach(ctx context.Context, s *state.Snapshot, f finished, most i
 	return ts, nil
 }
 
-// difference returns the parts of a lane in the newer state, less its parts in the older
-// state. t describes what was touched by the commits that only the newer state shows. kept
-// reads the records as of the older state.
+// difference returns the parts of a lane in the newer state, less the parts of the lane in the
+// older state. t describes what was touched by the commits that only the newer state shows.
+// kept reads the records as of the older state.
 func (l lane) difference(ctx context.Context, d *Definition, older, newer *state.Snapshot, t *touched, kept *reading) (parts, error) {
 	if d.Kind == Subordinates {
 		return countDifference(ctx, older, newer, t, kept)
@@ -131,8 +131,8 @@ func (d *Definition) baseIn(ctx context.Context, s *state.Snapshot) (entry.ID, e
 	return pl.ID, nil
 }
 
-// giveBelow is like give, but does nothing if base is the zero id. Then the view's base does
-// not exist.
+// giveBelow is like give, but does nothing if base is the zero id, because the view's base
+// does not exist then.
 func (d *Definition) giveBelow(ctx context.Context, s *state.Snapshot, base, id entry.ID, sign int64, ps parts) error {
 	if base == (entry.ID{}) {
 		return nil
@@ -143,10 +143,10 @@ func (d *Definition) giveBelow(ctx context.Context, s *state.Snapshot, base, id 
 // affected collects the entries whose parts may differ between two states.
 type affected struct{ ids map[entry.ID]bool }
 
-// touched adds the touched entries. If an entry was moved into or out of the base's
-// subtree, touched also adds all entries below the moved entry. So touched finds every entry
-// that entered or left the subtree: it was moved itself, or it is below a moved entry, and
-// commits touch the entries that they move.
+// touched adds the touched entries. If an entry was moved into or out of the base's subtree,
+// touched also adds all entries below the moved entry. So touched finds every entry that
+// entered or left the subtree: either a commit moved and thus touched the entry itself, or the
+// entry is below a moved entry.
 func (a *affected) touched(ctx context.Context, from, to *state.Snapshot, base entry.ID, t *touched) error {
 	for id := range t.ids {
 		a.ids[id] = true

@@ -14,8 +14,7 @@ func (m *Manager) SetPause(pause func(line string) error) { m.pause = pause }
 // the steps of one view, and not only when they are due.
 func (m *Manager) KeepOthersAlways() { m.beside.always = true }
 
-// LookEvery is the number of entries after which a first step pauses to update the other
-// views.
+// LookEvery is the number of entries after which a first step pauses and calls keepOthers.
 const LookEvery = lookEvery
 
 // ListKept reports whether the entries of a list in a state are read from the view's

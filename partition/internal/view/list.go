@@ -41,8 +41,8 @@ type Listed struct {
 // ListOptions select entries of a list.
 type ListOptions struct {
 	After string // if not empty, the list begins behind this key
-	// Filter, if not nil, is a filter for the records. Entries that the filter cannot
-	// match may be left out.
+	// Filter, if not nil, is a filter for the records. The list may omit entries whose records
+	// the filter cannot match, but the caller must test the records of all others.
 	Filter filter.Resolved
 	Most   int // the largest number of entries that may be examined if the list is not kept; 0: no limit
 }

@@ -26,14 +26,14 @@ type Manager struct {
 	// is held, garbage collection keeps the data that it shows, so that the next step can
 	// begin there.
 	held   map[task]heldState
-	looked bool // makeTable has checked whether the table of cells exists
+	looked bool // makeTable has checked whether the table tableName exists
 	ring   ring
 	random func() uint64
 	// items contains the entries that this call of Step has read, by the revision of the
-	// state, because several views read the same entries.
+	// state. Several views read the same entries.
 	items map[table.Revision]map[entry.ID]*cache.Item
-	// passed contains the newest states up to which steps were due, and for each state the
-	// result of a call of DB.Touched from before the state was opened.
+	// passed contains the newest states up to which steps were due. For each state it contains
+	// the revision, and what DB.Touched returned before the state was opened.
 	passed []passed
 	beside beside
 	pause  func(line string) error
@@ -54,7 +54,8 @@ func NewManager(k *catalog.Keeper) *Manager {
 	return &Manager{k: k, lanes: lanes(k.DB.Shared()), held: map[task]heldState{}, random: rand.Uint64}
 }
 
-// Share makes the manager leave work to the managers of other servers.
+// Share makes the manager of a shared store divide the work with the managers of other servers
+// (see ring).
 func (m *Manager) Share() {
 	if m.k.DB.Shared() {
 		m.ring = ring{patience: patience, waiting: map[task]waiting{}}

@@ -39,10 +39,10 @@ type ReadOptions struct {
 // since the lane's last finished step. Otherwise the records are computed from all entries.
 const maxTail = 20_000
 
-// Read returns the records of a view in a state, sorted by key. They are always equal to
-// the result of evaluating the definition in that state. Read takes them from the view's
-// table, and adds the effect of the commits that the state shows and that are newer than the last
-// finished step. If the table does not have the records, Read computes them from the
+// Read returns the records of a view in a state, sorted by key. The records are always equal
+// to the result of evaluating the definition in that state. Read takes them from the view's
+// table, and adds the effect of the commits that the state shows and that are newer than the
+// last finished step. If the table does not have the records, Read computes them from the
 // entries.
 func Read(ctx context.Context, s *state.Snapshot, d *Definition, o ReadOptions) ([]Record, error) {
 	rs, err := d.readKept(ctx, s, &o)
@@ -112,9 +112,10 @@ func (d *Definition) whileKept(ctx context.Context, s *state.Snapshot, ls []lane
 	return err
 }
 
-// keptCells returns the cells of the view if its records are kept for the definition in
-// this state. An erasure changes the past, so records from before the newest erasure are
-// valid for no state. For states of branches no records are kept.
+// keptCells returns the cells of the view. It returns errNotKept if the view's table has no
+// records for this definition and this state. An erasure changes the past, so records from
+// before the newest erasure are valid for no state. Records are not kept for states of
+// branches.
 func (d *Definition) keptCells(ctx context.Context, s *state.Snapshot, ls []lane) (*cells, error) {
 	if s.At.InBranch() {
 		return nil, errNotKept
@@ -175,7 +176,7 @@ func finishedIn(ctx context.Context, s *state.Snapshot, t table.Table, ls []lane
 	return f, nil
 }
 
-// readTail returns the differences that are due to the commits that a state shows and that
+// readTail returns the differences that newer commits make: those that a state shows and that
 // are newer than the finished steps.
 func (r *reading) readTail(s *state.Snapshot, ls []lane) (parts, error) {
 	if r.f.Low() < s.Keeper.DB.Horizon() {
@@ -213,8 +214,8 @@ func (r *reading) since(s *state.Snapshot, l lane, t *touched) (parts, error) {
 	return l.difference(r.ctx, r.d, from, s, t, r)
 }
 
-// A reading assembles records from a table and from its tail: the differences due to newer
-// commits.
+// A reading assembles records from a table and a tail. The tail contains the differences that
+// commits after the finished steps make.
 type reading struct {
 	ctx  context.Context
 	d    *Definition

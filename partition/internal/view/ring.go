@@ -12,9 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// patience is how long a server waits for each server that should rather do a task. The
-// servers have an order for each task, and a server does the task itself only if none of the
-// servers before it has done so.
+// Each task has an order of the servers (see ring). For each server before it in the order, a
+// server waits for the time patience. If none of these servers has done the task then, it does
+// the task itself.
 const patience = 3 * time.Second
 
 // A task is work that one server of a shared store should do: the steps of one lane of a
@@ -25,11 +25,11 @@ type task struct {
 }
 
 // A ring divides tasks among the servers that write a shared store, by rendezvous hashing:
-// for each task, hashes of the task and the servers put the servers in an order. If a
-// server comes or goes, only its own tasks change hands. The first server does a task at
-// once. A later server does the task if no other server has done it for some time, and
-// continues until another server does it. This only saves work. The result is right even
-// if several servers do a task at the same time.
+// each task has its own order of the servers, which is the order of the hashes of task and
+// server. If a server joins or leaves, only that server's tasks change hands. The first server
+// does a task at once. A later server does the task if no other server has done it for some
+// time, and continues until another server does it. The ring only saves work: the result is
+// right even if several servers do a task at the same time.
 type ring struct {
 	patience time.Duration // 0: this server does everything
 	waiting  map[task]waiting
@@ -37,7 +37,7 @@ type ring struct {
 
 // waiting is a task that another server should do.
 type waiting struct {
-	cell  string // the cell that the task changes
+	cell  string // content of the cell that the task changes
 	since time.Time
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// stepEntries is the number of touched entries after which a step should end, unless its
-// end is already announced.
+// stepEntries is the number of touched entries after which a step ends, unless the end of the
+// step is already announced.
 const stepEntries = 4096
 
 // A step takes one lane of one view from the boundary W to the boundary Next.
@@ -32,8 +32,7 @@ type step struct {
 	others func()                  // updates the other views, if they are due
 }
 
-// at calls the function pause with the name of a point of the step, so that a test can end
-// the step there.
+// at calls s.pause with the name of a point of the step. A test can end the step there.
 func (s *step) at(line string) error {
 	if s.pause == nil {
 		return nil
@@ -218,7 +217,7 @@ func (s *step) differences(ctx context.Context, take func(parts) error) error {
 // whole computes the parts of a lane from all entries of a state and calls take with them.
 // take must not keep the map. A list may have millions of rows, so whole calls take several
 // times, each time with other rows. If most is not zero, whole examines at most this many
-// entries. Now and then it calls the function that the parameter meanwhile contains.
+// entries. It calls meanwhile after each lookEvery entries.
 func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most int, meanwhile func(), take func(parts) error) error {
 	if d.Kind == Subordinates {
 		ps, err := wholeTree(ctx, s, meanwhile)

@@ -18,10 +18,9 @@ import (
 )
 
 // Subordinates is the kind of a view that no entry defines. For each entry, it counts the
-// children and all entries below the entry. The view begins when such a number is first
-// needed for an entry with many entries below it: see catalog.Keeper.WantsSubordinates. Each
-// of its numbers depends on many entries, so the view has only one lane, even on a shared
-// store.
+// children and all entries below the entry. The view begins when such a number is first needed
+// for an entry with many entries below it: see catalog.Keeper.WantsSubordinates. Each number
+// of the view depends on many entries, so the view has only one lane, even on a shared store.
 const Subordinates Kind = "subordinates"
 
 // subordinatesID is the id of the view. Other views have the id of the entry that defines
@@ -107,8 +106,8 @@ func (r *reading) count(id entry.ID) (n catalog.Count, err error) {
 
 func countKey(id entry.ID) string { return string(countRow) + string(id[:]) }
 
-// wholeTree returns the counts of all entries in a state. Now and then it calls the function
-// that the parameter meanwhile contains.
+// wholeTree returns the counts of all entries in a state. It calls meanwhile after each
+// lookEvery entries.
 func wholeTree(ctx context.Context, s *state.Snapshot, meanwhile func()) (parts, error) {
 	children := map[entry.ID]int64{}
 	rows := 0
@@ -183,14 +182,15 @@ func (w *ways) from(ctx context.Context, id entry.ID) (way []entry.ID, err error
 type placed struct {
 	id           entry.ID
 	before, then []entry.ID // the way from the entry's parent up to the root, in the older and the newer state; nil: the entry does not exist there
-	weight       int64      // number of entries that move with it, including itself
+	weight       int64      // number of entries in the subtree that is added, deleted or moved
 }
 
 // countDifference returns the counts in the newer state, less the counts in the older state.
-// It subtracts each deleted or moved subtree from the counts of its old superiors, the deepest
-// subtree first, and then adds what is left of a moved subtree to the counts of its new
-// superiors. So the cost of a subtree is its depth, and does not depend on how many entries it
-// contains. The number of entries in a subtree is read from the table, as of the older state.
+// First it subtracts each deleted or moved subtree from the counts of the old superiors, the
+// deepest subtree first. A subtree does not include entries that were subtracted before. Then
+// it adds each moved subtree and each added entry to the counts of the new superiors. The
+// number of entries in a subtree is read from the table, as of the older state. So the cost of
+// moving a subtree depends on its depth, and not on the number of its entries.
 func countDifference(ctx context.Context, older, newer *state.Snapshot, t *touched, kept *reading) (parts, error) {
 	if t.all {
 		before, err := wholeTree(ctx, older, func() {})
