@@ -10,9 +10,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Source reads an entry from the entry's row in this table. It serves filters that need
-// only keys. If a column cannot decide a test, the Source sets Unsure. Then the result of
-// the filter is not valid, and the entry itself must be tested.
+// A Source reads an entry from the entry's row in this table. It serves filters that need only
+// keys. If a column cannot decide a test, the Source sets Unsure. If Unsure is set after a
+// filter was evaluated, the result of the filter is not valid, and the caller must test the
+// entry itself.
 type Source struct {
 	Row    table.Row
 	Unsure bool
@@ -124,10 +125,10 @@ const (
 
 const entryUUID = "1.3.6.1.1.16.4"
 
-// Hint turns a filter into one that a store can evaluate on rows of this table. It omits
-// the tests that a store cannot express. So a row that fails the hint never matches the
-// filter, and a row that passes the hint may still not match the filter. A nil result
-// means that there is no hint.
+// Hint converts a filter of entries to a filter that a store can evaluate on rows of this
+// table. It omits the tests that a store cannot evaluate. So a row that fails the hint never
+// matches the filter, and a row that passes the hint may still not match the filter. A nil
+// result means that there is no hint.
 func Hint(f filter.Resolved) table.Filter {
 	switch f := f.(type) {
 	case *filter.AndNode:
@@ -170,8 +171,8 @@ func hintTest(t *filter.Test) table.Filter {
 	return one
 }
 
-// hintType returns conditions for one type. A row that may have a matching value of the
-// type fulfils at least one of them.
+// hintType returns conditions for one type. A row that may have a matching value of the type
+// fulfils at least one of the conditions.
 func hintType(t *filter.Test, at *schema.AttributeType) []table.Filter {
 	all := []table.Filter{table.HasRange{ColumnRange: Columns(at)}}
 	if t.Op == filter.TestPresent || at.SingleValue || t.Options != "" || at.Equality == nil {

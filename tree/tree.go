@@ -64,7 +64,7 @@ func Spec() table.Spec {
 const ManyValues = 100
 
 const (
-	maxRDN  = 1024 // longest normalised RDN in a row key; longer ones are cut and hashed
+	maxRDN  = 1024 // longest normalised RDN in a row key; a longer RDN is cut and hashed
 	maxKey  = 512  // longest key in a qualifier
 	hashLen = 16
 )
@@ -151,8 +151,9 @@ func Decode(c *table.Cell) Column {
 	return col
 }
 
-// Qualifier returns the qualifier of the column for a key. This table uses it for values
-// that have a position. The normAttributes of the table master use it for all values.
+// Qualifier returns the qualifier of the column for a key. In this table, the values that have
+// a position have such a column. In the normAttributes of the table master, all values have
+// one.
 func Qualifier(t *schema.AttributeType, options string, key []byte) []byte {
 	q := make([]byte, 0, len(t.OID)+len(options)+1+min(len(key), maxKey+hashLen))
 	q = append(append(q, t.OID...), options...)
