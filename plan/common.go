@@ -59,8 +59,8 @@ func (a *intersection) value() *lookup {
 	return nil
 }
 
-// yieldValue yields the candidates of the part that looks up one value. Their entries
-// must be tested for the other parts.
+// yieldValue yields the candidates of the part that looks up one value. The caller must test
+// the entries of these candidates for the other parts.
 func (a *common) yieldValue(ctx context.Context, r table.Reader, after []byte, yield func(index.Candidate, error) bool) {
 	l := a.value()
 	a.led = l
@@ -108,13 +108,13 @@ func (a *common) yieldSorted(list []index.Candidate, after []byte, yield func(in
 type inMemory struct {
 	sets  []*index.Set // the shortest is first
 	led   Access       // the part with the shortest set
-	maybe bool         // a candidate that is in all sets may still not match the filter
+	maybe bool         // not every candidate that is in all sets matches the filter
 }
 
-// fromMemory returns the parts that are in memory. Before that, it reads every other part
-// that looks up one value and is about as short as the shortest part in memory, so that
-// this part is in memory too. ok is false if no part is in memory. The entries must be
-// tested for the parts that are not in memory.
+// fromMemory returns the parts that are in memory. If a part is in memory, fromMemory first
+// reads every other part that looks up one value and is about as short as the shortest part in
+// memory. The parts that it reads are in memory then, too. ok is false if no part is in
+// memory. The caller must test the entries for the parts that are not in memory.
 func (a *intersection) fromMemory(ctx context.Context, r table.Reader) (m inMemory, ok bool) {
 	m, unknown := a.known(ctx, r)
 	if len(m.sets) == 0 {
@@ -156,8 +156,8 @@ func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, u
 	return m, unknown
 }
 
-// readAlike reads each lookup in unknown that may have at most alikeUpTo*length entries.
-// The entries are then in memory.
+// readAlike reads each lookup in unknown that has at most alikeUpTo*length entries, as far as
+// this is known. The index then has the entries in memory.
 func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length int) {
 	for _, l := range unknown {
 		most := alikeUpTo * length

@@ -15,8 +15,10 @@ const (
 	firstPage = 64    // candidates of each part in the first page
 	pageGrows = 4     // factor by which pages grow
 	lastPage  = 16384 // largest page of a part that does not look up one value
-	alikeUpTo = 4     // a part at most this many times as long as the shortest is read too
-	staleUpTo = 64    // an outdated set at most this many times as long as the shortest is updated
+	// another part is read if it is at most this many times as long as the shortest
+	alikeUpTo = 4
+	// an outdated set is updated if it is at most this many times as long as the shortest
+	staleUpTo = 64
 )
 
 // longestValue is the number of candidates in the largest page of a part that looks up
@@ -25,9 +27,9 @@ const (
 // it.
 var longestValue = 1 << 18
 
-// An intersection yields at least the candidates that all parts yield. It marks them
-// Maybe if it has not read all parts. A part is short if its candidates end within the
-// largest page that is read of it.
+// An intersection yields at least the candidates that all parts yield. It marks a candidate
+// Maybe if it has not read all parts. A part is short if the largest page that is read of the
+// part contains all candidates of the part.
 type intersection struct {
 	parts []Access // cheapest kind first
 	whole bool     // the parts cover the whole filter
@@ -43,9 +45,8 @@ func (a *intersection) rank() rank { return a.parts[0].rank() }
 
 func (a *intersection) distinct() bool { return false }
 
-// Run streams the candidates of the part that the method shortest returns. It omits candidates
-// that are missing in another part that was read to its end. If no part ends within that
-// method's limit, Run streams the first part.
+// Run streams the candidates of the shortest part, without those that are missing in another
+// part that was read to its end. If no part is short, Run streams the first part.
 func (a *intersection) Run(ctx context.Context, r table.Reader, _ []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		list, short, err := a.list(ctx, r)
@@ -66,9 +67,9 @@ func (a *intersection) Run(ctx context.Context, r table.Reader, _ []byte) index.
 	}
 }
 
-// list returns the candidates of the shortest part that are also in all other parts of
-// about that length (see narrow). If no part is short, list returns false. The caller must then
-// stream the first part and test the entries for the other parts.
+// list reads the shortest part, and all other parts of about the same length. It returns the
+// candidates that are in each of these parts (see narrow). If no part is short, list returns
+// false. The caller must then stream the first part and test the entries for the other parts.
 func (a *intersection) list(ctx context.Context, r table.Reader) (list []index.Candidate, short bool, err error) {
 	lead, list, err := a.shortest(ctx, r)
 	if err != nil || lead < 0 {
@@ -118,10 +119,9 @@ func (a *intersection) stream(ctx context.Context, r table.Reader, yield func(in
 	}
 }
 
-// narrow removes the candidates that other parts do not have. It reads another part only
-// if reading that part costs about as much as reading the candidates did. The second
-// result reports whether every remaining candidate that is not marked Maybe matches the
-// filter.
+// narrow removes the candidates that other parts do not have. It reads another part only if
+// that costs about as much as reading the candidates did. The second result is true if each
+// remaining candidate matches the filter, unless it is marked Maybe.
 func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, list []index.Candidate) ([]index.Candidate, bool, error) {
 	whole := a.whole
 	for i, p := range a.parts {

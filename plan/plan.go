@@ -42,7 +42,7 @@ type Access interface {
 	Indexes(uses []Use) []Use
 
 	rank() rank
-	// distinct reports whether Run yields no entry twice.
+	// distinct reports whether Run yields each entry at most once.
 	distinct() bool
 }
 
@@ -54,8 +54,8 @@ type Use struct {
 
 func (u Use) String() string { return u.Attribute + " " + u.Kind }
 
-// A rank orders the parts of an intersection by the number of candidates that parts of a
-// kind usually have.
+// A rank is a kind of part of an intersection. Ranks are ordered by the number of candidates
+// that parts of the kind usually have.
 type rank uint8
 
 const (
@@ -172,8 +172,8 @@ func Build(f filter.Resolved, c Catalog) Access {
 // IsSelective reports whether an access is expected to have few candidates.
 func IsSelective(a Access) bool { return a.rank() <= rankFew }
 
-// build plans a filter. whole reports whether the access decides the whole filter: then
-// every candidate that is not marked Maybe matches the filter.
+// build plans a filter. If whole is true, every candidate of the access that is not marked
+// Maybe matches the whole filter.
 func build(f filter.Resolved, c Catalog) (a Access, whole bool) {
 	switch f := f.(type) {
 	case filter.Const:
