@@ -90,8 +90,8 @@ type operation struct {
 	model func(m *model) partition.Problem
 }
 
-// transact runs operations in one transaction. The first failure ends the transaction,
-// and then nothing changes. After each operation transact compares the partition with the
+// transact runs operations in one transaction. The first operation that fails ends the
+// transaction without a commit. After each operation transact compares the partition with the
 // model within the transaction.
 func (m *machine) transact(t *rapid.T, n int) {
 	by := partition.By{Name: rapid.SampledFrom([]string{"cn=admin", "cn=other"}).Draw(t, "by")}

@@ -16,8 +16,8 @@ import (
 
 const pat = "cn=Pat,ou=people," + domain
 
-// given has single and multiple values, a secret and options. Its order is not the
-// natural order.
+// given has attributes with one value and with several, a secret attribute, and a description
+// with options. Its order is not the natural order.
 var given = []string{"sn: Lee", "uidNumber: 7", "objectClass: inetOrgPerson", "objectClass: posixAccount",
 	"cn;lang-de: Patt", "userPassword: secret", "uid: pat", "mail: pat@example.com", "homeDirectory: /home/pat",
 	"gidNumber: 7", "cn: Pat", "displayName: Pat Lee"}

@@ -119,8 +119,8 @@ func TestCachesAgreeWithStore(t *testing.T) {
 	}
 }
 
-// TestCachesInTransactions checks that a transaction that has made changes reads the same
-// with caches as without, and that it leaves nothing in the caches that is not committed.
+// TestCachesInTransactions checks that a transaction that has made changes reads the same with
+// caches as without. It also checks that the caches contain no uncommitted data afterwards.
 func TestCachesInTransactions(t *testing.T) {
 	ctx := context.Background()
 	p := server(t, tabletest.NewMem())

@@ -77,8 +77,8 @@ func isBusy(err error) bool {
 	return errors.As(err, &e) && e.Problem == partition.Busy
 }
 
-// builders add buildings with and without floors on all servers, and add and remove
-// floors, until ctx ends.
+// builders are goroutines, one for each server, that change the directory until their context
+// ends. They add buildings with and without floors, and add and remove floors.
 type builders struct {
 	fine  atomic.Bool // pauses the addition of buildings without floors
 	next  atomic.Int64

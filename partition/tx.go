@@ -17,7 +17,7 @@ import (
 // of the Tx too.
 type Tx struct {
 	Snapshot
-	// Rules apply to the next change. They must be set before the change is made.
+	// Rules apply to the changes that follow. A caller sets Rules before it makes a change.
 	Rules Rules
 	tx    *write.Tx
 }
@@ -61,15 +61,15 @@ func (tx *Tx) ruled() *write.Tx {
 func (tx *Tx) Close() {}
 
 // Add adds an entry (RFC 4511, section 4.7) and returns its id. If keep is set, the entry
-// keeps the given entryUUID and operational attributes. An import needs this.
+// keeps the given entryUUID and operational attributes. An import sets keep.
 func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute, keep bool) (entry.ID, error) {
 	return tx.ruled().Add(ctx, name, attributes, keep)
 }
 
-// Modify changes an entry (RFC 4511, section 4.6). It applies all changes in order, or
-// none, and checks the schema after the last change. It reads only the parts of the entry
-// that it changes. If name is the name of the subschema, Modify changes the schema; it
-// must then be called within UpdateSchema.
+// Modify changes an entry (RFC 4511, section 4.6). It applies all changes in order, or none,
+// and checks the schema after the last change. It reads only the parts of the entry that it
+// changes. If name is the name of the subschema, Modify changes the schema. Only a function
+// that runs in UpdateSchema may make such a change.
 func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification) error {
 	if catalog.IsSubschema(name) {
 		return evolve.ModifySubschema(ctx, tx.ruled(), changes)
@@ -92,8 +92,8 @@ func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld b
 	return tx.ruled().Rename(ctx, name, newRDN, deleteOld, newParent)
 }
 
-// ChangeSchema adds definitions to the schema and removes definitions from it. It must be
-// called within UpdateSchema.
+// ChangeSchema adds definitions to the schema and removes definitions from it. Only a function
+// that runs in UpdateSchema may call it.
 func (tx *Tx) ChangeSchema(ctx context.Context, add, remove []schema.Definition) error {
 	return evolve.ChangeSchema(ctx, tx.ruled(), add, remove)
 }
@@ -106,7 +106,7 @@ func (tx *Tx) Writer() *write.Tx { return tx.tx }
 // transaction did not see the value.
 func (tx *Tx) Isolate(id entry.ID) { tx.tx.Isolate(id) }
 
-// ReplaceCSN corrects b when the transaction commits. b may contain entries that this
-// transaction changed and read again. Their entryCSN is preliminary until the commit, and
-// ReplaceCSN then overwrites it with the final entryCSN.
+// ReplaceCSN corrects the entryCSNs in b when the transaction commits. b may contain entries
+// that this transaction changed and read again. The entryCSN of these entries is preliminary
+// until the commit, which overwrites it in b with the final entryCSN.
 func (tx *Tx) ReplaceCSN(b []byte) { tx.tx.ReplaceCSN(b) }

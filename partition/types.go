@@ -19,9 +19,10 @@ type (
 	// Access is the list of access rules of a state.
 	Access = catalog.Access
 
-	// By identifies the author of a change, for creatorsName and the journal.
+	// By identifies the author of a change: for creatorsName and modifiersName, and for the
+	// journal.
 	By = write.By
-	// Rules specify what a change may do beyond the rights of ordinary users.
+	// Rules specify what a change may do that RFC 4511 and RFC 4512 do not allow.
 	Rules = write.Rules
 
 	// Located is an entry that was found by its name.

@@ -79,11 +79,12 @@ func Erase(ctx context.Context, p *partition.Partition, o EraseOptions) (*Erased
 	return erase.Erase(ctx, p.Keeper(), o)
 }
 
-// Refusal returns the reason for which this server accepts no changes now, or nil if it
-// accepts changes.
+// Refusal returns the reason why this server refuses changes now, or nil if it accepts
+// changes.
 func Refusal(p *partition.Partition) error { return p.Keeper().DB.Refusal() }
 
-// ShowNewest shows the commits that were written to the store of a standby.
+// ShowNewest makes new snapshots of a standby show all commits that have been written to its
+// store.
 func ShowNewest(ctx context.Context, p *partition.Partition) error {
 	return p.Keeper().DB.ShowNewest(ctx)
 }
@@ -94,8 +95,9 @@ func Status(p *partition.Partition) txn.Status { return p.Keeper().DB.Status() }
 // CacheStats are the statistics of a part of the cache.
 type CacheStats = cache.Stats
 
-// Caches returns the statistics of each part of the cache. They count since the cache was
-// created. A change of the schema or the indexes, and an erasure, create a new cache.
+// Caches returns the statistics of each part of the cache. The numbers count from the creation
+// of the cache. A change of the schema or of the indexes creates a new cache, and so does an
+// erasure.
 func Caches(p *partition.Partition) []CacheStats { return p.Keeper().Catalog.Load().Cache.Stats() }
 
 // Announce stores a description of this server for the other servers of the store.
@@ -108,7 +110,8 @@ func Withdraw(ctx context.Context, p *partition.Partition) error {
 	return monitor.Withdraw(ctx, p.Keeper().DB)
 }
 
-// Servers returns the descriptions of all servers of the store, keyed by owner.
+// Servers returns the descriptions of all servers of the store, by the owner of the server's
+// slot.
 func Servers(ctx context.Context, p *partition.Partition) (map[string]monitor.Server, error) {
 	return monitor.Servers(ctx, p.Keeper().DB)
 }

@@ -1,8 +1,8 @@
-// Package usage changes hot attributes. A hot attribute is a secret attribute that
-// records how an entry is used, such as the times of failed binds. A commit that changes
-// only hot attributes changes no timestamp of the entry and is not reported to consumers
-// of changes. It does not conflict with any other change except the deletion of the
-// entry.
+// Package usage changes hot attributes. A hot attribute is a secret attribute that records how
+// an entry is used, such as the times of failed binds. A commit that changes only hot
+// attributes changes no timestamp of the entry and is not reported to consumers of changes. It
+// conflicts only with a deletion of the entry, and with a commit that makes the same claim
+// (see [Tx.Claim]).
 package usage
 
 import (
@@ -45,8 +45,9 @@ func (tx *Tx) Begin(ctx context.Context, id entry.ID) error { return tx.tx.Begin
 // replaces the old value.
 func (tx *Tx) Put(id entry.ID, t *schema.AttributeType, value []byte) { tx.tx.PutHot(id, t, value) }
 
-// Stamp writes the time of the commit as a value of a hot attribute. No other commit
-// writes the same value. The returned value is complete only when Update returns.
+// Stamp writes the time of the commit as a value of a hot attribute. No other commit writes
+// the same value. The commit overwrites the returned value, so the caller must not use it
+// before Update has returned.
 func (tx *Tx) Stamp(id entry.ID, t *schema.AttributeType) []byte { return tx.tx.StampHot(id, t) }
 
 // Drop deletes those values of the hot attributes in types for which drop returns true.

@@ -98,8 +98,8 @@ func In(ctx context.Context, s *partition.Snapshot, d *Definition, id entry.ID) 
 	return d.In(ctx, s.State(), id)
 }
 
-// Compose returns the attributes of the record that a list has for an entry. If a joined
-// entry has very many values, allow sees only values of the types that the record shows
+// Compose returns the attributes of an entry's record in a list, filtered by allow. If a
+// joined entry has very many values, allow sees only values of the types that the record shows
 // and of the types in looksAt.
 func Compose(ctx context.Context, s *partition.Snapshot, d *Definition, found *partition.Result, looksAt []*schema.AttributeType, allow Allow) ([]entry.Attribute, error) {
 	return d.Compose(ctx, s.State(), found.Located, found.Entry, looksAt, allow)
@@ -116,10 +116,10 @@ func Subordinates(ctx context.Context, s *partition.Snapshot) (*Definition, erro
 	return view.Builtin(ctx, s.State())
 }
 
-// A Progress describes how far the views are behind the commits, and how many steps this
-// server made to keep them.
+// A Progress describes how far the views are behind the commits. It also counts the steps that
+// this server made to update the views, and the steps that failed.
 type Progress struct {
-	Entries       uint64 // touched entries that the views do not show yet
+	Entries       uint64 // entries touched by commits that the views do not show yet
 	Age           time.Duration
 	Steps, Errors uint64
 }

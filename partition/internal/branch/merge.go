@@ -61,9 +61,9 @@ func conflicts(name string, found []Conflict) error {
 	return &ConflictError{name, found}
 }
 
-// restamp makes a last commit in the branch. The commit changes the stamps of the entries in
-// both: those that the branch and other commits changed. Otherwise a consumer of changes would
-// find an entry with new values and an entryCSN that the consumer has already seen.
+// restamp makes a last commit in the branch. The commit changes the stamps of the given
+// entries, which other commits changed too since the base. Otherwise a consumer of changes
+// would find an entry with new values and an entryCSN that the consumer has already seen.
 func (b *Branch) restamp(ctx context.Context, by write.By, both []entry.ID) error {
 	_, err := write.UpdateBranch(ctx, b.k, b.b, by, func(tx *write.Tx) error {
 		for _, id := range both {

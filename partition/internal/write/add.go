@@ -21,8 +21,8 @@ import (
 
 // Add adds an entry with the attributes that the client sent. If keep is set, as for an
 // import, the entry keeps the given values of NO-USER-MODIFICATION attributes (entryUUID,
-// timestamps, names). Otherwise Add refuses such values, except those that the
-// transaction's Rules accept.
+// timestamps, creatorsName, modifiersName). Otherwise Add refuses these values, except those
+// that the transaction's Rules accept.
 func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute, keep bool) (entry.ID, error) {
 	g := givenNone
 	switch {
@@ -73,8 +73,8 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	return e.ID, tx.checkNew(ctx)
 }
 
-// NotAlias returns an error if the entry parent is an alias, because an alias must be a
-// leaf (RFC 4512, 2.6).
+// NotAlias returns an error if a parent is an alias, because an alias cannot have entries
+// below it (RFC 4512, 2.6).
 func NotAlias(ctx context.Context, s *state.Snapshot, parent entry.ID) error {
 	alias := s.Catalog.Schema.Class("alias")
 	if parent == catalog.Root || alias == nil {
@@ -156,8 +156,9 @@ func Prepare(k *catalog.Types, name dn.DN, attributes []op.PartialAttribute, g g
 	return e, wrong.Err()
 }
 
-// typesOf returns the types of the entry's attributes. If all is set, it adds the types
-// in the entry's RDN and the types of the attributes whose values were refused.
+// typesOf returns the types of the entry's attributes. If all is set, the result also contains
+// the types in the entry's RDN, and the types that the request contains and whose values were
+// refused.
 func typesOf(k *catalog.Types, e *NewEntry, attributes []op.PartialAttribute, all bool) []*schema.AttributeType {
 	has := make([]*schema.AttributeType, len(e.Attributes))
 	for i := range e.Attributes {
@@ -200,7 +201,8 @@ func take(k *catalog.Types, e *NewEntry, a *op.PartialAttribute, g given) error 
 	return e.add(t, options, a.Values)
 }
 
-// takeComputed parses entryUUID and ignores all other computed attributes.
+// takeComputed sets the id of the entry to the value of entryUUID, and ignores all other
+// computed attributes.
 func takeComputed(k *catalog.Types, e *NewEntry, t *schema.AttributeType, a *op.PartialAttribute) error {
 	if t != k.EntryUUID {
 		return nil
@@ -400,8 +402,8 @@ func computed(k *catalog.Types, t *schema.AttributeType) bool {
 		t == k.GoverningStructureRule || t == k.AccessRule
 }
 
-// StampsOf returns the operational attributes of an entry that the given user creates at
-// the given time.
+// StampsOf returns the operational attributes of a new entry: who created and last modified
+// it, and when, and its entryCSN.
 func StampsOf(t *catalog.Types, by string, now, csn []byte) []NewAttribute {
 	name := []byte(by)
 	as := make([]NewAttribute, 0, 5)
@@ -436,7 +438,7 @@ func (tx *Tx) StampNew(e *NewEntry) {
 	}
 }
 
-// Write writes all rows of the entry.
+// Write writes the rows of the entry in master, in the tree and in the indexes.
 func (e *NewEntry) Write(p *catalog.Keeper, c *catalog.Catalog, w writer, parent entry.ID, rdn dn.Norm) {
 	ch := newChange(p, c, w, e.ID, parent, rdn)
 	node := master.Node{Parent: parent, UpRDN: e.upRDN, NormRDN: rdn, Order: entry.OrderOf(e.described)}

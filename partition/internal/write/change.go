@@ -16,7 +16,8 @@ type writer interface {
 	Write(t table.Table, ms ...table.Mutation)
 	// Position returns a new position, which is greater than all earlier positions.
 	Position() master.Position
-	// Stale records the hash of a cached value that the change makes invalid.
+	// Stale records the hash of an index value whose cached posting the change makes invalid
+	// (see catalog.PostingHash).
 	Stale(value uint64)
 	// Claim records a unique value that the entry with the given id now has.
 	Claim(x *catalog.Indexed, key []byte, id, parent entry.ID)
@@ -87,8 +88,8 @@ func ManyColumn(t *schema.AttributeType, options string, key []byte, p master.Po
 	return table.Cell{Family: master.NormAttributes, Qualifier: tree.Qualifier(t, options, key), Value: p}
 }
 
-// remove removes one value, which k identifies. If the type has no keys, the caller must
-// update the tree: what has to be written depends on whether other values remain.
+// remove removes the value k. If the type has no keys, the caller must write the column of the
+// tree itself, because the content of that column depends on whether other values remain.
 func (c *change) remove(t *schema.AttributeType, options string, k *state.Keyed, many bool) {
 	c.master.Cells = append(c.master.Cells, master.Gone(t, options, k.Position))
 	if t.Equality == nil || t.Secret() {
@@ -103,8 +104,8 @@ func (c *change) remove(t *schema.AttributeType, options string, k *state.Keyed,
 	c.tree.Cells = append(c.tree.Cells, cell)
 }
 
-// note writes or removes a column of the tree that has no key. kind is tree.Many or
-// tree.Unkeyed.
+// note writes a column of the tree that contains no key or, if gone is set, removes it. kind
+// is tree.Many or tree.Unkeyed.
 func (c *change) note(t *schema.AttributeType, options string, kind byte, gone bool) {
 	cell := table.Cell{Family: tree.NormAttributes, Qualifier: tree.Plain(t, options, kind), Tombstone: gone}
 	if !gone {

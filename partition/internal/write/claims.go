@@ -22,8 +22,9 @@ type Claim struct {
 }
 
 // UniqueTable is the table of the marks of unique values. The row of a value consists of the
-// scope's id, the attribute's OID, a zero byte, and the value's key as index rows contain it.
-// The row that consists of the scope's id alone is the border of the scope (see claimBelow).
+// scope's id, the attribute's OID, a zero byte, and the value's key in the form of index row
+// keys. The row that consists of the scope's id alone is the border of the scope (see
+// claimBelow).
 const UniqueTable = "unique"
 
 var UniqueSpec = table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: table.MarkFamily}}}
@@ -67,7 +68,7 @@ func (tx *Tx) checkClaim(ctx context.Context, c *Claim, base entry.ID) error {
 		return err
 	}
 	unique := tx.Keeper.DB.Table(UniqueTable)
-	if !in { // a concurrent move may bring the entry into the scope
+	if !in { // conflict with a move that brings the entry into the scope
 		tx.Txn.Mark(unique, base[:], txn.Mark{Kind: txn.MarkChild})
 		return nil
 	}
@@ -113,10 +114,10 @@ func UniqueRow(base entry.ID, t *schema.AttributeType, key []byte) []byte {
 const maxClaims = 5000
 
 // claimBelow claims the values of all entries below an entry that moves into a scope from
-// outside. The scope has a row in UniqueTable, its border. A transaction that adds a
-// unique value outside the scope puts a child mark on this row, and claimBelow puts an
-// exclusive mark on it. So a concurrent transaction that adds such a value to the moving
-// subtree conflicts with the move.
+// outside. The scope has a row in UniqueTable, its border. A transaction that adds a value of
+// the attribute outside the scope puts a child mark on the border, and claimBelow puts an
+// exclusive mark on the border. So a concurrent transaction that adds a value to an entry of
+// the moving subtree conflicts with the move.
 func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
 	var entered []*catalog.Indexed
 	for _, x := range tx.Catalog.Ordered {
@@ -153,8 +154,8 @@ func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
 	return nil
 }
 
-// isEntered reports whether a move from one parent to another moves the entry into a
-// scope.
+// isEntered reports whether an entry that moves from one parent to another enters the scope
+// base.
 func isEntered(ctx context.Context, s *state.Snapshot, base, from, to entry.ID) (bool, error) {
 	after, err := s.Below(ctx, to, base)
 	if err != nil || !after {

@@ -42,7 +42,7 @@ func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
 	return nil
 }
 
-// selectDoomed selects the parts of a tree row that the method remove reads.
+// selectDoomed selects the parts of a tree row that Tx.remove needs.
 func selectDoomed(c *catalog.Catalog) table.Select {
 	columns := []table.ColumnRange{tree.Columns(c.ObjectClass)}
 	for _, x := range c.Ordered {

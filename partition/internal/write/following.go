@@ -34,7 +34,8 @@ func (tx *Tx) SetFollowing(f *catalog.Following) error {
 	return nil
 }
 
-// SetCursor writes how far the changes of another server have been copied.
+// SetCursor stores a cursor: it says up to which change the changes of another server have
+// been copied.
 func (tx *Tx) SetCursor(value []byte) {
 	// If two processes copy changes at the same time, the mark makes their transactions
 	// conflict.
@@ -43,7 +44,7 @@ func (tx *Tx) SetCursor(value []byte) {
 	tx.Write(tx.Keeper.SettingsTable, table.Mutation{Row: cursorRow, Cells: []table.Cell{cell}})
 }
 
-// Cursor returns the value of the last SetCursor that a state shows, or nil.
+// Cursor returns the cursor in a state. It returns nil if no cursor was stored.
 func Cursor(ctx context.Context, s *state.Snapshot) ([]byte, error) {
 	row, err := s.Reader.Get(ctx, s.Keeper.SettingsTable, cursorRow, table.Select{Families: []table.Family{catalog.HeaderFamily}})
 	if err != nil {

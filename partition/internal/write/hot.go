@@ -15,11 +15,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// UpdateHot runs fn in a transaction that changes only hot attributes. A hot attribute is
-// a secret attribute that records how an entry is used. The commit leaves entryCSN and
-// modifyTimestamp unchanged, lists no entry, and conflicts with no other change except
-// the deletion of the entry. So consumers, the changelog and caches of entries do not
-// notice the commit. If fn changes nothing, UpdateHot commits nothing.
+// UpdateHot runs fn in a transaction that changes only hot attributes. A hot attribute is a
+// secret attribute that records how an entry is used. The commit leaves entryCSN and
+// modifyTimestamp unchanged, and its commit record lists no entry. So consumers, the changelog
+// and caches of entries do not notice the commit. It conflicts only with a deletion of the
+// entry, and with a commit that makes the same claim (see ClaimHot). If fn changes nothing,
+// UpdateHot commits nothing.
 func UpdateHot(ctx context.Context, p *catalog.Keeper, fn func(*Tx) error) (table.Revision, error) {
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
@@ -60,9 +61,9 @@ func (tx *Tx) PutHot(id entry.ID, t *schema.AttributeType, value []byte) {
 	tx.Write(tx.Keeper.Master, table.Mutation{Row: master.Row(id), Cells: []table.Cell{master.Value(t, "", p, value)}})
 }
 
-// StampHot writes the time of the commit as a value of a hot attribute. No other commit
-// writes the same value. The returned value is complete only when the commit has been
-// made.
+// StampHot writes the time of the commit as a value of a hot attribute. No other commit writes
+// the same value. The commit overwrites the returned value, so the caller must not use it
+// before the commit has been made.
 func (tx *Tx) StampHot(id entry.ID, t *schema.AttributeType) []byte {
 	v := revision.AppendTime(make([]byte, 0, revision.TimeLength), tx.Txn.Stamp())
 	tx.Txn.AtCommit(func(r table.Revision) { revision.AppendTime(v[:0], r) })

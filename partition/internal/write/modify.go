@@ -51,8 +51,8 @@ type modification struct {
 	change *change
 	row    table.Row // the columns of the entry's tree row that were read
 	types  []*edited
-	// given contains the types that normally only the server sets, and that this relaxed
-	// change sets.
+	// given contains the types that normally only the server sets, and that the client sets in
+	// this change because the Rules permit it.
 	given   []*schema.AttributeType
 	renames bool // values of the RDN may be removed, because the change is a rename
 	rdn     map[rdnValue]bool
@@ -72,9 +72,10 @@ type editedValues struct {
 	// the new or changed values.
 	now     []newValue
 	removed []*state.Keyed // old values that must be removed
-	whole   bool           // all old values are removed, except those in the field now
-	stays   bool           // set only if before.Many: old values remain that are not in the field now
-	// set only if before.Many: at least 1000 such values remain (see enough)
+	whole   bool           // all old values are removed, except those in now
+	stays   bool           // set only if before.Many: old values remain that are not in now
+	// set only if before.Many: at least 1000 old values remain that are not in now (see
+	// enough)
 	plenty bool
 }
 
@@ -512,16 +513,16 @@ func lastRDN(ctx context.Context, s *state.Snapshot, id entry.ID) (dn.RDN, error
 	return name[0], nil
 }
 
-// mark marks the rows that the modification changes. If the modification only adds or
-// removes values that commute with other changes, mark marks only these values. So clients
-// that change members of one group at the same time do not conflict. Otherwise mark marks the
-// entry.
+// mark places the marks of the modification. If the modification only adds or removes values
+// in a way that commutes with other changes, mark places a mark for each of these values. So
+// clients that change different members of one group at the same time do not conflict.
+// Otherwise mark places a mark for the whole entry.
 func (m *modification) mark() {
 	row := m.change.master.Row
-	// If a stamp is indexed, the cell that the change replaces in the index depends on
-	// the last change, so changes of the entry must conflict. While a schema is
-	// announced, they must conflict too, because changes that commute under one schema
-	// may not commute under another.
+	// There are two reasons for which no change of the entry commutes. If a stamp is indexed,
+	// the change replaces the index cell that the change before it wrote. While a schema is
+	// announced, changes that commute under the schema in force may not commute under the
+	// announced schema.
 	whole := m.tx.Catalog.ToCome != nil || slices.ContainsFunc(m.tx.stamps(), func(s stamp) bool { return m.tx.Catalog.Indexes[s.typ] != nil })
 	var hashes []uint64
 	for _, t := range m.types {
@@ -553,12 +554,12 @@ func (m *modification) mark() {
 	}
 }
 
-// commutes reports whether the change of some values of a description is independent of
-// changes of its other values. The change is independent if it adds values to a
-// multi-valued attribute, or removes values from an attribute that keeps plenty of values
-// (see enough). A change of an attribute that might lose its last value does not commute,
-// because the attribute may be required. A change of objectClass does not commute,
-// because the other attributes depend on it.
+// commutes reports whether a change of some values of a description commutes with changes of
+// other values of the description. It does if the change adds values to a multi-valued
+// attribute, or removes values from an attribute that keeps plenty of values (see enough). A
+// change of an attribute that might lose its last value does not commute, because the
+// attribute may be required. A change of objectClass does not commute, because the object
+// classes determine which other attributes are allowed and required.
 func (m *modification) commutes(t *edited, v *editedValues) bool {
 	if v.whole || t.typ.SingleValue || t.typ.Equality == nil || t.typ.Secret() || t.typ == m.tx.Catalog.ObjectClass {
 		return false

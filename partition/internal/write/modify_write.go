@@ -38,8 +38,8 @@ func (e *edited) presentAfter() bool {
 // may each remove some of them.
 const enough = 1000
 
-// checkRemaining sets stays and plenty for a description with many values: it counts the
-// values that remain.
+// checkRemaining counts the values of a description that remain, if it has many values, and
+// sets stays and plenty accordingly.
 func (m *modification) checkRemaining(ctx context.Context, v *editedValues) error {
 	if !v.before.Many || v.whole || len(v.removed) == 0 {
 		return nil
@@ -99,10 +99,10 @@ func (m *modification) resolveClasses(ctx context.Context) (*catalog.Classes, er
 	return after, m.superclasses(v, before, after)
 }
 
-// morph changes the entry's structural class. Relaxed rules allow this
-// (draft-zeilenga-ldap-relax, 3.1). It also changes structuralObjectClass. It returns an
-// error if the DIT structure rules do not allow the entry with its new class, or the
-// entries below it, at this position.
+// morph completes a change of the entry's structural class, which only relaxed rules allow
+// (draft-zeilenga-ldap-relax, 3.1): it changes structuralObjectClass. It returns an error if
+// the DIT structure rules do not allow the entry with its new class, or the entries below it,
+// at this position.
 func (m *modification) morph(ctx context.Context, before, after *catalog.Classes) error {
 	if !m.tx.Rules.Relaxed {
 		return catalog.Errorf(catalog.ClassModification, "the structural object class is %s and cannot become %s", before.Structural.Name(), after.Structural.Name())
@@ -118,9 +118,9 @@ func (m *modification) morph(ctx context.Context, before, after *catalog.Classes
 		Description: m.tx.Catalog.StructuralObjectClass.Name(), Values: [][]byte{[]byte(after.Structural.Name())}}})
 }
 
-// superclasses adds the superclasses of the classes. It returns an error if the client
-// deleted the value of a superclass but not that of its subclass. Otherwise the superclass
-// would be added again, and the client would believe that it was gone. If the client
+// superclasses adds the superclasses of the classes. It returns an error if the client deleted
+// a superclass but not a subclass of it. Without the error, superclasses would add the deleted
+// superclass again, although the client believes that the superclass is gone. If the client
 // replaced all values, a missing superclass is added without an error.
 func (m *modification) superclasses(v *editedValues, before, after *catalog.Classes) error {
 	for _, c := range after.All {

@@ -11,10 +11,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 )
 
-// A Message describes a commit in the journal: who made the commit, and the operations of
-// the commit. The text of a message begins with a line for the author, with further
-// details. One line for each operation follows. Everything except keywords and attribute
-// names is quoted as in Go:
+// A Message describes a commit in the journal: who made the commit, and the operations of the
+// commit. The first line of a message contains the name of the author and further details
+// about the request. Each further line is one operation. Everything except keywords and
+// attribute names is quoted as in Go:
 //
 //	"cn=admin" from="192.0.2.1:5123" request="17/4"
 //	add "uid=a,dc=example,dc=com" userPassword
@@ -166,7 +166,8 @@ func (e *NewEntry) secrets() (names []string) {
 	return names
 }
 
-// By identifies the author of a change, for creatorsName and the journal.
+// By identifies the author of a change: for creatorsName and modifiersName, and for the
+// journal.
 type By struct {
 	Name    string    // DN of the requester
 	Bound   string    // the authenticated DN, if the requester assumed another identity

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A reference is a value that names an entry. A commit that renames or deletes the entry
-// also changes the value.
+// A reference is a value that names an entry. A commit that renames the entry also changes the
+// value, and a commit that deletes the entry removes the value.
 //
 // The commit finds the values in the index of their attribute, where the names of a
 // subtree are one range of keys. The commit does not miss a value that is added at the
@@ -43,8 +43,8 @@ func (tx *Tx) Refer(x *catalog.Indexed, key, value []byte) {
 	tx.named = append(tx.named, naming{x, key, value})
 }
 
-// checkNamed marks the entries that new values name. It returns an error if a value must
-// name an entry and does not.
+// checkNamed marks the entries that new values name. It returns an error if a value that must
+// name an entry names none.
 func (tx *Tx) checkNamed(ctx context.Context) error {
 	named := tx.named
 	tx.named = nil
@@ -154,7 +154,8 @@ func (tx *Tx) hold(id entry.ID) {
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkChild})
 }
 
-// missing returns an error if the value must name an entry.
+// missing returns the error for a value that names no entry, or nil if the value need not name
+// an entry.
 func (n *naming) missing() error {
 	if !n.x.Reference.MustExist {
 		return nil
@@ -171,13 +172,13 @@ func NamesNothing(x *catalog.Indexed, value []byte) error {
 type referrer struct {
 	id   entry.ID
 	of   []*catalog.Indexed
-	keys [][]byte // keys of these values, as far as the index contains whole keys
+	keys [][]byte // the keys of these values that are whole in the index
 	cut  bool     // the index contains cut keys that may belong to such values
 }
 
-// referrers returns the entries with values that name the entry with the name base or an
-// entry below it. It ignores a value if concerns returns false for the key of the name in
-// the value.
+// referrers returns the entries with values that name the entry with the name base or an entry
+// below it. It passes the key of the name in each value to concerns, and ignores the value if
+// concerns returns false.
 func (tx *Tx) referrers(ctx context.Context, base []dn.Norm, concerns func(name []byte) bool) ([]*referrer, error) {
 	at := map[entry.ID]*referrer{}
 	var all []*referrer
@@ -236,8 +237,8 @@ type rewriting struct {
 	become func(old dn.DN) (dn.DN, bool)
 }
 
-// follow changes all values that the rewriting concerns. It omits the values of the
-// entries in goes, because these entries are being deleted.
+// follow changes or removes all values that the rewriting concerns, except in the entries in
+// goes, which are being deleted themselves.
 func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
 	all, err := w.tx.referrers(ctx, w.base, w.concerns)
 	if err != nil {
@@ -257,9 +258,9 @@ func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
 	return nil
 }
 
-// explain adds to an error's text that the cause is an entry that the client did not ask
-// to change. It does not name that entry, because the client may not be allowed to see
-// it.
+// explain adds to the text of an error that another entry caused it: an entry that the client
+// did not ask to change. It does not name that entry, because the client may not be allowed to
+// see it.
 func explain(err error) error {
 	var e *catalog.Error
 	if !errors.As(err, &e) {
@@ -419,7 +420,7 @@ func (tx *Tx) TakeAway(ctx context.Context, id entry.ID, t *schema.AttributeType
 	return m.Finish(ctx)
 }
 
-// modifyingID is Modifying for an entry that is identified by its id.
+// modifyingID is like Modifying, for a caller that knows only the id of the entry.
 func (tx *Tx) modifyingID(ctx context.Context, id entry.ID) (*modification, error) {
 	node, err := tx.Node(ctx, id)
 	if err != nil {

@@ -125,9 +125,9 @@ func (tx *Tx) markRename(from, to state.Place) {
 	}
 }
 
-// renamed returns the changes to the entry's attributes. They add the values of the new
-// RDN. If deleteOld is set, they remove the values of the old RDN that are not in the new
-// RDN.
+// renamed returns the changes to the entry's attributes. These changes add the values of the
+// new RDN. If deleteOld is set, they also remove those values of the old RDN that are not in
+// the new RDN.
 func (tx *Tx) renamed(ctx context.Context, pl state.Place, newRDN dn.RDN, deleteOld bool) (*modification, error) {
 	old, err := lastRDN(ctx, &tx.Snapshot, pl.ID)
 	if err != nil {
@@ -209,8 +209,8 @@ func (m *modification) has(ctx context.Context, c *op.Modification) (bool, error
 	return i >= 0 || old != nil, err
 }
 
-// among reports whether others contains the value of c in the same spelling. If others
-// contains the value in another spelling, that spelling must replace the old one.
+// among reports whether one of others has the same value as c in the same spelling. If the
+// spelling differs, among returns false, so that the new spelling replaces the old one.
 func (m *modification) among(c *op.Modification, others []op.Modification) bool {
 	t, key, err := m.valueOf(c)
 	if err != nil {

@@ -19,11 +19,11 @@ type Rules struct {
 	// modifyTimestamp from the client. An Add then also accepts entryUUID. Obsolete types
 	// and classes count as active.
 	Relaxed bool
-	// Kept lets a Modify write all attributes that are stored, with any times, so that the
-	// entry can become a copy of an entry of another server.
+	// Kept lets a Modify write every attribute that is stored with entries, and does not check
+	// timestamps. With it, an entry can be made equal to an entry of another server.
 	Kept bool
-	// Accounts accepts values of the account attributes that normally only the server
-	// sets, see ofAccounts.
+	// Accounts lets the client set account attributes that normally only the server sets (see
+	// ofAccounts).
 	Accounts bool
 	// Trial means that the transaction never commits. Therefore a change of the schema is
 	// checked against the existing entries at once, without steps.
@@ -55,8 +55,8 @@ func ofAccounts(t *schema.AttributeType) bool {
 	return strings.HasPrefix(t.OID, passwordPolicy) || t.NoUserModification && t.Secret()
 }
 
-// relaxable reports whether a type is one of those that Rules.Relaxed lets a Modify change
-// although normally only the server sets them.
+// relaxable reports whether only the server normally sets a type, but Rules.Relaxed lets a
+// Modify change it.
 func relaxable(k *catalog.Types, t *schema.AttributeType) bool {
 	switch t {
 	case k.CreatorsName, k.CreateTimestamp, k.ModifiersName, k.ModifyTimestamp:

@@ -70,8 +70,8 @@ func (g Governor) of(ctx context.Context, id entry.ID) (*schema.StructureRule, e
 	return rule, nil
 }
 
-// place reads what name forms and structure rules test: an entry's classes and RDN, and
-// the rule of its parent.
+// place reads the data of an entry that name forms and structure rules test: its classes, its
+// RDN, and the rule that governs its parent.
 func (g Governor) place(ctx context.Context, id entry.ID) (p schema.Place, err error) {
 	node, err := g.Snapshot.Node(ctx, id)
 	if err != nil {
@@ -96,8 +96,8 @@ func (g Governor) place(ctx context.Context, id entry.ID) (p schema.Place, err e
 	return place(g.Types, cs, name[0], node.Parent == catalog.Root, above), err
 }
 
-// Below checks the entries below the entry parent, whose new rule is rule. It does not
-// descend below entries whose own rule stays the same.
+// Below checks the entries below a parent that becomes governed by rule. It does not descend
+// below an entry whose own rule stays the same.
 func (g Governor) Below(ctx context.Context, parent entry.ID, rule *schema.StructureRule) error {
 	if len(g.Types.Schema.StructureRules()) == 0 {
 		return nil
@@ -153,8 +153,8 @@ func (tx *Tx) governsMoved(ctx context.Context, id entry.ID, rdn dn.RDN, parent 
 }
 
 // governs returns an error if the DIT structure rules do not allow an entry with the given
-// classes and RDN below the given parent, or do not allow the entries below it once it is
-// there.
+// classes and RDN below the given parent. It also returns an error if the rules do not allow
+// the entries below the entry there.
 func (tx *Tx) governs(ctx context.Context, id entry.ID, cs *catalog.Classes, rdn dn.RDN, parent entry.ID) error {
 	if len(tx.Catalog.Schema.NameForms()) == 0 {
 		return nil

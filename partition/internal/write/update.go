@@ -22,7 +22,7 @@ import (
 // of the Tx too.
 type Tx struct {
 	state.Snapshot
-	// Rules apply to the next change. They must be set before the change is made.
+	// Rules apply to the changes that follow. A caller sets Rules before it makes a change.
 	Rules   Rules
 	Txn     *txn.Tx
 	by      string
@@ -69,8 +69,8 @@ func UpdateBranch(ctx context.Context, p *catalog.Keeper, b *txn.Branch, by By, 
 		if err != nil {
 			return fmt.Errorf("the schema of the branch: %w", err)
 		}
-		// The branch cannot be merged if entries become subject to other rules meanwhile:
-		// see MarkShared.
+		// With this mark, the branch cannot be merged if the trunk changes settings that
+		// entries must obey: see MarkShared.
 		t.Mark(p.SettingsTable, catalog.SettingsRow, txn.Mark{Kind: txn.MarkChild})
 		return begin(p, t, c, by).run(ctx, fn)
 	})
@@ -110,8 +110,8 @@ func (tx *Tx) RefuseInBranch() error {
 func (tx *Tx) Close() {}
 
 // Write adds mutations. The caches do not contain the mutations. So after the first Write,
-// caches are used only for entries that the transaction has not touched. An entry that a
-// mutation changes must be touched before it is read again.
+// caches are used only for entries that the transaction has not touched. A caller that changes
+// an entry must call Touch for it before it reads the entry again.
 func (tx *Tx) Write(t table.Table, ms ...table.Mutation) {
 	tx.Cached, tx.Written = false, !tx.At.InBranch()
 	tx.Txn.Write(t, ms...)
@@ -145,10 +145,10 @@ func (tx *Tx) now() time.Time {
 // Csn returns a revision in the form of entryCSN.
 func Csn(r table.Revision) []byte { return revision.AppendCSN(make([]byte, 0, revision.CSNLength), r) }
 
-// finalCSN overwrites an entryCSN and its key when the transaction commits. Until then,
-// value and key contain the transaction's stamp. finalCSN replaces the stamp by the revision
-// of the commit. The stamp is not enough, because concurrent commits that change one entry
-// may have another order than their stamps.
+// finalCSN overwrites an entryCSN and its key when the transaction commits. Until then, value
+// and key contain the transaction's stamp. When the transaction commits, the revision of the
+// commit replaces the stamp. The stamp is not enough: the order of two concurrent commits that
+// change one entry may differ from the order of their stamps.
 func (tx *Tx) finalCSN(value, key []byte) {
 	tx.Txn.AtCommit(func(r table.Revision) {
 		copy(value, Csn(r))
@@ -156,9 +156,9 @@ func (tx *Tx) finalCSN(value, key []byte) {
 	})
 }
 
-// ReplaceCSN corrects b when the transaction commits. b may contain entries that this
-// transaction changed and read again. Their entryCSN is preliminary until the commit, and
-// ReplaceCSN then overwrites it with the final entryCSN.
+// ReplaceCSN corrects the entryCSNs in b when the transaction commits. b may contain entries
+// that this transaction changed and read again. The entryCSN of these entries is preliminary
+// until the commit, which overwrites it in b with the final entryCSN.
 func (tx *Tx) ReplaceCSN(b []byte) {
 	early := Csn(tx.Txn.Stamp())
 	tx.Txn.AtCommit(func(r table.Revision) {
@@ -189,9 +189,9 @@ type stamp struct {
 	value []byte
 }
 
-// valueHash returns a hash that distinguishes the values of an entry in marks. The same
-// value with different options has the same hash, because an entry has one index cell for
-// a value, whatever its options.
+// valueHash returns the hash by which a mark identifies a value of an entry. A value has the
+// same hash under all options, because an entry has one index cell for a value, whatever the
+// options are.
 func valueHash(qualifier []byte) uint64 {
 	c := tree.Decode(&table.Cell{Qualifier: qualifier})
 	h := fnv.New64a()
@@ -201,8 +201,9 @@ func valueHash(qualifier []byte) uint64 {
 	return h.Sum64()
 }
 
-// Touch tells caches that an entry changed. It also touches the watched classes that the
-// entry has, because the entry may be the first or the last entry of such a class.
+// Touch records that an entry changed, which makes cached data of the entry invalid. It also
+// touches the watched classes that the entry has, because the entry may be the first or the
+// last entry of such a class.
 func (tx *Tx) Touch(id entry.ID, cs *catalog.Classes) {
 	tx.Txn.Touch(id)
 	if tx.Catalog.ToCome != nil {
