@@ -15,7 +15,9 @@ type Ledger interface {
 	Refresh(ctx context.Context) error
 	// Fail publishes a failure and removes the failures that no longer count. It returns
 	// the time of the failure, which differs from the times of all other failures. After
-	// Fail has returned, Failures returns the failure on this server.
+	// Fail has returned, Failures returns the failure on this server. If the policy is not
+	// strict and the failure cannot be published, Fail succeeds, and only this server counts
+	// the failure.
 	Fail(ctx context.Context, p *Policy) (time.Time, error)
 	// Forget deletes failures and does not wait for the deletion. If a failure cannot be
 	// deleted, it still counts.
@@ -61,8 +63,9 @@ type Trial struct {
 // Attempt verifies the credentials of one attempt. A server must not run two attempts on
 // the same account at the same time. Let n be the number of servers. Within one
 // FailureCountInterval, all servers together verify at most MaxFailure - 1 + n wrong
-// attempts, or at most MaxFailure if LockoutStrict is set. Attempt writes nothing for a
-// locked account. Without LockoutStrict, it also writes nothing for a right attempt on an
+// attempts, or at most MaxFailure if LockoutStrict is set. While a server cannot publish
+// failures, it counts its failures alone, and with LockoutStrict it verifies nothing and
+// returns an error. Attempt writes nothing for a locked account. Without LockoutStrict, it also writes nothing for a right attempt on an
 // account without failures.
 //
 // If this server has read no failures of the account, Attempt records a failure only

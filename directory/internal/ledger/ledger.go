@@ -134,8 +134,10 @@ func (l *Ledger) Lock(p *account.Policy, secrets []entry.Attribute) account.Lock
 func (l *Ledger) Now() time.Time { return time.Now() }
 
 // Fail implements account.Ledger. If the failure cannot be written, for example because
-// the disk is full, this server remembers the failure in memory. Fail records the failure
-// even if the client has gone.
+// the disk is full, this server remembers the failure in memory. With LockoutStrict, Fail
+// returns an error instead, so that no attempt is verified that other servers cannot count.
+// A standby can never write, so it remembers the failure in either case. Fail records the
+// failure even if the client has gone.
 func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error) {
 	ctx = context.WithoutCancel(ctx)
 	begun := time.Now()
@@ -149,6 +151,9 @@ func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error)
 			return begun, nil
 		}
 		if !errors.Is(err, txn.ErrReadOnly) { // a standby records no failures
+			if p.LockoutStrict {
+				return begun, err
+			}
 			l.book.log.Warn("a wrong password could not be written down: this server alone remembers it", "entry", l.id, "error", err)
 		}
 		return l.book.unrecorded.add(l.id, begun), nil

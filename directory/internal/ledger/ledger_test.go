@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
@@ -28,8 +29,13 @@ func must(t *testing.T, err error) {
 // newLedger returns the ledger of an entry.
 func newLedger(t *testing.T) (*Book, *Ledger) {
 	t.Helper()
+	return newLedgerIn(t, tabletest.NewMem())
+}
+
+func newLedgerIn(t *testing.T, s table.Store) (*Book, *Ledger) {
+	t.Helper()
 	ctx := context.Background()
-	p, err := partition.Open(ctx, tabletest.NewMem(), partition.Options{Schema: schema.Core(), Create: true})
+	p, err := partition.Open(ctx, s, partition.Options{Schema: schema.Core(), Create: true})
 	must(t, err)
 	t.Cleanup(func() { must(t, p.Close(ctx)) })
 	name, err := dn.Parse("dc=example")
@@ -76,5 +82,27 @@ func TestForgottenAtOnce(t *testing.T) {
 	want("after the deletion")
 	if n := len(b.forgotten.all); n != 0 {
 		t.Errorf("%d accounts are still remembered", n)
+	}
+}
+
+// TestFailuresThatCannotBeWritten checks that this server counts a failure that it cannot
+// write, and that Fail returns an error under a strict policy.
+func TestFailuresThatCannotBeWritten(t *testing.T) {
+	ctx := context.Background()
+	s, faults := tabletest.WithFaults(tabletest.NewBatchMem(), 1)
+	_, l := newLedgerIn(t, s)
+	faults.SetRate(1)
+	defer faults.SetRate(0)
+	if _, err := l.Fail(ctx, &account.Policy{Lockout: true, MaxFailure: 3, LockoutStrict: true}); err == nil {
+		t.Error("a strict policy: no error")
+	}
+	if n := len(l.book.unrecorded.of(l.id)); n != 0 {
+		t.Errorf("a strict policy: %d failures are remembered", n)
+	}
+	if _, err := l.Fail(ctx, &account.Policy{Lockout: true, MaxFailure: 3}); err != nil {
+		t.Error(err)
+	}
+	if n := len(l.book.unrecorded.of(l.id)); n != 1 {
+		t.Errorf("%d failures are remembered", n)
 	}
 }
