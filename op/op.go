@@ -62,7 +62,7 @@ var scopes = [...]string{"base", "one", "sub", "subordinates"}
 
 func (s Scope) String() string { return nameIn(scopes[:], s) }
 
-// Deref states when a search follows aliases (RFC 4511, 4.5.1.3).
+// Deref specifies in which parts of a search aliases are followed (RFC 4511, 4.5.1.3).
 type Deref uint8
 
 const (
@@ -92,7 +92,7 @@ type Search struct {
 	SizeLimit  int // entries; 0: no limit
 	TimeLimit  int // seconds; 0: no limit
 	TypesOnly  bool
-	Filter     filter.Filter // nil if the request was refused because of its filter
+	Filter     filter.Filter // nil if the filter is the reason why the request was refused
 	Attributes []string
 }
 
