@@ -108,7 +108,7 @@ func (a *common) yieldSorted(list []index.Candidate, after []byte, yield func(in
 type inMemory struct {
 	sets  []*index.Set // the shortest is first
 	led   Access       // the part with the shortest set
-	maybe bool         // not every candidate that is in all sets matches the filter
+	maybe bool         // a candidate that is in all sets need not match the filter
 }
 
 // fromMemory returns the parts that are in memory. If a part is in memory, fromMemory first

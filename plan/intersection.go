@@ -119,9 +119,9 @@ func (a *intersection) stream(ctx context.Context, r table.Reader, yield func(in
 	}
 }
 
-// narrow removes the candidates that other parts do not have. It reads another part only if
-// that costs about as much as reading the candidates did. The second result is true if each
-// remaining candidate matches the filter, unless it is marked Maybe.
+// narrow removes from list the candidates that are missing in other parts. It reads another
+// part only if that costs about as much as reading the candidates did. The second result is
+// true if each remaining candidate matches the filter, unless it is marked Maybe.
 func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, list []index.Candidate) ([]index.Candidate, bool, error) {
 	whole := a.whole
 	for i, p := range a.parts {

@@ -128,8 +128,9 @@ func (w *world) plan(text string) string {
 }
 
 // run prints the candidates and the plan. A "?" marks a candidate that is Maybe. run also
-// checks that the candidates are right, and that a search can continue behind each
-// candidate. It checks this with no index, all indexes and one index in memory.
+// checks that the candidates are right, and that a search can continue behind each candidate.
+// run checks this three times: with no index in memory, with all indexes in memory, and with
+// one index in memory.
 func (w *world) run(t *testing.T, text string) string {
 	f, a := w.build(text)
 	if a == nil {
