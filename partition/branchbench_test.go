@@ -41,11 +41,11 @@ func stageMany(b *testing.B, p *partition.Partition) *branches.Branch {
 	return branch
 }
 
-// BenchmarkBesideBranch measures reads and writes of the trunk of three stores: one
-// without a branch, one with an open branch of 100,000 changes, and one into which such a
-// branch was merged. It does a thousand operations on each of the three stores in turn and
-// reports the least processor time of one operation, so that other programs disturb all
-// three alike.
+// BenchmarkBesideBranch measures reads and writes of the trunk of three stores: one without a
+// branch, one with an open branch of 100,000 changes, and one into which a branch of 100,000
+// changes was merged. The three stores take turns of a thousand operations, so that other
+// programs disturb all three alike. For each store, it reports the processor time of one
+// operation in the fastest turn.
 func BenchmarkBesideBranch(b *testing.B) {
 	ctx := context.Background()
 	none, open, merged := benchPartition(b), benchPartition(b), benchPartition(b)

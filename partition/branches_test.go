@@ -221,8 +221,8 @@ func TestBranchConflicts(t *testing.T) {
 	})
 }
 
-// TestBranchStamps checks the entryCSN of entries after a merge. If both the branch and the
-// trunk changed an entry, its entryCSN must be new. If only the branch changed it, it must
+// TestBranchStamps checks the entryCSN of entries after a merge. An entry that both the branch
+// and the trunk changed must have a new entryCSN. An entry that only the branch changed must
 // keep the entryCSN of that change.
 func TestBranchStamps(t *testing.T) {
 	eachBranched(t, func(t *testing.T, w *branched) {

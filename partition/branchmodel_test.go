@@ -57,7 +57,8 @@ func (a touch) clash(b touch) bool {
 	return a.name == b.name && (a.how[0] != 'v' || b.how[0] != 'v' || a.how == b.how)
 }
 
-// A branchModel is a branch with the states that it and its base should show.
+// A branchModel is a branch, the state that the branch should show, and the state that its
+// base should show.
 type branchModel struct {
 	b       *branches.Branch
 	base    lineModel
@@ -68,8 +69,8 @@ type branchModel struct {
 
 func (m *branchModel) clashes() bool { return len(m.clashing()) > 0 }
 
-// clashing returns the names for which an operation in the branch and an operation outside
-// of it clash.
+// clashing returns the names of the people for which an operation in the branch clashes with
+// an operation on the trunk.
 func (m *branchModel) clashing() map[string]bool {
 	names := map[string]bool{}
 	for _, a := range m.own {

@@ -99,7 +99,7 @@ func TestVersionsCostReadsNothing(t *testing.T) {
 
 var largeGroup = flag.Int("members", 100_000, "members of the large group of TestMembersCostNothing")
 
-// TestMembersCostNothing checks that adding and comparing another member of a large group
+// TestMembersCostNothing checks that adding a member to a large group, or comparing one,
 // touches as many keys as in a group of 1,000 members.
 func TestMembersCostNothing(t *testing.T) {
 	t.Parallel()

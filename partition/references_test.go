@@ -408,8 +408,8 @@ func TestReferencesOnTwoServers(t *testing.T) {
 	}
 }
 
-// TestReferencesTogether runs clients of three servers. Concurrently, they change the
-// names of entries and the values that name these entries.
+// TestReferencesTogether runs clients of three servers. At the same time, they add, rename and
+// delete entries and change the values that name these entries.
 func TestReferencesTogether(t *testing.T) {
 	ctx := context.Background()
 	ps := []*partition.Partition{}

@@ -22,8 +22,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// memberships are the groups of a model, by their names, and the numbers of the people that
-// are their members.
+// memberships maps the name of each group in a model to the numbers of the people in the
+// group.
 type memberships map[string][]int
 
 const (
@@ -31,8 +31,8 @@ const (
 	mostGroups = 8
 )
 
-// groupName returns the name of a group, and the attribute with the names of its members:
-// every other group is a groupOfUniqueNames.
+// groupName returns the name of the group with the number g, the attribute that contains its
+// members, and its object class. Every other group is a groupOfUniqueNames.
 func groupName(g int) (group, attribute, class string) {
 	if g%2 == 0 {
 		return fmt.Sprintf("cn=g%d,%s", g, domain), "member", "groupOfNames"
@@ -109,10 +109,10 @@ func pairs(t *testing.T, s *partition.Snapshot) (pairs []string) {
 	return pairs
 }
 
-// TestReferrersFollowCommits checks that what is in memory includes the commits of this server
-// and of other servers, the first group of a kind among them, and that a transaction sees its
-// own changes. It then checks the states of the past. It does so with each layout of the
-// indexes, and without an index of uniqueMember.
+// TestReferrersFollowCommits checks that referrers in memory include the commits of this
+// server and of other servers, even the commit that adds the first group of a class. It also
+// checks that a transaction sees its own changes, and checks the states of the past. The test
+// runs with each layout of the indexes, and without an index of uniqueMember.
 func TestReferrersFollowCommits(t *testing.T) {
 	ctx := context.Background()
 	for what, layout := range map[string]configure.Layout{"columns": configure.ColumnLayout, "rows": configure.RowLayout, "one without": ""} {
@@ -161,8 +161,8 @@ func TestReferrersFollowCommits(t *testing.T) {
 	}
 }
 
-// TestReferrersAfterRenames checks that names in memory follow renames, by another server, of
-// groups and of the entries above them.
+// TestReferrersAfterRenames checks that another server can rename groups, and entries above
+// groups, and this server then returns the new names.
 func TestReferrersAfterRenames(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()

@@ -23,8 +23,7 @@ import (
 // operation is therefore the number of its sequential calls.
 const roundTrip = time.Second
 
-// distant is a store whose every call takes a round trip. It commits row by row, like
-// HBase.
+// distant is a store with one round trip for each call. It commits row by row, like HBase.
 type distant struct{ *tabletest.Mem }
 
 type distantTable struct {

@@ -27,8 +27,9 @@ func salvage(t *testing.T, p *partition.Partition) (names, lost []string) {
 	return names, lost
 }
 
-// TestSalvageParents loses entries that have entries below them. If the name of a lost
-// entry follows from its row in the tree, the entries below it must keep their names.
+// TestSalvageParents removes rows of entries that have entries below them. If the key of a
+// lost entry's row in the tree contains the whole RDN, the entries below the lost entry must
+// keep their names.
 func TestSalvageParents(t *testing.T) {
 	t.Parallel()
 	const several = "cn=Ann+sn=Lee\\+Low"

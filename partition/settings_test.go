@@ -126,8 +126,8 @@ func TestUniqueBeside(t *testing.T) {
 	wantProblem(t, add(t, ps[1], "cn=b,dc=example,dc=com", "objectClass: building", "floors: 1"), partition.Constraint, "must be unique")
 }
 
-// TestSuffixesThatAre checks that a server that may not write accepts naming contexts
-// that exist, and refuses new naming contexts.
+// TestSuffixesThatAre checks that on a read-only server, AddSuffixes accepts naming contexts
+// that exist and refuses new ones.
 func TestSuffixesThatAre(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()

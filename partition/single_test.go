@@ -198,7 +198,7 @@ func TestIsNoLongerSingle(t *testing.T) {
 	modifies(t, p, "long", 0, "delete room "+longRoom+"1")
 	hasValues(t, p, "long", "room", longRoom+"2")
 
-	// A value without a position becomes one of many values, and can be found among them.
+	// A value without a position becomes one of many values. It must still be found.
 	more := op.Modification{Kind: op.ModAdd, PartialAttribute: op.PartialAttribute{Description: "room;x-a"}}
 	for i := 1; i < 120; i++ {
 		more.Values = append(more.Values, fmt.Append(nil, i+1))

@@ -17,8 +17,7 @@ import (
 )
 
 type (
-	// A PointInTime is a state of the past, or the present state, in the form in which a
-	// user specifies it.
+	// A PointInTime specifies a state of the past or the present state, as a user enters it.
 	PointInTime = state.PointInTime
 	// A Message is a commit's message in the journal.
 	Message = write.Message

@@ -15,11 +15,12 @@ import (
 type Referrer = search.Referrer
 
 // Of returns the entries that have one of the names as a value of one of the types, sorted by
-// ID. An entry occurs once for each of these names and types.
+// ID. If an entry has several of the names as values, or one name under several types, the
+// result contains a Referrer for each combination of name and type.
 //
-// It looks up all names in one read of the index of a type. If types have no index, it
-// searches all entries once. That search examines at most most entries, if most is not 0,
-// and adds its cost to cost.
+// For each indexed type, Of looks up all names in one read of the index. If there are types
+// without an index, Of makes one search of all entries for these types. If most is not 0, that
+// search examines at most this many entries. The cost of the search is added to cost.
 func Of(ctx context.Context, s *partition.Snapshot, names []*dn.Name, types []*schema.AttributeType, most int, cost *partition.Cost) ([]Referrer, error) {
 	return search.Referrers(ctx, s.State(), names, types, most, cost)
 }

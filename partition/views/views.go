@@ -86,9 +86,10 @@ func Among(ctx context.Context, s *partition.Snapshot, ids []entry.ID, q partiti
 	return search.Among(ctx, s.State(), ids, q)
 }
 
-// CountBelow counts the entries below an entry that match f, or all of them if f is nil. types
-// contains the attribute types that f needs. If the number is not kept, limit bounds the
-// number of entries that CountBelow examines. Zero means that there is no limit.
+// CountBelow counts the entries below an entry that match f. If f is nil, it counts all
+// entries below the entry. types contains the attribute types that f needs. If a view keeps
+// the number, CountBelow examines no entries. Otherwise it examines at most limit entries, or
+// any number of entries if limit is zero.
 func CountBelow(ctx context.Context, s *partition.Snapshot, id entry.ID, f filter.Resolved, types []*schema.AttributeType, limit int) (int, error) {
 	return search.CountBelow(ctx, s.State(), id, f, types, limit)
 }
@@ -116,8 +117,8 @@ func Subordinates(ctx context.Context, s *partition.Snapshot) (*Definition, erro
 	return view.Builtin(ctx, s.State())
 }
 
-// A Progress describes how far the views are behind the commits. It also counts the steps that
-// this server made to update the views, and the steps that failed.
+// A Progress describes how far the views are behind the commits. It also contains the number
+// of steps that this server made to update the views, and the number of steps that failed.
 type Progress struct {
 	Entries       uint64 // entries touched by commits that the views do not show yet
 	Age           time.Duration

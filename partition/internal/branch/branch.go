@@ -209,8 +209,8 @@ type commit struct {
 	revision table.Revision
 }
 
-// Last returns the newest commit in the branch that touched an id, and who made it. The
-// revision is 0 if no commit lists the id.
+// Last returns the newest commit in the branch that touched an id: who made the commit, and
+// its revision. The revision is 0 if no commit lists the id.
 func (i *Info) Last(id entry.ID) (by write.By, r table.Revision) {
 	if c := i.last[id]; c != nil {
 		return c.by, c.revision

@@ -11,16 +11,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 )
 
-// The conflicts of a branch are found by marks, and a parked branch no longer has its
-// marks. But the state at its base is kept. So the entries of the base are compared with the
-// entries of the branch and of the present state, to find what both sides changed.
+// The conflicts of an open branch are found by its marks. The marks of a parked branch are not
+// kept, but the state at the base is. So the conflicts of a parked branch are found by
+// comparing entries in three states: at the base, in the branch, and in the present state of
+// the trunk.
 
 // parked is the text of the conflict that every parked branch has.
 const parked = "the branch is parked, since the past after its base is not kept any more: rebase or discard it"
 
-// compare returns the conflicts of a parked branch. The first one says that the branch is
-// parked. The others are about entries that both sides changed. A rebase would meet these
-// conflicts too.
+// compare returns the conflicts of a parked branch. The first conflict says that the branch is
+// parked. The other conflicts are about entries that both sides changed. A rebase would meet
+// these other conflicts, too.
 func (b *Branch) compare(ctx context.Context) ([]Conflict, error) {
 	i, err := b.Info(ctx)
 	if err != nil {

@@ -110,9 +110,9 @@ func quoted(values [][]byte) string {
 	return strings.Join(parts, ", ")
 }
 
-// Conflicts returns what keeps the branch from being merged now. It changes nothing. If
-// the branch is parked, the first conflict says so, and a rebase would meet the other
-// conflicts.
+// Conflicts returns what keeps the branch from being merged now. It changes nothing. If the
+// branch is parked, the first conflict says that it is parked, and a rebase would meet the
+// other conflicts.
 func (b *Branch) Conflicts(ctx context.Context) ([]Conflict, error) {
 	if i, err := b.b.Info(); err == nil && i.Parked {
 		return b.compare(ctx)

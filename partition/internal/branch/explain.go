@@ -37,7 +37,7 @@ func (b *Branch) explain(ctx context.Context, clashes []txn.Clash) ([]Conflict, 
 // branch's own state, and the newest state outside of the branch.
 type explanation struct {
 	base, own, newest *state.Snapshot
-	places            map[string]*Conflict // by what they are about
+	places            map[string]*Conflict // by entry id, or by About
 	by                map[table.Revision]write.By
 }
 
@@ -216,8 +216,9 @@ func fate(n [3]*master.Node) string {
 
 func moved(a, b *master.Node) bool { return a.Parent != b.Parent || a.UpRDN != b.UpRDN }
 
-// differing returns the attributes that both sides changed in different ways. The argument e
-// contains the entry at the base (nil if it did not exist there), in the branch and now.
+// differing returns the attributes that both sides changed in different ways. e contains the
+// entry in three states: at the base (nil if the entry did not exist there), in the branch,
+// and now.
 func differing(e [3]*entry.Entry) (all []Differing) {
 	seen := map[string]bool{}
 	for _, x := range e {

@@ -32,9 +32,9 @@ type Cache struct {
 	Postings bounded.Cache[ValuesKey, *Posting]
 	// Names is only a hint too: see state.Snapshot.Recall.
 	Names bounded.Cache[NameKey, entry.ID]
-	// Referrers contains the postings of the values that are a given name.
+	// Referrers contains, for a name, the entries that have the name as a value.
 	Referrers bounded.Cache[ValuesKey, *Referrers]
-	// RangeSteps is for attributes with very many values.
+	// RangeSteps serves reads of ranges of values (see the type RangeSteps).
 	RangeSteps bounded.Cache[ValuesKey, *RangeSteps]
 	// Classes contains the results of HasClass. It maps *schema.ObjectClass to classSeen.
 	Classes sync.Map
@@ -43,9 +43,9 @@ type Cache struct {
 // A NameKey is a key of Children or of Names. In a key of Children, Name is the normalised RDN
 // of an entry below Parent. In a key of Names, Name is a whole name and Parent is the zero id.
 //
-// Two caches have keys of this type, because caches with the same type of key share their
-// code: each type of key adds 0.2 MB to the program. ValuesKey is shared for the same
-// reason.
+// Children and Names have the same type of keys, because Go compiles the code of the cache
+// once for each type of key, which adds 0.2 MB to the program. ValuesKey is shared for the
+// same reason.
 type NameKey struct {
 	Parent entry.ID
 	Name   string
@@ -70,14 +70,14 @@ type Item struct {
 	Name    atomic.Pointer[CachedName]
 }
 
-// Secrets are an entry's secret attributes. They may change while the entry's other
-// attributes do not change.
+// Secrets are an entry's secret attributes. A commit can change them without touching the
+// entry (see hot attributes in the glossary).
 type Secrets struct {
 	AsOf       uint64
 	Attributes []entry.Attribute
 }
 
-// A CachedName is an entry's whole name. It is valid until any entry moves.
+// A CachedName is an entry's whole name. It is valid until any entry is renamed or moved.
 type CachedName struct {
 	AsOf uint64
 	Name *dn.Name
@@ -156,8 +156,9 @@ func DefaultCache() int64 {
 	return 256 << 20
 }
 
-// memory returns the memory of the machine with the given root of its file system, or
-// the limit of the container if that is less. It returns 0 if the size is unknown.
+// memory reads the size of the machine's memory, and the limit of the container if there is
+// one, from files below root. It returns the smaller of the two. It returns 0 if the size is
+// unknown.
 func memory(root string) int64 {
 	b, err := os.ReadFile(filepath.Join(root, "proc/meminfo"))
 	if err != nil {
@@ -173,7 +174,8 @@ func memory(root string) int64 {
 		return 0
 	}
 	size := kb << 10
-	// The files of control groups of version 2 and 1. The limit may be "max".
+	// These are the files for the limit in control groups of version 2 and of version 1. The
+	// limit may be "max".
 	for _, name := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
 		b, err := os.ReadFile(filepath.Join(root, "sys/fs/cgroup", name))
 		if limit, e := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && e == nil && limit > 0 {
@@ -245,28 +247,28 @@ func (p *Posting) Stream(key, after []byte) index.Candidates {
 	}
 }
 
-// Referrers contains the postings of the values, of some types, that are a given name. It is
-// found by the text of the name, so nothing is normalised, and there is one look-up for all
-// types. It is valid as long as each of its postings is. Its sets are those of Postings, as
-// far as these are still cached.
+// Referrers contains the entries that have a given name as a value of certain types: one
+// posting for each type. The key contains the text of the name, so a look-up normalises
+// nothing, and one look-up is enough for all types. Referrers is valid as long as each of the
+// postings is valid. It shares the sets of entries with the cache Postings.
 type Referrers struct {
 	AsOf   uint64
 	Types  []*schema.AttributeType
 	Hashes []uint64     // for each type, the hash of the value (catalog.PostingHash)
 	Sets   []*index.Set // for each type, the entries that have the value
-	// Names is nil until a caller needs the names of the entries. The names are weighed in
-	// advance.
+	// Names is nil until a caller needs the names of the entries. The weight of the Referrers
+	// includes the names from the beginning.
 	Names atomic.Pointer[ReferrerNames]
 }
 
-// ReferrerNames are the names of the entries in the sets of Referrers. They are valid as long
-// as the sets are, and until any entry moves.
+// ReferrerNames are the names of the entries in the sets of Referrers. The names are valid
+// until any entry is renamed or moved, if the sets are still valid.
 type ReferrerNames struct {
 	AsOf  uint64
 	Names [][]*dn.Name // parallel to Sets; nil for an id that no entry has
 }
 
-// weightOfName is about what an element of ReferrerNames occupies, in bytes.
+// weightOfName is an estimate of the memory for one name in ReferrerNames, in bytes.
 const weightOfName = 120
 
 func newReferrers(size uint64) bounded.Cache[ValuesKey, *Referrers] {

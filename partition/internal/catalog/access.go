@@ -18,7 +18,7 @@ type AccessRule struct {
 	Names string
 }
 
-// Access contains the access rules of a state, in the order in which they were made.
+// Access contains the access rules of a state, in the order in which the rules were made.
 // Rules is nil if the directory has never had access rules.
 type Access struct {
 	Rules []AccessRule

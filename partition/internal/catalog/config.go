@@ -395,10 +395,10 @@ func (p *Keeper) Config() Config {
 	return c
 }
 
-// DefaultIndexes returns the indexes of a new directory. They cover the attributes by
-// which people and programs look up entries. Names, addresses and numbers are nearly
-// unique and have column indexes. Attributes whose values many entries share have row
-// indexes.
+// DefaultIndexes returns the indexes of a new directory. They are on the attributes by which
+// people and programs look up entries. An attribute whose values are nearly unique, such as
+// mail, has a column index. An attribute whose values are shared by many entries, such as sn,
+// has a row index.
 func DefaultIndexes() []Index {
 	var ix []Index
 	add := func(l Layout, names string) {
@@ -411,8 +411,8 @@ func DefaultIndexes() []Index {
 	return ix
 }
 
-// AsOf returns the catalog for a revision, without the indexes that were not complete at
-// that revision. At revision 0, which a store without commits shows, the indexes of a new
+// AsOf returns the catalog for a revision. Indexes that were not complete at that revision are
+// not Ready in it. At revision 0, which a store without commits shows, the indexes of a new
 // directory are complete.
 func (c *Catalog) AsOf(r table.Revision) *Catalog {
 	if r = max(r, 1); r >= c.newest {

@@ -53,9 +53,9 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// DerivedTables is the prefix of the names of the tables that contain the records of
-// views. Package view writes these tables itself, after the commits and not as part of
-// them.
+// DerivedTables is the prefix of the names of the tables that contain the records of views.
+// Package view writes these tables itself. The writes follow the commits and are not a part of
+// the commits.
 const DerivedTables = "view_"
 
 // A Keeper is an open directory tree.

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Mistakes are all errors that were found in one entry. The client gets them together.
+// Mistakes are all errors that were found in one entry. The client gets all of these errors in
+// one diagnostic message.
 type Mistakes []*Error
 
 // maxMistakes is the largest number of errors that Err reports.

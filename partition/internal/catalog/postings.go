@@ -13,8 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// warmPosting is the largest number of entries in a posting that is loaded before a
-// search has read it.
+// warmPosting is the largest number of entries in a posting that Preload loads.
 const warmPosting = 64
 
 // postingShare bounds the size of one posting. A posting may occupy at most
@@ -109,7 +108,7 @@ func (x KeptIndex) Postings(ctx context.Context, r table.Reader, keys [][]byte) 
 	}
 	sets := make([]*index.Set, len(keys))
 	var missing [][]byte
-	var at []int // positions of the missing keys
+	var at []int // for each key in missing, its index in keys
 	for i, key := range keys {
 		if p := x.known(ctx, s, key, math.MaxInt); p != nil {
 			sets[i] = p.Set
@@ -131,7 +130,8 @@ func (x KeptIndex) Postings(ctx context.Context, r table.Reader, keys [][]byte) 
 	return sets, nil
 }
 
-// keepSet caches the candidates of a value, or that the value has too many to be cached.
+// keepSet caches the candidates of a value. If these are too many, it caches only that there
+// are many.
 func (x KeptIndex) keepSet(s *txn.Snapshot, key []byte, set *index.Set) {
 	if set.Size() > x.largest() {
 		x.put(key, &cache.Posting{MoreThan: set.Len() - 1})
@@ -199,8 +199,8 @@ func (x KeptIndex) Known(ctx context.Context, r table.Reader, key []byte, upTo i
 	return p.Set, true
 }
 
-// Preload caches the postings that the index's Warm returns, until the cache is full.
-// They are valid as of ordinal, the ordinal of the state that r reads.
+// Preload caches the postings that the index's Warm returns, until the cache is full. The
+// caller passes the ordinal of the state that r reads.
 func (x KeptIndex) Preload(ctx context.Context, r table.Reader, ordinal uint64) error {
 	enough := x.kept.GetMaximum() / 10 * 9
 	n := 0

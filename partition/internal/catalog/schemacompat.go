@@ -9,8 +9,8 @@ import (
 // A Concern is the part of a schema change that existing entries could violate.
 type Concern struct {
 	Old, New *Types
-	// Fixed contains the types that the schema change alters in a way that is forbidden
-	// while entries have values of them. Each value of the map is the reason.
+	// Fixed contains the types that no entry may have values of, because of the way in which
+	// the schema change alters them. Each value of the map is the reason.
 	Fixed map[*schema.AttributeType]string
 	// Single contains the types that become single-valued, each with the reason.
 	Single map[*schema.AttributeType]string

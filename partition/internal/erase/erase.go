@@ -34,9 +34,9 @@ type EraseOptions struct {
 	// or an entry below it.
 	Name dn.DN
 	// Value is used if Name is empty. Value is erased from the attributes of the type
-	// Attribute and its subtypes, or of all types if Attribute is empty. The erasure
-	// removes values that equal Value, names that contain Value, and values that are such
-	// names.
+	// Attribute and its subtypes, or of all types if Attribute is empty. The erasure removes
+	// values that equal Value. It also removes names that contain Value, both the names of
+	// entries and names in values.
 	Attribute string
 	Value     []byte
 	// Dry makes Erase count the data that would be erased, and change nothing.
@@ -166,7 +166,7 @@ func (e *erasure) run(ctx context.Context, by write.By) error {
 // entries that lost data from their past.
 const Erasure = "erase"
 
-// notice commits the notice of the erasure and touches the entries that it concerns. The
+// notice commits the notice of the erasure. The commit touches the entries that lose data. The
 // commit makes all servers drop their caches, so no server later reads a state that could
 // bring erased data back into a cache.
 func (e *erasure) notice(ctx context.Context, by write.By) (table.Revision, error) {

@@ -25,14 +25,14 @@ type finding struct {
 	// values contains the versions of columns of master to be removed. renamed contains
 	// the versions to be overwritten with another name.
 	values, renamed []table.Cell
-	// norms contains the columns to be removed from the family normAttributes of the
-	// tables tree and master, sorted. A column without the key in its qualifier is removed only if its
-	// value equals the value in norms.
+	// norms contains the columns to be removed from the family normAttributes of the tables
+	// tree and master, sorted. If the qualifier of a column does not contain the key, the
+	// column is removed only if it has the same value as in norms.
 	norms []table.Cell
 	// own contains the keys of values that are removed from indexes for this entry only.
 	own keySet
-	// parents and names contain all parents and names that the entry ever had. lost
-	// contains the names to be removed.
+	// parents contains all parents that the entry ever had. names contains all its normalised
+	// RDNs, and lost those of them that are removed.
 	parents     map[entry.ID]bool
 	names, lost map[dn.Norm]bool
 	// nodes contains the entry's positions in the tree, by the revisions that wrote them.
@@ -145,8 +145,7 @@ func (e *erasure) loses(f *finding, node *master.Node) bool {
 	return err == nil && e.target.inDN(name)
 }
 
-// lose records that the entry's entryUUID must replace the name in node, which is a name to be
-// removed.
+// lose records that the name in node must be removed: the entry's entryUUID replaces it.
 func (f *finding) lose(r table.Revision, node *master.Node, k *catalog.Types) {
 	f.lost[node.NormRDN] = true
 	for _, c := range Unnamed(k, f.id).Cells() {
@@ -193,8 +192,8 @@ func (e *erasure) value(f *finding, c *table.Cell) {
 	if err != nil {
 		return // then the indexes contain no key of the value either
 	}
-	// If the attribute has many values, the qualifier of its column contains the key,
-	// even if the value has no position.
+	// If the description has many values, the qualifier of the value's column contains the
+	// key, even if the value has no position.
 	f.norms = append(f.norms, tree.ColumnOf(t, options, key, master.PositionOf(c.Qualifier)),
 		table.Cell{Family: tree.NormAttributes, Qualifier: tree.Qualifier(t, options, key)})
 	if everywhere {
@@ -208,9 +207,9 @@ func (f *finding) drop(c *table.Cell) {
 	f.values = append(f.values, table.Cell{Family: c.Family, Qualifier: c.Qualifier, Revision: c.Revision, Tombstone: true})
 }
 
-// losesValue reports whether a value must be removed with the entry or with its name. If
-// all data of the entry is removed, the values that record its existence remain. If the
-// name is removed, the values in its RDN are removed.
+// losesValue reports whether an entry loses a value. If all data of the entry is removed, the
+// entry loses all values except those that record its existence. If only the name is removed,
+// the entry loses the values that are in the RDN.
 func (e *erasure) losesValue(f *finding, t *schema.AttributeType, v []byte) bool {
 	if f.all {
 		return t != e.target.k.ObjectClass && (!t.NoUserModification || t.Secret())

@@ -226,10 +226,9 @@ func (e *erasure) lastNames(ctx context.Context) error {
 	return e.redact(ctx, e.p.Tree, rows.list())
 }
 
-// vacate removes cells from a row of the tree: the cells of the entries that lose the
-// name in the row's key. Unless whole is set, it keeps the cells that record that these
-// entries had the row. If whole is set and no other entry had the row, it removes the
-// row.
+// vacate removes from a row of the tree the cells of the entries that lose the name in the
+// row's key. If whole is not set, the cells that record which entry had the row remain. If
+// whole is set and no other entry ever had the row, vacate removes the whole row.
 func (e *erasure) vacate(ctx context.Context, rows rowSet, p *table.Past, fs []*finding, whole bool) error {
 	states, err := e.holders(ctx, p.Key)
 	if err != nil {

@@ -22,8 +22,8 @@ type target struct {
 	keys  map[*schema.AttributeType]targetKey
 }
 
-// A targetKey is the key that the value to be erased has as a value of some attribute
-// type. ok is false if the type does not allow such a value.
+// A targetKey is the key of the value to be erased, computed by the equality rule of some
+// attribute type. ok is false if the value is not a valid value of the type.
 type targetKey struct {
 	key []byte
 	ok  bool
@@ -54,7 +54,7 @@ func newTarget(c *catalog.Catalog, o *EraseOptions) (*target, error) {
 	return t, nil
 }
 
-// key returns the key that the value to be erased has as a value of a type.
+// key returns the key of the value to be erased, computed by the equality rule of a type.
 func (t *target) key(of *schema.AttributeType) ([]byte, bool) {
 	k, known := t.keys[of]
 	if !known {

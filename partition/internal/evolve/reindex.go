@@ -17,15 +17,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// SetIndexes changes which attributes are indexed and how. It fills indexes that are new
-// or have a new layout, and drops indexes that are not in the list. Searches continue
-// during the change. On a store with one server, updates wait. An index whose filling was
-// interrupted is not used, and the next call fills it.
+// SetIndexes replaces the set of indexes: the indexed attributes and the layouts. It fills
+// indexes that are new or have a new layout, and drops indexes that are not in the list.
+// Searches continue during the change. On a store with one server, updates wait. An index
+// whose filling was interrupted is not used, and the next call fills it.
 func SetIndexes(ctx context.Context, p *catalog.Keeper, indexes []catalog.Index) error {
 	return Reindex(ctx, p, indexes, verify.ReindexOptions{})
 }
 
-// Reindex is SetIndexes with options.
+// Reindex is like SetIndexes, with options.
 func Reindex(ctx context.Context, p *catalog.Keeper, indexes []catalog.Index, o verify.ReindexOptions) error {
 	o = o.WithDefaults()
 	end, err := p.Reshape(ctx)
@@ -128,8 +128,8 @@ func staleTables(c *catalog.Catalog, h *catalog.Header) (names []string) {
 var DrainTime = 30 * time.Second
 
 // drain waits until no snapshot uses a catalog from before r. On a store with one server,
-// drain makes an empty commit and waits until all snapshots before this commit are
-// closed, because any of them may use such a catalog.
+// drain makes an empty commit and waits until all snapshots before this commit are closed. Any
+// of these snapshots may use a catalog from before r.
 func drain(ctx context.Context, p *catalog.Keeper, r table.Revision) error {
 	if p.DB.Shared() {
 		return errors.Join(awaitStep(ctx, p, r), p.DB.AwaitReaders(ctx, r))

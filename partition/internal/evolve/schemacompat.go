@@ -103,9 +103,9 @@ func presence(t *schema.AttributeType) filter.Filter {
 	return &filter.Present{Attribute: t.OID}
 }
 
-// havers returns a filter for the classes whose entries may have a type, and a key that
-// identifies this set of classes. If any entry may have the type, the filter is nil and
-// the key is empty.
+// havers returns a filter for entries of the classes that allow a type, and a key that
+// identifies this set of classes. If any entry may have the type, the filter is nil and the
+// key is empty.
 func havers(c *catalog.Concern, t *schema.AttributeType) (in filter.Or, key string) {
 	if t.Operational() {
 		return nil, ""
@@ -187,8 +187,8 @@ func conforms(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *sea
 }
 
 // sameClasses checks that an entry's objectClass names all superclasses and that its
-// structural class stays the same. The entry stores both, so a change of the schema must not
-// make them wrong.
+// structural class stays the same. The entry stores the superclasses and the structural class,
+// so a change of the schema must not make the stored values wrong.
 func sameClasses(c *catalog.Concern, e *entry.Entry, cs *catalog.Classes, values [][]byte) error {
 	oc := c.New.ObjectClass
 	for _, k := range cs.All {

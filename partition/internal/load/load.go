@@ -33,8 +33,8 @@ type LoadOptions struct {
 	// FirstSuffix makes the name of the first entry a naming context if the directory has
 	// no naming context.
 	FirstSuffix bool
-	// Scopes maps the ids of base entries of unique attributes to their names. It
-	// contains the base entries that are part of the load.
+	// Scopes contains the scopes of unique attributes whose base entry is part of the load. It
+	// maps the id of the base entry to its name.
 	Scopes map[entry.ID]dn.DN
 	// Memory bounds the memory for names, in bytes. It also bounds the memory that the
 	// store uses for sorting. Zero means 288 MiB for each. Names that do not fit in
@@ -45,9 +45,9 @@ type LoadOptions struct {
 	Folder string
 	// Progress, if set, is called from time to time by Commit.
 	Progress func(done, of float64)
-	// CheckOnly makes the load check entries and write nothing. Other transactions can
-	// commit meanwhile. Entries are not checked against what these transactions change after
-	// Load. The caller must not call Write or Commit.
+	// CheckOnly makes the load check entries and write nothing. Other transactions can commit
+	// meanwhile. The load does not notice changes that these transactions make after Load. The
+	// caller must not call Write or Commit.
 	CheckOnly bool
 }
 
@@ -372,12 +372,12 @@ func (l *Loader) checkUnused(ctx context.Context, id entry.ID) error {
 
 func hashID(id entry.ID) spill.Key { return hashOf(id[:]) }
 
-// Refuse notes that the record with this name was refused. For an entry below this name,
-// Link then returns an error that says so.
+// Refuse records that the caller has refused the record with this name. For an entry below
+// this name, Link then returns an error that says that the superior was refused.
 func (l *Loader) Refuse(name dn.DN) error {
 	norms, err := name.Normalize(l.catalog.Load().Schema)
 	if err != nil || len(norms) == 0 {
-		return nil // no entry can be below such a name
+		return nil // the name is empty or invalid, so no entry is below it
 	}
 	_, _, err = l.names.Put(hash(norms), spill.Value{})
 	return err

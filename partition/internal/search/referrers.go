@@ -19,17 +19,19 @@ import (
 // A Referrer is an entry that names another entry in a value.
 type Referrer struct {
 	ID   entry.ID
-	Of   int                   // index of the name in the names that were looked up
-	Type *schema.AttributeType // the type that was looked up; the value may be of a subtype
+	Of   int                   // index of the named entry in the names that the caller passed
+	Type *schema.AttributeType // a type that the caller passed; the value may be of a subtype
 	Name *dn.Name              // the name of the entry with the ID
 }
 
 // Referrers returns the entries that have one of the names as a value of one of the types,
-// sorted by ID. An entry occurs once for each of these names and types.
+// sorted by ID. If an entry has several of the names as values, or one name under several
+// types, the result contains a Referrer for each combination of name and type.
 //
-// It looks up all names in one read of the index of a type. If types have no index, it
-// searches all entries once. That search examines at most most entries, if most is not 0,
-// and adds its cost to cost.
+// For each indexed type, Referrers looks up all names in one read of the index. If there are
+// types without an index, Referrers makes one search of all entries for these types. If most
+// is not 0, that search examines at most this many entries. The cost of the search is added to
+// cost.
 func Referrers(ctx context.Context, s *state.Snapshot, names []*dn.Name, types []*schema.AttributeType, most int, cost *Cost) ([]Referrer, error) {
 	r := referrers{s: s, names: names}
 	var scanned []*schema.AttributeType
@@ -54,14 +56,15 @@ func Referrers(ctx context.Context, s *state.Snapshot, names []*dn.Name, types [
 type referrers struct {
 	s     *state.Snapshot
 	names []*dn.Name
-	// stored are the types to look up in indexes: the indexed types and their subtypes. The
-	// slice asked is parallel to it, and has the type to which the caller asked.
+	// stored are the types to look up in indexes: the indexed types and their subtypes. asked
+	// has the same length: stored[i] is asked[i], a type that the caller passed, or a subtype
+	// of asked[i].
 	stored, asked []*schema.AttributeType
 	found         []Referrer
 }
 
-// addIndexed adds a type to the types to look up. It returns false if indexes cannot find the
-// values of the type that are a given name.
+// addIndexed adds a type and its subtypes to r.stored. It returns false if the indexes of
+// these types cannot be used to look up names.
 func (r *referrers) addIndexed(t *schema.AttributeType) bool {
 	for _, sub := range t.Stored() {
 		if _, ok := r.s.Catalog.Indexed(sub); !ok || sub.Secret() || !sub.NamesEntries() || sub.Equality.Form != t.Equality.Form {
@@ -80,7 +83,7 @@ func (r *referrers) lookUp(ctx context.Context) error {
 		return nil
 	}
 	kept := make([]*cache.Referrers, len(r.names))
-	var missing []int // names that are not in memory
+	var missing []int // indexes of the names that are not in memory
 	for of, name := range r.names {
 		if kept[of] = r.recall(name); kept[of] == nil {
 			missing = append(missing, of)
@@ -153,7 +156,8 @@ func (r *referrers) key(name *dn.Name) cache.ValuesKey {
 	return cache.ValuesKey{Typ: r.stored[0], Text: name.String()}
 }
 
-// recall returns what is in memory for a name, or nil if that is not valid in the state.
+// recall returns the cached Referrers of a name. It returns nil if there are none, or if they
+// are not valid in the state.
 func (r *referrers) recall(name *dn.Name) *cache.Referrers {
 	if r.s.Ordinal() == 0 {
 		return nil
@@ -170,7 +174,7 @@ func (r *referrers) recall(name *dn.Name) *cache.Referrers {
 	return kept
 }
 
-// keep caches what was read for a name.
+// keep caches the Referrers of a name.
 func (r *referrers) keep(name *dn.Name, read *cache.Referrers) {
 	if read.AsOf != 0 {
 		r.s.Catalog.Cache.Referrers.Set(r.key(name), read)

@@ -16,11 +16,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// A rowTest tests a filter on rows of the tree, as far as the columns of a row can decide
-// the filter.
+// A rowTest tests a filter on rows of the tree. The columns of a row do not always decide the
+// filter.
 type rowTest struct {
 	filter  filter.Resolved
-	columns bool // columns can decide the filter
+	columns bool // the filter needs only keys, which the columns contain
 	source  tree.Source
 }
 
@@ -28,8 +28,9 @@ func newRowTest(f filter.Resolved) rowTest {
 	return rowTest{filter: f, columns: !filter.NeedsValues(f)}
 }
 
-// candidate tests a row. match reports whether the entry of the row may match. maybe
-// reports whether the entry itself must be tested.
+// candidate tests a row. If match is false, the entry of the row does not match the filter. If
+// match and maybe are true, the row does not decide the filter, and the caller must test the
+// entry.
 func (t *rowTest) candidate(row table.Row) (match, maybe bool) {
 	if t.filter == filter.Const(filter.True) {
 		return true, false
@@ -51,7 +52,7 @@ func (f *finder) selectRows() table.Select {
 		return table.Select{Families: []table.Family{tree.TreeInfo}}
 	}
 	sel := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}}
-	if f.q.Most == 0 { // rows that the engine omits could not be counted for Query.Most
+	if f.q.Most == 0 { // with Query.Most all rows are counted, so the engine must omit none
 		sel.Filter = tree.Hint(f.q.Filter)
 	}
 	return sel
@@ -161,7 +162,8 @@ func (f *finder) prefersWalk(ctx context.Context) bool {
 // walk walks a subtree depth first. It offers each entry before the entries below it.
 func (f *finder) walk(ctx context.Context) {
 	w := walker{f: f, test: newRowTest(f.q.Filter), sel: f.selectRows()}
-	w.sel.Filter = nil // entries below an entry that does not match may match
+	// A walk also needs the rows that do not match: entries below them may match.
+	w.sel.Filter = nil
 	if f.q.Scope == op.WholeSubtree && len(f.q.After) == 0 {
 		if !f.Offer(ctx, index.Candidate{ID: f.q.Base, Maybe: true, Position: f.q.Base[:]}) {
 			return

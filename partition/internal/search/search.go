@@ -57,7 +57,7 @@ type Query struct {
 // Cost is the work that searches have done.
 type Cost struct {
 	Candidates int        // entries examined
-	Rows       int        // rows of the tree excluded by their columns
+	Rows       int        // rows of the tree whose columns exclude the entry
 	Indexes    []plan.Use // indexes used
 	Scans      int        // searches without an index
 }
@@ -102,18 +102,19 @@ type finder struct {
 	items   []*cache.Item // items of the batch
 	ids     [][]byte
 	bytes   []byte // memory of the batch's positions
-	size    int    // length at which the batch is looked up
+	size    int    // number of candidates at which the batch is looked up
 	tested  int    // number of entries examined, for Explain
 	found   int
-	skipped int                   // number of rows excluded by their columns in the tree
-	walking bool                  // the subtree is walked although there is an access
+	skipped int                   // number of rows of the tree whose columns exclude the entry
+	walking bool                  // the search walks the subtree instead of running the access
 	inner   map[entry.ID]struct{} // ids of the entries that have children; nil: unknown
 	above   map[entry.ID]*dn.Name // names of parents, see nameOf
 	// derived are the types in the filter whose values no entry stores. The method
 	// lookForDerived finds them.
 	derived []*schema.AttributeType
 	looked  bool
-	// only, if set, reports whether a matching entry must be yielded.
+	// only, if set, selects the results: the search omits a matching entry for which only
+	// returns false.
 	only   func(e *entry.Entry, position []byte) bool
 	result Result
 }
@@ -485,9 +486,10 @@ func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n in
 	return n, nil
 }
 
-// CountBelow counts the entries below an entry that match f, or all of them if f is nil. types
-// contains the attribute types that f needs. If the number is not kept, limit bounds the
-// number of entries that CountBelow examines. Zero means that there is no limit.
+// CountBelow counts the entries below an entry that match f. If f is nil, it counts all
+// entries below the entry. types contains the attribute types that f needs. If a view keeps
+// the number, CountBelow examines no entries. Otherwise it examines at most limit entries, or
+// any number of entries if limit is zero.
 func CountBelow(ctx context.Context, s *state.Snapshot, id entry.ID, f filter.Resolved, types []*schema.AttributeType, limit int) (n int, err error) {
 	if has, err := s.HasChildren(ctx, id); err != nil || !has {
 		return 0, err

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 )
 
-// Duplicates scans an index in its order. If several entries in a scope have the same value,
-// it calls found for each of these entries after the first: a is the first entry and b is the
-// further entry. It returns the number of values that several entries have.
+// Duplicates scans an index in the order of the values. If several entries in a scope have the
+// same value, it calls found once for each of these entries except the first: a is the first
+// entry, and b is the other. It returns the number of values that several entries have.
 func Duplicates(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, base entry.ID, found func(a, b entry.ID) error) (n int, err error) {
 	var row []byte // row of the current value
 	var first entry.ID

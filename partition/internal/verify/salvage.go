@@ -107,9 +107,9 @@ func (w *salvage) names(ctx context.Context) error {
 	return nil
 }
 
-// nameless finds the entries that have lost everything except their row in the tree. An
-// entry whose name follows from that row keeps its place, so that the entries below it
-// keep their names.
+// nameless finds the entries that have lost everything except their row in the tree. If the
+// row's key contains enough of the entry's name, the entry keeps its place in the tree, so
+// that the entries below the entry keep their names.
 func (w *salvage) nameless(ctx context.Context) error {
 	for row, err := range w.scan(ctx, w.s.Keeper.Tree, table.Select{Families: []table.Family{tree.TreeInfo}}) {
 		if err != nil {

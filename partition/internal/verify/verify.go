@@ -64,11 +64,10 @@ type VerifyOptions struct {
 	Progress func(entries int)
 }
 
-// Verify compares the newest state of the tree and of every index with the entries in
-// master, in both directions. It also looks for cells that no commit wrote. Verify
-// streams all rows: it keeps only one batch of entries in memory. It returns the number
-// of entries. It returns an error if Found does, or if a read fails for another reason
-// than damage.
+// Verify compares the newest state of the tree and of every index with the entries in master,
+// in both directions. It also looks for cells that no commit wrote. Verify reads all rows as a
+// stream and keeps only one batch of entries in memory. It returns the number of entries. It
+// returns an error if Found returns one, or if a read fails for another reason than damage.
 //
 // Verify computes the expected cells from master and looks up each of them. If all
 // expected cells exist and the number of cells is right, there are no other cells.

@@ -96,7 +96,8 @@ func (v *verifier) value(ctx context.Context, x *subject, c *table.Cell) error {
 	return nil
 }
 
-// place checks the entry's name, and that its ancestors lead to the root.
+// place checks the entry's name. It also checks that the path from the entry up through its
+// ancestors ends at the root.
 func (v *verifier) place(ctx context.Context, x *subject) error {
 	name, err := dn.Parse(x.node.UpRDN)
 	if err != nil || len(name) == 0 {

@@ -14,13 +14,13 @@ import (
 // to catch up with the commits. Between these steps the manager also updates the other
 // views, so that they do not fall behind.
 
-// While the steps of one view take long, a beside records when the other views were last
-// updated.
+// A beside is the state of the updates of other views that the manager makes while the steps
+// of one view take long.
 type beside struct {
 	last    time.Time
 	running bool
 	errs    []error
-	always  bool // set by a test: update the other views at every opportunity, due or not
+	always  bool // set by a test: update the other views in each call of keepOthers
 }
 
 // lookEvery is the number of entries after which a first step pauses and calls keepOthers.

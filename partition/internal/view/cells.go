@@ -133,8 +133,9 @@ func marshal(cell any) []byte {
 }
 
 // swap replaces the content old of a cell by value, and reports whether the cell then contains
-// value. It writes nothing if the cell does not contain old. If the swap ends with an error,
-// swap reads the cell, because the swap may have taken effect although its answer was lost.
+// value. It writes nothing if the cell does not contain old. If the store returns an error,
+// swap reads the cell, because the write may have taken effect although the answer of the
+// store was lost.
 func swap(ctx context.Context, k *catalog.Keeper, id entry.ID, column, old, value []byte) (bool, error) {
 	t := k.DB.Table(tableName)
 	c := table.Cell{Family: family, Qualifier: column, Value: value}

@@ -69,8 +69,8 @@ type Definition struct {
 	Groups []*schema.AttributeType
 	Totals []Total
 
-	// For views of the kind List: Shown contains the types whose values a record has. They
-	// include the types by which the list is ordered.
+	// For views of the kind List: Shown contains the types whose values a record has,
+	// including the types by which the list is ordered.
 	Shown []*schema.AttributeType
 	Joins []Join
 	order []search.SortKey
@@ -79,7 +79,7 @@ type Definition struct {
 	filter filter.Resolved
 	// needs lists all types whose values are read from the entries to compute the records.
 	needs []*schema.AttributeType
-	// key identifies everything that the records depend on besides the entries.
+	// key identifies what the records depend on, apart from the entries: see keyOf.
 	key string
 }
 

@@ -10,8 +10,8 @@ import (
 // point. If pause returns an error, the step ends there.
 func (m *Manager) SetPause(pause func(line string) error) { m.pause = pause }
 
-// KeepOthersAlways makes the manager update the other views at every opportunity during
-// the steps of one view, and not only when they are due.
+// KeepOthersAlways makes every call of keepOthers update the other views, not only a call that
+// is at least Manager.due after the last update.
 func (m *Manager) KeepOthersAlways() { m.beside.always = true }
 
 // LookEvery is the number of entries after which a first step pauses and calls keepOthers.

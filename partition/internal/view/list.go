@@ -160,9 +160,9 @@ func (d *Definition) keyOfEntry(e *entry.Entry) string {
 	return string(append(b, e.ID[:]...))
 }
 
-// hasSeveral reports whether an entry has several values of the first type of the order.
-// Its place in the order follows from the least value, but a filter may match another of
-// its values.
+// hasSeveral reports whether an entry has several values of the first type of the order. The
+// place of the entry in the order depends on the least of these values, but a filter may match
+// another of the values.
 func (d *Definition) hasSeveral(e *entry.Entry) bool {
 	n := 0
 	for i := range e.Attributes {

@@ -113,7 +113,7 @@ func (m *Manager) Run(ctx context.Context, report func(error)) {
 		} else {
 			select {
 			case <-next:
-			case <-time.After(lookAgain): // somebody may want a view to be built again
+			case <-time.After(lookAgain): // look again: Rebuild may have been called for a view
 			case <-ctx.Done():
 				return
 			}
@@ -332,7 +332,7 @@ func (m *Manager) begin(ctx context.Context, d *Definition, c *cells) (*cells, e
 	done, err := swapGeneration(ctx, m.k, d.ID, &g)
 	if err != nil || !done {
 		// The new table is not used. If the swap took effect although it returned an error,
-		// the next step finds no table and begins again.
+		// the next step finds no table and begins a new generation again.
 		err = errors.Join(err, m.k.Store.Drop(ctx, g.Table))
 		if err != nil {
 			return nil, err
@@ -347,7 +347,8 @@ func (m *Manager) begin(ctx context.Context, d *Definition, c *cells) (*cells, e
 	return readCells(ctx, m.k, d.ID, d.lanes(m.k.DB))
 }
 
-// fail records why a view is not kept. Its records are then computed for each reader.
+// fail records why a view is not kept. The records of the view are then computed for each
+// reader.
 func (m *Manager) fail(ctx context.Context, d *Definition, c *cells, cause error) error {
 	g := c.generation
 	g.Failed = cause.Error()

@@ -13,8 +13,8 @@ import (
 )
 
 // Each task has an order of the servers (see ring). For each server before it in the order, a
-// server waits for the time patience. If none of these servers has done the task then, it does
-// the task itself.
+// server waits for the time patience. If none of these servers has done the task in that time,
+// the server does the task itself.
 const patience = 3 * time.Second
 
 // A task is work that one server of a shared store should do: the steps of one lane of a

@@ -18,9 +18,9 @@ import (
 )
 
 // Subordinates is the kind of a view that no entry defines. For each entry, it counts the
-// children and all entries below the entry. The view begins when such a number is first needed
-// for an entry with many entries below it: see catalog.Keeper.WantsSubordinates. Each number
-// of the view depends on many entries, so the view has only one lane, even on a shared store.
+// children and all entries below the entry. The view begins when a reader first asks for a
+// number that would have to be counted: see catalog.Keeper.WantsSubordinates. Each number of
+// the view depends on many entries, so the view has only one lane, even on a shared store.
 const Subordinates Kind = "subordinates"
 
 // subordinatesID is the id of the view. Other views have the id of the entry that defines
@@ -134,7 +134,8 @@ func wholeTree(ctx context.Context, s *state.Snapshot, meanwhile func()) (parts,
 }
 
 // addCount changes the counts of the entries on a way (see ways). It adds children to the
-// first entry's number of children, and total to each entry's number of entries below it.
+// number of children of the first entry. It adds total to the number of entries below each
+// entry on the way.
 func (ps parts) addCount(way []entry.ID, children, total int64) {
 	for i, id := range way {
 		p := &part{sums: []*big.Int{big.NewInt(total)}}
@@ -215,7 +216,9 @@ func countDifference(ctx context.Context, older, newer *state.Snapshot, t *touch
 		if x.before == nil {
 			continue
 		}
-		if x.then != nil { // if x was deleted, each entry below it was deleted too or is itself an element of all
+		// If x was deleted, all other entries of the subtree were deleted or moved too, and
+		// are elements of all themselves.
+		if x.then != nil {
 			n, err := kept.count(x.id)
 			if err != nil {
 				return nil, err

@@ -37,7 +37,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A world is a directory with views, and the state of a random test of them.
+// A world is the state of a random test: a directory with views, and counters.
 type world struct {
 	t           *testing.T
 	r           *rand.Rand
@@ -48,7 +48,7 @@ type world struct {
 	past        []table.Revision
 	collections int
 	n           int            // number of names given out
-	counted     map[bool]int   // number of checks of entries, by whether their numbers of subordinates were known
+	counted     map[bool]int   // checks of an entry, by whether its subordinates were known
 	ranges      int            // number of reads of a list that left out entries
 	kept        map[bool]int   // number of reads, by whether the records were kept
 	lines       map[string]int // how often a manager was ended at each point of a step
@@ -763,7 +763,7 @@ func TestShare(t *testing.T) {
 	must(t, w.servers[2].Close(ctx))
 }
 
-// awaitKept commits something and waits until all views are kept up to it.
+// awaitKept makes a commit and waits until all views show it.
 func (w *world) awaitKept(when string) {
 	w.t.Helper()
 	ctx := context.Background()

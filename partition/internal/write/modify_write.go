@@ -38,8 +38,8 @@ func (e *edited) presentAfter() bool {
 // may each remove some of them.
 const enough = 1000
 
-// checkRemaining counts the values of a description that remain, if it has many values, and
-// sets stays and plenty accordingly.
+// checkRemaining sets stays and plenty. For a description with many values, it counts the
+// values that remain.
 func (m *modification) checkRemaining(ctx context.Context, v *editedValues) error {
 	if !v.before.Many || v.whole || len(v.removed) == 0 {
 		return nil
@@ -100,9 +100,9 @@ func (m *modification) resolveClasses(ctx context.Context) (*catalog.Classes, er
 }
 
 // morph completes a change of the entry's structural class, which only relaxed rules allow
-// (draft-zeilenga-ldap-relax, 3.1): it changes structuralObjectClass. It returns an error if
-// the DIT structure rules do not allow the entry with its new class, or the entries below it,
-// at this position.
+// (draft-zeilenga-ldap-relax, 3.1): it changes structuralObjectClass. It returns an error if,
+// with the new class, the DIT structure rules no longer allow the entry or the entries below
+// the entry.
 func (m *modification) morph(ctx context.Context, before, after *catalog.Classes) error {
 	if !m.tx.Rules.Relaxed {
 		return catalog.Errorf(catalog.ClassModification, "the structural object class is %s and cannot become %s", before.Structural.Name(), after.Structural.Name())

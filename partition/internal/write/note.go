@@ -173,6 +173,6 @@ type By struct {
 	Bound   string    // the authenticated DN, if the requester assumed another identity
 	From    string    // address of the client
 	Request string    // name of the request in the access log
-	Session string    // user for whom the client says that it acts
+	Session string    // the user for whom the client acts, as the client says
 	Time    time.Time // zero: use the store's clock
 }

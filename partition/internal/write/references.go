@@ -21,12 +21,13 @@ import (
 // A reference is a value that names an entry. A commit that renames the entry also changes the
 // value, and a commit that deletes the entry removes the value.
 //
-// The commit finds the values in the index of their attribute, where the names of a
-// subtree are one range of keys. The commit does not miss a value that is added at the
-// same time. A transaction that adds a value marks the entry that the value names, and
-// all ancestors of that entry, with MarkChild, as if it added a child to each of them.
-// The mark of a rename or a deletion conflicts with MarkChild. So if two such
-// transactions do not see each other, one of them is tried again.
+// The commit finds the values in the index of their attribute, where the names of a subtree
+// are one range of keys. The commit does not miss a value that is added at the same time. A
+// transaction that adds a value marks the entry that the value names, and all ancestors of
+// that entry, with MarkChild, as if it added a child to each of them. The mark of a rename or
+// a deletion conflicts with MarkChild. So if a transaction that adds the value and a
+// transaction that renames or deletes the entry do not see each other, one of the two is tried
+// again.
 
 // maxReferences is the largest number of values that one commit changes because it
 // renames or deletes the entries that the values name.
@@ -176,8 +177,8 @@ type referrer struct {
 	cut  bool     // the index contains cut keys that may belong to such values
 }
 
-// referrers returns the entries with values that name the entry with the name base or an entry
-// below it. It passes the key of the name in each value to concerns, and ignores the value if
+// referrers returns the entries with values that name an entry in the subtree of the name
+// base. It passes the key of the name in each value to concerns, and ignores the value if
 // concerns returns false.
 func (tx *Tx) referrers(ctx context.Context, base []dn.Norm, concerns func(name []byte) bool) ([]*referrer, error) {
 	at := map[entry.ID]*referrer{}
@@ -448,7 +449,7 @@ func (tx *Tx) forget(ctx context.Context, base []dn.Norm, goes map[entry.ID]bool
 	return w.follow(ctx, goes)
 }
 
-// repoint changes the values that name a renamed entry or an entry below it.
+// repoint changes the values that name a renamed entry or an entry below the renamed entry.
 func (tx *Tx) repoint(ctx context.Context, from []dn.Norm, to dn.DN) error {
 	base := dn.Key(from)
 	w := rewriting{

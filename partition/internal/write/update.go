@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A Tx changes the directory. It has all methods of Snapshot, and these read the changes
-// of the Tx too.
+// A Tx changes the directory. It has all methods of Snapshot, which also show the changes of
+// the Tx.
 type Tx struct {
 	state.Snapshot
 	// Rules apply to the changes that follow. A caller sets Rules before it makes a change.
@@ -157,8 +157,8 @@ func (tx *Tx) finalCSN(value, key []byte) {
 }
 
 // ReplaceCSN corrects the entryCSNs in b when the transaction commits. b may contain entries
-// that this transaction changed and read again. The entryCSN of these entries is preliminary
-// until the commit, which overwrites it in b with the final entryCSN.
+// that this transaction changed and read again. These entries have a preliminary entryCSN in
+// b. The commit overwrites each of these with the final entryCSN.
 func (tx *Tx) ReplaceCSN(b []byte) {
 	early := Csn(tx.Txn.Stamp())
 	tx.Txn.AtCommit(func(r table.Revision) {
