@@ -4,11 +4,11 @@
 // tested against the whole filter. A candidate that is not marked Maybe matches the
 // filter. Every candidate must still be tested for the scope of the search.
 //
-// The cost model uses no statistics, because statistics go stale and differ between
-// servers. An intersection reads the candidates of its parts in growing pages, the
-// cheapest kind of part first, until one part ends. The part that ends first is the
-// shortest part, up to the factor by which pages grow. Its candidates are then in memory.
-// The intersection reads another part only if that part is about as short. Otherwise it
+// The cost model uses no statistics, because statistics go stale and differ between servers.
+// An intersection reads the candidates of its parts in growing pages, the cheapest kind of
+// part first, until one part ends. So no other part is shorter by more than the factor by
+// which pages grow. The candidates of the part that ended are then in memory. The intersection
+// reads another part only if that part is about as short as the part that ended. Otherwise it
 // tests the candidates' entries for that part.
 package plan
 
@@ -169,7 +169,7 @@ func Build(f filter.Resolved, c Catalog) Access {
 	return &once{of: a}
 }
 
-// IsSelective reports whether an access is expected to have few candidates.
+// IsSelective reports whether an access probably has few candidates.
 func IsSelective(a Access) bool { return a.rank() <= rankFew }
 
 // build plans a filter. If whole is true, every candidate of the access that is not marked
