@@ -328,7 +328,7 @@ func TestEraseName(t *testing.T) {
 	})
 }
 
-// TestEraseStanding checks that data that the present state contains is not erased.
+// TestEraseStanding checks that Erase refuses to erase data that the present state contains.
 func TestEraseStanding(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		l.john()
@@ -378,7 +378,7 @@ func TestEraseValue(t *testing.T) {
 		if done.Names != 2 || done.Gone != 0 || done.Commits == 0 {
 			t.Errorf("erased is %+v", done)
 		}
-		// A value that contains more text than the erased value is another value and
+		// A value that contains the erased value and more text is a different value. It
 		// remains.
 		others := regexp.MustCompile(`(?i)former[ ]+kim|kim[ ]+former|former@example`)
 		for _, found := range l.bytesOf("former") {

@@ -52,8 +52,8 @@ func runMachine(t *rapid.T) {
 	m.verify(t)
 }
 
-// machineIndexes contain both layouts, single-valued types and a stamp. Some types that
-// the machine uses have no index.
+// machineIndexes are indexes of both layouts. Some are of single-valued types, and one is of a
+// stamp. Some types that the machine uses have no index.
 var machineIndexes = []configure.Index{
 	{Attribute: "objectClass", Layout: configure.RowLayout}, {Attribute: "sn", Layout: configure.RowLayout},
 	{Attribute: "description", Layout: configure.RowLayout}, {Attribute: "displayName", Layout: configure.RowLayout},
@@ -370,7 +370,8 @@ func printEntry(e *entry.Entry) string {
 	return strings.Join(lines, "\n")
 }
 
-// searchIn runs a drawn filter in all scopes, and also as a Compare.
+// searchIn searches for a drawn filter in all scopes. It also compares a drawn value with the
+// values of an entry.
 func (m *machine) searchIn(t *rapid.T, s *partition.Snapshot, want *model) {
 	if len(want.entries) == 0 {
 		return

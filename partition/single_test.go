@@ -221,9 +221,9 @@ func TestIsNoLongerSingle(t *testing.T) {
 	modifies(t, p, "short", partition.Constraint, "add store 2")
 }
 
-// TestSingleBesideServers makes a type SINGLE-VALUE and multi-valued again, while three
-// servers add and replace values of the type. No state may show an entry with more values
-// than the schema of the state allows.
+// TestSingleBesideServers makes a type SINGLE-VALUE, and later multi-valued again, while three
+// servers add and replace values of the type. No state may show an entry with more values than
+// the schema of the state allows.
 func TestSingleBesideServers(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())

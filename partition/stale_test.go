@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// shown returns everything that a state shows: names, values, results of indexed
-// searches, and the entries that names lead to.
+// shown returns everything that a state shows: names, values, results of indexed searches, and
+// the entries that are found by their names.
 func shown(t *testing.T, s *partition.Snapshot, titles int) string {
 	ctx := context.Background()
 	var b strings.Builder

@@ -278,9 +278,9 @@ func TestSchemaStepsWait(t *testing.T) {
 	must(t, add(t, ps[1], "cn=still,dc=example,dc=com", "objectClass: building"))
 }
 
-// TestSchemaStepsBroken ends a server that changes the schema after the first of the two
-// commits of the change. Another server must withdraw the announcement, either by itself or
-// with the next change.
+// TestSchemaStepsBroken changes the schema on a server and ends the server after the first of
+// the two commits of the change. Another server must withdraw the announcement, either by
+// itself or with the next change.
 func TestSchemaStepsBroken(t *testing.T) {
 	ctx := context.Background()
 	store := tabletest.NewMem()

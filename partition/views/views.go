@@ -99,7 +99,7 @@ func In(ctx context.Context, s *partition.Snapshot, d *Definition, id entry.ID) 
 	return d.In(ctx, s.State(), id)
 }
 
-// Compose returns the attributes of an entry's record in a list, filtered by allow. If a
+// Compose returns those attributes of an entry's record in a list that allow permits. If a
 // joined entry has very many values, allow sees only values of the types that the record shows
 // and of the types in looksAt.
 func Compose(ctx context.Context, s *partition.Snapshot, d *Definition, found *partition.Result, looksAt []*schema.AttributeType, allow Allow) ([]entry.Attribute, error) {
@@ -120,7 +120,7 @@ func Subordinates(ctx context.Context, s *partition.Snapshot) (*Definition, erro
 // A Progress describes how far the views are behind the commits. It also contains the number
 // of steps that this server made to update the views, and the number of steps that failed.
 type Progress struct {
-	Entries       uint64 // entries touched by commits that the views do not show yet
+	Entries       uint64 // touched entries that the views do not show yet
 	Age           time.Duration
 	Steps, Errors uint64
 }

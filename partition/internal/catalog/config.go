@@ -385,7 +385,7 @@ func (c *Catalog) ContextOf(norms []dn.Norm) *NamingContext {
 func (p *Keeper) Config() Config {
 	now, err := p.Latest()
 	if err != nil {
-		now = p.Catalog.Load() // reads of a snapshot will return the error
+		now = p.Catalog.Load() // the next read of a snapshot returns the error
 	}
 	h := now.Header
 	c := Config{Suffixes: slices.Clone(h.Suffixes)}
@@ -465,7 +465,7 @@ type HeaderUnique struct {
 	Base      string `json:"base"`
 }
 
-// uniques adds the unique scopes in the header to the indexes.
+// uniques sets Indexed.Unique of the indexes, from the scopes in the header.
 func (c *Catalog) uniques(h *Header) error {
 	for _, u := range h.Unique {
 		base, err := entry.ParseID(u.Base)

@@ -179,7 +179,7 @@ func (p *Keeper) Close(ctx context.Context) error {
 func (p *Keeper) Schema() *schema.Schema {
 	c, err := p.Latest()
 	if err != nil {
-		c = p.Catalog.Load() // reads of the snapshot will return the error
+		c = p.Catalog.Load() // the next read of a snapshot returns the error
 	}
 	return c.Schema
 }

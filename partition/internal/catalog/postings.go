@@ -34,8 +34,8 @@ func PostingHash(t *schema.AttributeType, key []byte) uint64 {
 	return h
 }
 
-// The constants of the hash FNV-1a with 64 bits. PostingHash does not use package hash/fnv,
-// which allocates memory, because searches look up many postings.
+// These are the constants of the hash FNV-1a with 64 bits. PostingHash does not use package
+// hash/fnv, which allocates memory, because searches look up many postings.
 const (
 	fnvOffset = 14695981039346656037
 	fnvPrime  = 1099511628211

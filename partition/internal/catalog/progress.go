@@ -31,7 +31,7 @@ func (p *Progress) Stop() { p.upTo.Store(nil) }
 
 // A Lag says how far views are behind the commits.
 type Lag struct {
-	Entries uint64 // entries touched by commits that the views do not show yet, without loads
+	Entries uint64 // touched entries that the views do not show yet, not counting loads
 	Age     time.Duration
 }
 

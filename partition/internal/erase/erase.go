@@ -46,8 +46,8 @@ type EraseOptions struct {
 
 // Erased counts what an erasure removed, or would remove in a dry run.
 type Erased struct {
-	// Revision is that of the commit of the notice. It is 0 after a dry run, or if there was
-	// nothing to erase.
+	// Revision is the revision of the commit that contains the notice. It is 0 after a dry
+	// run, or if there was nothing to erase.
 	Revision table.Revision
 	Entries  int // entries whose past changed
 	Gone     int // entries that were removed completely
@@ -196,7 +196,7 @@ func (e *erasure) nameRows(ctx context.Context) error {
 	return err
 }
 
-// redact changes the past of a table, except in a dry run.
+// redact applies redactions to the past of a table. In a dry run it does nothing.
 func (e *erasure) redact(ctx context.Context, t table.Table, rs []table.Redaction) error {
 	if e.dry || len(rs) == 0 {
 		return nil

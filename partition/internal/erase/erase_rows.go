@@ -182,8 +182,8 @@ func (e *erasure) treeRows() (rows map[string][]*finding, lost map[string]bool) 
 	return rows, lost
 }
 
-// names removes the keys of lost values from the tree, and moves the rows with lost names
-// to new names.
+// names removes the keys of lost values from the tree. If the key of a row contains a lost
+// name, names moves the row to a new key.
 func (e *erasure) names(ctx context.Context) error {
 	rows, lost := e.treeRows()
 	redactions := rowSet{}
@@ -253,7 +253,7 @@ func (e *erasure) vacate(ctx context.Context, rows rowSet, p *table.Past, fs []*
 	return nil
 }
 
-// redactNorms removes keys of values from a row of the tree that remains.
+// redactNorms removes the keys of lost values from a row of the tree. The row itself remains.
 func redactNorms(rows rowSet, p *table.Past, fs []*finding) {
 	for i := range p.Cells {
 		c := &p.Cells[i]

@@ -17,11 +17,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// UpdateSchema is Update for a function that changes the schema by a Modify of the subschema,
-// before any other change. Existing entries are checked against the new schema. Between this
-// check and the commit, no other transaction can add an entry that violates the new schema. On
-// a store with one server, other updates wait. On a store with several servers, the change may
-// need several steps, and then fn runs once more.
+// UpdateSchema is like Update, for a function fn that changes the schema. fn must change the
+// schema before it makes any other change. Existing entries are checked against the new
+// schema. Between this check and the commit, no other transaction can add an entry that
+// violates the new schema. On a store with one server, other updates wait. On a store with
+// several servers, the change may need several steps, and then fn runs once more.
 func UpdateSchema(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
 	end, err := p.Reshape(ctx)
 	if err != nil {
@@ -128,7 +128,7 @@ func nextCatalog(tx *write.Tx, add, remove []schema.Definition) (*catalog.Catalo
 	if err != nil {
 		return nil, wrongDefinition(err)
 	}
-	// After 0, the next change in this transaction would add the entry again.
+	// If Since remained 0, the next change in this transaction would add the entry again.
 	next.Subschema.Since = max(tx.Catalog.Subschema.Since, 1)
 	return next, nil
 }

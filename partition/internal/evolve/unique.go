@@ -105,8 +105,8 @@ func installBy(ctx context.Context, p *catalog.Keeper, by write.By, from *catalo
 	return write.Install(ctx, p, by, c)
 }
 
-// withUnique returns the header with the unique attribute added or, if on is false,
-// removed.
+// withUnique returns a copy of the catalog's header. If on is set, u is unique in the copy;
+// otherwise it is not.
 func withUnique(c *catalog.Catalog, u catalog.Unique, on bool) (*catalog.Header, error) {
 	t, err := c.Indexable(u.Attribute)
 	if err != nil {

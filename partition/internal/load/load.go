@@ -236,8 +236,9 @@ func (l *Loader) ruleBefore(ctx context.Context, id entry.ID, rule **schema.Stru
 	return err
 }
 
-// contexts returns the catalog with the naming contexts. If there are none and
-// FirstSuffix is set, contexts makes the entry's name a naming context.
+// contexts returns the catalog that contains the naming contexts of the load. If the directory
+// has no naming context and FirstSuffix is set, contexts first makes the entry's name a naming
+// context.
 func (l *Loader) contexts(x *Loading) (*catalog.Catalog, error) {
 	if c := l.catalog.Load(); len(c.Contexts) > 0 || !l.o.FirstSuffix {
 		return c, nil
@@ -399,8 +400,8 @@ func (l *Loader) Write(ctx context.Context, xs ...*Loading) error {
 	return nil
 }
 
-// writer returns a writer from the pool, because its buffers have already grown. If the pool
-// is empty, it returns a new writer.
+// writer returns a writer from the pool or, if the pool is empty, a new writer. The buffers of
+// writers in the pool have already grown.
 func (l *Loader) writer() *LoadWriter {
 	if w, ok := l.writers.Get().(*LoadWriter); ok {
 		return w

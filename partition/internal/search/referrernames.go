@@ -12,9 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// namesOf returns the names of the entries in the sets of each of kept. A name is nil if no
-// entry has the id. Groups are large, and only their names are needed, so namesOf does not
-// read whole entries.
+// namesOf returns, for each element of kept, the names of the entries in the sets of that
+// element. A name is nil if no entry has the id. namesOf does not read whole entries, because
+// groups are large and only the names are needed.
 func namesOf(ctx context.Context, s *state.Snapshot, kept []*cache.Referrers) ([][][]*dn.Name, error) {
 	names := make([][][]*dn.Name, len(kept))
 	var ids []entry.ID
@@ -48,8 +48,8 @@ func namesOf(ctx context.Context, s *state.Snapshot, kept []*cache.Referrers) ([
 	return names, nil
 }
 
-// readNames returns the names of the entries with the given ids. It reads the nodes of entries
-// that are not in memory, largeBatch of them in one call.
+// readNames returns the names of the entries with the given ids. For entries that are not in
+// memory, it reads the nodes, largeBatch nodes in one call.
 func readNames(ctx context.Context, s *state.Snapshot, ids []entry.ID) ([]*dn.Name, error) {
 	names := make([]*dn.Name, len(ids))
 	f := finder{s: s} // remembers the names of parents

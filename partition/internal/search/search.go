@@ -27,7 +27,7 @@ import (
 
 // A Query is a search.
 type Query struct {
-	Base   entry.ID // the id that Find returns; entry.Root searches all naming contexts
+	Base   entry.ID // id of the base entry; entry.Root: search all naming contexts
 	Scope  op.Scope
 	Filter filter.Resolved
 	// Children is a filter for the subordinates of entries. If it is set, hasSubordinates,
@@ -464,8 +464,8 @@ func (f *finder) ofChildren(ctx context.Context, t *schema.AttributeType, id ent
 	return []byte(strings.ToUpper(strconv.FormatBool(n > 0))), err
 }
 
-// countChildren counts the children of an entry that match Query.Children. It does not count
-// beyond the number in most.
+// countChildren counts the children of an entry that match Query.Children. If most is not
+// zero, it may stop when it has counted this many children.
 func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n int, err error) {
 	if f.q.Children == nil {
 		if most > 1 {

@@ -25,8 +25,8 @@ type DanglingValue struct {
 	Position []byte
 }
 
-// Dangling returns the values of an indexed attribute that name no entry, behind a
-// position of the index. It omits the empty name and names with a unique identifier.
+// Dangling returns the values of an indexed attribute that name no entry. It begins behind the
+// position after of the index. It omits the empty name and names with a unique identifier.
 func Dangling(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, after []byte) iter.Seq2[*DanglingValue, error] {
 	return func(yield func(*DanglingValue, error) bool) {
 		f := danglingFinder{s: s, x: x, known: map[string]bool{}}
@@ -135,8 +135,8 @@ func (f *danglingFinder) descriptions(ctx context.Context, id entry.ID) ([]*stat
 	return state.ValuesOf(id, f.x.Typ, row.Clone()).Described, err
 }
 
-// cutIn returns the values under a description that are in an index row with a cut key
-// and name no entry.
+// cutIn reads the values under a description that are in an index row with a cut key. It
+// returns those that name no entry.
 func (f *danglingFinder) cutIn(ctx context.Context, d *state.DescribedValues, row []byte) (in []*state.Keyed, err error) {
 	all, err := d.All(ctx, f.s)
 	if err != nil {

@@ -35,7 +35,7 @@ func (o ReindexOptions) WithDefaults() ReindexOptions {
 	return o
 }
 
-// FillFrom adds the entries of a snapshot to the indexes of types.
+// FillFrom adds the entries of a snapshot to the indexes of the given types.
 func FillFrom(ctx context.Context, s *state.Snapshot, to load.Filling, c *catalog.Catalog, types []*schema.AttributeType, o ReindexOptions) error {
 	f := &filler{s: s, w: load.NewLoadWriter(to), bulk: to, o: o}
 	for _, t := range types {

@@ -10,8 +10,8 @@ import (
 // point. If pause returns an error, the step ends there.
 func (m *Manager) SetPause(pause func(line string) error) { m.pause = pause }
 
-// KeepOthersAlways makes every call of keepOthers update the other views, not only a call that
-// is at least Manager.due after the last update.
+// KeepOthersAlways makes every call of keepOthers update the other views, even if their last
+// update was less than Manager.due ago.
 func (m *Manager) KeepOthersAlways() { m.beside.always = true }
 
 // LookEvery is the number of entries after which a first step pauses and calls keepOthers.

@@ -332,9 +332,9 @@ func (r *reading) rangeOf(o ListOptions) (table.Range, error) {
 	return in, nil
 }
 
-// spanOf returns a span that contains a record's value of the first type of the order,
-// whenever the filter matches the record. It returns false if the filter does not bound this
-// value.
+// spanOf returns a span of values of the first type in the order. Each record that the filter
+// matches has a value in the span. spanOf returns false if the filter does not bound the
+// values of this type.
 func (d *Definition) spanOf(f filter.Resolved) (index.Span, bool) {
 	switch f := f.(type) {
 	case *filter.AndNode:

@@ -264,7 +264,7 @@ func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most 
 	return take(ps)
 }
 
-// belowHorizon reports whether an error means that history no longer keeps a state.
+// belowHorizon reports whether an error means that the state to be read is below the horizon.
 func belowHorizon(err error) bool {
 	var h *txn.HorizonError
 	return errors.As(err, &h)

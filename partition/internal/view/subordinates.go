@@ -77,8 +77,8 @@ func (d *Definition) countExactly(ctx context.Context, s *state.Snapshot, id ent
 	return n, err
 }
 
-// countRoughly returns the numbers of subordinates that an entry had at the end of the
-// newest step, whatever state s is.
+// countRoughly returns the numbers of subordinates that an entry had at the end of the newest
+// step, which may be before or after the state s.
 func (d *Definition) countRoughly(ctx context.Context, s *state.Snapshot, id entry.ID) (n catalog.Count, err error) {
 	c, err := d.keptCells(ctx, s, d.lanes(s.Keeper.DB))
 	if err != nil {

@@ -49,8 +49,8 @@ type world struct {
 	collections int
 	n           int            // number of names given out
 	counted     map[bool]int   // checks of an entry, by whether its subordinates were known
-	ranges      int            // number of reads of a list that left out entries
-	kept        map[bool]int   // number of reads, by whether the records were kept
+	ranges      int            // reads of a list that omitted entries
+	kept        map[bool]int   // reads, by whether the records were kept
 	lines       map[string]int // how often a manager was ended at each point of a step
 }
 
@@ -488,7 +488,7 @@ func (w *world) checkPast() {
 	r := w.past[w.r.IntN(len(w.past))]
 	s, err := w.p.At(context.Background(), r)
 	if errors.Is(err, txn.ErrRevision) {
-		return // the state was collected
+		return // garbage collection has removed the state
 	}
 	must(w.t, err)
 	defer s.Close()

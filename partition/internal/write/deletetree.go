@@ -91,8 +91,8 @@ func (f *treeDeletion) entry(ctx context.Context, pl state.Place) (bool, error) 
 	return true, err
 }
 
-// below collects the entries below an entry. It returns false if there are more than may
-// be deleted.
+// below collects the entries below an entry. It returns false if there are more entries than
+// may be deleted.
 func (f *treeDeletion) below(ctx context.Context, parent entry.ID) (bool, error) {
 	rows := tree.Children(parent)
 	for {

@@ -433,7 +433,7 @@ func (tx *Tx) modifyingID(ctx context.Context, id entry.ID) (*modification, erro
 	return tx.Modifying(ctx, state.Place{Located: state.Located{ID: id, Parent: node.Parent}, RDN: node.NormRDN, Found: true})
 }
 
-// refers reports whether the values of any attribute are references.
+// refers reports whether the directory has a reference attribute.
 func (tx *Tx) refers() bool {
 	return slices.ContainsFunc(tx.Catalog.Ordered, func(x *catalog.Indexed) bool { return x.Reference != nil })
 }
