@@ -185,8 +185,8 @@ func moveOne(p *partition.Partition, r *rand.Rand) error {
 	return err
 }
 
-// TestIsolate checks that a transaction that adds a value to an entry conflicts with a
-// concurrent one only if one of them has called Tx.Isolate for the entry.
+// TestIsolate runs two concurrent transactions that add different values to one entry. It
+// checks that they conflict only if one of them has called Tx.Isolate for the entry.
 func TestIsolate(t *testing.T) {
 	ctx := context.Background()
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {

@@ -343,7 +343,7 @@ func TestLoadReferences(t *testing.T) {
 }
 
 // TestReferencesOnTwoServers adds a value on one server while another server deletes or
-// renames the entry that the value names. Neither transaction sees the other one.
+// renames the entry that the value names. Neither transaction sees the changes of the other.
 // Afterwards the value must not exist or must name an entry.
 func TestReferencesOnTwoServers(t *testing.T) {
 	type step = func(tx *partition.Tx) error

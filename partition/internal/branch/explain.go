@@ -128,7 +128,7 @@ func (x *explanation) subject(ctx context.Context, clash *txn.Clash) (id entry.I
 	return id, "", nil
 }
 
-// unique describes the clash of a unique value.
+// unique describes a clash in the table of the marks of unique values.
 func (x *explanation) unique(row []byte) string {
 	if rest := row[min(len(row), len(entry.ID{})):]; len(rest) > 0 {
 		oid, _, _ := bytes.Cut(rest, []byte{0})

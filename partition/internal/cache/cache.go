@@ -257,7 +257,7 @@ type Referrers struct {
 	Hashes []uint64     // for each type, the hash of the value (catalog.PostingHash)
 	Sets   []*index.Set // for each type, the entries that have the value
 	// Names is nil until a caller needs the names of the entries. The weight of the Referrers
-	// includes the names from the beginning.
+	// always includes the names, even while Names is nil.
 	Names atomic.Pointer[ReferrerNames]
 }
 

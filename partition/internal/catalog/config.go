@@ -247,9 +247,9 @@ type Catalog struct {
 	// same pointer have the same policy and the same schema.
 	Policy  *DefaultPolicy
 	Indexes map[*schema.AttributeType]*Indexed
-	Ordered []*Indexed     // in the header's order
+	Ordered []*Indexed     // Indexes, in the order of the header
 	newest  table.Revision // revision since which all indexes are complete
-	ordinal uint64         // ordinal of a state with this subschema
+	ordinal uint64         // ordinal of a state that shows this subschema
 }
 
 // A NamingContext is the parsed name of a naming context.

@@ -28,10 +28,10 @@ import (
 
 // EraseOptions specify the data to erase.
 type EraseOptions struct {
-	// Name is the name of an entry. If the entry no longer exists, all data of the
-	// entry is removed. Only the fact that it existed stays. If the entry has another name now,
-	// the erasure removes the old name. The erasure also removes values that name the entry
-	// or an entry below it.
+	// Name is the name of an entry. If the entry no longer exists, all data of the entry is
+	// removed. Only the fact that the entry existed remains. If the entry has another name
+	// now, the erasure removes the old name. The erasure also removes values that name the
+	// entry or an entry below it.
 	Name dn.DN
 	// Value is used if Name is empty. Value is erased from the attributes of the type
 	// Attribute and its subtypes, or of all types if Attribute is empty. The erasure removes

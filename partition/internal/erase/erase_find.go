@@ -31,8 +31,8 @@ type finding struct {
 	norms []table.Cell
 	// own contains the keys of values that are removed from indexes for this entry only.
 	own keySet
-	// parents contains all parents that the entry ever had. names contains all its normalised
-	// RDNs, and lost those of them that are removed.
+	// parents contains all parents that the entry ever had. names contains all normalised RDNs
+	// that it ever had, and lost contains the RDNs that are removed.
 	parents     map[entry.ID]bool
 	names, lost map[dn.Norm]bool
 	// nodes contains the entry's positions in the tree, by the revisions that wrote them.
@@ -190,7 +190,7 @@ func (e *erasure) value(f *finding, c *table.Cell) {
 	}
 	key, err := t.Equality.Key(c.Value)
 	if err != nil {
-		return // then the indexes contain no key of the value either
+		return // the value has no key, so the indexes contain none
 	}
 	// If the description has many values, the qualifier of the value's column contains the
 	// key, even if the value has no position.

@@ -108,7 +108,7 @@ const (
 )
 
 // Effects streams how the entries with the given ids differ between two states, in the order
-// of ids. It omits an id that is the id of an entry in neither state.
+// of ids. It omits an id if neither state has an entry with this id.
 func Effects(ctx context.Context, from, to *state.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
 	return func(yield func(Effect, error) bool) {
 		for _, id := range ids {

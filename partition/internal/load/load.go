@@ -40,8 +40,8 @@ type LoadOptions struct {
 	// store uses for sorting. Zero means 288 MiB for each. Names that do not fit in
 	// memory are written to disk.
 	Memory int64
-	// Folder is the folder for the names that do not fit in memory. "" is the system's
-	// folder for temporary files.
+	// Folder is the folder for the names that do not fit in memory. If Folder is empty, the
+	// load uses the system's folder for temporary files.
 	Folder string
 	// Progress, if set, is called from time to time by Commit.
 	Progress func(done, of float64)

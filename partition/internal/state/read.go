@@ -57,7 +57,7 @@ func (s *Snapshot) item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 			if s.isCurrent(id, i.AsOf) {
 				return i, nil
 			}
-			if i.Entry == nil { // wide before, so probably wide now
+			if i.Entry == nil { // the entry was wide before and probably still is
 				return s.wideItem(ctx, id)
 			}
 		}

@@ -48,7 +48,7 @@ type cursor struct {
 	Next     table.Revision `json:"next"` // the end of the announced step, or 0
 
 	raw       []byte
-	announced table.Revision // Next as it was read
+	announced table.Revision // value of Next when the cell was read
 }
 
 var generationColumn = []byte("generation")

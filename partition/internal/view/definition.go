@@ -61,8 +61,8 @@ type Total struct {
 
 // A Definition describes a view as it is defined in one state.
 type Definition struct {
-	ID   entry.ID // of the definition's entry
-	Name *dn.Name // of the definition's entry
+	ID   entry.ID // id of the entry that defines the view
+	Name *dn.Name // name of that entry
 	Kind Kind
 
 	// For views of the kind Totals:

@@ -24,7 +24,7 @@ type touched struct {
 	placed map[entry.ID]bool
 	all    bool           // a commit, such as a load, does not list what it touched
 	moves  bool           // a commit renamed or moved entries
-	last   table.Revision // of the last commit
+	last   table.Revision // revision of the last of the commits
 }
 
 func (t *touched) add(c *feed.Change) {

@@ -176,8 +176,8 @@ func finishedIn(ctx context.Context, s *state.Snapshot, t table.Table, ls []lane
 	return f, nil
 }
 
-// readTail returns the differences that newer commits make: those that a state shows and that
-// are newer than the finished steps.
+// readTail returns the differences that are made by the commits after the finished steps, as
+// far as a state shows these commits.
 func (r *reading) readTail(s *state.Snapshot, ls []lane) (parts, error) {
 	if r.f.Low() < s.Keeper.DB.Horizon() {
 		return nil, errNotKept

@@ -29,7 +29,7 @@ type step struct {
 	t    touched
 
 	pause  func(line string) error // lets tests end a step at some point; nil: no test
-	others func()                  // updates the other views, if they are due
+	others func()                  // calls Manager.keepOthers
 }
 
 // at calls s.pause with the name of a point of the step. A test can end the step there.

@@ -50,7 +50,7 @@ func (w *world) people1(above string, n int) {
 // TestWalk searches a subtree that has far fewer entries than the index has candidates. It
 // checks that the search walks the subtree when the number of these entries is known, that the
 // walk finds the same entries as the index, and that a search can continue behind a position
-// of either.
+// of the walk or of the index.
 func TestWalk(t *testing.T) {
 	w := crowd(t, 600)
 	ctx := context.Background()

@@ -61,9 +61,9 @@ func (tx *Tx) PutHot(id entry.ID, t *schema.AttributeType, value []byte) {
 	tx.Write(tx.Keeper.Master, table.Mutation{Row: master.Row(id), Cells: []table.Cell{master.Value(t, "", p, value)}})
 }
 
-// StampHot writes the time of the commit as a value of a hot attribute. No other commit writes
-// the same value. The commit overwrites the returned value, so the caller must not use it
-// before the commit has been made.
+// StampHot writes the time of the commit as a value of a hot attribute. The values that two
+// commits write differ (see [revision.AppendTime]). The commit overwrites the returned value,
+// so the caller must not use it before the commit has been made.
 func (tx *Tx) StampHot(id entry.ID, t *schema.AttributeType) []byte {
 	v := revision.AppendTime(make([]byte, 0, revision.TimeLength), tx.Txn.Stamp())
 	tx.Txn.AtCommit(func(r table.Revision) { revision.AppendTime(v[:0], r) })

@@ -65,7 +65,7 @@ func (tx *Tx) checkNamed(ctx context.Context) error {
 // then all entries together.
 type namedEntries struct {
 	tx        *Tx
-	superiors map[string]*superior // by the key of the name
+	superiors map[string]*superior // the superiors looked up so far, by name
 	rows      [][]byte             // rows of the tree
 	of        []found              // value and superior of each row
 }
@@ -192,7 +192,7 @@ func (tx *Tx) referrers(ctx context.Context, base []dn.Norm, concerns func(name 
 			return nil, catalog.Errorf(catalog.Unwilling, "the values of %s follow the entries that they name, and its index is being made: try again", x.Typ.Name())
 		}
 		prefix := x.Typ.KeyPrefix(dn.Key(base))
-		prefix = prefix[:min(len(prefix), index.MaxKey)] // longer keys are cut
+		prefix = prefix[:min(len(prefix), index.MaxKey)] // the index cuts longer keys
 		for c, err := range x.Span(ctx, tx.Reader, index.Span{Prefix: prefix}, nil) {
 			if err != nil {
 				return nil, err

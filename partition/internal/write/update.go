@@ -33,7 +33,7 @@ type Tx struct {
 	claims  []Claim           // claims of the current operation
 	named   []naming          // references that the current operation adds
 	held    map[entry.ID]bool // entries protected from renames and deletions
-	Steps   *SchemaSteps      // set if the schema changes
+	Steps   *SchemaSteps      // not nil if the transaction may change the schema in steps
 	Changed []entry.ID        // changed entries, recorded while a schema is announced
 }
 
