@@ -120,8 +120,8 @@ func (a *intersection) stream(ctx context.Context, r table.Reader, yield func(in
 }
 
 // narrow removes from list the candidates that are missing in other parts. It reads another
-// part only if that costs about as much as reading the candidates did. The second result is
-// true if each remaining candidate matches the filter, unless it is marked Maybe.
+// part only if that costs about as much as reading the candidates did. The second result
+// reports whether all remaining candidates that are not marked Maybe match the filter.
 func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, list []index.Candidate) ([]index.Candidate, bool, error) {
 	whole := a.whole
 	for i, p := range a.parts {
