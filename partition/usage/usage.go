@@ -46,8 +46,8 @@ func (tx *Tx) Begin(ctx context.Context, id entry.ID) error { return tx.tx.Begin
 func (tx *Tx) Put(id entry.ID, t *schema.AttributeType, value []byte) { tx.tx.PutHot(id, t, value) }
 
 // Stamp writes the time of the commit as a value of a hot attribute. The values that two
-// commits write differ (see [revision.AppendTime]). The commit overwrites the returned value,
-// so the caller must not use it before Update has returned.
+// commits write differ (see AppendTime in package revision). The commit overwrites the
+// returned value, so the caller must not use it before Update has returned.
 func (tx *Tx) Stamp(id entry.ID, t *schema.AttributeType) []byte { return tx.tx.StampHot(id, t) }
 
 // Drop deletes those values of the hot attributes in types for which drop returns true.

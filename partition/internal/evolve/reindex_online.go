@@ -16,9 +16,10 @@ import (
 // On a store that several servers write, an index is added in steps. First all servers write
 // the cells of the index and no server reads it. Then the index is filled from a snapshot that
 // shows all earlier commits. The cells that the servers wrote hide the cells of the fill. Then
-// the servers read the index. An index is removed in one step: a snapshot that shows a commit
-// without cells of the index also shows the settings without the index, and does not read the
-// index. The table of a removed index is dropped when the last older snapshot is closed.
+// the servers read the index. An index is removed in one step. A commit after this step writes
+// no cells of the index. A snapshot that shows such a commit also shows the settings without
+// the index, so its readers do not use the index. The table of a removed index is dropped when
+// the last older snapshot is closed.
 
 // reindexBeside changes the indexes from old to h while updates continue. stale contains
 // the names of the tables to drop. fill contains the types whose indexes must be filled.

@@ -25,7 +25,7 @@ import (
 // If a server ends between the two commits, its slot shows that the server has ended, and
 // another server withdraws the announcement.
 
-// errSteps ends an attempt at a change that must be made in these steps.
+// errSteps ends an attempt to make a change in one commit if the change takes steps.
 var errSteps = errors.New("the change takes steps")
 
 // Attempt runs fn in a transaction. If the change must be made in steps, Attempt sets

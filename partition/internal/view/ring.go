@@ -17,8 +17,9 @@ import (
 // the server does the task itself.
 const patience = 3 * time.Second
 
-// A task is work that one server of a shared store should do: the steps of one lane of a
-// view or, if lane is -1, the beginning and the end of the view's generations.
+// A task is work that one server of a shared store should do. The task of a lane is to make
+// the steps of the lane. The task with the lane -1 is to begin and end the generations of the
+// view.
 type task struct {
 	id   entry.ID
 	lane int
