@@ -68,8 +68,11 @@ type Outcome struct {
 	// with the attribute only under the new rules. Under the key "", Less counts the entries
 	// that the search shows only under the old rules, and More those that it shows only
 	// under the new rules.
-	Less, More     map[string]int
-	Unfound, Found map[string]int // like Less and More, but for attributes that the filter may search
+	Less, More map[string]int
+	// The keys of Unfound and Found are attributes, too. Unfound counts the entries for which
+	// a filter may test the attribute only under the old rules. Found counts the entries for
+	// which a filter may test the attribute only under the new rules.
+	Unfound, Found map[string]int
 }
 
 // Same reports whether nothing differs.

@@ -58,8 +58,8 @@ func groupOf(f filter.Filter) (group string, ok bool) {
 	return string(e.Value), true
 }
 
-// renameGroups returns a copy of a filter in which each name of a group is replaced by the
-// result of newName. The name "" stands for a group that no longer exists and so has no
+// renameGroups returns a copy of a filter. In the copy, each group has the name that newName
+// returns for its name in the filter. A group with the name "" has been deleted, and has no
 // members.
 func renameGroups(f filter.Filter, newName func(string) string) filter.Filter {
 	return filter.MapLeaves(f, func(leaf filter.Filter) filter.Filter {

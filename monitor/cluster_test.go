@@ -109,7 +109,8 @@ func TestReadEmbedded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close(ctx)
-	for range 2 {
+	commit := func() (newest string, c *Cluster) {
+		t.Helper()
 		r, err := db.Update(ctx, func(tx *txn.Tx) error {
 			tx.SetMessage([]byte("x"))
 			return nil
@@ -117,31 +118,22 @@ func TestReadEmbedded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := Read(ctx, db, time.Now())
-		if err != nil {
+		if c, err = Read(ctx, db, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		want := r.String()
+		return r.String(), c
+	}
+	for range 2 {
+		want, c := commit()
 		if c.Newest != want || c.Low != want || len(c.Slots) != 1 || c.Slots[0].Head != want || c.Slots[0].Owner != "me" {
 			t.Errorf("after %s: %+v", want, c)
 		}
 	}
-	b, err := db.CreateBranch(ctx, "staging")
-	if err != nil {
+	if _, err := db.CreateBranch(ctx, "staging"); err != nil {
 		t.Fatal(err)
 	}
-	r, err := db.Update(ctx, func(tx *txn.Tx) error {
-		tx.SetMessage([]byte("after the base"))
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := Read(ctx, db, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(c.Slots) != 2 || c.Slots[0].Head != r.String() || c.Slots[1].Head == r.String() {
-		t.Errorf("beside the branch %s: %+v", b.Name(), c.Slots)
+	newest, c := commit()
+	if len(c.Slots) != 2 || c.Slots[0].Head != newest || c.Slots[1].Head == newest {
+		t.Errorf("beside a branch, after %s: %+v", newest, c.Slots)
 	}
 }

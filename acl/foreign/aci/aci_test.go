@@ -177,8 +177,8 @@ func TestReserved(t *testing.T) {
 	}
 }
 
-// TestFlat checks the translation of a wildcard that matches commas. The translation must
-// be exact if the wildcard stands for a single RDN in all names of the directory.
+// TestFlat checks the translation of a wildcard that may match commas. If the directory has
+// no name in which the wildcard would match several RDNs, the translation must be exact.
 func TestFlat(t *testing.T) {
 	value := `(target="ldap:///uid=*,ou=a,dc=x")(targetattr="cn")` + body
 	names := []dn.DN{mustName("dc=x"), mustName("uid=b,ou=a,dc=x"), mustName("cn=c,uid=b,ou=a,dc=x")}

@@ -332,10 +332,10 @@ func (q *question) target(p Placed) (matched string, ok bool) {
 	return matched, ok
 }
 
-// matchRDNs reports whether a name matches a pattern by the rules of OpenDJ. In OpenDJ, *
-// within a value stands for a part of the value. In place of an RDN, * stands for one
-// RDN, and ** stands for one or more RDNs. If suffix is set, names below a matching name
-// match too.
+// matchRDNs reports whether a name matches a pattern by the rules of OpenDJ. A * inside a
+// value matches any part of the value. A * instead of an RDN matches any one RDN, and a **
+// matches one or more RDNs. If suffix is set, matchRDNs also returns true if an ancestor of
+// the name matches.
 func matchRDNs(sch *schema.Schema, pattern string, name dn.DN, suffix bool) bool {
 	var parts []string
 	for p := range strings.SplitSeq(pattern, ",") {

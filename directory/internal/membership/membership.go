@@ -128,10 +128,8 @@ func appendLocated(groups []partition.Located, found []referrers.Referrer) []par
 // which they name one of the members. Each group counts towards the limit on candidates.
 func (w *walk) allowed(ctx context.Context, found []referrers.Referrer, members []*dn.Name, groups []partition.Located) ([]partition.Located, error) {
 	var ids []entry.ID
-	for i := range found {
-		if i == 0 || found[i].ID != found[i-1].ID {
-			ids = append(ids, found[i].ID)
-		}
+	for _, g := range appendLocated(nil, found) {
+		ids = append(ids, g.ID)
 	}
 	q := partition.Query{
 		Filter: filter.Const(filter.True),

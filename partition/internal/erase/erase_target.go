@@ -67,8 +67,8 @@ func (t *target) key(of *schema.AttributeType) ([]byte, bool) {
 	return k.key, k.ok
 }
 
-// concerns reports whether the target is a value that is to be erased from attributes of a
-// type.
+// concerns reports whether the target is a value, and erasing it removes values from
+// attributes of the given type.
 func (t *target) concerns(of *schema.AttributeType) bool {
 	return t.norms == nil && (t.typ == nil || of.Is(t.typ))
 }
