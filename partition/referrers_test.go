@@ -147,6 +147,11 @@ func TestReferrersFollowCommits(t *testing.T) {
 				}
 				inTransaction(t, p, maps.Clone(model), random)
 			}
+			for _, p := range servers { // so that all earlier states are decided
+				must(t, p.CatchUp(ctx))
+				model.change(t, p, random)
+			}
+			must(t, servers[0].CatchUp(ctx))
 			for r, want := range then {
 				moment, err := past.ParsePointInTime(r.String())
 				must(t, err)
