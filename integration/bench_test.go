@@ -36,9 +36,9 @@ func BenchmarkHBase(b *testing.B) {
 	cl := gohbase.NewClient(quorum, gohbase.RpcQueueSize(1), gohbase.Logger(slog.New(slog.DiscardHandler)))
 	defer cl.Close()
 	raw := prefix + "_master"
-	past := p.Snapshot() // keeps its revision readable, so that At can read it without the caches
+	past := p.Snapshot() // the open snapshot keeps its revision readable for At
 	defer past.Close()
-	at, err := p.At(ctx, past.Revision())
+	at, err := p.At(ctx, past.Revision()) // reads without the caches
 	if err != nil {
 		b.Fatal(err)
 	}

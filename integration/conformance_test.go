@@ -26,10 +26,10 @@ type clause struct {
 	want     string
 }
 
-// TestConformance sends requests for the sections of the RFCs, in the order of the
-// sections, over raw connections. It opens one connection for each RFC, bound as the
-// administrator. The requests for an RFC find the sample directory as the requests for
-// earlier RFCs left it.
+// TestConformance sends requests for the sections of the RFCs, in the order of the sections,
+// over raw connections. It opens one connection for each RFC, bound as the administrator. The
+// sample directory is not reset between RFCs: changes by the requests for one RFC are visible
+// to the requests for later RFCs.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	p := serveExample(t)
@@ -80,10 +80,10 @@ func (c *rawClient) want(t *testing.T, what string, r op.Request, controls []op.
 	}
 }
 
-// ask sends a request and returns its answers as text. The text contains the entries,
-// sorted, as "RDN attribute=value ...;", the references as "ref URL;", and the result
-// code. The matchedDN, the referrals, the value and the response controls follow, if
-// there are any.
+// ask sends a request and returns its answers as text. The text contains the entries, sorted,
+// as "RDN attribute=value ...;", the references as "ref URL;", and the result code. If the
+// result has a matchedDN, referrals, a response value or response controls, they follow the
+// code.
 func (c *rawClient) ask(t *testing.T, r op.Request, controls ...op.Control) string {
 	t.Helper()
 	c.send(t, r, controls...)
@@ -158,7 +158,7 @@ func find(base string, scope op.Scope, f string, attributes ...string) *op.Searc
 	return &op.Search{Base: base, Scope: scope, Filter: filter.MustParse(f), Attributes: attributes}
 }
 
-// with lets the function change modify a search, and returns the search.
+// with calls the function change, which modifies the search, and returns the search.
 func with(r *op.Search, change func(r *op.Search)) *op.Search {
 	change(r)
 	return r

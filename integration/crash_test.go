@@ -17,17 +17,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
 )
 
-// kills is the number of times that TestKill kills a server on each engine. On HBase the
-// next server waits for the lease of the killed one.
+// kills is the number of times that TestKill kills a server on each engine. The number is
+// smaller on HBase, because there a new server waits until the lease of the killed server has
+// ended.
 var kills = map[string]*int{
 	"lsm":   flag.Int("kills", 10, "times that TestKill kills a server on the embedded engine"),
 	"hbase": flag.Int("hbasekills", 5, "times that TestKill kills a server on HBase"),
 }
 
-// TestKill repeatedly kills a server with SIGKILL while clients write on many
-// connections. All servers use one store. After every restart, each entry must be as its
-// last acknowledged operation left it, or as the operation in progress would have left
-// it: complete, and under one name only. ldapd check must find no fault.
+// TestKill repeatedly kills a server with SIGKILL while clients write on many connections. All
+// servers use one store. After every restart, each entry must be as its last acknowledged
+// operation left it, or as the operation in progress would have left it. Each entry must be
+// complete, and must exist under one name only. ldapd check must find no fault.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for _, kind := range storeKinds {
@@ -176,8 +177,8 @@ func look(t *testing.T, c *ldap.Conn) *sight {
 	return s
 }
 
-// awaitAlone waits until no other server has undecided commits in the store of p, and p
-// shows the commits that were decided.
+// awaitAlone waits until no other server has undecided commits in the store of p. It then
+// waits until p shows the outcome of these commits.
 func awaitAlone(t *testing.T, p *process) {
 	t.Helper()
 	if !strings.HasPrefix(p.store, "hbase:") {
@@ -205,7 +206,7 @@ func awaitAlone(t *testing.T, p *process) {
 		}
 		return nil
 	})
-	awaitWriter(t, p) // if p accepts a write, it has read the heads again
+	awaitWriter(t, p) // once p accepts a write, p has read the heads again
 }
 
 // awaitWriter waits until a server accepts writes.

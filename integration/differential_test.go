@@ -413,8 +413,8 @@ func (d *directory) bruteForce(s *partition.Snapshot, base dn.DN, scope op.Scope
 	return names
 }
 
-// withChildren returns an entry with the attributes about the entries below it, because an
-// assertion without an attribute type also tests these attributes (RFC 4511,
+// withChildren returns an entry with the attributes that the server computes from the entries
+// below it. An assertion without an attribute type also tests these attributes (RFC 4511,
 // 4.5.1.7.7).
 func (d *directory) withChildren(s *partition.Snapshot, e *entry.Entry) *entry.Entry {
 	n, err := s.CountChildren(context.Background(), e.ID)

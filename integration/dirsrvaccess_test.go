@@ -7,8 +7,8 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// dirsrvAccess are values of aci for the top of the sample directory, one of each kind
-// that matters. Everybody sees something of every entry except people, so that every
+// dirsrvAccess are values of aci for the top of the sample directory, one of each kind that
+// matters. Every identity may read attributes of every entry that is not a person. So every
 // identity may search from the bases of the questions.
 var dirsrvAccess = []string{
 	`(targetattr="objectClass || ou || dc || ref")(version 3.0; acl "top"; allow (read, search, compare) userdn="ldap:///anyone";)`,

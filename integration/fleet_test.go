@@ -73,8 +73,8 @@ func newFleet(t *testing.T, store string, args ...string) *fleet {
 	return f
 }
 
-// disturb runs the clients for some time. Meanwhile it kills a server every two leases
-// and starts another one in its place.
+// disturb runs the clients for some time. Meanwhile it kills one server after the other, at
+// intervals of two lease times, and starts another server in the place of each.
 func (f *fleet) disturb(length time.Duration, clients ...func()) {
 	var g sync.WaitGroup
 	for _, c := range clients {

@@ -28,11 +28,11 @@ const (
 // entries of one request must be judged by the same rules.
 //
 // Each version of the rules shows another value of description, so an answer shows which
-// version judged it. A rule shows carLicense, and another rule shows title to the
-// members of a group. The client writes secret values of carLicense only while the first
-// rule is removed, and secret values of title only while the user is not in the group.
-// So no answer may ever show a secret. If an answer shows a secret, the rules or groups
-// that judged it were older than its entries.
+// version judged it. A rule shows carLicense, and another rule shows title to the members of a
+// group. The client writes secret values of carLicense only while the first rule is removed,
+// and secret values of title only while the user is not in the group. So no answer may ever
+// show a secret. An answer that shows a secret was judged by rules or groups that were older
+// than the entries in the answer.
 type ruled struct {
 	*fleet
 	next      int          // the next step of the cycle of changes
@@ -75,8 +75,8 @@ func ruledLDIF(t *testing.T) string {
 
 func ruledEntry(n int) string { return fmt.Sprintf("cn=%d,%s", n, ruledDN) }
 
-// newRuled puts rules in force. Of these, only the rules at ruledDN let users read the
-// entries below ruledDN.
+// newRuled puts rules in force. Only the rules at ruledDN let users read the entries below
+// ruledDN.
 func newRuled(t *testing.T, f *fleet) *ruled {
 	t.Helper()
 	rules := "bind: allow everyone to bind\nuse: allow everyone to use *\npast: allow everyone to past\nview: allow everyone to read *, + in \"cn=views\"\n" +

@@ -31,7 +31,7 @@ const (
 // verified or refused without verification.
 type guessing struct {
 	*fleet
-	kinds [2]guessed // accounts under a policy without pwdLockoutStrict, and accounts under one with it
+	kinds [2]guessed // accounts without pwdLockoutStrict in their policy, and with it
 	right atomic.Int64
 }
 
@@ -102,7 +102,7 @@ func guessedEntries(t *testing.T) string {
 type attempt int
 
 const (
-	unanswered attempt = iota // the server was killed, or cannot say
+	unanswered attempt = iota // no verdict, for example because the server was killed
 	accepted
 	wrong
 	locked

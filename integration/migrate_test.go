@@ -58,9 +58,9 @@ func startOldLdapd(t *testing.T) *oldServer {
 	return s
 }
 
-// TestMigrate moves a directory from an old server to ldapd while clients write at the
-// old server. Meanwhile the test kills the command ldapd migrate, which follows the old
-// server, and later restarts the old server.
+// TestMigrate moves a directory from an old server to ldapd while clients write at the old
+// server. The command ldapd migrate follows the old server. Meanwhile the test kills this
+// command and starts it again. Later the test restarts the old server.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for _, o := range oldServers {

@@ -70,8 +70,8 @@ func startOldDirsrv(t *testing.T, synced bool) *oldServer {
 }
 
 // makeDirsrv makes an instance, and returns the folder of its configuration. By default,
-// dscreate needs systemd and keeps instances below /etc. The environment variable PREFIX
-// makes it read edited defaults.
+// dscreate needs systemd and keeps instances below /etc. Because of the environment variable
+// PREFIX, dscreate reads edited defaults instead.
 func makeDirsrv(t *testing.T, dir, addr string, synced bool) string {
 	t.Helper()
 	conf := filepath.Join(dir, "etc", "dirsrv", "slapd-old")

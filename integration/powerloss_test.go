@@ -59,8 +59,8 @@ type history struct {
 	people, imported []*person
 }
 
-// ack records an acknowledgement, and reports the number of acknowledgements to acked.
-// A disk captured after n acknowledgements must contain what they acknowledge.
+// ack records an acknowledgement, and reports the number of acknowledgements to acked. A disk
+// that is captured after n acknowledgements must contain the n acknowledged changes.
 func (h *history) ack(p *person, acked func(int)) {
 	h.mu.Lock()
 	h.acks = append(h.acks, p)

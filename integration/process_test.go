@@ -109,9 +109,10 @@ type process struct {
 	done   chan struct{} // closed when the process has ended
 }
 
-// serve starts a server for the naming context of the sample directory, on a free port.
-// It returns when clients can connect. A server that cannot reach its store ends, and serve
-// starts it again, as a supervisor does: an HBase on a busy machine may take seconds.
+// serve starts a server for the naming context of the sample directory, on a free port. It
+// returns when clients can connect. If the server ends because it cannot reach its store,
+// serve starts the server again, as a supervisor does. On a busy machine, HBase may need
+// seconds to answer.
 func serve(t testing.TB, store string, args ...string) *process {
 	t.Helper()
 	p, err := tryServe(t, store, args...)

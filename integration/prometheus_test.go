@@ -30,9 +30,9 @@ var withoutData = map[string][]string{
 		"Octets of the store B", "Standby lag A"},
 }
 
-// TestDashboard runs a real Prometheus, which finds a server under load through the
-// server's page /servers, and scrapes it. Then every query of the dashboard must find
-// data.
+// TestDashboard runs a real Prometheus and a server under load. Prometheus finds the server
+// through the server's page /servers, and scrapes the server. Then every query of the
+// dashboard must find data.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("prometheus"); err != nil {

@@ -44,8 +44,8 @@ func paragraphs(text string) string {
 	return strings.Join(all, "\n\n")
 }
 
-// sampleServer returns a function that runs scripts/run on a folder, once, and returns
-// the URL of the server.
+// sampleServer returns a function that runs scripts/run on a folder and returns the URL of the
+// server. Later calls of the function only return the same URL.
 func sampleServer(t *testing.T) func(data string) string {
 	url := ""
 	return func(data string) string {

@@ -33,9 +33,9 @@ type shifts struct {
 	compared atomic.Int64
 }
 
-// end waits until the servers keep the view, and reads its records at each server. It reads
-// anonymously. An anonymous client may not examine enough entries to compute the records, so
-// the records must come from the kept view.
+// end waits until the servers keep the view, and reads the view's records at each server. It
+// reads anonymously. An anonymous client may not examine enough entries to compute the
+// records, so the records must come from the kept view.
 func (x *shifts) end() {
 	x.t.Log(x.awaitKept())
 	for i := range x.seats {

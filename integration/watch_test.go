@@ -116,9 +116,9 @@ func changeNotice(value string) string {
 	return text
 }
 
-// TestGoLDAPSyncrepl checks that go-ldap's consumer receives the changes since its
-// cookie and the changes that are made while it waits, and is notified when the server
-// stops.
+// TestGoLDAPSyncrepl checks that go-ldap's consumer receives the changes since its cookie, and
+// then the changes that are made while the consumer waits. The consumer must be notified when
+// the server stops.
 func TestGoLDAPSyncrepl(t *testing.T) {
 	p := watchedServer(t)
 	c := p.admin()

@@ -58,9 +58,9 @@ func newArchiver(c *config.Config, p *directoryStore, log *slog.Logger, rate int
 }
 
 // serveArchive archives the store while it is served, until stop is called. It returns an
-// error if the archive belongs to another store or if a store in another folder has taken
-// the archive over. In the second case, another server may have restored the archive and
-// continued from its state, so clients must not change the same state here.
+// error if the archive belongs to another store or if a store in another folder has taken the
+// archive over. In the second case, another server may have restored the archive and continued
+// from its state, so clients must not change this store.
 func (m *Main) serveArchive(ctx context.Context, c *config.Config, p *directoryStore, f *follower, log *slog.Logger) (a archives, stop func(), err error) {
 	a = m.archivesOf(c, p)
 	if a.standby = f; f != nil {

@@ -206,7 +206,7 @@ by itself. The command waits for a lease first, and refuses a store that servers
 	})
 }
 
-// minSilence is how long a store must have been without writes before it is cut. It is the
-// default lease, because this command does not know the lease that the servers are
+// minSilence is the shortest time without writes after which the command cut may cut a store.
+// It is the default lease, because the command does not know the lease that the servers are
 // configured with.
 const minSilence = 10 * time.Second

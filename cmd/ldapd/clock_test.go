@@ -21,7 +21,7 @@ func TestAcceptClock(t *testing.T) {
 		if c.Flags().Lookup("store") == nil || c.Name() == "config" || c.CommandPath() == "ldapd config check" || c.CommandPath() == "ldapd access import" { // access import changes nothing
 			return
 		}
-		opensToWrite := c.CommandPath() == "ldapd branch check"                                                                  // it opens the store for writing, as a merge does
+		opensToWrite := c.CommandPath() == "ldapd branch check"                                                                  // branch check opens the store for writing, as a merge does
 		want := (opensToWrite || !slices.Contains(reads, c.Name())) && !slices.Contains(onHBase, c.Name()) && c.Name() != "init" // a new store has recorded no clock
 		if got := c.Flags().Lookup(acceptClock) != nil; got != want {
 			t.Errorf("%s has --%s: %v", strings.TrimPrefix(c.CommandPath(), "ldapd "), acceptClock, got)

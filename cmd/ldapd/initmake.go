@@ -205,8 +205,8 @@ func absolute(name string) string {
 	return name
 }
 
-// hand changes the owner of the files that root has made to the owner of the folder that
-// contains the store. This owner is the user that the service runs as.
+// hand changes the owner of the new files and of the store if root has made them. The new
+// owner is the owner of the folder that contains the store: the user that the service runs as.
 func (k *maker) hand(context.Context) error {
 	info, err := os.Stat(filepath.Dir(absolute(k.store)))
 	if err != nil {

@@ -28,13 +28,15 @@ func (m *Main) tuneMemory(c *config.Config) {
 	}
 }
 
-// giveBack returns memory after a quiet interval that follows much work.
+// These constants define when giveBack returns memory: after a quiet interval that follows
+// much work.
 const (
 	while = 5 * time.Second // length of an interval
 	calm  = 8 << 20         // an interval is quiet if fewer octets are allocated in it
 	busy  = 64 << 20        // much work: more octets were allocated since memory was last returned
-	// much work, as a part of the live memory: to return memory, the garbage collector marks
-	// the live memory, which takes 10 s of processor time for 4 GiB
+	// much work also means that more octets were allocated than a busyPart-th of the live
+	// memory. To return memory, the garbage collector marks the live memory. For 4 GiB this
+	// takes 10 s of processor time.
 	busyPart = 4
 )
 
@@ -59,9 +61,8 @@ func giveBack(ctx context.Context) {
 	}
 }
 
-// returns reports whether memory is returned after an interval. The parameters are the
-// octets allocated in the interval, those allocated since memory was last returned, and
-// those that are live.
+// returns reports whether memory is returned after an interval. The parameters are numbers of
+// octets: allocated in the interval, allocated since memory was last returned, and live.
 func returns(interval, since, live uint64) bool {
 	return interval < calm && since > max(busy, live/busyPart)
 }

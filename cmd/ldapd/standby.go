@@ -30,8 +30,8 @@ type follower struct {
 	again context.CancelCauseFunc
 }
 
-// openFollower prepares the store of a standby. It returns nil if the server is no standby,
-// or was one until it was promoted.
+// openFollower prepares the store of a standby. It returns nil if the server is no standby or
+// has been promoted.
 func openFollower(ctx context.Context, c *config.Config, log *slog.Logger, again context.CancelCauseFunc) (*follower, error) {
 	if c.Standby.From == nil {
 		return nil, nil

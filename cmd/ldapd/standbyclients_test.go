@@ -107,10 +107,10 @@ func (f *syncing) want(text string) {
 	}
 }
 
-// TestStandbyClients checks what clients of a standby can do: they continue with the
-// cookies of the primary, are told of changes, read the past, and are referred to the
-// primary for changes. A bind that changes the state of an account must be refused, because
-// a standby cannot record it.
+// TestStandbyClients checks what clients of a standby can do: they continue with the cookies
+// of the primary, are told of changes, read the past, and are referred to the primary for
+// changes. A bind that changes the state of an account must be refused, because a standby
+// cannot record the change.
 func TestStandbyClients(t *testing.T) {
 	h := &home{t, t.TempDir()}
 	for name, text := range map[string]string{"admin.pw": "secret\n", "people.ldif": standbyPeople} {
@@ -159,7 +159,7 @@ func TestStandbyClients(t *testing.T) {
 	// what changed (draft-ietf-ldapext-psearch).
 	psearch := ldap.NewControlString("2.16.840.1.113730.3.4.3", true, "\x30\x09\x02\x01\x0f\x01\x01\xff\x01\x01\xff")
 	watcher := &syncing{T: t, Response: watching.SearchAsync(ctx, wholePeople(psearch), 10)}
-	time.Sleep(200 * time.Millisecond) // the persistent search has begun
+	time.Sleep(200 * time.Millisecond) // until the persistent search has begun
 	if err := describe(p, person(0), "2"); err != nil {
 		t.Fatal(err)
 	}

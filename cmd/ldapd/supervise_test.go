@@ -19,8 +19,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// TestSupervisor checks the reports that the service manager receives: whether the server
-// is ready and, if not, why; and, as long as the server is live, that it is live.
+// TestSupervisor checks the reports that the service manager receives. The status must say
+// whether the server is ready and, if not, why. Reports for the watchdog must arrive exactly
+// while the server is live.
 func TestSupervisor(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
