@@ -36,20 +36,20 @@ func names389() (names []string) {
 	return names
 }
 
-// A switch389 is an attribute of 389 that is on or off, with the attributes that count
-// while it is on.
+// A switch389 is an attribute of 389 that is on or off, with the attributes that have an
+// effect only while the switch is on.
 type switch389 struct {
 	name string
 	on   []Value // the attributes of this server's policies that have the same effect
 	with []setting389
 }
 
-// A setting389 is an attribute of 389 whose value is a number: its name and its default in
-// 389, and its name in this server's policies. If the field to ends in a space, the number
-// belongs to a demand of pwdQuality.
+// A setting389 is an attribute of 389 whose value is a number. The field from is the
+// attribute's name in 389, and not is the default in 389. The field to is the name in this
+// server's policies. If to ends in a space, the number belongs to a demand of pwdQuality.
 type setting389 struct {
 	from string
-	not  int // its default in 389
+	not  int // the default in 389
 	to   string
 }
 
@@ -130,7 +130,7 @@ func (t *from389) leave(name, reason string) {
 	t.left = append(t.left, name+": "+reason)
 }
 
-// is reports whether an attribute is on.
+// is reports whether an attribute is on. If the attribute has no value, is returns otherwise.
 func (t *from389) is(name string, otherwise bool) bool {
 	vs := t.values(name)
 	if len(vs) == 0 {

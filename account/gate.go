@@ -49,8 +49,8 @@ const (
 	Right
 )
 
-// A Trial contains the functions that Attempt calls to verify credentials, or to pretend
-// to.
+// A Trial contains the functions that Attempt calls to verify credentials, or to take as long
+// as a verification.
 type Trial struct {
 	// Verify verifies all credentials, even if the first one is wrong.
 	Verify func(ctx context.Context) (Match, error)
@@ -60,13 +60,13 @@ type Trial struct {
 	Wait func(ctx context.Context) error
 }
 
-// Attempt verifies the credentials of one attempt. A server must not run two attempts on
-// the same account at the same time. Let n be the number of servers. Within one
-// FailureCountInterval, all servers together verify at most MaxFailure - 1 + n wrong
-// attempts, or at most MaxFailure if LockoutStrict is set. While a server cannot publish
-// failures, it counts its failures alone, and with LockoutStrict it verifies nothing and
-// returns an error. Attempt writes nothing for a locked account. Without LockoutStrict, it also writes nothing for a right attempt on an
-// account without failures.
+// Attempt verifies the credentials of one attempt. A server must not run two attempts on the
+// same account at the same time. Let n be the number of servers. Within one
+// FailureCountInterval, all servers together verify at most MaxFailure - 1 + n wrong attempts,
+// or at most MaxFailure if LockoutStrict is set. While a server cannot publish failures, it
+// counts only its own failures. With LockoutStrict it verifies nothing then, and Attempt
+// returns an error. Attempt writes nothing for a locked account. Without LockoutStrict, it
+// also writes nothing for a right attempt on an account without failures.
 //
 // If this server has read no failures of the account, Attempt records a failure only
 // after it has verified the credentials. If there are failures, or with LockoutStrict,

@@ -8,7 +8,7 @@ import (
 // Uses are the recorded uses of an expired or reset password of one account. All servers of a
 // store share them.
 type Uses interface {
-	// Record publishes a use. Its time differs from the times of all other uses.
+	// Record publishes a use. The time of this use differs from the times of all other uses.
 	Record(ctx context.Context) error
 	// Refresh reads all uses that any server has published.
 	Refresh(ctx context.Context) error
@@ -16,10 +16,10 @@ type Uses interface {
 	Recorded(ctx context.Context) ([]time.Time, error)
 }
 
-// Use records one use, and returns all uses that are recorded then. Of several servers that
-// record uses concurrently, the one that is k-th to publish its use counts at least k. So if
-// each refuses its use when it counts more than a limit, no more uses than the limit are
-// allowed.
+// Use records one use, and returns all uses that are recorded then. If several servers record
+// uses concurrently, the server whose use is published k-th gets at least k uses. A caller
+// must refuse its use if Use returns more uses than the limit. Then the servers together allow
+// no more uses than the limit.
 func Use(ctx context.Context, u Uses) ([]time.Time, error) {
 	if err := u.Record(ctx); err != nil {
 		return nil, err

@@ -10,8 +10,7 @@ import (
 )
 
 // A user uses a password once, at one server, step by step. The embedded attempt makes the
-// steps. The user's server shows the records that the server has read, and the user's own
-// record.
+// steps. The user sees the records that its server has read, and the user's own record.
 type user struct{ *attempt }
 
 func (u *user) Record(ctx context.Context) error {

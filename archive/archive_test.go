@@ -101,8 +101,8 @@ func (f *fixture) load() {
 	f.revs = append(f.revs, r)
 }
 
-// rows returns the number of rows of a store. The rows must be those of the first
-// commits.
+// rows returns the number n of rows of a store, without row 0. The rows and row 0 must be
+// those of the first n commits.
 func rows(t *testing.T, path string) int {
 	t.Helper()
 	s, err := lsm.Open(lsm.Options{Path: path, ReadOnly: true})

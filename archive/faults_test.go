@@ -196,8 +196,7 @@ func TestFolderSetBack(t *testing.T) {
 	f.wantRestored(0, 12)
 }
 
-// full is a place whose Put fails as if its disk were full, while the only flag of the
-// struct is set.
+// full is a place. While is is set, Put fails as if the disk of the place were full.
 type full struct {
 	Place
 	is bool

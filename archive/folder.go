@@ -35,8 +35,8 @@ func (f folder) List(ctx context.Context, prefix string) (all []Object, err erro
 // listedAtOnce is the number of names that are read from a folder at once.
 const listedAtOnce = 1000
 
-// list calls add with the objects below a subfolder whose names begin with prefix. The
-// name of the subfolder is empty or ends with a slash. list does little with other names:
+// list calls add with the objects below a subfolder whose names begin with prefix. The name of
+// the subfolder is empty or ends with a slash. list only reads and skips other names, because
 // a standby often looks for one piece among hundreds of thousands.
 func (f folder) list(ctx context.Context, sub, prefix string, add func(Object)) error {
 	d, err := os.Open(f.path(sub))

@@ -37,8 +37,8 @@ const pieceWindow = 1 << 20
 // A draft is a piece that is being written. Its content is compressed and then sealed.
 //
 // A draft is used for one piece after another, because the buffers of the compression are
-// large: while the garbage collector marks a large cache, the allocation of a buffer has
-// to wait until a proportional part of the cache is marked, which took more than a second.
+// large. While the garbage collector marks a large cache, the allocation of a buffer waits
+// until a proportional part of the cache is marked. This took more than a second.
 type draft struct {
 	head   pieceHead
 	to     lsm.Position

@@ -178,9 +178,9 @@ func (a *Archiver) withLost(ctx context.Context, o *Owner, err error) error {
 	return fmt.Errorf("%w; %d commits of this store after %s were not taken over", err, n, o.Promoted)
 }
 
-// Lost returns an error if another folder has taken the archive over. From then on nothing
-// may be committed to this store, because another server has continued from the archive,
-// and its store would lack the commit.
+// Lost returns an error if another folder has taken the archive over. From then on nothing may
+// be committed to this store, because another server has continued from the archive, and that
+// server's store would lack the commit.
 func (a *Archiver) Lost() error {
 	if err := a.lost.Load(); err != nil {
 		return *err

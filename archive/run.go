@@ -38,8 +38,9 @@ func (a *Archiver) Run(ctx context.Context) {
 	}
 }
 
-// pause returns the time until the next attempt, after a number of consecutive failures and
-// an attempt that took some time. That time counts towards the interval between pieces.
+// pause returns the time until the next attempt. The parameter failures is the number of
+// consecutive failures, and took is the duration of the last attempt. This duration counts
+// towards the interval between pieces.
 func (a *Archiver) pause(failures int, took time.Duration) time.Duration {
 	if failures == 0 {
 		return max(a.o.Lag-took, a.o.Lag/10)

@@ -40,9 +40,9 @@ type Standby struct {
 
 	polling interruption
 
-	// turn is a lock for the fields below: it has an element while the lock is held. It
-	// is a channel, so that a caller can stop waiting for the lock while its holder waits
-	// for the archive.
+	// turn is a lock for the fields below: it has an element while the lock is held. It is a
+	// channel, so that a caller can stop waiting for the lock while another goroutine holds
+	// the lock and waits for the archive.
 	turn     chan struct{}
 	store    *lsm.Store
 	show     func(context.Context) error
@@ -167,9 +167,9 @@ func (s *Standby) String() string { return s.o.Place.String() }
 func (s *Standby) path(name string) string { return filepath.Join(s.o.Folder, name) }
 
 // Prepare makes the folder ready to be opened, and returns the role of its store. If the
-// folder contains no store, Prepare restores a base, and waits until there is one. If the
-// next base was restored beside the store, Prepare replaces the store with that base. The
-// store must be closed.
+// folder contains no store, Prepare waits until the archive has a base, and restores the
+// newest base. If the next base was restored into a folder beside the store, Prepare replaces
+// the store with that base. Callers must close the store first.
 func (s *Standby) Prepare(ctx context.Context) (Role, error) {
 	whole, err := lsm.IsComplete(s.o.Folder)
 	if err != nil {
@@ -200,9 +200,9 @@ func (s *Standby) Prepare(ctx context.Context) (Role, error) {
 	return s.followerRole(ctx)
 }
 
-// followerRole returns the role of a standby's store. An interrupted promotion is
-// completed only if it had made the folder the owner of the archive. Otherwise it had no
-// effect, and the operator may no longer want it.
+// followerRole returns the role of a standby's store. The role is Promoting only if an
+// interrupted promotion had made the folder the owner of the archive. Otherwise the promotion
+// had no effect, and the operator may no longer want it.
 func (s *Standby) followerRole(ctx context.Context) (Role, error) {
 	st, err := readState(s.o.Folder, s.o.Place.String())
 	if err != nil || !st.Promoted {
@@ -228,8 +228,9 @@ func (s *Standby) begin() error {
 	return folder(s.o.Folder).Put(context.Background(), standbyFile, strings.NewReader(s.o.Place.String()+"\n"))
 }
 
-// ownStore returns the role Promoted if a store without the file ldapd.standby was
-// promoted and is not taken over by another folder. Otherwise it returns an error.
+// ownStore returns the role of a store without the file ldapd.standby. The role is Promoted if
+// the store was promoted and no other folder is known to have taken over the archive since.
+// Otherwise ownStore returns an error.
 func (s *Standby) ownStore(ctx context.Context) (Role, error) {
 	st, err := readState(s.o.Folder, s.o.Place.String())
 	if err != nil {
@@ -248,8 +249,8 @@ func (s *Standby) ownStore(ctx context.Context) (Role, error) {
 	return Promoted, nil
 }
 
-// first restores the newest base that can be read. It tries again until a base is restored,
-// or until trying again cannot help.
+// first makes the newest undamaged base the store of the folder. After a failure it tries
+// again, unless trying again cannot help.
 func (s *Standby) first(ctx context.Context) error {
 	for failures := 0; ; {
 		err := s.newestBase(ctx)
@@ -274,7 +275,7 @@ func hopeless(err error) bool {
 	return errors.Is(err, ErrSealed) || errors.Is(err, table.ErrNewer) || errors.Is(err, ErrForeign)
 }
 
-// newestBase restores the newest base that is not damaged, beside the store.
+// newestBase restores the newest base that is not damaged into the folder nextBase.
 func (s *Standby) newestBase(ctx context.Context) error {
 	x, err := ReadIndex(ctx, s.o.Place)
 	if err != nil {
@@ -290,7 +291,7 @@ func (s *Standby) newestBase(ctx context.Context) error {
 	return err
 }
 
-// restore restores a base beside the store.
+// restore restores a base into the folder nextBase, beside the store.
 func (s *Standby) restore(ctx context.Context, b Base) error {
 	to := s.path(nextBase)
 	err := errors.Join(os.RemoveAll(to), os.MkdirAll(to, 0o700))
@@ -322,7 +323,7 @@ func (s *Standby) restoreTo(ctx context.Context, b Base, to string) error {
 	first := mark{Format: format, Store: m.Store, Epoch: m.Epoch, Next: m.Next, Newest: m.Newest}
 	err = r.Mark(first.encode())
 	if err == nil {
-		err = ctx.Err() // if a promotion ended ctx, it must not find the base
+		err = ctx.Err() // after a promotion has ended ctx, the base must not be used
 	}
 	if err != nil {
 		return errors.Join(err, r.Abandon())
@@ -394,8 +395,8 @@ func (s *Standby) Run(ctx context.Context) error {
 	}
 }
 
-// pause returns the time until the next poll, after a number of consecutive failures and a
-// number of consecutive polls without a piece.
+// pause returns the time until the next poll. The parameter failures is the number of
+// consecutive failures, and quiet is the number of consecutive polls without a piece.
 func (s *Standby) pause(failures, quiet int) time.Duration {
 	if failures == 0 && quiet < busyPolls {
 		return s.o.Poll / busyPolls // the next piece will probably come soon

@@ -233,9 +233,9 @@ func Slow(stored []byte) bool {
 	return s != nil && s.slow
 }
 
-// Hashed reports whether a value of userPassword is not a password in clear. This is so if
-// the value is in a scheme that hides the password, is locked, or is in an unknown scheme,
-// so that it matches no password.
+// Hashed reports whether a value of userPassword is not a password in clear. This is so if the
+// value is in a scheme that hides the password. It is also so if the value matches no
+// password, because it is locked or in an unknown scheme.
 func Hashed(stored []byte) bool {
 	s, _ := parse(stored)
 	return s == nil || !s.clear

@@ -134,7 +134,7 @@ var subjectTypes = map[string]string{
 }
 
 // nameOf returns the name of a subject or an issuer as a DN. The RDNs of the DN are in the
-// reverse order of the RDNs in the certificate. It returns false if the name is empty or
+// reverse order of the RDNs in the certificate. nameOf returns false if the name is empty or
 // malformed, or if a value is not text.
 func nameOf(raw []byte) (name dn.DN, ok bool) {
 	var rdns pkix.RDNSequence

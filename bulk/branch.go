@@ -8,9 +8,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// These limit the batches in which records are imported into a branch. Nobody sees the
-// records before the branch is merged. But on a store of one server other updates wait
-// while a commit in a branch is put together, so batches are small.
+// These limit the batches in which records are imported into a branch. Nobody sees the records
+// before the branch is merged. But on a store of one server, other updates wait while the
+// changes of a batch are made, so batches are small.
 const (
 	branchItems = 100
 	branchBytes = 256 << 10

@@ -41,8 +41,8 @@ type Options struct {
 	// size of all files in bytes, or 0 if it is unknown.
 	Open func(name string) (*os.File, error)
 	Size int64
-	// Suffixes become naming contexts. If the store and Suffixes have no naming context,
-	// the first entry becomes one.
+	// Suffixes become naming contexts. If neither the store nor Suffixes has a naming context,
+	// the name of the first entry becomes a naming context.
 	Suffixes []string
 	// By is the creator of entries that do not name their creator.
 	By partition.By
@@ -56,18 +56,18 @@ type Options struct {
 	// DropDuplicates drops values that the schema considers equal to another value of
 	// the same entry. Without DropDuplicates, equal values are an error.
 	DropDuplicates bool
-	// Beside is set if others write to the directory through the same partition. Import
-	// then adds entries to a branch of its own and merges it. It also does so if other
-	// servers of the store, or branches, prevent a load. If Batches is set, Import adds
-	// the entries in batches instead, and each batch is a transaction that becomes visible
-	// by itself. If Together is set, Import loads all entries at once, or returns an error
-	// if a load is not possible.
+	// Beside is set if others write to the directory through the same partition. Import then
+	// adds entries to a new branch and merges the branch, instead of loading them. It does the
+	// same without Beside if other servers of the store, or branches of the directory, prevent
+	// a load. If Batches is set, Import adds the entries in batches instead, and each batch is
+	// a transaction that becomes visible by itself. If Together is set, Import loads all
+	// entries at once, or returns an error if a load is not possible.
 	Beside, Batches, Together bool
 	// Branch, if not nil, is a branch that takes the records. They become visible when the
 	// branch is merged. Suffixes must be empty. If there are bad records and Continue is not
-	// set, an import of changes leaves the batches before the first bad record in the
-	// branch. An import of entries leaves nothing in the branch if a record is malformed. If
-	// the branch refuses some entries, the import leaves all others there.
+	// set, an import of changes leaves the batches before the first bad record in the branch.
+	// An import of entries leaves nothing in the branch if a record is malformed. If the
+	// branch refuses some entries, the import leaves all other entries in the branch.
 	Branch *branches.Branch
 	// AllowFiles allows values that are read from files (see package ldif).
 	AllowFiles bool

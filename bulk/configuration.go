@@ -61,8 +61,8 @@ type configuration struct {
 	access   []partition.AccessRule
 	policy   []configure.PolicyAttribute // the default password policy; nil: none
 	isPolicy bool                        // the record has the class pwdPolicy
-	// foreign is set if the record comes from another server. Such a record has a policy,
-	// or policyOf is the name of the entry with the policy.
+	// foreign is set if the record comes from another server. In such a record, either policy
+	// is set, or policyOf is the name of the entry with the default policy.
 	foreign  bool
 	policyOf string
 	notes    []string
@@ -369,9 +369,9 @@ func (d *configured) index(ctx context.Context, c *configuration, o *Options) er
 	return configure.SetIndexes(ctx, d.p, want)
 }
 
-// lacking returns the present indexes, followed by the additional indexes whose
-// attributes have no index at present. It notes an additional index whose layout differs
-// from the present one.
+// lacking returns the present indexes, followed by the additional indexes whose attributes
+// have no index at present. It writes a note if the present index and the additional index of
+// an attribute have different layouts.
 func (d *configured) lacking(present, additional []configure.Index, o *Options) []configure.Index {
 	s := d.p.Schema()
 	want := slices.Clone(present)

@@ -12,11 +12,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Foreign lists operational attributes that other servers export and that have no meaning
-// for this server. An import leaves them out and writes one note for each attribute. If
-// the schema defines an attribute of this list, an import leaves it out only if its usage
-// is dSAOperation, which marks a server's own state. Any other attribute that the schema
-// lacks is an error.
+// Foreign lists operational attributes that other servers export and that have no meaning for
+// this server. An import leaves them out and writes one note for each attribute. If the schema
+// defines an attribute of this list, an import leaves out the attribute only if the
+// attribute's usage is dSAOperation, which marks a server's own state. Any other attribute
+// that the schema lacks is an error.
 var Foreign = []string{
 	// OpenLDAP: replication and password policy state.
 	"contextCSN", "entryTtl", "dynamicSubtrees", "authTimestamp",
@@ -51,12 +51,14 @@ type fate uint8
 const (
 	keep fate = iota
 	drop
-	// The attribute is the entry's id in 389, and is dropped or kept. The id becomes
-	// entryUUID if the entry has none.
+	// The attribute is the entry's id in 389. The id becomes entryUUID if the entry has none.
+	// uniqueID drops the attribute. keepUniqueID keeps the attribute, because the schema
+	// defines it with another usage than dSAOperation.
 	uniqueID
 	keepUniqueID
-	// The attribute contains roles of 389, and is dropped or kept. An import disables the
-	// account if one of the roles disables it.
+	// The attribute contains roles of 389. An import disables the account if one of the roles
+	// does so in 389. dropRoles drops the attribute. keepRoles keeps the attribute, because
+	// the schema defines it.
 	dropRoles
 	keepRoles
 	password  // the value is kept, and counted if no bind can use it

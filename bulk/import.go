@@ -140,9 +140,10 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 	return res, err
 }
 
-// load loads the entries that follow the first skip records. They become visible together,
-// or batch by batch if Options.Batches is set. While others write to the directory, a
-// merge makes them visible.
+// load loads the entries that follow the first skip records. They become visible together.
+// While others write to the directory, the entries are added to a branch, and its merge makes
+// them visible. With Options.Batches, and for ImportEntries, they are then added without a
+// branch, and become visible batch by batch.
 func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN, rules *givenRules, policies *givenPolicies) (Result, error) {
 	lo := transfer.LoadOptions{
 		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory, Scopes: scopes,

@@ -64,10 +64,10 @@ func defineInLdapd(c *ldap.Conn, added, removed []schema.Definition) error {
 	return c.Modify(m)
 }
 
-// defineElsewhere adds definitions to a server of another kind. It calls the function do
-// with the definitions, grouped by attribute. It skips definitions whose OID the server
-// already knows, and writes a note for definitions of attributes that the server does not
-// accept.
+// defineElsewhere adds definitions to a server of another kind. It calls the function do with
+// the definitions, grouped by attribute. It skips definitions whose OID the server already
+// knows. It writes a note for definitions in attributes that are not in takes, because the
+// server does not accept them.
 func (s *sender) defineElsewhere(c *ldap.Conn, root *ldap.Entry, added, removed []schema.Definition, takes []string, do func(*ldap.Conn, map[string][]string) error) error {
 	there, err := subschemaOf(c, root.GetEqualFoldAttributeValue("subschemaSubentry"))
 	if err != nil {

@@ -48,8 +48,8 @@ type definitions struct {
 	add, remove []schema.Definition
 }
 
-// defines reports whether a record contains definitions, either as an entry or as an
-// entry that a change adds. Other changes of the subschema are applied as ordinary
+// defines reports whether a record contains definitions: whether it is the entry of the
+// subschema, or adds this entry. Other changes of the subschema are applied as ordinary
 // changes.
 func (x *item) defines() bool {
 	if !x.ofSubschema() {

@@ -129,8 +129,9 @@ func (r *Reader) block() ([]byte, int, error) {
 	}
 }
 
-// lineAt returns the line at an offset after start, with its newline. At the end of the
-// stream it returns an empty line. It returns false if the record would be too large.
+// lineAt returns the line at an offset after start, with its newline. The last line of the
+// stream may lack the newline. At the end of the stream it returns an empty line. It returns
+// false if the record would be too large.
 func (r *Reader) lineAt(offset int) ([]byte, bool) {
 	searched := 0
 	for {
@@ -153,8 +154,8 @@ func blank(line []byte) bool {
 	return line[0] == '\n' || line[0] == '\r' && (len(line) == 1 || line[1] == '\n')
 }
 
-// take returns the next bytes, as many as size, and the number of their first line. It
-// advances by the numbers of bytes and of lines in the parameters used and lines.
+// take returns the next size bytes, and the number of their first line. Then it advances by
+// used bytes and by as many lines as the parameter lines says.
 func (r *Reader) take(size, used, lines int) ([]byte, int, error) {
 	if r.inErr != nil && r.inErr != io.EOF && used == r.end-r.start {
 		// The failure may have cut the record short, so the record is not returned.

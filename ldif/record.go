@@ -191,7 +191,7 @@ func (p *parser) room(n int) []byte {
 	return p.mem[len(p.mem) : len(p.mem)+n]
 }
 
-// file reads the value from the file that its URL names.
+// file reads the value from the file that the URL in the line names.
 func (p *parser) file() ([]byte, error) {
 	if !p.r.opt.AllowFiles {
 		return nil, p.fail("the value of %s is to be read from %q, which is not allowed here", p.name, p.value)

@@ -132,7 +132,7 @@ func (m *Move) compareTree(ctx context.Context, base string, r *Report) error {
 	return m.onlyHere(ctx, s, base, seen, r)
 }
 
-// onlyHere adds the entries of a subtree that the server does not have.
+// onlyHere adds to the report the entries of a subtree that the server does not have.
 func (m *Move) onlyHere(ctx context.Context, s *partition.Snapshot, base string, seen []entry.ID, r *Report) error {
 	inner := m.src.inner(base)
 	for x, err := range entriesBelow(ctx, s, base) {
@@ -146,8 +146,8 @@ func (m *Move) onlyHere(ctx context.Context, s *partition.Snapshot, base string,
 	return nil
 }
 
-// entriesBelow streams the entries of a subtree, or none if there is no such subtree. Of
-// attributes with very many values it may read only modifyTimestamp.
+// entriesBelow streams the entries of a subtree, or none if there is no such subtree. From an
+// entry with very many values it reads only modifyTimestamp.
 func entriesBelow(ctx context.Context, s *partition.Snapshot, base string) iter.Seq2[*partition.Result, error] {
 	none := func(func(*partition.Result, error) bool) {}
 	name, err := dn.Parse(base)

@@ -67,8 +67,8 @@ func (t *translation) stored(as []op.PartialAttribute) []op.PartialAttribute {
 	})
 }
 
-// occupied is the error for an entry whose name is taken by another entry. Its fields are
-// the id of the other entry and the name.
+// occupied is the error for an entry whose name is taken by another entry. The field id is the
+// id of the other entry.
 type occupied struct {
 	id   entry.ID
 	name dn.DN
@@ -278,7 +278,8 @@ func ofEntry(e *entry.Entry) map[described][][]byte {
 	return m
 }
 
-// withSuperclasses adds the superclasses that an entry need not name.
+// withSuperclasses returns classes and all their superclasses. An entry need not name its
+// superclasses, so two equal entries may differ in them.
 func withSuperclasses(s *schema.Schema, classes [][]byte) [][]byte {
 	all := slices.Clone(classes)
 	for i := 0; i < len(all); i++ {

@@ -47,14 +47,15 @@ type Move struct {
 	cursor    cursor
 	saved     []byte          // the cursor as it was last written
 	left      map[string]bool // names of entries that were reported as left out
-	// refused are the entries that the directory has refused since everything was
-	// compared. They must be remembered, because no commit names them.
+	// refused are the entries that the directory has refused since all entries were compared.
+	// No commit names a refused entry, so a comparison of the entries in later commits would
+	// miss these entries.
 	refused map[suspect]bool
-	// again is set if the next refresh must begin anew, because only that can make the
-	// directory equal to the server.
+	// again is set if the next refresh must begin without a cookie. A refresh with a cookie
+	// could then leave a difference between the directory and the server.
 	again bool
-	// others maps the ids that entries have in the synchronization to the ids that they
-	// have in the directory, where the two differ. It is complete if mapped is set.
+	// others contains the entries that have one id in the synchronization and another id in
+	// the directory. It maps the first id to the second. The map is complete if mapped is set.
 	others map[entry.ID]entry.ID
 	mapped bool
 	// refreshing is set while entries are deleted at the end of a refresh.

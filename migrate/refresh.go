@@ -36,9 +36,9 @@ type action struct {
 	del entry.ID // the entry that was deleted
 }
 
-// list reads the ids of all entries, if the product uses other ids in the synchronization
-// than in entryUUID. Without the mapping between the two, it would not be known which
-// entries the server reports as deleted.
+// list reads the ids of all entries, if the product uses other ids in the synchronization than
+// in entryUUID. Without these ids, r would not know which entries the server reports as
+// deleted.
 func (r *refresh) list(ctx context.Context, cookie []byte) error {
 	m := r.m
 	if m.src.product.id == "" || !m.src.synced || cookie == nil || m.mapped {

@@ -61,8 +61,8 @@ func (s *Source) events(ctx context.Context, base string, cookie []byte, persist
 			begun = true
 			done = done || ev.refreshed != nil && ev.refreshed.done
 			if ev.refreshed != nil {
-				// Without a cookie all entries are sent. 389 claims to have named all
-				// entries even if its refresh sends deletions, so its claim is ignored.
+				// Without a cookie all entries are sent. 389 claims to have named all entries
+				// even if its refresh sends deletions, so this claim is ignored.
 				ev.refreshed.present = cookie == nil || ev.refreshed.present && s.product.id == ""
 			}
 			if err := each(ev); err != nil {
