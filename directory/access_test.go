@@ -34,9 +34,9 @@ func (c *client) must(cmd string, input ...string) {
 	}
 }
 
-// TestWideEntryIsHidden checks decisions about an entry with very many values. From such an
-// entry, filters read only the types that they test. Decisions must also get the types that
-// they need.
+// TestWideEntryIsHidden checks access decisions about an entry with very many values. A
+// search reads only some attribute types of such an entry: those that the filter tests, and
+// those that the access rules test.
 func TestWideEntryIsHidden(t *testing.T) {
 	c := newClient(t)
 	c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")
@@ -66,8 +66,8 @@ func TestWideEntryIsHidden(t *testing.T) {
 	}
 }
 
-// TestScramRefusedByRules checks that the answer to a user who may not bind is the answer
-// to a wrong password. This is also required of SCRAM, whose last message would otherwise
+// TestScramRefusedByRules checks that a user who may not bind receives the same answer as a
+// user with a wrong password. SCRAM needs this test, because the last message of SCRAM could
 // reveal that the password was right.
 func TestScramRefusedByRules(t *testing.T) {
 	d := newUsers(t, directory.Options{})
@@ -80,9 +80,9 @@ func TestScramRefusedByRules(t *testing.T) {
 	}
 }
 
-// TestProxiedByName checks that the identity to which a name leads does not depend on
-// what the requester may search. Only the right to proxy at the entry of that name
-// matters. A requester without this right receives the same answer for all names.
+// TestProxiedByName checks proxied authorization by name. The server looks up the name
+// without regard to what the requester may search. Only the right to proxy at the entry of
+// that name matters. A requester without this right receives the same answer for all names.
 func TestProxiedByName(t *testing.T) {
 	d := newUsers(t, directory.Options{Identities: auth.DefaultRules()})
 	c := &client{t: t, p: directory.PartitionOf(d), d: d, s: d.NewSession(nil)}
@@ -132,8 +132,8 @@ func TestAuthzIDByRules(t *testing.T) {
 	}
 }
 
-// TestPageByNewRules checks that a later page shows the state of the first page, by the
-// rules at the time of the later page's request.
+// TestPageByNewRules checks that a later page shows the state of the first page. The rules
+// in force when the client requests the later page decide what that page shows.
 func TestPageByNewRules(t *testing.T) {
 	c := newClient(t)
 	c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")

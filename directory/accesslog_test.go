@@ -94,8 +94,8 @@ func steady(t *testing.T, line string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// TestAccessLogOfWatches checks that entries are also counted if a persistent search
-// sends them under a newer schema than the schema at the beginning of the search.
+// TestAccessLogOfWatches changes the schema during a persistent search. The access log must
+// also count the entries that the search sends after the change.
 func TestAccessLogOfWatches(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	var access bytes.Buffer

@@ -123,8 +123,8 @@ func TestNamesInRulesRace(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// A rule that names the new entry must have been written when the new entry
-		// existed.
+		// If a stored rule names the new entry, the rule was written after the new
+		// entry was added.
 		var rule string
 		for _, l := range strings.Split(cs[1].do("search", "base: dc=example,dc=com", "attrs: accessRule"), "\n") {
 			if strings.Contains(l, fmt.Sprintf("r%d:", i)) {

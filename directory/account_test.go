@@ -134,9 +134,9 @@ func set(t *testing.T, d *directory.Directory, attribute string, values ...strin
 	serve(t, s, &op.Modify{Name: annDN, Changes: []op.Modification{m}})
 }
 
-// TestDisabledAccounts checks that a disabled account cannot be used in any way, and that
-// an account with an expired password cannot be used in any way that needs the password.
-// The answer must be the answer to wrong credentials.
+// TestDisabledAccounts checks that a disabled account cannot be used in any way, and that an
+// account with an expired password cannot be used in any way that needs the password. The
+// answer must equal the answer to wrong credentials.
 func TestDisabledAccounts(t *testing.T) {
 	const past, future = "20200101000000Z", "29990101000000Z"
 	d, ways := waysOfAnn(t)
@@ -177,8 +177,8 @@ func TestDisabledAccounts(t *testing.T) {
 	}
 }
 
-// TestPasswordsThatMustBeChanged checks that a user whose password was reset may only
-// change the password, whatever mechanism the user bound with. After the change, the user
+// TestPasswordsThatMustBeChanged checks that a user whose password was reset may only change
+// the password, whatever mechanism the user bound with. After the password change, the user
 // may do everything.
 func TestPasswordsThatMustBeChanged(t *testing.T) {
 	d, _ := waysOfAnn(t)

@@ -37,11 +37,10 @@ type Accounts struct {
 	s *Session
 }
 
-// NewAccounts returns the accounts of a partition. by is the author of the changes that
-// the methods make.
+// NewAccounts returns the accounts of a partition. The parameter by is the author of the
+// changes that the methods make.
 func NewAccounts(p *partition.Partition, by string) (*Accounts, error) {
-	// Passwords that Reset generates are random, so they need not be looked up in a list of
-	// known passwords.
+	// Reset generates random passwords, which are in no list of known passwords.
 	d, err := New(p, Options{Listed: func([]byte) bool { return false }})
 	if err != nil {
 		return nil, err
@@ -140,8 +139,8 @@ func (a *Accounts) StartTOTP(ctx context.Context, name dn.DN, issuer string) (st
 	return key.URL(), err
 }
 
-// EndTOTP removes the secret for time-based codes, so that the account's password needs
-// no code any more.
+// EndTOTP removes the secret for time-based codes. From then on, a bind needs only the
+// account's password.
 func (a *Accounts) EndTOTP(ctx context.Context, name dn.DN) error {
 	return a.modify(ctx, name, true, change(op.ModReplace, "oathTOTPToken"), change(op.ModReplace, "oathSecret"),
 		change(op.ModDelete, "objectClass", "oathTOTPUser", "oathTOTPToken"))

@@ -12,12 +12,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A request is in a branch if its names end in the name of the branch's entry, if it has
-// the branch control, or if its session works in a branch. The first of these that holds
-// decides.
+// Three things can put a request in a branch, in this order of precedence: names in the
+// request that end in the name of the branch's entry, the branch control, and a session that
+// works in the branch.
 
-// enter looks whether a request is in a branch. If so, it makes the request read and change
-// that branch, and returns the message with the names that entries have in the branch.
+// enter makes a request that is in a branch read and change that branch. It returns the
+// message, with the name of the branch cut from the end of each name.
 func enter(ctx context.Context, req *request.Request, m *op.Message) (*op.Message, error) {
 	inner, end, err := withoutBranch(m)
 	if err != nil {
@@ -38,7 +38,8 @@ func enter(ctx context.Context, req *request.Request, m *op.Message) (*op.Messag
 	return m, nil
 }
 
-// isOutside reports whether a request is about something that branches do not have.
+// isOutside reports whether a request has nothing to do with the entries of a branch. The
+// branch control and the session's branch have no effect on such a request.
 func isOutside(r op.Request) bool {
 	switch r := r.(type) {
 	case *op.Extended:
@@ -60,9 +61,10 @@ func isOutsideName(text string) bool {
 // An ending is a branch, and the suffix with which the names of entries in the branch end.
 type ending struct{ branch, suffix string }
 
-// withoutBranch cuts the name of a branch from the end of a message's names. It returns the
-// changed message and the end that it has cut off. If the message's name does not end in
-// the name of a branch, it returns the message unchanged, and no end.
+// withoutBranch cuts the name of a branch from the end of the names in a message. It returns
+// the changed message and the ending that was cut off. If the name of the message's entry
+// does not end in the name of a branch, withoutBranch returns the message unchanged, and a
+// nil ending.
 func withoutBranch(m *op.Message) (*op.Message, *ending, error) {
 	name := op.NameOf(m.Request)
 	if name == nil {
@@ -86,7 +88,8 @@ func withoutBranch(m *op.Message) (*op.Message, *ending, error) {
 }
 
 // cutBranch cuts the name of a branch from the end of the name of an entry in the branch.
-// It returns no end for other names, such as the name of the branch's own entry.
+// For any other name, such as the name of the branch's own entry, cutBranch returns the name
+// unchanged, and a nil ending.
 func cutBranch(text string) (rest string, end *ending) {
 	if !mayEndInBranch(text) {
 		return text, nil
@@ -102,8 +105,8 @@ func cutBranch(text string) (rest string, end *ending) {
 	return inside.String(), &ending{branch, name[len(inside):].String()}
 }
 
-// mayEndInBranch reports whether a text may be a name that ends in the name of a branch.
-// If not, the name need not be parsed.
+// mayEndInBranch is a quick test that avoids parsing most names. If it returns false, the
+// text is not a name that ends in the name of a branch.
 func mayEndInBranch(text string) bool {
 	const end = "branches"
 	text = strings.TrimRight(text, ` "`)

@@ -76,8 +76,8 @@ func TestBranchTranscripts(t *testing.T) {
 	}
 }
 
-// TestBranchInAccessLog checks that the access log names the branch of a search by a
-// session in a branch, and no branch for a read of the root DSE.
+// TestBranchInAccessLog checks the access log of a session that works in a branch. The line
+// of a search must name the branch. The line of a read of the root DSE must name no branch.
 func TestBranchInAccessLog(t *testing.T) {
 	var access bytes.Buffer
 	_, d := newBranched(t, tabletest.NewMem(), directory.Options{Access: slog.New(slog.NewJSONHandler(&access, nil))})

@@ -49,8 +49,8 @@ func TestChainLength(t *testing.T) {
 	}
 }
 
-// TestChainCandidates checks that entries that are read to follow a chain count against
-// the limit on candidates.
+// TestChainCandidates checks the limit on candidates. The entries that a search reads to
+// follow a chain count as candidates.
 func TestChainCandidates(t *testing.T) {
 	for _, c := range []struct {
 		limit int

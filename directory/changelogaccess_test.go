@@ -14,7 +14,7 @@ import (
 
 const readChangelog = `log: allow users to read in "cn=changelog"` + "\n"
 
-// logged returns the changes that the client reads in the changelog. The line of each
+// logged returns the changes that the client reads in the changelog. The line of each change
 // contains the entry, the kind of change, the new name, and the changes.
 func (c *client) logged() []string {
 	c.t.Helper()
@@ -140,8 +140,9 @@ func (c *client) loggedAfter(n string) []string {
 	return c.logged()[behind:]
 }
 
-// TestListingsByName checks that a rule lets users read the changelog or the monitor only
-// if the rule names cn=changelog or cn=monitor, or lets them manage the whole directory.
+// TestListingsByName checks which rules let users read the changelog and the monitor: rules
+// that name cn=changelog or cn=monitor, and rules that let the users manage the whole
+// directory.
 func TestListingsByName(t *testing.T) {
 	for rules, want := range map[string][2]op.Code{
 		"all: allow users to read *, +, to past":                                                                   {op.InsufficientAccessRights, op.InsufficientAccessRights},
@@ -199,7 +200,7 @@ func (p *twins) changeAtRandom(c *client, n int) {
 	user := c.s
 	c.s = p.admins[0]
 	defer func() { c.s = user }()
-	// The user's entry and the entries above it stay.
+	// The changes never delete or rename the user's entry or the entries above it.
 	names := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool {
 		return strings.HasSuffix("uid=me,ou=people,"+leakBase, name) || strings.HasPrefix(name, "cn=adders")
 	})
@@ -299,7 +300,7 @@ func (p *twins) compareChange(c *client, change string, shown []string) {
 }
 
 // sightAt returns what the user is shown of an entry at a revision, or "". It leaves out
-// attributes that do not belong to the entry alone.
+// collective attributes, which the changelog does not show as changes of the entry.
 func (p *twins) sightAt(c *client, r table.Revision, id string) string {
 	s, err := c.p.At(p.t.Context(), r)
 	if err != nil {

@@ -26,10 +26,10 @@ func setRules(t testing.TB, p *partition.Partition, text string) {
 	}
 }
 
-// TestComparePassword checks comparisons with userPassword. They need the right to compare,
-// granted by a rule that names userPassword. They verify the password, and count failures
-// as a bind does. They must neither bypass the lockout nor work on an account that cannot
-// be used.
+// TestComparePassword checks the Compare operation on userPassword. The requester needs the
+// right to compare, granted by a rule that names userPassword. A Compare verifies the
+// password, and counts a failure as a bind does. A Compare must be false for a locked
+// account and for an account that cannot be used.
 func TestComparePassword(t *testing.T) {
 	d, p, s := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "3"}, line{"pwdLockoutDuration", "300"})
 	const read = "bind: allow everyone to bind\nread: allow everyone to read *, +\n"

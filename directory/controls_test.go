@@ -34,7 +34,7 @@ var namedControls = map[string]struct {
 	"rights":      {"1.3.6.1.4.1.42.2.27.9.5.2", textValue},
 	"sunRights":   {"1.3.6.1.4.1.42.2.27.9.5.2", rightsValue},
 	"authzID":     {"2.16.840.1.113730.3.4.16", nil},
-	"session":     {"1.3.6.1.4.1.21008.108.63.1", selectionValue}, // the value is four strings, encoded alike
+	"session":     {"1.3.6.1.4.1.21008.108.63.1", selectionValue}, // a SEQUENCE of four strings, like a selection of attributes
 	"subentries":  {"1.3.6.1.4.1.4203.1.10.1", booleanValue},
 	"permissive":  {"1.2.840.113556.1.4.1413", nil},
 	"relax":       {"1.3.6.1.4.1.4203.666.5.12", nil},
@@ -143,8 +143,8 @@ func printEntryControl(b *strings.Builder, name string, value []byte) {
 	}
 }
 
-// TestPostReadOfCSN checks that the entryCSN in a post-read control is the final entryCSN
-// of the entry, although the revision of a commit is known only after the entry was read.
+// TestPostReadOfCSN checks that the entryCSN in a post-read control is the final entryCSN of
+// the entry, although the server reads the entry before the revision of the commit is known.
 func TestPostReadOfCSN(t *testing.T) {
 	d := newDirectory(t, newPartition(t), directory.Options{})
 	s := d.NewSession(nil)

@@ -11,8 +11,8 @@ import (
 )
 
 // TestDeleteLargeTree checks that a tree that is too large for one commit is deleted in
-// several commits. The assertion and the pre-read must apply to the tree before the first
-// commit.
+// several commits. The assertion and the pre-read controls must apply to the state before
+// the first commit.
 func TestDeleteLargeTree(t *testing.T) {
 	const n = 5200
 	d, s := newPeople(t, 0)

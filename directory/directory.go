@@ -131,8 +131,8 @@ func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 	s.d.pool.Put(req)
 }
 
-// run serves a request. An update of an LDAP transaction was kept when it was received,
-// so run only answers it.
+// run serves a request. For an update of an LDAP transaction, run only sends the answer:
+// Receive has already kept the update.
 func (s *Session) run(ctx context.Context, req *request.Request, m *op.Message, sink op.Sink) error {
 	r, ok := m.Received.(*received)
 	switch {

@@ -22,21 +22,21 @@ func Controls(r op.Request) map[string]bool {
 	return goes
 }
 
-// SetListCheap makes paged searches use an index for sorting if they have more than n
-// candidates, until the test ends.
+// SetListCheap sets search.ListCheap until the test ends. A paged search with more than n
+// candidates then sorts by an index, if an index has the order.
 func SetListCheap(t testing.TB, n int) {
 	old := search.ListCheap
 	search.ListCheap = n
 	t.Cleanup(func() { search.ListCheap = old })
 }
 
-// Settle waits until the records that binds make in the background are written.
+// Settle waits for the background jobs that record the results of binds.
 func Settle(d *Directory) { d.server.Ledgers.Settle() }
 
 // AwaitUpgrade waits for the upgrade of a password, if one is running.
 func AwaitUpgrade(d *Directory) { d.server.Beside.Wait() }
 
-// SetMaxChain sets the largest length of member chains until the test ends.
+// SetMaxChain sets filters.MaxChain until the test ends.
 func SetMaxChain(t testing.TB, n int) {
 	old := filters.MaxChain
 	filters.MaxChain = n

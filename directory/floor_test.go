@@ -27,9 +27,9 @@ func refreshed(t *testing.T, s *directory.Session, cookie string) (names []strin
 	return out.entries, next, out.done.Result
 }
 
-// TestCookiesBelowTheFloor checks cookies of a state that is no longer kept. A paging
-// client must begin again. A client that synchronizes receives the present entries
-// instead of the changes.
+// TestCookiesBelowTheFloor checks cookies of a state that garbage collection has removed. A
+// search with a paging cookie must be refused. A sync operation must send the present
+// entries instead of the changes.
 func TestCookiesBelowTheFloor(t *testing.T) {
 	p := newPartition(t)
 	_, s := newPeopleIn(t, p, 6)

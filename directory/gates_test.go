@@ -57,8 +57,8 @@ func TestLockedTellsNothing(t *testing.T) {
 }
 
 // TestGraceAtTwoServers checks how many uses of an expired password two servers allow
-// together. They must not exceed the policy's limit, although neither server polls for the
-// other's commits meanwhile.
+// together. The uses must not exceed the policy's limit, although neither server looks for
+// the other server's commits meanwhile.
 func TestGraceAtTwoServers(t *testing.T) {
 	store := tabletest.NewMem()
 	c := newServer(t, store)
@@ -70,7 +70,7 @@ func TestGraceAtTwoServers(t *testing.T) {
 		c.addPerson(fmt.Sprintf("p%d", i))
 	}
 	servers := []*client{newServerPolling(t, store, time.Minute), newServerPolling(t, store, time.Minute)}
-	time.Sleep(1200 * time.Millisecond) // until the passwords have expired
+	time.Sleep(1200 * time.Millisecond) // wait until the passwords have expired
 	for i := range rounds {
 		var all sync.WaitGroup
 		var in atomic.Int32
@@ -155,8 +155,9 @@ func (x *strikeout) startTOTP(name string) {
 }
 
 // TestMayNotBindTellsNothing checks the answer to a user who gives the right password but
-// may not bind here. It must be the answer to a wrong password, and must not tell that the
-// password has expired or must be changed. The bind must not be recorded.
+// may not bind here. The answer must equal the answer to a wrong password. It must not
+// reveal that the password has expired, or that the user has to change it. The server must
+// not record the bind.
 func TestMayNotBindTellsNothing(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -185,8 +186,9 @@ func TestMayNotBindTellsNothing(t *testing.T) {
 	}
 }
 
-// TestMustChangeByNobodyElse checks that whoever must change the password can neither use
-// proxied authorization nor bind with another authorization identity.
+// TestMustChangeByNobodyElse checks a user who has to change the password first. The server
+// must refuse the user's proxied authorization, and a bind with another authorization
+// identity.
 func TestMustChangeByNobodyElse(t *testing.T) {
 	d, p, s := withPolicy(t, line{"pwdMustChange", "TRUE"})
 	setRules(t, p, "use: allow everyone to use *\nbind: allow everyone to bind\nread: allow users to read *, +\nact: allow \""+annDN+"\" to proxy\nown: allow self to write userPassword, title")
@@ -219,8 +221,8 @@ func TestMustChangeByNobodyElse(t *testing.T) {
 	}
 }
 
-// TestSessionsEndWithTheAccount checks that a session ends when the account's end time
-// comes, although nothing changes.
+// TestSessionsEndWithTheAccount checks that a session ends at the account's end time,
+// although no commit changes the account.
 func TestSessionsEndWithTheAccount(t *testing.T) {
 	d, _, s := withPolicy(t)
 	own := d.NewSession(nil)

@@ -99,8 +99,9 @@ func Disconnect(log *slog.Logger, conn uint64, who string) {
 	}
 }
 
-// BindFailed logs a bind with wrong credentials. It writes the address first, so that a
-// program that parses the line cannot mistake data from the client for the address.
+// BindFailed logs a bind with wrong credentials. It writes the client's address before any
+// text that the client sent, so that a program that parses the line cannot mistake such text
+// for the address.
 func BindFailed(log *slog.Logger, conn uint64, from string, r *op.Bind) {
 	if host, _, err := net.SplitHostPort(from); err == nil {
 		from = host

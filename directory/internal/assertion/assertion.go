@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Check evaluates the request's assertion, if there is one, on the entry of the
-// operation. An assertion that is Undefined fails as a False one does (RFC 4528, 3).
+// Check evaluates the request's assertion, if there is one, on the entry of the operation.
+// An Undefined assertion fails like a False assertion (RFC 4528, 3).
 func Check(ctx context.Context, req *request.Request, id entry.ID) error {
 	if req.Controls.Assertion == nil {
 		return nil
@@ -27,7 +27,7 @@ func Check(ctx context.Context, req *request.Request, id entry.ID) error {
 		return err
 	}
 	for _, err := range req.Snapshot.Search(ctx, partition.Query{Base: id, Scope: op.BaseObject, Filter: f, Children: req.Judge.Children(ctx)}) {
-		return err // a found entry means that the assertion is true
+		return err // nil: the assertion is true
 	}
 	if err := req.Judge.Failure(); err != nil {
 		return err

@@ -87,7 +87,8 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 	case t == req.Known.AccessRule:
 		return compareRules(ctx, req, at, t, r.Value)
 	case slices.Contains(req.Known.Computed, t):
-		// show.Computed returns only what the requester may be shown of other entries.
+		// The values may come from other entries. show.Computed returns only values
+		// that the requester may be shown.
 		values, err := show.Computed(ctx, req, t, at)
 		if err != nil {
 			return false, err
@@ -109,15 +110,15 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 		}
 	}
 	if (has || !all) && partition.Is(err, partition.NoSuchAttribute) {
-		return false, nil // whoever may not compare all values is not told whether there are any
+		return false, nil // the requester must not learn that there is no value
 	}
 	return own, err
 }
 
-// verifyPassword compares an assertion with a password as a bind does, through package
-// gate: a mismatch counts as a failure, and no password matches for an account that
-// cannot be used. The requester needs the right to compare userPassword, granted by a
-// rule that names userPassword.
+// verifyPassword compares an assertion with a password through package gate, as a bind does.
+// A mismatch counts as a failure. For an account that cannot be used, no password matches.
+// The requester needs the right to compare userPassword, granted by a rule that names
+// userPassword.
 func verifyPassword(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (bool, error) {
 	refused := op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())
 	if t != req.Known.UserPassword || options != "" || req.IsPast() || req.Judge.Free() {
@@ -169,8 +170,8 @@ func compareSecret(ctx context.Context, req *request.Request, id entry.ID, t *sc
 	return compareValues(t, values, assertion)
 }
 
-// compareValues compares an assertion with values as RFC 4511 requires. It is for values
-// that Snapshot.Compare cannot compare, such as computed and collective values.
+// compareValues compares an assertion with values as RFC 4511 requires. Snapshot.Compare
+// compares only stored values, so compareValues compares computed and collective values.
 func compareValues(t *schema.AttributeType, values [][]byte, assertion []byte) (bool, error) {
 	switch {
 	case t.Equality == nil:
@@ -221,9 +222,9 @@ func compareShared(ctx context.Context, req *request.Request, at partition.Locat
 	return holds, true, err
 }
 
-// mayCompare returns an error if the requester may not compare with the asserted value.
-// The error does not depend on whether the entry has the value. The first result reports
-// whether the requester may compare with every value.
+// mayCompare returns an error if the requester may not compare with the asserted value. The
+// error does not depend on whether the entry has the value. The result all reports whether
+// the requester may compare with every value of the type.
 func mayCompare(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (all bool, err error) {
 	if req.Judge.ReadsAll() {
 		return true, nil

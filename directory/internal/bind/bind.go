@@ -61,7 +61,7 @@ func boundBy(r *op.Bind) string {
 	return "simple"
 }
 
-// refuseBind returns the error of wrong credentials if an identity may not bind on this
+// refuseBind returns the error for wrong credentials if an identity may not bind on this
 // connection.
 func refuseBind(ctx context.Context, req *request.Request, who *settings.Identity) error {
 	may, err := mayBind(ctx, req, who)
@@ -97,8 +97,8 @@ func judgeOf(ctx context.Context, req *request.Request, newest *partition.Snapsh
 	return j, err
 }
 
-// sendAuthzID adds the session's new identity to the response, if the bind succeeded and
-// the client requested the identity.
+// sendAuthzID adds the authorization identity control to the response, if the bind succeeded
+// and the client requested this control.
 func sendAuthzID(req *request.Request) {
 	if req.Controls.AuthzID && req.Response.Code == op.Success {
 		req.Respond(control.OIDAuthzIDResponse, req.Session.Who.Load().AuthzID())
@@ -111,8 +111,8 @@ func simple(ctx context.Context, req *request.Request, r *op.Bind) (*settings.Id
 	case len(r.Password) == 0 && r.Name == "":
 		return nil, nil
 	case len(r.Password) == 0:
-		// RFC 4513, 5.1.2: some programs accepted an unauthenticated bind as a proof of
-		// the name.
+		// RFC 4513, 5.1.2 recommends the refusal: some programs take the success of
+		// a bind without a password as a proof of the name.
 		return nil, op.Errorf(op.UnwillingToPerform, "a bind with a name needs a password")
 	case password.InClear(req):
 		return nil, password.ErrClear
@@ -130,10 +130,10 @@ func simple(ctx context.Context, req *request.Request, r *op.Bind) (*settings.Id
 	return verify(ctx, req, who, "simple", r.Name, r.Password)
 }
 
-// verify returns the given identity if the given password is its password. Three cases have
-// the same answer after the same amount of work: the identity does not exist, the password
-// is missing or wrong, or the account may not be used. The password of an unusable account
-// is not verified. The parameter asked is the name that the client sent.
+// verify returns the identity who if the given password is the password of who. Three cases
+// have the same answer after the same amount of work: the identity does not exist, the
+// password is missing or wrong, or the account may not be used. The password of an unusable
+// account is not verified. The parameter asked is the name that the client sent.
 func verify(ctx context.Context, req *request.Request, who *settings.Identity, mechanism, asked string, password []byte) (*settings.Identity, error) {
 	a, err := gate.Open(ctx, req, who, asked)
 	if err != nil {
@@ -155,8 +155,9 @@ func verify(ctx context.Context, req *request.Request, who *settings.Identity, m
 	return who, nil
 }
 
-// admitted turns the verdict on an attempt into the result of the bind. Whoever may not bind
-// on this connection is refused before the state of the account is reported or changed.
+// admitted turns the verdict on an attempt into the result of the bind. An identity that may
+// not bind on this connection is refused before the server reports or changes the state of
+// the account.
 func admitted(ctx context.Context, req *request.Request, a *gate.Account, mechanism string, v account.Verdict) error {
 	switch v {
 	case account.Right:

@@ -21,8 +21,8 @@ import (
 // A mechanism is a SASL mechanism (RFC 4422) that the server offers.
 type mechanism struct {
 	name string
-	// usable returns nil if this connection can use the mechanism, and otherwise the
-	// reason why it cannot.
+	// usable returns nil if the request's connection can use the mechanism, and
+	// otherwise the reason why the connection cannot.
 	usable func(req *request.Request) error
 	// begin reads the client's first message. It returns the authenticated identity or an
 	// error. If the client must send another message, begin returns the result of
@@ -30,8 +30,8 @@ type mechanism struct {
 	begin func(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error)
 }
 
-// mechanisms returns the configured mechanisms. Each SCRAM mechanism adds its -PLUS
-// variant.
+// mechanisms returns the configured mechanisms. For each SCRAM mechanism, it also returns
+// the -PLUS variant of the mechanism.
 func mechanisms(req *request.Request) (ms []mechanism) {
 	set := req.Server.Settings()
 	for _, name := range set.Mechanisms {
@@ -111,9 +111,9 @@ func proceed(req *request.Request, mechanism string, challenge []byte, next func
 }
 
 // actAs returns the identity that an authenticated client wants to act as (RFC 4513,
-// 5.2.1.8). It returns an error if the account of the client or of that identity is
-// disabled, if the client or that identity may not bind here, or if the client must first
-// change the password.
+// 5.2.1.8). Both accounts, the client's and that of the identity, must be usable, and both
+// must be allowed to bind on this connection. A client that has to change its password can
+// act only as itself. Otherwise actAs returns an error.
 func actAs(ctx context.Context, req *request.Request, mechanism string, who *settings.Identity, authzID string) (*settings.Identity, error) {
 	if err := identify.Enabled(ctx, req, who, errCredentials); err != nil {
 		return nil, err
@@ -156,8 +156,8 @@ func wanted(ctx context.Context, req *request.Request, who *settings.Identity, a
 	return other, mayActAs(ctx, req, who, other)
 }
 
-// mayActAs returns an error if the client, whose identity is who, may not act as other. For
-// that, the client needs the proxy right on the entry of other.
+// mayActAs returns an error if the client, whose identity is who, may not act as other. To
+// act as other, the client needs the proxy right on the entry of other.
 func mayActAs(ctx context.Context, req *request.Request, who, other *settings.Identity) error {
 	newest := req.Server.Part.Snapshot()
 	defer newest.Close()
@@ -244,8 +244,8 @@ func bindExternal(ctx context.Context, req *request.Request, message []byte) (*s
 }
 
 // suffices returns an error if the account needs two factors and the bind proves only one
-// factor. The bind proves two factors if strong is set, and the account's policy accepts
-// the given way of binding as a second factor.
+// factor. The bind proves two factors if the parameter strong is set and the account's
+// policy accepts the parameter way as a second factor.
 func suffices(ctx context.Context, req *request.Request, who *settings.Identity, way string, strong bool) error {
 	if !who.HasEntry() {
 		return nil
@@ -280,8 +280,8 @@ func external(ctx context.Context, req *request.Request) (*settings.Identity, er
 	return nil, identify.ErrNobody
 }
 
-// certificateIn returns ErrNobody if the client's certificate must be in the identity's
-// entry, and is not.
+// certificateIn returns ErrNobody if the options require that the client's certificate is in
+// the identity's entry, and the entry does not have the certificate.
 func certificateIn(ctx context.Context, req *request.Request, who *settings.Identity) error {
 	cert := auth.Certificate(req.Session.Channel)
 	if !req.Server.Settings().CertificateInEntry || cert == nil {
@@ -329,8 +329,8 @@ func bindBearer(ctx context.Context, req *request.Request, message []byte) (*set
 		})
 }
 
-// bearer returns the identity that a token belongs to. The identity rules map the token's
-// name to the identity. The name is never read as a DN.
+// bearer returns the identity that a token belongs to. The identity rules map the name in
+// the token to the identity. The name in the token never counts as a DN.
 func bearer(ctx context.Context, req *request.Request, authzID, token string) (*settings.Identity, error) {
 	says, err := req.Server.Settings().Tokens.Verify(token)
 	if err != nil {

@@ -29,8 +29,8 @@ type scramming struct {
 	mechanism string
 	conv      *auth.Scram
 	who       *settings.Identity // nil: the name is unknown, but the exchange continues
-	// base is the mechanism's name without the suffix -PLUS. The fields name and key are
-	// those with which the exchange began.
+	// base is the mechanism's name without the suffix -PLUS. name is the name in the
+	// client's first message, and key is the key of that name at that time.
 	base, name string
 	key        auth.ScramKey
 }
@@ -91,8 +91,9 @@ func (x *scramming) finish(ctx context.Context, req *request.Request, message []
 	return nil, err
 }
 
-// verify verifies a proof. The proof is a mismatch unless the exchange began with the same
-// identity and key.
+// verify verifies a proof. The parameters who and key are the present identity and key. If
+// they differ from the identity and key at the beginning of the exchange, the proof is a
+// mismatch.
 func (x *scramming) verify(who *settings.Identity, key auth.ScramKey, message []byte) (account.Match, []byte, error) {
 	answer, done, err := x.conv.Step(message)
 	switch {
@@ -138,8 +139,8 @@ func scramKey(ctx context.Context, req *request.Request, mechanism, name string)
 }
 
 // storedKey returns the key of an account. It returns no key for an account that needs a
-// second factor. For an account that cannot be used, it returns a key that no proof fits,
-// with the salt and iteration count of the stored key.
+// second factor. If the account cannot be used, storedKey returns a key that no proof fits.
+// Such a key has the salt and the iteration count of the stored key.
 func storedKey(ctx context.Context, req *request.Request, who *settings.Identity, asked, mechanism string) (k auth.ScramKey, ok bool, err error) {
 	if who.Admin {
 		k, ok = findKey(req.Server.Settings().AdminKeys, mechanism)
@@ -155,8 +156,8 @@ func storedKey(ctx context.Context, req *request.Request, who *settings.Identity
 	return k, ok, nil
 }
 
-// keyIn returns the key for a mechanism from the secrets of an account. The key is one
-// that the server derived, or one that a client stored in authPassword (RFC 5803).
+// keyIn returns the key for a mechanism from the secrets of an account. The server derived
+// the key and stored it in scramKey, or a client stored the key in authPassword (RFC 5803).
 func keyIn(req *request.Request, secrets []entry.Attribute, mechanism string) (k auth.ScramKey, ok bool) {
 	for i := range secrets {
 		if t := secrets[i].Type; t != req.Known.ScramKey && t != req.Known.AuthPassword {
@@ -178,9 +179,9 @@ func findKey(stored [][]byte, mechanism string) (k auth.ScramKey, ok bool) {
 	return k, false
 }
 
-// canonical returns the same text for all spellings of a name that would lead to the same
-// entry. A name without an entry therefore has the same salt in every spelling, as the
-// name of an entry does.
+// canonical returns the same text for all spellings of a name. The fake salt of a name
+// without an entry therefore does not depend on the spelling, just as the salt of an entry
+// does not depend on the spelling of its name.
 func canonical(req *request.Request, name string) string {
 	if text, ok := strings.CutPrefix(name, "dn:"); ok {
 		if key, err := req.Parse(text); err == nil {

@@ -16,10 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// upgrade starts work in the background after a successful bind. If the password is
-// stored in a fast scheme, the work stores the password in the default scheme. The work
-// also derives missing SCRAM keys, and removes the keys of mechanisms that are no longer
-// offered.
+// upgrade starts a background job after a successful bind. If the password is stored in a
+// fast scheme, the job stores the password in the default scheme. The job also derives
+// missing SCRAM keys, and removes the keys of mechanisms that are no longer offered.
 func upgrade(req *request.Request, who *settings.Identity, secrets []entry.Attribute, stored, clear []byte) {
 	d := req.Server
 	if !d.Settings().UpgradePasswords || who.Admin || auth.Slow(stored) && hasKeys(req, secrets) && !hasSpareKeys(req, secrets) {
@@ -37,7 +36,8 @@ func upgrade(req *request.Request, who *settings.Identity, secrets []entry.Attri
 	})
 }
 
-// hasKeys reports whether the account has every SCRAM key that would be derived.
+// hasKeys reports whether the account has a SCRAM key for every SCRAM mechanism that the
+// server offers.
 func hasKeys(req *request.Request, secrets []entry.Attribute) bool {
 	if req.Known.ScramKey == nil {
 		return true
@@ -85,7 +85,7 @@ func restore(ctx context.Context, req *request.Request, who *settings.Identity, 
 	if auth.Slow(stored) {
 		changes = changes[1:] // keep only the changes of the keys
 		if len(changes) == 0 || len(changes[0].Values) == 0 && !spare {
-			return nil // SCRAM cannot use this password
+			return nil // no keys: SCRAM cannot use this password
 		}
 	}
 	_, err = req.Server.Part.Update(ctx, partition.By{Name: who.DN()}, func(tx *partition.Tx) error {

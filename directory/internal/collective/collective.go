@@ -18,8 +18,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The OIDs of the roles of administrative points (X.501, 14.3). A specific area ends the
-// effect of collections of the areas around it. An inner area does not.
+// The OIDs of the roles of administrative points (X.501, 14.3). Inside a specific area, the
+// collections of the areas around the specific area have no effect. Inside an inner area,
+// the collections of the areas around the inner area stay in effect.
 var (
 	specificAreas = []string{"2.5.23.1", "2.5.23.5"} // autonomousArea, collectiveAttributeSpecificArea
 	areaNames     = map[string]string{
@@ -35,8 +36,8 @@ type Set struct {
 	at    *partition.Snapshot
 	known *known.Elements
 	all   []*collection
-	// failed is the error of a test in a filter that Rewrite returned. It is kept here
-	// because tests of filters cannot return errors.
+	// failed is the error of a test in a filter that Rewrite returned. The test stores
+	// its error here because tests of filters cannot return errors.
 	failed error
 }
 
@@ -50,8 +51,8 @@ type collection struct {
 	attributes []entry.Attribute
 }
 
-// Collect reads the collective attribute subentries. If there are none, Collect returns
-// nil after a call of HasClass, without a search.
+// Collect reads the collective attribute subentries. If HasClass reports that there are
+// none, Collect returns nil without a search.
 func Collect(ctx context.Context, req *request.Request) (*Set, error) {
 	if has, err := req.Snapshot.HasClass(ctx, req.Known.CollectiveSubentry); err != nil || !has {
 		return nil, err
@@ -199,8 +200,8 @@ func (c *Set) Failure() error {
 }
 
 // Attributes returns an entry's attributes followed by the entry's collective attributes.
-// Values of one type from several collections are merged. The requester is not told the
-// names of subentries that they do not see.
+// Values of one type from several collections are merged. The values of
+// collectiveAttributeSubentries leave out the subentries that the requester does not see.
 func (c *Set) Attributes(ctx context.Context, found *partition.Result) ([]entry.Attribute, error) {
 	own := found.Entry.Attributes
 	name, err := found.Name.DN()
@@ -254,8 +255,8 @@ func distinct(values [][]byte) [][]byte {
 	return out
 }
 
-// Rewrite changes every test of a collective type, so that the test is also true for the
-// members of each collection whose attributes match the test.
+// Rewrite changes every test of a collective type. If the attributes of a collection match
+// the test, the changed test is also true for the members of that collection.
 func (c *Set) Rewrite(ctx context.Context, f filter.Resolved) filter.Resolved {
 	if c == nil {
 		return f
@@ -278,8 +279,8 @@ func (c *Set) Rewrite(ctx context.Context, f filter.Resolved) filter.Resolved {
 	})
 }
 
-// member returns a filter that is True for the entries that have an attribute type
-// because they belong to the given collection.
+// member returns a filter that is True for the members of a collection, except the members
+// whose collectiveExclusions exclude the type t.
 func (c *Set) member(ctx context.Context, one *collection, t *schema.AttributeType) filter.Resolved {
 	types := []*schema.AttributeType{c.known.ObjectClass, c.known.CollectiveExclusions}
 	return filter.Place(types, func(name dn.DN, e filter.Source) bool {

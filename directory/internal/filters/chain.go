@@ -24,10 +24,10 @@ func IsChain(f filter.Filter) bool {
 	return ok && (e.Rule == schema.InChainOID || strings.EqualFold(e.Rule, schema.InChainName))
 }
 
-// chainTest replaces a member-in-chain test ([MS-ADTS], 3.1.1.3.1.3.1) by an Or of
-// equality tests. One test compares with DN. For each entry on a chain to DN, one test
-// compares with the name of the entry. There are no tests for names that no entry has as a
-// value. A test of a chain of memberOf becomes a test of isMemberOf.
+// chainTest replaces a member-in-chain test ([MS-ADTS], 3.1.1.3.1.3.1) by an Or of equality
+// tests: one test for the DN in the member-in-chain test, and one test for the name of each
+// entry on a chain to this DN. It leaves out the tests of names that no entry has as a
+// value. A member-in-chain test of memberOf becomes a test of isMemberOf.
 func chainTest(ctx context.Context, req *request.Request, f *filter.Extensible) (filter.Filter, error) {
 	t := req.Schema.Attribute(f.Attribute)
 	if of, _ := membership.Is(req, t); of && req.Known.IsMemberOf != nil && !f.DNAttrs {
@@ -60,8 +60,8 @@ func holdsNames(req *request.Request, description string) bool {
 	return t != nil && req.Schema.Rule(schema.InChainOID).AppliesTo(t)
 }
 
-// A chain follows an attribute from values to the entries that have them,
-// breadth first.
+// A chain searches breadth first: it finds the entries that have a name as a value of the
+// attribute, then the entries that have the names of those entries as values, and so on.
 type chain struct {
 	req       *request.Request
 	attribute string
@@ -89,8 +89,8 @@ func (c *chain) add(name []byte) bool {
 }
 
 // follow adds the names of the entries that have the given name as a value, and reports
-// whether there are such entries. It counts only entries that the requester could find by
-// the attribute.
+// whether there are such entries. It considers only entries that the requester could find by
+// a search of the attribute.
 func (c *chain) follow(ctx context.Context, name []byte) (led bool, err error) {
 	j := &c.req.Judge
 	q := partition.Query{

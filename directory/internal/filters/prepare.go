@@ -67,8 +67,8 @@ func PrepareUnstored(req *request.Request, f filter.Filter) filter.Resolved {
 	return resolveFilter(req, f)
 }
 
-// PrepareItems turns the items of a values return filter into tests. It drops items that
-// are Undefined, because they match no value.
+// PrepareItems turns the items of a values return filter into tests. It drops Undefined
+// items, because an Undefined item matches no value.
 func PrepareItems(req *request.Request, items []filter.Filter) []*filter.Test {
 	tests := []*filter.Test{}
 	for _, f := range items {
@@ -79,16 +79,15 @@ func PrepareItems(req *request.Request, items []filter.Filter) []*filter.Test {
 	return tests
 }
 
-// resolveFilter resolves a filter by the schema. All filters of clients pass through
-// resolveFilter.
+// resolveFilter resolves a client's filter by the schema.
 func resolveFilter(req *request.Request, f filter.Filter) filter.Resolved {
 	return filter.Resolve(f, req.Schema)
 }
 
-// lookUp replaces tests that depend on entries other than the tested entry. No stored
-// attribute can answer (entryDN=X), so this test becomes a test of the entryUUID of X. A
-// member-in-chain test becomes tests of all names in the chain. All other tests stay
-// unchanged.
+// lookUp replaces the tests that it can answer only by looking up other entries or names. A
+// test of entryDN, which is not a stored attribute, becomes a test of the entryUUID of the
+// entry with that name. A member-in-chain test becomes tests of all names in the chain. All
+// other tests stay unchanged.
 func lookUp(ctx context.Context, req *request.Request, f filter.Filter) (filter.Filter, error) {
 	if !needsLookUp(f) {
 		return f, nil

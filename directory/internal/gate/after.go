@@ -17,7 +17,7 @@ import (
 var ErrCredentials = &op.Result{Code: op.InvalidCredentials}
 
 // AsWrong refuses a bind with the right credentials. The result and the duration of the bind
-// are those of a bind with wrong credentials.
+// are the same as for wrong credentials.
 func AsWrong(ctx context.Context, req *request.Request) error {
 	set, err := req.Server.Policies.Set(ctx, req.Snapshot, req.Known)
 	if err != nil {
@@ -30,8 +30,8 @@ func AsWrong(ctx context.Context, req *request.Request) error {
 	return ErrCredentials
 }
 
-// AsWrong refuses a bind with the right credentials of the account. The result and the work
-// are those of a bind with wrong credentials.
+// AsWrong refuses a bind with the right credentials of the account. The result and the
+// amount of work are the same as for wrong credentials.
 func (a *Account) AsWrong(ctx context.Context) error {
 	if err := a.moreIfFits(ctx); err != nil {
 		return err
@@ -67,9 +67,9 @@ func (a *Account) Locked() error {
 	return ErrCredentials
 }
 
-// Enter completes a bind with the right password. It returns an error if the account's
-// state forbids the bind. Otherwise it adds warnings to the response, and marks an
-// identity that has to change its password.
+// Enter completes a bind with the right password. It returns an error if the account's state
+// forbids the bind. Otherwise it adds warnings to the response, and sets Reset in an
+// identity whose password must be changed.
 func (a *Account) Enter(ctx context.Context) error {
 	if !a.Who.HasEntry() || a.Who.IsAdmin() {
 		return nil
@@ -109,8 +109,8 @@ func (a *Account) expired() error {
 	return ErrCredentials
 }
 
-// useGrace records one grace use of an expired password. It publishes this use before it
-// counts the uses, so several servers together allow no more than the limit.
+// useGrace records one grace use of an expired password. It commits this use before it
+// counts the uses, so that several servers together allow no more than the limit.
 func (a *Account) useGrace(ctx context.Context, now time.Time) error {
 	uses, err := account.Use(ctx, a.ledger.Uses(a.req.Known.Account.GraceUse))
 	if err != nil {
@@ -138,10 +138,10 @@ func (a *Account) useReset(ctx context.Context) error {
 	return recorded(err)
 }
 
-// recorded turns the error of recording a bind into the result of the bind. A server that
-// takes no changes refuses a bind that must be recorded, such as a grace use or the use of
-// a code, because the same use could be repeated at another server. The result is no
-// referral, because few clients expect a referral from a bind.
+// recorded turns an error in recording a bind into the result of the bind. A server that
+// takes no changes cannot record a grace use or the use of a code. It refuses such a bind,
+// because the client could repeat the same use at another server. The result is no referral,
+// because few clients expect a referral from a bind.
 func recorded(err error) error {
 	if errors.Is(err, txn.ErrReadOnly) {
 		return op.Errorf(op.UnwillingToPerform, "this server takes no changes and cannot record this bind: bind at the primary server")
@@ -149,7 +149,8 @@ func recorded(err error) error {
 	return err
 }
 
-// old adds a response control that old clients expect without having requested it.
+// old adds a response control of Netscape's servers, which old clients expect without a
+// request control.
 func (a *Account) old(oid string, value []byte) {
 	if a.Policy != nil && a.Policy.Netscape {
 		a.req.Respond(oid, value)

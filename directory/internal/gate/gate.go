@@ -22,16 +22,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// An Account is the account whose credentials an attempt presents, in the state that the
-// request reads. An attempt on an unknown identity also has an Account, so that the
-// attempt does the same work.
+// An Account is the account that a client tries to authenticate as, in the state that the
+// request reads. For an unknown identity there is also an Account, so that the server does
+// the same work as for a known identity.
 type Account struct {
 	Who     *settings.Identity // nil: no such identity
 	Policy  *account.Policy    // nil: no policy applies
 	State   account.State
 	Secrets []entry.Attribute
 
-	own    *entry.Entry // set by OpenNew: the entry, which is not stored yet
+	own    *entry.Entry // the entry, if it is not stored yet (OpenNew)
 	req    *request.Request
 	asked  string // the name that the client sent
 	ledger *ledger.Ledger
@@ -39,7 +39,7 @@ type Account struct {
 	stored [][]byte // stored values of userPassword
 	fits   []byte   // the password of the attempt, if it fits a stored value; otherwise nil
 	second *token   // nil: no second factor is needed
-	factor error    // why the second factor cannot be verified
+	factor error    // why no attempt can succeed: the second factor cannot be verified
 }
 
 // Open reads the account of an identity. The parameter asked is the name that the client
@@ -88,7 +88,8 @@ func OpenNew(ctx context.Context, req *request.Request, name dn.DN, e *entry.Ent
 // Governed reports whether the directory has any password policy.
 func (a *Account) Governed() bool { return a.set != nil }
 
-// Detach releases the state that the account was read from.
+// Detach drops the request, so that the Account no longer refers to the state of the
+// request.
 func (a *Account) Detach() { a.req = nil }
 
 // Own returns a function that reads the values of an attribute of the account's entry.
@@ -129,8 +130,8 @@ func (a *Account) readState(ctx context.Context) error {
 	return a.readToken(ctx, e)
 }
 
-// Usable reports whether the account may be used. No credentials are right for an account
-// that may not be used.
+// Usable reports whether the account may be used. Otherwise all credentials for the account
+// count as wrong.
 func (a *Account) Usable() bool { return a.Who.IsAdmin() || a.Policy.Usable(&a.State, time.Now()) }
 
 // Verify verifies a password. If the account needs a code, the code must follow the
@@ -153,8 +154,9 @@ func (a *Account) Verify(ctx context.Context, password []byte) (v account.Verdic
 	return v, stored, err
 }
 
-// moreIfFits is called if an attempt is refused for a reason other than a wrong password.
-// If the password was right, it computes the hashes that a wrong password would have cost.
+// moreIfFits makes a refused attempt with the right password cost as much as an attempt with
+// a wrong password. If the password was right, it computes the hashes that a wrong password
+// would have cost.
 func (a *Account) moreIfFits(ctx context.Context) error {
 	if a.fits == nil {
 		return nil
@@ -163,8 +165,8 @@ func (a *Account) moreIfFits(ctx context.Context) error {
 	return a.more(ctx, &attempt, 0)
 }
 
-// Attempt verifies the credentials of a trial. If any policy counts failures, a server
-// verifies one attempt on an account at a time.
+// Attempt verifies the credentials of a trial. If any policy counts failures, this server
+// verifies only one attempt on each account at a time.
 func (a *Account) Attempt(ctx context.Context, t account.Trial) (account.Verdict, error) {
 	if a.set.Counts() {
 		leave, err := a.req.Server.Ledgers.Turns.Enter(ctx, a.req.Session.Channel, a.key())
@@ -207,7 +209,7 @@ func (a *Account) key() string {
 	return a.asked
 }
 
-// trial returns the trial of a password. The caller must set its Verify.
+// trial returns the trial of a password. The caller must set the field Verify of the result.
 func (a *Account) trial(password []byte) account.Trial {
 	return account.Trial{
 		Pretend: func(ctx context.Context) error {
@@ -218,9 +220,9 @@ func (a *Account) trial(password []byte) account.Trial {
 	}
 }
 
-// Proof returns the trial of credentials other than a password. The function verify must
-// be quick. It also runs for an account that cannot be used, so that an unreadable
-// message has the same result for every account.
+// Proof returns the trial of credentials other than a password. The function verify must be
+// quick. The trial also calls verify for an account that cannot be used, so that an
+// unreadable message has the same result for every account.
 func (a *Account) Proof(verify func() (account.Match, error)) account.Trial {
 	return account.Trial{
 		Verify: func(context.Context) (account.Match, error) { return verify() },
@@ -232,8 +234,7 @@ func (a *Account) Proof(verify func() (account.Match, error)) account.Trial {
 	}
 }
 
-// wait waits as long as the server needs to record a failure, if any policy records
-// failures.
+// wait waits as long as the recording of a failure takes, if any policy counts failures.
 func (a *Account) wait(ctx context.Context) error {
 	if !a.set.Counts() {
 		return nil
@@ -242,7 +243,8 @@ func (a *Account) wait(ctx context.Context) error {
 }
 
 // match compares a password with the current passwords. If none fits, match compares the
-// password with the old passwords that the policy does not count as failures.
+// password with the newest old passwords, which some policies do not count as failures (see
+// matchOld).
 func (a *Account) match(ctx context.Context, password []byte) (account.Match, []byte, error) {
 	attempt := a.req.Server.Passwords.Attempt(a.req.Session.Channel, password)
 	for _, v := range a.stored {
@@ -264,8 +266,9 @@ func (a *Account) match(ctx context.Context, password []byte) (account.Match, []
 	return account.Mismatch, nil, a.fail(ctx, &attempt, tried)
 }
 
-// matchOld compares a password with the old passwords that the policy does not count as
-// failures. The result tried is the number of old passwords that it compared.
+// matchOld compares a password with the newest old passwords, as many as the account's
+// policy ignores: a bind with one of them is refused, but does not count as a failure. The
+// result tried is the number of old passwords that were compared.
 func (a *Account) matchOld(ctx context.Context, password []byte) (m account.Match, tried int, err error) {
 	if a.Policy == nil || a.Policy.IgnoreOld == 0 || a.req.Known.Account.History == nil {
 		return account.Mismatch, 0, nil

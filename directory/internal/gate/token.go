@@ -87,7 +87,7 @@ func (a *Account) readParams(ctx context.Context, name string) error {
 	return nil
 }
 
-// entryNamed reads the entry with a name. It returns a nil entry if there is none.
+// entryNamed reads the entry with a name. It returns a nil entry if no entry has the name.
 func (a *Account) entryNamed(ctx context.Context, text string) (at partition.Located, e *entry.Entry, err error) {
 	name, err := dn.Parse(text)
 	if err != nil {
@@ -103,7 +103,7 @@ func (a *Account) entryNamed(ctx context.Context, text string) (at partition.Loc
 	return at, e, err
 }
 
-// first returns the first value of an attribute, or nil if there is none.
+// first returns the first value of an attribute, or nil if the attribute has no value.
 func (a *Account) first(e *entry.Entry, name string) []byte {
 	t := a.req.Schema.Attribute(name)
 	if t == nil {
@@ -125,7 +125,7 @@ func number(b []byte, otherwise int64) int64 {
 // NeedsCode reports whether the account needs more than a password.
 func (a *Account) NeedsCode() bool { return a.second != nil || a.factor != nil }
 
-// split removes the code from the end of a password, if the account needs one.
+// split removes the code from the end of a password, if the account has a token.
 func (a *Account) split(given []byte) (password []byte, code string) {
 	if a.second == nil || len(given) < a.second.Digits {
 		return given, ""
@@ -134,8 +134,9 @@ func (a *Account) split(given []byte) (password []byte, code string) {
 	return given[:at], string(given[at:])
 }
 
-// withCode verifies the code that follows a password, even if the password is wrong. It
-// marks the code as used if the password and the code are right.
+// withCode verifies the code that follows a password. It does this even if the password is
+// wrong, so that the work is the same. It records that the code was used if both the
+// password and the code are right.
 func (a *Account) withCode(ctx context.Context, m account.Match, code string) (account.Match, error) {
 	if a.second == nil {
 		return m, nil

@@ -15,9 +15,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// StateOf returns the account state in the entry of an identity, and the entry with only
-// the attributes of that state. For the administrator and for an identity without an
-// entry, it returns the zero State, because these identities can always be used.
+// StateOf returns the account state in the entry of an identity. It also returns the entry,
+// with only the attributes that describe the account. For the administrator and for an
+// identity without an entry, StateOf returns the zero State, because these identities can
+// always be used.
 func StateOf(ctx context.Context, req *request.Request, who *settings.Identity) (account.State, *entry.Entry, error) {
 	if !who.HasEntry() || who.Admin {
 		return account.State{}, nil, nil
@@ -61,8 +62,7 @@ func isTrue(e *entry.Entry, t *schema.AttributeType) bool {
 	return false
 }
 
-// times returns the values of a type. For an unreadable value, it returns a time long
-// ago.
+// times returns the values of a type. An unreadable value becomes a time long ago.
 func times(e *entry.Entry, t *schema.AttributeType) (ts []time.Time) {
 	if t == nil {
 		return nil
@@ -97,8 +97,9 @@ func earliest(ts []time.Time) (first time.Time) {
 }
 
 // MustChange reports whether a request must be refused because the requester must first
-// change their own password. It returns false for a Modify and a Password Modify, which
-// themselves check whose password they change. The parameter r may be nil.
+// change their own password. It returns false for a Modify and a Password Modify, because
+// these operations check later that they change only the requester's own password. The
+// parameter r may be nil.
 func MustChange(req *request.Request, r op.Request) bool {
 	if req.Who == nil || !req.Who.Reset.Load() {
 		return false
@@ -112,7 +113,8 @@ func MustChange(req *request.Request, r op.Request) bool {
 	return true
 }
 
-// ChangedPassword lifts the restriction of a requester who had to change their password.
+// ChangedPassword records that the requester has changed their password, so that other
+// operations are allowed again.
 func ChangedPassword(req *request.Request) {
 	if req.Who != nil {
 		req.Who.Reset.Store(false)

@@ -19,9 +19,9 @@ import (
 )
 
 // AuthzID returns the identity for an authorization identity (RFC 4513, 5.2.1.8): "" is
-// anonymous, "dn:..." is the administrator or an entry, and "u:..." is the identity to
-// which the rules map the text. AuthzID returns ErrNobody if the text leads to no
-// identity or to several. Any other error is an error of the store.
+// anonymous, "dn:..." is the administrator or an entry, and "u:..." is the identity to which
+// the identity rules map the text. AuthzID returns ErrNobody if the text leads to no
+// identity or to several identities. Any other error is an error of the store.
 func AuthzID(ctx context.Context, req *request.Request, authzID string) (*settings.Identity, error) {
 	if authzID == "" {
 		return nil, nil
@@ -45,7 +45,7 @@ func AuthzID(ctx context.Context, req *request.Request, authzID string) (*settin
 	return nil, ErrNobody
 }
 
-// Reach returns the identity to which the target of a rule leads.
+// Reach returns the identity that the target of an identity rule describes.
 func Reach(ctx context.Context, req *request.Request, t auth.Target) (*settings.Identity, error) {
 	if t.Search {
 		return single(ctx, req, t)
@@ -112,8 +112,8 @@ func EntryNamed(ctx context.Context, req *request.Request, text string) (*settin
 	return Reach(ctx, req, auth.Target{Name: name})
 }
 
-// isNobodys reports whether an error means that a name leads to no entry, or cannot be
-// compared by the schema.
+// isNobodys reports whether an error means that no entry has a name, or that the name cannot
+// be compared by the schema.
 func isNobodys(err error) bool {
 	var problem *partition.Error
 	return errors.As(err, &problem)

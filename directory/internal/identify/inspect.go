@@ -15,10 +15,10 @@ import (
 // requester may not ask for. The answer does not reveal which of these is the case.
 var errInspected = op.Errorf(op.InsufficientAccessRights, "the rights of this identity cannot be asked for")
 
-// Inspected returns a judge of the identity that the Get Effective Rights control names,
-// as if that identity were on the requester's connection. The result own reports whether the
-// identity is the requester. To ask about another identity, the requester needs the right
-// explain on that identity's entry.
+// Inspected returns the Judge for the identity that the Get Effective Rights control names.
+// The Judge decides as if that identity used the requester's connection. The result own
+// reports whether the identity is the requester. To ask about another identity, the
+// requester needs the right explain on the entry of the other identity.
 func Inspected(ctx context.Context, req *request.Request, authzID *string) (j judge.Judge, own bool, err error) {
 	j = req.Judge
 	if authzID == nil {
@@ -50,8 +50,8 @@ func Inspected(ctx context.Context, req *request.Request, authzID *string) (j ju
 	return j, false, err
 }
 
-// sameIdentity reports whether two identities are the same. A requester may always ask
-// about their own.
+// sameIdentity reports whether two identities are the same. A requester may always ask about
+// their own rights.
 func sameIdentity(a, b *settings.Identity) bool {
 	switch {
 	case a == nil || b == nil:
@@ -63,8 +63,8 @@ func sameIdentity(a, b *settings.Identity) bool {
 }
 
 // mayInspect returns an error unless the requester may ask for the rights of an identity.
-// The anonymous identity has no entry that could protect its rights, so for this identity
-// only the right explain on the entries found matters.
+// Everybody may ask for the rights of the anonymous identity, which has no entry: the
+// requester then needs only the right explain on the entries found.
 func mayInspect(ctx context.Context, j *judge.Judge, who *settings.Identity) error {
 	if who == nil {
 		return nil

@@ -17,9 +17,9 @@ import (
 // case.
 var errProxied = op.Errorf(op.AuthorizationDenied, "this identity cannot be assumed")
 
-// Assume runs the rest of the operation as the identity that the proxied authorization
-// control names. The administrator may assume any identity. Other requesters need the
-// proxy right on the identity's entry.
+// Assume makes the rest of the operation run as the identity that the proxied authorization
+// control names. The administrator may assume any identity. Other requesters need the proxy
+// right on the entry of that identity.
 func Assume(ctx context.Context, req *request.Request) error {
 	if req.Controls.Proxied == nil {
 		return nil
@@ -43,8 +43,8 @@ func Assume(ctx context.Context, req *request.Request) error {
 	return req.Judged(ctx, s)
 }
 
-// above returns the request with an unrestricted judge, because the identity that a name
-// belongs to does not depend on what the requester sees.
+// above returns a copy of the request with an unrestricted Judge. The copy serves to look up
+// the identity with a name, which does not depend on what the requester sees.
 func above(req *request.Request) *request.Request {
 	x := *req
 	x.Judge.Unrestrict()
@@ -59,7 +59,7 @@ func MayAssume(ctx context.Context, j *judge.Judge, who *settings.Identity, refu
 
 // mayActOn returns the given refusal unless the requester has a right on the entry of the
 // given identity. If the identity is the administrator or has no entry, only a requester
-// above the rules has the right.
+// whom access rules do not restrict has the right.
 func mayActOn(ctx context.Context, j *judge.Judge, who *settings.Identity, right acl.Rights, refusal error) error {
 	switch {
 	case j.Free():

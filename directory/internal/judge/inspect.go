@@ -51,9 +51,9 @@ func (j *Judge) Inspect(ctx context.Context, at partition.Located) (*Inspection,
 // Entry reports whether the identity has a right on the entry.
 func (x *Inspection) Entry(r acl.Rights) bool { return x.decision.Entry(r) }
 
-// Attribute reports whether the identity has a right on all values of a description.
-// Nobody may write an attribute that only the server writes. Writing access rules takes the
-// right to manage the entry.
+// Attribute reports whether the identity has a right on all values of a description. Nobody
+// has the right to write an attribute that only the server writes. To write the access rules
+// at an entry, the identity needs the right to manage the entry.
 func (x *Inspection) Attribute(t *schema.AttributeType, options string, r acl.Rights) bool {
 	return x.writable(t, r) && (x.above() || x.decision.Description(t, options, r))
 }
@@ -102,9 +102,9 @@ func (x *Inspection) Reason(q acl.Question) string {
 	return "no rule allows it"
 }
 
-// Reasons explains why the identity does or does not have some rights on a description. It
-// returns the reason for the first right that the identity lacks. If none is lacking, it
-// returns the reason for the last right.
+// Reasons explains why the identity has or lacks the given rights on a description. It
+// returns the reason for the first right that the identity lacks. If the identity has all of
+// the rights, Reasons returns the reason for the last right.
 func (x *Inspection) Reasons(t *schema.AttributeType, options string, rights acl.Rights) (text string) {
 	for _, r := range rights.Each() {
 		if text = x.Reason(acl.Question{Right: r, Type: t, Options: options}); !x.decision.Description(t, options, r) {

@@ -24,27 +24,29 @@ type Judge struct {
 	state        *partition.Snapshot
 	schema       *schema.Schema // the schema of the state
 
-	// last is the entry of the last decision, and decision is that decision. A search
-	// needs the decision in the filter and again when it shows the entry.
+	// decision is the last decision, and last is the entry that it is about. A search
+	// needs the decision about an entry twice: for the filter, and to show the entry.
 	last     *entry.Entry
 	decision *acl.Decision
-	failed   error // error of a filter that could not read what a rule needs
+	failed   error // why a filter could not make a decision
 
-	past *past // set if the state is one of the past
+	past *past // not nil if the state is a past state
 
 	asked  access.Entry       // the entry of the decision that is being made
 	values filter.EntrySource // its values
 
-	refusal *Refusal // where refusals are recorded; nil: they are not recorded
+	refusal *Refusal // records refusals; nil: refusals are not recorded
 }
 
 // ErrAccess is the result for an operation that the access rules do not allow.
 var ErrAccess = op.Errorf(op.InsufficientAccessRights, "the access rules do not allow this")
 
-// errRules ends a request whose state has a different schema from the rules in force.
+// errRules ends a request if the schema of the request's state is not the schema of the
+// access rules in force.
 var errRules = op.Errorf(op.Busy, "the schema has just been changed: try again")
 
-// errNoRules ends a request that was judged before its rules were set.
+// errNoRules ends a request that needs a decision before the access rules for the requester
+// were set.
 var errNoRules = op.Errorf(op.Other, "the request has no access rules: this is an error of the server")
 
 // By makes the Judge decide by p, the access rules for the requester.
@@ -63,8 +65,8 @@ func (j *Judge) Read(s *partition.Snapshot, sch *schema.Schema) {
 	*j = Judge{program: j.program, unrestricted: j.unrestricted, state: s, schema: sch, refusal: j.refusal}
 }
 
-// ByName makes the Judge decide by [acl.Program.ByName]: a rule that allows something then
-// applies only to entries whose part of the tree the rule names.
+// ByName makes the Judge decide by [acl.Program.ByName]. A rule that allows something then
+// applies only to entries in the parts of the tree that the rule names.
 func (j *Judge) ByName() {
 	if j.program != nil {
 		j.By(j.program.ByName())
@@ -107,8 +109,8 @@ func (j *Judge) MayUse(oid string) bool {
 	return j.unrestricted || j.program != nil && j.program.MayUse(oid)
 }
 
-// Decide returns what the requester may do with an entry of the state. Do not call it for
-// a requester whom rules do not restrict: see Free.
+// Decide returns what the requester may do with an entry of the state. Callers must not call
+// Decide for a requester whom access rules do not restrict: see Free.
 func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filter.Source) (*acl.Decision, error) {
 	switch {
 	case j.program == nil:
@@ -176,7 +178,7 @@ func (j *Judge) DecideNew(ctx context.Context, name dn.DN, e *entry.Entry) (*acl
 	return j.Decide(ctx, name, e, j.source(name, e))
 }
 
-// source returns the values of an entry. They are valid until the next call.
+// source returns the values of an entry. The result is valid until the next call of source.
 func (j *Judge) source(name dn.DN, e *entry.Entry) *filter.EntrySource {
 	j.values.Schema = j.schema
 	j.values.Reset(e, name)
@@ -235,9 +237,9 @@ func (j *Judge) missing(ctx context.Context, name dn.DN) error {
 	return missing
 }
 
-// LeadsOn reports whether the requester may follow a referral or an alias. To follow it,
-// the requester needs the right to read the attribute with the target. For other
-// requesters, the referral or alias counts as an ordinary entry.
+// LeadsOn reports whether the requester may follow a referral or an alias. The requester
+// must see the entry, and needs the right to read the attribute t, which names the target.
+// For other requesters, the referral or alias counts as an ordinary entry.
 func (j *Judge) LeadsOn(ctx context.Context, at partition.Located, t *schema.AttributeType) (bool, error) {
 	if j.ReadsAll() {
 		return true, nil
@@ -287,9 +289,9 @@ func (j *Judge) OnlySeen(ctx context.Context, f filter.Resolved) filter.Resolved
 	return f
 }
 
-// Children returns a filter that selects the children that the requester sees. Client
-// filters that test the children of an entry consider only these children. Children
-// returns nil if the requester sees every entry.
+// Children returns a filter that selects the entries that the requester sees. If a client's
+// filter tests the children of an entry, only the children that Children selects count.
+// Children returns nil if the requester sees every entry.
 func (j *Judge) Children(ctx context.Context) filter.Resolved {
 	if j.SeesAll() {
 		return nil
@@ -305,9 +307,10 @@ func (j *Judge) Restrict(ctx context.Context, q *partition.Query) {
 	}
 }
 
-// Narrow adds to the filter of a search a test that indexes can answer, if there is one. The
-// test is True for all entries that the requester sees in the scope, and for few others (see
-// acl.Narrowing). So the search looks at few entries that the requester does not see.
+// Narrow makes a search look at few entries that the requester does not see. It adds a test
+// to the filter, if there is a suitable test that indexes can answer. The test is True for
+// all entries that the requester sees in the scope, and for few other entries: see
+// acl.Narrowing.
 func (j *Judge) Narrow(ctx context.Context, f filter.Resolved, base entry.ID, scope op.Scope) (filter.Resolved, error) {
 	if scope == op.BaseObject || j.program == nil || j.past != nil || j.SeesAll() || j.program.Schema() != j.schema {
 		return f, nil
@@ -336,8 +339,8 @@ func (j *Judge) Narrow(ctx context.Context, f filter.Resolved, base entry.ID, sc
 // scopes maps the scopes of searches to the scopes of package acl.
 var scopes = map[op.Scope]acl.Scope{op.SingleLevel: acl.Children, op.WholeSubtree: acl.Subtree, op.Subordinates: acl.Under}
 
-// NarrowingText returns a text that is equal for requesters for whom Narrow adds the same
-// test to a search.
+// NarrowingText returns a text that identifies the tests that Narrow adds to searches. Two
+// requesters with the same text get the same test for the same search.
 func (j *Judge) NarrowingText() string {
 	if j.program == nil || j.SeesAll() {
 		return ""
@@ -345,8 +348,8 @@ func (j *Judge) NarrowingText() string {
 	return j.program.NarrowingText()
 }
 
-// Decider returns a function that makes decisions for filters. Filters cannot return
-// errors, so call Failure afterwards.
+// Decider returns a function that makes decisions for filters. Filters cannot return errors,
+// so callers must call Failure after they have used a filter.
 func (j *Judge) Decider(ctx context.Context) acl.Decider {
 	return func(name dn.DN, src filter.Source) *acl.Decision {
 		s, ok := src.(*filter.EntrySource)
@@ -367,7 +370,8 @@ func (j *Judge) Failure() error { return j.failed }
 // Fail records why a filter could not decide.
 func (j *Judge) Fail(err error) { j.failed = err }
 
-// LooksAt returns the types that decisions need from an entry with very many values.
+// LooksAt returns the types that decisions need. A search must read these types even from an
+// entry with very many values.
 func (j *Judge) LooksAt() []*schema.AttributeType {
 	if j.ReadsAll() || j.program == nil {
 		return nil
@@ -376,7 +380,7 @@ func (j *Judge) LooksAt() []*schema.AttributeType {
 }
 
 // Shown returns the attributes and values of an entry that the requester may be shown. It
-// changes attributes in place.
+// changes the parameter attributes in place.
 func (j *Judge) Shown(ctx context.Context, name *dn.Name, e *entry.Entry, attributes []entry.Attribute) ([]entry.Attribute, error) {
 	if j.ReadsAll() {
 		return attributes, nil
@@ -402,8 +406,8 @@ func (j *Judge) showsAlways(attributes []entry.Attribute) bool {
 }
 
 // Allowed returns the attributes and values of an entry on which the requester has the
-// rights r, and none if the requester does not see the entry. It changes attributes in
-// place.
+// rights r. If the requester does not see the entry, Allowed returns nothing. It changes the
+// parameter attributes in place.
 func (j *Judge) Allowed(ctx context.Context, name *dn.Name, e *entry.Entry, attributes []entry.Attribute, r acl.Rights) ([]entry.Attribute, error) {
 	if j.ReadsAll() {
 		return attributes, nil
@@ -415,8 +419,8 @@ func (j *Judge) Allowed(ctx context.Context, name *dn.Name, e *entry.Entry, attr
 	return allowed(d, attributes, r), nil
 }
 
-// ShowsSecret reports whether the requester may be shown that a secret attribute of an
-// entry has changed. Secret values have no past.
+// ShowsSecret reports whether the requester may be shown that a secret attribute of an entry
+// has changed. Secrets have no history, so their earlier values are never shown.
 func (j *Judge) ShowsSecret(ctx context.Context, name *dn.Name, e *entry.Entry, t *schema.AttributeType) (bool, error) {
 	if j.unrestricted || t == nil {
 		return t != nil, nil
@@ -439,7 +443,7 @@ func (j *Judge) Values(ctx context.Context, at partition.Located, r acl.Rights) 
 }
 
 // ValuesOf is Values for an entry that a search found. If the requester does not see the
-// entry, the function returns false for every value.
+// entry, the returned function returns false for every value.
 func (j *Judge) ValuesOf(ctx context.Context, found *partition.Result, r acl.Rights) (func(t *schema.AttributeType, value []byte) bool, error) {
 	d, err := j.decideNamed(ctx, found.Name, found.Entry)
 	seen := d != nil && d.Entry(acl.See)

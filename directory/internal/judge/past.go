@@ -10,18 +10,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// A past makes decisions about the entries of a past state. The requester is shown no more
-// of an entry than the rules allow for the entry as it was and, if the entry still exists,
-// for the entry as it is now. The requester must also have the right to read the entry's
-// past.
+// A past makes decisions about the entries of a past state. For an entry that still exists,
+// the requester has only the rights that the rules grant both on the past entry and on the
+// present entry. The requester also needs the right to read the entry's past.
 type past struct {
-	program *acl.Program        // decides about entries as they were: see access.Rules.Past
+	program *acl.Program        // decides about the past entries: see access.Rules.Past
 	now     *partition.Snapshot // the state of the Judge's program
 	always  *acl.Decision
 }
 
-// MayReadPast returns ErrAccess if there is certainly no entry whose past the requester
-// may read.
+// MayReadPast returns ErrAccess if no access rule grants the requester the right to read the
+// past of any entry.
 func (j *Judge) MayReadPast() error {
 	if !j.unrestricted && (j.program == nil || !j.program.Somewhere(acl.Past)) {
 		return j.Refuse(j.Always(), acl.Question{Right: acl.Past})
@@ -37,8 +36,8 @@ func (j *Judge) ReadPast(p *acl.Program, now *partition.Snapshot) {
 	j.past = &past{p, now, readable(acl.Both(p.Always(), j.program.Always()))}
 }
 
-// IsPast reports whether decisions depend on a past state and on the newest state. Such
-// decisions may change while the program stays the same.
+// IsPast reports whether the Judge decides about a past state. Decisions about a past state
+// also depend on the newest state, so they may change although the program stays the same.
 func (j *Judge) IsPast() bool { return j.past != nil }
 
 // readable returns a decision if it contains the right to read the past, and otherwise a
@@ -74,7 +73,7 @@ func (p *past) decide(ctx context.Context, j *Judge, name dn.DN, e *entry.Entry,
 	return readable(acl.Both(was, is)), nil
 }
 
-// decideNow returns the decision about an entry as it is now, or nil if it no longer
+// decideNow returns the decision about the present entry, or nil if the entry no longer
 // exists.
 func (p *past) decideNow(ctx context.Context, j *Judge, id entry.ID) (*acl.Decision, error) {
 	e, err := p.now.Some(ctx, id, j.program.Types())

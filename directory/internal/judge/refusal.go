@@ -33,8 +33,9 @@ func (j *Judge) RefuseUse(oid string) error {
 	return ErrAccess
 }
 
-// String returns the rules that denied the request. If there are none, it returns a text
-// that says that no rule allows the request. It returns "" if nothing was refused.
+// String returns the rules that denied the request. If no rule denied the request, it
+// returns a text that says that no rule allows the request. If nothing was refused, it
+// returns "".
 func (r *Refusal) String() string {
 	var denials []string
 	what := ""

@@ -8,16 +8,16 @@ type AccountTypes struct {
 	LockedTime, Reset, Start, End, Lock, Expiration, DsDisabled, DsEnd *schema.AttributeType
 	Changed, Policy                                                    *schema.AttributeType
 	TOTPToken                                                          *schema.AttributeType
-	// All are the types of the fields above that the schema has. Their values are stored
-	// in the entry.
+	// All contains the types of the fields above, except those that the schema lacks.
+	// The values of these types are stored in the entry.
 	All []*schema.AttributeType
 
 	// History is stored with the secrets.
 	History *schema.AttributeType
 	// Failure, GraceUse, ResetUse, Success and UsedStep record how the account is used.
-	// They are stored with the secrets, as History is.
+	// Their values are stored with the secrets, as the values of History are.
 	Failure, GraceUse, ResetUse, Success, UsedStep *schema.AttributeType
-	// Hot are the types whose values a new password deletes.
+	// Hot contains the types whose values are deleted when the password is changed.
 	Hot []*schema.AttributeType
 	// LockoutEnd is computed.
 	LockoutEnd *schema.AttributeType
@@ -38,8 +38,9 @@ func newAccountTypes(s *schema.Schema) (a AccountTypes) {
 		"pwdFailureTime": &a.Failure, "pwdGraceUseTime": &a.GraceUse, "pwdResetUseTime": &a.ResetUse,
 		"pwdLastSuccess": &a.Success, "oathTOTPUsedTimeStep": &a.UsedStep,
 	} {
-		// A type that is not a secret has a definition other than the server's. The server
-		// does not use it, because its values would not be stored with the secrets.
+		// The server's own definitions make these types secrets. A type that is not
+		// a secret has another definition. The server does not use such a type,
+		// because the values would not be stored with the secrets.
 		if *t = s.Attribute(name); *t != nil && !(*t).Secret() {
 			*t = nil
 		}

@@ -102,8 +102,8 @@ func New(s *schema.Schema) *Elements {
 	return k
 }
 
-// Is reports whether an entry is of a class. It compares only the class itself, because
-// entries also store the superclasses of their classes.
+// Is reports whether an entry is of a class. It compares the values of objectClass only with
+// the class itself, not with subclasses, because the values include all superclasses.
 func (k *Elements) Is(e *entry.Entry, c *schema.ObjectClass) bool {
 	for _, v := range e.Values(k.ObjectClass) {
 		if string(v) == c.OID {

@@ -12,10 +12,10 @@ import (
 // ahead remembers when this server first saw failures whose times are in the future. The
 // time of a failure is the time of its commit, and no commit has an earlier time than the
 // commits before it. So if a clock that was an hour ahead is set back, failures have times
-// in the future for an hour. If they counted from these times, accounts would stay locked
-// for that hour. If they did not count, nothing would limit guesses meanwhile. Such a
-// failure counts from when this server first saw it, even after the clock has reached its
-// time.
+// in the future for an hour. If a failure counted from its time in the future, the account
+// would stay locked for that hour. If such failures did not count, nothing would limit
+// guesses meanwhile. A failure with a time in the future therefore counts from the time when
+// this server first saw the failure, even after the clock has reached the failure's time.
 type ahead struct {
 	accounts atomic.Int64 // len(all), which is nearly always 0
 	mu       sync.Mutex
@@ -25,16 +25,17 @@ type ahead struct {
 type sighting struct{ failure, seen time.Time }
 
 const (
-	// aheadAtLeast is how far in the future a failure must be. The clocks of servers
-	// differ by less, and policies are in seconds.
+	// aheadAtLeast is how far in the future the time of a failure must be, so that ahead
+	// remembers the failure. The clocks of servers differ by less, and the durations in
+	// policies are whole seconds.
 	aheadAtLeast = time.Second
-	// maxAhead is how many accounts are remembered. Failures of further accounts count from
-	// the times of their commits.
+	// maxAhead is the largest number of accounts that ahead remembers. Failures of
+	// further accounts count from the times of their commits.
 	maxAhead = 100_000
 )
 
-// byClock returns the times of an account's failures by this server's clock. The parameter
-// now is the time that this clock shows. The times are in the order of the failures.
+// byClock returns the time of each failure by this server's clock, in the order of the
+// parameter failures. The parameter now is the present time by this clock.
 func (a *ahead) byClock(id entry.ID, failures []time.Time, now time.Time) []time.Time {
 	isAhead := func(t time.Time) bool { return t.Sub(now) > aheadAtLeast }
 	if a.accounts.Load() == 0 && !slices.ContainsFunc(failures, isAhead) {

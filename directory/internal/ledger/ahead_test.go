@@ -9,8 +9,8 @@ import (
 )
 
 // TestClockSetBack guesses at an account after a clock that was an hour ahead has been set
-// back. All failures then have times an hour ahead. They must lock as often, and as long, as
-// they would by a clock that was never wrong.
+// back. All failures then have times an hour ahead. The failures must lock the account as
+// often and for as long as with a clock that was never wrong.
 func TestClockSetBack(t *testing.T) {
 	p := &account.Policy{Lockout: true, MaxFailure: 3, LockoutDuration: 300 * time.Second, FailureCountInterval: 900 * time.Second}
 	start := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
@@ -45,8 +45,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestAheadIsForgotten checks that nothing is remembered of failures that are gone, or that
-// are not ahead.
+// TestAheadIsForgotten checks that ahead remembers no failure that was deleted, and no
+// failure whose time is not in the future.
 func TestAheadIsForgotten(t *testing.T) {
 	var a ahead
 	now := time.Now()

@@ -40,7 +40,8 @@ func (b *beside) start(f func(context.Context)) {
 
 func (b *beside) wait() { b.all.Wait() }
 
-// close waits for the running jobs, which end soon. No job can start afterwards.
+// close waits until the running jobs end, which does not take long. Afterwards no job can
+// start.
 func (b *beside) close() {
 	b.mu.Lock()
 	b.closed = true

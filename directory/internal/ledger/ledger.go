@@ -69,18 +69,18 @@ var _ account.Ledger = (*Ledger)(nil)
 // Of returns the ledger of an entry.
 func (b *Book) Of(k *known.Elements, id entry.ID) *Ledger { return &Ledger{book: b, known: k, id: id} }
 
-// Read sets the failures from the account's secrets in a state. Failures does not read
-// them again while that state is the newest.
+// Read sets the failures from the account's secrets in a state. While that state is the
+// newest, Failures does not read the failures from the store again.
 func (l *Ledger) Read(s *partition.Snapshot, secrets []entry.Attribute) {
 	l.failures, l.asOf = Times(secrets, "pwdFailureTime"), s.Ordinal()
 }
 
-// Wait waits as long as it took to record one of the recent failures.
+// Wait waits as long as the recording of a recent failure took, chosen at random.
 func (b *Book) Wait(ctx context.Context) error { return b.took.wait(ctx) }
 
 // Failures implements account.Ledger.
 func (l *Ledger) Failures(ctx context.Context) ([]time.Time, error) {
-	forgotten := l.book.forgotten.of(l.id) // read before the store: a failure leaves forgotten only after it has left the store
+	forgotten := l.book.forgotten.of(l.id) // read before the store: a failure is removed from forgotten only after it was deleted in the store
 	if l.asOf == 0 || l.asOf != l.book.part.Ordinal() {
 		if err := l.readNewest(ctx); err != nil {
 			return nil, err
@@ -133,11 +133,12 @@ func (l *Ledger) Lock(p *account.Policy, secrets []entry.Attribute) account.Lock
 // Now implements account.Ledger.
 func (l *Ledger) Now() time.Time { return time.Now() }
 
-// Fail implements account.Ledger. If the failure cannot be written, for example because
-// the disk is full, this server remembers the failure in memory. With LockoutStrict, Fail
-// returns an error instead, so that no attempt is verified that other servers cannot count.
-// A standby can never write, so it remembers the failure in either case. Fail records the
-// failure even if the client has gone.
+// Fail implements account.Ledger. If the failure cannot be written, for example because the
+// disk is full, this server remembers the failure in memory. If the policy has
+// LockoutStrict, Fail returns an error instead: every attempt must then be counted on all
+// servers, and this attempt would not be. A standby can never write, so with or without
+// LockoutStrict it remembers the failure in memory. Fail records the failure even if the
+// client has gone.
 func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error) {
 	ctx = context.WithoutCancel(ctx)
 	begun := time.Now()
@@ -150,7 +151,7 @@ func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error)
 		if partition.Is(err, partition.NoSuchEntry) {
 			return begun, nil
 		}
-		if !errors.Is(err, txn.ErrReadOnly) { // a standby records no failures
+		if !errors.Is(err, txn.ErrReadOnly) { // a standby cannot write, which is no fault
 			if p.LockoutStrict {
 				return begun, err
 			}
@@ -164,7 +165,7 @@ func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error)
 	return at, err
 }
 
-// stamp adds the time of the commit as a value of a type, and removes the values for
+// stamp adds the time of its commit to the values of a type, and removes the values for
 // which isOver returns true.
 func (l *Ledger) stamp(ctx context.Context, t *schema.AttributeType, isOver func(t time.Time, all []time.Time) bool) (value []byte, err error) {
 	if t == nil {
@@ -202,8 +203,8 @@ func (l *Ledger) prune(ctx context.Context, tx *usage.Tx, t *schema.AttributeTyp
 	})
 }
 
-// Forget implements account.Ledger. On this server, Failures no longer returns the
-// failures.
+// Forget implements account.Ledger. From now on, Failures does not return the given failures
+// at this server. A background job deletes the failures in the store.
 func (l *Ledger) Forget(failures []time.Time) {
 	l.book.unrecorded.drop(l.id, failures)
 	l.book.forgotten.keep(l.id, failures)
@@ -218,8 +219,8 @@ func (l *Ledger) Forget(failures []time.Time) {
 	})
 }
 
-// Succeed records a success in the background. It does nothing if the policy does not
-// record a success so soon after the last recorded success.
+// Succeed records a success in the background. It records nothing if the last recorded
+// success is so recent that the policy does not require a new record.
 func (l *Ledger) Succeed(p *account.Policy) {
 	t := l.known.Account.Success
 	if t == nil {
@@ -243,7 +244,7 @@ func (l *Ledger) Succeed(p *account.Policy) {
 	})
 }
 
-// record makes a change in the background, and logs an error.
+// record makes a change for a background job. If the change fails, record logs the error.
 func (l *Ledger) record(ctx context.Context, what string, fn func(ctx context.Context, tx *usage.Tx) error) {
 	_, err := usage.Update(ctx, l.book.part, func(tx *usage.Tx) error {
 		if err := tx.Begin(ctx, l.id); err != nil {
@@ -285,8 +286,8 @@ const aStep = 1
 // ErrUsed reports that the code was used already.
 var ErrUsed = errors.New("the code was used already")
 
-// UseStep records that the code of a time step is used. It returns ErrUsed if a code of
-// that step or of a later one was used before.
+// UseStep records that the code of a time step is used. It returns ErrUsed if a code of that
+// step or of a later step was used before.
 func (l *Ledger) UseStep(ctx context.Context, step int64) error {
 	t := l.known.Account.UsedStep
 	if t == nil {

@@ -13,8 +13,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/pause"
 )
 
-// memory keeps failures for which the store is behind: those that could not be stored, or
-// those that are still to be deleted.
+// A memory contains failures for which the store is not up to date. One memory contains the
+// failures that could not be stored, and another one contains the failures that are not yet
+// deleted in the store.
 type memory struct {
 	accounts atomic.Int64 // len(all), which is nearly always 0
 	mu       sync.Mutex
@@ -34,7 +35,8 @@ func (m *memory) of(id entry.ID) []time.Time {
 	return slices.Clone(m.all[id])
 }
 
-// add remembers a failure and returns the failure's time, which it makes unique.
+// add remembers a failure. If the account already has a failure at the time t, add chooses a
+// slightly later time. It returns the time of the failure.
 func (m *memory) add(id entry.ID, t time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/pause"
 )
 
-// A Pace makes refused binds take equally long. Each kind of refused bind does the same
-// slow work, but some differences remain: a commit or a wait, and access rules that must be
-// compiled or are already known. They would tell the kinds apart by some tenths of a
-// millisecond.
+// A Pace makes refused binds take equally long. Each kind of refused bind does the same slow
+// work, but small differences remain. Some kinds commit, and others only wait. The access
+// rules may have to be compiled, or may be cached. Without a Pace, a client could
+// distinguish the kinds by a few tenths of a millisecond.
 type Pace struct{ recent durations }
 
 // Wait waits until a refused bind has taken a little longer than recent refused binds took.
@@ -22,11 +22,11 @@ func (p *Pace) Wait(ctx context.Context, begun time.Time) error {
 	return until(ctx, begun.Add(p.recent.ceiling()))
 }
 
-// maxPace is the longest time that a refused bind is made to take.
+// maxPace limits the time to which Wait lengthens a refused bind.
 const maxPace = time.Second
 
-// ceiling returns the time in which seven of eight recent operations ended, plus a margin
-// for operations that take only a little longer. It is at most maxPace.
+// ceiling returns the duration that seven of eight recent operations did not exceed, plus a
+// margin for operations that take only a little longer. The result is at most maxPace.
 func (d *durations) ceiling() time.Duration {
 	d.mu.Lock()
 	recent := d.recent
@@ -40,12 +40,12 @@ func (d *durations) ceiling() time.Duration {
 	return min(usual+usual/4+2*time.Millisecond, maxPace)
 }
 
-// imprecise is how much longer a timer may take than it should.
+// imprecise is the largest expected delay of a timer.
 const imprecise = 1500 * time.Microsecond
 
-// until waits until the time end. A timer may be late by about a millisecond. The delay may
-// depend on the kind of bind, and would reveal the kind. So until spends the last part of
-// the time in a loop, without a timer.
+// until waits until the time end. A timer may be late by about a millisecond. If the delay
+// depends on the kind of bind, it reveals the kind. So until spends the last part of the
+// time in a loop, without a timer.
 func until(ctx context.Context, end time.Time) error {
 	if left := time.Until(end) - imprecise; left > 0 {
 		if err := pause.For(ctx, left); err != nil {

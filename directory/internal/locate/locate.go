@@ -25,9 +25,9 @@ func Entry(ctx context.Context, req *request.Request, name dn.DN) (partition.Loc
 	return req.Judge.Find(ctx, name)
 }
 
-// Recall finds the entry of a name that an earlier request contained. If the state has any
-// referrals and ManageDsaIT is not set, Recall returns false, because a referral may be
-// above the name.
+// Recall finds an entry by a name that the state remembers from an earlier request. If the
+// state has any referrals and ManageDsaIT is not set, Recall returns false, because a
+// referral may be above the name.
 func Recall(ctx context.Context, req *request.Request, name string) (partition.Located, bool) {
 	if !req.Controls.ManageDsaIT {
 		if has, err := req.Snapshot.HasClass(ctx, req.Known.Referral); err != nil || has {
@@ -37,9 +37,9 @@ func Recall(ctx context.Context, req *request.Request, name string) (partition.L
 	return req.Snapshot.Recall(name)
 }
 
-// CheckReferral returns a referral if there is one at or above the name (RFC 3296, 4), or
-// if the name is outside all naming contexts. The parameter scope is the scope that a
-// search adds to the URLs.
+// CheckReferral returns a referral if a referral entry is at or above the name (RFC 3296,
+// 4). It returns the configured referral if the name is outside all naming contexts. The
+// parameter scope is the scope that the URLs contain for a search, and otherwise "".
 func CheckReferral(ctx context.Context, req *request.Request, name dn.DN, scope string) error {
 	if err := checkOutside(req, name, scope); err != nil {
 		return err
@@ -97,7 +97,7 @@ func Base(ctx context.Context, req *request.Request, r *op.Search, name dn.DN) (
 // way down to the entry.
 func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string, classes []*schema.ObjectClass) (partition.Located, error) {
 	var last *redirect // the last alias on the way
-	below := len(name) // number of RDNs of the original name below all aliases so far
+	below := len(name) // number of RDNs of the requested name that are below every alias so far
 	for range maxAliases {
 		h, err := firstRedirect(ctx, req, name, classes...)
 		if err != nil {
@@ -119,9 +119,9 @@ func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string,
 	return partition.Located{}, op.Errorf(op.LoopDetect, "more than %d aliases to follow: they lead in a circle", maxAliases)
 }
 
-// arrive finds a name that has no aliases or referrals above it. If the target of the
-// last alias does not exist, the error is aliasProblem. If the target exists, but the
-// entry below the target does not, the error is noSuchObject (RFC 4511, A.2).
+// arrive finds the entry with a name after all aliases in the name were replaced by their
+// targets. If the target of the last alias does not exist, the error is aliasProblem. If the
+// target exists, but has no such entry below it, the error is noSuchObject (RFC 4511, A.2).
 func arrive(ctx context.Context, req *request.Request, name dn.DN, below int, last *redirect) (partition.Located, error) {
 	at, err := req.Judge.Find(ctx, name)
 	if last == nil || !request.IsMissing(err) {
@@ -146,16 +146,17 @@ func AliasTarget(req *request.Request, alias *entry.Entry) (dn.DN, error) {
 	return target, nil
 }
 
-// A redirect is a referral or an alias on the way down to a name. rest contains the RDNs
-// of the name below the redirect.
+// A redirect is a referral or an alias at or above a name. The field rest contains the RDNs
+// of the name that are below the redirect.
 type redirect struct {
 	at    partition.Located
 	entry *entry.Entry
 	rest  dn.DN
 }
 
-// firstRedirect walks down from the top to a name and returns the first entry of one of
-// the classes, or nil if there is none. The walk includes the entry with the name.
+// firstRedirect looks at the entries above a name, from the top down, and then at the entry
+// with the name. It returns the first entry that is of one of the classes and whose target
+// the requester may learn, or nil if there is none.
 func firstRedirect(ctx context.Context, req *request.Request, name dn.DN, classes ...*schema.ObjectClass) (*redirect, error) {
 	found := false
 	for i := len(name) - 1; i >= 0; i-- {

@@ -9,9 +9,9 @@ import (
 )
 
 // checkOutside returns the configured referral, if any, for a name outside all naming
-// contexts (RFC 4511, 4.1.10). ManageDsaIT makes no difference, because that control
-// applies to entries of this server. The parameter scope is the scope that a search adds
-// to the URLs.
+// contexts (RFC 4511, 4.1.10). ManageDsaIT makes no difference, because that control applies
+// to entries of this server. The parameter scope is the scope that the URLs contain for a
+// search, and otherwise "".
 func checkOutside(req *request.Request, name dn.DN, scope string) error {
 	urls := req.Server.Settings().Referral
 	if len(urls) == 0 || virtual.Holds(name) || inContext(req.Server, name) {
@@ -31,8 +31,8 @@ func inContext(d *request.Server, name dn.DN) bool {
 		if err != nil || len(suffix) > len(name) {
 			continue
 		}
-		// Compare only the end, because the name may have types that only other servers
-		// define.
+		// Compare only the end: other RDNs of the name may have types that only
+		// other servers define.
 		if end, err := d.Key(name[len(name)-len(suffix):]); err == nil && end == key {
 			return true
 		}

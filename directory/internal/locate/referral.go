@@ -22,8 +22,8 @@ func scopeName(s op.Scope) string {
 
 // ReferralURLs turns the values of ref into the URLs of a referral (RFC 3296, 5). The
 // argument rest contains the RDNs of the requested name below the referral. ReferralURLs
-// puts rest in front of the URL's name, and adds the scope if the scope is not empty.
-// URLs with other schemes than LDAP's are returned unchanged.
+// puts rest in front of the name in each URL, and adds the scope if the scope is not empty.
+// It returns URLs that are not LDAP URLs unchanged.
 func ReferralURLs(refs [][]byte, own string, rest dn.DN, scope string) []string {
 	urls := make([]string, 0, len(refs))
 	for _, ref := range refs {

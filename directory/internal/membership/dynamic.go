@@ -16,9 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The members of a dynamic group are the entries that match one of its URLs. A requester is
-// shown only the members that the requester's own search by the URL would find, so
-// memberships show nothing that a search does not show.
+// The members of a dynamic group are the entries that match one of the group's URLs. The
+// requester is shown only the members that the requester would find by a search with the
+// URL. Memberships thus reveal nothing that a search does not reveal.
 
 // matching returns the dynamic groups that an entry belongs to.
 func (w *walk) matching(ctx context.Context, name string) (groups []partition.Located, err error) {
@@ -75,7 +75,8 @@ func (w *walk) with(ctx context.Context, name string, yield func(*access.Dynamic
 	return nil
 }
 
-// source returns what filters test of the entry with a name, or nil if there is no entry.
+// source returns the entry with a name in the form that filters test, or nil if no entry has
+// the name.
 func (w *walk) source(ctx context.Context, all *access.DynamicGroups, name string) (*filter.EntrySource, error) {
 	parsed, err := dn.Parse(name)
 	if err != nil {
@@ -95,8 +96,8 @@ func (w *walk) source(ctx context.Context, all *access.DynamicGroups, name strin
 	return &filter.EntrySource{Schema: w.req.Schema, Entry: e, Name: parsed}, nil
 }
 
-// finds reports whether the requester would find an entry by a URL of a group, and may
-// learn of the URL. The entry must match the URL.
+// finds reports whether the requester would find an entry by a URL of a group, and has the
+// walk's right on the URL. The caller must have checked that the entry matches the URL.
 func (w *walk) finds(ctx context.Context, g *access.DynamicGroup, u *access.MemberURL, src *filter.EntrySource) (bool, error) {
 	j := &w.req.Judge
 	if j.ReadsAll() {
@@ -127,8 +128,8 @@ func (w *walk) guarded(ctx context.Context, u *access.MemberURL) filter.Resolved
 	return j.OnlySeen(ctx, j.Guard(ctx, u.Filter))
 }
 
-// found streams the members of a group by its URLs. An entry that matches several URLs comes
-// several times.
+// found streams the entries that the requester finds by the URLs of a group. An entry that
+// matches several URLs occurs several times.
 func (w *walk) found(ctx context.Context, group partition.Located) iter.Seq2[partition.Located, error] {
 	return func(yield func(partition.Located, error) bool) {
 		all, err := w.req.DynamicGroups(ctx)
@@ -200,8 +201,8 @@ func IsDynamic(ctx context.Context, req *request.Request, id entry.ID) (bool, er
 	return err == nil && all.Group(id) != nil, err
 }
 
-// Matches reports whether the requester may compare the URLs of a group, and by one of them
-// would find the entry with the given name.
+// Matches reports whether the requester would find the entry with the given name by a URL of
+// a group. It considers only the URLs that the requester has the right to compare.
 func Matches(ctx context.Context, req *request.Request, group entry.ID, name []byte) (bool, error) {
 	if _, err := dn.Parse(string(name)); err != nil {
 		return false, op.Errorf(op.InvalidAttributeSyntax, "%v", err)
@@ -210,8 +211,8 @@ func Matches(ctx context.Context, req *request.Request, group entry.ID, name []b
 	return w.matches(ctx, group, string(name))
 }
 
-// Found returns the names of the entries that the requester finds by the URLs of a dynamic
-// group, sorted. It returns an error if there are more than MaxGroups.
+// Found returns the sorted names of the entries that the requester finds by the URLs of a
+// dynamic group. It returns an error if there are more than MaxGroups entries.
 func Found(ctx context.Context, req *request.Request, group partition.Located) (values [][]byte, err error) {
 	w := &walk{req: req, right: acl.Show}
 	seen := map[entry.ID]bool{}

@@ -70,9 +70,9 @@ func (w *walk) inAny(ctx context.Context, name dn.DN) (any bool) {
 	return any
 }
 
-// in reports whether an entry is in a group. For nested groups, it follows groups from
-// the entry upwards, so that the cost grows with the number of the entry's groups and not
-// with the sizes of groups.
+// in reports whether an entry is in a group. If nested is set, it follows groups from the
+// entry upwards. The cost thus grows with the number of groups that the entry is in, and not
+// with the sizes of the groups.
 func (w *walk) in(ctx context.Context, name dn.DN, group partition.Located, nested bool) (in bool, err error) {
 	if !nested {
 		text := name.String()
@@ -88,9 +88,9 @@ func (w *walk) in(ctx context.Context, name dn.DN, group partition.Located, nest
 	return in, err
 }
 
-// members streams the members of a group, the direct members first. It follows the groups
-// that a group names, but not the groups that match a group's URLs. Access rules follow
-// groups in the same way.
+// members streams the members of a group, the direct members first. If nested is set, it
+// also streams the members of each group that is named as a member. A group that is a member
+// only because it matches a URL is not followed. Access rules follow groups in the same way.
 func (w *walk) members(ctx context.Context, group partition.Located, nested bool) iter.Seq2[filter.EntryRef, error] {
 	return func(yield func(filter.EntryRef, error) bool) {
 		seen := map[entry.ID]bool{group.ID: true}
@@ -113,9 +113,9 @@ func (w *walk) members(ctx context.Context, group partition.Located, nested bool
 	}
 }
 
-// The first read of a group's values returns firstPage of them, and each further read twice
-// as many, up to pageOfMembers. A search often needs only the first values, because another
-// test of its filter has fewer candidates.
+// The first read of a group's values returns firstPage values. Each further read returns
+// twice as many values as the read before, up to pageOfMembers. A search often needs only
+// the first values, because another test of the search's filter has fewer candidates.
 const (
 	firstPage     = 16
 	pageOfMembers = 1024

@@ -2,9 +2,10 @@
 // values of memberOf are the groups that name an entry as a member, and the dynamic groups
 // with a URL that the entry matches. The values of isMemberOf are these groups, the groups
 // that name one of these groups, and so on. The values of both attributes are computed from
-// the groups of the state that is read, and are not stored. The requester must see each
-// group that leads to a value, and must have the right in question on the value that names
-// the member, or on the URL.
+// the groups of the state that is read, and are not stored. A requester is shown only
+// memberships that they may learn of. The requester must see each group that leads to a
+// value of memberOf or isMemberOf. The requester also needs a right, such as Show or
+// Compare, on the group's value that names the member, or on the group's URL.
 package membership
 
 import (
@@ -27,8 +28,8 @@ import (
 // smaller number.
 var MaxGroups = 10000
 
-// Is reports whether the values of a type are computed from groups, and whether nested
-// groups count.
+// Is reports whether a type is memberOf or isMemberOf. The result nested reports whether the
+// type is isMemberOf, for which nested groups count.
 func Is(req *request.Request, t *schema.AttributeType) (is, nested bool) {
 	switch t {
 	case nil:
@@ -91,13 +92,14 @@ func (w *walk) up(ctx context.Context, name *dn.Name, nested bool, yield func(pa
 	return nil
 }
 
-// maxNames bounds the number of members that are looked up together.
+// maxNames is the largest number of members that are looked up together.
 const maxNames = 256
 
-// naming returns the groups that name at least one of the given members and that are not in
-// seen. On HBase, naming takes three round trips for up to maxNames members: one for each type
-// of Known.Members, and one for the groups that are not in memory. If access rules have to
-// decide about groups, there is one more, for the entries of the groups.
+// naming returns the groups that name at least one of the given members. It leaves out the
+// groups in w.seen. On HBase, naming takes three round trips for each maxNames members: one
+// for each of the two types in Known.Members, and one for the groups that are not in memory.
+// If access rules have to decide about the groups, a fourth round trip reads the entries of
+// the groups.
 func (w *walk) naming(ctx context.Context, members []*dn.Name) (groups []partition.Located, err error) {
 	for some := range slices.Chunk(members, maxNames) {
 		found, err := referrers.Of(ctx, w.req.Snapshot, some, w.req.Known.Members, w.left(), &w.cost)
@@ -114,7 +116,8 @@ func (w *walk) naming(ctx context.Context, members []*dn.Name) (groups []partiti
 	return groups, nil
 }
 
-// appendLocated appends the groups in found, each once. It does not set their parents.
+// appendLocated appends the groups in found, each group once. It does not set the field
+// Parent.
 func appendLocated(groups []partition.Located, found []referrers.Referrer) []partition.Located {
 	for i := range found {
 		if i == 0 || found[i].ID != found[i-1].ID {
@@ -124,8 +127,8 @@ func appendLocated(groups []partition.Located, found []referrers.Referrer) []par
 	return groups
 }
 
-// allowed appends the groups in found, if the requester sees them and may learn of a value by
-// which they name one of the members. Each group counts towards the limit on candidates.
+// allowed appends those groups in found that the requester may learn of: see allows. Each
+// group in found counts as a candidate of the search.
 func (w *walk) allowed(ctx context.Context, found []referrers.Referrer, members []*dn.Name, groups []partition.Located) ([]partition.Located, error) {
 	var ids []entry.ID
 	for _, g := range appendLocated(nil, found) {
@@ -155,8 +158,8 @@ func (w *walk) allowed(ctx context.Context, found []referrers.Referrer, members 
 	return groups, nil
 }
 
-// allows reports whether the requester sees a group and may learn of one of its values, which
-// are at the beginning of found.
+// allows reports whether the requester sees a group and has the walk's right on a value that
+// names one of the members. The values of the group are at the beginning of found.
 func (w *walk) allows(ctx context.Context, g *partition.Result, found []referrers.Referrer, members []*dn.Name) (bool, error) {
 	if w.req.Judge.ReadsAll() {
 		return true, nil
@@ -176,8 +179,8 @@ func (w *walk) allows(ctx context.Context, g *partition.Result, found []referrer
 	return false, nil
 }
 
-// has reports whether a group names a member and the requester may learn of this
-// membership.
+// has reports whether a group names a member by a value on which the requester has the
+// walk's right.
 func (w *walk) has(ctx context.Context, g partition.Located, name string) (bool, error) {
 	may, err := w.req.Judge.Values(ctx, g, w.right)
 	if err != nil {

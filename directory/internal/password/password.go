@@ -21,8 +21,8 @@ func Is(req *request.Request, description string) bool {
 	return req.Known.IsOf(description, req.Known.UserPassword)
 }
 
-// HashAttributes returns the attributes of a new entry with the entry's passwords hashed.
-// It adds the SCRAM keys of the first password in clear.
+// HashAttributes returns the attributes of a new entry with the passwords hashed. If there
+// are passwords in clear, it adds the SCRAM keys of the first of them.
 func HashAttributes(ctx context.Context, req *request.Request, as []op.PartialAttribute) ([]op.PartialAttribute, error) {
 	var clear []byte
 	cloned := false
@@ -49,11 +49,11 @@ func HashAttributes(ctx context.Context, req *request.Request, as []op.PartialAt
 	return append(as, op.PartialAttribute{Description: req.Known.ScramKey.Name(), Values: keys}), nil
 }
 
-// HashChanges returns the changes with new passwords hashed. It runs before the
-// transaction, because the transaction may run more than once. If passwords change,
-// HashChanges also replaces the SCRAM keys by the keys of the last password sent in
-// clear. If no password was sent in clear, it deletes the SCRAM keys, because they may
-// belong to a password that is gone.
+// HashChanges returns the changes with new passwords hashed. It runs before the transaction,
+// because the transaction may run more than once. If passwords change, HashChanges also
+// replaces the SCRAM keys by the keys of the last password sent in clear. If no password was
+// sent in clear, HashChanges deletes the SCRAM keys, because they may belong to a password
+// that the changes remove.
 func HashChanges(ctx context.Context, req *request.Request, changes []op.Modification) ([]op.Modification, error) {
 	var clear []byte
 	touched, given, cloned := false, false, false
@@ -101,8 +101,8 @@ func Replace(t *schema.AttributeType, values ...[]byte) op.Modification {
 	return op.Modification{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: t.Name(), Values: values}}
 }
 
-// New returns the changes that set a password sent in clear, even if the password looks
-// like a hash.
+// New returns the changes that set a password sent in clear. A password that looks like a
+// hash is hashed too.
 func New(ctx context.Context, req *request.Request, clear []byte) ([]op.Modification, error) {
 	if req.Known.UserPassword == nil {
 		return nil, op.Errorf(op.UnwillingToPerform, "the schema has no userPassword")
@@ -114,7 +114,8 @@ func New(ctx context.Context, req *request.Request, clear []byte) ([]op.Modifica
 	return withScramKeys(ctx, req, []op.Modification{Replace(req.Known.UserPassword, hash)}, clear)
 }
 
-// scramKeys derives the keys of a password for the mechanisms that the server offers.
+// scramKeys derives the SCRAM keys of a password, one for each SCRAM mechanism that the
+// server offers.
 func scramKeys(ctx context.Context, req *request.Request, clear []byte) ([][]byte, error) {
 	if clear == nil || req.Known.ScramKey == nil {
 		return nil, nil

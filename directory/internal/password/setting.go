@@ -19,8 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Setting is a change of an entry's passwords in progress. Slow work, such as hashing,
-// is done before the transaction, with the passwords that are stored at that time.
+// A Setting is a change of an entry's passwords in progress. Slow work, such as hashing, is
+// done before the transaction begins. It uses the passwords that are stored at that time.
 type Setting struct {
 	account *gate.Account
 	own     func(attribute string) []string // returns the values of an attribute of the account's entry
@@ -30,8 +30,8 @@ type Setting struct {
 	Changes []op.Modification
 }
 
-// Open reads the account of the entry whose passwords change, from the state that the
-// request reads.
+// Open begins a change of the passwords of an entry. It reads the entry's account from the
+// state that the request reads.
 func Open(ctx context.Context, req *request.Request, name dn.DN) (*Setting, error) {
 	at, err := req.Snapshot.Find(ctx, name)
 	if err != nil {
@@ -111,10 +111,10 @@ func (s *Setting) verifyOld(ctx context.Context, old []byte) ([]byte, error) {
 	return stored, nil
 }
 
-// namedOld replaces each password in clear that the changes delete by the stored value
-// that the password fits, so that a user can name the old password. Only the
-// administrator may name a stored value itself. If other users could, a stored value
-// would be as good as the password.
+// namedOld lets a user delete an old password by its clear text. In the changes that delete
+// a password in clear, it replaces the clear text by the stored value that the password
+// fits. Only the administrator may name a stored value itself. If other users could name it,
+// a stolen stored value would be as good as the password.
 func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []op.Modification) ([]op.Modification, error) {
 	changes = slices.Clone(changes)
 	for i := range changes {
@@ -142,8 +142,9 @@ func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []
 	return changes, nil
 }
 
-// named returns the stored value that equals the parameter given, or that has given as its
-// password. If there is no such value, named returns given itself.
+// named returns the stored value that the parameter given denotes: given equals the stored
+// value, or is the password that the stored value was computed from. If there is no such
+// value, named returns given itself.
 func (s *Setting) named(ctx context.Context, req *request.Request, description string, given []byte) ([]byte, error) {
 	for _, v := range s.stored(req, description) {
 		if bytes.Equal(v, given) {
@@ -222,8 +223,8 @@ func (s *Setting) Current(ctx context.Context, req *request.Request, id entry.ID
 	return slices.EqualFunc(storedIn(req, secrets, "userPassword"), s.was, bytes.Equal), err
 }
 
-// Touch returns the other modifications that a change of passwords makes to the account.
-// They set the time of the change and the history, and delete records about the old
+// Touch returns the modifications of other attributes that a change of passwords makes. They
+// set pwdChangedTime, pwdReset and pwdHistory, and delete the records about the old
 // passwords.
 func (s *Setting) Touch(req *request.Request, e *entry.Entry) (more []op.Modification) {
 	k := &req.Known.Account
@@ -261,8 +262,8 @@ func (s *Setting) Touch(req *request.Request, e *entry.Entry) (more []op.Modific
 	return more
 }
 
-// history returns the new values of pwdHistory: the newest n, beginning with the
-// passwords that are now replaced.
+// history returns the new values of pwdHistory, at most n. The first values are the
+// passwords that the change replaces. The older values of pwdHistory follow.
 func (s *Setting) history(n int) (values [][]byte) {
 	for _, v := range s.was {
 		values = append(values, account.NewPast(time.Now(), v).Stored)
