@@ -8,12 +8,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Fill writes cells into a table that nobody reads yet, while other writers maintain
-// the table. The cells of a Fill carry the revision of an older commit, so every cell
-// that another writer writes hides the Fill's cell in the same column. A Fill works only
-// on stores that several servers share. A Fill does not record in the journal which rows
-// it writes. If it is interrupted, the next Fill writes the same cells again, or the
-// table is dropped.
+// A Fill writes cells into a table that nobody reads yet, while other writers maintain the
+// table. The cells of a Fill carry the revision of an older commit, so every cell that another
+// writer writes hides the Fill's cell in the same column. A Fill works only on stores that
+// several servers share. A Fill does not record in the journal which rows it writes. After an
+// interrupted Fill, either another Fill writes the same cells again, or the table is dropped.
 type Fill struct {
 	tx *Tx
 	w  backfiller
@@ -25,9 +24,9 @@ type backfiller interface {
 	applyPart(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation) error
 }
 
-// Fill begins a Fill whose cells carry the given revision, which must be the revision of
-// an earlier commit. All writers must have maintained the table since that commit. A
-// caller can use AwaitStep to make sure of that.
+// Fill begins a Fill whose cells carry the given revision, which must be the revision of an
+// earlier commit. The caller must make sure, for example with AwaitStep, that all writers have
+// maintained the table since that commit.
 func (db *DB) Fill(at table.Revision) (*Fill, error) {
 	if db.peers == nil {
 		return nil, errNotShared
@@ -52,7 +51,7 @@ func (e *cluster) backfiller() (backfiller, error) { return e.holder() }
 // treats the Fill as a running transaction that began at this state.
 func (f *Fill) Snapshot() *Snapshot { return f.tx.snapshot }
 
-// Stamp returns an id as Tx.Stamp does.
+// Stamp returns an id that serves for positions and change numbers; see Tx.Stamp.
 func (f *Fill) Stamp() table.Revision { return f.tx.Stamp() }
 
 // Write writes mutations. A mutation must write cells and must not delete its row.

@@ -112,8 +112,9 @@ func TestGarbageInHeads(t *testing.T) {
 	}
 }
 
-// TestNewerJournal checks that a commit is refused if it conflicts with a journal record
-// in a newer format, because this server cannot interpret that record.
+// TestNewerJournal checks that a commit is refused if it finds a mark of another commit whose
+// journal record has a newer format. This server cannot read the state of that commit from the
+// record.
 func TestNewerJournal(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -143,8 +144,8 @@ func TestNewerJournal(t *testing.T) {
 	})
 }
 
-// swapTimeout returns an error from one swap. If done is set, the swap was executed
-// nevertheless.
+// swapTimeout returns an error from one swap. If done is set, the store executes that swap
+// before the error is returned.
 type swapTimeout struct {
 	table.Store
 	in   atomic.Int64 // number of swaps up to and including the failing one

@@ -333,12 +333,12 @@ func (e *cluster) awaitFree(ctx context.Context, c *branchCell, random uint64) e
 	return nil
 }
 
-// swapBranch replaces the cell c of a branch with a new cell. It changes nothing if
-// another server has changed the cell since c was read. It then sets c to the present
-// cell, and done reports whether that is the new cell. Even if done is false, the swap
-// may have taken place: another server may have changed the cell again. Every change has
-// a token and a sequence number of its own, so the bytes of a cell never repeat, and a
-// swap from outdated bytes fails.
+// swapBranch replaces the cell c of a branch with a new cell. If another server has changed
+// the cell since c was read, swapBranch leaves the cell as it is. In both cases swapBranch
+// sets c to the cell that the store has now. done reports whether that cell is the new cell.
+// Even if done is false, the swap may have taken place: another server may have changed the
+// cell again. Every change has a token and a sequence number of its own, so the bytes of a
+// cell never repeat, and a swap from outdated bytes fails.
 func (w *writer) swapBranch(ctx context.Context, c *branchCell, next revision.Cell) (done bool, err error) {
 	next.Sequence++
 	next.Token = w.e.db.o.random()
@@ -395,7 +395,8 @@ func (e *cluster) discardBranch(ctx context.Context, b *Branch) error {
 	}
 }
 
-// closeBranch swaps a branch's cell to one that shows nothing.
+// closeBranch replaces a branch's cell with a closed one, which shows none of the branch's
+// commits.
 func (w *writer) closeBranch(ctx context.Context, c *branchCell) (done bool, err error) {
 	next := c.cell
 	next.State, next.Head, next.Limit = revision.Closed, 0, max(next.Head, next.LastUndecided())

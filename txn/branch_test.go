@@ -200,9 +200,9 @@ func TestBranchesBesideAnOldOne(t *testing.T) {
 	})
 }
 
-// TestBranchClash checks the clashes that a merge reports. They must be exactly the
-// commits of the trunk, and the merges of other branches, that changed the branch's rows
-// after its base.
+// TestBranchClash checks the clashes that a merge reports. A clash must be reported if, after
+// the branch's base, a commit of the trunk or the merge of another branch changed a row that
+// the branch changed too. No other clash may be reported.
 func TestBranchClash(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -392,9 +392,9 @@ func TestBranchGarbage(t *testing.T) {
 	})
 }
 
-// TestBranchHelp checks that another server ends what a dead server has left half done in
-// the cell of a branch. The other server does so after a lease. Commits in the branch, and
-// its merge, wait for that even if the lease is long.
+// TestBranchHelp checks that another server ends what a dead server has left half done in the
+// cell of a branch. The other server does so after a lease. Even if the lease is long, commits
+// in the branch and its merge wait until the other server has done so.
 func TestBranchHelp(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{fast.Lease, 10 * time.Second} {

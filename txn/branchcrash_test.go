@@ -318,7 +318,8 @@ func (c *branchCrash) checkMerge() (done bool) {
 	return false
 }
 
-// checkDiscard checks that the name can be used, for another branch or the same one.
+// checkDiscard checks that the name can be used: for a new branch after the discard, or else
+// for the old branch.
 func (c *branchCrash) checkDiscard() (done bool) {
 	c.eventually("the name is usable", func() error {
 		_, err := c.find("staging")

@@ -366,8 +366,8 @@ func (e *embedded) renameBranch(ctx context.Context, b *Branch, name string) err
 	})
 }
 
-// sweepClosed removes the cells of discarded branches that an earlier process left in the
-// store.
+// sweepClosed removes the cells of discarded branches if an earlier process has not removed
+// them.
 func (e *embedded) sweepClosed() {
 	if e.db.o.ReadOnly || e.last.lines == nil {
 		return

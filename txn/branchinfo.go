@@ -120,8 +120,8 @@ func (b *Branch) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	return s, nil
 }
 
-// Trunk returns the newest revision of the trunk that s shows. If s is a state of a
-// branch, that is the branch's base; otherwise it is the revision of s itself.
+// Trunk returns the newest revision of the trunk that s shows. If s is a state of a branch,
+// Trunk returns the branch's base. Otherwise it returns the revision of s.
 func (s *Snapshot) Trunk() table.Revision {
 	if v, ok := s.view.(*branchView); ok {
 		return v.base

@@ -8,11 +8,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// A branch is renamed in two swaps of its cell. The first swap adds the new name, which
-// no other branch can get from then on. The second swap drops the old name. If the
-// second swap is not made within a lease, other servers drop the new name again, which
-// changes the cell. A second swap that reaches the store after this change fails. It
-// must fail, because another branch may have the new name by then.
+// A branch is renamed in two swaps of its cell. The first swap adds the new name, which no
+// other branch can get from then on. The second swap drops the old name. If the second swap is
+// not made within a lease, other servers drop the new name again. Dropping the name changes
+// the cell, so a second swap that reaches the store afterwards fails. Otherwise two branches
+// could have one name, because another branch may have the new name by then.
 
 // nameSeparator separates, in a branch's cell, the branch's name from the name that it is
 // about to get.
@@ -32,7 +32,8 @@ func isNamed(c revision.Cell, want string) bool {
 	return c.Kind == revision.Branch && (name == want || next == want) && (inProgress(c) || c.State == revision.Recovering)
 }
 
-// isTaken reports whether a branch in another slot has the name.
+// isTaken reports whether a branch in a slot other than the given one has the name or is about
+// to get it.
 func isTaken(heads *revision.Vector, slot revision.Slot, name string) bool {
 	for _, s := range heads.Slots() {
 		if s != slot && isNamed(heads.Cell(s), name) {
@@ -64,9 +65,8 @@ func (e *cluster) renameBranch(ctx context.Context, b *Branch, name string) erro
 	return e.awaitChange(ctx)
 }
 
-// renameBranch replaces the name in a branch's cell. After the first swap it reads the
-// heads again. If another branch has the new name too, renameBranch restores the old
-// name.
+// renameBranch replaces the name in a branch's cell. After the first swap renameBranch reads
+// the heads again. If another branch has the new name too, renameBranch restores the old name.
 func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done bool, err error) {
 	c, err := w.readBranch(ctx, b)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // the summary reads the records.
 type branchSummary struct {
 	incarnation uint64
-	upTo        table.Revision // the commits up to here are in the summary
+	upTo        table.Revision // the summary contains the commits up to this revision
 
 	marks   filter // the markKeys of all marks
 	changed filter // the ids that the records list

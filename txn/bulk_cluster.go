@@ -79,10 +79,10 @@ func (e *cluster) alone(ctx context.Context) error {
 	return w.awaitAlone(ctx)
 }
 
-// awaitAlone returns when no other server writes. A load has no marks that other servers
-// could find, so it must wait until it is alone; see also claimer.loading. A server that
-// has fallen silent may be dead, so awaitAlone waits until the slot of that server is
-// recovered. If another open server changes its cell, it is alive, and awaitAlone returns
+// awaitAlone returns when no other server writes. A load has no marks that other servers could
+// find, so it must wait until it is alone; see also claimer.loading. A server that has fallen
+// silent may be dead, so awaitAlone waits until the slot of that server is recovered. An open
+// server whose cell changes is alive; if there is such a server, awaitAlone returns
 // ErrConflict.
 func (w *writer) awaitAlone(ctx context.Context) error {
 	first := map[revision.Slot][]byte{}
@@ -140,8 +140,8 @@ func (l *clusterLoad) commit(ctx context.Context, message []byte) (table.Revisio
 	return l.p.rec.Revision, l.w.awaitShown(l.p)
 }
 
-// abort reads the write list from the journal, because a load does not keep the list in
-// memory.
+// abort aborts the load and removes its cells. It reads the write list from the journal,
+// because a load does not keep the list in memory.
 func (l *clusterLoad) abort(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	return l.w.step(ctx, func(ctx context.Context) error {

@@ -15,10 +15,10 @@ import (
 // entries and keys share a stripe, so the recorded ordinal can be too new but never too
 // old.
 //
-// A commit raises its stripes to n before DB.Snapshot can return the state of ordinal n,
-// which is the first state that shows the commit. A reader with a snapshot of ordinal o
-// >= n therefore sees the raised stripes. If a stripe is at most s, the state of ordinal
-// s already showed every commit that touched the entries of the stripe.
+// Let the state of ordinal n be the first one that shows a commit. Before DB.Snapshot can
+// return this state, the commit raises to n the stripes of what it changed. A reader with a
+// snapshot of ordinal o >= n therefore sees the raised stripes. If a stripe is at most s, the
+// state of ordinal s already showed every commit that touched the entries of the stripe.
 type changes struct {
 	touched atomic.Uint64 // number of ids that commits named
 	all     atomic.Uint64

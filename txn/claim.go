@@ -17,7 +17,7 @@ type claimer struct {
 	e      *cluster
 	retry  time.Time      // no attempt to claim before this time
 	failed int            // number of consecutive failed claims
-	issued table.Revision // not below any id that former writers of e issued
+	issued table.Revision // at or above every id that former writers of e issued
 }
 
 // claim claims the first free slot. It does nothing if this server only reads, already

@@ -29,7 +29,9 @@ type cluster struct {
 	// storeTime is the time that the store's clock showed when this engine began, in
 	// nanoseconds since 1970. It is 0 if the store has no clock.
 	storeTime atomic.Int64
-	warned    bool // the newest commit led the store's clock at the last check; only run uses this
+	// warned is set if, at the last check, the newest commit was ahead of the store's clock.
+	// Only run uses this field.
+	warned bool
 
 	// Only run uses the following fields.
 	heads   *journal.Heads
@@ -318,9 +320,9 @@ func (e *cluster) wait(ctx context.Context, c *conflict) error {
 	return awaitEvent(ctx, next, e.db.o.Poll)
 }
 
-// awaitVisible waits until the state shown includes another server's commit or excludes
-// it for good. It waits for at most two leases, because within that time the slot of a
-// silent server has been recovered.
+// awaitVisible waits until the state shown includes another server's commit or excludes it for
+// good. It waits for at most two leases, in which other servers normally recover the slot of a
+// silent server.
 func (e *cluster) awaitVisible(ctx context.Context, r table.Revision) error {
 	end := time.Now().Add(2 * e.db.o.Lease)
 	for try := 0; time.Now().Before(end); try++ {

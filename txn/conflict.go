@@ -155,10 +155,10 @@ func (w *writer) conflictingIn(ctx context.Context, name string, marks map[strin
 	return met, nil
 }
 
-// resolveConflict decides whether this commit, own, or another commit, r, wins. Neither
-// commit sees the other. The heads were read after the mark of r was found.
-// resolveConflict returns a conflict if r is committed or has priority. If it returns no
-// conflict and no error, r is aborted.
+// resolveConflict decides which of two commits wins: this server's commit, whose record is
+// own, or the commit of another server at revision r. Neither commit sees the other. The heads
+// were read after the mark of r was found. resolveConflict returns a conflict if r is
+// committed or has priority. If it returns no conflict and no error, r is aborted.
 func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
 	if revision.SlotOf(r).IsBranch() {
 		return w.meetBranch(ctx, heads, own, r)

@@ -66,7 +66,9 @@ type bounds struct {
 	slots   []revision.Slot
 	leader  bool // this server collects for all servers
 
-	visible, void, swept func(table.Revision) bool // nil if every commit is shown
+	// visible, void and swept are the methods of the heads' revision.Vector with these
+	// names. They are nil on a store of one server without branches, which shows every commit.
+	visible, void, swept func(table.Revision) bool
 	// shownBy and noBranch are the methods ShownBy and NoBranchWithin of the heads'
 	// revision.Vector. They are nil on a store without branches.
 	shownBy, noBranch func(table.Revision) table.Revision

@@ -25,8 +25,8 @@ func (e *HorizonError) Error() string {
 
 func (e *HorizonError) Unwrap() error { return ErrRevision }
 
-// Horizon returns the oldest revision that At accepts even if no checkpoint and no
-// parked branch keeps it. The horizon never falls.
+// Horizon returns the horizon of this server. At accepts a revision below the horizon only if
+// a checkpoint or a parked branch keeps the state at that revision. The horizon never falls.
 func (db *DB) Horizon() table.Revision { return db.live.honoured() }
 
 // honoured returns the horizon that this server honours.
@@ -36,10 +36,10 @@ func (g *registry) honoured() table.Revision {
 	return g.horizon
 }
 
-// honour raises the horizon to the announced horizon, or to the oldest snapshot in use
-// if that is older, and returns the new horizon. It ignores pinned snapshots. Afterwards
-// no state older than the new horizon can be read, unless a checkpoint or a parked
-// branch keeps it.
+// honour raises the horizon to the announced horizon or, if a snapshot in use is older, only
+// to the oldest of these snapshots. honour returns the new horizon. It ignores pinned
+// snapshots. Afterwards no state older than the new horizon can be read, unless a checkpoint
+// or a parked branch keeps it.
 func (g *registry) honour(announced table.Revision, current *Snapshot) table.Revision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -139,8 +139,8 @@ func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	return s, nil
 }
 
-// asked reports whether reads of this snapshot need no check by stillKept. Only snapshots
-// of the past need the check, and only on a shared store or on a standby.
+// asked reports whether stillKept can return nil for this snapshot without a check. Only
+// snapshots of the past need the check, and only on a shared store or on a standby.
 func (s *Snapshot) asked() bool {
 	if s.db.o.Follow {
 		return s.ordinal != 0

@@ -14,7 +14,7 @@ import (
 type lines struct {
 	cells    map[revision.Slot]revision.Cell
 	archives map[revision.Slot][]revision.Archive
-	open     bool             // the slot of some branch is not free
+	open     bool             // at least one slot of a branch is not free
 	vector   *revision.Vector // shows the trunk up to the head that finish was called with
 }
 

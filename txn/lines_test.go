@@ -33,11 +33,10 @@ var lineSpec = table.Spec{Name: "data", Families: []table.FamilySpec{
 
 var lineFamilies = []table.Family{'a', 'c', secretFamily}
 
-// A lineWorld is a store of one server with branches, and the list of its commits. From
-// this list, want computes what readers must see. In each column that is the newest
-// visible cell, unless a newer visible commit deleted the row. Transactions have no
-// marks, so every merge succeeds although the branch and the trunk change the same rows
-// and columns.
+// A lineWorld is a store of one server with branches, and the list of its commits. From this
+// list, want computes what readers must see. In each column, readers must see the newest
+// visible cell, unless a newer visible commit deleted the row. Transactions have no marks, so
+// every merge succeeds although the branch and the trunk change the same rows and columns.
 type lineWorld struct {
 	t        *testing.T
 	r        *rand.Rand
@@ -413,10 +412,10 @@ func inColumns(columns ...string) []table.Mutation {
 	return []table.Mutation{m}
 }
 
-// A columnsStep is a change of the row on one of two lines, a branch and the trunk. A
-// row is columnar if it has a key for each column. early is set for the line on which
-// the row becomes columnar first. The comments on the steps say how the line stores the
-// row after the step.
+// A columnsStep is a change of the row on one of two lines, a branch and the trunk. A row is
+// columnar if it has a key for each column. early is set in the steps on the line on which the
+// row becomes columnar first. The comments on the steps say how the line stores the row after
+// the step.
 type columnsStep struct {
 	early   bool
 	columns []string

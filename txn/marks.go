@@ -22,8 +22,8 @@ const (
 	MarkChild MarkKind = 'c'
 )
 
-// A Mark declares what a transaction does to a row. Of concurrent transactions whose
-// marks exclude each other, only one commits.
+// A Mark declares what a transaction does to a row. Of concurrent transactions whose marks
+// conflict, only one commits.
 type Mark struct {
 	Kind    MarkKind
 	Deletes bool

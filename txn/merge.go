@@ -145,8 +145,8 @@ func (w *writer) merge(ctx context.Context, b *Branch, message []byte) (r table.
 	return w.commitMerge(context.WithoutCancel(ctx), c, &journal.Record{Kind: journal.Merge, IDs: x.ids, Keys: x.keys, AllChanged: x.all, Message: message})
 }
 
-// reopen opens a branch that is frozen, merging or being made. If it fails, other servers
-// end that state after a lease.
+// reopen opens a branch that is frozen, merging or being made. If the swap fails, the branch
+// stays in its state until, after a lease, other servers change the state.
 func (w *writer) reopen(ctx context.Context, c *branchCell) (done bool, err error) {
 	next := c.cell
 	next.State, next.Merge = revision.Open, 0
@@ -213,9 +213,9 @@ func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Re
 }
 
 // settleLater finds out the outcome of a merge in the background, and aborts it if it is
-// undecided. An aborted merge stays undecided in this server's cell until the branch's
-// cell cannot name the merge any more. The swap that names the merge may have lost its
-// answer and land late, but it fails once the branch's cell has changed.
+// undecided. An aborted merge stays undecided in this server's cell until the branch's cell
+// cannot name the merge any more. If the answer to the swap that names the merge was lost, the
+// swap may still reach the store. The swap fails once the branch's cell has changed.
 func (w *writer) settleLater(p *pendingCommit, c *branchCell) {
 	w.resolver.open.Add(1)
 	random := w.e.db.o.random()

@@ -52,7 +52,7 @@ func (e *cluster) reserve(ctx context.Context, a *attempt) (*reservation, *confl
 	w.mu.Lock()
 	p, err := w.newCommit(&journal.Record{})
 	if err == nil {
-		// The head need not wait for this commit, because it is never shown.
+		// The head need not wait for this commit, because a reservation is never shown.
 		p.rec.Prio, p.started = a.prio, p.started.Add(-grace)
 	}
 	w.mu.Unlock()

@@ -19,7 +19,8 @@ import (
 // make checkpoints and read them later. Every state that they read is compared with the
 // operations that it shows.
 
-// A historian is a client of such a simulation. It does what is described above.
+// A historian is a client of a simulation with garbage collection. The comment above describes
+// what such a client does.
 type historian struct {
 	l   *simLife
 	ctx context.Context

@@ -49,9 +49,8 @@ type view interface {
 	// ShownBy returns the revision from which on r is visible: r itself, or the merge of
 	// the branch that r belongs to.
 	ShownBy(r table.Revision) table.Revision
-	// Settled returns the largest revision r with this property: of the cells in the
-	// store that commits in branches wrote, the state at the given revision shows all
-	// that have a revision up to r.
+	// Settled considers the cells in the store that commits in branches wrote. It returns the
+	// largest revision up to which the state at the given revision shows all of these cells.
 	Settled(at table.Revision) table.Revision
 }
 
@@ -169,8 +168,8 @@ func (s *Snapshot) Close() { s.refs.Add(-1) }
 // Max implements table.View. It returns the snapshot's revision.
 func (s *Snapshot) Max() table.Revision { return s.max }
 
-// Low implements table.View. Unless whole is set, the result is below the revisions of
-// all commits in branches that s does not show.
+// Low implements table.View. Unless whole is set, the result is below every branch commit that
+// s does not show.
 func (s *Snapshot) Low() table.Revision {
 	if s.view == nil || s.whole {
 		return s.low

@@ -17,7 +17,7 @@ type Status struct {
 	Shared  bool          // other servers may write the store
 	HeadAge time.Duration // time since the heads shown were read; zero unless Shared
 	Lease   time.Duration // remaining time of the lease; zero if the server has no slot
-	Ahead   time.Duration // how far this server's clock leads the store's
+	Ahead   time.Duration // how far this server's clock is ahead of the store's clock
 }
 
 // stuckAfter is how long an iteration of the loop that follows a shared store may take
@@ -71,10 +71,13 @@ func (e *cluster) turn() { e.turned.Store(int64(time.Since(e.start))) }
 
 // An Attempt is the outcome of one attempt to commit, for metrics.
 type Attempt struct {
-	Result  string        // committed, conflict, unknown or failed
-	Other   bool          // the conflict is with a commit of another server
-	Prepare time.Duration // time until the commit is in the log or, on a shared store, decided
-	Sync    time.Duration // time from Prepare until the commit is durable and shown
+	Result string // committed, conflict, unknown or failed
+	Other  bool   // the conflict is with a commit of another server
+	// Prepare is the time from the begin of the attempt until the commit is in the log. On a
+	// shared store it is the time until the commit is decided.
+	Prepare time.Duration
+	// Sync is the time from then until the commit is durable and shown.
+	Sync time.Duration
 }
 
 // observe passes the outcome of an attempt to Options.Observe.

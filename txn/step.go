@@ -47,9 +47,10 @@ func (e *cluster) publishStep() {
 	}
 }
 
-// stepIn returns the step that the next cell may publish. That is the step of SetStep if
-// no transaction that began before this step is running, and if all their commits are
-// shown. Otherwise it is the step that is already published. The caller holds w.mu.
+// stepIn returns the step that the next cell may publish. Usually that is the step of SetStep.
+// But while a transaction that began before this step is running, or a commit of such a
+// transaction is not shown yet, it is the step that is already published. The caller holds
+// w.mu.
 func (w *writer) stepIn(next *revision.Cell) table.Revision {
 	s := w.e.db.step.Load()
 	if s == nil || s.revision == next.Config || w.e.db.running.oldest(s.ordinal) < s.ordinal {

@@ -31,7 +31,7 @@ type Tx struct {
 	message  []byte
 	atCommit []func(table.Revision)
 	urgent   bool
-	prepared time.Time // time at which the commit was in the log or decided
+	prepared time.Time // when the log had the commit or, on a shared store, when it was decided
 }
 
 var _ table.Reader = (*Tx)(nil)
@@ -288,8 +288,8 @@ func (db *DB) begin() *Tx {
 	for {
 		s := db.Snapshot()
 		db.running.begin(s.ordinal)
-		// A caller of running.oldest may have called it between the two lines above, and
-		// missed this transaction. In that case a newer state is shown by now.
+		// Another goroutine may have called running.oldest between the two lines above, and
+		// missed this transaction. If so, a newer state is shown by now.
 		if s.err != nil || db.current.Load() == s {
 			return &Tx{db: db, snapshot: s}
 		}

@@ -186,9 +186,9 @@ type committer interface {
 	writable() error
 	// stamp issues an id that no commit will use.
 	stamp() (table.Revision, error)
-	// commit makes a transaction durable and shows it. If a conflict prevents that,
-	// commit returns the conflict. Before the next attempt the caller passes the
-	// conflict to the method wait.
+	// commit makes a transaction durable and shows it. If another commit conflicts, commit
+	// returns the conflict instead. Before the next attempt the caller passes the conflict to
+	// the method wait.
 	commit(ctx context.Context, tx *Tx) (r table.Revision, met *conflict, err error)
 	// wait waits until the state shown no longer has the conflict c.
 	wait(ctx context.Context, c *conflict) error

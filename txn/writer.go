@@ -84,9 +84,9 @@ func (w *writer) alive() error {
 }
 
 // limit returns the largest id to announce: one lease ahead of the present. A later limit
-// would be useless, because a server that cannot renew its cell stops committing after
-// half a lease. When a successor may claim the slot, the wall clock has already passed
-// the limit.
+// would be useless, because a server that cannot renew its cell stops committing after half a
+// lease. By the time the next holder may claim the slot, the wall clock has already passed the
+// limit.
 func (w *writer) limit(from table.Revision) table.Revision {
 	now := max(revision.At(w.e.wall()), from)
 	return revision.At(now.Time().Add(w.e.db.o.Lease))
