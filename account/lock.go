@@ -26,8 +26,8 @@ type Lock struct {
 }
 
 // maxDelayed is the largest number of failures that a policy with delays but without lockout
-// keeps. A delay that has doubled maxDelayed times has reached pwdMaxDelay, whatever its
-// value.
+// keeps. A delay that has doubled maxDelayed times has reached pwdMaxDelay, whatever the value
+// of pwdMaxDelay is.
 const maxDelayed = 32
 
 // Lock returns the effect of failures at the given time. MaxFailure failures within an

@@ -47,7 +47,7 @@ type Policy struct {
 	For                 []string // the identities that the policy applies to, in the language of access rules
 	Priority            int      // the policy with the lowest Priority takes precedence
 	LockoutStrict       bool
-	IgnoreOld           int // number of earlier passwords that do not count as failures
+	IgnoreOld           int // an attempt with one of so many earlier passwords is no failure
 	Tell                bool
 	LastSuccess         bool
 	LastSuccessInterval time.Duration
@@ -179,9 +179,9 @@ func (p *Policy) contradictions() (bad []error) {
 
 func inSeconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) + " s" }
 
-// settleLastSuccess turns on the recording of successes if MaxIdle needs it. It sets the
-// interval at which they are recorded: a day if the policy sets no interval, and at most a
-// tenth of MaxIdle.
+// settleLastSuccess turns on the recording of successes if MaxIdle needs it. It also sets the
+// interval at which successes are recorded: a day if the policy sets no interval, and at most
+// a tenth of MaxIdle.
 func (p *Policy) settleLastSuccess() {
 	p.LastSuccess = p.LastSuccess || p.MaxIdle > 0
 	if p.LastSuccess && p.LastSuccessInterval == 0 {
@@ -241,7 +241,7 @@ func boolean(at func(*Policy) *bool) func(*Policy, []string) error {
 	}
 }
 
-// readAttribute checks pwdAttribute. Its value must be userPassword.
+// readAttribute returns an error if the value of pwdAttribute is not userPassword.
 func readAttribute(_ *Policy, values []string) error {
 	v, err := single(values)
 	if err == nil && !strings.EqualFold(v, "userPassword") && v != "2.5.4.35" {

@@ -42,9 +42,9 @@ func (t *Generator) Code(step int64) (string, error) {
 	return hotp.GenerateCodeCustom(secret, uint64(step), hotp.ValidateOpts{Digits: otp.Digits(t.Digits), Algorithm: algorithms[t.Algorithm]})
 }
 
-// Step returns the time step of a code: the current step, the step before it or the step
-// after it. The step must be later than used, the step of the last code that was used.
-// Step always computes all three codes, even if an earlier one fits.
+// Step returns the time step of a code: the current step, the step before it or the step after
+// it. Only a step after the parameter used fits: used is the step of the last code that was
+// used. Step always computes all three codes, even if an earlier one fits.
 func (t *Generator) Step(code string, now time.Time, used int64) (step int64, fits bool) {
 	at := now.Unix() / int64(t.Period/time.Second)
 	for s := at - 1; s <= at+1; s++ {

@@ -64,8 +64,8 @@ func simulateUses(seed uint64, broken variant) (allowed, limit int) {
 }
 
 // TestUsesAreLimited checks that several servers together allow no more uses of a password
-// than the limit, whatever the order of their steps. It also checks that they can allow
-// more if a server does not refresh before it counts.
+// than the limit, whatever the order of their steps. It also checks that they can allow more
+// uses if the servers do not refresh before they count.
 func TestUsesAreLimited(t *testing.T) {
 	found, most := false, 0
 	for seed := range uint64(20_000) {

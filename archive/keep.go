@@ -24,8 +24,8 @@ type dated struct {
 	m *Manifest
 }
 
-// Thin removes objects that no moment within Keep needs. Of the bases older than
-// allBases, it keeps one base per day.
+// Thin removes objects that are not needed any more. Every moment of the last Options.Keep can
+// still be restored afterwards. Of the bases older than allBases, it keeps one base per day.
 func (a *Archiver) Thin(ctx context.Context) (Thinned, error) {
 	a.turning.Lock()
 	defer a.turning.Unlock()

@@ -39,8 +39,8 @@ func ReadOwner(ctx context.Context, p Place) (*Owner, error) {
 	return o, nil
 }
 
-// write makes o the owner of the archive if previous is still the owner. If previous is
-// nil, the archive must have no owner.
+// write makes o the owner of the archive if previous is still the owner. If previous is nil,
+// write succeeds only if the archive has no owner.
 func (o *Owner) write(ctx context.Context, p Place, previous *Owner) error {
 	b, err := json.MarshalIndent(o, "", "  ")
 	if err != nil {

@@ -56,7 +56,7 @@ func (s *Standby) Promote(ctx context.Context, alone bool) (p Promotion, err err
 	return p, s.Finish()
 }
 
-// Finish ends a promotion that was interrupted after its last change of the store.
+// Finish completes a promotion that has already made its last change of the store.
 func (s *Standby) Finish() error {
 	return errors.Join(ignoreMissing(os.Remove(s.path(standbyFile))), syncFolder(s.o.Folder))
 }

@@ -125,8 +125,8 @@ func (a *Archiver) turn(ctx context.Context) error {
 	return err
 }
 
-// limit removes the oldest parts of the kept log if it is larger than keepMost. While
-// the store's disk is full, limit removes all of the kept log.
+// limit removes the oldest parts of the kept log if the kept log is larger than keepMost.
+// While the store's disk is full, limit removes all of the kept log.
 func (a *Archiver) limit() {
 	most := int64(keepMost)
 	if errors.Is(a.o.Store.Refuses(), table.ErrUnavailable) {

@@ -127,8 +127,8 @@ const (
 
 // Errors of a Standby.
 var (
-	// ErrNextBase means that the next base was restored. The store must be closed, and
-	// Prepare must be called again.
+	// ErrNextBase means that the next base was restored. The caller must close the store and
+	// call Prepare again.
 	ErrNextBase = errors.New("the next base was restored")
 	// ErrNoStandby means that the folder contains a store that does not belong to a
 	// standby.
@@ -341,7 +341,7 @@ func (m *mark) encode() []byte {
 }
 
 // Follow sets the store, and the function show, which makes applied commits visible. The
-// store must have been opened with lsm.Options.Follow.
+// caller must have opened the store with lsm.Options.Follow.
 func (s *Standby) Follow(store *lsm.Store, show func(context.Context) error) error {
 	if err := s.lock(context.Background()); err != nil {
 		return err

@@ -180,8 +180,9 @@ func (b *Bearer) verify(token string) (says Token, err error) {
 	return says, err
 }
 
-// claims verifies the signature of a token and reads its claims. The signature must be by
-// the key that the token names, or by any key if the token names none.
+// claims verifies the signature of a token and reads its claims. Only a signature by the key
+// that the token names is valid. If the token names no key, a signature by any of the issuer's
+// keys is valid.
 func (b *Bearer) claims(t *jwt.JSONWebToken, dest ...any) error {
 	h := t.Headers[0] // ParseSigned accepts only compact tokens, which have one header
 	err := errors.New("no key of the issuer fits it")

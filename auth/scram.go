@@ -195,9 +195,9 @@ func conversation(server *scram.Server, c Channel, kind string) *scram.ServerCon
 }
 
 // Step processes the client's next message and returns the answer. The result done is true
-// when the client has proved its identity. The error is ErrMessage, ErrProof, or the error
-// of the lookup of the key. If there is an answer, it must be sent even if there is also an
-// error.
+// when the client has proved its identity. The error is ErrMessage, ErrProof, or the error of
+// the lookup of the key. If there is an answer, the caller must send the answer even if there
+// is also an error.
 func (s *Scram) Step(message []byte) (answer []byte, done bool, err error) {
 	text, err := s.conv.Step(string(message))
 	switch {

@@ -34,7 +34,8 @@ func (t *Turns) Enter(ctx context.Context, c Channel, name string) (leave func()
 	}, nil
 }
 
-// join returns the turn of a name. If there is none, it makes one, and admitted is true.
+// join returns the turn of a name. If the name has no turn, join makes one, and admitted is
+// true.
 func (t *Turns) join(name string) (u *turn, admitted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -64,10 +64,11 @@ type Options struct {
 	// entries at once, or returns an error if a load is not possible.
 	Beside, Batches, Together bool
 	// Branch, if not nil, is a branch that takes the records. They become visible when the
-	// branch is merged. Suffixes must be empty. If there are bad records and Continue is not
-	// set, an import of changes leaves the batches before the first bad record in the branch.
-	// An import of entries leaves nothing in the branch if a record is malformed. If the
-	// branch refuses some entries, the import leaves all other entries in the branch.
+	// branch is merged. Callers must leave Suffixes empty then. If there are bad records and
+	// Continue is not set, an import of changes leaves the batches before the first bad record
+	// in the branch. An import of entries leaves nothing in the branch if a record is
+	// malformed. If the branch refuses some entries, the import leaves all other entries in
+	// the branch.
 	Branch *branches.Branch
 	// AllowFiles allows values that are read from files (see package ldif).
 	AllowFiles bool

@@ -96,7 +96,7 @@ func TestConfigurationHoldsItsOwnEntries(t *testing.T) {
 }
 
 // TestConfigurationOfADirectoryInUse checks that a directory with entries receives the
-// settings that it lacks, and loses none.
+// settings that it lacks, and keeps the settings that it has.
 func TestConfigurationOfADirectoryInUse(t *testing.T) {
 	p := openMem(t)
 	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", company(3))}})
@@ -135,8 +135,8 @@ objectClass: organization
 	}
 }
 
-// TestBadConfigurations checks that an invalid configuration changes nothing, and that
-// the error contains its position.
+// TestBadConfigurations checks that an invalid configuration changes nothing, and that the
+// error contains the position of the configuration.
 func TestBadConfigurations(t *testing.T) {
 	const entries = "\ndn: dc=example,dc=com\nobjectClass: domain\n\ndn: uid=a,dc=example,dc=com\nobjectClass: account\n"
 	for name, c := range map[string]struct{ record, want string }{

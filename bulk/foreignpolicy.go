@@ -163,8 +163,8 @@ type givenPolicies struct {
 	standard string
 }
 
-// take records a definition of 389's class of service that assigns a password policy to
-// the subtree in which it stands.
+// take records a definition of 389's class of service if the definition assigns a password
+// policy. The policy applies to the subtree that contains the definition.
 func (g *givenPolicies) take(name dn.DN, attributes []op.PartialAttribute) {
 	assigns, template := false, ""
 	for _, a := range attributes {
@@ -264,7 +264,8 @@ func policyAt(ctx context.Context, s *partition.Snapshot, name string) ([]accoun
 	return valuesAt(ctx, s, name, account.Attributes)
 }
 
-// valuesAt returns the values of some attributes of an entry, or nil if it does not exist.
+// valuesAt returns the values of some attributes of an entry, or nil if the entry does not
+// exist.
 func valuesAt(ctx context.Context, s *partition.Snapshot, text string, attributes []string) (values []account.Value, err error) {
 	name, err := dn.Parse(text)
 	if err != nil {

@@ -352,8 +352,8 @@ func decodeString(b []byte) ([]byte, bool) {
 	return b, true
 }
 
-// element returns the contents of b, which must be one BER element with a one-byte tag
-// and a definite length.
+// element returns the contents of the BER element b. It returns false if b is not exactly one
+// element with a one-byte tag and a definite length.
 func element(b []byte) (contents []byte, ok bool) {
 	if len(b) < 2 || b[0]&0x1f == 0x1f {
 		return nil, false

@@ -65,8 +65,8 @@ type crowd struct {
 	landed int
 }
 
-// write lets clients write concurrently. Each client writes its own people. After acks
-// acknowledgements, write kills the server.
+// write lets clients write concurrently. Each client makes and changes people that no other
+// client changes. After acks acknowledgements, write kills the server.
 func (c *crowd) write(t *testing.T, p *process, round, acks int) {
 	t.Helper()
 	var count atomic.Int64

@@ -149,8 +149,8 @@ func TestUnwritableFolder(t *testing.T) {
 	})
 	var nobody *syscall.Credential
 	if os.Getuid() == 0 {
-		// Root may write everywhere, so another user runs the program and must be able to
-		// reach it.
+		// Root may write everywhere, so another user runs the program. This user must be able
+		// to read the program's file.
 		nobody = &syscall.Credential{Uid: 65534, Gid: 65534}
 		ldapd(t)
 		if err := os.Chmod(program.dir, 0o755); err != nil {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// A step is one operation on an object that must be linearizable: the operations on the
-// object must behave as if they ran one after the other, each at some time between its
-// call and its answer. The state of an object is text.
+// A step is one operation on an object that must be linearizable: the operations on the object
+// must behave as if they ran one after the other. Each operation must seem to run at one
+// moment between its call and its answer. The state of an object is text.
 type step interface {
 	object() string
 	initial() string

@@ -34,8 +34,8 @@ var getent = []scriptCall{
 	{"resolve initgroups sgarcia", "sgarcia               10001"},
 }
 
-// askScript runs a script of testdata/programs, which starts a service and asks it, in a separate
-// mount namespace.
+// askScript runs a script of testdata/programs in a separate mount namespace. The script
+// starts a service and makes the calls to this service.
 func askScript(t *testing.T, script, conf string, calls []scriptCall) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "testdata/programs/"+script)

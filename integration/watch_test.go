@@ -152,8 +152,8 @@ func TestGoLDAPSyncrepl(t *testing.T) {
 	}
 }
 
-// TestGoLDAPPersistentSearch uses a raw control, because go-ldap does not implement this
-// control.
+// TestGoLDAPPersistentSearch runs a persistent search. The test encodes the request control
+// itself, because go-ldap does not implement this control.
 func TestGoLDAPPersistentSearch(t *testing.T) {
 	p := watchedServer(t)
 	c := p.admin()

@@ -167,7 +167,8 @@ func (p *parser) modifyDN(name string) (*op.ModifyDN, error) {
 	return m, p.atEnd("a moddn")
 }
 
-// expect parses a line that must have the given name, and returns its value.
+// expect parses a line and returns the line's value. It returns an error if the line does not
+// have the given name.
 func (p *parser) expect(name string) (string, error) {
 	if !p.is(name) {
 		return "", p.fail("expected \"%s:\" of a moddn", name)

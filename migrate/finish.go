@@ -113,8 +113,8 @@ func (m *Move) count(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// compareLive compares everything while clients write to the server and the directory
-// follows. It also returns a revision: entries that were changed after it have to be
+// compareLive compares everything while clients write to the server and the directory follows.
+// It also returns a revision. Entries that were changed after this revision have to be
 // compared again.
 func (m *Move) compareLive(ctx context.Context) (r *Report, checked table.Revision, err error) {
 	checked = m.revision()

@@ -252,8 +252,8 @@ func TestNoIDs(t *testing.T) {
 	m.differences(o)
 }
 
-// TestNestedBases refreshes a base with another base below it, which the server keeps in
-// a database of its own.
+// TestNestedBases refreshes a base. Below this base is another base, which the server keeps in
+// a separate database.
 func TestNestedBases(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)

@@ -182,10 +182,10 @@ func (m *Move) refuse(name string, id entry.ID, why error) {
 	m.leave(name, why)
 }
 
-// Copy copies the schema and the entries of the server into the directory, which must not
-// have any of the copied subtrees yet. If follows is set, the directory follows the server
-// from then on. It returns the number of copied entries, and a text about the speed of the
-// copy.
+// Copy copies the schema and the entries of the server into the directory. It returns an error
+// if the directory already has one of the copied subtrees. If follows is set, the directory
+// follows the server from then on. It returns the number of copied entries, and a text about
+// the speed of the copy.
 func (m *Move) Copy(ctx context.Context, follows bool) (n int, rate string, err error) {
 	m.o.Progress.Begin()
 	n, err = m.copy(ctx, follows)

@@ -123,8 +123,8 @@ func next(queue <-chan *event) (*event, bool) {
 	}
 }
 
-// take copies the changes that some events report. Only the last event may end a phase of
-// the refresh.
+// take copies the changes that some events report. If an event ends a phase of the refresh,
+// the caller must make this event the last one of the batch.
 func (r *refresh) take(ctx context.Context, batch []*event) error {
 	var as []action
 	cookie, ahead := r.cookie, r.m.cursor.Ahead[r.base]
@@ -282,8 +282,8 @@ func (r *refresh) subentries(ctx context.Context) error {
 	return r.apply(ctx, as, nil)
 }
 
-// absent adds to r.deleted the entries of the subtree that are not in r.present. It skips
-// the subtree of any base below r.base, which has a refresh of its own.
+// absent adds to r.deleted the entries of the subtree that are not in r.present. It skips the
+// subtrees of other bases below r.base, because each base has a separate refresh.
 func (r *refresh) absent(ctx context.Context) error {
 	slices.SortFunc(r.present, compareIDs)
 	s := r.m.p.Snapshot()
@@ -385,8 +385,8 @@ func (m *Move) apply(ctx context.Context, as []action, next *cursor) error {
 	return m.commit(ctx, nil, next)
 }
 
-// halve makes changes that the directory refuses in one commit. It makes them in two
-// commits. If the directory refuses a commit, halve divides the changes of that commit
+// halve makes changes that the directory has refused as one commit. It makes the changes in
+// two commits. If the directory refuses a commit, halve divides the changes of that commit
 // again.
 func (m *Move) halve(ctx context.Context, as []action) error {
 	if len(as) == 0 {
@@ -463,7 +463,7 @@ func (a *action) entryID() entry.ID {
 }
 
 // isOlderThan reports whether a and later are copies with the same name, so that a is
-// unnecessary. Both must be actions on the same entry.
+// unnecessary. The caller must pass two actions on the same entry.
 func (a *action) isOlderThan(later *action) bool {
 	return a.put != nil && later.put != nil && a.put.name.String() == later.put.name.String()
 }

@@ -72,7 +72,8 @@ func (m *Main) openSnapshots(ctx context.Context, c *config.Config, where, url s
 	return openHBase(ctx, c, m.logger(c), where, url)
 }
 
-// withHBase calls f with the configured store, which must be in HBase.
+// withHBase calls f with the configured store. It returns an error if the store is not in
+// HBase.
 func (m *Main) withHBase(ctx context.Context, c *config.Config, f func(*hbase.Store) error) error {
 	s, err := m.openSnapshots(ctx, c, c.Origin("store"), c.Store)
 	if err != nil {

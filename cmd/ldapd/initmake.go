@@ -38,7 +38,7 @@ func (k *maker) undo() {
 	}
 }
 
-// write makes a file that must not exist.
+// write makes a file. It returns an error if the file exists.
 func (k *maker) write(name string, mode fs.FileMode, text []byte) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {

@@ -114,8 +114,9 @@ func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, 
 	}
 }
 
-// patience is how long job.on waits for a locked store if the process that holds the lock does
-// not answer requests: a server that is starting, or another tool.
+// patience is how long job.on waits for a store that another process has locked, if that
+// process does not answer requests. Such a process is a server that is starting, or another
+// tool.
 const patience = 5 * time.Second
 
 // ask requests the job from the server that holds the store's folder.

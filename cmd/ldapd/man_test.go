@@ -66,7 +66,7 @@ func lint(t *testing.T, pages map[string]string) {
 		}
 	}
 	out, _ := exec.Command(mandoc, append([]string{"-T", "lint", "-W", "warning"}, files...)...).CombinedOutput()
-	// mandoc does not find the pages that the pages refer to, because they are not
+	// The pages refer to other pages. mandoc does not find those, because they are not
 	// installed here.
 	for line := range strings.Lines(string(out)) {
 		if !regexp.MustCompile(`referenced manual not found|outdated`).MatchString(line) {

@@ -59,9 +59,9 @@ func references(ctx context.Context, w *work, a referencesArgs) error {
 	return nil
 }
 
-// setReference changes the setting of one attribute. If values have to be repaired, it
-// first makes the values follow their entries, then removes values that name no entry,
-// and then, with MustExist, requires that values name existing entries.
+// setReference changes the setting of one attribute. If values have to be repaired, it works
+// in steps. First it makes the values follow their entries. Then it removes values that name
+// no entry. With MustExist, it finally requires that values name existing entries.
 func setReference(ctx context.Context, w *work, name string, a referencesArgs) error {
 	set := func(mustExist bool) error {
 		return configure.SetReference(ctx, w.Partition, configure.Reference{Attribute: name, MustExist: mustExist}, !a.End)

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/status"
 )
 
-// A supervisor reports to the service manager that started the process: systemd,
-// through sd_notify(3). If no service manager started the process, it sends nothing.
+// A supervisor reports to the service manager that started the process: systemd, through
+// sd_notify(3). If no service manager started the process, the supervisor sends nothing.
 type supervisor struct {
 	health *status.Health
 	log    *slog.Logger
