@@ -286,7 +286,7 @@ func TestOwnerIsNotKeptOut(t *testing.T) {
 		usable++
 		failures = append(lock.Kept, at) // a guess each second
 	}
-	if usable != 36 || locked != 3564 { // 3 guesses, and then 300 seconds from the third on
+	if usable != 36 || locked != 3564 { // a lock lasts 300 s from each third guess
 		t.Errorf("%d seconds usable, %d locked", usable, locked)
 	}
 }

@@ -87,7 +87,7 @@ func From389(values func(attribute string) []string) (policy []Value, left []str
 	if !t.is("passwordChange", true) {
 		t.put("pwdAllowUserChange", "FALSE")
 	}
-	if !t.is("passwordUnlock", true) { // locked until somebody unlocks
+	if !t.is("passwordUnlock", true) { // a lock lasts until somebody unlocks the account
 		t.drop("pwdLockoutDuration")
 	}
 	t.settle()

@@ -25,7 +25,8 @@ type Policy struct {
 
 	MinAge, MaxAge time.Duration
 	InHistory      int
-	// 0: no; 1: if the password is in clear; 2: always, so hashes are refused.
+	// 0: the quality is not checked; 1: it is checked if the password is in clear; 2: it is
+	// always checked, so hashes are refused.
 	CheckQuality         int
 	MinLength, MaxLength int // in characters
 	ExpireWarning        time.Duration

@@ -19,7 +19,7 @@ import (
 
 // Options configure an Archiver.
 type Options struct {
-	Store *lsm.Store // opened with KeepLogs if it is archived repeatedly
+	Store *lsm.Store // must be opened with KeepLogs if it is archived repeatedly
 	Place Place
 	Seal  Seal
 	Every time.Duration // interval between bases

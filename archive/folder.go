@@ -44,7 +44,7 @@ func (f folder) list(ctx context.Context, sub, prefix string, add func(Object)) 
 		return ignoreMissing(err)
 	}
 	defer d.Close()
-	begin := prefix[min(len(sub), len(prefix)):] // of the names in the subfolder
+	begin := prefix[min(len(sub), len(prefix)):] // how the wanted names in the subfolder begin
 	for {
 		names, err := d.Readdirnames(listedAtOnce)
 		for _, name := range names {

@@ -51,7 +51,7 @@ func (a *Archiver) pause(failures int, took time.Duration) time.Duration {
 // greet logs a warning if the place ignores conditions.
 func (a *Archiver) greet(ctx context.Context) {
 	switch ok, err := a.o.Place.Conditions(ctx); {
-	case err != nil: // the first piece returns the error too
+	case err != nil: // sending the first piece returns the same error
 	case !ok:
 		a.o.Log.Warn("the archive's place ignores conditions of puts: two servers that write to it at the same time would not be detected", "place", a.o.Place.String())
 	}

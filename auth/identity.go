@@ -36,7 +36,7 @@ type Rule struct {
 	text    string
 	pattern *regexp.Regexp
 	name    string // the DN, or the base of the search
-	bare    bool   // the DN needs no entry
+	bare    bool   // there need not be an entry with the DN
 	search  bool
 	scope   op.Scope
 	filter  string
@@ -59,7 +59,7 @@ const DefaultRule = "u:(.+) -> ldap:///??sub?(uid=$1)"
 // entry, or the entry that a search finds.
 type Target struct {
 	Name   dn.DN // the DN, or the base of the search
-	Bare   bool  // the DN needs no entry
+	Bare   bool  // there need not be an entry with the DN
 	Search bool
 	Scope  op.Scope
 	Filter filter.Filter
@@ -124,7 +124,8 @@ func (r *Rule) check() error {
 	if missing != "" {
 		return fmt.Errorf("the rule %q: its pattern has no group $%s", r.text, missing)
 	}
-	// In a name of the kind "dn:", a group may match a DN, so the second test inserts a DN.
+	// In a name of the kind "dn:", a group of the pattern may match a DN, so the second test
+	// inserts a DN.
 	_, err := r.target("u:x", slices.Repeat([]string{"x"}, len(groups)))
 	if _, asDN := r.target("dn:x", slices.Repeat([]string{"cn=x"}, len(groups))); err != nil && asDN != nil {
 		return fmt.Errorf("the rule %q: %v", r.text, err)

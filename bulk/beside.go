@@ -111,7 +111,7 @@ func (a *adder) round(ctx context.Context, todo *spool) error {
 // add adds the entries of a batch, except those that are refused.
 func (a *adder) add(ctx context.Context, batch []*item) error {
 	for len(batch) > 0 {
-		n := 0 // entries added before the transaction failed
+		n := 0 // number of entries added before the transaction failed
 		r, err := a.to.update(ctx, a.im.o.By, func(tx *partition.Tx) error {
 			for n = range batch {
 				if err := a.to.add(ctx, tx, batch[n]); err != nil {

@@ -399,7 +399,7 @@ func (im *importer) prepare(s *cleaner, x *item) (*transfer.Loading, error) {
 	attributes = s.clean(attributes)
 	e, err := im.l.Prepare(name, attributes)
 	if err == nil && im.accepted != nil {
-		x.Attributes = attributes // the only use of the record is to add the entry later
+		x.Attributes = attributes // from now on the record is used only to add the entry
 	}
 	return e, err
 }

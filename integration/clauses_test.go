@@ -27,7 +27,7 @@ var conformance = []struct {
 		// case). Options may follow.
 		{"4.1.4", find(jdoe, atBase, "(2.5.4.3=john doe)", "2.5.4.4"), nil, "uid=jdoe sn=Doe; 0"},
 		{"4.1.5", find(jdoe, atBase, "(COMMONNAME;lang-DE=johann reh)", "1.1"), nil, "uid=jdoe; 0"},
-		// The values of a set must not be equivalent.
+		// An attribute must not have two equivalent values.
 		{"4.1.7", add("cn=x,"+devicesDN, "objectClass=device", "cn=x", "ou=a", "ou=A"), nil, "20"},
 		{"4.1.7", add("cn=x,"+devicesDN, "objectClass=device", "cn=x", "ou"), nil, "21"},
 		{"4.1.9", find("cn=x,uid=nobody,"+peopleDN, atBase, "(cn=*)"), nil, "32 at " + peopleDN},

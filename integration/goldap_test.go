@@ -63,7 +63,7 @@ func TestGoLDAPAssertion(t *testing.T) {
 	wantCode(t, "delete", c.Del(ldap.NewDelRequest(oneDN, []ldap.Control{none})), ldap.LDAPResultAssertionFailed)
 	_, err := c.Compare(oneDN, "description", "one")
 	wantCode(t, "compare", err, ldap.LDAPResultSuccess)
-	_, err = c.Search(watchRequest(none)) // the assertion is about the base
+	_, err = c.Search(watchRequest(none)) // the assertion applies to the base entry
 	wantCode(t, "search", err, ldap.LDAPResultSuccess)
 	_, err = c.Search(watchRequest(assertion(t, "(description=*)")))
 	wantCode(t, "search of another base", err, ldap.LDAPResultAssertionFailed)

@@ -49,7 +49,7 @@ func (r *run) stop(server int, d time.Duration, kind string) {
 			r.t.Fatal(err)
 		}
 		r.pause(d)
-		d = historiesLease / 2 // a time in which the server recovers
+		d = historiesLease / 2 // the second pause lets the server recover
 	}
 }
 
@@ -130,7 +130,7 @@ func TestHistoriesRegionServer(t *testing.T) {
 		r.pause(2 * time.Second)
 		r.note("a region server was killed", -1)
 		c.KillRegionServer(n % 2)
-		r.pause(8 * time.Second) // HBase notices, and opens the regions elsewhere
+		r.pause(8 * time.Second) // until HBase has opened the regions elsewhere
 		if err := c.StartRegionServer(n % 2); err != nil {
 			t.Fatal(err)
 		}

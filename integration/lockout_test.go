@@ -41,7 +41,7 @@ type guessed struct {
 	bound int64 // largest number of guesses at an account that may be verified
 	mu    sync.Mutex
 	next  [lockoutClients]int    // the account that each client guesses at
-	count [lockoutAccounts]int64 // the guesses that were verified
+	count [lockoutAccounts]int64 // number of verified guesses at each account
 }
 
 // TestLockoutOnHBase guesses passwords of many accounts at three servers on HBase, by

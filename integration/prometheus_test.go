@@ -63,7 +63,7 @@ func TestDashboard(t *testing.T) {
 			}
 			eventually(t, "every query finds data", func() error {
 				work.round()
-				time.Sleep(time.Second) // the interval of scrapes
+				time.Sleep(time.Second) // Prometheus scrapes every second
 				if none := missing(); !slices.Equal(none, withoutData[engine]) {
 					return fmt.Errorf("without data: %q; want %q", none, withoutData[engine])
 				}

@@ -329,7 +329,7 @@ func (m *Move) tryName(ctx context.Context, s *partition.Snapshot, d *Difference
 // itsName is what Difference.Attributes contains if the names of the entry differ.
 const itsName = "its name"
 
-// now reads the entry of a difference at the server.
+// now reads the current form of a difference's entry from the server.
 func (m *Move) now(ctx context.Context, d *Difference) (*ldap.Entry, error) {
 	e, err := m.ask.read(ctx, d.Name)
 	if err != nil || d.id == entry.Root {

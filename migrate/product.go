@@ -18,7 +18,8 @@ type product struct {
 	// hidden is an object class whose entries are found only by a filter that names the
 	// class.
 	hidden string
-	// id is an attribute with ids of entries that exists besides entryUUID, or "".
+	// id is the attribute with the ids that the product uses besides entryUUID, or "" if there
+	// is none.
 	id string
 	// lost is a text about what the server keeps outside the copied entries.
 	lost string

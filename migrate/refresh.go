@@ -26,7 +26,7 @@ type refresh struct {
 	// deleted are the entries to delete at the end of the refresh. They may have entries
 	// below them that must be moved or deleted first.
 	deleted []entry.ID
-	sweep   bool // delete entries that are not present
+	sweep   bool // entries that are not in present are deleted at the end
 	cookie  []byte
 }
 

@@ -37,7 +37,7 @@ type references struct {
 	note func(string)
 }
 
-// add notes a reference, once.
+// add writes a note about a reference, unless it has written the same note before.
 func (r *references) add(url string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -166,7 +166,7 @@ func valueLines(raw []byte, dn int) map[string][]int {
 		}
 		key := string(bytes.ToLower(description))
 		if key == "dn" && len(lines["dn"]) == 0 {
-			dn -= n // dn is now the offset of the lines of raw in the file
+			dn -= n // dn is now the number of lines of the file before raw
 		}
 		lines[key] = append(lines[key], n)
 	}

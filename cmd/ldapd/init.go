@@ -96,7 +96,7 @@ type question struct {
 type questions struct {
 	in    *bufio.Reader // nil: nobody is there to be asked
 	out   io.Writer
-	hide  func(prompt string) (string, error) // asks for a password
+	hide  func(prompt string) (string, error) // asks for a password and does not show it
 	stdin io.Reader
 	given func(flag string) bool
 }

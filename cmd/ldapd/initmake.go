@@ -120,7 +120,7 @@ func (k *maker) entries(ctx context.Context, w *work) error {
 	writeEntry(&text, name)
 	folders := k.folders
 	if k.access == "services" {
-		folders += ",services" // the rules of the profile name ou=services
+		folders += ",services" // the access rules of this profile refer to ou=services
 	}
 	for _, u := range units(folders) {
 		writeEntry(&text, append(dn.DN{{{Type: "ou", Value: []byte(u)}}}, name...))

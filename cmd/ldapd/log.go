@@ -63,7 +63,7 @@ func printLog(ctx context.Context, w *work, a logArgs) error {
 	if a.Since == "" {
 		a.Since = since.String()
 	}
-	if a.Since != table.Revision(0).String() { // at 0 there is no state to protect
+	if a.Since != table.Revision(0).String() { // at revision 0 there is no state to protect
 		s, err := stateAt(ctx, w, "--since", a.Since)
 		if err != nil {
 			return err

@@ -154,7 +154,7 @@ func firstPolicy(c *config.Config) []configure.PolicyAttribute {
 // exists, and returns true.
 func storeThere(c *config.Config, use purpose) (bool, error) {
 	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
-		return true, nil // openStore returns the error, if there is one
+		return true, nil // if the store does not exist, openStore returns an error
 	}
 	is, err := lsm.Exists(c.Store)
 	if err == nil && !is && !use.creates() {
