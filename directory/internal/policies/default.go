@@ -19,8 +19,9 @@ func parseDefault(attributes []configure.PolicyAttribute) (*account.Policy, erro
 	return account.ParseDefault(configure.Name, func(name string) []string { return configure.PolicyValues(attributes, name) })
 }
 
-// ApplyDefault applies changes of the attributes of cn=config, including its object
-// classes, to the default policy. It returns nil if cn=config is no policy afterwards.
+// ApplyDefault applies changes of the attributes of cn=config, objectClass included, to the
+// default policy. If cn=config then lacks the object class of policies, there is no default
+// policy any more, and ApplyDefault returns nil.
 func ApplyDefault(k *known.Elements, old []configure.PolicyAttribute, changes []op.Modification, permissive bool) ([]configure.PolicyAttribute, error) {
 	ed := &editor{known: k, permissive: permissive}
 	ed.read(old)
@@ -32,8 +33,8 @@ func ApplyDefault(k *known.Elements, old []configure.PolicyAttribute, changes []
 	return ed.policy()
 }
 
-// editor has the attributes of cn=config that a modify may change, except the access
-// rules.
+// An editor applies modifications to the attributes of cn=config. It does not handle the
+// access rules.
 type editor struct {
 	known      *known.Elements
 	permissive bool
@@ -118,7 +119,8 @@ func (ed *editor) add(a *entry.Attribute, values [][]byte) error {
 	return nil
 }
 
-// delete removes values, or all values if none are given.
+// delete removes the given values of an attribute. If no values are given, it removes all
+// values.
 func (ed *editor) delete(a *entry.Attribute, values [][]byte) error {
 	if len(values) == 0 {
 		if len(a.Values) == 0 && !ed.permissive {
@@ -150,8 +152,9 @@ func same(t *schema.AttributeType, a, b []byte) bool {
 	return err == nil && err2 == nil && bytes.Equal(x, y)
 }
 
-// policy returns the default policy, or nil if cn=config does not have the class of policies. It
-// returns an error if the attributes do not fit the classes, or cannot be a policy.
+// policy returns the default policy, or nil if cn=config does not have the class of
+// policies. It returns an error if the object classes of cn=config do not allow its
+// attributes, or if the attributes are no valid policy.
 func (ed *editor) policy() ([]configure.PolicyAttribute, error) {
 	is, err := ed.isPolicy()
 	if err != nil {
@@ -177,8 +180,8 @@ func (ed *editor) policy() ([]configure.PolicyAttribute, error) {
 	return policy, checkDefault(ed.known, policy)
 }
 
-// isPolicy reports whether cn=config has the class of policies. It refuses any other
-// change of the classes of cn=config.
+// isPolicy reports whether cn=config has the class of policies. It returns an error if
+// cn=config lacks one of its own classes, or has a class of another kind.
 func (ed *editor) isPolicy() (is bool, err error) {
 	for _, want := range configClasses {
 		if !slices.ContainsFunc(ed.attributes[0].Values, func(v []byte) bool { return ed.known.IsNamed(string(v), want) }) {
@@ -196,7 +199,7 @@ func (ed *editor) isPolicy() (is bool, err error) {
 	return is, nil
 }
 
-// checkDefault returns an error if attributes cannot be the default policy.
+// checkDefault returns an error if the attributes are no valid default policy.
 func checkDefault(k *known.Elements, attributes []configure.PolicyAttribute) error {
 	for _, t := range k.Policy.Must {
 		if configure.PolicyValues(attributes, t.Name()) == nil {

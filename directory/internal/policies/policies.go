@@ -40,8 +40,8 @@ func NewCache(log *slog.Logger) *Cache {
 	return &Cache{found: bounded.New(&otter.Options[entry.ID, *finding]{MaximumSize: remembered}), log: log}
 }
 
-// A Set contains the policies of a state. It is also valid for other states with the same
-// policies.
+// A Set contains the policies of a state. It is also used for other states that have the
+// same policies.
 type Set struct {
 	schema *schema.Schema
 	asOf   uint64
@@ -88,8 +88,8 @@ type finding struct {
 	still []func(*partition.Snapshot) bool
 }
 
-// Set returns the policies of a state. If there are none, it returns nil after a call of
-// HasClass, without a search.
+// Set returns the policies of a state. If HasClass reports that there are no policies, Set
+// returns nil without a search.
 func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *known.Elements) (*Set, error) {
 	if k.Policy == nil {
 		return nil, nil
@@ -138,14 +138,15 @@ func warn(log *slog.Logger, name string, err error) {
 	log.Warn("a password policy says what cannot be; the rest of it counts", "dn", name, "error", err)
 }
 
-// take records what a policy of the set demands of all attempts.
+// take records what a policy requires of attempts on all accounts, whichever policy applies
+// to them.
 func (set *Set) take(p *account.Policy) {
 	set.counts = set.counts || p.Counts()
 	set.ignore = max(set.ignore, p.IgnoreOld)
 }
 
-// place reads one policy. It leaves out values that it cannot read, and returns an error
-// about them.
+// place reads one policy from its entry. If some values are invalid, place returns the
+// policy without these values, and an error that describes them.
 func place(s *partition.Snapshot, k *known.Elements, found *partition.Result) (*placed, error) {
 	p := &placed{id: found.ID}
 	var bad error
@@ -172,7 +173,7 @@ func place(s *partition.Snapshot, k *known.Elements, found *partition.Result) (*
 	return p, bad
 }
 
-// Parse reads a policy from its entry.
+// Parse reads the settings of a policy from the policy's entry.
 func Parse(k *known.Elements, name string, e *entry.Entry) (*account.Policy, error) {
 	return account.Parse(name, func(attribute string) (values []string) {
 		if t := k.Schema.Attribute(attribute); t != nil {
@@ -203,8 +204,7 @@ func (c *Cache) Of(ctx context.Context, s *partition.Snapshot, k *known.Elements
 	return c.In(ctx, s, k, set, at)
 }
 
-// In is like Of, except that the caller passes the policies that c.Set has returned for the
-// state.
+// In is like Of. The caller passes the policies of the state, which c.Set returns.
 func (c *Cache) In(ctx context.Context, s *partition.Snapshot, k *known.Elements, set *Set, at partition.Located) (Found, error) {
 	if set == nil {
 		return Found{}, nil
@@ -237,8 +237,8 @@ func (c *Cache) OfNew(ctx context.Context, s *partition.Snapshot, k *known.Eleme
 	return f.Found, err
 }
 
-// of reports whether the finding is valid for an entry in a state with the given set of
-// policies.
+// of reports whether the finding is still valid for the entry with the given id, in the
+// state s with the policies in set.
 func (f *finding) of(s *partition.Snapshot, set *Set, id entry.ID) bool {
 	return f.set == set && s.Unchanged(id, f.asOf) && s.SameNames(f.asOf) &&
 		!slices.ContainsFunc(f.still, func(still func(*partition.Snapshot) bool) bool { return !still(s) })
@@ -308,8 +308,9 @@ func (f *finding) named(ctx context.Context, s *partition.Snapshot, k *known.Ele
 	return false, nil
 }
 
-// holds reports whether a policy applies to an entry. It compares the entry's name and
-// classes with the subtrees, and the entry with the audience.
+// holds reports whether a policy applies to an entry. The name and classes of the entry must
+// be in one of the policy's subtrees, and the entry must be in the policy's audience, if the
+// policy has one.
 func (f *finding) holds(ctx context.Context, s *partition.Snapshot, p *placed, at partition.Located, norms []dn.Norm, is func(string) bool) (bool, error) {
 	n := len(norms) - len(p.point)
 	if len(p.subtrees) == 0 || n < 0 || !slices.Equal(norms[n:], p.point) ||
@@ -324,7 +325,7 @@ func (f *finding) holds(ctx context.Context, s *partition.Snapshot, p *placed, a
 	return has, err
 }
 
-// why explains the choice of a policy among several.
+// why explains why the policy h was chosen among all policies that apply to an entry.
 func why(h *account.Holding, all []account.Holding) string {
 	lower := func(a account.Holding) bool { return a.Policy.Priority > h.Policy.Priority }
 	further := func(a account.Holding) bool { return a.Depth < h.Depth }

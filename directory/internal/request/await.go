@@ -24,10 +24,10 @@ func (req *Request) AwaitOthers(ctx context.Context) error {
 	return req.awaitToken(ctx)
 }
 
-// original waits until this server shows everything that any server of the store had
-// committed when the request arrived. It does not wait unless the request has the Don't
-// Use Copy control. The store is the original. A server's view of the store is a copy
-// that may be one poll old.
+// original implements the Don't Use Copy control. It waits until this server shows
+// everything that any server of the store had committed when the request arrived. In the
+// words of the control, the store is the original, and a server's view of the store is a
+// copy, which may be one poll old. Without the control, original does not wait.
 func (req *Request) original(ctx context.Context) error {
 	if !req.Controls.original {
 		return nil

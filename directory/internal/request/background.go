@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Background runs work beside requests, one job at a time. A job that is started while
-// another job runs is dropped.
+// Background runs jobs in the background of requests, one job at a time. Start drops a job
+// if another job is running.
 type Background struct {
 	mu     sync.Mutex
 	closed bool
@@ -33,7 +33,7 @@ func (u *Background) Start(f func(context.Context)) {
 	}()
 }
 
-// ended makes room for the next job.
+// ended records that the running job has ended, so that Start can start the next job.
 func (u *Background) ended() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -15,9 +15,9 @@ const BranchContext = "cn=branches"
 // errBranches is the answer to requesters who may not work in branches.
 var errBranches = op.Errorf(op.InsufficientAccessRights, "only the administrator works in branches")
 
-// MayBranch returns an error unless the requester may make branches and work in them. A
-// merge writes all that the branch changed, whoever changed it there, so only the
-// administrator may.
+// MayBranch returns an error unless the requester may make branches and work in them. Only
+// the administrator may, because a merge writes all changes of the branch, whoever made
+// them.
 func (req *Request) MayBranch() error {
 	if !req.Who.IsAdmin() {
 		return errBranches
@@ -43,7 +43,8 @@ func (req *Request) Enter(ctx context.Context, name string) (err error) {
 	return err
 }
 
-// BranchNamed returns the branch with a name, which another server may have made just now.
+// BranchNamed returns the branch with a name. It also finds a branch that another server has
+// just made.
 func (req *Request) BranchNamed(ctx context.Context, name string) (*branches.Branch, error) {
 	b, err := branches.Find(req.Server.Part, name)
 	if !IsMissing(err) {
@@ -55,7 +56,8 @@ func (req *Request) BranchNamed(ctx context.Context, name string) (*branches.Bra
 	return branches.Find(req.Server.Part, name)
 }
 
-// Earlier returns the state at the revision r, which the earlier pages of the search showed.
+// Earlier returns the state at the revision r, which is the state that the earlier pages of
+// the search showed.
 func (req *Request) Earlier(ctx context.Context, r table.Revision) (*partition.Snapshot, error) {
 	if req.Branch != nil {
 		return req.Branch.At(ctx, r)

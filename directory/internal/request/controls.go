@@ -11,9 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Controls are the parsed controls of a request. The attribute names in them are not
-// resolved here. The code that uses a control resolves them by the schema of the state that
-// it reads.
+// Controls are the parsed controls of a request. Attribute names in the controls are not
+// resolved here. The code that uses a control resolves the names by the schema of the state
+// that it reads.
 type Controls struct {
 	ManageDsaIT bool
 	Paged       *control.PagedResults
@@ -66,9 +66,10 @@ func (c *Controls) CheckWait() error {
 // A servedControl is a control that requests may carry.
 type servedControl struct {
 	oid  string
-	with operations // operations that it applies to
-	// take parses the value, checks it against the request and stores it in
-	// controls. It may refuse the value (protocolError) or the criticality.
+	with operations // the operations that the control applies to
+	// take parses the control's value, checks the value against the request, and stores
+	// the result in the request's Controls. It returns an error if the value is invalid
+	// (protocolError), or if the control has the wrong criticality.
 	take func(req *Request, m *op.Message, c *op.Control) error
 }
 
@@ -155,8 +156,8 @@ func operationsOf(r op.Request) operations {
 
 // TakeControls reads the controls of a request. A control that does not apply to the
 // operation counts as unknown. An unknown control is an error if it is critical, and is
-// otherwise ignored (RFC 4511, 4.1.11). A control that occurs twice is a protocolError,
-// except session tracking.
+// otherwise ignored (RFC 4511, 4.1.11). If a control other than session tracking occurs
+// twice, the result is protocolError.
 func TakeControls(req *Request, m *op.Message) error {
 	for i := range m.Controls {
 		c := &m.Controls[i]
@@ -183,8 +184,8 @@ func TakeControls(req *Request, m *op.Message) error {
 	return nil
 }
 
-// served returns the control with an OID, or nil if it is unknown or does not apply to
-// the request.
+// served returns the control with an OID. It returns nil if the control is unknown, or if
+// the control does not apply to the request.
 func served(oid string, r op.Request) *servedControl {
 	for i := range supported {
 		if k := &supported[i]; k.oid == oid && k.with&operationsOf(r) != 0 {
@@ -208,7 +209,7 @@ func SupportedControls() []string {
 	for i := range supported {
 		oids[i] = supported[i].oid
 	}
-	oids = append(oids, control.OIDAuthzIDResponse) // published too (RFC 3829, 2)
+	oids = append(oids, control.OIDAuthzIDResponse) // the response control is published too (RFC 3829, 2)
 	slices.Sort(oids)
 	return oids
 }

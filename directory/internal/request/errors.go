@@ -35,8 +35,8 @@ var problemCodes = map[partition.Problem]op.Code{
 	partition.Busy:              op.Busy,
 }
 
-// sentinels maps errors of the layers below to results. If several match an error, the
-// first sets the result.
+// sentinels maps errors of the layers below to results. If several elements match an error,
+// the first of them determines the result.
 var sentinels = []struct {
 	err  error
 	code op.Code
@@ -57,9 +57,9 @@ var sentinels = []struct {
 }
 
 // ToResult maps any error of an operation to the result for the client. No other function
-// maps errors to results. ctx is the context of the operation, which the client may cancel.
-// If ctx has not ended, an error that says that a context was canceled comes from another
-// context, and is a fault of the server.
+// maps errors to results. The parameter ctx is the context of the operation, which the
+// client may cancel. If ctx has not ended, an error such as context.Canceled comes from
+// another context, and means a fault of the server.
 func (d *Server) ToResult(ctx context.Context, err error) op.Result {
 	var result *op.Result
 	if errors.As(err, &result) {

@@ -35,7 +35,7 @@ func TestToResult(t *testing.T) {
 		// The client's context has not ended, so these are errors of other contexts.
 		{context.DeadlineExceeded, op.Other},
 		{fmt.Errorf("get: %w", context.Canceled), op.Other},
-		// A deadline of the store is not the client's time limit.
+		// The deadline of a store's call is not the client's time limit.
 		{fmt.Errorf("%w: %w", table.ErrUnavailable, context.DeadlineExceeded), op.Unavailable},
 		{errors.New("disk on fire at /secret/path"), op.Other},
 	} {

@@ -32,8 +32,9 @@ func (req *Request) Judged(ctx context.Context, newest *partition.Snapshot) erro
 }
 
 // Newest sets the request to read the newest state, and returns that state. The Judge then
-// decides by the access rules of that state. The rules that were in force when the request
-// arrived might show values that were written later, when newer rules already hid them.
+// decides by the access rules of that state. By the rules that were in force when the
+// request arrived, the request might show a value that was written later, under newer rules
+// that hide the value.
 func (req *Request) Newest(ctx context.Context) (*partition.Snapshot, error) {
 	s := req.Now()
 	if req.Judge.Free() || s.Ordinal() == req.judged {
@@ -52,16 +53,16 @@ func (req *Request) ProgramOf(ctx context.Context, newest *partition.Snapshot, w
 	return req.Server.rules.Program(ctx, newest, req.asker(who), req.connection(who))
 }
 
-// connection returns the properties that access rules test: those of the request's
-// connection, and those of the given identity's bind on this connection.
+// connection returns the properties of the request's connection that access rules test. They
+// include the mechanism by which the given identity was bound.
 func (req *Request) connection(who *settings.Identity) acl.Connection {
 	c := req.Session.connection()
 	c.Mechanism, c.Proxied = who.Mechanism(), req.Controls.Proxied != nil
 	return c
 }
 
-// ProgramAt returns the access rules that were in force in a past state for the requester,
-// as the requester was then.
+// ProgramAt returns the access rules of a past state, compiled for the requester. The name
+// and the groups of the requester are those of the past state.
 func (req *Request) ProgramAt(ctx context.Context, s *partition.Snapshot) (*acl.Program, error) {
 	return req.Server.rules.At(ctx, s, req.asker(req.Who), req.connection(req.Who))
 }
@@ -78,7 +79,7 @@ func (req *Request) DynamicGroups(ctx context.Context) (*access.DynamicGroups, e
 	return d, err
 }
 
-// asker returns an identity as access rules know it.
+// asker returns an identity in the form that access rules use.
 func (req *Request) asker(who *settings.Identity) *access.Who {
 	if who == nil {
 		return &req.Session.anonymous
@@ -86,14 +87,14 @@ func (req *Request) asker(who *settings.Identity) *access.Who {
 	return who.Asker(req.Server.rules)
 }
 
-// connection returns the properties of the connection that access rules test. The
-// properties may change, because TLS may begin.
+// connection returns the present properties of the connection that access rules test. They
+// change when TLS begins.
 func (s *Session) connection() acl.Connection {
 	_, _, local := s.Channel.Peer()
 	c := acl.Connection{Secure: s.Channel.TLS() != nil || local, Local: local, Time: time.Now()}
 	if c.Secure {
-		// No cipher suite that the server accepts is weaker. A local connection counts as
-		// equally strong.
+		// Every cipher suite that the server accepts has a strength of at least 128
+		// bits. A local connection counts as equally strong.
 		c.SSF = 128
 	}
 	s.once.Do(func() {

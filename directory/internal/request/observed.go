@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Traced begins the span of a request, if it is sampled, and returns the context in which
-// the request runs.
+// Traced begins the trace span of a request, if the request is sampled. It returns the
+// context in which the request runs.
 func (req *Request) Traced(ctx context.Context, m *op.Message) context.Context {
 	if begin := req.Server.Settings().Trace; begin != nil {
 		ctx, req.Seen.Span = begin(ctx, m)
@@ -42,8 +42,8 @@ func (req *Request) IsSlow() bool {
 	return req.Watched && limit > 0 && !req.Seen.Lasts && time.Since(req.Seen.Begun) >= limit
 }
 
-// Answered passes to the observers the observation of a request that the connection
-// itself has answered.
+// Answered passes an observation to the observers. The observed request is one that the
+// connection itself has answered.
 func (d *Server) Answered(s *Session, m *op.Message, r *op.Result) {
 	for _, watch := range d.Settings().Watchers {
 		watch(&monitor.Observation{Conn: s.Number, Who: s.Name(), Message: m, Result: r, Answered: true})

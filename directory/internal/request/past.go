@@ -38,8 +38,9 @@ func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 	return req.Resume(ctx, s)
 }
 
-// Resume sets the request to read the state s: the state that earlier requests of the search
-// have read, or a past state. It returns the state, and closes it if there is an error.
+// Resume sets the request to read the state s, and returns s. The state s is a past state,
+// or the state that earlier requests of the same search have read. If Resume returns an
+// error, it has closed s.
 func (req *Request) Resume(ctx context.Context, s *partition.Snapshot) (*partition.Snapshot, error) {
 	req.Read(s)
 	if err := req.judgeResumed(ctx, s); err != nil {
@@ -56,12 +57,13 @@ func (req *Request) judgeResumed(ctx context.Context, s *partition.Snapshot) err
 	if req.IsPast() {
 		return req.judgePast(ctx, s)
 	}
-	now := req.Server.Part.Snapshot() // s may be newer than the state whose rules now judge the request
+	now := req.Server.Part.Snapshot() // the state of the request's access rules may be older than s
 	defer now.Close()
 	return req.Judged(ctx, now)
 }
 
-// judgePast makes the Judge decide about a past state by the access rules now in force.
+// judgePast makes the Judge decide about a past state. The decisions depend on the access
+// rules now in force.
 func (req *Request) judgePast(ctx context.Context, then *partition.Snapshot) error {
 	now := req.Server.Part.Snapshot()
 	req.held = append(req.held, now)
@@ -86,9 +88,9 @@ func (req *Request) readPast(ctx context.Context, then, now *partition.Snapshot)
 	return err
 }
 
-// InPast returns a copy of the request that reads a past state, the argument then. The
-// access rules of the newest state, the argument now, decide what the copy may read. The
-// request must already be judged by these rules.
+// InPast returns a copy of the request that reads the past state then. The access rules of
+// the newest state, the parameter now, decide what the copy may read. Before the call, the
+// request's Judge must already decide by these rules.
 func (req *Request) InPast(ctx context.Context, then, now *partition.Snapshot) (*Request, error) {
 	x := req.On(then)
 	if x.Judge.Free() {

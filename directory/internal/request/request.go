@@ -28,13 +28,14 @@ type Request struct {
 	Controls Controls
 	Limits   *settings.Limits // the limits of the requester
 	Judge    judge.Judge      // decides what the requester may see and do
-	// Branch is the branch that the request is in, or nil. If names in the request end in
-	// the branch's name, Suffix is the end of names in the answers.
+	// Branch is the branch that the request is in, or nil. Suffix is the end that names
+	// in the answers get, if the names in the request end in the name of the branch's
+	// entry. Otherwise Suffix is "".
 	Branch *branches.Branch
 	Suffix string
 
-	// Snapshot is the state that the request reads, Schema is the schema of Snapshot, and
-	// Known are the elements of Schema. Only adopt sets these fields.
+	// Snapshot is the state that the request reads, Schema is the schema of Snapshot,
+	// and Known are the elements of Schema. Only the method adopt sets these fields.
 	Snapshot *partition.Snapshot
 	Schema   *schema.Schema
 	Known    *known.Elements
@@ -45,9 +46,9 @@ type Request struct {
 	Seen    *monitor.Observation
 	Watched bool
 	refusal judge.Refusal
-	held    []*partition.Snapshot // states that the Judge reads until the request ends
+	held    []*partition.Snapshot // states to close at the end of the request, because the Judge reads them
 	judged  uint64                // the ordinal of the state whose access rules the Judge applies
-	dynamic *access.DynamicGroups // of Snapshot; nil: not read yet
+	dynamic *access.DynamicGroups // the dynamic groups of Snapshot; nil: not read yet
 }
 
 // New returns a Request that can serve requests one after another.
@@ -66,7 +67,7 @@ func (req *Request) Begin(s *Session, id int32) {
 	}
 }
 
-// End resets all fields, because the next request may be that of another client.
+// End resets all fields, because the next request may come from another client.
 func (req *Request) End() {
 	for _, s := range req.held {
 		s.Close()
@@ -85,7 +86,7 @@ func (req *Request) Read(s *partition.Snapshot) *partition.Snapshot {
 	return s
 }
 
-// adopt sets the state and the schema of the request. The schema must be that of the
+// adopt sets the state and the schema of the request. The schema must be the schema of the
 // entries that the request reads, because attribute types of different schemas are never
 // equal.
 func (req *Request) adopt(s *partition.Snapshot, sch *schema.Schema) {
@@ -105,8 +106,7 @@ func (req *Request) On(s *partition.Snapshot) *Request {
 	return &x
 }
 
-// Apart returns a copy of the request for work that continues after the request has
-// ended.
+// Apart returns a copy of the request for a job that continues after the end of the request.
 func (req *Request) Apart() *Request {
 	x := *req
 	x.Response, x.Seen, x.held = &op.Response{}, &monitor.Observation{}, nil

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// TestEndKeepsNothing checks that a reused Request keeps nothing of the last request,
-// which may be that of another client.
+// TestEndKeepsNothing checks that a reused Request contains nothing of the last request,
+// which may have come from another client.
 func TestEndKeepsNothing(t *testing.T) {
 	req := New(&Server{Log: slog.New(slog.DiscardHandler)})
 	kept := map[string]bool{"Server": true, "Response": true, "Seen": true}

@@ -23,18 +23,19 @@ type Session struct {
 	Exchange *Exchange
 	// Transactions are the open transactions (RFC 5805).
 	Transactions transaction.Table
-	// Branch is the name of the branch that the session works in, or nil. Home is the
-	// branch in which the session begins, or "".
+	// Branch is the name of the branch that the session works in, or nil if the session
+	// works in no branch. Home is the name of the branch in which the session begins, or
+	// "".
 	Branch atomic.Pointer[string]
 	Home   string
 
-	anonymous access.Who // the requester of an unbound session, for access rules
+	anonymous access.Who // the anonymous requester, in the form that access rules use
 	once      sync.Once  // guards address
 	address   netip.Addr // the address of the client, if it has one
 }
 
-// An Exchange is the state between the binds of a SASL mechanism that takes several steps
-// (RFC 4513, 5.2.1.2).
+// An Exchange is a SASL exchange that has not ended. It is the state between the bind
+// requests of a mechanism with several steps (RFC 4513, 5.2.1.2).
 type Exchange struct {
 	Mechanism string
 	Next      func(ctx context.Context, req *Request, message []byte) (*settings.Identity, error)
@@ -54,8 +55,8 @@ func (s *Session) Forget() *Exchange {
 	return x
 }
 
-// Enter makes the session work in the named branch. If the name is empty, the session
-// works in Home, or in no branch if there is no Home.
+// Enter makes the session work in the named branch. If the name is empty, the session works
+// in Home, or in no branch if Home is empty.
 func (s *Session) Enter(branch string) {
 	if branch == "" {
 		branch = s.Home

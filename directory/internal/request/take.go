@@ -152,8 +152,8 @@ func takeRights(req *Request, _ *op.Message, c *op.Control) error {
 }
 
 // takeTracking reads a session tracking control, which the access log and the journal
-// record. A request may have several of these controls in order, one for each system that
-// the request has passed.
+// record. A request may have several of these controls, one for each system through which
+// the request has passed, in the order in which it has passed through them.
 func takeTracking(req *Request, _ *op.Message, c *op.Control) error {
 	s, err := control.ParseSessionTracking(c.Value)
 	if err != nil {
@@ -167,12 +167,12 @@ func takeTracking(req *Request, _ *op.Message, c *op.Control) error {
 type visibility uint8
 
 const (
-	byScope        visibility = iota // no control: only base searches show subentries
+	byScope        visibility = iota // the request has no such control: only base searches show subentries
 	EntriesOnly                      // the control's value is FALSE
 	SubentriesOnly                   // the control's value is TRUE
 )
 
-// Hides reports whether the subentries control hides an entry from a base search.
+// Hides reports whether a base search leaves out an entry because of the subentries control.
 func (v visibility) Hides(k *known.Elements, e *entry.Entry) bool {
 	return v != byScope && (v == SubentriesOnly) != k.Is(e, k.Subentry)
 }
@@ -199,8 +199,7 @@ func takeSync(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// takePersistent reads a persistent search control
-// (draft-ietf-ldapext-psearch-03).
+// takePersistent reads a persistent search control (draft-ietf-ldapext-psearch-03).
 func takePersistent(req *Request, _ *op.Message, c *op.Control) error {
 	p, err := control.ParsePersistentSearch(c.Value)
 	if err != nil {
@@ -221,8 +220,8 @@ func takeAt(req *Request, _ *op.Message, c *op.Control) error {
 }
 
 // takeToken reads a token control. In an update, the control requests the token of the
-// update's commit. In a read, the value is a token. The read then reads a state that
-// shows the token's commit, and thus everything that the commit itself could read.
+// update's commit. In a read, the value of the control is a token. The state that the read
+// sees then shows the token's commit, and every commit that was visible to the update.
 func takeToken(req *Request, m *op.Message, c *op.Control) (err error) {
 	if operationsOf(m.Request)&(withSearch|withCompare) == 0 {
 		req.Controls.Token = true

@@ -24,9 +24,9 @@ type SortError struct {
 
 func (e *SortError) Error() string { return e.Text }
 
-// ResolveOrder returns the sort keys of the request, or nil if it has none. If the keys
-// cannot be used, a critical control ends the search with an error. If the control is not
-// critical, the search continues unsorted (RFC 2891, 2).
+// ResolveOrder returns the sort keys of the request, or nil if the request has none. If the
+// keys cannot be used, a critical sort control makes the search fail. If the sort control is
+// not critical, ResolveOrder returns nil, and the search continues unsorted (RFC 2891, 2).
 func ResolveOrder(req *request.Request) ([]partition.SortKey, error) {
 	s := req.Controls.Sort
 	if s == nil {
@@ -112,7 +112,8 @@ func ViewResponse(req *request.Request, v control.ViewResponse) {
 }
 
 // checkView returns an error if a view is not possible with the request's controls and
-// limits. If the sort control failed, the sort response control reports the reason.
+// limits. If the view is impossible because the entries cannot be sorted, the sort response
+// control contains the reason.
 func checkView(req *request.Request, keys []partition.SortKey) error {
 	v := req.Controls.Vlv
 	switch {

@@ -1,5 +1,6 @@
-// Package results sends the results of any kind of search: page by page, up to the size
-// limit. It interprets the controls that concern the results as a whole.
+// Package results sends the results of any kind of search, in pages if the client wants
+// pages, and up to the size limit. It interprets the controls that concern the results as a
+// whole.
 package results
 
 import (
@@ -16,7 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// An Output sends the results of a search, up to the end of the page and the size limit.
+// An Output sends the results of a search. It ends at the end of the page or at the size
+// limit.
 type Output struct {
 	View  show.View
 	sink  op.Sink
@@ -95,7 +97,7 @@ func (out *Output) Finish(err error) error {
 	return err
 }
 
-// A Quota enforces the size limit of a search. No other type enforces it.
+// A Quota enforces the size limit of a search.
 type Quota struct {
 	limit int // entries; 0: no limit
 	Sent  int
@@ -115,9 +117,9 @@ func (q *Quota) Check() error {
 	return nil
 }
 
-// LimitTime bounds a search by the smaller of the client's and the server's limits. A
-// base search is one read and needs no timer. At the limit, the context ends, and its cause
-// is the result of the search.
+// LimitTime bounds a search by the smaller of the client's and the server's limits. A base
+// search is one read and needs no timer. When the time is over, the returned context ends.
+// The cause of the context is the result of the search.
 func LimitTime(ctx context.Context, req *request.Request, r *op.Search) (context.Context, context.CancelFunc) {
 	limit := settings.Smaller(time.Duration(r.TimeLimit)*time.Second, req.Limits.Time)
 	if limit == 0 || r.Scope == op.BaseObject {

@@ -20,12 +20,12 @@ func PagedResponse(req *request.Request, cookie []byte) {
 	req.Respond(control.OIDPagedResults, control.PagedResults{Cookie: cookie}.Encode())
 }
 
-// Paged results (RFC 2696) need no memory between the pages. The cookie contains
-// everything that the next page needs, so any server with the same secret can send the
-// next page. Positions contain values of entries, perhaps of entries that the client may
-// not see. The cookie is therefore sealed: AES-256-GCM with a key derived from the
-// secret, the search and the requester. The numbers in a cookie are big-endian, and
-// everything after the nonce is encrypted:
+// Paged results (RFC 2696) need no memory between the pages. The cookie contains everything
+// that the next page needs, so any server with the same secret can send the next page. A
+// position contains values of an entry, perhaps of an entry that the client may not see. The
+// cookie is therefore sealed: AES-256-GCM with a key derived from the secret, the search and
+// the requester. The numbers in a cookie are big-endian, and everything after the nonce is
+// encrypted:
 //
 //	nonce    12
 //	revision  8  the state of the directory that all pages show
@@ -51,7 +51,7 @@ var ErrCookie = op.Errorf(op.UnwillingToPerform,
 // Page is one page of a search under way.
 type Page struct {
 	size int
-	key  []byte // seals the cookies of this search for this user
+	key  []byte // the key that seals the cookies of this search for this user
 
 	Revision table.Revision // the state that all pages show; 0: this is the first page
 	sent     int
@@ -60,17 +60,18 @@ type Page struct {
 
 	Count    int // results on this page
 	skipped  int
-	next     []byte // where the next page continues; nextSkip is how many results it skips
+	next     []byte // where the next page continues; nextSkip is how many results the next page skips
 	nextSkip int
 }
 
 // GoesOn reports whether there were earlier pages.
 func (p *Page) GoesOn() bool { return p != nil && p.Revision != 0 }
 
-// OpenPage returns the page that the request's control requests. It returns nil if there
-// is no such control, or if the size limit makes the control meaningless (RFC 2696, 3).
-// The result done reports that the client wants no further page, and that OpenPage has
-// answered the client.
+// OpenPage returns the page that the paged results control requests. It returns nil if the
+// request has no such control. It also returns nil if the size limit is not larger than the
+// page size, because the client then has to receive the whole result (RFC 2696, 3). The
+// result done reports that the client wants no further page, and that OpenPage has added the
+// response control.
 func OpenPage(req *request.Request, r *op.Search) (p *Page, done bool, err error) {
 	c := req.Controls.Paged
 	if c == nil || r.SizeLimit > 0 && c.Size >= r.SizeLimit {
@@ -117,7 +118,8 @@ func CookieKey(req *request.Request, r *op.Search) []byte {
 	if req.Branch != nil {
 		branch = req.Branch.Name()
 	}
-	// A search with another narrowing may have another plan, and then other positions.
+	// The tests that Narrow adds to the filter influence the plan. A position is useless
+	// under another plan.
 	for _, s := range []string{req.Who.DN(), r.Base, r.Filter.String(), string(sort), at, branch, req.Judge.NarrowingText()} {
 		var size [4]byte
 		binary.BigEndian.PutUint32(size[:], uint32(len(s)))
@@ -174,8 +176,8 @@ func (p *Page) countResult() (skip bool, err error) {
 	return false, nil
 }
 
-// AtPlace records that the search has started at the first result of the page, so that no
-// result must be skipped.
+// AtPlace records that the search has started at the first result of the page, so
+// countResult skips no results.
 func (p *Page) AtPlace() {
 	if p != nil {
 		p.skipped = p.Skip
@@ -185,7 +187,8 @@ func (p *Page) AtPlace() {
 // IsFull reports whether the page has no room left.
 func (p *Page) IsFull() bool { return p != nil && p.Count == p.size }
 
-// GoOn sets where the next page continues, and how many results the next page skips.
+// GoOn sets the position at which the next page continues, and the number of results that
+// the next page skips.
 func (p *Page) GoOn(position []byte, skip int) { p.next, p.nextSkip = position, skip }
 
 // close returns the cookie that ends the page. The cookie is empty if no page follows.

@@ -12,9 +12,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// This file follows aliases while searching (RFC 4511, 4.5.1.3).
+// The functions in this file follow the aliases that a search finds (RFC 4511, 4.5.1.3).
 
-// maxBases is the largest number of entries that the aliases of one search may lead to.
+// maxBases is the largest number of different targets that the aliases of one search may
+// have.
 const maxBases = 1000
 
 // isAlias reports whether a found entry is an alias to follow. A search follows the
@@ -36,9 +37,9 @@ func (st *Stream) isReferral(ctx context.Context, found *partition.Result) (bool
 	return st.Req.Judge.Leads(ctx, found, st.Req.Known.Ref)
 }
 
-// takeAlias records the target of an alias as another base of the search. The result away
-// reports whether the target is on another server. takeAlias ignores an alias whose target
-// does not exist.
+// takeAlias records the target of an alias as another base of the search. If the target is
+// on another server, takeAlias records nothing and returns true. It ignores an alias whose
+// target does not exist.
 func (st *Stream) takeAlias(ctx context.Context, found *partition.Result) (away bool, err error) {
 	at, err := st.aliased(ctx, found, st.Req.Known.Alias)
 	var result *op.Result
@@ -76,8 +77,8 @@ func (st *Stream) aliasedElsewhere(ctx context.Context, found *partition.Result)
 	return nil, err
 }
 
-// aliased finds the target of an alias. Only entries of the given classes redirect the
-// lookup of the target.
+// aliased finds the target of an alias. The parameter classes tells which entries on the way
+// to the target count as redirects: aliases, or aliases and referrals.
 func (st *Stream) aliased(ctx context.Context, found *partition.Result, classes ...*schema.ObjectClass) (partition.Located, error) {
 	target, err := locate.AliasTarget(st.Req, found.Entry)
 	if err != nil {

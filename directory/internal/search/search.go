@@ -55,8 +55,8 @@ func Run(ctx context.Context, req *request.Request, l Lists, name dn.DN, r *op.S
 	return st.send(ctx, at.ID)
 }
 
-// openState returns the state that a search reads. This is the state of the earlier pages
-// or views, if there are any. Otherwise it is the state that the request names, or the
+// openState returns the state that a search reads. If there are earlier pages or views, this
+// is their state. If a control names a past state, it is that state. Otherwise it is the
 // newest state.
 func openState(ctx context.Context, req *request.Request, r *op.Search, p *results.Page) (*partition.Snapshot, error) {
 	revision, err := viewRevision(req, r)
@@ -88,13 +88,13 @@ type state struct {
 	R     *op.Search
 	Query partition.Query
 
-	// Referrals and aliases mean that the search treats referrals and aliases specially.
-	// They are set only if the directory has such entries. Subentries means that the
-	// search leaves out subentries.
+	// If Referrals is set, the search sends referrals as references. If aliases is set,
+	// it follows aliases. Both are set only if the directory has such entries. If
+	// Subentries is set, the search leaves out subentries.
 	Referrals, aliases, Subentries bool
-	// base is the entry at which the search began, and bases are the entries that aliases
-	// led to. If following aliases can find an entry twice, seen contains the entries
-	// found so far.
+	// base is the entry at which the search began, and bases are the targets of the
+	// aliases found so far. A search that follows aliases may find an entry twice, so
+	// seen contains the entries found so far. It is nil for other searches.
 	base  entry.ID
 	seen  map[entry.ID]bool
 	bases []entry.ID
@@ -102,10 +102,10 @@ type state struct {
 	keys   []partition.SortKey // nil: unsorted
 	lists  Lists
 	way    byte            // byList, byIndex or bySearch; 0 if the search is not sorted
-	sorter *sorting.Sorter // collects the results if they must be sorted first
+	sorter *sorting.Sorter // collects the results while a list is made; otherwise nil
 }
 
-// streams are pooled for their buffers.
+// streams is a pool of Streams, so that their buffers are reused.
 var streams = sync.Pool{New: func() any { return new(Stream) }}
 
 func (st *Stream) release() {
@@ -182,8 +182,8 @@ func (st *Stream) classes(ctx context.Context) (err error) {
 	visible := st.Req.Controls.Visible
 	st.Subentries = visible == request.EntriesOnly
 	if st.R.Scope == op.BaseObject {
-		// locate.Base has handled referrals and aliases. A base search shows subentries
-		// (RFC 3672, 3).
+		// locate.Base has already handled referrals and aliases. Without the
+		// subentries control, a base search shows subentries (RFC 3672, 3).
 		return nil
 	}
 	known := st.Req.Known
@@ -219,8 +219,9 @@ func (st *Stream) Run(ctx context.Context, base entry.ID) error {
 	return st.runQueries(ctx)
 }
 
-// runQueries searches from the base, and from the targets of aliases. A one-level search
-// returns only the targets, and a subtree search returns the subtrees of the targets.
+// runQueries searches from the base, and then from the targets of the aliases that it finds.
+// In a one-level search, it returns only the targets themselves. In a subtree search, it
+// returns the subtrees of the targets.
 func (st *Stream) runQueries(ctx context.Context) error {
 	st.bases = st.bases[:0]
 	clear(st.seen)
@@ -305,8 +306,8 @@ func (st *Stream) deliver(ctx context.Context, found *partition.Result) error {
 // counts reports whether the next page continues by skipping a number of results.
 func (st *Stream) counts() bool { return st.aliases || st.way == byList }
 
-// position returns where the next page continues, and how many results the next page
-// skips.
+// position returns the position at which the next page continues, and the number of results
+// that the next page skips.
 func (st *Stream) position(found *partition.Result) (position []byte, skip int) {
 	if st.way != 0 {
 		position = append(position, st.way)
@@ -317,8 +318,9 @@ func (st *Stream) position(found *partition.Result) (position []byte, skip int) 
 	return append(position, found.Position...), 0
 }
 
-// Elsewhere returns the URLs at which the search continues on other servers. It returns
-// nil for an entry of this server.
+// Elsewhere returns the URLs at which the client can continue the search on other servers,
+// if the found entry is a referral or an alias to another server. For any other entry, it
+// returns nil.
 func (st *Stream) Elsewhere(ctx context.Context, found *partition.Result) ([]string, error) {
 	referral, err := st.isReferral(ctx, found)
 	switch {
@@ -334,8 +336,8 @@ func (st *Stream) Elsewhere(ctx context.Context, found *partition.Result) ([]str
 	return nil, err
 }
 
-// continuation returns the scope in which other servers continue the search. A one-level
-// search continues as a base search (RFC 4511, 4.5.3).
+// continuation returns the scope for the URLs at which the client continues the search on
+// other servers. A one-level search continues as a base search (RFC 4511, 4.5.3).
 func (st *Stream) continuation() string {
 	if st.R.Scope == op.SingleLevel {
 		return "base"

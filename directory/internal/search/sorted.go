@@ -19,30 +19,30 @@ import (
 )
 
 // A sorted search runs in one of three ways. All pages of a search run in the same way. The
-// first byte of the position in a cookie says which.
+// first byte of the position in a cookie is the way.
 const (
-	byList   = 'l' // all ids are sorted; pages continue by counting
-	byIndex  = 'i' // an index has the order; pages continue by its positions
+	byList   = 'l' // a list of all ids is sorted; pages continue by counting results
+	byIndex  = 'i' // an index has the order; pages continue at a position in the index
 	bySearch = 's' // the results are not sorted, and every page says so
 )
 
 // Even if an index has the requested order, a search with few candidates is sorted in a
-// list. For a paged search, few means at most ListCheap candidates. For other searches,
-// few means as many candidates as fit into the sort memory at sortedSize bytes each, and
-// at most maxList.
+// list. For a paged search, few means at most ListCheap candidates. For other searches, few
+// means at most maxList candidates, and not more than fit into the sort memory if each takes
+// sortedSize bytes.
 const (
 	maxList    = 1 << 18
 	sortedSize = 256
 )
 
-// ListCheap is the largest number of candidates with which a paged search is sorted in a
-// list although an index has the order. Tests change it.
+// ListCheap applies to paged searches whose order an index has. If such a search has at most
+// ListCheap candidates, it is still sorted in a list. Tests set a smaller number.
 var ListCheap = 2048
 
-// Lists caches the sorted ids of searches whose clients may request more results. The key
-// of a list is a hash of everything that must not change between the requests. Only the
-// access rules are not in the key. Instead, a list records the program that it was made
-// with, and is used only with this program. Any server can make a list again.
+// Lists caches the sorted ids of searches whose clients may request more results. The key of
+// a list is a hash of everything that must not change between the requests, except the
+// access rules. Each list records the access rules that it was made with, and is used only
+// under the same rules. A list that is not cached can be made again, at any server.
 type Lists = bounded.Cache[[16]byte, *list]
 
 type list struct {
@@ -50,7 +50,7 @@ type list struct {
 	ids     []entry.ID
 }
 
-// listKey returns the key of a search's list at a revision.
+// listKey returns the key of a search's list, in the state that the request reads.
 func listKey(req *request.Request, r *op.Search) [16]byte {
 	at := binary.BigEndian.AppendUint64(results.CookieKey(req, r), uint64(req.Snapshot.Revision()))
 	sum := sha256.Sum256(at)
@@ -68,7 +68,7 @@ func NewLists() Lists {
 	})
 }
 
-// errSortMemory ends the building of a list that exceeds the sort memory.
+// errSortMemory ends a search whose list would exceed the sort memory.
 var errSortMemory = errors.New("sort memory used up")
 
 // runSorted runs a search with a sort control.
@@ -95,8 +95,8 @@ func (st *Stream) runSorted(ctx context.Context) error {
 	return st.runQueries(ctx)
 }
 
-// chooseWay returns the way in which the search runs: the way of the earlier pages, if
-// there are any. Otherwise it returns the best way.
+// chooseWay returns the way in which the search runs. If there are earlier pages, it is
+// their way. Otherwise it is the way that is expected to be fastest.
 func (st *Stream) chooseWay(ctx context.Context) (byte, error) {
 	if p := st.Out.Page; p != nil && len(p.After) > 0 {
 		way := p.After[0]
@@ -109,7 +109,8 @@ func (st *Stream) chooseWay(ctx context.Context) (byte, error) {
 	if !st.ordered() || !st.quicklyOrdered() {
 		return byList, nil
 	}
-	// Without pages, a list is best as long as it fits.
+	// Without pages, a list is faster than the index if the list fits into the sort
+	// memory.
 	most := ListCheap
 	if st.Out.Page == nil {
 		most = int(min(st.Req.Limits.SortBytes()/sortedSize, maxList))
@@ -127,9 +128,9 @@ func (st *Stream) ordered() bool {
 	return len(keys) == 1 && st.Req.Judge.SortsAll(keys) && !st.aliases && st.R.Scope != op.BaseObject && sorting.Ordered(st.Req.Snapshot, &keys[0])
 }
 
-// quicklyOrdered reports whether the search finds the first entry of the order quickly.
-// In reverse order, entries without a value of the key come first. Unless the filter
-// excludes such entries, the search must read every entry to find that there are none.
+// quicklyOrdered reports whether a search by the index finds the first entry of the order
+// quickly. In reverse order, entries without a value of the sort key come first. To find
+// them, the search has to read every entry, unless the filter excludes them.
 func (st *Stream) quicklyOrdered() bool {
 	k := &st.keys[0]
 	if !k.Reverse {
@@ -155,8 +156,8 @@ func (st *Stream) withoutList() (byte, error) {
 	return bySearch, st.unsorted(st.tooMany())
 }
 
-// unsorted continues without sorting, or returns an error if the sort control is
-// critical.
+// unsorted makes the search continue without sorting. If the sort control is critical,
+// unsorted returns an error instead.
 func (st *Stream) unsorted(e *results.SortError) error {
 	st.keys = nil
 	return results.Unsorted(st.Req, e)
@@ -218,6 +219,6 @@ func (st *Stream) makeList(ctx context.Context) ([]entry.ID, error) {
 	if err := st.runQueries(ctx); err != nil {
 		return nil, err
 	}
-	st.Query = q // following aliases has changed the query
+	st.Query = q // runQueries has changed the query to follow aliases
 	return st.sorter.IDs(), nil
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// viewContext returns a contextID: the revision of the list that the client sees, and a
-// MAC of the revision. Views show one state as long as the client returns the contextID.
+// viewContext returns a contextID: the revision of the list that the client sees, and a MAC
+// of the revision. As long as the client returns the contextID, all views of a search show
+// the same state.
 func viewContext(key []byte, r table.Revision) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(r))
 	mac := hmac.New(sha256.New, key)
@@ -67,8 +68,8 @@ func (st *Stream) runView(ctx context.Context) error {
 	return nil
 }
 
-// target returns the index of the entry that a view is centred on. It is len(ids) if all
-// entries are before the target value.
+// target returns the index of the target entry of a view. If all entries are before the
+// target value, the index is len(ids).
 func (st *Stream) target(ctx context.Context, ids []entry.ID) (int, error) {
 	v := st.Req.Controls.Vlv
 	switch {
@@ -89,7 +90,7 @@ func (st *Stream) target(ctx context.Context, ids []entry.ID) (int, error) {
 	return max(scaled, 1) - 1, nil
 }
 
-// targetOf finds the first entry whose first key is not before a value.
+// targetOf returns the index of the first entry whose first sort key is not before a value.
 func (st *Stream) targetOf(ctx context.Context, ids []entry.ID, value []byte) (int, error) {
 	k := &st.keys[0]
 	bound, err := k.Bound(value)

@@ -19,15 +19,17 @@ type Identity struct {
 	limits atomic.Pointer[foundLimits]
 	asker  atomic.Pointer[access.Who]
 	Reset  atomic.Bool // the password must be changed before any other operation
-	// judged is the ordinal of the last state in which the account was found usable. The
-	// account stays usable until its entry changes, or until the time in the field ends (in
-	// Unix nanoseconds; 0: there is no such time).
+	// judged is the ordinal of the last state in which a check found the account usable.
+	// The account stays usable until the account's entry changes, or until the time in
+	// the field ends. This time is in Unix nanoseconds; 0 means that there is no such
+	// time.
 	judged atomic.Uint64
 	ends   atomic.Int64
 }
 
-// SetUsable records that the account is usable in the state with the given ordinal. If ends
-// is not zero, it is the time from which the account is not usable any more.
+// SetUsable records that the account is usable in the state with the given ordinal. The
+// parameter ends is the time at which the account becomes unusable, or zero if there is no
+// such time.
 func (i *Identity) SetUsable(ordinal uint64, ends time.Time) {
 	at := int64(0)
 	if !ends.IsZero() {
@@ -37,8 +39,8 @@ func (i *Identity) SetUsable(ordinal uint64, ends time.Time) {
 	i.judged.Store(ordinal)
 }
 
-// UsableSince returns the ordinal of the state in which the account was last found usable,
-// or 0 if this must be checked again.
+// UsableSince returns the ordinal of the last state in which a check found the account
+// usable. It returns 0 if the caller must check the account again.
 func (i *Identity) UsableSince() uint64 {
 	if ends := i.ends.Load(); ends != 0 && time.Now().UnixNano() >= ends {
 		return 0

@@ -20,14 +20,15 @@ type Limits struct {
 	Outstanding int           // operations that run at once on a connection
 }
 
-// A LimitRule sets the limits of some identities: "anonymous", "users" (every bound
-// identity), "administrator", "dn:NAME" or "subtree:NAME".
+// A LimitRule sets the limits of the identities in Who. Who is "anonymous", "users" (every
+// bound identity except the administrator), "administrator", "dn:NAME" or "subtree:NAME".
 type LimitRule struct {
 	Who string
 	Limits
 }
 
-// limitRule is a LimitRule ready to use.
+// limitRule is the form of a LimitRule in which matches tests an identity and its normalised
+// name.
 type limitRule struct {
 	matches func(i *Identity, name []dn.Norm) bool
 	limits  *Limits
@@ -74,8 +75,8 @@ func limitedBy(who string, s *schema.Schema) (func(*Identity, []dn.Norm) bool, e
 	}, nil
 }
 
-// LimitsOf returns the limits of an identity, which the first matching rule sets. It
-// caches the limits in the identity for as long as these settings are in force.
+// LimitsOf returns the limits of an identity, which the first matching rule sets. It caches
+// the limits in the identity. The cached limits are valid while these settings are in force.
 func (set *Settings) LimitsOf(i *Identity, s *schema.Schema) *Limits {
 	if i == nil {
 		return set.anonymous
@@ -117,12 +118,14 @@ func (l *Limits) SortBytes() int64 {
 	return l.SortMemory
 }
 
-// SortBytesText returns the diagnostic of a search that needs more memory.
+// SortBytesText returns the diagnostic for a sorted search that needs more memory than
+// SortBytes.
 func (l *Limits) SortBytesText() string {
 	return fmt.Sprintf("too many entries for the limit on sort memory, %d bytes: narrow the search, or sort by one attribute that is indexed", l.SortMemory)
 }
 
-// Smaller returns the smaller of a client's and the server's limit. Zero means no limit.
+// Smaller returns the smaller one of the limit that a client requests and the server's
+// limit. Zero means no limit.
 func Smaller[T int | time.Duration](asked, most T) T {
 	if most > 0 && (asked == 0 || most < asked) {
 		return most

@@ -20,8 +20,9 @@ type Options struct {
 	// package auth). If one of them is empty, there is no administrator.
 	Admin         string
 	AdminPassword string
-	// AdminKeys are the administrator's SCRAM keys (RFC 5803), one for each mechanism.
-	// The administrator cannot bind with a SCRAM mechanism that has no key.
+	// AdminKeys are the administrator's SCRAM keys (RFC 5803), at most one for each
+	// mechanism. The administrator cannot bind with a SCRAM mechanism for which there is
+	// no key.
 	AdminKeys [][]byte
 	// Limits apply to identities that no rule of LimitRules matches, except the
 	// administrator. If several rules match an identity, the first of them sets the
@@ -42,38 +43,40 @@ type Options struct {
 	Extensions []string
 	// Passwords limits the work with slow hashes; nil: auth.New(0, nil).
 	Passwords *auth.Passwords
-	// ClearPasswords states which clients may send passwords in clear. Other clients are
-	// refused before the password is used.
+	// ClearPasswords states which clients may send passwords in clear. The server
+	// refuses the passwords of other clients without using them.
 	ClearPasswords ClearPasswords
 	// Listed reports whether a password is in the list of known passwords, which policies
 	// may forbid; nil: there is no list.
 	Listed func(password []byte) bool
-	// Mechanisms are the SASL mechanisms to offer where they can be used. A SCRAM
-	// mechanism adds its -PLUS variant, and the server derives keys for the mechanism
-	// from new passwords. Nil: auth.DefaultMechanisms.
+	// Mechanisms are the SASL mechanisms that the server offers on connections that can
+	// use them. For each SCRAM mechanism, the server also offers the -PLUS variant, and
+	// derives keys from new passwords. Nil: auth.DefaultMechanisms.
 	Mechanisms []string
 	// PlainInClear offers PLAIN on connections that others may be able to read.
 	PlainInClear bool
-	// UpgradePasswords means that a successful bind changes how the password is stored: a
-	// password in clear or in a fast scheme is stored again in the default scheme. The
-	// bind then also derives missing SCRAM keys.
+	// UpgradePasswords means that a successful bind improves how the password is stored.
+	// A password that is stored in clear or in a fast scheme is stored again in the
+	// default scheme. Missing SCRAM keys are derived.
 	UpgradePasswords bool
 	// Identities map names to entries; nil: auth.DefaultRules.
 	Identities []*auth.Rule
-	// CertificateInEntry means that a client's certificate must be among the values of
-	// userCertificate of the entry that it names.
+	// CertificateInEntry means that a bind with a certificate fails unless the
+	// certificate is a value of userCertificate in the entry that the certificate leads
+	// to.
 	CertificateInEntry bool
 	// Tokens verifies the tokens of OAUTHBEARER; nil: the mechanism is not offered.
 	Tokens *auth.Bearer
 	// Referral are LDAP URLs without a DN. Operations on names outside all naming
 	// contexts are referred to the servers in these URLs.
 	Referral []string
-	// Primary are LDAP URLs without a DN. While this server takes no changes because it is
-	// a standby or was taken over, it refers changes to the servers in these URLs.
+	// Primary are LDAP URLs without a DN. A server takes no changes while it is a
+	// standby, and after another server has taken over its archive. It then refers
+	// changes to the servers in these URLs.
 	Primary []string
 	// Log receives what clients do not learn: the causes of results with the code other
-	// (80), and the operations that take at least as long as Slow. If Slow is zero, Log
-	// receives no slow operations.
+	// (80), and the slow operations. An operation is slow if it takes at least as long
+	// as Slow. If Slow is zero, no operation is slow.
 	Log  *slog.Logger
 	Slow time.Duration
 	// Access receives a line for the beginning and the end of every connection and for

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Settings are Options that are ready to use. They are replaced as a whole and never
-// changed.
+// Settings are checked Options with the values derived from them. Settings never change:
+// Reconfigure replaces them as a whole.
 type Settings struct {
 	Options
 	rules     []limitRule
@@ -21,7 +21,7 @@ type Settings struct {
 	AdminName dn.DN
 	AdminKey  string // "": there is no administrator
 	// Watchers are all observers: the Observers of the options, and the observers that
-	// options such as Metrics and Access require.
+	// the options Metrics, Access and Slow require.
 	Watchers []monitor.Observer
 }
 

@@ -14,7 +14,8 @@ import (
 )
 
 // appendAccount adds account attributes that are computed from failures and policies.
-// Records of use, such as pwdFailureTime, are returned only if requested by name.
+// Attributes that record how the account is used, such as pwdFailureTime, are returned only
+// if the client requests them by name.
 func (v *View) appendAccount(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	sel, req := &v.selector, v.Req
 	if !sel.operational && len(sel.named) == 0 || req.IsPast() {
@@ -49,9 +50,9 @@ func (v *View) appendAccount(ctx context.Context, as []entry.Attribute, found *p
 	return as, nil
 }
 
-// appendUsable adds the account usable control to an entry. It does so if the client
-// requested the control, the entry has a password, and the requester may see whether the
-// account is locked.
+// appendUsable adds the account usable control to an entry, under three conditions: the
+// client requested the control, the entry has a password, and the requester may see whether
+// the account is locked.
 func (v *View) appendUsable(ctx context.Context, controls []op.Control, found *partition.Result) ([]op.Control, error) {
 	req := v.Req
 	t := req.Known.Account.LockedTime

@@ -20,7 +20,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// appendComputed adds the attributes that are not stored, if requested by name or by "+".
+// appendComputed adds the attributes that are not stored, if the client requests them by
+// name or by "+".
 func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	sel, req := &v.selector, v.Req
 	if !sel.operational && len(sel.named) == 0 {
@@ -48,16 +49,17 @@ func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *
 	return v.appendContextCSN(ctx, as, found)
 }
 
-// isDear reports whether an attribute may take many reads, so that a client must request
-// the attribute by name. Unless the requester sees everything, subordinates are counted one
-// by one, and memberships are looked for in all groups.
+// isDear reports whether the computation of an attribute may take many reads. Such an
+// attribute is not included in "+", so clients must request it by name. For a requester who
+// does not see everything, subordinates are counted one by one. Memberships are looked for
+// in all groups.
 func isDear(req *request.Request, t *schema.AttributeType) bool {
 	of, _ := membership.Is(req, t)
 	return of || t == req.Known.NumSubordinates || t == req.Known.NumAllSubordinates
 }
 
-// appendMembers adds the members of a dynamic group to the values of member, if requested by
-// name.
+// appendMembers adds the members of a dynamic group to the values of member, if the client
+// requests member by name.
 func (v *View) appendMembers(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	t := v.Req.Known.Member
 	if t == nil || !v.selector.asks(t) {
@@ -95,8 +97,8 @@ func union(t *schema.AttributeType, stored, more [][]byte) [][]byte {
 	return all
 }
 
-// valueKey returns the key by which a value is compared, or the value itself if it has no
-// key.
+// valueKey returns the key by which a value is compared. If the equality rule has no key for
+// the value, it returns the value itself.
 func valueKey(t *schema.AttributeType, v []byte) []byte {
 	if key, err := t.Equality.Key(v); err == nil {
 		return key
@@ -104,8 +106,8 @@ func valueKey(t *schema.AttributeType, v []byte) []byte {
 	return v
 }
 
-// appendContextCSN adds contextCSN to the entries of naming contexts. Its values are the
-// newest CSN of each writer.
+// appendContextCSN adds the attribute contextCSN to the entry of a naming context. The
+// values of contextCSN are the newest CSNs, one for each slot.
 func (v *View) appendContextCSN(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	req := v.Req
 	t := req.Known.ContextCSN

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// maxDereferenced is the largest number of names that are followed for one entry. An
-// entry with more names is returned without the control (draft-masarati-ldap-deref-00,
-// 2.1).
+// maxDereferenced is the largest number of names that are dereferenced for one entry. An
+// entry with more names is returned without the dereference control
+// (draft-masarati-ldap-deref-00, 2.1).
 const maxDereferenced = 1000
 
 // derefSpec requests attributes of the entries that an attribute names.
@@ -39,9 +39,9 @@ func describe(text string, s *schema.Schema) description {
 	return description{text, t, entry.SortOptions(options)}
 }
 
-// describeAll resolves the requested specifications. It drops a specification if the
-// values of its attribute are not names. Of the attributes to return, it drops secrets,
-// and unknown attributes, because they have no values.
+// describeAll resolves the requested specifications. It drops a specification if the values
+// of its attribute are not names. From the attributes to return, it drops secrets, and
+// attributes that the schema does not define.
 func describeAll(asked []control.DerefSpec, s *schema.Schema) (all []derefSpec) {
 	for i := range asked {
 		x := derefSpec{attribute: describe(asked[i].Attribute, s)}
@@ -65,10 +65,10 @@ func (d *description) values(e *entry.Entry) [][]byte {
 	return nil
 }
 
-// dereferenced returns the dereference control for an entry. For each DN in an attribute
-// that the request dereferences, the control contains attributes of the entry with that
-// DN. An entry that does not exist, or that the requester does not see, looks like an
-// entry without these attributes.
+// dereferenced returns the dereference control for a found entry. For each DN in an
+// attribute that the request dereferences, the control contains the requested attributes of
+// the entry with that DN. If there is no such entry, or if the requester does not see the
+// entry, the control contains the DN without attributes.
 func (v *View) dereferenced(ctx context.Context, found *partition.Result) ([]op.Control, error) {
 	e, err := v.shownEntry(ctx, found)
 	if err != nil {
@@ -109,7 +109,8 @@ func (spec *derefSpec) of(e *entry.Entry) (attributes []op.PartialAttribute) {
 	return attributes
 }
 
-// named reads the entry that a value names, or nil if there is none.
+// named reads the entry that a value names. It returns nil if there is no such entry, or if
+// the requester does not see the entry.
 func (v *View) named(ctx context.Context, spec *derefSpec, value []byte) (*entry.Entry, error) {
 	name, err := dn.Parse(string(value))
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 // Ranges of values as in Active Directory: "member;range=0-1499" requests the first 1500
 // values, and "range=1500-*" requests the values from index 1500 on. The option in the
-// response states the range of the returned values. If the option ends in "*", there are
-// no further values. Only clients that request ranges receive ranges.
+// response states the range of the returned values. If the option ends in "*", there are no
+// further values. A client that requests no range receives all values.
 
 // ranged requests a range of the values of one description.
 type ranged struct {
@@ -53,8 +53,8 @@ func cutRange(options string) (rest string, from, size int, ok bool) {
 	return strings.Join(kept, ";"), from, size, ok
 }
 
-// addRange adds a request for a range. It returns false if the options contain no range.
-// A range that is malformed, or of a secret, selects nothing.
+// addRange adds a request for a range. It returns false if the options contain no range. A
+// malformed range selects nothing, and so does a range of a secret.
 func (s *selector) addRange(t *schema.AttributeType, options string) bool {
 	if !strings.Contains(strings.ToLower(options), "range=") {
 		return false
@@ -65,8 +65,8 @@ func (s *selector) addRange(t *schema.AttributeType, options string) bool {
 	return true
 }
 
-// appendRanges appends the requested ranges of an entry's values. From an attribute with
-// very many values, it reads only the requested range.
+// appendRanges appends the requested ranges of an entry's values. If the requester may be
+// shown all values, it reads only the values in the range.
 func (v *View) appendRanges(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	for _, r := range v.selector.ranged {
 		values, more, err := v.valueRange(ctx, &r, found)

@@ -17,12 +17,12 @@ import (
 // rights is what a Get Effective Rights control asks for. Nil means that the request has no
 // such control.
 type rights struct {
-	judge      judge.Judge // of the identity whose rights are asked for
+	judge      judge.Judge // judges the identity whose rights are asked for
 	own        bool        // the identity is the requester
-	self       []byte      // name of the identity; nil: it has none
+	self       []byte      // name of that identity; nil: the identity has no name
 	named      []named     // attributes that the control names
-	classes    bool        // also all attributes that the entry's classes allow
-	sun, infos bool        // answer by aclRights, and by aclRightsInfo
+	classes    bool        // also answer about all attributes that the entry's classes allow
+	sun, infos bool        // answer in aclRights, and also in aclRightsInfo
 }
 
 // OpenRights prepares the answers to a Get Effective Rights control.
@@ -51,8 +51,8 @@ func (v *View) OpenRights(ctx context.Context, attributes []string) error {
 }
 
 // appendRights adds the rights on an entry that the control asks for. If the control asks
-// about another identity, the requester must have the right explain on the entry; otherwise
-// nothing is added.
+// about another identity and the requester does not have the right explain on the entry,
+// appendRights adds nothing.
 func (v *View) appendRights(ctx context.Context, shown []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	if !v.rights.own && !v.Req.Judge.Free() {
 		d, err := v.Req.Judge.DecideAt(ctx, found.Located)
@@ -75,8 +75,9 @@ func (v *View) appendRights(ctx context.Context, shown []entry.Attribute, found 
 }
 
 // askedAbout returns the attributes to answer about: the attributes that the control or the
-// search names, and the attributes that the requester is shown. For "*" it adds the
-// attributes that the entry's classes allow, as far as the requester is shown these classes.
+// search names, and the attributes that the requester is shown. If the search requests "*",
+// askedAbout also returns the attributes that the entry's object classes allow. It considers
+// only the object classes that the requester may be shown.
 func (v *View) askedAbout(ctx context.Context, shown []entry.Attribute, found *partition.Result) (all []named, err error) {
 	add := func(n named) {
 		if !slices.Contains(all, n) && !v.answers(n.Type) {
@@ -152,8 +153,8 @@ func description389(n named) string {
 	return a.Description()
 }
 
-// letters389 returns the letters of the rights on an attribute. A capital letter stands for
-// a right on only the value that names the identity.
+// letters389 returns the letters of the rights on an attribute. A capital letter means that
+// the identity has the right only on the value that is the identity's own name.
 func (v *View) letters389(d *judge.Inspection, n named) (of string) {
 	for _, r := range []struct {
 		right        acl.Rights
@@ -202,11 +203,11 @@ func (v *View) appendSun(as []entry.Attribute, d *judge.Inspection, about []name
 	return as
 }
 
-// sunRight is a right in the words of Sun's servers.
+// sunRight is a right in the notation of Sun's servers.
 type sunRight struct {
 	word   string
 	rights acl.Rights
-	self   bool // the rights are on only the value that names the identity
+	self   bool // the right is on only the value that is the identity's own name
 }
 
 var (

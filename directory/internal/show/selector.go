@@ -13,11 +13,11 @@ type selector struct {
 	user        bool // "*", or no attributes requested
 	operational bool // "+" (RFC 3673), which does not include secrets
 	named       []named
-	ranged      []ranged // requested with the option range, such as "member;range=0-1499"
+	ranged      []ranged // requests with the option range, such as "member;range=0-1499"
 }
 
-// named requests the values of a type and its subtypes that have at least the given
-// options (RFC 4512, 2.5.3).
+// named requests the values of an attribute type and of its subtypes. It selects the
+// attributes that have at least the options in Options (RFC 4512, 2.5.3).
 type named struct {
 	Type    *schema.AttributeType
 	Options string

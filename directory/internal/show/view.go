@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A View determines what the client of a search sees of the entries of a state. No other
-// code turns a found entry into what the client sees.
+// A View turns the found entries of a state into the entries that the client of a search
+// receives. No other code does this.
 type View struct {
 	asked
 	// The buffers below are reused. This is possible because sinks encode an entry before
@@ -27,11 +27,12 @@ type View struct {
 	types    []*schema.AttributeType
 }
 
-// asked is what a client requests to see, except the names of attributes.
+// asked contains what a client requests to see, except the requested attributes, which are
+// in the selector.
 type asked struct {
 	Req         *request.Request
 	typesOnly   bool
-	Stored      bool            // leave out computed and shared attributes
+	Stored      bool            // leave out computed and collective attributes
 	Shared      *collective.Set // nil if there are none
 	matched     matched
 	dereference []derefSpec
@@ -70,8 +71,8 @@ func (v *View) Query(keys []partition.SortKey) partition.Query {
 	return q
 }
 
-// only returns the types that are needed from an entry with very many values. Nil means
-// all types.
+// only returns the attribute types that the search needs. From an entry with very many
+// values, only these types are read. Nil means all types.
 func (v *View) only(keys []partition.SortKey) []*schema.AttributeType {
 	if v.selector.user || v.selector.operational {
 		return nil

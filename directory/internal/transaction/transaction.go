@@ -17,7 +17,7 @@ type Limits struct {
 	Open       int           // open transactions at once
 	Operations int           // operations of one transaction
 	Octets     int64         // memory of the operations of one transaction
-	Idle       time.Duration // time without an operation after which a transaction is aborted
+	Idle       time.Duration // a transaction that gets no operation for so long is aborted
 }
 
 // Defaults of Limits.
@@ -44,8 +44,8 @@ func (l *Limits) EnsureDefaults() {
 	}
 }
 
-// mostKept limits the memory of a server's transactions: all of them together may take
-// mostKept times as many octets as one of them.
+// mostKept limits the memory of all transactions of a server. Together they may take
+// mostKept times as many octets as one transaction may take.
 const mostKept = 16
 
 // Memory counts the octets of all transactions of a server.
@@ -78,8 +78,8 @@ type Table struct {
 	last int // number of the last transaction
 }
 
-// errNone is the answer to an identifier that no open transaction of the connection has.
-// Such a request is not properly sequenced (RFC 4511, A.2).
+// errNone is the answer if no open transaction of the connection has the identifier in a
+// request. RFC 4511, A.2 uses operationsError for a request that is not properly sequenced.
 var errNone = op.Errorf(op.OperationsError, "no transaction of this identifier is open on this connection")
 
 // Start begins a transaction on the connection with the given number. The client is
@@ -106,7 +106,8 @@ func (t *Table) Start(conn uint64, l Limits, m *Memory, as *string, client op.No
 }
 
 // Keep adds an update to a transaction. If the update exceeds a limit, Keep aborts the
-// transaction and returns it as aborted. The caller must then notify the client.
+// transaction and returns the transaction as the result aborted. The caller must then notify
+// the client.
 func (t *Table) Keep(id string, o Operation) (aborted *Transaction, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,7 +131,8 @@ func (t *Table) Keep(id string, o Operation) (aborted *Transaction, err error) {
 	return nil, nil
 }
 
-// take counts an update, or returns an error if the update exceeds a limit.
+// take counts an update towards the limits. It returns an error if the update exceeds a
+// limit.
 func (x *Transaction) take(octets int64) error {
 	switch {
 	case len(x.Operations) >= x.limits.Operations:
@@ -145,8 +147,8 @@ func (x *Transaction) take(octets int64) error {
 	return nil
 }
 
-// Take ends a transaction and returns it. The caller must then commit or abort it, and
-// release it.
+// Take removes a transaction from the Table and returns the transaction. The caller must
+// then commit or abort the transaction, and must call Release.
 func (t *Table) Take(id string) (*Transaction, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -15,10 +15,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
 )
 
-// The branches of the directory are entries below cn=branches. Below the entry of a
-// branch, cn=changes has the difference between the branch and its base, in the form of
-// the changelog, and cn=conflicts has what keeps the branch from being merged. Other names
-// that end in the name of a branch are names of entries in the branch: see BranchOf.
+// The branches of the directory are entries below cn=branches. Below the entry of a branch,
+// the entries below cn=changes are the difference between the branch and the branch's base,
+// in the form of the changelog. The entries below cn=conflicts are the conflicts that
+// prevent a merge. Any other name that ends in the name of the branch's entry is the name of
+// an entry in the branch: see BranchOf.
 const (
 	changesRDN   = "cn=changes"
 	conflictsRDN = "cn=conflicts"
@@ -44,9 +45,9 @@ func (theBranches) refusal() string {
 	return "branches are made, merged and discarded by an add, a modify and a delete of the entry of the branch, outside of transactions"
 }
 
-// BranchOf splits the name of an entry in a branch into the branch and the name that the
-// entry has in it. The result inside is nil if the name is not the name of an entry in a
-// branch.
+// BranchOf splits the name of an entry in a branch. The result branch is the name of the
+// branch, and the result inside is the entry's name without the name of the branch's entry.
+// If the name is not the name of an entry in a branch, inside is nil.
 func BranchOf(name dn.DN) (branch string, inside dn.DN) {
 	n := len(name) - branchDepth
 	if n < 1 || !endsIn(name, "branches") || name[n-1].IsCN("changes") || name[n-1].IsCN("conflicts") {
@@ -121,12 +122,12 @@ type branchSearch struct {
 	found       bool
 }
 
-// wants reports whether entries at a depth are in scope.
+// wants reports whether the scope of the search includes entries at a depth.
 func (s *branchSearch) wants(depth int) bool {
 	return depth >= len(s.base) && covers(s.r.Scope, depth-len(s.base))
 }
 
-// wantsBelow reports whether entries at a depth or deeper are in scope.
+// wantsBelow reports whether the scope of the search includes entries at a depth or deeper.
 func (s *branchSearch) wantsBelow(depth int) bool {
 	for ; depth <= itemDepth; depth++ {
 		if s.wants(depth) {
@@ -136,7 +137,7 @@ func (s *branchSearch) wantsBelow(depth int) bool {
 	return false
 }
 
-// show offers an entry at a depth, if it is in scope.
+// show offers an entry at a depth, if the scope of the search includes the entry.
 func (s *branchSearch) show(ctx context.Context, depth int, v *Entry) error {
 	if depth == len(s.base) {
 		s.found = true
@@ -185,7 +186,7 @@ func missingBranch(matched string) error {
 // branch offers the entry of a branch, and the entries below it.
 func (s *branchSearch) branch(ctx context.Context, b *branches.Branch) error {
 	if len(s.base) <= branchDepth {
-		v := &Entry{} // computed only if it is shown
+		v := &Entry{} // computed only if the search returns it
 		if s.wants(branchDepth) {
 			var err error
 			if v, err = branchEntry(ctx, s.req, b); err != nil {
@@ -208,11 +209,12 @@ func (s *branchSearch) branch(ctx context.Context, b *branches.Branch) error {
 	return s.report(ctx, b, conflictsRDN, s.conflicts)
 }
 
-// report offers the entry with the given RDN, which is cn=changes or cn=conflicts, of a
-// branch. The function items offers the entries below it.
+// report offers the entry cn=changes or cn=conflicts of a branch, and the entries below that
+// entry. The parameter rdn is the RDN of that entry, and the function items offers the
+// entries below.
 func (s *branchSearch) report(ctx context.Context, b *branches.Branch, rdn string, items func(context.Context, *branches.Branch, string) error) error {
 	if n := len(s.base) - reportDepth; n >= 0 && !strings.EqualFold(s.base[n].String(), rdn) {
-		return nil // the base is at or below the other one of cn=changes and cn=conflicts
+		return nil // rdn is cn=changes and the base is at or below cn=conflicts, or the reverse
 	}
 	name := rdn + "," + entryOf(b.Name())
 	if len(s.base) <= reportDepth {

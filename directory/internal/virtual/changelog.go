@@ -22,12 +22,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The changelog (draft-good-ldap-changelog-04) shows commits as entries below
-// cn=changelog. The entries are built from the journal when a client requests them. A
-// change number is the revision of the commit, so all servers show the same numbers, and
-// none has to keep a counter. A commit that changed several entries has one changelog
-// entry for each of them, with the same number. The names of the second and later entries
-// of a commit also contain a changeOrdinal.
+// The changelog (draft-good-ldap-changelog-04) shows commits as entries below cn=changelog.
+// The server builds these entries from the journal when a client requests them. A change
+// number is the revision of the commit, so all servers show the same numbers, and no server
+// needs a counter. A commit that changed several entries has one changelog entry for each
+// changed entry, all with the same number. The names of the second and later entries of a
+// commit also contain a changeOrdinal.
 const changelogName = "cn=changelog"
 
 // theChangelog serves the changelog.
@@ -55,8 +55,8 @@ func (theChangelog) Search(ctx context.Context, req *request.Request, name dn.DN
 	})
 }
 
-// settledState returns the state up to which the changelog shows commits. Nothing can be
-// committed any more at or below the revision of this state.
+// settledState returns the state up to which the changelog shows commits. From now on, no
+// server can make a commit whose revision is at or below the revision of this state.
 func settledState(ctx context.Context, req *request.Request, p *results.Page) (*partition.Snapshot, error) {
 	if p.GoesOn() {
 		return req.Server.Part.At(ctx, p.Revision)
@@ -67,8 +67,8 @@ func settledState(ctx context.Context, req *request.Request, p *results.Page) (*
 // changelog is a search of the changelog.
 type changelog struct {
 	*listing
-	of  *request.Request    // its Judge decides about the entries of the tree
-	now *partition.Snapshot // the state whose rules the Judge decides by
+	of  *request.Request    // the request whose Judge decides about the entries of the tree
+	now *partition.Snapshot // the state whose access rules this Judge uses
 }
 
 func (l *changelog) run(ctx context.Context, name dn.DN) error {
@@ -139,12 +139,12 @@ func sight(ctx context.Context, x *request.Request, id entry.ID) (*history.Sight
 	return seen, err
 }
 
-// list offers the changes in the range of numbers that the filter allows.
+// list offers the changes whose numbers are in the range that the filter allows.
 func (l *changelog) list(ctx context.Context) error {
 	first, last := numbers(l.r.Filter)
 	first = max(first, past.Horizon(l.req.Server.Part)+1)
-	// Earlier pages may have shown some changes of the commit at the revision first. Then
-	// had is the number of the last of these changes, and otherwise -1.
+	// If earlier pages have shown some changes of the commit at the revision first, had
+	// is the number of the last of these changes. Otherwise had is -1.
 	had := -1
 	if position, skip, ok := l.start(); ok {
 		if len(position) != 8 {
@@ -233,9 +233,9 @@ func numbers(f filter.Filter) (first, last table.Revision) {
 	return first, last
 }
 
-// changeNumber returns the change number in a test. It returns false if the test is of
-// another attribute, or if the number is out of range. The test then does not narrow the
-// range of numbers.
+// changeNumber returns the change number in a test of a filter. It returns false if the test
+// is of another attribute, or if the value is no valid change number. Such a test does not
+// narrow the range of numbers.
 func changeNumber(attribute string, value []byte) (table.Revision, bool) {
 	if !strings.EqualFold(attribute, "changeNumber") && attribute != "2.16.840.1.113730.3.1.5" {
 		return 0, false

@@ -18,8 +18,8 @@ type theConfig struct{}
 
 func (theConfig) holds(name dn.DN) bool { return endsIn(name, "config") }
 
-// serves implements Source. A search with a base below the entry runs in the tree, which
-// has no such entry.
+// serves implements Source. A search with a base below cn=config runs in the tree, and finds
+// no entry there.
 func (theConfig) serves(base dn.DN, _ op.Scope) bool { return configure.Is(base) }
 
 func (theConfig) Search(ctx context.Context, req *request.Request, _ dn.DN, r *op.Search, sink op.Sink) error {

@@ -14,7 +14,8 @@ import (
 // The entries below cn=monitor contain the counters that exporters read from OpenLDAP's
 // slapd. The entries at and below cn=Jobs,cn=monitor show the jobs that the server does for
 // tools. The entries cn=monitor and cn=snmp,cn=monitor contain the counters that exporters
-// read from 389-ds. All counters have the names that they have in these servers.
+// read from 389-ds. Each counter has the name that it has in the server whose exporters read
+// it.
 
 // slapdNames are the names of operations in slapd.
 var slapdNames = map[monitor.Operation]string{
@@ -22,7 +23,7 @@ var slapdNames = map[monitor.Operation]string{
 	monitor.Modify: "Modify", monitor.Delete: "Delete", monitor.ModifyDN: "Modrdn", monitor.Abandon: "Abandon", monitor.Extended: "Extended",
 }
 
-// addTotals adds to the entry cn=monitor the attributes that this entry has in 389-ds.
+// addTotals adds the attributes to the entry cn=monitor that cn=monitor has in 389-ds.
 func addTotals(req *request.Request, top *Entry, r *monitor.Report) {
 	initiated, completed := r.Operations()
 	top.addClass(req, "extensibleObject")

@@ -4,5 +4,5 @@ package virtual
 
 import "math"
 
-// maxFiles returns a large number, because this system has no limit that could be read.
+// maxFiles returns a large number, because this operating system does not report a limit.
 func maxFiles() int64 { return math.MaxInt32 }

@@ -13,21 +13,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// A listing is a search among many entries that are not stored. An administrator of the
-// whole directory may read all of them. For other requesters, access rules decide about
-// these entries. A rule that allows something applies to these entries only if the rule
-// names them: see [acl.Program.ByName].
+// A listing is a search among entries that are not stored, such as those below cn=changelog
+// or cn=monitor. A requester who manages the whole directory may read all of these entries.
+// For other requesters, access rules decide. A rule that allows something applies to these
+// entries only if the rule names their part of the tree: see [acl.Program.ByName].
 type listing struct {
-	req    *request.Request // its Judge decides about the entries of the listing
+	req    *request.Request // the request whose Judge decides about the entries of the listing
 	r      *op.Search
 	out    results.Output
 	filter filter.Resolved
 	judged bool // access rules decide about the entries
 }
 
-// list runs a search of a listing with the given topmost entry. The string title is the
-// name of the listing in diagnostics. The function state opens the state that the pages of
-// the search show, and the function run offers the entries.
+// list runs a search of a listing. The function top returns the topmost entry of the
+// listing. The string title is the name of the listing in diagnostics. The function state
+// opens the state that all pages of the search show. The function run offers the entries.
 func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, top func(*request.Request) *Entry, title string,
 	state func(context.Context, *results.Page) (*partition.Snapshot, error), run func(context.Context, *listing) error) error {
 	own := *req
@@ -48,7 +48,7 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 		return err
 	}
 	defer s.Close()
-	l.judgeAs(req) // opening the state may have judged the request again
+	l.judgeAs(req) // opening the state may have changed the access rules of the request
 	own.Read(s)
 	if err := refuseOrder(&own, title); err != nil {
 		return err
@@ -72,8 +72,9 @@ func (l *listing) judgeAs(req *request.Request) {
 	}
 }
 
-// checkRead returns an error if the requester does not see the topmost entry of the
-// listing. The root DSE names this entry to everybody, so the error does not hide it.
+// checkRead returns an error if the requester does not see the topmost entry of the listing.
+// The error need not hide that this entry exists, because everybody can find its name in the
+// root DSE.
 func (l *listing) checkRead(ctx context.Context, top *Entry) error {
 	sees, err := l.sees(ctx, top)
 	if err == nil && !sees {
@@ -100,8 +101,8 @@ func refuseOrder(req *request.Request, title string) error {
 	return results.Unsorted(req, &results.SortError{Code: op.UnwillingToPerform, Text: title + " has an order of its own"})
 }
 
-// start returns where the previous page ended. The result ok is false if there was no
-// previous page.
+// start returns the position and skip with which the previous page called Page.GoOn. The
+// result ok is false if there was no previous page.
 func (l *listing) start() (position []byte, skip int, ok bool) {
 	p := l.out.Page
 	if !p.GoesOn() {
@@ -110,8 +111,9 @@ func (l *listing) start() (position []byte, skip int, ok bool) {
 	return p.After, p.Skip, true
 }
 
-// offer sends an entry if the filter matches the entry. If the entry fills the page, the
-// next page continues after position.
+// offer sends an entry if the requester sees the entry and the filter matches the entry. If
+// the entry fills the page, the parameters position and skip say where the next page
+// continues.
 func (l *listing) offer(ctx context.Context, v *Entry, position []byte, skip int) error {
 	if sees, err := l.sees(ctx, v); err != nil || !sees {
 		return err
@@ -133,8 +135,8 @@ func (l *listing) offer(ctx context.Context, v *Entry, position []byte, skip int
 	return l.out.Unstored(v.Name, e)
 }
 
-// offerBelow offers the entries in the scope of a base. The entries must be in tree
-// order.
+// offerBelow offers those of the given entries that are in the scope of a base. The caller
+// must pass the entries in tree order.
 func (l *listing) offerBelow(ctx context.Context, base dn.DN, entries []*Entry) error {
 	wanted, err := base.Normalize(l.req.Schema)
 	if err != nil {

@@ -13,15 +13,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/views"
 )
 
-// Each record of a list shows one entry. Access rules judge this entry: the record exists
-// for a requester who sees the entry, and has the attributes that the requester may read of
-// the entry.
+// A view of the kind list has a record for each entry that it lists. Access rules decide
+// about the listed entry. A requester sees the record only if the requester sees the listed
+// entry, and sees only the attributes that the requester may read in the listed entry.
 
 // listBatch is the number of entries that are read at once.
 const listBatch = 128
 
-// list offers the records of a list. All of them together count as one result in v.number.
-// If a page ends among them, the next page continues behind the key of a record.
+// list offers the records of a list. All records of the list together count as one result in
+// v.number. If a page ends within the list, the next page continues behind the key of the
+// page's last record.
 func (v *viewSearch) list(ctx context.Context, d *views.Definition) error {
 	defer func() { v.number++ }()
 	if v.number < v.had {
@@ -114,8 +115,8 @@ func listedEntry(ctx context.Context, req *request.Request, d *views.Definition,
 	return v, nil
 }
 
-// listedNamed finds the entry whose record has a name. It returns false if there is none
-// that the requester sees.
+// listedNamed finds the listed entry whose record has the given name. It returns false if
+// there is no such record, or if the requester does not see the entry.
 func listedNamed(ctx context.Context, req *request.Request, d *views.Definition, name dn.DN) (found partition.Result, ok bool, err error) {
 	rdn := name[0]
 	if t := req.Schema.Attribute("entryUUID"); len(rdn) != 1 || t == nil || req.Schema.Attribute(rdn[0].Type) != t {

@@ -16,9 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/views"
 )
 
-// The entries below cn=monitor show what the servers of the store publish about
-// themselves, as `ldapd cluster` does. Every search reads the published data again, from
-// one row.
+// The entries below cn=monitor show what the servers of the store publish about themselves,
+// as `ldapd cluster` does. The servers publish this data in one row, which every search
+// reads again.
 const (
 	monitorName = "cn=monitor"
 	clusterName = "cn=cluster," + monitorName

@@ -84,8 +84,8 @@ func RootDSE(req *request.Request, attributes []string) *Entry {
 	return v
 }
 
-// asksHealth reports whether a request names an attribute of the server's health.
-// Requests for other attributes do not wait for the checks of health.
+// asksHealth reports whether a request names an attribute of the server's health. Only such
+// a request waits for the checks of the server's health.
 func asksHealth(attributes []string) bool {
 	return slices.ContainsFunc(attributes, func(a string) bool {
 		return strings.EqualFold(a, "alive") || strings.EqualFold(a, "healthy")

@@ -19,8 +19,8 @@ func (theSubschema) holds(name dn.DN) bool {
 	return len(name) > 0 && subschema.Is(name[len(name)-1:])
 }
 
-// serves implements Source. A search with a base below the subschema entry runs in the
-// tree, which has no such entry.
+// serves implements Source. A search with a base below the subschema entry runs in the tree,
+// and finds no entry there.
 func (theSubschema) serves(base dn.DN, _ op.Scope) bool { return subschema.Is(base) }
 
 func (theSubschema) Search(ctx context.Context, req *request.Request, _ dn.DN, r *op.Search, sink op.Sink) error {

@@ -18,9 +18,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The definitions of views are entries of the tree, directly below cn=views. Their records
-// are computed, and stand below the definitions. A search whose scope can include records
-// is served here. The other searches run in the tree.
+// The definition of a view is an entry of the tree, directly below cn=views. The records of
+// the view are computed, and have names below the definition. This file serves the searches
+// whose scope can include records. All other searches run in the tree.
 const (
 	definitionDepth = 2 // number of RDNs in the name of a definition
 	recordDepth     = 3
@@ -30,7 +30,8 @@ const (
 func IsBelowViews(name dn.DN) bool { return len(name) == definitionDepth && endsIn(name, "views") }
 
 // HoldsDefinitions reports whether a name is cn=views, or the name of an entry that may
-// define a view. Searches that wait for changes show only the stored entries there.
+// define a view. A search with such a base that waits for changes returns only stored
+// entries, and no records.
 func HoldsDefinitions(name dn.DN) bool { return len(name) <= definitionDepth && endsIn(name, "views") }
 
 // theViews serves the records of views.
@@ -55,8 +56,8 @@ func (theViews) refusal() string {
 	return "the records of a view follow from entries and cannot be changed"
 }
 
-// find returns the record with a name. If there is none that the requester sees, the tree
-// answers: it has no entry with the name either.
+// find returns the record with a name. It returns nil if the requester sees no such record.
+// The operation then looks in the tree, and finds no entry with this name there.
 func (theViews) find(ctx context.Context, req *request.Request, name dn.DN) (*Entry, error) {
 	d, err := readableView(ctx, req, name.Parent())
 	if err != nil || d == nil {
@@ -104,8 +105,8 @@ func (theViews) Search(ctx context.Context, req *request.Request, name dn.DN, r 
 	return v.out.Finish(v.run(ctx, name))
 }
 
-// pageState returns the state of the earlier pages. If there are none, it returns the
-// state that the request reads.
+// pageState returns the state that the search reads. If there are earlier pages, it is their
+// state. Otherwise it is the state that the request reads.
 func pageState(ctx context.Context, req *request.Request, p *results.Page) (*partition.Snapshot, error) {
 	if !p.GoesOn() {
 		return req.State(ctx)
@@ -117,13 +118,14 @@ func pageState(ctx context.Context, req *request.Request, p *results.Page) (*par
 	return req.Resume(ctx, s)
 }
 
-// A viewSearch is a search for records. The next page continues at the number of a result.
-// Numbers are the same on every page, because all pages show the same state and the filter
-// does not affect the numbers.
+// A viewSearch is a search whose scope includes records of views. The results are numbered,
+// and the next page continues at a number. A result has the same number on every page,
+// because all pages show the same state, and because results that the filter excludes are
+// numbered too.
 type viewSearch struct {
 	*listing
 	number, had int
-	listed      int             // entries of lists that were looked at
+	listed      int             // number of listed entries that were read
 	query       partition.Query // finds stored entries
 }
 
@@ -148,7 +150,7 @@ func (v *viewSearch) run(ctx context.Context, base dn.DN) error {
 	return v.everything(ctx, at)
 }
 
-// everything offers the entry above the definitions, the definitions and their records.
+// everything offers the entry cn=views, the entries below it, and the records of the views.
 func (v *viewSearch) everything(ctx context.Context, at partition.Located) error {
 	if v.r.Scope == op.WholeSubtree {
 		if err := v.stored(ctx, at.ID); err != nil {
@@ -176,8 +178,9 @@ func (v *viewSearch) everything(ctx context.Context, at partition.Located) error
 	return nil
 }
 
-// definition offers an entry below cn=views, and its records if it is a view. The entry is
-// the given number of levels below the base of the search.
+// definition offers an entry below cn=views. If the entry defines a view, it also offers the
+// records of the view. The parameter level is the number of levels from the base of the
+// search down to the entry.
 func (v *viewSearch) definition(ctx context.Context, at partition.Located, name dn.DN, level int) error {
 	if covers(v.r.Scope, level) {
 		if err := v.stored(ctx, at.ID); err != nil {
@@ -270,9 +273,9 @@ func (v *viewSearch) stored(ctx context.Context, id entry.ID) error {
 	})
 }
 
-// readableView returns the definition with a name. It returns nil if there is none, or if
-// the requester may not read it. A requester who may read the definition may also read the
-// records.
+// readableView returns the definition with a name. It returns nil if there is no such
+// definition, or if the requester may not read all of the definition. Only a requester who
+// may read the definition may read the view's records.
 func readableView(ctx context.Context, req *request.Request, name dn.DN) (*views.Definition, error) {
 	if len(name) != definitionDepth {
 		return nil, nil
@@ -304,14 +307,16 @@ func readableView(ctx context.Context, req *request.Request, name dn.DN) (*views
 	return d, nil
 }
 
-// readRecords reads all records of a view, or one of them.
+// readRecords reads the record with the given key, or all records of a view if the key is
+// "".
 func readRecords(ctx context.Context, req *request.Request, d *views.Definition, key string) ([]views.Record, error) {
 	rs, err := views.Read(ctx, req.Snapshot, d, views.ReadOptions{Key: key, Most: req.Limits.Candidates})
 	return rs, busyIfTooMany(err)
 }
 
-// busyIfTooMany turns the error of reading a view into the result busy, if the view is not
-// kept and takes too many reads to compute. It returns other errors unchanged.
+// busyIfTooMany turns the error partition.TooMany into the result busy. A view that is not
+// yet kept is computed when it is read, which may take too many reads. busyIfTooMany returns
+// other errors unchanged.
 func busyIfTooMany(err error) error {
 	if partition.Is(err, partition.TooMany) {
 		return op.Errorf(op.Busy, "%v: try again when the view is kept", err)
@@ -319,7 +324,8 @@ func busyIfTooMany(err error) error {
 	return err
 }
 
-// recordsNamed returns the record with a name, if there is one.
+// recordsNamed returns a list with the record that has a name. The list is empty if there is
+// no such record.
 func recordsNamed(ctx context.Context, req *request.Request, d *views.Definition, name dn.DN) ([]views.Record, error) {
 	key, ok := d.KeyOf(req.Schema, name[0])
 	if !ok {
@@ -350,7 +356,8 @@ func recordEntry(req *request.Request, d *views.Definition, r *views.Record) *En
 	return v
 }
 
-// addOf adds a total of an attribute, under an option with the attribute's name.
+// addOf adds a value of the type t with an option that contains the name of an attribute.
+// The value is a total over that attribute.
 func (v *Entry) addOf(t *schema.AttributeType, attribute, value string) {
 	if t == nil {
 		return

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Source serves entries that are not in the tree. It builds them when they are
-// requested.
+// A Source serves entries that are not in the tree. It builds the entries when a client
+// requests them.
 type Source interface {
 	// holds reports whether a name is the name of one of the source's entries, or is
 	// below such a name.
@@ -46,8 +46,8 @@ func Lookup(base dn.DN, scope op.Scope) Source {
 	return nil
 }
 
-// Named returns the entry with a name if it is not in the tree. If it returns nil, the
-// entry may be in the tree.
+// Named returns the entry with a name if a source has the entry. If Named returns nil, the
+// entry may still be in the tree.
 func Named(ctx context.Context, req *request.Request, name dn.DN) (*Entry, error) {
 	if s := Lookup(name, op.BaseObject); s != nil {
 		return s.find(ctx, req, name)
@@ -55,7 +55,7 @@ func Named(ctx context.Context, req *request.Request, name dn.DN) (*Entry, error
 	return nil, nil
 }
 
-// holder returns the source that a name belongs to, or nil if it belongs to the tree.
+// holder returns the source that a name belongs to, or nil if the name belongs to the tree.
 func holder(name dn.DN) Source {
 	for _, s := range sources {
 		if s.holds(name) {
@@ -76,8 +76,8 @@ func RefuseWrite(name dn.DN) error {
 	return nil
 }
 
-// RefuseBelow returns an error if an entry must not be moved below superior, because
-// superior is not in the tree.
+// RefuseBelow returns an error if an entry must not be moved below superior, because a
+// source serves the entries below superior.
 func RefuseBelow(superior dn.DN) error {
 	if Lookup(superior, op.SingleLevel) == nil {
 		return nil
@@ -94,11 +94,11 @@ func endsIn(name dn.DN, value string) bool {
 type Entry struct {
 	Name   *dn.Name
 	Entry  entry.Entry
-	judged bool // access rules decide which parts are searched and shown
+	judged bool // access rules decide which parts the requester may search and read
 }
 
-// newEntry returns an entry of a class from pairs of an attribute and its value. It
-// leaves out empty values.
+// newEntry returns an entry of a class. The parameter pairs contains attribute names, each
+// followed by a value. newEntry leaves out empty values.
 func newEntry(req *request.Request, name, class string, pairs ...string) *Entry {
 	v := &Entry{Name: dn.NewName(name)}
 	v.add(req.Schema, "objectClass", "top", class)
@@ -132,7 +132,7 @@ func (v *Entry) Source(s *schema.Schema) *filter.EntrySource {
 	return &filter.EntrySource{Schema: s, Entry: &v.Entry, Name: name}
 }
 
-// prepare returns a client's filter ready to be tested on the entry.
+// prepare turns a client's filter into a filter that can be tested on the entry.
 func (v *Entry) prepare(ctx context.Context, req *request.Request, f filter.Filter) filter.Resolved {
 	r := filters.PrepareUnstored(req, f)
 	if v.judged {
@@ -163,7 +163,7 @@ func (v *Entry) norms(s *schema.Schema) ([]dn.Norm, error) {
 	return name.Normalize(s)
 }
 
-// ErrAssertion is the result if the assertion is not true. It reveals no more than a
+// ErrAssertion is the result if the assertion is not true. The result reveals no more than a
 // search that finds nothing.
 var ErrAssertion = op.Errorf(op.AssertionFailed, "the assertion is not true of the entry")
 
