@@ -44,9 +44,9 @@ type switch389 struct {
 	with []setting389
 }
 
-// A setting389 is an attribute of 389 whose value is a number. The field from is the
-// attribute's name in 389, and not is the default in 389. The field to is the name in this
-// server's policies. If to ends in a space, the number belongs to a demand of pwdQuality.
+// A setting389 is an attribute of 389 whose value is a number. The fields are the attribute's
+// name in 389 (from), the default in 389 (not), and the name in this server's policies (to).
+// If to ends in a space, the number belongs to a demand of pwdQuality.
 type setting389 struct {
 	from string
 	not  int // the default in 389

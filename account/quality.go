@@ -127,8 +127,8 @@ func longestRepeat(s string) int {
 	})
 }
 
-// longestSequence returns the length of the longest run of characters in which each code
-// point is one more than the previous one, or in which each is one less.
+// longestSequence returns the length of the longest run of characters whose code points rise
+// by one from each character to the next, or fall by one.
 func longestSequence(s string) int {
 	return longestRun(s, func(before, now rune) int {
 		if d := int(now - before); d == 1 || d == -1 {

@@ -16,10 +16,10 @@ type Uses interface {
 	Recorded(ctx context.Context) ([]time.Time, error)
 }
 
-// Use records one use, and returns all uses that are recorded then. If several servers record
-// uses concurrently, the server whose use is published k-th gets at least k uses. A caller
-// must refuse its use if Use returns more uses than the limit. Then the servers together allow
-// no more uses than the limit.
+// Use records one use, and returns all uses that are recorded afterwards. If several servers
+// record uses concurrently, the server whose use is published k-th gets at least k uses. A
+// caller must refuse its use if Use returns more uses than the limit. Then the servers
+// together allow no more uses than the limit.
 func Use(ctx context.Context, u Uses) ([]time.Time, error) {
 	if err := u.Record(ctx); err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func (u *user) Recorded(ctx context.Context) ([]time.Time, error) {
 }
 
 // simulateUses runs the random history of uses that a seed determines, and returns how many
-// are allowed, and the limit.
+// uses the servers allow, and the limit.
 func simulateUses(seed uint64, broken variant) (allowed, limit int) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	w := &world{rand: r, clock: time.Unix(1_800_000_000, 0), broken: broken}

@@ -196,7 +196,8 @@ func TestFolderSetBack(t *testing.T) {
 	f.wantRestored(0, 12)
 }
 
-// full is a place. While is is set, Put fails as if the disk of the place were full.
+// full is a place whose Put fails like a write to a full disk, as long as the only field of
+// the struct is true.
 type full struct {
 	Place
 	is bool

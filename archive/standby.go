@@ -486,7 +486,7 @@ func (s *Standby) poll(ctx context.Context) (ended bool, err error) {
 }
 
 // owner returns the owner of the archive. It returns an error if the archive belongs to
-// another store or was set back.
+// another store or was set back to an older state.
 func (s *Standby) owner(ctx context.Context) (*Owner, error) {
 	o, err := ReadOwner(ctx, s.o.Place)
 	switch {

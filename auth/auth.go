@@ -133,7 +133,7 @@ func (p *Passwords) Expect(stored []byte) {
 }
 
 // learn keeps a stored value as the decoy that failed attempts are verified against. The
-// decoy is in the slow scheme that was last expected, verified or hashed.
+// scheme of the decoy is the slow scheme that Expect, Verify or Hash used last.
 func (p *Passwords) learn(s *scheme, rest []byte) {
 	if d := p.decoy.Load(); d.scheme != s {
 		p.decoy.Store(&decoy{s, bytes.Clone(rest)})

@@ -36,8 +36,8 @@ import (
 //	pwdAttribute: userPassword
 //	pwdMaxFailure: 10
 //
-// The UUID before a DN or a rule is the entryUUID of the base entry. The values are
-// unique, or the rule applies, in the subtree of that entry.
+// The UUID before a DN or a rule is the entryUUID of the base entry. The attribute's values
+// are unique in the subtree of that entry. A rule applies in the subtree of that entry.
 const (
 	configClass    = "directoryConfiguration"
 	contextsOf     = "namingContexts"

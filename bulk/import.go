@@ -319,8 +319,8 @@ func (im *importer) work(ctx context.Context, s *cleaner, b *batch) error {
 	return nil
 }
 
-// link finds the parents of a batch's entries, and returns the entries whose parent
-// exists. It puts an entry without a parent into im.wait, and reports a bad record.
+// link finds the parents of a batch's entries, and returns the entries whose parent exists. It
+// puts entries without a parent into im.wait, and reports bad records.
 func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, error) {
 	ready := b.prepared[:0]
 	for i := range b.items {

@@ -24,7 +24,7 @@ type Progress struct {
 	total   int64 // bytes to read or entries to write; 0: unknown; set before Begin
 	bytes   atomic.Int64
 	entries atomic.Int64
-	finish  atomic.Int64 // progress of the last stage, which follows reading, per mille
+	finish  atomic.Int64 // progress of the last stage in per mille; it begins after reading
 
 	begins atomic.Bool // Begin has been called
 	stop   chan struct{}

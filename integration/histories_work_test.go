@@ -28,8 +28,8 @@ const historiesDN = "ou=histories," + suffix
 
 func generationDN(g int) string { return fmt.Sprintf("ou=g%d,%s", g, historiesDN) }
 
-// flat returns the names of those objects of a generation that are single entries, and the
-// names of the top entries of the trees of the generation.
+// flat returns the names of the entries directly below a generation's entry: the objects that
+// are single entries, and the top entries of the trees.
 func flat() []string {
 	var names []string
 	for _, k := range []struct {

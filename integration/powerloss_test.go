@@ -59,7 +59,7 @@ type history struct {
 	people, imported []*person
 }
 
-// ack records an acknowledgement, and reports the number of acknowledgements to acked. A disk
+// ack records an acknowledgement, and calls acked with the number of acknowledgements. A disk
 // that is captured after n acknowledgements must contain the n acknowledged changes.
 func (h *history) ack(p *person, acked func(int)) {
 	h.mu.Lock()

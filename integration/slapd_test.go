@@ -18,9 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// TestSlapd sends the same operations to slapd, OpenLDAP's server, and to ldapd, which
-// have the same entries. Both must find the same entries and return the same result
-// codes.
+// TestSlapd sends the same operations to ldapd and to slapd, OpenLDAP's server. Both servers
+// have the same entries. They must find the same entries and return the same result codes.
 //
 // The questions avoid known differences. If a change deletes a value of the RDN, ldapd
 // returns notAllowedOnRDN (67), and slapd returns namingViolation. Only ldapd reports a

@@ -112,9 +112,9 @@ func recipe(t *testing.T) string {
 	return conf.String()
 }
 
-// copiesPasswords adds a person with a password, SCRAM keys and a password reset at the
-// provider, and binds as that person at the consumer. The consumer must not receive the
-// keys.
+// copiesPasswords adds a person with a password and pwdReset at the provider. The provider
+// derives SCRAM keys from the password. Then it binds as that person at the consumer. The
+// consumer must not receive the keys.
 func (c *consumer) copiesPasswords(provider string) {
 	c.t.Helper()
 	const name, password = "cn=secretive," + suffix, "hidden"

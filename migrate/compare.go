@@ -49,8 +49,8 @@ type Report struct {
 	Differences []*Difference
 }
 
-// Counts returns the number of entries that only the directory has, that only the server
-// has, and that differ.
+// Counts returns three numbers of entries: those that only the directory has, those that only
+// the server has, and those that differ.
 func (r *Report) Counts() (here, there, different int) {
 	for _, d := range r.Differences {
 		switch {
@@ -165,7 +165,8 @@ func entriesBelow(ctx context.Context, s *partition.Snapshot, base string) iter.
 }
 
 // compare compares an entry of the server with the directory's entry. It returns the
-// difference, or nil if the two are equal, and the id of the directory's entry.
+// difference and the id of the directory's entry. The difference is nil if the two entries are
+// equal.
 func (m *Move) compare(ctx context.Context, s *partition.Snapshot, e *ldap.Entry) (*Difference, entry.ID, error) {
 	d := &Difference{Name: e.DN, There: true}
 	c, err := m.translation().translate(e)

@@ -230,9 +230,9 @@ func (m *Move) beside() (*Move, error) {
 	return &f, nil
 }
 
-// compareSince compares the entries that were changed by commits after a revision, and
-// adds the entries that differ to a report. It returns the revision up to which all
-// changed entries have been compared.
+// compareSince compares the entries that were changed by commits after a revision. It adds to
+// a report the entries that differ. It returns the revision up to which all changed entries
+// have been compared.
 func (m *Move) compareSince(ctx context.Context, after table.Revision, r *Report) (table.Revision, error) {
 	s := m.p.Snapshot()
 	defer s.Close()
@@ -257,8 +257,8 @@ func (m *Move) compareSince(ctx context.Context, after table.Revision, r *Report
 	return s.Revision(), nil
 }
 
-// compareRefused compares the entries that the directory has refused, and adds the
-// entries that differ to a report.
+// compareRefused compares the entries that the directory has refused. It adds to a report the
+// entries that differ.
 func (m *Move) compareRefused(ctx context.Context, r *Report) error {
 	s := m.p.Snapshot()
 	defer s.Close()

@@ -286,7 +286,8 @@ func TestHanging(t *testing.T) {
 	}
 }
 
-// A script is a server that answers each search with the same messages.
+// script returns a Source that is connected to a server which answers each search with the
+// same messages.
 func script(t *testing.T, answers ...func(id int64) *ber.Packet) *Source {
 	t.Helper()
 	here, there := net.Pipe()

@@ -14,10 +14,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// missed finds the changes that the server has not reported although the directory has
-// caught up: it compares the ids, names, and modifyTimestamps of all entries. It copies or
-// deletes the entries that differ, and adds those that the directory refuses to a report.
-// 389 has been seen to omit entries that were added, renamed or deleted, both in a content
+// missed finds the changes that the server has not reported although the directory has caught
+// up: it compares the ids, names, and modifyTimestamps of all entries. It copies or deletes
+// the entries that differ. It adds to a report the entries that the directory refuses. 389 has
+// been seen to omit entries that were added, renamed or deleted, both in a content
 // synchronization and in a search of all entries.
 func (m *Move) missed(ctx context.Context, r *Report) error {
 	known := map[entry.ID]bool{}

@@ -10,7 +10,7 @@ import (
 )
 
 // TestNewest checks which copies of entries are left out of a batch. An action is written as
-// the id of an entry, =, and the entry's name, or - if the entry is deleted.
+// ID=NAME, or as ID=- if the entry is deleted.
 func TestNewest(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"1=a 1=a 1=a", "1=a"},

@@ -244,8 +244,8 @@ func (r *refresh) next(cookie []byte, done, ahead bool) *cursor {
 	return c
 }
 
-// apply makes changes as Move.apply does. If the server shows no id for an entry, apply
-// adds the id that the entry has in the directory to r.present.
+// apply makes changes as Move.apply does. If the server shows no id for an entry, apply adds
+// to r.present the id that the entry has in the directory.
 func (r *refresh) apply(ctx context.Context, as []action, next *cursor) error {
 	if err := r.m.apply(ctx, as, next); err != nil || r.done {
 		return err

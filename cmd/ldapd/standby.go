@@ -19,8 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// errAgain is the cause with which a server stops in order to start again in the same
-// process: as a primary after a promotion, or on the next base.
+// errAgain is the cause with which a server stops in order to start again in the same process.
+// After a promotion the server starts as a primary. Otherwise it starts on the next base.
 var errAgain = fmt.Errorf("the server starts again: %w", context.Canceled)
 
 // A follower is the part of a server that makes it a standby. In any other server the follower

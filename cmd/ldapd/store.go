@@ -149,9 +149,9 @@ func firstPolicy(c *config.Config) []configure.PolicyAttribute {
 	return directory.RecommendedPolicy()
 }
 
-// storeThere reports whether a store exists. It returns an error if the store would be
-// created by mistake or among other files. It does not check whether a store on HBase
-// exists, and returns true.
+// storeThere reports whether a store exists. It returns an error if the folder contains other
+// files, or if no store exists and the purpose does not create one. It does not check whether
+// a store on HBase exists, and returns true.
 func storeThere(c *config.Config, use purpose) (bool, error) {
 	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
 		return true, nil // if the store does not exist, openStore returns an error
