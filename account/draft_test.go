@@ -250,7 +250,7 @@ func TestClockJumps(t *testing.T) {
 		refused bool
 	}{
 		{"just locked", 0, true}, {"at the end", 298 * time.Second, true}, {"behind it", 299 * time.Second, false},
-		{"an hour back, while it is locked", -time.Hour, false}, // by this clock, the failures have not happened yet
+		{"an hour back, while it is locked", -time.Hour, false}, // the clock shows a time before the failures
 		{"a year ahead", 365 * 24 * time.Hour, false},
 	} {
 		lock := p.Lock(failures, now.Add(c.at))

@@ -180,7 +180,7 @@ func (p *Policy) contradictions() (bad []error) {
 
 func inSeconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) + " s" }
 
-// settleLastSuccess turns on the recording of successes if MaxIdle needs it. It also sets the
+// settleLastSuccess turns on the recording of successes if MaxIdle is set. It also sets the
 // interval at which successes are recorded: a day if the policy sets no interval, and at most
 // a tenth of MaxIdle.
 func (p *Policy) settleLastSuccess() {

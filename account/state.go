@@ -43,8 +43,8 @@ type Outcome struct {
 	Refused Refusal
 	// MustChange means that the user may do nothing except change the password.
 	MustChange bool
-	// Grace means that the password has expired. The policy allows a limited number of binds
-	// with an expired password.
+	// Grace means that the password has expired, but the bind is allowed. The policy limits
+	// the number of such binds.
 	Grace bool
 	// Warn is the time until the password expires, if the server must warn the user, and
 	// otherwise zero.

@@ -357,8 +357,8 @@ func followed(t *testing.T) (*fixture, *heir) {
 	return f, h
 }
 
-// TestStandbyShowFails makes the showing of a state fail at first. Until a state is shown,
-// the standby's status must not report its commits.
+// TestStandbyShowFails follows with a function show that fails at first. Until a state is
+// shown, the standby's status must not report its commits.
 func TestStandbyShowFails(t *testing.T) {
 	f, h := followed(t)
 	ctx := context.Background()

@@ -96,8 +96,8 @@ func (p *pool) find(client string) int {
 	return slices.IndexFunc(p.turns, func(l *line) bool { return l.client == client })
 }
 
-// leave removes the hash with the channel ready from the waiting hashes. It returns false
-// if this hash was no longer waiting.
+// leave removes a hash from the waiting hashes. The parameter ready is the channel of the
+// hash. It returns false if this hash was no longer waiting.
 func (p *pool) leave(client string, ready chan struct{}) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -42,7 +42,7 @@ func (m *Move) missed(ctx context.Context, r *Report) error {
 	}
 	m.o.Note(fmt.Sprintf("%s has not reported %d changes: they were found by a comparison of the names and times of all entries", m.src.Remote.URL, n))
 	r.Differences = append(r.Differences, found.Differences...)
-	return m.mend(ctx, r) // entries that differed before may need entries that were copied now
+	return m.mend(ctx, r) // entries in r may be accepted now that others were copied
 }
 
 // missedBelow adds to the report found the entries of a subtree that differ, except
