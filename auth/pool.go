@@ -97,7 +97,7 @@ func (p *pool) find(client string) int {
 }
 
 // leave removes a hash from the waiting hashes. The parameter ready is the channel of the
-// hash. It returns false if this hash was no longer waiting.
+// hash. leave returns false if this hash was no longer waiting.
 func (p *pool) leave(client string, ready chan struct{}) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
