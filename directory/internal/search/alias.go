@@ -77,8 +77,8 @@ func (st *Stream) aliasedElsewhere(ctx context.Context, found *partition.Result)
 	return nil, err
 }
 
-// aliased finds the target of an alias. The parameter classes tells which entries on the way
-// to the target count as redirects: aliases, or aliases and referrals.
+// aliased finds the target of an alias. The parameter classes states which entries on the
+// way to the target count as redirects: aliases, or aliases and referrals.
 func (st *Stream) aliased(ctx context.Context, found *partition.Result, classes ...*schema.ObjectClass) (partition.Located, error) {
 	target, err := locate.AliasTarget(st.Req, found.Entry)
 	if err != nil {

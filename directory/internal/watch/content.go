@@ -1,6 +1,6 @@
-// Package watch runs searches that wait for changes: content synchronization and
-// persistent searches. Both kinds of searches compare the entries that a search finds in
-// two states.
+// Package watch runs searches that wait for changes: content synchronization and persistent
+// searches. Both kinds find the changes by a comparison: the entries that the search finds
+// in one state, and the entries that it finds in a later state.
 package watch
 
 import (
@@ -40,17 +40,17 @@ type watch struct {
 	r    *op.Search
 	name dn.DN
 	sink op.Sink
-	base entry.ID // base of the search in the first state
-	// program judges the content that the client has; nil: access rules do not restrict the
-	// requester.
+	base entry.ID // the base of the search in the first state
+	// program contains the access rules by which the content that the client has was
+	// selected. If program is nil, access rules do not restrict the requester.
 	program *acl.Program
 }
 
-// errBase ends a watch if the base no longer exists, or if another entry has the base's
-// name now.
+// errBase ends a watch if the base of the search no longer exists, or if another entry now
+// has the name of the base.
 var errBase = errors.New("the base of the search is another entry now, or none")
 
-// content returns the content of a state, as the program p judges it.
+// content returns the content of a state under the access rules p.
 func (w *watch) content(ctx context.Context, s *partition.Snapshot, p *acl.Program) (*content, error) {
 	req := w.req.On(s)
 	if p != nil {
@@ -69,7 +69,7 @@ func (w *watch) content(ctx context.Context, s *partition.Snapshot, p *acl.Progr
 	return c, nil
 }
 
-// later returns the content of the watch in a later state. It returns errBase if the base
+// later returns the content of a later state. It returns errBase if the base of the search
 // is no longer the same entry.
 func (w *watch) later(ctx context.Context, s *partition.Snapshot, p *acl.Program) (*content, error) {
 	c, err := w.content(ctx, s, p)
@@ -79,7 +79,8 @@ func (w *watch) later(ctx context.Context, s *partition.Snapshot, p *acl.Program
 	return c, err
 }
 
-// hides reports whether the search leaves out an entry that it finds.
+// hides reports whether an entry that the query finds is not in the content, because the
+// search leaves out subentries.
 func (c *content) hides(e *entry.Entry) bool {
 	return c.Subentries && c.Req.Known.Is(e, c.Req.Known.Subentry)
 }
@@ -89,8 +90,8 @@ func (c *content) all(ctx context.Context) iter.Seq2[*partition.Result, error] {
 	return c.find(ctx, c.Query)
 }
 
-// below streams the entries that are below an entry and match the filter, even if they
-// are out of the search's scope.
+// below streams the entries that are below an entry and match the filter. These entries need
+// not be in the scope of the search.
 func (c *content) below(ctx context.Context, id entry.ID) iter.Seq2[*partition.Result, error] {
 	q := c.Query
 	q.Base, q.Scope = id, op.Subordinates

@@ -12,20 +12,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// commits describes successive commits and the entries that they touched.
+// commits describes some successive commits, and contains the entries that these commits
+// touched.
 type commits struct {
 	any      bool
-	all      bool              // the commits touched more entries than ids contains
+	all      bool              // ids is not complete: the commits touched more entries
 	ids      []entry.ID        // each touched entry once, in the order of the commits
-	frontier revision.Frontier // after the commits
+	frontier revision.Frontier // the frontier after the commits
 	more     bool              // more commits may follow
 }
 
 // gather collects the entries that commits touched. It considers the commits that s shows
-// and that the given frontier does not include. It stops before there are very many
-// entries. A commit that renames entries is not combined with other commits. Otherwise an
-// entry could get a name that another entry still has at the client, or a parent that is
-// sent later.
+// and that the given frontier does not include. It stops before there are very many entries.
+// gather never combines a commit that renames entries with other commits. Otherwise the
+// client could receive an entry under a name that, for the client, another entry still has,
+// or before the entry's parent.
 func gather(ctx context.Context, s *partition.Snapshot, after revision.Frontier) (*commits, error) {
 	g := &commits{frontier: after}
 	seen := map[entry.ID]bool{}
@@ -86,12 +87,11 @@ func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits
 	return nil
 }
 
-// comparesAll reports whether the whole contents must be compared. They must be compared
-// if too many entries were touched, or if entries that the commits did not touch may have
-// come or gone. The filter may match other entries under another schema. A filter that
-// tests collective attributes may match other entries when subentries or administrative
-// points change. A filter or an access rule that depends on other entries may match
-// differently whenever those entries change.
+// comparesAll reports whether the two contents must be compared as a whole. This is the case
+// if the commits touched too many entries, or if an entry that the commits did not touch may
+// have come or gone. Such an entry may come or go in three cases: the schema has changed;
+// the filter tests collective attributes, and a subentry or an administrative point has
+// changed; or the filter or an access rule depends on other entries than the tested entry.
 func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, error) {
 	if g.all || from.Req.Schema != to.Req.Schema || filters.AsksOthers(from.Req, from.R.Filter) || from.restricted() && from.Req.Judge.Program().AsksOthers() {
 		return true, nil
@@ -109,7 +109,7 @@ func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, erro
 	return false, nil
 }
 
-// asksShared reports whether the filter may match because of collective attributes.
+// asksShared reports whether the filter tests collective attributes.
 func (c *content) asksShared() (asks bool) {
 	if c.Out.View.Shared == nil {
 		return false
@@ -131,7 +131,8 @@ func (c *content) isShared(ctx context.Context, id entry.ID) (bool, error) {
 	return c.Req.Known.Is(e, c.Req.Known.CollectiveSubentry) || len(e.Values(c.Req.Known.AdministrativeRole)) > 0, nil
 }
 
-// A difference compares two contents at the entries that commits touched.
+// A difference compares two contents. It looks only at the entries that commits touched, and
+// at the descendants of moved entries.
 type difference struct {
 	y        *synchronizer
 	from, to *content
@@ -142,12 +143,14 @@ type difference struct {
 // arrival is an entry to send, or an entry whose descendants must be compared.
 type arrival struct {
 	id    entry.ID
-	state int64 // 0: not in the content
+	state int64 // the sync state to send; 0: the entry is not sent
 	moved bool  // the entry was moved and has descendants
 }
 
-// leave sends the deletion of an entry that left the content, and the deletions of the
-// descendants that left with it. It records the entries that must be sent later.
+// leave handles the effect of the commits on one entry. If the entry left the content, leave
+// sends the deletion of the entry. If the entry was moved, leave also sends the deletions of
+// the descendants that left the content because of the move. It records in arrivals what
+// come must send later.
 func (d *difference) leave(ctx context.Context, e changes.Effect) error {
 	n := arrival{id: e.ID}
 	was, is, err := d.both(ctx, e)
@@ -179,8 +182,8 @@ func (d *difference) leave(ctx context.Context, e changes.Effect) error {
 	return err
 }
 
-// modified returns the sync state to send for an entry that is in both contents. It returns 0
-// if the client is shown nothing of what changed.
+// modified returns the sync state to send for an entry that is in both contents. It returns
+// 0 if the requester may be shown nothing of the change.
 func (d *difference) modified(ctx context.Context, e changes.Effect) (int64, error) {
 	if d.to.restricted() && e.Kind != changes.Moved {
 		if same, err := sameShown(ctx, d.from, d.to, e.ID); same || err != nil {
@@ -253,10 +256,10 @@ func (d *difference) come(ctx context.Context, n arrival) error {
 	return d.comeBelow(ctx, n)
 }
 
-// comeBelow sends the descendants of a moved entry that came into the content because of
-// the move. If the client did not have the moved entry, or does not have it any more, the
-// client cannot derive the new names of the descendants (RFC 4533, 4.1). comeBelow then also
-// sends the descendants that the client has.
+// comeBelow sends the descendants of a moved entry that came into the content because of the
+// move. The client renames other descendants itself if the moved entry is in both contents
+// (RFC 4533, 4.1). If the moved entry is not in both contents, comeBelow also sends the
+// descendants that are in both contents.
 func (d *difference) comeBelow(ctx context.Context, n arrival) error {
 	for found, err := range d.to.below(ctx, n.id) {
 		if err != nil {
@@ -287,8 +290,7 @@ func (d *difference) comeBelow(ctx context.Context, n arrival) error {
 	return nil
 }
 
-// compare sends the difference between two contents by reading both contents. It is
-// called if comparesAll returns true.
+// compare sends the difference between two contents. It reads both contents as a whole.
 func (y *synchronizer) compare(ctx context.Context, from, to *content, known revision.Frontier) error {
 	for found, err := range from.all(ctx) {
 		if err != nil {

@@ -26,7 +26,7 @@ var changeTypes = map[changes.EffectKind]int64{
 }
 
 // A persister runs a persistent search. It sends the present entries, if the client wants
-// them, and then the changes that each commit makes to entries that match.
+// them. Then, for each commit, it sends the changes of the entries that match the search.
 type persister struct {
 	watch
 	request *control.PersistentSearch
@@ -59,10 +59,10 @@ func searchOn(ctx context.Context, req *request.Request, name dn.DN, r *op.Searc
 	return nil
 }
 
-// withoutAliases returns the search with aliases followed only for the base. Other
-// aliases are not followed, because the target of an alias can change without the alias.
-// The search is not refused, because JNDI requests by default that all aliases are
-// followed, and would then receive no events.
+// withoutAliases returns a copy of the search that follows aliases only to find the base.
+// Aliases below the base are not followed, because the target of an alias can change without
+// a change of the alias. Such a search is not refused instead, because JNDI requests by
+// default that all aliases are followed, and would then receive no events.
 func withoutAliases(r *op.Search) *op.Search {
 	less := *r
 	switch r.Deref {
@@ -75,7 +75,8 @@ func withoutAliases(r *op.Search) *op.Search {
 }
 
 // begin sends the present entries, unless the client wants only changes. It returns the
-// frontier after which changes are sent.
+// frontier of the state that it has read. The persister then sends the changes after this
+// frontier.
 func (w *persister) begin(ctx context.Context) (revision.Frontier, error) {
 	s := w.req.Server.Part.Snapshot()
 	defer s.Close()
@@ -162,8 +163,8 @@ func (n *notice) each(ctx context.Context, ids []entry.ID) error {
 	return nil
 }
 
-// all sends the changes of a commit that touched so many entries that they are not
-// listed.
+// all sends the changes of a commit whose record does not list the touched entries, because
+// they are too many.
 func (n *notice) all(ctx context.Context) error {
 	for found, err := range n.was.all(ctx) {
 		if err != nil {
@@ -199,7 +200,8 @@ func (n *notice) all(ctx context.Context) error {
 	return nil
 }
 
-// left reports whether an entry of the content was deleted, or became hidden.
+// left reports whether an entry of the old content was deleted, or became hidden from the
+// requester.
 func (n *notice) left(ctx context.Context, id entry.ID) (bool, error) {
 	there, err := changes.Written(ctx, n.to, id)
 	if err != nil || there == 0 || n.is == nil || !n.is.restricted() {
@@ -209,9 +211,9 @@ func (n *notice) left(ctx context.Context, id entry.ID) (bool, error) {
 	return !sees, err
 }
 
-// asSeen returns an effect on an entry as the requester sees it: an entry that becomes
-// visible is added, and an entry that becomes hidden is deleted. The result is false if the
-// requester sees no change.
+// asSeen turns the effect of a commit on an entry into the effect that the requester sees.
+// If the entry becomes visible, the requester sees an addition. If the entry becomes hidden,
+// the requester sees a deletion. The result seen is false if the requester sees no change.
 func (n *notice) asSeen(ctx context.Context, e changes.Effect) (_ changes.Effect, seen bool, err error) {
 	if !n.was.restricted() || n.is == nil {
 		return e, true, nil
@@ -237,8 +239,9 @@ func (n *notice) asSeen(ctx context.Context, e changes.Effect) (_ changes.Effect
 	return e, true, nil
 }
 
-// effect sends the change of an entry. It sends a deleted entry if the entry was in the
-// content, and any other entry if the entry is in the content now.
+// effect sends the change of an entry. If the change is a deletion, effect sends it only if
+// the old content had the entry. Any other change is sent only if the new content has the
+// entry.
 func (n *notice) effect(ctx context.Context, e changes.Effect) error {
 	e, seen, err := n.asSeen(ctx, e)
 	if err != nil || !seen {

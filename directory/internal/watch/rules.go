@@ -15,9 +15,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// rules returns the access rules of the newest state for the requester, or nil if rules do
-// not restrict the requester. It returns an error if the requester's account may no longer be
-// used.
+// rules returns the access rules of the newest state for the requester, or nil if access
+// rules do not restrict the requester. It returns an error if the requester's account may no
+// longer be used.
 func rules(ctx context.Context, req *request.Request, newest *partition.Snapshot) (*acl.Program, error) {
 	now := req.On(newest)
 	if err := gate.Still(ctx, now); err != nil {
@@ -44,15 +44,16 @@ func rulesNow(ctx context.Context, req *request.Request) (*acl.Program, error) {
 // readsAll reports whether a program lets the requester read everything.
 func readsAll(p *acl.Program) bool { return p == nil || p.ReadsAll() }
 
-// sameRules reports whether two programs judge all contents alike.
+// sameRules reports whether every state has the same content under two programs.
 func sameRules(a, b *acl.Program) bool {
 	return readsAll(a) && readsAll(b) || a != nil && b != nil && a.Equal(b)
 }
 
-// restricted reports whether the requester does not read everything.
+// restricted reports whether there may be something that the requester may not read.
 func (c *content) restricted() bool { return !c.Req.Judge.ReadsAll() }
 
-// sees reports whether the requester sees an entry of the state, in the content or not.
+// sees reports whether the requester sees an entry of the state. The entry need not be in
+// the content.
 func (c *content) sees(ctx context.Context, id entry.ID) (bool, error) {
 	j := &c.Req.Judge
 	q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Only: j.LooksAt(), Filter: j.OnlySeen(ctx, filter.Const(filter.True))}
@@ -78,7 +79,8 @@ func (c *content) shows(ctx context.Context, id entry.ID) (name string, shown []
 	return n.String(), shown, err
 }
 
-// sameShown reports whether two contents show the same of an entry.
+// sameShown reports whether the requester may be shown the same name and attributes of an
+// entry in two states.
 func sameShown(ctx context.Context, from, to *content, id entry.ID) (bool, error) {
 	name, was, err := from.shows(ctx, id)
 	if err != nil {

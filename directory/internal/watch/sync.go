@@ -11,7 +11,7 @@ import (
 )
 
 // A cookie identifies the content that a client has, in the syntax of OpenLDAP:
-// rid=001,sid=001,csn=CSN;CSN. The rid is the consumer's number and is returned
+// rid=001,sid=001,csn=CSN;CSN. The rid is the consumer's number, which the server returns
 // unchanged. The CSNs are a frontier.
 type cookie struct {
 	rid      string
@@ -53,8 +53,7 @@ func (c *cookie) addCSNs(list string) {
 	}
 }
 
-// text returns the consumer's cookie for another frontier, or "" if the frontier is
-// empty.
+// text returns a cookie with the same rid and with the frontier f, or "" if f is empty.
 func (c *cookie) text(f revision.Frontier) string {
 	if len(f) == 0 {
 		return ""

@@ -18,13 +18,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A synchronizer runs a sync operation (RFC 4533). The client needs the difference
-// between two contents. The first is the content of the state in the client's cookie,
-// which the store still has. The second is the content of the newest state. The journal
-// lists the entries that can differ. The persist stage repeats this comparison, so a slow
-// client receives fewer and larger differences, and the server keeps nothing for the
-// client. If the journal does not go back far enough, the refresh stage has a present
-// phase.
+// A synchronizer runs a sync operation (RFC 4533). It sends the difference between two
+// contents: the content of the state in the client's cookie, and the content of the newest
+// state. The store usually still has the first state, and the journal lists the entries that
+// can differ. If the store or the journal does not go back far enough, the refresh stage has
+// a present phase. The persist stage repeats the comparison. A slow client thus receives
+// fewer and larger differences, and the server stores nothing for the client.
 type synchronizer struct {
 	watch
 	request  *control.SyncRequest
@@ -32,13 +31,13 @@ type synchronizer struct {
 	frontier revision.Frontier // the frontier of the state that the client has
 
 	quota      results.Quota // the quota of the refresh stage
-	persisting bool          // the refresh stage is over
+	persisting bool          // the persist stage has begun
 	gone       []entry.ID
 }
 
-// These constants limit the data that is in memory at once.
+// These constants limit the memory of a sync operation.
 const (
-	maxDifference = 1 << 16 // entries that may differ; if there are more, all entries are compared
+	maxDifference = 1 << 16 // touched entries in one comparison
 	maxIDs        = 256     // ids in one message
 )
 
@@ -70,7 +69,7 @@ func synchronize(ctx context.Context, req *request.Request, name dn.DN, r *op.Se
 	return y.persist(ctx)
 }
 
-// persist lets an operation last as long as its connection.
+// persist makes an operation persistent: it may last as long as its connection.
 func persist(req *request.Request, sink op.Sink) error {
 	req.Seen.Lasts = true
 	if s, ok := sink.(op.Persister); ok {
@@ -85,9 +84,9 @@ func (y *synchronizer) inform(value []byte) error {
 	return y.sink.Intermediate(control.OIDSyncInfo, value, nil)
 }
 
-// refresh sends what the client needs to reach the newest state. If deletes is set,
-// refresh has reported the deleted entries. Otherwise the client must delete the entries
-// that refresh did not send.
+// refresh runs the refresh stage, after which the client has the content of the newest
+// state. If the result deletes is set, refresh has sent all deletions. Otherwise the client
+// must delete each entry that refresh has neither sent nor reported as present.
 func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	how, err := y.begin(ctx)
 	if err != nil {
@@ -136,17 +135,17 @@ func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	return false, y.whole(ctx, to)
 }
 
-// refreshing is a way to refresh a client.
+// refreshing is a way to run the refresh stage.
 type refreshing int
 
 const (
-	byContent    refreshing = iota // the client has nothing yet
-	byDifference                   // send the difference from the state of the cookie
-	byPresence                     // the state of the cookie is too old
-	byReload                       // the state of the cookie is unknown
+	byContent    refreshing = iota // send the whole content
+	byDifference                   // send the difference from the state in the cookie
+	byPresence                     // send a present phase: the state in the cookie is too old
+	byReload                       // the cookie is unknown: send the whole content only if the client allows it
 )
 
-// begin determines from the cookie how to refresh the client's content.
+// begin determines from the cookie how to run the refresh stage.
 func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 	c := &y.cookie
 	switch {
@@ -157,7 +156,7 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 	}
 	y.frontier = c.frontier
 	err := changes.Follows(ctx, y.req.Server.Part, c.frontier)
-	if err == nil { // a server that is ahead may have sent the cookie: check that this one has the state
+	if err == nil { // check that this server has the state: another server, which is ahead, may have sent the cookie
 		var s *partition.Snapshot
 		if s, err = changes.AtFrontier(ctx, y.req.Server.Part, c.frontier); err == nil {
 			s.Close()
@@ -173,11 +172,12 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 	return byDifference, err
 }
 
-// byRules returns how to refresh a client. The argument how is the way that the cookie
-// allows. A requester who does not read everything may get a difference only if the same
-// rules judge both contents, and if the difference shows nothing of the states between
-// them. Otherwise such a client receives the whole content, and deletes what it does not
-// receive (RFC 4533, 3.3.2).
+// byRules returns how to run the refresh stage under the access rules. The argument how is
+// the way that the cookie allows. A requester whom the rules restrict may receive a
+// difference only under two conditions: the rules are the same for both contents, and the
+// difference is sent in one step, so that it shows nothing of the states between. Otherwise
+// the requester receives the whole content, and deletes every entry that is not in it (RFC
+// 4533, 3.3.2).
 func (y *synchronizer) byRules(ctx context.Context, s *partition.Snapshot, how refreshing) (refreshing, error) {
 	if y.program == nil || how == byContent || how == byReload {
 		return how, nil
@@ -222,8 +222,8 @@ func (y *synchronizer) whole(ctx context.Context, to *content) error {
 	return nil
 }
 
-// present sends the whole content. For entries that are unchanged since a frontier, it
-// sends only that they are present (RFC 4533, 3.3.2).
+// present sends the content with a present phase (RFC 4533, 3.3.2). For an entry that is
+// unchanged since a frontier, it sends only the entry's id.
 func (y *synchronizer) present(ctx context.Context, to *content, since revision.Frontier) error {
 	var there []entry.ID
 	for found, err := range to.all(ctx) {
@@ -265,9 +265,10 @@ func (y *synchronizer) send(ctx context.Context, c *content, found *partition.Re
 	return c.send(ctx, found, stateControl(state, found.ID))
 }
 
-// drop reports that an entry has left the content. As long as no entry was sent, it
-// combines several deletions into one message. It does not combine them afterwards,
-// because OpenLDAP's consumer keeps an entry that was sent to it in the same refresh.
+// drop sends the deletion of an entry that has left the content. As long as no entry was
+// sent, drop combines several deletions into one message. Afterwards it sends each deletion
+// separately: a combined message does not make OpenLDAP's consumer delete an entry that it
+// has received in the same refresh.
 func (y *synchronizer) drop(c *content, found *partition.Result) error {
 	if y.quota.Sent == 0 {
 		if y.gone = append(y.gone, found.ID); len(y.gone) < maxIDs {
@@ -282,7 +283,7 @@ func (y *synchronizer) drop(c *content, found *partition.Result) error {
 	return y.sink.Entry(&op.SearchEntry{Name: found.Name.String(), Controls: gone})
 }
 
-// dropped sends the deletions that drop gathered.
+// dropped sends the deletions that drop has collected for one message.
 func (y *synchronizer) dropped() error {
 	if len(y.gone) == 0 {
 		return nil
@@ -315,7 +316,8 @@ func (y *synchronizer) persist(ctx context.Context) error {
 	}
 }
 
-// errChanged ends a difference during which the access rules for the requester changed.
+// errChanged ends the sending of a difference if the access rules for the requester have
+// changed meanwhile.
 var errChanged = errors.New("the access rules for the requester have changed")
 
 // follow sends all changes up to the newest state.
@@ -334,7 +336,7 @@ func (y *synchronizer) follow(ctx context.Context, s *partition.Snapshot) error 
 }
 
 // jump sends the difference between the content that the client has and the content of the
-// newest state, which other access rules judge.
+// newest state. The two contents are under different access rules.
 func (y *synchronizer) jump(ctx context.Context, s *partition.Snapshot, p *acl.Program) error {
 	frontier, err := changes.Frontier(ctx, s)
 	if err != nil {
@@ -348,7 +350,7 @@ func (y *synchronizer) jump(ctx context.Context, s *partition.Snapshot, p *acl.P
 	return y.inform(control.SyncCookie{Cookie: y.newCookie()}.Encode())
 }
 
-// advance sends all changes up to a state, step by step.
+// advance sends all changes up to the state s, in one or more steps.
 func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error {
 	for {
 		g, err := gather(ctx, s, y.frontier)
@@ -368,8 +370,9 @@ func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error
 	}
 }
 
-// step sends the changes of some commits. s must be the state after the commits, or a
-// later state if g.more is set.
+// step sends the changes of the commits in g. The state s is the state after these commits.
+// If g.more is set, s may also be a later state, and step itself opens the state after the
+// commits.
 func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commits) error {
 	p, err := rulesNow(ctx, y.req)
 	if err != nil {
@@ -390,7 +393,7 @@ func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commi
 }
 
 // between calls the function send with two contents. The first is the content that the
-// client has, judged by oldRules. The second is the content of the state s, judged by
+// client has, which is under oldRules. The second is the content of the state s under
 // newRules.
 func (y *synchronizer) between(ctx context.Context, s *partition.Snapshot, oldRules, newRules *acl.Program, send func(from, to *content) error) error {
 	before, err := changes.AtFrontier(ctx, y.req.Server.Part, y.frontier)

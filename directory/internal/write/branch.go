@@ -17,7 +17,7 @@ import (
 func runBranch(ctx context.Context, req *request.Request, r op.Request) (done bool, err error) {
 	text := op.NameOf(r)
 	if text == nil || !strings.Contains(strings.ToLower(*text), "branches") {
-		return false, nil // this cannot be the name of a branch's entry, so it need not be parsed here
+		return false, nil // no name of a branch's entry: it need not be parsed here
 	}
 	name, err := dn.Parse(*text)
 	if err != nil {
@@ -47,7 +47,7 @@ func runBranch(ctx context.Context, req *request.Request, r op.Request) (done bo
 }
 
 // mayRunBranch returns an error if the requester may not work with branches, or if the
-// request has a control that is about stored entries.
+// request has a control that is only for updates of stored entries.
 func mayRunBranch(req *request.Request) error {
 	if err := req.MayBranch(); err != nil {
 		return err

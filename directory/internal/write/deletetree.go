@@ -10,8 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// maxTreeCommit is the largest number of entries that one commit deletes. A larger tree
-// takes several commits, because a commit delays other commits while it lasts.
+// maxTreeCommit is the largest number of entries that one commit deletes. The deletion of a
+// larger tree takes several commits, because one very large commit would delay other commits
+// for too long.
 const maxTreeCommit = 5000
 
 // deleteTree deletes an entry and everything below it. Referrals and aliases below the
@@ -52,7 +53,8 @@ func deleteTree(ctx context.Context, req *request.Request, r *op.Delete) error {
 	return nil
 }
 
-// leftHalf adds to err the number of entries that were deleted before the error.
+// leftHalf adds to the diagnostic of err the number of entries that earlier commits have
+// deleted.
 func leftHalf(ctx context.Context, req *request.Request, err error, deleted int) error {
 	if deleted == 0 {
 		return err
@@ -62,8 +64,9 @@ func leftHalf(ctx context.Context, req *request.Request, err error, deleted int)
 	return &r
 }
 
-// planDeleteTree returns the deletion of a tree in a transaction. The transaction deletes
-// the entries of all its trees in one commit.
+// planDeleteTree plans the deletion of a tree in an LDAP transaction. All trees that the
+// transaction deletes are deleted in one commit, and together may have at most maxTreeCommit
+// entries.
 func planDeleteTree(ctx context.Context, name dn.DN, p *preparation) *update {
 	return &update{name: name, allowed: mayDeleteTree, change: func(tx *partition.Tx) error {
 		n, whole, err := tx.DeleteTree(ctx, name, max(*p.left, 1))

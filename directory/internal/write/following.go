@@ -10,8 +10,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
-// checkFollowing returns a referral if the directory follows another server, because
-// updates are then made there. The schema and the settings of the directory are its own.
+// checkFollowing returns a referral if the directory follows another server (package
+// partition/follow), because updates must then be sent to that server. It returns nil for
+// updates of the schema and the settings, which a following directory does not take from the
+// other server.
 func checkFollowing(req *request.Request, name dn.DN) error {
 	f := follow.Of(req.Snapshot)
 	if f == nil || subschema.Is(name) || configure.Is(name) {

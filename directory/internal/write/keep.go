@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
-// Keep returns the operation that a transaction keeps for an update, or the reason why
-// the update cannot be part of a transaction (RFC 5805, 3.3). It checks only what it can
+// Keep returns the operation that a transaction keeps for an update. If the update cannot be
+// part of a transaction (RFC 5805, 3.3), Keep returns an error. It checks only what it can
 // check without reading the directory. If a Password Modify has no new password, Keep
 // generates the password and adds it to the response.
 func Keep(req *request.Request, m *op.Message) (transaction.Operation, error) {
@@ -38,8 +38,8 @@ func Keep(req *request.Request, m *op.Message) (transaction.Operation, error) {
 	return o, keepable(m.Request)
 }
 
-// keepable returns an error if an update has an invalid name, or if it changes an entry
-// that updates in a transaction cannot change.
+// keepable returns an error if a name in an update is invalid, or if no transaction can
+// change the entry with this name.
 func keepable(r op.Request) error {
 	var err error
 	switch r := r.(type) {
@@ -64,7 +64,8 @@ func keepable(r op.Request) error {
 	return err
 }
 
-// keepableName returns an error if the old or a new name of a rename is invalid.
+// keepableName returns an error if the name, the new RDN or the new superior of a rename is
+// invalid.
 func keepableName(r *op.ModifyDN) error {
 	if _, err := target(r.Name); err != nil {
 		return err

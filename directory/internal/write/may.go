@@ -18,8 +18,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// may returns an error if the requester may not make the update. It first checks for a
-// referral, because if there is a referral, another server decides about the update.
+// may returns an error if the requester may not make the update. If there is a referral at
+// or above the entry, may returns the referral, because another server then decides about
+// the update.
 func (u *update) may(ctx context.Context, req *request.Request) error {
 	if err := locate.CheckReferral(ctx, req, u.name, ""); err != nil {
 		return err
@@ -50,7 +51,8 @@ func (u *update) may(ctx context.Context, req *request.Request) error {
 	return u.allowed(ctx, req, at, d)
 }
 
-// refuseUnless returns an error if the requester lacks one of the rights on an entry.
+// refuseUnless returns an error unless the requester has all of the given rights on an
+// entry.
 func refuseUnless(req *request.Request, d *acl.Decision, rights acl.Rights) error {
 	for _, right := range rights.Each() {
 		if !d.Entry(right) {
@@ -60,8 +62,8 @@ func refuseUnless(req *request.Request, d *acl.Decision, rights acl.Rights) erro
 	return nil
 }
 
-// refuseValue returns an error if the requester lacks a right on a value. A nil value
-// means all values.
+// refuseValue returns an error if the requester lacks a right on a value of a description.
+// If value is nil, the requester needs the right on all values.
 func refuseValue(req *request.Request, d *acl.Decision, right acl.Rights, t *schema.AttributeType, options string, value []byte) error {
 	if value == nil && d.Description(t, options, right) || value != nil && d.Value(t, options, value, right) {
 		return nil
@@ -69,8 +71,8 @@ func refuseValue(req *request.Request, d *acl.Decision, right acl.Rights, t *sch
 	return req.Judge.Refuse(d, acl.Question{Right: right, Type: t, Options: options, Value: value})
 }
 
-// mayAdd judges a new entry by its content and its name. The right to add an entry
-// includes the right to insert the entry's attributes, except operational and reserved
+// mayAdd returns an error if the requester may not add the new entry. The right to add an
+// entry includes the right to insert the entry's attributes, except operational and reserved
 // attributes.
 func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 	if len(u.name) > 1 {
@@ -109,12 +111,12 @@ func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 	return mayTake(ctx, req, u.name, entry.Root)
 }
 
-// mayTake returns an error if a name is taken by an entry that the requester does not see.
-// The error is the same as for a missing right.
+// mayTake returns an error if an entry that the requester does not see already has the new
+// name. The error is the same as for a missing right.
 func mayTake(ctx context.Context, req *request.Request, name dn.DN, own entry.ID) error {
 	at, err := req.Snapshot.Find(ctx, name)
 	if err != nil || at.ID == own {
-		return nil // the name is free, or the update itself reports what is wrong with it
+		return nil // no other entry has the name, or the update itself will report the error
 	}
 	if _, err = req.Judge.Find(ctx, name); request.IsMissing(err) {
 		return req.Judge.Refuse(acl.Nothing, acl.Question{Right: acl.See})
@@ -122,9 +124,9 @@ func mayTake(ctx context.Context, req *request.Request, name dn.DN, own entry.ID
 	return err
 }
 
-// proposed returns a new entry in the form that access rules test: with the values of the
-// entry's name, and with the superclasses that the client may omit. It drops unknown
-// attributes, which are refused later.
+// proposed returns a new entry in the form that access rules test. It adds the values in the
+// RDN and the superclasses, because the client may omit them. It drops unknown attributes,
+// for which the update is refused later.
 func proposed(req *request.Request, rdn dn.RDN, attributes []op.PartialAttribute) *entry.Entry {
 	e := &entry.Entry{}
 	for _, a := range attributes {
@@ -156,7 +158,7 @@ func withClasses(req *request.Request, e *entry.Entry) {
 	}
 }
 
-// withName adds the values of a name to an entry.
+// withName adds the values in an RDN to an entry.
 func withName(req *request.Request, e *entry.Entry, rdn dn.RDN) *entry.Entry {
 	for _, ava := range rdn {
 		if t := req.Schema.Attribute(ava.Type); t != nil {
@@ -166,8 +168,9 @@ func withName(req *request.Request, e *entry.Entry, rdn dn.RDN) *entry.Entry {
 	return e
 }
 
-// mayModify judges changes of an entry's attributes. It runs before any present value is
-// read.
+// mayModify returns an error if the requester may not make the given changes of an entry. It
+// runs before the update looks at the values that it changes, so an error reveals none of
+// them.
 func mayModify(req *request.Request, d *acl.Decision, changes []op.Modification) error {
 	for i := range changes {
 		c := &changes[i]
@@ -192,7 +195,7 @@ func mayModify(req *request.Request, d *acl.Decision, changes []op.Modification)
 	return refuseUnless(req, d, acl.Manage)
 }
 
-// mayChange judges one modification.
+// mayChange returns an error if the requester may not make one modification.
 func mayChange(req *request.Request, d *acl.Decision, c *op.Modification, t *schema.AttributeType, options string) error {
 	all := c.Kind == op.ModReplace || c.Kind == op.ModIncrement || c.Kind == op.ModDelete && len(c.Values) == 0
 	if all {
@@ -260,8 +263,9 @@ func mayDeleteTree(ctx context.Context, req *request.Request, at partition.Locat
 	return req.Judge.Failure()
 }
 
-// mayRename judges a rename by the new name. For a move, it also judges the entry as it
-// will be at the new place.
+// mayRename returns an error if the requester may not make a rename. It checks the new name.
+// For a move, it also checks whether the requester may have the renamed entry at the new
+// place.
 func (u *update) mayRename(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision, rdn dn.RDN, superior *dn.DN) error {
 	if err := refuseUnless(req, d, acl.Rename); err != nil {
 		return err

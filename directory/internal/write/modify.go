@@ -66,8 +66,8 @@ func planModify(ctx context.Context, req *request.Request, r *op.Modify, p *prep
 	return u, nil
 }
 
-// setsPassword adds to the update what a change of passwords needs before and after its
-// transaction. The function prepare does the slow work of the change.
+// setsPassword sets the functions of the update that a change of passwords needs before and
+// after the transaction. The function prepare does the slow work of the change.
 func (u *update) setsPassword(ctx context.Context, req *request.Request, prepare func() error) {
 	u.prepare = prepare
 	u.open = func() (err error) {
@@ -86,7 +86,8 @@ func isOwnPassword(req *request.Request, name dn.DN, changes []op.Modification) 
 	return isOwn(req, name) && isPasswordChange(req, changes)
 }
 
-// modifySubschema changes the schema (RFC 4512, 4.4: servers may allow it).
+// modifySubschema returns the update that changes the schema. RFC 4512, 4.4 permits servers
+// to allow this.
 func modifySubschema(ctx context.Context, name dn.DN, r *op.Modify) *update {
 	return &update{name: name, change: func(tx *partition.Tx) error { return tx.Modify(ctx, name, r.Changes) }}
 }
@@ -123,8 +124,10 @@ func unlocks(req *request.Request, changes []op.Modification) bool {
 	})
 }
 
-// unlocked extends changes that delete pwdAccountLockedTime, so that they also delete the
-// failures. Failures lock an account even if pwdAccountLockedTime is not stored.
+// unlocked extends changes that delete pwdAccountLockedTime. It adds the deletion of the
+// failures, because failures lock an account even if pwdAccountLockedTime is not stored. It
+// drops the deletion of a pwdAccountLockedTime that is not stored, so that the modify does
+// not fail.
 func unlocked(req *request.Request, e *entry.Entry, changes []op.Modification) []op.Modification {
 	k := &req.Known.Account
 	if !unlocks(req, changes) || k.Failure == nil || slices.ContainsFunc(changes, func(c op.Modification) bool { return req.Known.IsOf(c.Description, k.Failure) }) {
@@ -138,9 +141,9 @@ func unlocked(req *request.Request, e *entry.Entry, changes []op.Modification) [
 	return append(slices.Clip(changes), password.Replace(k.Failure))
 }
 
-// isPasswordChange reports whether the requester is bound and changes have one of the two
-// forms in which users change a password. The changes replace the password, or delete the
-// old value and add a new value. Both forms leave the entry with a password.
+// isPasswordChange reports whether the requester is bound and the changes have one of two
+// forms: they replace the password, or they delete the old value and add a new value. Users
+// change their passwords in these two forms. After both forms, the entry has a password.
 func isPasswordChange(req *request.Request, changes []op.Modification) bool {
 	if req.Who == nil {
 		return false

@@ -18,9 +18,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// PasswordModify sets a password (RFC 3062): the requester's own, or that of another
-// entry if the requester has the rights. If the request has no new password,
-// PasswordModify generates a password and returns it.
+// PasswordModify sets a password (RFC 3062). It sets the requester's own password, or the
+// password of another entry if the requester has the rights. If the request has no new
+// password, PasswordModify generates a password and returns it.
 func PasswordModify(ctx context.Context, req *request.Request, value []byte) error {
 	u, err := planPasswordModify(ctx, req, value, &preparation{})
 	if err != nil {
@@ -83,10 +83,10 @@ func planPasswordModify(ctx context.Context, req *request.Request, value []byte,
 	return u, nil
 }
 
-// passwordTarget returns the name of the entry whose password is to be set. This is the
-// requester's entry, the entry of a DN with or without "dn:" in front, or the entry to
-// which a name with "u:" in front leads. If isKept is set, a name with "u:" is looked up
-// in the state that the request reads, and otherwise in the newest state.
+// passwordTarget returns the name of the entry whose password is to be set. If identity is
+// nil, it is the requester's entry. Otherwise identity is a DN, "dn:" and a DN, or "u:" and
+// a user name, which the identity rules map to an entry. The lookup of a user name reads the
+// newest state, or the request's state if isKept is set.
 func passwordTarget(ctx context.Context, req *request.Request, identity *string, isKept bool) (dn.DN, error) {
 	s := req.Who.DN()
 	if identity != nil {
@@ -128,7 +128,8 @@ func refuseSetting(req *request.Request, d *acl.Decision) error {
 	return nil
 }
 
-// userNamed returns the identity with a name, if the requester may know of the identity.
+// userNamed returns the identity that an authorization identity leads to, if the requester
+// sees the entry of the identity.
 func userNamed(ctx context.Context, req *request.Request, authzID string) (*settings.Identity, error) {
 	who, err := identify.AuthzID(ctx, req, authzID)
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A preparation is the result of the slow work that an update does outside transactions,
-// which is hashing. All attempts of the update share one preparation.
+// A preparation is the result of the slow work of an update, which is hashing. The update
+// does this work outside of transactions. All attempts of the update use one preparation.
 type preparation struct {
 	done       bool
 	attributes []op.PartialAttribute // attributes of a new entry, with hashed passwords
@@ -18,13 +18,13 @@ type preparation struct {
 	// The fields kept and left are set only for an operation of an LDAP transaction.
 	kept      bool
 	generated []byte // the new password, if the server has generated it
-	left      *int   // number of entries of trees that the transaction may still delete
+	left      *int   // how many entries the tree deletions of the transaction may still delete
 }
 
-// isOwn reports whether the requester has changed their own password.
+// isOwn reports whether the update changes the requester's own password.
 func (p *preparation) isOwn() bool { return p.set != nil && p.set.IsOwn() }
 
-// hashes reports whether a new entry has passwords, which must be hashed.
+// hashes reports whether a new entry has passwords, so that the update needs a preparation.
 func hashes(req *request.Request, attributes []op.PartialAttribute) bool {
 	for i := range attributes {
 		if password.Is(req, attributes[i].Description) {
@@ -34,9 +34,9 @@ func hashes(req *request.Request, attributes []op.PartialAttribute) bool {
 	return false
 }
 
-// checkNew returns the attributes that the transaction stores for a new entry with
-// passwords. Before the passwords are hashed, checkNew returns the client's values. They
-// are not stored, because the transaction then does not commit.
+// checkNew checks the passwords of a new entry, and returns the attributes to store. Before
+// the passwords are hashed, checkNew returns the client's passwords. They are never stored,
+// because the transaction does not commit before the passwords are hashed.
 func (p *preparation) checkNew(ctx context.Context, req *request.Request, u *update, plain []op.PartialAttribute) ([]op.PartialAttribute, error) {
 	hashed := plain
 	if p.done {

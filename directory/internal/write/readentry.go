@@ -13,9 +13,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
-// readEntry adds a control to the response. The control contains the entry as a base
-// search for the given attributes would show it. If attributes is nil, the control was
-// not requested, and readEntry does nothing.
+// readEntry adds a pre-read or post-read control to the response. The control contains what
+// a base search for the given attributes would return of the entry. If attributes is nil,
+// the client has not requested the control, and readEntry does nothing.
 func readEntry(ctx context.Context, req *request.Request, name dn.DN, id entry.ID, oid string, attributes []string) error {
 	if attributes == nil {
 		return nil

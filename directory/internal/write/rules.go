@@ -15,9 +15,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
-// isRule reports whether a description is the attribute of access rules. The entry itself
-// does not store access rules. A requester who manages the entry can change the rules in
-// one commit with the other attributes.
+// isRule reports whether a description is the attribute of access rules. The access rules at
+// an entry are not stored in the entry. A requester who manages the entry can still change
+// the rules and the other attributes in one commit.
 func isRule(req *request.Request, description string) bool {
 	return req.Known.IsOf(description, req.Known.AccessRule)
 }
@@ -75,7 +75,8 @@ func changePolicy(req *request.Request, tx *partition.Tx, changes []op.Modificat
 	return configure.SetPolicyIn(tx, policy)
 }
 
-// mayConfigure returns an error if the requester does not manage cn=config.
+// mayConfigure returns an error if the requester does not have the right to manage
+// cn=config.
 func mayConfigure(ctx context.Context, req *request.Request, name dn.DN) error {
 	v, err := virtual.Config(ctx, req)
 	switch {
@@ -112,8 +113,8 @@ func changeRules(ctx context.Context, req *request.Request, tx *partition.Tx, pl
 	return configure.SetAccessIn(tx, rules)
 }
 
-// staysManaged returns an error if nobody would manage the whole directory any more under
-// the new rules, and no administrator is configured.
+// staysManaged returns an error if no administrator is configured and the new rules let
+// nobody manage the whole directory.
 func staysManaged(ctx context.Context, req *request.Request, tx *partition.Tx, rules []partition.AccessRule) error {
 	if req.Server.Settings().AdminKey != "" {
 		return nil
@@ -132,8 +133,8 @@ func staysManaged(ctx context.Context, req *request.Request, tx *partition.Tx, r
 	return nil
 }
 
-// mayGiveRules returns an error if the description is the attribute of access rules and
-// the requester does not manage the entry.
+// mayGiveRules returns an error if the description is the attribute of access rules and the
+// requester does not have the right to manage the entry.
 func mayGiveRules(req *request.Request, d *acl.Decision, description string) error {
 	if isRule(req, description) {
 		return refuseUnless(req, d, acl.Manage)

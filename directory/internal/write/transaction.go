@@ -19,10 +19,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Commit makes the updates of a transaction (RFC 5805, 3.4) in one commit, in their
-// order. Each update is judged on the state that the updates before it have made, and
-// reads that state. If one update fails, none is made. Commit sets the response value,
-// even after an error. If there are no updates, it does nothing.
+// Commit makes the updates of a transaction (RFC 5805, 3.4) in one commit, in their order.
+// Each update reads the state that the earlier updates have made, and is judged by the
+// access rules of that state. If one update fails, no update is made. Commit sets the
+// response value even if it returns an error. If there are no updates, it does nothing.
 func Commit(ctx context.Context, req *request.Request, t *transaction.Transaction) error {
 	b := newBatch(req, t)
 	if len(b.updates) == 0 {
@@ -55,9 +55,9 @@ type batch struct {
 	settings bool // an update may change access rules or the default password policy
 
 	// The following fields belong to one attempt.
-	failed  *member   // the current update, or the update with the control no-op; nil: none
-	waiting []*member // updates that wait for their preparations
-	left    int       // how many more entries of trees may be deleted
+	failed  *member   // the update that failed, or the first update with the control no-op; nil: none
+	waiting []*member // updates whose slow work must be done before the next attempt
+	left    int       // how many entries the tree deletions may still delete
 }
 
 // A member is one update of a transaction.
@@ -95,8 +95,9 @@ func changesSettings(req *request.Request, r op.Request) bool {
 	return false
 }
 
-// run tries until every update is prepared. Each attempt except the last finds another
-// update to prepare, unless others change passwords meanwhile.
+// run repeats the transaction until every update is prepared. Each attempt except the last
+// is followed by the preparation of at least one more update, unless other clients change
+// the same passwords meanwhile.
 func (b *batch) run(ctx context.Context) (table.Revision, error) {
 	for range len(b.updates) + maxPrepared {
 		r, err := b.try(ctx)
@@ -123,8 +124,8 @@ func (b *batch) try(ctx context.Context) (table.Revision, error) {
 		for _, m := range b.updates {
 			b.failed = m
 			if err := b.apply(ctx, tx, m); err != nil {
-				// The update may have failed because the changes of the waiting updates
-				// were left out.
+				// The update may have failed only because this attempt has
+				// not made the changes of the waiting updates.
 				if len(b.waiting) > 0 {
 					return errPrepare
 				}
@@ -139,8 +140,8 @@ func (b *batch) try(ctx context.Context) (table.Revision, error) {
 	})
 }
 
-// trial ends a transaction if an update or the request that ends the transaction has the
-// control no-op.
+// trial returns errNoOperation if an update, or the request that ends the transaction, has
+// the control no-op.
 func (b *batch) trial() error {
 	for _, m := range b.updates {
 		if m.req.Controls.NoOp {
@@ -167,7 +168,7 @@ func (b *batch) apply(ctx context.Context, tx *partition.Tx, m *member) error {
 		return err
 	}
 	if u.prepare != nil && !m.prepared.done {
-		if u.open != nil { // until the update is prepared, the entry keeps its passwords
+		if u.open != nil { // this attempt does not make the change of the passwords
 			b.waiting = append(b.waiting, m)
 			return u.open()
 		}
@@ -186,8 +187,8 @@ func (b *batch) apply(ctx context.Context, tx *partition.Tx, m *member) error {
 	return err
 }
 
-// plan reads the controls of an update and plans the update, by the rules and the schema
-// of the transaction's state.
+// plan reads the controls of an update and plans the update. It uses the access rules and
+// the schema of the transaction's state.
 func (m *member) plan(ctx context.Context, tx *partition.Tx) (err error) {
 	as := m.req.Controls.Proxied
 	m.req.Controls, m.req.Response.Controls = request.Controls{Proxied: as}, nil
@@ -202,11 +203,12 @@ func (m *member) plan(ctx context.Context, tx *partition.Tx) (err error) {
 	return err
 }
 
-// prepare prepares the waiting updates. The first waiting update was opened on the very
-// state that it will change. The other waiting updates were opened on a state without the
-// changes of the waiting updates before them. If the preparation of such an update fails,
-// it is tried again when the update is the first. Verifications of passwords are counted,
-// so they also wait until their update is the first.
+// prepare prepares the waiting updates in order. The state that the first waiting update was
+// opened on is complete. The states of the other waiting updates lack the changes of the
+// waiting updates before them. So if the preparation of another update fails, prepare
+// ignores the error and stops. The preparation is repeated once the update is the first. An
+// update that verifies a password is prepared only as the first, because every failed
+// verification counts.
 func (b *batch) prepare() error {
 	for i, m := range b.waiting {
 		if i > 0 && m.verifies() {
@@ -281,16 +283,16 @@ func controlsOf(members []*member) (all []control.UpdateControls) {
 	return all
 }
 
-// isResult reports whether an error is the result of an update. Errors of the store, and
-// errors of the transaction as a whole, are not results of an update.
+// isResult reports whether an error is the result of one update. An error of the store, or
+// of the transaction as a whole, is not the result of one update.
 func isResult(err error) bool {
 	var result *op.Result
 	var problem *partition.Error
 	return errors.As(err, &result) || errors.As(err, &problem)
 }
 
-// elsewhere turns the referral of an update into an error. A client cannot follow a
-// referral with one update of a transaction (RFC 5805, 5).
+// elsewhere turns the referral of an update into the error affectsMultipleDSAs. A client
+// cannot send a single update of a transaction to another server (RFC 5805, 5).
 func elsewhere(ctx context.Context, req *request.Request, err error) error {
 	r := req.Server.ToResult(ctx, err)
 	if r.Code != op.Referral {
@@ -299,8 +301,8 @@ func elsewhere(ctx context.Context, req *request.Request, err error) error {
 	return op.Errorf(op.AffectsMultipleDSAs, "another server holds the entry (%s): a transaction is of one server", strings.Join(r.Referrals, ", "))
 }
 
-// Changed returns a description of a transaction's updates. It names the first updates
-// and counts the others.
+// Changed describes the updates of a transaction, one text for each. After mostNamed
+// updates, one last text contains the number of the remaining updates.
 func Changed(t *transaction.Transaction) (changed []string) {
 	for i, o := range t.Operations {
 		if i == mostNamed {
@@ -315,6 +317,6 @@ func Changed(t *transaction.Transaction) (changed []string) {
 	return changed
 }
 
-// mostNamed is how many updates of a transaction the access log names in the line for the
-// transaction's end. The access log also has a line for each update.
+// mostNamed is the largest number of updates that the access log names in the line for the
+// end of a transaction. The access log also has a separate line for each update.
 const mostNamed = 20

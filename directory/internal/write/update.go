@@ -25,8 +25,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// An update is a change of one entry, together with the reads and checks that the
-// request's controls add to the same transaction.
+// An update is a change of one entry. In the same transaction, it makes the reads and checks
+// that the request's controls ask for.
 type update struct {
 	name dn.DN // the entry's name before the change, or the name of a new entry
 	adds bool  // the entry is new
@@ -34,8 +34,8 @@ type update struct {
 	settings bool
 	// attributes are the attributes of a new entry.
 	attributes []op.PartialAttribute
-	// allowed returns an error if the access rules do not allow the update. Adds do not
-	// use it.
+	// allowed returns an error if the access rules do not allow the update. It is not
+	// called for an Add.
 	allowed func(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision) error
 	// policy means that the entry may be a password policy, which must still be valid
 	// after the change.
@@ -43,10 +43,10 @@ type update struct {
 	// check, if not nil, returns an error if the change is impossible for reasons other
 	// than the requester's rights.
 	check func() error
-	// prepare, if not nil, does slow work. It runs outside the transaction, so that the
-	// transaction does not wait for the work. Before prepare runs, open reads in a
-	// transaction the state that the work depends on. If the work depends on no state,
-	// open is nil.
+	// prepare, if not nil, does slow work. It runs outside of the transaction, so that
+	// the transaction does not wait for the work. open, if not nil, reads the state that
+	// the work depends on. It is called in a transaction that does not commit, before
+	// prepare runs.
 	prepare  func() error
 	open     func() error
 	prepared *preparation
@@ -55,8 +55,7 @@ type update struct {
 	ended func()
 }
 
-// run makes the update in a transaction. All reads of the update are of the transaction's
-// state.
+// run makes the update in a transaction. The update reads only the transaction's state.
 func (u *update) run(ctx context.Context, req *request.Request) error {
 	r, err := u.try(ctx, req)
 	for again := 0; err == errPrepare || errors.Is(err, errPrepareAgain) && again < maxPrepared; again++ {
@@ -83,8 +82,8 @@ func (u *update) run(ctx context.Context, req *request.Request) error {
 	return err
 }
 
-// isCommitted reports whether an error means that a change of the settings is committed, but
-// that not every server applies it yet.
+// isCommitted reports whether an error means that a change of the settings is committed,
+// although not every server applies the change yet.
 func isCommitted(err error) bool {
 	var behind *partition.NotEverywhere
 	return errors.As(err, &behind)
@@ -109,16 +108,18 @@ func dropEntries(req *request.Request) {
 // prepared.
 var errPrepareAgain = op.Errorf(op.Busy, "the password was changed by others meanwhile: try again")
 
-// maxPrepared is the largest number of times that an update is prepared again.
+// maxPrepared is the largest number of times that an update is prepared again because others
+// have changed the passwords.
 const maxPrepared = 5
 
-// errPrepare ends a transaction once it is clear that the update is allowed.
+// errPrepare ends a transaction in which the update was found to be allowed, but is not
+// prepared yet.
 var errPrepare = errors.New("to be prepared")
 
 func (u *update) try(ctx context.Context, req *request.Request) (table.Revision, error) {
 	run := req.Update
 	switch {
-	case req.Branch != nil: // a branch refuses changes of the schema and the settings
+	case req.Branch != nil: // Update returns the error: a branch takes no change of the schema or the settings
 	case subschema.Is(u.name):
 		run = req.Server.Part.UpdateSchema
 	case u.settings:
@@ -157,10 +158,10 @@ func (u *update) begin() error {
 	return errPrepare
 }
 
-// refused returns the error of an update that the requester may not make. Usually the
-// update's transaction checks the rights. A server that is opened only for reading has no
-// transactions, so run calls refused there, and a requester without the rights gets this
-// error instead of ErrReadOnly.
+// refused returns an error if the requester may not make the update. Usually the update's
+// transaction checks the rights. At a server that takes no changes, there is no transaction,
+// so run calls refused. A requester without the rights then gets the same error as at other
+// servers, and not ErrReadOnly.
 func (u *update) refused(ctx context.Context, req *request.Request) error {
 	s, err := req.Newest(ctx)
 	if err != nil {
@@ -170,8 +171,8 @@ func (u *update) refused(ctx context.Context, req *request.Request) error {
 	return u.may(ctx, req)
 }
 
-// maxSession is the largest length, in octets, of the session information that clients
-// add to a commit.
+// maxSession is the largest length in octets of the session identifiers in a commit record,
+// which come from session tracking controls.
 const maxSession = 256
 
 // by returns the author of a change, for the journal.
@@ -205,7 +206,8 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 		if id, err = asserted(ctx, req, u.name); err != nil {
 			return err
 		}
-		// These reads and the change are atomic (RFC 4527, 3; RFC 4528, 3).
+		// Isolate makes the reads of the controls atomic with the change (RFC 4527,
+		// 3; RFC 4528, 3).
 		if id != entry.Root {
 			tx.Isolate(id)
 		}
@@ -226,7 +228,7 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 			return err
 		}
 	}
-	if reads && u.adds { // the assertion of an add applies to the new entry
+	if reads && u.adds { // the assertion of an Add is evaluated on the new entry
 		if id, err = asserted(ctx, req, u.name); err != nil {
 			return err
 		}
@@ -236,8 +238,7 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 	if err := readEntry(ctx, req, u.name, id, control.OIDPostRead, c.PostRead); err != nil {
 		return err
 	}
-	// The response has no control if the requester does not see the entry after the
-	// change.
+	// There is no post-read control if the requester does not see the changed entry.
 	for i := range req.Response.Controls[before:] {
 		tx.ReplaceCSN(req.Response.Controls[before+i].Value)
 	}
@@ -247,7 +248,7 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 	return nil
 }
 
-// checkPolicy returns an error if a change leaves an invalid password policy.
+// checkPolicy returns an error if the changed entry is an invalid password policy.
 func checkPolicy(ctx context.Context, req *request.Request, name dn.DN) error {
 	if req.Known.Policy == nil {
 		return nil
@@ -290,8 +291,9 @@ func asserted(ctx context.Context, req *request.Request, name dn.DN) (entry.ID, 
 	return at.ID, assertion.Check(ctx, req, at.ID)
 }
 
-// unstored returns the entry with a name if the entry is not in the tree but can be
-// changed. Otherwise it returns nil.
+// unstored returns cn=config or the subschema entry if the name is that of one of them.
+// These entries are not in the tree, but can be changed. For any other name, unstored
+// returns nil.
 func unstored(ctx context.Context, req *request.Request, name dn.DN) (*virtual.Entry, error) {
 	if subschema.Is(name) || configure.Is(name) {
 		return virtual.Named(ctx, req, name)
