@@ -24,7 +24,7 @@ type Change struct {
 	// Number is the position of the change in its commit, from 0.
 	Number int
 	By     partition.By
-	// Record is the change. Its Request is nil for an erasure, and for a commit that
+	// Record is the change. Record.Request is nil for an erasure, and for a commit that
 	// changed too many entries to list, such as an import.
 	Record
 	// Kind is add, delete, modify, modrdn, or erase (a part of the entry's past was

@@ -69,8 +69,8 @@ type walk struct {
 
 	yield func(*Record, error) bool
 	mine  map[entry.ID]bool // the entries that may be changed
-	// moved maps entries to their new places, and deleted entries to nil. taken contains
-	// the names that entries have received or lost. It maps each of them to the entry
+	// moved maps entries to their new places, and deleted entries to nil. taken contains the
+	// names that entries have received or lost. Each of these names is mapped to the entry
 	// that has the name now, or to entry.Root if no entry has it.
 	moved map[entry.ID]*spot
 	taken map[slot]entry.ID
@@ -80,7 +80,7 @@ type walk struct {
 	attributes map[entry.ID][]entry.Attribute
 }
 
-// A spot is the place of an entry.
+// A spot is the place of an entry in the tree: its parent and its RDN.
 type spot struct {
 	slot
 	rdn string // the RDN as spelled; for a naming context, its whole name
@@ -190,7 +190,8 @@ func (w *walk) emit(id entry.ID, name string, r op.Request) error {
 	return nil
 }
 
-// remove deletes an entry. If there are still entries below it, remove returns false.
+// remove deletes an entry. If there are still entries below that entry, remove returns false
+// and does nothing.
 func (w *walk) remove(ctx context.Context, t task) (bool, error) {
 	if has, err := w.hasChildren(ctx, t.id); err != nil || has {
 		return false, err

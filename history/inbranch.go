@@ -92,10 +92,10 @@ func (s *sides) close() {
 	}
 }
 
-// secrets returns the secret attributes of an entry that the branch changed. These are
-// the ones whose values in the branch differ from the values in the newest state of the
-// trunk. Secrets have no history, so a branch shows the newest value of a secret that it
-// did not change.
+// secrets returns the secret attributes of an entry that the branch changed. A secret
+// attribute counts as changed if its values in the branch differ from its values in the newest
+// state of the trunk. Secrets have no history, so a branch shows the newest value of a secret
+// that it did not change.
 func (s *sides) secrets(ctx context.Context, id entry.ID) (changed []string, err error) {
 	own, err := s.own.Secrets(ctx, id)
 	if err != nil {

@@ -24,8 +24,8 @@ type LogOptions struct {
 	// changes that were made to other entries while they had this name. An empty Name
 	// selects all changes.
 	Name dn.DN
-	// By selects the changes that the identity of this name made. An empty By selects all
-	// changes.
+	// By selects the changes that were made by the identity with this name. An empty By
+	// selects all changes.
 	By dn.DN
 	// Since selects the changes after a revision, and Until the changes that a snapshot
 	// shows. Until must not be nil.
@@ -103,8 +103,8 @@ func (l *logging) about(ctx context.Context, c *Change) (bool, error) {
 	return became != "" && Key(became, s) == l.name, nil
 }
 
-// named reports whether a name consists of the entryUUID of an entry. An entry has such
-// a name in a log after its name was erased.
+// named reports whether a name consists of the entryUUID of an entry. A log contains such a
+// name for an entry whose real name was erased.
 func named(name dn.DN, id entry.ID) bool {
 	return len(name[0]) == 1 && strings.EqualFold(name[0][0].Type, "entryUUID") && strings.EqualFold(string(name[0][0].Value), id.String())
 }

@@ -99,10 +99,10 @@ func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOp
 	return r.done, next.Rename(ctx, name)
 }
 
-// discardUnfinished discards the branch left, which an interrupted rebase of the branch
-// old has made. If that rebase was not of old but of an earlier branch of the same name,
-// discardUnfinished returns an error, because left is all that remains of the earlier
-// branch.
+// discardUnfinished discards left, which is a branch that an interrupted rebase has made.
+// Normally that was a rebase of the branch old. But if left was made before old, it was a
+// rebase of an earlier branch with the same name. Then left is all that remains of the earlier
+// branch, and discardUnfinished returns an error instead.
 func discardUnfinished(ctx context.Context, old, left *branches.Branch) error {
 	is, err := old.Info(ctx)
 	if err != nil {
@@ -167,9 +167,9 @@ func (r *rebase) fill(ctx context.Context, next *branches.Branch) error {
 	return r.commit(ctx, next, some)
 }
 
-// commit makes some changes in one commit. If RebaseOptions.Keep is Theirs, a refused
-// change is left out. The attempt that includes it commits nothing, because the change
-// may already have written something. The next attempt leaves the change out.
+// commit makes some changes in one commit. If RebaseOptions.Keep is Theirs, commit leaves
+// refused changes out. An attempt in which a change is refused commits nothing, because that
+// change may already have written something. The next attempt leaves the change out.
 func (r *rebase) commit(ctx context.Context, next *branches.Branch, some []*Record) error {
 	left := map[*Record]bool{}
 	for {
@@ -261,8 +261,9 @@ func (r *rebase) rename(ctx context.Context, tx *partition.Tx, rec *Record, name
 // errGone is the error of a change below an entry that was deleted outside of the branch.
 var errGone = &partition.Error{Problem: partition.NoSuchEntry, Text: "the entry above it was deleted outside of the branch"}
 
-// missing handles a change of an entry that was deleted outside of the branch. If the
-// branch's side is kept, missing adds the entry as the branch has it.
+// missing handles a change of an entry that was deleted outside of the branch. A delete needs
+// no work. For any other change, missing returns an error unless RebaseOptions.Keep is Ours.
+// If it is Ours, missing adds the entry as the branch has it.
 func (r *rebase) missing(ctx context.Context, tx *partition.Tx, rec *Record) error {
 	if _, ok := rec.Request.(*op.Delete); ok {
 		return nil

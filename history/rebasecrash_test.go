@@ -178,7 +178,7 @@ func TestRebaseCrash(t *testing.T) {
 	}
 }
 
-// doubtStore is a store that discards the branch b, but reports an error when it does.
+// doubtStore is a store that discards the branch b but returns an error for the discard.
 type doubtStore struct{ *tabletest.Mem }
 
 type doubtTable struct {

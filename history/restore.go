@@ -32,8 +32,8 @@ type Restored struct {
 	Revision table.Revision // revision of the commit; 0 if nothing was committed
 	Records  []*Record
 	// Kept counts the added entries that were restored with secret attributes, such as a
-	// password. Lost counts the added entries that were restored without any. Entries
-	// that still existed keep their present secrets.
+	// password. Lost counts the added entries that were restored without secret attributes.
+	// Entries that still existed keep their present secrets.
 	Kept, Lost int
 	// Erased counts the deleted entries that cannot be restored because their names were
 	// erased.

@@ -128,11 +128,11 @@ func (w *seenWalk) run(ctx context.Context) error {
 			gone = append(gone, g)
 		}
 	}
-	// The order depends on nothing but the names that the reader sees.
+	// The order depends only on names that the reader sees.
 	slices.SortFunc(gone, func(a, b glance) int { return byDepth(b.was, a.was, w.before.Schema()) })
 	slices.SortFunc(others, func(a, b glance) int { return byDepth(a.is, b.is, w.after.Schema()) })
 	for _, g := range gone {
-		if w.emptied(g.was, others) { // entries below it must be moved away first
+		if w.emptied(g.was, others) { // the entries below this entry must be moved away first
 			late = append(late, g)
 			continue
 		}
@@ -200,8 +200,8 @@ func look(ctx context.Context, s *partition.Snapshot, l Look, id entry.ID) (*Sig
 	return sight, nil
 }
 
-// emit adds a change of an entry, with the name that the entry has at this point of the
-// walk. It sets the name in the request.
+// emit adds a change of an entry, with the name that the entry has at this point of the walk.
+// emit also sets that name in the request.
 func (w *seenWalk) emit(at *Sight, r op.Request) *Change {
 	name := at.Name
 	if _, ok := r.(*op.Add); !ok {

@@ -22,8 +22,8 @@ func (l *Log) Time(ctx context.Context, token uint64) (time.Time, error) {
 	old, err := read(ctx, l.cluster, clockRow, clusterFamily, clockColumn)
 	if err == nil {
 		cell := table.Cell{Family: clusterFamily, Qualifier: clockColumn, Value: binary.BigEndian.AppendUint64(nil, token)}
-		// If another caller's swap came first, the stored cell is that caller's. Its
-		// time comes from the same clock.
+		// If another caller's swap came first, the Get below reads the cell of that caller,
+		// whose timestamp comes from the same clock.
 		_, _, err = swap(ctx, l.cluster, clockRow, clusterFamily, clockColumn, old, []table.Cell{cell})
 	}
 	var row table.Row

@@ -11,10 +11,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// SettleBranches makes the commits of branches up to r final: all of them are decided,
-// and no more can be added. r is the revision of a checkpoint. SettleBranches returns
-// false if a commit is under way, or if somebody else has changed a branch. It must then
-// be called again.
+// SettleBranches makes the commits of branches up to r final: all of them are decided, and no
+// more can be added. r is the revision of a checkpoint. SettleBranches returns false if a
+// commit is under way, or if somebody else has changed a branch. The caller must then call it
+// again.
 func (l *Log) SettleBranches(ctx context.Context, r table.Revision) (bool, error) {
 	h, err := l.Heads(ctx)
 	if err != nil {

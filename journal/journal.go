@@ -24,7 +24,7 @@
 //	w   write list: tables and row keys with cells of this revision
 //	x   names of the tables with marks; present only for commits in branches
 //	p   marks; present only for commits of one batch, while there are branches
-//	r   rows in which the commit does not see everything; absent if there are none
+//	r   rows in which the commit did not see every revision; absent if there are none
 //
 // A large commit has additional rows. The key of such a row ends in the number of the
 // chunk (4 bytes), and the row contains a part of the write list. A chunk is written
@@ -205,7 +205,8 @@ func (l *Log) SwapHead(ctx context.Context, s revision.Slot, old, new []byte) (d
 }
 
 // swap calls Swap and, if the outcome is unclear, reads the compared column. The first of
-// cells is the new value of that column, and must be unique to the attempt.
+// cells is the new cell of that column. Callers must pass a value for it that no other attempt
+// uses.
 func swap(ctx context.Context, t table.Table, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, []byte, error) {
 	var failed error
 	for try := 0; ; try++ {
@@ -263,10 +264,10 @@ func backOff(ctx context.Context, try int) error {
 // ErrTaken: a row that should be new already exists.
 var ErrTaken = errors.New("journal row taken")
 
-// Begin writes rec as pending if its row is absent. If rec.State is Committed, Begin
-// writes rec as committed. Commits in a branch are written this way, because the branch's
-// cell decides them. After an error the caller must write no cell of the commit and must
-// not use the revision again.
+// Begin writes the row of rec if the row is absent. The state in the row is Committed if
+// rec.State is Committed, and otherwise Pending. Commits in a branch are written as Committed,
+// because the branch's cell decides them. After an error the caller must write no cell of the
+// commit and must not use the revision again.
 func (l *Log) Begin(ctx context.Context, rec *Record) error {
 	state := Pending
 	if rec.State == Committed {

@@ -50,7 +50,8 @@ type Record struct {
 	// that the batch changed. The write list of a large commit is stored in additional
 	// rows, see Log.Chunk.
 	Rows []Rows
-	// Marked lists the tables in which a commit in a branch placed marks.
+	// Marked is set only for a commit in a branch. It lists the tables in which the commit
+	// placed marks.
 	Marked []string
 	// Marks encodes the marks of a commit that was written as one batch while there were
 	// branches.

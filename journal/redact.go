@@ -42,10 +42,10 @@ func (l *Log) Redact(ctx context.Context, s revision.Slot, upTo table.Revision, 
 	return n, nil
 }
 
-// rewrite changes a row of a decided record, unless the row was removed in the meantime.
-// Repeating the swap is harmless. For a record, it compares the state and leaves the
-// state as it is, and every attempt writes the same values to the other columns. For a
-// chunk, every attempt writes the same write list.
+// rewrite changes a row of a decided record, unless the row was removed in the meantime. The
+// swap can be repeated safely. The swap of a record compares the state but does not change it,
+// and every attempt writes the same values to the other columns. Every swap of a chunk writes
+// the same write list.
 func (l *Log) rewrite(ctx context.Context, row table.Row, rec *Record) error {
 	guard := row.Find(family, stateColumn)
 	if guard == nil { // a chunk of a write list, which has only the column rowsColumn

@@ -8,11 +8,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// serversRow has one column for each server, named by its owner. The column contains the
-// server's description of itself. The row is not part of the protocol.
+// serversRow is the row with one column for each server. The qualifier is the server's name,
+// as in Cell.Owner, and the value is the server's description of itself. The row is not part
+// of the protocol.
 var serversRow = []byte("servers")
 
-// Servers returns the servers' descriptions of themselves, by owner.
+// Servers returns the servers' descriptions of themselves. The key is the server's name.
 func (l *Log) Servers(ctx context.Context) (map[string][]byte, error) {
 	row, err := l.cluster.Get(ctx, serversRow, table.Select{})
 	if err != nil {
@@ -25,9 +26,9 @@ func (l *Log) Servers(ctx context.Context) (map[string][]byte, error) {
 	return all, nil
 }
 
-// SetServer writes a server's description of itself. A nil text removes the description.
-// SetServer is called by the server itself or, after that server is gone, by another
-// server.
+// SetServer writes the description of the server named owner. A nil text removes the
+// description. SetServer is called by the server itself or, after that server is gone, by
+// another server.
 func (l *Log) SetServer(ctx context.Context, owner string, text []byte) error {
 	all, err := l.Servers(ctx)
 	if err != nil {

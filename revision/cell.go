@@ -60,8 +60,8 @@ type Cell struct {
 	Token       uint64 // distinguishes servers that claim the slot at the same time
 	Sequence    uint64
 	Lease       uint64 // counts the renewals of the lease
-	// First is below the id of every commit of this incarnation, and above all ids of
-	// older incarnations. The incarnation issues no id above Limit.
+	// First is below the id of every commit of this incarnation, and above all ids of older
+	// incarnations. This incarnation issues no id above Limit.
 	First, Limit table.Revision
 	// Head is the revision up to which revisions of this incarnation are visible. The
 	// exceptions are in Void and Undecided. The revisions in Void are aborted, but their

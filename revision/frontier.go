@@ -11,8 +11,8 @@ import (
 // no commit of that slot was followed. A Frontier is a short form of a Vector, and a sync
 // cookie is the text form of a Frontier.
 //
-// The commits of one slot become visible in the order of their revisions, except commits
-// that are undecided for a long time. The Frontier of a Vector is therefore below these
+// The commits of one slot become visible in the order of their revisions, except commits that
+// are undecided for a long time. The Frontier of a Vector is therefore below such undecided
 // commits.
 type Frontier []table.Revision
 
@@ -128,8 +128,9 @@ func (v *Vector) Reached(f Frontier) bool {
 	return true
 }
 
-// At returns a view of the state at the frontier f. Reached must have returned true for
-// f. The view shows the revisions that v shows and f covers.
+// At returns a view of the state at the frontier f. Reached must have returned true for f. The
+// view shows each revision that v shows if f covers the revision or, for a commit in a branch,
+// the merge of the branch.
 func (v *Vector) At(f Frontier) *FrontierView {
 	low := min(v.low, f.Max())
 	for i := range v.slots {

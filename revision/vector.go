@@ -150,13 +150,13 @@ func (v *Vector) ShownBy(r table.Revision) table.Revision {
 	return by
 }
 
-// VisibleAt reports whether the state at a revision shows r. A state shows the commits of
-// a branch if it is not older than the branch's merge.
+// VisibleAt reports whether the state at a revision shows r. A state that is not older than a
+// branch's merge shows the commits of the branch.
 func (v *Vector) VisibleAt(r, at table.Revision) bool { return v.ShownBy(r) <= at && v.Visible(r) }
 
-// Settled returns the revision up to which the state at the given revision shows all
-// cells of branches. Cells that have been removed from the store do not count. If that
-// state shows all cells of branches, Settled returns Last.
+// Settled considers the cells in the store that commits in branches wrote. It returns a
+// revision up to which the state at the given revision shows all of these cells, or Last if
+// that state shows all of them.
 func (v *Vector) Settled(at table.Revision) table.Revision {
 	if at >= v.lastMerge {
 		return v.settled

@@ -36,13 +36,14 @@ import (
 // parallel is the number of tables on which Take, Restore and Cut work at the same time.
 const parallel = 4
 
-// A Backup is a set of HBase snapshots, one of each table of a store.
+// A Backup is a set of HBase snapshots, one of each table of a store except the tables that
+// Take leaves out.
 type Backup struct {
 	Name     string
 	Revision table.Revision // of the checkpoint
 	Taken    time.Time
 	Tables   []string
-	Complete bool // all tables have a snapshot
+	Complete bool // Take has finished: there is a snapshot of the table cluster
 
 	done map[string]time.Duration // time from the checkpoint to the table's snapshot, by table
 }
@@ -263,8 +264,8 @@ func Restore(ctx context.Context, from, to *hbase.Store, b *Backup) error {
 	return to.Drop(ctx, journal.Incomplete)
 }
 
-// incomplete is the table that exists while Restore makes a store. Servers refuse to open
-// a store that has it.
+// incomplete is the table that exists while Restore makes a store or Cut changes one. Servers
+// refuse to open a store that has this table.
 var incomplete = table.Spec{Name: journal.Incomplete, Unversioned: true, Families: []table.FamilySpec{{Name: 'i'}}}
 
 // makeRoom removes the tables that an interrupted restore has left. It returns an error
@@ -294,11 +295,11 @@ func cutTable(ctx context.Context, s *hbase.Store, t string, r table.Revision) e
 	return err
 }
 
-// Cut removes from a store all commits after one of its checkpoints. They are gone for
-// ever. Cut is for stores that were cloned by hand, and returns an error if a server
-// writes to the store within the time lease. Cut discards the branches, because it
-// cannot know whether their commits are in the copies of all tables. Cut drops the
-// tables for which derived returns true, because servers make these tables again.
+// Cut removes from a store all commits after one of its checkpoints. The removed commits
+// cannot be restored. Cut is for stores that were cloned by hand. It returns an error if a
+// server writes to the store within the time lease. Cut discards the branches, because it
+// cannot know whether their commits are in the copies of all tables. Cut drops the tables for
+// which derived returns true, because servers make these tables again.
 func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration, derived func(string) bool) (*journal.Checkpoint, error) {
 	names, err := s.Names(ctx)
 	if err != nil {

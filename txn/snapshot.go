@@ -49,8 +49,8 @@ type view interface {
 	// ShownBy returns the revision from which on r is visible: r itself, or the merge of
 	// the branch that r belongs to.
 	ShownBy(r table.Revision) table.Revision
-	// Settled considers the cells in the store that commits in branches wrote. It returns the
-	// largest revision up to which the state at the given revision shows all of these cells.
+	// Settled considers the cells in the store that commits in branches wrote. It returns a
+	// revision up to which the state at the given revision shows all of these cells.
 	Settled(at table.Revision) table.Revision
 }
 

@@ -28,9 +28,9 @@ type Config struct {
 	Store  string
 	Listen []string
 	Suffix []string
-	// Profile is the profile of access rules that a store has when it is made.
+	// Profile names the access rules that a new store is made with.
 	Profile string
-	// Policy says which password policy a store has when it is made: "default" or "none".
+	// Policy names the password policy that a new store is made with: "default" or "none".
 	Policy string
 	// Referral lists the servers that clients are referred to for names outside all
 	// naming contexts.

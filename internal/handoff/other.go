@@ -11,8 +11,8 @@ import (
 	"os"
 )
 
-// A Listener does nothing on this system. Without SO_PEERCRED a server could not know
-// which user runs a tool, and could trust none.
+// A Listener does nothing on this system. Without SO_PEERCRED a server could not know which
+// user runs a tool, and so could trust no tool.
 type Listener struct{}
 
 // Listen fails on this system.

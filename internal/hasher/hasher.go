@@ -73,8 +73,8 @@ func (p *Process) do(j Job) (out Outcome, err error) {
 	return Outcome{}, fmt.Errorf("the process that makes password hashes has died: %w", err)
 }
 
-// missing logs err, which is the reason why this process computes hashes itself. It does
-// so only once, and not if the reason is that the server stops.
+// missing logs err, which is the reason why this process computes hashes itself. It logs only
+// the first such reason, and no reason if this process is being closed.
 func (p *Process) missing(err error) {
 	if err != errClosed {
 		p.warn.Do(func() {
