@@ -25,7 +25,8 @@ type (
 	And []Filter // the empty And is True (RFC 4526)
 	Or  []Filter // the empty Or is False
 	Not struct{ Filter }
-	// Equal, like the types after it, is an assertion about an attribute description.
+	// Equal and the following types, up to Substrings, are assertions about the values of one
+	// attribute description.
 	Equal struct {
 		Attribute string
 		Value     []byte

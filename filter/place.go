@@ -24,9 +24,9 @@ func Place(types []*schema.AttributeType, holds func(name dn.DN, e Source) bool)
 // EntryName returns the DN of the entry.
 func (s *EntrySource) EntryName() dn.DN { return s.Name }
 
-// Shared returns the same assertion about the collective attributes that t covers. The
-// values of these attributes are in subentries, so Types does not contain them. Shared
-// returns nil if t covers no collective attributes.
+// Shared returns a Test like t that tests only the collective attributes that t covers. The
+// values of these attributes are in subentries, so Types does not contain them. Shared returns
+// nil if t covers no collective attributes.
 func (t *Test) Shared() *Test {
 	if len(t.shared) == 0 {
 		return nil
@@ -40,7 +40,7 @@ func (t *Test) Shared() *Test {
 	return &c
 }
 
-// OfType returns the same assertion about the values of one type only. The result does not
+// OfType returns a Test like t that tests only the values of one type. The result does not
 // test the attributes in the entry's name.
 func (t *Test) OfType(typ *schema.AttributeType) *Test {
 	c := *t
@@ -52,8 +52,8 @@ func (t *Test) OfType(typ *schema.AttributeType) *Test {
 	return &c
 }
 
-// OfShared returns the same assertion about the collective types of t alone. It returns
-// nil if t covers no collective types.
+// OfShared is like Shared, but the result does not test the attributes in the entry's name. It
+// returns nil if t covers no collective types.
 func (t *Test) OfShared() *Test {
 	if len(t.shared) == 0 {
 		return nil
@@ -63,7 +63,7 @@ func (t *Test) OfShared() *Test {
 	return c
 }
 
-// OfName returns the same assertion about only the name of the entry (RFC 4511,
+// OfName returns a Test like t that tests only the attributes in the entry's name (RFC 4511,
 // 4.5.1.7.7).
 func (t *Test) OfName() *Test {
 	name := &Test{Op: TestExtensible, Types: t.Types, DNAttrs: true}

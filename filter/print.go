@@ -15,9 +15,9 @@ func (f *Extensible) String() string     { return string(appendText(nil, f)) }
 func (f Unknown) String() string         { return string(appendText(nil, f)) }
 
 // Shape returns the text of a filter with a question mark in place of every value. Logs use
-// the shape, because it contains no values and is the same for all searches of one kind.
-// The filter f is nil if the server could not decode the filter of a search. Its shape is
-// then that of an Unknown filter.
+// the shape, because it contains no values and is the same for all searches of one kind. If
+// the server could not decode the filter of a search, f is nil. The shape of a nil filter is
+// that of an Unknown filter.
 func Shape(f Filter) string {
 	if f == nil {
 		f = Unknown(nil)

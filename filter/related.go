@@ -10,11 +10,11 @@ import (
 // An EntryRef identifies an entry by its id and the id of its parent.
 type EntryRef struct{ ID, Parent entry.ID }
 
-// Related returns the same assertion about values that no entry stores, because they are
-// computed from other entries. The call holds(name) must report whether the entry with
-// the name matches. The iterator list must yield all entries that match, always in the
-// same order; it may yield an entry more than once. If these entries cannot be listed,
-// list must be nil. If list yields an error, the search ends.
+// Related returns a Test like t for values that no entry stores, because they are computed
+// from other entries. The call holds(name) must report whether the entry with the name
+// matches. The iterator list must yield all entries that match, always in the same order; it
+// may yield an entry more than once. If these entries cannot be listed, list must be nil. If
+// list yields an error, the search ends.
 func (t *Test) Related(holds func(name dn.DN) bool, list iter.Seq2[EntryRef, error]) *Test {
 	c := t.Computed(func(e Source) bool {
 		named, ok := e.(interface{ EntryName() dn.DN })
@@ -24,8 +24,8 @@ func (t *Test) Related(holds func(name dn.DN) bool, list iter.Seq2[EntryRef, err
 	return c
 }
 
-// Computed returns the same assertion about values that no entry stores. The call
-// holds(e) must report whether the entry of the Source matches.
+// Computed returns a Test like t for values that no entry stores. The call holds(e) must
+// report whether the entry of the Source matches.
 func (t *Test) Computed(holds func(e Source) bool) *Test {
 	c := *t
 	// With these values, the Test uses no index and no key, and NeedsValues returns true.

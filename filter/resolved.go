@@ -83,15 +83,15 @@ type Test struct {
 
 	asked  Filter                  // the part of the client's filter from which the Test was made
 	shared []*schema.AttributeType // collective types that the Test covers
-	place  func(Source) bool       // evaluates a Test that Place returned
+	place  func(Source) bool       // if not nil, evaluates the Test instead of Op
 	list   iter.Seq2[EntryRef, error]
 	test   func([]byte) bool // the method Holds as a func value, which is allocated only once
 }
 
 // A Source provides the values of an entry to filters.
 type Source interface {
-	// Has reports whether the entry has a value of exactly the type t whose description
-	// contains the options.
+	// Has reports whether the entry has a value of exactly the type t, and not only of a
+	// subtype, under a description that contains the options.
 	Has(t *schema.AttributeType, options string) bool
 	// Keys yields the keys of all values of exactly the type t whose descriptions contain
 	// the options. The keys are those of t's equality rule.

@@ -217,9 +217,9 @@ func TestRebaseDoubt(t *testing.T) {
 	}
 }
 
-// TestRebaseLeftovers makes a branch that has the name that an interrupted rebase
-// leaves, and then a newer branch that has the original name. The rebase of the newer
-// branch must not discard the older branch.
+// TestRebaseLeftovers makes a branch with the name Unfinished("b"), as if a rebase had been
+// interrupted, and then a newer branch with the name "b". The rebase of the newer branch must
+// not discard the older branch.
 func TestRebaseLeftovers(t *testing.T) { eachBranchStore(t, rebaseLeftovers) }
 
 func rebaseLeftovers(t *testing.T, store func() table.Store) {

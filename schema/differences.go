@@ -10,9 +10,10 @@ import (
 type Differences struct {
 	Types   []TypeDifference
 	Classes []ClassDifference
-	// ContentRules, NameForms and StructureRules are the structural classes of the new
-	// schema whose rules of this kind have changed. A structure rule for a class affects
-	// the entries of the class and the entries directly below them.
+	// ContentRules, NameForms and StructureRules contain structural classes of the new schema.
+	// Each list contains the classes for which definitions of the kind in its name have
+	// changed. A structure rule for a class affects the entries of the class and the entries
+	// directly below them.
 	ContentRules, NameForms, StructureRules []*ObjectClass
 }
 

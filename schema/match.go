@@ -54,9 +54,9 @@ func (r *MatchingRule) Match(key, assertion []byte) bool {
 	return bytes.Equal(key, assertion)
 }
 
-// AppliesTo reports whether the rule can be used with values of the type t (RFC 4512,
-// 4.1.4, matching rule use). It can if the rule's form supports the syntax of t, or is
-// the form of the equality rule of t.
+// AppliesTo reports whether the rule can be used with values of the type t (RFC 4512, 4.1.4,
+// matching rule use). A rule can be used if its form supports the syntax of t, or is the form
+// of the equality rule of t.
 func (r *MatchingRule) AppliesTo(t *AttributeType) bool {
 	return slices.Contains(r.Form.takes, t.Syntax.OID) || t.Equality != nil && t.Equality.Form == r.Form
 }

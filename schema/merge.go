@@ -39,9 +39,9 @@ func (m *Merged) Count() (added, replaced, removed int) {
 //     extensions, stays as it is;
 //   - an existing definition gets the names that it lacks;
 //   - a class requires the types that both definitions require, and allows all other
-//     types that either definition requires or allows; a built-in class also gets the
-//     kind and the superclasses of the definition in the file, and for any other class it
-//     is a conflict if these differ;
+//     types that either definition requires or allows;
+//   - a built-in class gets the kind and the superclasses of the definition in the file;
+//     for any other class, a different kind or different superclasses are a conflict;
 //   - a type allows several values if either definition allows several values;
 //   - a built-in type stays as it is, with a note, if the syntax, the rules or the usage
 //     in the file differ; for any other type this is a conflict.

@@ -16,14 +16,14 @@ type Form struct {
 	Name string
 
 	key func(s *Schema, v []byte) ([]byte, error)
-	// assertion converts assertions to keys. Unlike key, it returns an error for a string
-	// with prohibited code points.
+	// assertion converts assertions to keys. For a string with prohibited code points,
+	// assertion returns an error, but key returns a key.
 	assertion func(s *Schema, a []byte) ([]byte, error)
 	piece     func(k Piece, b []byte) ([]byte, error)
 	// takes lists the syntaxes whose values the form supports.
 	takes []string
-	// lenient means that key accepts values that break the syntax of assertions, so the
-	// syntax of an assertion must be validated separately.
+	// lenient is set if key and assertion accept bytes that break the syntax of assertions.
+	// MatchingRule.Assertion then validates the syntax first.
 	lenient bool
 }
 

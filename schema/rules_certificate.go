@@ -32,8 +32,9 @@ var (
 	errListAssertion        = errors.New(`neither { issuer rdnSequence:"DN", thisUpdate utcTime:"TIME" } nor a certificate revocation list in DER`)
 )
 
-// certificateKey returns the key of a certificate: the key of the serial number, which
-// contains its length, followed by the key of the issuer.
+// certificateKey returns the key of a certificate: the key of the serial number, followed by
+// the key of the issuer. The first key contains its own length, so the boundary between the
+// two keys is known.
 func certificateKey(s *Schema, v []byte) ([]byte, error) {
 	tbs, ok := signedContent(v)
 	serial, issuer := new(big.Int), cryptobyte.String(nil)

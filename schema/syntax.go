@@ -74,8 +74,8 @@ const (
 type validator = func(*Schema, []byte) error
 
 // validators contains the validators of the syntaxes by OID (RFC 4517, 3.3 and other
-// documents). init sets the variable, because the validators of definitions refer to it
-// through the parser.
+// documents). The function init sets the variable, because an initializer would refer to
+// itself through the parser of definitions.
 var validators map[string]validator
 
 func init() {

@@ -83,9 +83,9 @@ func (t *AttributeType) Secret() bool { return t.secret }
 // are text, and otherwise the equality rule (RFC 4511, 4.5.1.7.6).
 func (t *AttributeType) Approx() *MatchingRule { return t.approx }
 
-// Stored returns those types among t and its subtypes whose values are stored in the
-// entries that have them. If t is not collective, Stored leaves out collective subtypes,
-// because their values are stored in subentries.
+// Stored returns t and its subtypes. If t is not collective, Stored leaves out collective
+// subtypes, because their values are stored in subentries and not in the entries that have
+// them.
 func (t *AttributeType) Stored() []*AttributeType { return t.stored }
 
 // Shared returns the collective types among t and its subtypes. Entries get the values of
@@ -143,8 +143,8 @@ func (c *ObjectClass) Is(super *ObjectClass) bool {
 }
 
 // A ContentRule is a DIT content rule. It defines which auxiliary classes the entries of a
-// structural class may have (RFC 4512, 4.1.6). In addition to what their classes define, it
-// says which attributes the entries may, must or must not have.
+// structural class may have (RFC 4512, 4.1.6). The rule also says which attributes these
+// entries may, must or must not have, in addition to what their classes say.
 type ContentRule struct {
 	Class      *ObjectClass // the OID of the rule is the OID of this class
 	Names      []string

@@ -28,7 +28,7 @@ func (Index) Selective() bool { return true }
 // entries.
 const page = 1000
 
-// Equal reads the row of one value, in pages if it is wide.
+// Equal reads the row of one value. It reads a row of more than page columns in several calls.
 func (x Index) Equal(ctx context.Context, r table.Reader, key, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		row := index.AppendKey(nil, key)
@@ -39,8 +39,8 @@ func (x Index) Equal(ctx context.Context, r table.Reader, key, after []byte) ind
 	}
 }
 
-// Postings reads the rows of all values in one call. It then reads the further pages of wide
-// rows.
+// Postings reads the rows of all values in one call. It then reads the remaining columns of
+// rows with more than page columns.
 func (x Index) Postings(ctx context.Context, r table.Reader, keys [][]byte) ([]*index.Set, error) {
 	rows := make([][]byte, len(keys))
 	for i, key := range keys {

@@ -15,7 +15,7 @@ const (
 	addB
 	delB
 	clears  // places the mark u: the attribute loses the values that the transaction saw
-	deletes // places the mark x: the entry is deleted; it must have no child
+	deletes // places the mark x: the entry, which must have no child, is deleted
 	child   // places the mark c: a child is added
 	kindsEnd
 )
@@ -72,8 +72,8 @@ func (m *kindsModel) incompatible(p, q uint8) bool {
 // child and exists.
 const exists = 8
 
-// apply applies an operation to an entry. It returns false if the entry does not allow
-// it.
+// apply applies an operation to an entry. It returns false if the entry does not allow the
+// operation.
 func (m *kindsModel) apply(e, op uint8) (uint8, bool) {
 	if e&exists == 0 {
 		return e, false

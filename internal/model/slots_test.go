@@ -309,7 +309,7 @@ func (m *slotsModel) commit(s slotsState, i int, emit Emit[slotsState]) {
 	case sErases:
 		s.cells &^= b
 		t.at = sDone
-		if i == 0 && s.journal[0] == committed && !fenced { // T0 is committed, but its server took it for aborted
+		if i == 0 && s.journal[0] == committed && !fenced { // T0 is committed, but its server acts as if not
 			s.head[0] = max(s.head[0], m.rank[0])
 		}
 		emit(s, "T%d is rolled back", i, 0)
