@@ -75,9 +75,9 @@ func (*Substrings) isFilter()     {}
 func (*Extensible) isFilter()     {}
 func (Unknown) isFilter()         {}
 
-// The limits of the filters that Parse and Decode accept. Evaluating a filter makes a
-// nested call for each level. A part of a few bytes needs much more memory after it is
-// decoded.
+// The limits of the filters that Parse and Decode accept. Evaluating a filter makes a nested
+// call for each level. The encoding of a part may have only a few bytes, but the decoded part
+// needs much more memory.
 const (
 	MaxDepth = 100
 	MaxParts = 1 << 16 // number of parts on all levels together

@@ -43,9 +43,9 @@ func resolveAll(parts []Filter, s *schema.Schema) []Resolved {
 	return all
 }
 
-// MakeAnd returns the simplified conjunction of the parts. It flattens nested
-// conjunctions and drops parts that are True. It returns False if a part is False. Of
-// several Undefined parts it keeps one: such a conjunction may still be False for an entry.
+// MakeAnd returns the simplified conjunction of the parts. It flattens nested conjunctions and
+// drops parts that are True. It returns False if a part is False. If there are Undefined
+// parts, MakeAnd keeps one of them, because the conjunction may still be False for an entry.
 func MakeAnd(parts ...Resolved) Resolved {
 	nested := func(r Resolved) []Resolved {
 		if n, ok := r.(*AndNode); ok {
@@ -65,9 +65,9 @@ func MakeAnd(parts ...Resolved) Resolved {
 	return &AndNode{kept}
 }
 
-// MakeOr returns the simplified disjunction of the parts. It flattens nested disjunctions
-// and drops parts that are False. It returns True if a part is True. Of several Undefined
-// parts it keeps one: such a disjunction may still be True for an entry.
+// MakeOr returns the simplified disjunction of the parts. It flattens nested disjunctions and
+// drops parts that are False. It returns True if a part is True. If there are Undefined parts,
+// MakeOr keeps one of them, because the disjunction may still be True for an entry.
 func MakeOr(parts ...Resolved) Resolved {
 	nested := func(r Resolved) []Resolved {
 		if n, ok := r.(*OrNode); ok {

@@ -168,8 +168,8 @@ func (t *Test) matchType(e Source, typ *schema.AttributeType) bool {
 	return t.matchKeys(e, typ)
 }
 
-// matchKeys is not part of its caller, because a function that ranges over an iterator
-// allocates memory whenever it is called, even if it does not reach the loop.
+// matchKeys is a function of its own, because a function that ranges over an iterator
+// allocates memory at every call, even at calls that do not reach the loop.
 func (t *Test) matchKeys(e Source, typ *schema.AttributeType) bool {
 	for k := range e.Keys(typ, t.Options) {
 		if t.Holds(k) {

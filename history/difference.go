@@ -34,8 +34,8 @@ type Difference struct {
 	// Touched adds an empty modify for each entry that differs only in attributes that
 	// the server itself writes.
 	Touched bool
-	// Below maps some entries to the parent that they receive instead of their parent in
-	// To.
+	// Below is for entries that must not get the parent that they have in To. It maps each of
+	// these entries to its new parent.
 	Below map[entry.ID]entry.ID
 }
 
@@ -160,9 +160,9 @@ func (w *walk) tasks(ctx context.Context) (gone, others []task, err error) {
 	return gone, others, nil
 }
 
-// depth returns the number of entries from the top of the tree down to an entry,
-// including that entry. The depth of the subschema is -1, so that it comes first, because
-// other entries need its definitions.
+// depth returns the number of entries from the top of the tree down to an entry, including
+// that entry. The depth of the subschema is -1. So the subschema comes first, because other
+// entries need its definitions.
 func depth(ctx context.Context, s *partition.Snapshot, id entry.ID) (n int, err error) {
 	if id == subschema.ID {
 		return -1, nil

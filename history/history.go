@@ -29,8 +29,8 @@ type Record struct {
 	// Name is the entry's name before the change. For a new entry, Name is the new name.
 	Name    string
 	Request op.Request // *op.Add, *op.Delete, *op.Modify or *op.ModifyDN
-	// Parent is the parent of a new or renamed entry after the change. Only the records of
-	// a Difference have it.
+	// Parent is the parent of a new or renamed entry after the change. Parent is set only in
+	// the records of a Difference.
 	Parent entry.ID
 }
 

@@ -40,8 +40,9 @@ type Rebased struct {
 // rebaseCommit is the number of changes that a rebase makes in one commit.
 const rebaseCommit = 1000
 
-// Unfinished returns the name of the branch that a rebase fills before it takes the name
-// of the branch being rebased.
+// A rebase fills a new branch, which in the end takes the name of the old branch. Unfinished
+// returns the name that the new branch has until then. The parameter name is the name of the
+// old branch.
 func Unfinished(name string) string { return name + "~" }
 
 // Rebase makes the changes of a branch again, in a new branch whose base is the newest

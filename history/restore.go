@@ -150,9 +150,9 @@ func (b *bringing) withoutErased(ctx context.Context, ids []entry.ID) (rest []en
 
 func isMissing(err error) bool { return partition.Is(err, partition.NoSuchEntry) }
 
-// trees returns the given entry and three sets of entries: the entries that were below
-// it in the past state, the entries that are below it now, and the tree of the entry
-// that now has its former name.
+// trees returns the given entry and three sets of entries: the entries that were below the
+// given entry in the past state, the entries that are below it now, and the tree of the entry
+// that now has the given entry's former name.
 func (b *bringing) trees(ctx context.Context, id entry.ID) ([]entry.ID, error) {
 	ids, err := b.below(ctx, nil, b.then, id)
 	if err != nil {

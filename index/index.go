@@ -9,14 +9,13 @@
 //	          that testing a one-level scope costs nothing, and testing a
 //	          subtree scope needs no read of the entry
 //
-// A row that begins with "=" belongs to a value (packages rowindex and colindex). A row
-// that begins with "*" records that an entry has the attribute (package existence, which
-// rowindex and colindex embed). The key of a value is the key that the type's equality
-// rule computes. A row contains the escaped key: 00 is written as 00 FF, and the key ends
-// with 00 01. So rows sort like keys, and no escaped key is a prefix of another. A key of
-// more than MaxKey bytes is cut after MaxKey bytes and ends with 00 02 and a hash of the
-// whole key. A test of a cut key for equality is exact, and the result of every other
-// test of a cut key is uncertain.
+// A row that begins with "=" belongs to a value (packages rowindex and colindex). A row that
+// begins with "*" records that an entry has the attribute (package existence, which rowindex
+// and colindex embed). The key of a value is the key that the type's equality rule computes. A
+// row contains the escaped key: 00 is written as 00 FF, and the key ends with 00 01. So rows
+// sort like keys, and no escaped key is a prefix of another. A key of more than MaxKey bytes
+// is cut after MaxKey bytes and ends with 00 02 and a hash of the whole key. An equality test
+// of a cut key has an exact result. Every other test of a cut key has an uncertain result.
 package index
 
 import (

@@ -28,10 +28,10 @@ const (
 	pendingVersion    = 2 // has the token at the end
 )
 
-// dropped is the first byte of the value that replaces a deleted checkpoint. The
-// checkpoint's revision and the time of the deletion follow. Because the column is not
-// absent after the deletion, a delayed copy of the write that created the checkpoint
-// cannot create it again.
+// dropped is the first byte of the value that replaces a deleted checkpoint. The checkpoint's
+// revision and the time of the deletion follow. Because the column is not absent after the
+// deletion, a delayed copy of the write that created the checkpoint cannot create the
+// checkpoint again.
 const dropped = 0
 
 // dropsKept is the minimum time for which the value of a deleted checkpoint is kept. No

@@ -83,8 +83,8 @@ type Cell struct {
 	// Owner is the name of the holder, for messages, or the name of the branch. While a
 	// branch is renamed, the new name follows behind a zero octet.
 	Owner string
-	// Horizon is a revision below which the holder uses no snapshot now or later,
-	// including snapshots of the past.
+	// Horizon is a revision below which the holder reads no state any more, not even by a
+	// snapshot of the past.
 	Horizon table.Revision
 }
 

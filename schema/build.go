@@ -7,8 +7,8 @@ import (
 )
 
 // A Schema is a complete and consistent set of definitions. Its types, classes and rules
-// belong to this Schema only: another Schema, even one made from it by Change, has
-// different pointers for the same elements.
+// belong to this Schema only: another Schema has different pointers for the same elements,
+// even if Change has made one Schema from the other.
 type Schema struct {
 	definitions []*definition // in the order of definition
 

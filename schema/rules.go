@@ -146,8 +146,8 @@ func nameAndUIDKey(s *Schema, v []byte) ([]byte, error) {
 	return slices.Concat(binary.AppendUvarint(nil, uint64(len(bits))), bits, k), nil
 }
 
-// NameOfUID takes a key that nameAndUIDKey made, and returns the part of it that is the key
-// of the name, without the UID. It returns nil if the given key is malformed.
+// NameOfUID returns the key of the name, without the UID, from a key that nameAndUIDKey made.
+// It returns nil if the given key is malformed.
 func NameOfUID(key []byte) []byte {
 	size, n := binary.Uvarint(key)
 	if n <= 0 || uint64(len(key)-n) < size {

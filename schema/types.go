@@ -73,9 +73,9 @@ func (t *AttributeType) SameValue(a, b []byte) bool {
 // Such values are returned to clients only if requested by name or by "+".
 func (t *AttributeType) Operational() bool { return t.Usage != UserApplications }
 
-// Secret reports whether the type is secret, like userPassword. Values of a secret type
-// are never matched or normalised, and are shown only to identities that access rules
-// allow to read the type by its name. A type is secret if its definition, or the
+// Secret reports whether the type is secret, like userPassword. Values of a secret type are
+// never matched or normalised. They are shown only to identities that may read the type by an
+// access rule in which the type is named. A type is secret if its definition, or the
 // definition of a supertype, contains X-SECRET 'TRUE'.
 func (t *AttributeType) Secret() bool { return t.secret }
 

@@ -399,9 +399,9 @@ func (c *branchCrash) end() {
 	c.must(c.db.Close(c.ctx))
 }
 
-// crashLines are the points of the operations (crashOp.name and branchCrash.line) at
-// which a server must have died in some trial. A store of one server has fewer, because
-// it does many steps in one batch. The key is true for a store of one server.
+// crashLines are the points of the operations (crashOp.name and branchCrash.line) at which a
+// server must have died in some trial. There are fewer points on a store of one server,
+// because it does many steps in one batch. The key is true for a store of one server.
 var crashLines = map[bool][]string{
 	true: {
 		"create, died outside", "create, branch open", "commit, before it, or acknowledged", "commit, published, not acknowledged",

@@ -68,8 +68,8 @@ func (b *Branch) Commits(ctx context.Context) iter.Seq2[*journal.Record, error] 
 }
 
 // MayHaveChanged returns the ids, out of the given ids, that the records of the branch's
-// commits may list. It omits no id that a record lists, but may return ids that no
-// record lists.
+// commits may list. The result contains every given id that a record lists. It may also
+// contain ids that no record lists.
 func (b *Branch) MayHaveChanged(ctx context.Context, ids iter.Seq[entry.ID]) ([]entry.ID, error) {
 	return b.db.branches.mayHaveChanged(ctx, b, ids)
 }
@@ -133,7 +133,7 @@ func (s *Snapshot) Trunk() table.Revision {
 func (s *Snapshot) InBranch() bool { return s.branch != nil }
 
 // Record returns the journal's record of a commit, without the list of its rows. If the
-// journal has no such record, Record returns one whose state is journal.None.
+// journal has no such record, Record returns a record whose state is journal.None.
 func (db *DB) Record(ctx context.Context, r table.Revision) (journal.Record, error) {
 	for rec, err := range db.log.Scan(ctx, revision.SlotOf(r), r-1, r) {
 		return rec, err

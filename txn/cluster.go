@@ -372,9 +372,9 @@ func (e *cluster) within(ctx context.Context, patience time.Duration, r table.Re
 	}
 }
 
-// nobodyWrites reports whether no server holds a slot. If no server does, no commit with a
-// past revision can still appear, because a server that claims a slot later issues ids of
-// a later time.
+// nobodyWrites reports whether no server holds a slot. If no server holds a slot, no further
+// commit can have a past revision, because a server that claims a slot later issues ids of a
+// later time.
 func nobodyWrites(v *revision.Vector) bool {
 	for _, s := range v.Slots() {
 		if holds(v.Cell(s)) {

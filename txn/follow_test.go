@@ -181,8 +181,8 @@ func TestFollowCollections(t *testing.T) {
 		t.Fatalf("nothing was collected: %+v", done)
 	}
 	f.write()
-	// The collection has removed the state, but the DB does not show the collection yet.
-	// Reads of the past must notice it nevertheless.
+	// The collection has removed the state, but the DB does not show the collection yet. Reads
+	// of the past must notice the collection nevertheless.
 	if row, err := past.Get(ctx, f.to.Table("data"), []byte("a"), table.Select{}); err == nil {
 		t.Errorf("the past has %v", row.Cells)
 	}

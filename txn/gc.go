@@ -127,9 +127,9 @@ func (db *DB) raise(ctx context.Context, horizon table.Revision) (*bounds, error
 	}
 }
 
-// collect removes the history below the given horizon, which every server must honour
-// unless o.Dry is set. In the families without history it removes what no state at or
-// above secretHorizon shows.
+// collect removes the history below the given horizon, which every server must honour unless
+// o.Dry is set. From the families without history, collect removes what no state at or above
+// secretHorizon shows.
 func (db *DB) collect(ctx context.Context, b *bounds, horizon table.Revision, o CollectOptions) (Collection, error) {
 	g := &db.garbage
 	g.mu.Lock()

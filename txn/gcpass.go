@@ -152,8 +152,8 @@ func (p *pass) young(ctx context.Context) error {
 }
 
 // old collects the rows of a slot's commits that have fallen below the horizon. It then
-// removes these commits from the journal, except the last committed one, because
-// frontiers name it.
+// removes these commits from the journal, except the last committed one, because frontiers
+// name that commit.
 func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 	w := p.walk(p.horizon)
 	done := p.db.garbage.done[slot]

@@ -169,9 +169,9 @@ func (x *lineCheck) clashes(ctx context.Context) (clashes []Clash, err error) {
 	return clashes, nil
 }
 
-// gathered is a set of ids or keys for a journal record. The field most is the largest
-// number that the record may list. The set stops growing when it has one element more
-// than that, which shows that there are too many.
+// gathered is a set of ids or keys for a journal record. The field most is the largest number
+// that the record may list. The set stops growing when it has most+1 elements, which shows
+// that there are too many for the record.
 type gathered[T comparable] struct {
 	most int
 	set  map[T]bool

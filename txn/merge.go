@@ -153,10 +153,9 @@ func (w *writer) reopen(ctx context.Context, c *branchCell) (done bool, err erro
 	return w.swapBranch(context.WithoutCancel(ctx), c, next)
 }
 
-// commitMerge names the merge in the branch's cell, which must still be the frozen cell
-// c, and commits the merge. The merge is an exception below this server's head until it
-// is decided. If it is aborted, it stays an exception until the branch's cell no longer
-// names it.
+// commitMerge names the merge in the branch's cell, which must still be the frozen cell c, and
+// commits the merge. The merge is an exception below this server's head until it is decided.
+// An aborted merge stays an exception until the branch's cell no longer names the merge.
 func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Record) (r table.Revision, met *branchCell, err error) {
 	w.clock.Observe(max(c.heads.Max(), c.cell.Head))
 	w.mu.Lock()

@@ -39,8 +39,8 @@ func (h *reservation) revision() table.Revision {
 }
 
 // reserve places marks and resolves conflicts with marks of other commits. If a committed
-// commit wins, reserve waits until the state shown includes it. If an undecided commit
-// wins, reserve returns the conflict.
+// commit wins, reserve waits until the state shown includes that commit. If an undecided
+// commit wins, reserve returns the conflict.
 func (e *cluster) reserve(ctx context.Context, a *attempt) (*reservation, *conflict, error) {
 	if len(a.marks) == 0 {
 		return nil, nil, nil

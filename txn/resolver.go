@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/journal"
 )
 
-// A resolver finishes commits in the background if they could not be finished in the
-// foreground.
+// A resolver finishes in the background the commits that the goroutines of their callers could
+// not finish.
 type resolver struct {
 	w    *writer
 	open sync.WaitGroup // counts the commits whose outcome is unknown

@@ -44,7 +44,8 @@ type view interface {
 	// Frontier returns, for each slot, the revision up to which the view shows all
 	// commits of that slot.
 	Frontier() revision.Frontier
-	// Swept reports whether r is not pending and no cells of r still have to be removed.
+	// Swept reports whether it is certain that r is decided and that no cells of r have to be
+	// removed.
 	Swept(r table.Revision) bool
 	// ShownBy returns the revision from which on r is visible: r itself, or the merge of
 	// the branch that r belongs to.
@@ -69,9 +70,9 @@ func (db *DB) Snapshot() *Snapshot {
 	for {
 		s := db.current.Load()
 		s.refs.Add(1)
-		// If s is no longer current, it may have been dropped from the registry between
-		// the two lines above. If s is still current, the goroutine that replaces it will
-		// see that it is in use.
+		// If s is no longer current, it may have been dropped from the registry between the
+		// two lines above. If s is still current, the goroutine that replaces s will see that
+		// s is in use.
 		if db.current.Load() == s {
 			return s
 		}
@@ -207,9 +208,9 @@ func (s *Snapshot) Visible(r table.Revision) bool {
 // commits of its line, which is the trunk or a branch.
 func (s *Snapshot) IsCausal() bool { return !s.db.Shared() }
 
-// Swept reports whether r is not pending and no cells of r still have to be removed. If r
-// is swept and the snapshot does not show r, the store contains cells of r only by
-// mistake.
+// Swept reports whether it is certain that r is decided and that no cells of r have to be
+// removed. If Swept returns true and the snapshot does not show r, the store must not contain
+// cells of r.
 func (s *Snapshot) Swept(r table.Revision) bool {
 	return s.view == nil || s.view.Swept(r)
 }

@@ -58,8 +58,8 @@ func raiseFlag(db *DB) (table.Revision, error) {
 	})
 }
 
-// TestStep makes three servers write rows of one kind while they do not see the flag. A
-// snapshot after the step must show all of these rows, even if a server dies.
+// TestStep makes three servers write rows of one kind until they see the flag. A snapshot
+// after the step must show all of these rows, even if a server dies.
 func TestStep(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {

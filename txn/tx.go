@@ -43,9 +43,8 @@ type overlay struct {
 	late []string // a few more keys of written rows, not sorted yet
 }
 
-// mostLate is the number of keys in an overlay that may wait to be sorted. With this
-// value, a transaction seldom sorts its keys even if it alternates many writes with
-// reads.
+// mostLate is the number of keys in an overlay that may wait to be sorted. With this value, a
+// transaction seldom sorts its keys even if many writes and reads alternate.
 const mostLate = 256
 
 // A rowWrite is what a transaction wrote into one row: the merge of the mutations of that

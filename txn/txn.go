@@ -275,8 +275,8 @@ type conflict struct {
 	// ordinal is the ordinal of the first state that shows this server's commit. It is
 	// zero if the commit is undecided.
 	ordinal uint64
-	// revision is the revision of the other server's commit. undecided is set if that
-	// commit was still pending.
+	// revision is the revision of the other server's commit. undecided is set if that commit
+	// was pending when the conflict was found.
 	revision  table.Revision
 	undecided bool
 }

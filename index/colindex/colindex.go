@@ -23,9 +23,8 @@ func New(t table.Table) index.Index { return Index{existence.Index{In: t}} }
 // Selective implements index.Index.
 func (Index) Selective() bool { return true }
 
-// page is the number of columns of a row that are read at once. It is greater than the
-// number of entries of most values, and it bounds a read of a value with very many
-// entries.
+// page is the number of columns of a row that are read at once. Most values have fewer
+// entries. For a value with very many entries, page bounds what one call reads.
 const page = 1000
 
 // Equal reads the row of one value. It reads a row of more than page columns in several calls.

@@ -138,8 +138,8 @@ func (a *asker) file(q question) (*os.File, error) {
 	return a.input(f)
 }
 
-// input returns a pipe to which r is copied until the work ends. If the goroutine that
-// copies is blocked in a read from a terminal when the work ends, it stays until the
+// input returns a pipe to which r is copied until the work ends. If the goroutine that copies
+// is blocked in a read from a terminal when the work ends, the goroutine stays until the
 // process ends.
 func (a *asker) input(r io.ReadCloser) (*os.File, error) {
 	in, out, err := os.Pipe()

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// classData returns the name of the file with HBase's classes in the form that a JVM maps
-// into memory (class data sharing, JEP 350), and reports whether the file exists. A JVM with
-// this file does not parse and verify the classes. An HBase then starts with 6 s of CPU time
+// classData returns the name of the file with HBase's classes in the form that a JVM maps into
+// memory (class data sharing, JEP 350), and reports whether the file exists. A JVM with this
+// file does not parse and verify the classes. An HBase then starts with 6 s of CPU time
 // instead of 10 s, and a run of all tests starts about twenty JVMs. The file fits only the
-// Java that wrote it, so its name contains the time of the command java. A JVM ignores a file
-// that does not fit.
+// Java that wrote it, so its name contains the modification time of the command java. A JVM
+// ignores a file that does not fit.
 func classData(jars string) (file string, exists bool) {
 	java, err := exec.LookPath("java")
 	if err != nil {
@@ -56,8 +56,8 @@ func recordClasses(ctx context.Context, jars, file string) error {
 }
 
 // classFlags returns the flags that make a JVM use or write class data, and the class path.
-// Class data does not allow folders in the class path: the folder with the configuration
-// follows the jars of the file, and is missing when the file is written.
+// The class path for writing class data must contain only jars. The class path for using class
+// data must begin with these jars, so the folder with the configuration comes last there.
 func (c *Config) classFlags() []string {
 	jars := c.Jars + "/*"
 	if c.record != "" {

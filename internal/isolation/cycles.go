@@ -75,7 +75,8 @@ func (c *checker) reportCycle(g graph, cycle []step, copies int) {
 	for i := 0; i < len(cycle); i++ {
 		from, e := cycle[i].from/copies, cycle[i].edge
 		if from >= len(c.txns) {
-			// This node is a moment, not a transaction. The line before it already says realTime.
+			// This node is a moment, not a transaction. The preceding line already says
+			// realTime.
 			continue
 		}
 		fmt.Fprintf(&b, "%s\n  %s", c.txns[from].describe(), dependencies[e.why])
