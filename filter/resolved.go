@@ -62,8 +62,8 @@ type Test struct {
 	// Types are the types that the assertion covers: the requested type and its subtypes,
 	// or, for an extensible match without a type, all types that the rule applies to.
 	Types []*schema.AttributeType
-	// Options are the options that an attribute description must contain, in the form of
-	// entry.Attribute.
+	// Options are the options of the assertion, in the form of entry.Attribute. The Test
+	// covers only attributes whose descriptions contain these options.
 	Options string
 	// Rule is the matching rule. It is nil for TestPresent.
 	Rule *schema.MatchingRule

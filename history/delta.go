@@ -145,8 +145,8 @@ func has(a *entry.Attribute, v []byte) bool {
 	return slices.ContainsFunc(a.Values, func(x []byte) bool { return a.Type.SameValue(x, v) })
 }
 
-// keepsNone reports whether an entry has none of the values of its old RDN, apart from
-// the values that the new RDN contains too.
+// keepsNone reports whether all values of the old RDN that an entry still has are also in the
+// new RDN.
 func keepsNone(as []entry.Attribute, s *schema.Schema, old, new dn.RDN) bool {
 	for _, v := range old {
 		t := s.Attribute(v.Type)

@@ -24,7 +24,7 @@
 //	w   write list: tables and row keys with cells of this revision
 //	x   names of the tables with marks; present only for commits in branches
 //	p   marks; present only for commits of one batch, while there are branches
-//	r   rows in which the commit did not see every revision; absent if there are none
+//	r   rows with cells of revisions that the commit did not see; absent if there are none
 //
 // A large commit has additional rows. The key of such a row ends in the number of the
 // chunk (4 bytes), and the row contains a part of the write list. A chunk is written

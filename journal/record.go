@@ -56,8 +56,8 @@ type Record struct {
 	// Marks encodes the marks of a commit that was written as one batch while there were
 	// branches.
 	Marks []byte
-	// Beside lists the rows in which a commit that was written as one batch did not see
-	// every revision (see table.Found).
+	// Beside is for a commit that was written as one batch. It lists the rows of the batch
+	// that had cells of revisions which the commit did not see (see table.Found).
 	Beside []Rows
 
 	chunks []uint32

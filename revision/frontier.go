@@ -129,8 +129,8 @@ func (v *Vector) Reached(f Frontier) bool {
 }
 
 // At returns a view of the state at the frontier f. Reached must have returned true for f. The
-// view shows each revision that v shows if f covers the revision or, for a commit in a branch,
-// the merge of the branch.
+// view shows the revisions that v shows and that f covers. For a commit in a branch, f must
+// cover the merge of the branch instead.
 func (v *Vector) At(f Frontier) *FrontierView {
 	low := min(v.low, f.Max())
 	for i := range v.slots {

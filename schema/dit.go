@@ -200,9 +200,9 @@ func (r *ContentRule) Allows(t *AttributeType) bool {
 	return slices.Contains(r.Must, t) || slices.Contains(r.May, t)
 }
 
-// Attributes returns "" if the attribute types of an entry conform to the rule. Otherwise
-// it returns a text that names a missing type that the rule requires, or a present type
-// that the rule precludes.
+// Attributes returns "" if the attribute types of an entry conform to the rule. Otherwise it
+// returns a text with the name of a type that is required but missing, or precluded but
+// present.
 func (r *ContentRule) Attributes(has func(*AttributeType) bool) string {
 	for _, t := range r.Must {
 		if !has(t) {

@@ -284,8 +284,8 @@ func TestIdle(t *testing.T) {
 		time.Sleep(time.Minute)
 		before := f.Calls()
 		time.Sleep(time.Minute)
-		// A reading that finds the writer's lease renewed is followed by a scan for
-		// commits.
+		// If a reading finds that the writer has renewed its lease, the server scans for
+		// commits in one more call.
 		if calls := f.Calls() - before; calls > 130 {
 			t.Errorf("%d calls in a minute of idleness", calls)
 		}

@@ -18,11 +18,11 @@ import (
 // before each call.
 const applySize = 1024
 
-// commit makes a transaction durable and shows it. It writes the journal row, then the
-// cells with their marks, then it reads the marks of other commits, writes the decision,
-// and publishes the head. Each of these steps is acknowledged before the next begins
-// ("Commit" in transactions.md). Conflicts between transactions of this server are found
-// in memory before the first step.
+// commit makes a transaction durable and shows it. The steps are: commit writes the journal
+// row, writes the cells with their marks, reads the marks of other commits, writes the
+// decision, and publishes the head. Each of these steps is acknowledged before the next begins
+// ("Commit" in transactions.md). Conflicts between transactions of this server are found in
+// memory before the first step.
 func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict, error) {
 	w, err := e.holder()
 	if err != nil {

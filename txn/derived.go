@@ -7,15 +7,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// WriteDerived writes cells that were computed from the state at revision r. The current
-// state must show r, and no transaction may write the same tables. In versioned tables
-// the cells get the revision r. WriteDerived returns when all writes are durable.
+// WriteDerived writes cells that were computed from the state at revision r. The caller must
+// make sure that the current state shows r, and that no transaction writes the same tables. In
+// versioned tables the cells get the revision r. WriteDerived returns when all writes are
+// durable.
 //
-// On a store of one process the writes are one batch. After a crash the store contains
-// either the whole batch or nothing of it. If it contains the batch, it also contains
-// all commits and batches before it. If lazy is set, WriteDerived does not wait until
-// the batch is durable. On other stores lazy has no effect. There, only versioned tables
-// can be written, and only while this server has a slot.
+// On a store of one process the writes are one batch. After a crash the store contains either
+// the whole batch or nothing of it. If the store contains the batch, it also contains all
+// earlier commits and batches. If lazy is set, WriteDerived does not wait until the batch is
+// durable. On other stores lazy has no effect. There, only versioned tables can be written,
+// and only while this server has a slot.
 func (db *DB) WriteDerived(ctx context.Context, r table.Revision, writes []table.Write, lazy bool) error {
 	if db.peers == nil {
 		wait, err := db.commits.(*embedded).writeDerived(ctx, r, writes)

@@ -66,11 +66,12 @@ func (p *pass) run(ctx context.Context) (err error) {
 	return p.db.log.NoteCollected(ctx, p.noted)
 }
 
-// readPinned returns the revisions of all checkpoints, including checkpoints that are
-// being made, and the bases of all parked branches. It also returns the revisions of
-// ended checkpoints, and the bases of ended branches, that snapshots on this server still
-// read. It must be called after the horizon is honoured, because the creator of a
-// checkpoint holds a snapshot of the same state until the checkpoint is recorded.
+// readPinned returns the revisions of all checkpoints, including checkpoints that are being
+// made, and the bases of all parked branches. It also returns the revisions of ended
+// checkpoints, and the bases of ended branches, that snapshots on this server still read.
+// Callers must call readPinned after all servers honour the horizon. The creator of a
+// checkpoint holds a snapshot of the same state until the checkpoint is recorded. So
+// readPinned finds the checkpoint of every state that the horizon has passed.
 func (p *pass) readPinned(ctx context.Context) ([]table.Revision, error) {
 	all, err := p.db.log.AllCheckpoints(ctx)
 	if err == nil && !p.o.Dry {

@@ -22,7 +22,7 @@ type lineCheck struct {
 	heads *revision.Vector
 	own   *branchSummary
 
-	beside   map[string][][]byte         // by table: the rows in journal.Record.Beside of the commits after the base
+	beside   map[string][][]byte         // by table: Record.Beside of the commits after the base
 	upTo     table.Revision              // the trunk's commits up to here are compared with the summary
 	suspects map[uint64][]suspect        // by row hash: marks to be compared with the branch's records
 	met      map[uint64][]table.Revision // by row hash: the commits whose marks conflict with the branch's marks

@@ -153,9 +153,10 @@ func (w *writer) reopen(ctx context.Context, c *branchCell) (done bool, err erro
 	return w.swapBranch(context.WithoutCancel(ctx), c, next)
 }
 
-// commitMerge names the merge in the branch's cell, which must still be the frozen cell c, and
-// commits the merge. The merge is an exception below this server's head until it is decided.
-// An aborted merge stays an exception until the branch's cell no longer names the merge.
+// commitMerge writes the revision of the merge into the branch's cell, unless the cell is no
+// longer the frozen cell c, and then commits the merge. The merge is an exception below this
+// server's head until it is decided. An aborted merge stays an exception until the branch's
+// cell no longer names the merge.
 func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Record) (r table.Revision, met *branchCell, err error) {
 	w.clock.Observe(max(c.heads.Max(), c.cell.Head))
 	w.mu.Lock()

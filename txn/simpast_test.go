@@ -250,7 +250,8 @@ func (t simTable) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, err
 	}
 }
 
-// keptStep returns the step of a swap in a row of the cluster table other than the heads.
+// keptStep returns the step of a swap in the cluster table, in any row except the row of
+// heads.
 func keptStep(row []byte) step {
 	switch string(row) {
 	case "checkpoints":

@@ -33,8 +33,8 @@ type writer struct {
 	kick        chan struct{} // signals run to publish
 	lost        chan struct{} // closed when the slot is lost
 
-	// renewed is when the last acknowledged change of the cell was sent, as time since
-	// e.start.
+	// renewed is the time at which the last acknowledged change of the cell was sent. It is
+	// counted from e.start.
 	renewed atomic.Int64
 	fenced  atomic.Bool
 

@@ -17,8 +17,8 @@ type PerUser struct {
 
 // Transactions has the limits of LDAP transactions (RFC 5805).
 type Transactions struct {
-	Open       int // open transactions of a connection; 0 means none
-	Operations int // operations of a transaction
+	Open       int // largest number of open transactions of a connection; 0 means none
+	Operations int // largest number of operations of a transaction
 	Memory     int64
 	Idle       time.Duration // 0 means forever
 }

@@ -58,9 +58,8 @@ type Request struct {
 	Terminal       bool
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Open and Create open the files that the work wants to read and to write. They
-	// return an error for a file that the work may not have. A nil function allows no
-	// file.
+	// Open and Create open the files that the work wants to read and to write. They return an
+	// error for a file that the work is not allowed to use. A nil function allows no file.
 	Open, Create func(name string) (*os.File, error)
 }
 
