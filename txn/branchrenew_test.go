@@ -81,8 +81,8 @@ func (t heldTable) Get(ctx context.Context, row []byte, s table.Select) (table.R
 	return t.memTable.Get(ctx, row, s)
 }
 
-// heldBranch returns a branch and its store, and a function with which another server
-// changes the cell of the branch while the first server works on it.
+// heldBranch returns a branch, its store and a function. The function makes another server
+// change the cell of the branch while the first server works on the branch.
 func heldBranch(t *testing.T) (*branchTest, *heldStore, func(change func(*revision.Cell))) {
 	s := &heldStore{Mem: tabletest.NewMem()}
 	b := newBranchTest(t, s, fast)

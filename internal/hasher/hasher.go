@@ -74,7 +74,7 @@ func (p *Process) do(j Job) (out Outcome, err error) {
 }
 
 // missing logs err, which is the reason why this process computes hashes itself. It logs only
-// the first such reason, and no reason if this process is being closed.
+// the first such reason. If the Process was closed, missing logs nothing.
 func (p *Process) missing(err error) {
 	if err != errClosed {
 		p.warn.Do(func() {

@@ -482,8 +482,8 @@ func (m *branchModel) readMarks(s branchState, p int, emit Emit[branchState]) {
 	emit(s, "%d reads marks", p, 0)
 }
 
-// mark does the next step of T. It does the steps between the one that writes T's journal
-// row and the one that decides T.
+// mark does the next step of T. mark does the steps after the one that writes T's journal row
+// and before the one that decides T.
 func (m *branchModel) mark(s branchState, emit Emit[branchState]) {
 	t := &s.p[0]
 	after := bDecides
