@@ -65,7 +65,7 @@ func TestAdminLimits(t *testing.T) {
 	} {
 		s := newDirectory(t, directory.PartitionOf(d), directory.Options{Limits: c.limits}).NewSession(nil)
 		_, _, result := page(t, s, devices(c.filter), 3, nil)
-		if c.limits.Candidates > 0 { // Candidates limits the whole search, not a page
+		if c.limits.Candidates > 0 { // the limit on candidates applies to the whole search, not to a page
 			var out answers
 			s.Serve(t.Context(), &op.Message{Request: devices(c.filter)}, &out)
 			result = out.done.Result

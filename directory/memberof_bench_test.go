@@ -12,7 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// The directory of BenchmarkGroups. docs/performance.md has figures of 100,000 people in 10,000 groups.
+// These flags set the size of the directory of BenchmarkGroups. docs/performance.md has
+// figures for 100,000 people in 10,000 groups.
 var (
 	treePeople = flag.Int("groupedpeople", 1000, "`N` people of BenchmarkGroups")
 	treeGroups = flag.Int("groups", 300, "`N` groups of BenchmarkGroups")
@@ -20,7 +21,7 @@ var (
 
 var benchMembers = flag.Int("members", 20_000, "`N` members of the group of BenchmarkMemberOf")
 
-// nestedGroups is the number of groups between the person and the last group.
+// nestedGroups is the number of groups in the chain between the person and the last group.
 const nestedGroups = 1000
 
 // members returns a directory with a person in a large group. The person is also in the
@@ -140,7 +141,7 @@ func BenchmarkGroups(b *testing.B) {
 			b.ReportMetric(float64(n), "entries")
 		})
 	}
-	var many []op.Request // of different people, most of whose groups others have asked for
+	var many []op.Request // each request is for another person; most groups of a person are cached by earlier requests
 	for i := range min(*treePeople, 1000) {
 		many = append(many, search(fmt.Sprintf("(uid=u%d)", i), "isMemberOf")...)
 	}

@@ -135,8 +135,8 @@ func TestMonitorPaged(t *testing.T) {
 	}
 }
 
-// TestMonitorShowsWhyWritesAreRefused checks that, as long as the server refuses writes,
-// an attribute states the reason.
+// TestMonitorShowsWhyWritesAreRefused checks that cn=monitor states why the server refuses
+// writes, as long as it refuses them.
 func TestMonitorShowsWhyWritesAreRefused(t *testing.T) {
 	ctx := context.Background()
 	var doubt error
@@ -157,9 +157,9 @@ func TestMonitorShowsWhyWritesAreRefused(t *testing.T) {
 	}
 }
 
-// TestMonitorKeepsNoState checks that a search of cn=monitor does not keep the state that it
-// has read. If the state were kept, nothing after it could be collected, and steps that
-// wait until older snapshots are closed would not end.
+// TestMonitorKeepsNoState checks that a search of cn=monitor closes the snapshot that it has
+// read. An open snapshot would prevent garbage collection of everything after its state. It
+// would also block changes of the schema, which wait until older snapshots are closed.
 func TestMonitorKeepsNoState(t *testing.T) {
 	c := newClient(t)
 	c.must("bind", "dn: "+admin, "password: secret")

@@ -13,7 +13,7 @@ import (
 )
 
 // newNarrow returns a client of a directory with a hundred people in ou=people, and a
-// function that returns the number of candidates of the last search.
+// function that returns how many candidates the last search had.
 func newNarrow(t *testing.T) (c *client, candidates func() int) {
 	t.Helper()
 	var last monitor.Observation
@@ -96,8 +96,9 @@ func TestVisibilityInPlan(t *testing.T) {
 	}
 }
 
-// TestVisibilityOfWideEntries checks that an entry with very many values, and an entry that
-// names the identity with a bit string, are found.
+// TestVisibilityOfWideEntries checks that a search finds two special entries that the rules
+// let the user see: an entry with very many values, and an entry whose uniqueMember consists
+// of the user's name and a bit string.
 func TestVisibilityOfWideEntries(t *testing.T) {
 	c, _ := newNarrow(t)
 	group := []string{"dn: cn=wide,ou=groups,dc=example,dc=com", "objectClass: groupOfNames", "cn: wide", "owner: uid=p7,ou=people,dc=example,dc=com", "member: uid=p7,ou=people,dc=example,dc=com"}
@@ -121,8 +122,8 @@ func TestVisibilityOfWideEntries(t *testing.T) {
 	}
 }
 
-// TestVisibilityOfPages checks that a page is refused if, because of new rules, it would be
-// read by another plan than the page before.
+// TestVisibilityOfPages changes the access rules between two pages, so that the search would
+// have another plan. The next page must be refused.
 func TestVisibilityOfPages(t *testing.T) {
 	c, _ := newNarrow(t)
 	const top = "top: allow users to see in only \"dc=example,dc=com\"\n"

@@ -31,8 +31,9 @@ func newStale(t *testing.T) (writer, ann *client) {
 }
 
 // TestNewestRules checks that a request that wants the newest state is also judged by the
-// newest groups. Ann's server has not followed yet when she is removed from a group and
-// something is written that only the group may read.
+// newest groups. The other server removes ann from a group, and then writes a value that
+// only the group may read. Ann's server learns of both changes only through ann's request,
+// which must not show the value.
 func TestNewestRules(t *testing.T) {
 	for name, c := range map[string]struct{ cmd, input, within, never string }{
 		"search":  {"search", "base: cn=box,dc=example,dc=com\nattrs: description", "old", "new"},
@@ -73,9 +74,9 @@ func TestNewestAccount(t *testing.T) {
 	}
 }
 
-// TestUpdatesAreJudgedAgain checks that an update that is made again on a newer state is
-// judged by the rules and groups of that state. Ann's server finds out by the conflict with
-// another update that she is not in the group any more.
+// TestUpdatesAreJudgedAgain checks an update that is repeated on a newer state after a
+// conflict. The rules and groups of the newer state must judge the update. Ann's server
+// learns only through the conflict that ann is not in the group any more.
 func TestUpdatesAreJudgedAgain(t *testing.T) {
 	writer, ann := newStale(t)
 	ann.must("modify", "dn: cn=box,dc=example,dc=com", "replace description: mine")
@@ -89,9 +90,9 @@ func TestUpdatesAreJudgedAgain(t *testing.T) {
 	}
 }
 
-// TestCommittedButNotEverywhere changes rules when it cannot be known whether every server
-// applies the new rules. The result must be neither success nor a result that means that
-// nothing was changed.
+// TestCommittedButNotEverywhere changes access rules while another server does not follow,
+// so that the server cannot know whether all servers apply the new rules. The result must be
+// an error, and its diagnostic must say that the change is committed.
 func TestCommittedButNotEverywhere(t *testing.T) {
 	for _, inTransaction := range []bool{false, true} {
 		writer, _ := newStale(t) // the other server does not follow

@@ -25,8 +25,8 @@ var (
 // pair is made.
 const requestsPerPair = 100
 
-// TestNoLeak makes pairs of directories that differ in what a user may not see. Both
-// directories of a pair must answer the same random requests with the same codes, matched
+// TestNoLeak makes pairs of directories. The two directories of a pair differ only in what a
+// user may not see. They must answer the same random requests with the same codes, matched
 // names, texts, entries, values, counts, orders and controls.
 func TestNoLeak(t *testing.T) {
 	served := map[string]int{}
@@ -46,7 +46,8 @@ func TestNoLeak(t *testing.T) {
 	t.Log(served)
 }
 
-// keepNoState checks that no request has left a state in use, whatever its result.
+// keepNoState checks that no request has left a snapshot open, whatever the result of the
+// request was.
 func (p *twins) keepNoState(seed uint64) {
 	p.t.Helper()
 	for i, c := range p.sides {
@@ -143,8 +144,8 @@ func makeTwins(t *testing.T, seed uint64, fill func(p *twins, side int, c *clien
 	return p
 }
 
-// bindAs begins new sessions. If a user has changed their own name, the sessions stay
-// anonymous on both sides.
+// bindAs begins new sessions. If the user's entry was renamed, the sessions stay anonymous
+// on both sides.
 func (p *twins) bindAs(name string) {
 	var codes [2]op.Code
 	for i, c := range p.sides {
@@ -158,8 +159,8 @@ func (p *twins) bindAs(name string) {
 	}
 }
 
-// fill fills a directory. What users see is drawn from the generator seen, and the rest
-// from the generator hidden.
+// fill fills a directory. What users may see comes from the random generator seen, and the
+// rest comes from the random generator hidden.
 func (p *twins) fill(c *client, seen, hidden *rand.Rand) {
 	f := filler{p, c, seen, hidden}
 	f.add(leakBase, "objectClass: domain")
@@ -175,27 +176,27 @@ func (p *twins) fill(c *client, seen, hidden *rand.Rand) {
 		f.add(fmt.Sprintf("cn=d%d,ou=drop,%s", i, leakBase), "objectClass: device")
 	}
 	f.shared()
-	// This entry is hidden on both sides. It is above an entry that is seen.
+	// This entry is hidden on both sides, but users may see the entry below it.
 	f.add("ou=veiled,"+leakBase, "objectClass: organizationalUnit", "businessCategory: hidden", "description: "+pickOf(hidden, leakWords))
 	f.person("uid=inner,ou=veiled,"+leakBase, false)
 	f.concealed()
 }
 
-// makeHistory sets the rules, and makes a past state that differs from the present and has
-// the checkpoint "then". Of that state, users may see only what they could see then and can
-// still see now.
+// makeHistory sets the rules, and makes the checkpoint "then" of a past state that differs
+// from the present state. In the past state, users may see only what they could see then and
+// may still see now.
 func (p *twins) makeHistory(c *client, rules string, seen, hidden *rand.Rand) {
 	f := filler{p, c, seen, hidden}
 	const people = ",ou=people," + leakBase
 	for i := range 2 {
 		f.person(fmt.Sprintf("uid=q%d", i)+people, true)                  // hidden then
-		f.person(fmt.Sprintf("uid=w%d,ou=secret,%s", i, leakBase), false) // in a hidden place then
+		f.person(fmt.Sprintf("uid=w%d,ou=secret,%s", i, leakBase), false) // in a hidden place at the checkpoint
 	}
 	// A rule at ou=gone denies reading. The entry is deleted after the checkpoint, but the
 	// rule must still hold in past states that contain the entry.
 	f.add("ou=gone,"+leakBase, "objectClass: organizationalUnit")
 	setRules(p.t, c.p, rules+"\"ou=gone,"+leakBase+"\" gone: deny everyone to read")
-	// Users saw this content, but do not see it any more.
+	// Users could see these entries then, but may not see them now.
 	for i := range 2 {
 		g := filler{p, c, hidden, hidden}
 		g.person(fmt.Sprintf("uid=v%d", i)+people, false)
@@ -257,7 +258,7 @@ func (f *filler) person(name string, hide bool) {
 	switch {
 	case hide:
 		more = append(more, "employeeType: hidden", "seeAlso: uid=me,ou=people,"+leakBase)
-	case uid == "me": // this user reads all of their own entry
+	case uid == "me": // this user may read all of their own entry
 		f.add(name, append(more, "userPassword: me", "collectiveExclusions: c-street", "collectiveExclusions: c-postalCode")...)
 		return
 	}
@@ -542,8 +543,8 @@ func (p *twins) changelogFilter() string {
 		"(changes=*" + pickOf(p.Rand, leakWords) + "*)", "(!(targetDN=" + name + "))", "(&(targetDN=" + name + ")(!(changeType=modify)))", "(changeOrdinal=*)", p.filter(1)})
 }
 
-// changeNumbers are the parts of the names of changes that differ in directories with
-// different numbers of commits.
+// changeNumbers matches the change numbers in names of changes. These numbers differ between
+// the two sides, because the sides have different commits.
 var changeNumbers = regexp.MustCompile(`changeNumber=\d+`)
 
 // ask sends a random request to both sides and compares the answers.
@@ -566,7 +567,7 @@ func (p *twins) ask() (op.Code, bool) {
 			s = c.d.NewSession(nil)
 		}
 		s.Serve(p.t.Context(), m, &out)
-		if r, ok := m.Request.(*op.Add); ok && out.done.Code == op.Success { // the new entry has another id on each side
+		if r, ok := m.Request.(*op.Add); ok && out.done.Code == op.Success { // delete the new entry, because its id differs between the sides
 			serve(p.t, p.admins[i], &op.Delete{Name: r.Name})
 		}
 		answered[i], code = c.whole(&out, strings.Contains(controls, "paged")), out.done.Code
@@ -578,8 +579,9 @@ func (p *twins) ask() (op.Code, bool) {
 	return code, true
 }
 
-// whole returns an answer without the parts that may differ: the order of entries where
-// nothing defines an order, and the numbers of changes. The changes stay in their order.
+// whole returns an answer as text, without the parts that may differ between the two sides.
+// These parts are change numbers, which it replaces by positions in the answer, and the
+// choice of entries on a page or up to the size limit if the search is not sorted.
 func (c *client) whole(a *answers, paged bool) string {
 	for i, e := range a.entries {
 		if strings.HasPrefix(e, "dn: changeNumber=") {

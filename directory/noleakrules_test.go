@@ -14,8 +14,8 @@ import (
 )
 
 // TestNoLeakRandom is TestNoLeak with random rules. The two directories of a pair are equal
-// at first. Then one of them is changed where the rules give neither the user nor an
-// anonymous client any right.
+// at first. Then one of them is changed, but only values on which neither the user nor an
+// anonymous client has any right.
 func TestNoLeakRandom(t *testing.T) {
 	served, changed := map[string]int{}, 0
 	for done := 0; done < *leakRequests; done += requestsPerPair {
@@ -76,11 +76,11 @@ func randomRules(seed uint64) string {
 }
 
 // concealed contains the attributes whose values the method conceal changes. No condition of
-// a rule tests them.
+// a random rule tests these attributes.
 var concealed = []string{"description", "street", "title", "employeeNumber", "departmentNumber", "sn", "mail"}
 
-// conceal changes, on the second side, values on which neither the user nor an anonymous
-// client has any right. It returns how many changes it made.
+// conceal changes values on the second side. It changes only values on which neither the
+// user nor an anonymous client has any right. It returns the number of changes.
 func (p *twins) conceal() (changed int) {
 	c := p.sides[1]
 	ctx := p.t.Context()
@@ -121,7 +121,7 @@ func mustName(t *testing.T, name string) dn.DN {
 	return d
 }
 
-// A ruling is what some identities may do with an entry.
+// A ruling contains the decisions about one entry, one for each of some identities.
 type ruling []*acl.Decision
 
 func decisions(t *testing.T, s *partition.Snapshot, programs []*acl.Program, name string) (all ruling) {
@@ -150,7 +150,8 @@ func decisions(t *testing.T, s *partition.Snapshot, programs []*acl.Program, nam
 	return all
 }
 
-// some reports whether one of the identities may have a right on a value of an attribute.
+// some reports whether at least one of the identities may have a right on a value of an
+// attribute.
 func (r ruling) some(attribute string, s *partition.Snapshot) bool {
 	for _, d := range r {
 		for _, right := range acl.AttributeRights.Each() {

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// TestObserved checks that every operation is observed once, with its effects, and is
-// counted accordingly.
+// TestObserved checks that the observers receive one observation of every operation, and
+// that the metrics count the operation.
 func TestObserved(t *testing.T) {
 	var seen []directory.Observation
 	m := monitor.New("test")

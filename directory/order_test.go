@@ -89,7 +89,7 @@ func printOrderControl(b *strings.Builder, c *op.Control) bool {
 	return true
 }
 
-// inOrder reports whether a search responds that its entries are sorted.
+// inOrder reports whether the response of a search has a sort control with success.
 func inOrder(r *op.Response) bool {
 	for i := range r.Controls {
 		if c := &r.Controls[i]; c.OID == sortResponse && bytes.Equal(c.Value, []byte{0x30, 3, 0x0a, 1, 0}) {

@@ -76,8 +76,8 @@ func devices(f string) *op.Search {
 	return &op.Search{Base: "dc=example,dc=com", Scope: op.WholeSubtree, Filter: filter.MustParse(f), Attributes: []string{"1.1"}}
 }
 
-// TestPagesShowOneState checks, for several page sizes and plans, that the pages together
-// contain every entry once, in the state of the first page.
+// TestPagesShowOneState checks the pages of a search, for several page sizes and plans. The
+// pages together must contain every entry of the first page's state once.
 func TestPagesShowOneState(t *testing.T) {
 	const n = 25
 	for _, f := range []string{"(objectClass=device)", "(cn=d*)", "(serialNumber=*)", "(!(serialNumber=x))", "(|(cn=d0*)(cn=d1*)(cn=d2*))"} {

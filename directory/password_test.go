@@ -11,7 +11,8 @@ import (
 )
 
 // TestForeignPasswordsAreKept checks that add and modify store a value of userPassword
-// unchanged if no password can match it. The value itself must not work as a password.
+// unchanged if no password can match it. A bind with the stored value as the password must
+// fail.
 func TestForeignPasswordsAreKept(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(nil)

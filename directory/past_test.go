@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// readAt reads one value in the past. If there is none, readAt returns the result code and
-// the diagnostic message.
+// readAt reads one value in a past state. If the search finds no value, readAt returns the
+// result code and the diagnostic message.
 func readAt(t *testing.T, s *directory.Session, moment string) string {
 	t.Helper()
 	var out answers
@@ -28,8 +28,8 @@ func readAt(t *testing.T, s *directory.Session, moment string) string {
 	return fmt.Sprint(out.done.Code, " ", out.done.Diagnostic)
 }
 
-// TestPastByTime reads by times and revisions, in all their spellings. A time that was
-// read once must always show the same state, even if a change follows at once.
+// TestPastByTime reads by times and revisions, in all their spellings. Two reads at the same
+// time must show the same state, even if a change is made directly after the first read.
 func TestPastByTime(t *testing.T) {
 	p := newPartition(t)
 	s := newDirectory(t, p, directory.Options{}).NewSession(nil)

@@ -53,9 +53,9 @@ func (c *client) people(f, control string) string {
 	return strings.Join(found, " ")
 }
 
-// TestPastByRules checks what is shown of the past. The rules of today must allow reading
-// the entry as it was and the entry as it is. If the entry's place is gone, a rule of that
-// time that denied access also hides the past.
+// TestPastByRules checks which past entries the rules let a user read. The present rules
+// must allow reading both the past entry and the present entry. If the entry that a past
+// rule was placed at is gone, a past denial at this place still hides the past.
 func TestPastByRules(t *testing.T) {
 	const all = "all: allow users to read *, +, to past\n"
 	person := func(c *client, name string, change ...string) {
@@ -127,7 +127,7 @@ func TestPastByRules(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := newPast(t, test.rules, test.change)
 			at := "at then; sort uid"
-			if test.rules == "" { // the rules are in force at a checkpoint later than "then"
+			if test.rules == "" { // the change has set rules and made the checkpoint "later"
 				at = "at later; sort uid"
 			}
 			if got := c.people("(uid=*)", at); got != test.want {
@@ -172,7 +172,7 @@ func TestPastOperations(t *testing.T) {
 			t.Errorf("%s %s:\n%swant\n%s", test.cmd, input, got, test.want)
 		}
 	}
-	// A page is judged by the rules in force when it is requested.
+	// The rules in force at the time of a page's request judge the page.
 	first := "base: dc=example,dc=com\nscope: sub\nfilter: (uid=*)\nattrs: uid title\ncontrol: at later critical; paged 1"
 	c.do("search", first+" new")
 	c.setRules(&datadriven.TestData{Input: "bind: allow everyone to bind\nuse: allow everyone to use *\nall: allow users to read *, +"})
@@ -181,9 +181,10 @@ func TestPastOperations(t *testing.T) {
 	}
 }
 
-// TestPastOfAnotherSchema checks that the present rules judge a state with another schema.
-// In such a state, no entry has an attribute that its schema lacks. If the schema lacks
-// something else that a denial names, the state cannot be read.
+// TestPastOfAnotherSchema checks how the present rules judge a past state with another
+// schema. If a rule is about access to an attribute that the past schema lacks, the rule has
+// no effect on this attribute, because no past entry has it. If a condition of a denial
+// tests such an attribute, the past state cannot be read.
 func TestPastOfAnotherSchema(t *testing.T) {
 	const shelf = "add attributeTypes: ( 1.3.6.1.4.1.55555.1 NAME 'shelf' EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )"
 	c := newPast(t, "", func(c *client) {
@@ -211,8 +212,8 @@ func TestPastOfAnotherSchema(t *testing.T) {
 }
 
 // TestPastIsJudgedAgain deletes a place whose rules denied reading in a past state, but do
-// not deny it now. Before the deletion, a user could read the past state of the entries at
-// the place. After the deletion, the user must no longer be able to.
+// not deny it now. Before the deletion, a user can read the past state of the entries at the
+// place. After the deletion, the user must not be able to read it.
 func TestPastIsJudgedAgain(t *testing.T) {
 	const all = "bind: allow everyone to bind\nuse: allow everyone to use *\nall: allow users to read *, +, to past\n"
 	c := newPast(t, "", func(c *client) {

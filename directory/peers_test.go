@@ -7,8 +7,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestHolesOfPeers tries ways round access control that other servers had. The comment at
-// each case says what was wrong there.
+// TestHolesOfPeers tries faults of access control that other servers had. The comment at
+// each case describes the fault.
 func TestHolesOfPeers(t *testing.T) {
 	me := "dn: uid=me,ou=people,dc=example,dc=com"
 	for _, test := range []struct {
@@ -24,12 +24,14 @@ func TestHolesOfPeers(t *testing.T) {
 			func(c *client) string {
 				return c.do("search", "base: cn=g,ou=other,dc=example,dc=com\nattrs: 1.1\ncontrol: deref member:title,uid critical")
 			}, "dn: cn=g,ou=other,dc=example,dc=com\n  member -> uid=x,ou=people,dc=example,dc=com\n    uid: x\n0\n"},
-		// The answer to a bind, or its text, told whether the entry exists.
+		// The result code or the diagnostic of a bind revealed whether the entry
+		// exists.
 		{"389-ds #4609: bind", "other: allow users to see in only \"dc=none\"", func(c *client) string {
 			return differences(c.do("bind", "dn: uid=x,ou=people,dc=example,dc=com", "password: wrong"), c.do("bind", "dn: uid=none,ou=people,dc=example,dc=com", "password: wrong"),
 				c.do("bind", "dn: uid=none,ou=none,dc=example,dc=com", "password: wrong"))
 		}, "same"},
-		// The answer to an operation without any right told whether the entry exists.
+		// A requester without any right learned from the answer whether the entry
+		// exists.
 		{"CVE-2016-4992: add, delete, modify, compare", "see: allow users to see in only \"dc=example,dc=com\"", func(c *client) string {
 			all := []string{}
 			for _, uid := range []string{"x", "none"} {
@@ -45,13 +47,14 @@ func TestHolesOfPeers(t *testing.T) {
 			func(c *client) string { return c.do("modifydn", me, "rdn: uid=other") }, "50 (the access rules do not allow this)\n"},
 		// An OR failed as a whole because one of its parts could not be searched.
 		{"389-ds #5476: OR", "read: allow users to read uid", func(c *client) string { return c.people("(|(title=then)(uid=y)(!(title=x)))", "sort uid") }, "y"},
-		// A rule that excludes one attribute shows every attribute that is invented later.
+		// A rule for all attributes except one also covered attributes that were
+		// added to the schema later.
 		{"exclusion: reserved attributes", "read: allow users to read *, + except title",
 			func(c *client) string {
 				return c.do("search", "base: uid=me,ou=people,dc=example,dc=com\nattrs: userPassword accessRule pwdHistory title")
 			}, me + "\n0\n"},
-		// Without rules, everybody could read everything. With one rule, nobody could
-		// except those whom it names.
+		// Without rules, everybody could read everything. With a single rule, only
+		// those whom the rule names could read anything.
 		{"defaults: what no rule allows", "other: allow users to see in only \"dc=none\"", func(c *client) string { return c.people("(uid=*)", "sort uid") }, "32 (no entry dc=example,dc=com)\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -86,7 +89,7 @@ func differences(texts ...string) string {
 // administrator nor a user who manages the directory, unless the rules deny managing too.
 func TestRulesThatLockOut(t *testing.T) {
 	c := newPast(t, "boss: allow \"uid=me,ou=people,dc=example,dc=com\" to manage\nno: deny everyone to read\nshut: deny everyone to edit", nil)
-	c.must("modify", "dn: uid=x,ou=people,dc=example,dc=com", "replace title: now") // for a user who manages, denials of other rights have no effect
+	c.must("modify", "dn: uid=x,ou=people,dc=example,dc=com", "replace title: now") // denials of other rights have no effect on a user with the right to manage
 	c.must("modify", "dn: cn=config", "delete accessRule: no: deny everyone to read")
 	c.setRules(&datadriven.TestData{Input: "no: deny everyone to bind, manage, read, edit\nuse: deny everyone to use *"})
 	if out := c.do("bind", "dn: uid=me,ou=people,dc=example,dc=com", "password: p"); !strings.HasPrefix(out, "49") {

@@ -173,8 +173,9 @@ func TestEveryGateCounts(t *testing.T) {
 	}
 }
 
-// TestSuccessDeletesFailures checks that the right password deletes earlier failures, and
-// that they no longer count at this server although they are deleted after the answer.
+// TestSuccessDeletesFailures checks that a bind with the right password deletes the earlier
+// failures. The server deletes them after the answer, but they must not count at this server
+// from the answer on.
 func TestSuccessDeletesFailures(t *testing.T) {
 	d, _, s := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "3"})
 	for range 20 {
@@ -199,9 +200,10 @@ func eventually(t *testing.T, is func() bool) {
 	t.Fatal("it does not come about")
 }
 
-// TestWritesCounted checks how often logins write. A login without failures writes
-// nothing. A login under a policy that records the last success writes once a day. A
-// guess writes once. Consumers of changes must see none of these writes.
+// TestWritesCounted checks how many commits binds make. A successful bind without earlier
+// failures makes no commit. Under a policy that records the last success, the first
+// successful bind of a day makes one commit. A bind with a wrong password makes one commit.
+// Consumers of changes must see none of these commits.
 func TestWritesCounted(t *testing.T) {
 	d, p, s := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "10"})
 	count := func(do func()) int {
@@ -433,8 +435,8 @@ type ending struct {
 
 func (e *ending) End(notice *op.Result) { e.notice = notice }
 
-// TestSessionsAreJudgedAgain checks that a session ends when its account is disabled, or
-// when somebody else resets the account's password.
+// TestSessionsAreJudgedAgain checks that a session ends when the account of its user is
+// disabled, or when somebody else resets the account's password.
 func TestSessionsAreJudgedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -459,7 +461,8 @@ func TestSessionsAreJudgedAgain(t *testing.T) {
 	}
 }
 
-// stamps returns the values that every change of Ann's entry sets.
+// stamps returns the entryCSN and the modifyTimestamp of Ann's entry, which every change of
+// the entry sets.
 func stamps(t *testing.T, s *directory.Session) []string {
 	return slices.Concat(valuesOf(t, s, annDN, "entryCSN"), valuesOf(t, s, annDN, "modifyTimestamp"))
 }
@@ -484,7 +487,8 @@ func commitsAfter(t *testing.T, p *partition.Partition, since table.Revision) (n
 	return n
 }
 
-// shownAfter returns a function that counts the changes shown from now on.
+// shownAfter returns a function that counts the changes that consumers have been shown since
+// the call of shownAfter.
 func shownAfter(t *testing.T, p *partition.Partition) func() int {
 	t.Helper()
 	since := revisionOf(p)

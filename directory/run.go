@@ -17,15 +17,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// run runs a request. The caller turns the returned error into the result. If the error
-// is nil, the response stays as the operation has set it. The default result is success.
+// run runs a request. The caller turns the returned error into the result. If the error is
+// nil, the operation itself has set the response, whose default result is success.
 func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message, sink op.Sink) error {
 	b, isBind := m.Request.(*op.Bind)
 	var x *request.Exchange
 	if isBind {
 		x = req.Session.Forget() // a bind makes the session anonymous on receipt (RFC 4513, 4)
 	}
-	// There is no requester yet: a bind reads with the server's own rights.
+	// A bind has no requester yet, so it reads with the server's own rights. For all
+	// other requests, admit sets the requester's access rules.
 	req.Judge.Unrestrict()
 	if !isBind {
 		if err := admit(ctx, req); err != nil {
@@ -60,8 +61,8 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 	return d.end(req, sink, d.perform(ctx, req, m, sink))
 }
 
-// admit returns an error if the session's account may no longer be used. Otherwise it
-// makes the access rules that are now in force judge the request.
+// admit returns an error if the session's account may no longer be used. Otherwise it makes
+// the request's Judge decide by the access rules that are now in force.
 func admit(ctx context.Context, req *request.Request) error {
 	if req.Who.IsAdmin() {
 		return nil // no rules and no policy apply, so no state is read
@@ -75,7 +76,7 @@ func admit(ctx context.Context, req *request.Request) error {
 }
 
 // awaitOthers waits for the commits of other servers that the request must see. The account
-// and the access rules may have changed meanwhile, so it admits the request again.
+// and the access rules may have changed meanwhile, so awaitOthers then calls admit again.
 func (d *Directory) awaitOthers(ctx context.Context, req *request.Request, isBind bool) error {
 	if !req.Awaits() {
 		return nil
@@ -86,8 +87,9 @@ func (d *Directory) awaitOthers(ctx context.Context, req *request.Request, isBin
 	return admit(ctx, req)
 }
 
-// end returns err. If err means that the session's account may no longer be used, end
-// makes the session anonymous, and the front end closes the session's connection.
+// end returns err unchanged. If err means that the session's account may no longer be used,
+// end first makes the session anonymous, and requests that the connection is closed after
+// the answer.
 func (d *Directory) end(req *request.Request, sink op.Sink, err error) error {
 	if err != gate.ErrEnded {
 		return err

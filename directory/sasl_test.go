@@ -127,7 +127,7 @@ func TestPlain(t *testing.T) {
 // TestWhereMechanismsWork checks that the server offers a client the mechanisms that work
 // on the client's connection.
 func TestWhereMechanismsWork(t *testing.T) {
-	state := inTLS.state // has no channel binding: package server tests the -PLUS mechanisms
+	state := inTLS.state // without channel binding: the tests of package server test the -PLUS mechanisms
 	all := []string{"EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"}
 	inClear := []string{"SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1"}
 	for _, c := range []struct {
@@ -307,9 +307,9 @@ func TestFakeSaltsOfServersAgree(t *testing.T) {
 	}
 }
 
-// TestScramOfNobody checks that an unknown name, or a name without keys, receives a
-// challenge as any other name does. The salt must stay the same, in every spelling of the
-// name.
+// TestScramOfNobody checks that SCRAM sends a challenge also for an unknown name, and for a
+// name without keys. The salt in the challenge must always be the same for one name, in
+// every spelling.
 func TestScramOfNobody(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(nil)
@@ -361,8 +361,8 @@ func TestScramOfNobody(t *testing.T) {
 	}
 }
 
-// TestExchangesAreAbandoned checks that an exchange can only continue with the same
-// mechanism, and without other requests in between.
+// TestExchangesAreAbandoned checks that any other bind request abandons a SASL exchange, and
+// that a search in between does not.
 func TestExchangesAreAbandoned(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	client, err := scram.SHA256.NewClient("ann", "ann", "")
@@ -404,8 +404,8 @@ func TestExchangesAreAbandoned(t *testing.T) {
 		if r := send(t, s, "SCRAM-SHA-256", []byte(final)); (r.Code == op.Success) != goesOn {
 			t.Errorf("%s: %v", name, &r.Result)
 		}
-		// A finished exchange cannot continue. The same proof proves nothing the second
-		// time.
+		// A finished exchange cannot continue, so the server must refuse the same
+		// proof the second time.
 		if r := send(t, s, "SCRAM-SHA-256", []byte(final)); r.Code != op.ProtocolError || s.Name() != "" {
 			t.Errorf("%s, once more: %v as %q", name, &r.Result, s.Name())
 		}
@@ -415,8 +415,8 @@ func TestExchangesAreAbandoned(t *testing.T) {
 	}
 }
 
-// TestEmptyInitialResponse checks that the server requests the client's first message if
-// a bind does not contain it.
+// TestEmptyInitialResponse checks that the server requests the client's first message if a
+// bind contains no such message.
 func TestEmptyInitialResponse(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(inTLS)
@@ -577,8 +577,9 @@ func rules(t testing.TB, texts ...string) (rs []*auth.Rule) {
 	return rs
 }
 
-// withCertificate returns a connection whose client has sent a certificate with the given
-// subject. Each argument is an AVA, and the last argument is the most general.
+// withCertificate returns a connection whose client has sent a certificate. The arguments
+// after mail are the AVAs of the certificate's subject, in the order of a DN: the most
+// general comes last.
 func withCertificate(t testing.TB, mail string, subject ...pkix.AttributeTypeAndValue) wire {
 	t.Helper()
 	slices.Reverse(subject)
@@ -668,7 +669,7 @@ func TestExternal(t *testing.T) {
 }
 
 // readsOnly binds as an identity without an entry. It checks that this identity may read
-// as anyone may, and may write nothing.
+// what everybody may read, and may write nothing.
 func readsOnly(t *testing.T, s *directory.Session, name string) {
 	t.Helper()
 	send(t, s, "EXTERNAL", nil)

@@ -24,7 +24,7 @@ func (g *gone) Entry(e *op.SearchEntry) error {
 	return g.answers.Entry(e)
 }
 
-// TestSearchStopsWithItsClient checks that a search stops when its client is gone.
+// TestSearchStopsWithItsClient checks that a search stops when the client is gone.
 func TestSearchStopsWithItsClient(t *testing.T) {
 	_, s := newPeople(t, 9)
 	sink := &gone{after: 3}

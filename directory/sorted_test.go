@@ -129,8 +129,9 @@ func checkSorted(t *testing.T, what string, all []device, got []string, filter, 
 	}
 }
 
-// TestSortedPagesShowOneState checks that pages show the state of the first page, even if
-// the order comes from an index, and that other servers can send the next pages.
+// TestSortedPagesShowOneState checks that all pages of a sorted search show the state of the
+// first page, even if the order comes from an index. Other servers must be able to send the
+// next pages.
 func TestSortedPagesShowOneState(t *testing.T) {
 	for _, cheap := range []int{2048, 3} {
 		directory.SetListCheap(t, cheap)
@@ -151,7 +152,7 @@ func TestSortedPagesShowOneState(t *testing.T) {
 		if len(got) != 9 || !slices.IsSorted(got) || len(cookieOf(third.done)) > 0 {
 			t.Errorf("cheap %d: %q", cheap, got)
 		}
-		// A cookie is refused if the search has another order.
+		// A cookie must be refused in a search with another order.
 		var out answers
 		s.Serve(t.Context(), &op.Message{Request: devices("(objectClass=device)"), Controls: []op.Control{
 			namedControl("sort -cn"), pagedControl(4, cookieOf(first.done))}}, &out)
@@ -161,8 +162,9 @@ func TestSortedPagesShowOneState(t *testing.T) {
 	}
 }
 
-// TestSortMemory checks that an index is used if the sort memory is too small. If there
-// is no index, the result of the sort must be adminLimitExceeded.
+// TestSortMemory checks sorted searches for which the sort memory is too small. If an index
+// has the order, the search must use the index. Otherwise the sort response control must
+// contain adminLimitExceeded.
 func TestSortMemory(t *testing.T) {
 	d, _ := newDevices(t)
 	d = newDirectory(t, directory.PartitionOf(d), directory.Options{Limits: directory.Limits{SortMemory: 1000}})

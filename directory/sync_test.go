@@ -53,7 +53,7 @@ func (w *tape) Done(r *op.Response) error {
 	return nil
 }
 
-// told returns the text of the controls that report changes.
+// told returns the controls that report changes, as text.
 func told(controls []op.Control) string {
 	var b strings.Builder
 	for _, c := range controls {
@@ -168,8 +168,8 @@ func TestSyncPersist(t *testing.T) {
 	w.wants("done 4096 ") // the base is gone (RFC 4533, 3.5.1)
 }
 
-// TestSyncOfOthers checks that entries enter and leave the content because of changes of
-// other entries.
+// TestSyncOfOthers uses filters that depend on other entries than the tested entry. Entries
+// must enter and leave the content when the other entries change.
 func TestSyncOfOthers(t *testing.T) {
 	const one, two = "cn=1,ou=a,dc=example,dc=com", "cn=2,cn=1,ou=a,dc=example,dc=com"
 	for _, f := range []string{"(&(objectClass=device)(hasSubordinates=TRUE))", "(&(cn=1)(numSubordinates>=1))"} {
@@ -193,9 +193,8 @@ func TestSyncOfOthers(t *testing.T) {
 	w.wants(bob+" delete", "newCookie")
 }
 
-// TestSyncFilter checks that entries leave the content because of a change. After the
-// rename of an entry outside the content, the new names of entries below it must be
-// reported.
+// TestSyncFilter checks the rename of an entry outside of the content. The client cannot
+// derive the new names of the entries below it, so the server must send these entries again.
 func TestSyncFilter(t *testing.T) {
 	w := watch(t, "(objectClass=device)", syncControl(3))
 	w.wants("cn=1,ou=a,dc=example,dc=com add", "refreshPresent")

@@ -29,7 +29,7 @@ var timing = flag.Int("timing", 0, "`BINDS` of each kind that TestTimeTellsNothi
 
 var timingRounds = flag.Int("timing-rounds", 4000, "`ROUNDS` of the hashes of TestTimeTellsNothing: 4000 take a millisecond, 100000 as long as the default scheme")
 
-// A strikeout is a directory with accounts of all kinds that refuse a bind.
+// A strikeout is a directory with accounts for all kinds of refused binds.
 type strikeout struct {
 	t     *testing.T
 	p     *partition.Partition
@@ -39,13 +39,14 @@ type strikeout struct {
 	kinds []refusedBind
 }
 
-// A refusedBind is a kind of bind that is answered with invalidCredentials. The i-th bind
-// uses account(i), because every failure changes the account of its bind.
+// A refusedBind is a kind of bind that is answered with invalidCredentials. A bind may
+// change its account, because it records a failure. So the i-th bind of a kind uses a fresh
+// account, account(i).
 type refusedBind struct {
 	name     string
 	account  func(i int) string
 	password string
-	writes   int // commits that record the failure, or atAnyTime
+	writes   int // number of commits that record the failure, or atAnyTime
 }
 
 // atAnyTime means that a commit after the answer records that the password was right.
@@ -94,7 +95,8 @@ func newStrikeout(t *testing.T, n int) *strikeout {
 	return x
 }
 
-// cheap returns a hash in a slow scheme that takes as little time as a test wants.
+// cheap returns a hash of the password in a slow scheme, with as few rounds as the flag
+// timing-rounds sets.
 func cheap(t *testing.T, password string) string {
 	t.Helper()
 	rounds := *timingRounds
@@ -179,7 +181,7 @@ func TestRefusedBindsDoTheSame(t *testing.T) {
 	x := newStrikeout(t, 80)
 	const sync = 30 * time.Millisecond
 	x.slow.Store(int64(sync))
-	for i := range 64 { // the other kinds of binds wait as long as one of these takes
+	for i := range 64 { // the other kinds of binds wait as long as one of these binds takes
 		x.refused(refusedDN("fresh")(i+1), "wrong")
 	}
 	for _, k := range x.kinds {
@@ -197,9 +199,9 @@ func TestRefusedBindsDoTheSame(t *testing.T) {
 	}
 }
 
-// TestRefusalsWait checks that each kind of bind that is refused without a commit waits for as
-// long as a commit takes. Each is the first bind by its mechanism at its directory, so that
-// the pace of refused binds does not make up for the wait.
+// TestRefusalsWait checks that each kind of bind that is refused without a commit waits as
+// long as a commit takes. The pace of refused binds could hide a missing wait. So the test
+// opens a new Directory for each kind, at which the bind is the first with its mechanism.
 func TestRefusalsWait(t *testing.T) {
 	x := newStrikeout(t, 20)
 	const sync = 30 * time.Millisecond
@@ -217,9 +219,10 @@ func TestRefusalsWait(t *testing.T) {
 	}
 }
 
-// TestTimeTellsNothing compares the times that binds of different kinds take to be
-// refused. The probability that a bind of one kind takes longer than a bind of another kind
-// is the area under the curve (AUC) of a test by time. It must be 0.5, give or take 0.02.
+// TestTimeTellsNothing compares the times that binds of different kinds take to be refused.
+// An attacker could try to distinguish two kinds by the time of the answer. The area under
+// the curve (AUC) of this classifier is the probability that a bind of one kind takes longer
+// than a bind of the other kind. The AUC must be between 0.48 and 0.52.
 func TestTimeTellsNothing(t *testing.T) {
 	if *timing == 0 {
 		t.Skip("give -timing BINDS, on a quiet machine")

@@ -12,9 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// TestTokenLeadsToAnotherServer checks that a client that writes at one server, and reads at
-// another server with the token, sees what it wrote. At the same server, the client must see
-// this without a token.
+// TestTokenLeadsToAnotherServer writes at one server. A read with the token at another
+// server must see the write. A read at the first server must see the write without a token.
 func TestTokenLeadsToAnotherServer(t *testing.T) {
 	ctx := context.Background()
 	store := tabletest.NewMem() // like HBase, usable by several servers at once

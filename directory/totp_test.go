@@ -21,7 +21,7 @@ var totpCodes = flag.Int("codes", 40, "`CODES` that TestCodesAreUsedOnce offers 
 // them must accept the code, whatever the time step of the code is.
 func TestCodesAreUsedOnce(t *testing.T) {
 	cs := newServers(t)
-	stored := cheap(t, "p") // so that many codes can be offered
+	stored := cheap(t, "p") // a cheap hash, so that the test can offer many codes
 	for i, c := range cs {
 		cs[i].d = newDirectory(t, c.p, directory.Options{Passwords: expecting(stored)})
 		t.Cleanup(cs[i].d.Close)
@@ -99,8 +99,8 @@ func bindAtBoth(cs [2]*client, name, password string) (accepted int) {
 	return accepted
 }
 
-// expecting returns passwords whose failed attempts cost as much as verifying the stored
-// password.
+// expecting returns an auth.Passwords at which a failed attempt costs as much as verifying
+// the stored password.
 func expecting(stored string) *auth.Passwords {
 	p := auth.New(0, auth.Here)
 	p.Expect([]byte(stored))

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// received is what a session did with a request of a transaction when the request arrived
-// (RFC 5805). The session does this on arrival, because requests that are served
-// concurrently may overtake each other.
+// received contains what the method Receive did with a request of an LDAP transaction (RFC
+// 5805). Receive handles these requests in the order of their arrival, because requests that
+// are served concurrently may overtake each other.
 type received struct {
 	id  string // identifier of the transaction
 	err error
@@ -23,7 +23,7 @@ type received struct {
 	kept     bool
 	response op.Response
 	controls request.Controls
-	aborted  *transaction.Transaction // aborted by the update; its client must be notified
+	aborted  *transaction.Transaction // the transaction that the update aborted; its client must be notified
 
 	// The following fields describe an End Transaction.
 	commit bool
@@ -48,7 +48,7 @@ func isEnd(r op.Request) bool {
 	return ok && x.OID == control.OIDEndTransaction
 }
 
-// keep adds an update to its transaction.
+// keep adds an update to the transaction that the update's control names.
 func (s *Session) keep(m *op.Message) *received {
 	req := s.d.pool.Get().(*request.Request)
 	defer s.d.pool.Put(req)
@@ -81,8 +81,8 @@ func (s *Session) receiveEnd(m *op.Message) *received {
 	return r
 }
 
-// answerKept answers an update of a transaction. The server neither makes nor judges the
-// update before the transaction commits.
+// answerKept answers an update of a transaction. The server makes and judges the update only
+// when the transaction commits.
 func (s *Session) answerKept(ctx context.Context, req *request.Request, r *received) error {
 	req.Controls, *req.Response = r.controls, r.response
 	req.Seen.Transaction = r.id

@@ -84,8 +84,8 @@ func TestTransactionLimits(t *testing.T) {
 	}
 }
 
-// TestTransactionIdle checks that an idle transaction is aborted, with a notice, and that
-// a transaction in use is not aborted.
+// TestTransactionIdle checks that an idle transaction is aborted with a notice, and that a
+// transaction that keeps receiving updates is not aborted.
 func TestTransactionIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTransactions(t, directory.Options{Transactions: directory.TransactionLimits{Idle: time.Minute}})
@@ -133,7 +133,7 @@ func TestTransactionIsOneCommit(t *testing.T) {
 }
 
 // TestTransactionIsJudgedByItsOwnState checks that each update is judged by the access
-// rules, entries and names that the transaction itself has made.
+// rules, entries and names as the earlier updates of the transaction have left them.
 func TestTransactionIsJudgedByItsOwnState(t *testing.T) {
 	c := newTransactions(t, directory.Options{})
 	c.addPerson("ann")
@@ -175,9 +175,9 @@ ann: allow "uid=ann,dc=example,dc=com" to write member`})
 	}
 }
 
-// TestTransactionPasswords checks passwords in a transaction that adds, renames and
-// changes an entry. They must be hashed, and be verified against the state of the
-// transaction.
+// TestTransactionPasswords checks passwords in a transaction that adds, renames and changes
+// an entry. New passwords must be hashed. Old passwords must be verified against the state
+// of the transaction.
 func TestTransactionPasswords(t *testing.T) {
 	c := newTransactions(t, directory.Options{})
 	id := c.start()
@@ -413,7 +413,7 @@ func TestBank(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range cs { // so that all earlier states are decided
+	for _, c := range cs { // decides all earlier states
 		c.must("modify", "dn: dc=example,dc=com", "replace description: over")
 	}
 	for i, c := range cs {
@@ -431,7 +431,7 @@ func TestBank(t *testing.T) {
 // sum returns the sum of all accounts.
 func sum(c *client, control ...string) (n int) {
 	out := ""
-	for range 300 { // until no server can commit below the moment any more
+	for range 300 { // wait until no server can commit before that moment any more
 		out = c.do("search", append([]string{"base: dc=example,dc=com", "scope: one", "attrs: uidNumber gidNumber"}, control...)...)
 		if !strings.Contains(out, "is not decided yet") {
 			break

@@ -20,9 +20,10 @@ func (h plainSessions) NewSession(c *server.ConnInfo) server.Session {
 	return h.Directory.NewSession(c)
 }
 
-// TestTransactionKeepsOrder checks updates that a client sends without waiting for
-// answers. The transaction must take them in the order in which they were sent, although
-// only two operations may run at once. It must refuse an update that was sent after its end.
+// TestTransactionKeepsOrder checks updates that a client sends without waiting for answers.
+// The transaction must make the updates in the order in which the client sent them, although
+// the server may run two operations at once. An update that the client sends after the End
+// Transaction must be refused.
 func TestTransactionKeepsOrder(t *testing.T) {
 	c := newTransactions(t, directory.Options{Transactions: directory.TransactionLimits{Operations: 500}})
 	s := server.New(plainSessions{c.d}, server.Options{MaxOutstanding: 2})

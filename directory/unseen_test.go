@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 )
 
-// TestUnseenIsNotDereferenced checks that an entry that may not be seen shows nothing by a
-// dereference, although a rule lets its attributes be shown.
+// TestUnseenIsNotDereferenced checks that a dereference shows nothing of an entry that the
+// requester does not see, although a rule lets the requester read attributes of the entry.
 func TestUnseenIsNotDereferenced(t *testing.T) {
 	c, _ := newNarrow(t)
 	c.bindBy("all: allow users to read\nno: deny users to see in (uid=p0)")
@@ -21,8 +21,8 @@ func TestUnseenIsNotDereferenced(t *testing.T) {
 	}
 }
 
-// TestHiddenKeysAreNoOrder checks that entries whose sort key may not be searched come
-// last, also in pages and where an index has the order.
+// TestHiddenKeysAreNoOrder checks that an entry comes last if the requester may not search
+// its sort key. This must also hold in pages, and if an index has the order.
 func TestHiddenKeysAreNoOrder(t *testing.T) {
 	directory.SetListCheap(t, 1)
 	c, _ := newNarrow(t)

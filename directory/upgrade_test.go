@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// secretsOf returns the secrets of an entry that the administrator sees.
+// secretsOf returns the secrets of an entry as the administrator sees them.
 func secretsOf(t *testing.T, d *directory.Directory, name string) string {
 	t.Helper()
 	s := d.NewSession(nil)
@@ -67,9 +67,9 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestNoKeysUnlessConfigured checks that no password gets keys if no SCRAM mechanism is
-// configured, however the password is set. The next bind that may upgrade must delete
-// existing keys.
+// TestNoKeysUnlessConfigured checks that no SCRAM keys are derived for any password if no
+// SCRAM mechanism is configured. If an account already has SCRAM keys, its next bind must
+// delete them.
 func TestNoKeysUnlessConfigured(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	if got := secretsOf(t, d, annDN); strings.Count(got, "scramKey: ") != 3 {

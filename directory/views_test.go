@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/views"
 )
 
-// withView returns a session of the administrator with a directory that has the view
-// cn=a,cn=views, which is kept.
+// withView returns an administrator's session in a directory that has the view
+// cn=a,cn=views. The records of the view are kept.
 func withView(t *testing.T) *directory.Session {
 	t.Helper()
 	p := newPartition(t)
@@ -43,8 +43,9 @@ func TestMonitorShowsViews(t *testing.T) {
 	}
 }
 
-// TestViewsSynchronized checks that a client which synchronizes cn=views gets the
-// definitions and no records, and that the definitions below it are synchronized too.
+// TestViewsSynchronized checks sync operations at cn=views, and at the definition of a view.
+// They must return the definitions and no records. A sync operation at a record must be
+// refused.
 func TestViewsSynchronized(t *testing.T) {
 	s := withView(t)
 	refreshOnly := op.Control{OID: "1.3.6.1.4.1.4203.1.9.1.1", Critical: true, Value: []byte{0x30, 3, 0x0a, 1, 1}}

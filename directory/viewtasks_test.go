@@ -17,7 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/views"
 )
 
-// TestViewTasks runs the tasks of docs/views.md, with views computed and with views kept.
+// TestViewTasks runs the commands in the tasks of docs/views.md twice: with views that are
+// computed, and with views that are kept.
 func TestViewTasks(t *testing.T) {
 	page, err := os.ReadFile("../docs/views.md")
 	if err != nil {
@@ -134,7 +135,8 @@ func searchAsShell(t *testing.T, s *directory.Session, args []string) string {
 
 var anyID = regexp.MustCompile(`entryUUID=[0-9a-f-]{36},`)
 
-// tidied returns entries in a form that can be compared: the attributes of each are sorted.
+// tidied returns the text of entries with the attributes of each entry sorted, so that two
+// texts can be compared.
 func tidied(text string) string {
 	var all []string
 	for entry := range strings.SplitSeq("\n"+anyID.ReplaceAllString(text, "entryUUID=...,"), "\ndn: ") {

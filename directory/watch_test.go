@@ -32,8 +32,8 @@ func TestSyncCollective(t *testing.T) {
 	w.wants(one+" delete", "newCookie")
 }
 
-// TestPersistentCollective checks that a change is reported with the collective
-// attributes of the time of the change.
+// TestPersistentCollective checks that a persistent search tests the collective attributes
+// that an entry has at the time of each change.
 func TestPersistentCollective(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	w := watch(t, "(c-l=Oslo)", psearchControl())
@@ -88,7 +88,7 @@ func TestSyncSlowClient(t *testing.T) {
 	w.wants(one+" add", "refreshPresent")
 	w.changeOften(one, 300)
 	w.add("cn=last,ou=a,dc=example,dc=com", "device", "cn: last")
-	most := cap(w.tape.messages) + 4 // the messages that fit, one message that waits, and the difference
+	most := cap(w.tape.messages) + 4 // the messages that fit on the tape, one that waits, and the difference
 	for n := 1; <-w.tape.messages != "cn=last,ou=a,dc=example,dc=com add"; n++ {
 		if n > most {
 			t.Fatalf("more than %d messages", most)

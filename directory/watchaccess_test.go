@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// watchRules let users see all but what is hidden.
+// watchRules let users read everything except hidden entries and employeeNumber.
 const watchRules = `
 bind: allow everyone to bind
 use: allow everyone to use *
@@ -90,9 +90,9 @@ func (u *user) told(want string) {
 	}
 }
 
-// TestSyncByRules checks what the persist stage sends to a user who does not see
-// everything. It must send nothing of what the user does not see, and deletions of what the
-// user no longer sees.
+// TestSyncByRules checks what the persist stage sends to a user who does not see everything.
+// It must send nothing about entries and attributes that the user may not see. If the user
+// no longer sees an entry, it must send a deletion.
 func TestSyncByRules(t *testing.T) {
 	u := newUser(t, watchRules)
 	u.watches(syncControl(3))
@@ -120,7 +120,8 @@ func TestSyncByRules(t *testing.T) {
 	}
 }
 
-// TestSyncOfNewRules checks that a change of rules or groups is a change of the content.
+// TestSyncOfNewRules checks that a change of rules or groups changes the content, so that
+// the client receives additions and deletions.
 func TestSyncOfNewRules(t *testing.T) {
 	u := newUser(t, watchRules)
 	u.watches(syncControl(3))
@@ -159,8 +160,9 @@ func TestSyncOfNewRules(t *testing.T) {
 	}
 }
 
-// TestWatchEndsWithItsAccount checks that a search that waits for changes sends nothing more
-// once the account of the session, or the account that a control names, is disabled.
+// TestWatchEndsWithItsAccount checks that a search that waits for changes ends when the
+// account of the session is disabled, or the account that a control names. From then on,
+// nothing more may be sent.
 func TestWatchEndsWithItsAccount(t *testing.T) {
 	const me, other = "uid=me,ou=other", "uid=a,ou=people"
 	for name, control := range map[string]op.Control{"sync": syncControl(3), "persistent search": psearchControl()} {
@@ -193,9 +195,10 @@ func TestWatchEndsWithItsAccount(t *testing.T) {
 	}
 }
 
-// TestSyncCookieByRules checks what a refresh from a cookie sends. If the same rules judge
-// both contents, it is the difference. Otherwise it is the whole content, so that nothing of
-// the states between them is shown.
+// TestSyncCookieByRules checks what a refresh stage with a cookie sends. If the rules are
+// the same for both contents, and the difference is one step, the refresh stage sends the
+// difference. Otherwise it sends the whole content, so that it shows nothing of the states
+// between.
 func TestSyncCookieByRules(t *testing.T) {
 	u := newUser(t, watchRules)
 	refresh := func(want string) {
@@ -224,7 +227,7 @@ func TestSyncCookieByRules(t *testing.T) {
 	refresh("uid=me,ou=other add; uid=h,ou=people add; " + whole)
 	refresh(different)
 	u.rules(watchRules)
-	u.tape.cookie = first // the rules are those of the cookie again
+	u.tape.cookie = first // the rules are again the same as at the time of this cookie
 	refresh(different)
 	u.modify("uid=h,ou=people", "replace title: secret")
 	u.move("uid=h,ou=people", "uid=h", "ou=secret")
@@ -264,8 +267,9 @@ func TestPersistentSearchByRules(t *testing.T) {
 	}
 }
 
-// TestWatchIsRefusedByRules checks that a search that waits for changes is refused if the
-// rules do not allow the control that makes it wait, or do not let the user see its base.
+// TestWatchIsRefusedByRules checks when a search that waits for changes is refused: if the
+// rules do not allow the control that requests the changes, or if the rules do not let the
+// user see the base of the search.
 func TestWatchIsRefusedByRules(t *testing.T) {
 	for rules, code := range map[string]int{
 		"bind: allow everyone to bind\nuse: allow everyone to use * except 1.3.6.1.4.1.4203.1.9.1.1\nread: allow users to read": 50,
