@@ -169,3 +169,40 @@ func TestStampIndexUnderConcurrency(t *testing.T) {
 	must(t, err)
 	wantSound(t, p)
 }
+
+// TestCompareManyValues checks comparisons with attributes of few and of many values, and
+// with the same attributes after a change.
+func TestCompareManyValues(t *testing.T) {
+	ctx := context.Background()
+	p := open(t)
+	must(t, configure.SetSuffixes(ctx, p, []string{domain}))
+	must(t, add(t, p, domain, domainLines...))
+	for _, members := range []int{1, 15, 16, 17, 300} {
+		group := fmt.Sprintf("cn=of %d,%s", members, domain)
+		var names []string
+		for i := range members {
+			names = append(names, member(i))
+		}
+		must(t, addGroup(t, p, group, names...))
+		wantMembers := func(first, last int) {
+			t.Helper()
+			s := p.Snapshot()
+			defer s.Close()
+			at, err := s.Find(ctx, name(group))
+			must(t, err)
+			for range 2 { // the second time from memory
+				for i := range members + 1 {
+					has, err := s.Compare(ctx, at.ID, "member", []byte(strings.ToUpper(member(i))))
+					must(t, err)
+					if want := first <= i && i < last; has != want {
+						t.Errorf("%s has %s: %t, want %t", group, member(i), has, want)
+					}
+				}
+			}
+		}
+		wantMembers(0, members)
+		must(t, modify(t, p, group, change(op.ModAdd, "member", []byte(member(members)))))
+		must(t, modify(t, p, group, change(op.ModDelete, "member", []byte(member(0)))))
+		wantMembers(1, members+1)
+	}
+}

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"hash/maphash"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -68,6 +69,44 @@ type Item struct {
 	Entry   *entry.Entry            // without secrets; nil if wide (state.MaxColumns)
 	Secrets atomic.Pointer[Secrets] // nil until a caller reads them
 	Name    atomic.Pointer[CachedName]
+	hashes  atomic.Pointer[[][]uint64] // see KeyHashes; parallel to Entry.Attributes
+}
+
+// manyValues is the number of values from which an attribute has KeyHashes.
+const manyValues = 16
+
+// hashSeed is the seed of all KeyHashes.
+var hashSeed = maphash.MakeSeed()
+
+// HashKey returns the hash of a key, for comparison with KeyHashes.
+func HashKey(key []byte) uint64 { return maphash.Bytes(hashSeed, key) }
+
+// KeyHashes returns the hashes of the keys of an attribute's values, in the order of the
+// values. k is the index of the attribute in i.Entry.Attributes. It returns nil if the
+// attribute has few values. A value without a key has the hash of the empty key.
+//
+// The first call normalises all values. To compare a name with each of 268 members of a group
+// took 300 us when every comparison normalised them.
+func (i *Item) KeyHashes(k int) []uint64 {
+	a := &i.Entry.Attributes[k]
+	if len(a.Values) < manyValues {
+		return nil
+	}
+	all := i.hashes.Load()
+	if all != nil && (*all)[k] != nil {
+		return (*all)[k]
+	}
+	next := make([][]uint64, len(i.Entry.Attributes))
+	if all != nil {
+		copy(next, *all)
+	}
+	next[k] = make([]uint64, len(a.Values))
+	for n, v := range a.Values {
+		key, _ := a.Type.Equality.Key(v)
+		next[k][n] = HashKey(key)
+	}
+	i.hashes.Store(&next) // another goroutine may store other hashes; they are computed again then
+	return next[k]
 }
 
 // Secrets are an entry's secret attributes. A commit can change them without touching the
@@ -139,6 +178,9 @@ func (i *Item) Weight() uint32 {
 	if i.Entry != nil {
 		for k := range i.Entry.Attributes {
 			w += 48
+			if n := len(i.Entry.Attributes[k].Values); n >= manyValues {
+				w += 24 + 8*n // KeyHashes
+			}
 			for _, v := range i.Entry.Attributes[k].Values {
 				w += 24 + len(v)
 			}

@@ -485,14 +485,18 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 	if i.Entry == nil {
 		return s.compareWide(ctx, id, t, options, key)
 	}
-	has := false
+	has, hash := false, cache.HashKey(key)
 	for k := range i.Entry.Attributes {
 		a := &i.Entry.Attributes[k]
 		if !a.Type.Is(t) || a.Type.Equality == nil || a.Type.Equality.Form != t.Equality.Form || !entry.HasOptions(a.Options, options) {
 			continue
 		}
 		has = true
-		for _, v := range a.Values {
+		hashes := i.KeyHashes(k)
+		for n, v := range a.Values {
+			if hashes != nil && hashes[n] != hash {
+				continue
+			}
 			if held, err := t.Equality.Key(v); err == nil && bytes.Equal(held, key) {
 				return true, nil
 			}
