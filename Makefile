@@ -36,7 +36,7 @@ test-go:
 	$(GO) test -vet=off -timeout 40m -skip '^TestSimulation$$' ./table/hbase ./partition ./integration ./...
 
 simulation:
-	nice $(GO) test ./txn -run '^TestSimulation$$' -seeds 4000
+	nice $(GO) test ./txn -run '^TestSimulation$$'
 
 lint:
 	@nice scripts/lint

@@ -192,7 +192,7 @@ func (h memHandle) GetMany(ctx context.Context, keys [][]byte, s table.Select) (
 	for i, k := range keys {
 		rows[i] = table.Row{Key: slices.Clone(k)}
 		if r := t.rows[string(k)]; r != nil {
-			rows[i].Cells = project(r.visible(s.View), s)
+			rows[i].Cells = project(r.visible(s.View, s.Has), s)
 		}
 	}
 	return rows, nil
@@ -247,7 +247,7 @@ func (h memHandle) next(ctx context.Context, from, to string, s table.Select) (t
 			i--
 			k = t.keys[j]
 		}
-		row := table.Row{Key: []byte(k), Cells: t.rows[k].visible(s.View)}
+		row := table.Row{Key: []byte(k), Cells: t.rows[k].visible(s.View, nil)}
 		if s.Filter != nil && !s.Filter.Match(row) {
 			continue
 		}
@@ -258,8 +258,9 @@ func (h memHandle) next(ctx context.Context, from, to string, s table.Select) (t
 	return table.Row{}, false, nil
 }
 
-// visible returns the newest cell of each column that the view shows.
-func (r *memRow) visible(v table.View) []table.Cell {
+// visible returns the newest cell of each column that the view shows. If has is not nil,
+// visible leaves out the columns whose cells it rejects.
+func (r *memRow) visible(v table.View, has func(table.Cell) bool) []table.Cell {
 	shows := func(rev table.Revision) bool { return v == nil || rev <= v.Max() && v.Visible(rev) }
 	var deleted table.Revision
 	for _, d := range r.deletes {
@@ -273,7 +274,12 @@ func (r *memRow) visible(v table.View) []table.Cell {
 		for j < len(r.cells) && r.cells[j].Compare(r.cells[i]) == 0 {
 			j++
 		}
-		for _, c := range r.cells[i:j] {
+		versions := r.cells[i:j]
+		i = j
+		if has != nil && !has(versions[0]) {
+			continue
+		}
+		for _, c := range versions {
 			if shows(c.Revision) {
 				if c.Revision >= deleted && !c.Tombstone {
 					cells = append(cells, c)
@@ -281,7 +287,6 @@ func (r *memRow) visible(v table.View) []table.Cell {
 				break
 			}
 		}
-		i = j
 	}
 	return cells
 }
