@@ -127,7 +127,7 @@ func (r *Reader) Bool(t Tag) bool {
 	return b[0] != 0
 }
 
-// Enter enters a constructed element. Pass its result to [Reader.Leave].
+// Enter enters a constructed element. Callers must pass outer to [Reader.Leave].
 func (r *Reader) Enter(t Tag) (outer int) {
 	outer = r.end
 	if !r.expect(t) {
@@ -140,9 +140,9 @@ func (r *Reader) Enter(t Tag) (outer int) {
 }
 
 // Leave leaves a constructed element. The argument must be the result of the Enter that
-// entered the element. It skips unread elements, because LDAP ignores unknown trailing
-// components of a SEQUENCE (RFC 4511, 4). Unread octets that are not elements are an
-// error.
+// entered the element. Leave skips unread elements, because LDAP ignores unknown
+// trailing components of a SEQUENCE (RFC 4511, 4). Unread octets that are not elements
+// are an error.
 func (r *Reader) Leave(outer int) {
 	for r.More() {
 		r.Next()

@@ -4,8 +4,8 @@ package ber
 // the contents if one octet is not enough. Moving 500 bytes costs some 10 ns. Encoding
 // every length in five octets would cost the network more.
 
-// Open begins a constructed element. Pass the length that b has before the call to
-// [Close].
+// Open begins a constructed element. Callers must pass to [Close] the length that b had
+// before Open.
 func Open(b []byte, t Tag) []byte { return append(b, byte(t), 0) }
 
 // Close ends the element that began at b[start].

@@ -67,7 +67,8 @@ const (
 // PasswordExpiredValue is the value of the control for an expired password.
 const PasswordExpiredValue = "0"
 
-// PasswordExpiring returns the value of the control for a password that expires soon.
+// PasswordExpiring returns the value of the control for a password that expires soon:
+// the number of seconds until it expires.
 func PasswordExpiring(in time.Duration) []byte {
 	return strconv.AppendInt(nil, int64(in/time.Second), 10)
 }

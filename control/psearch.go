@@ -31,7 +31,7 @@ const (
 type PersistentSearch struct {
 	Types       int64
 	ChangesOnly bool
-	ReturnECs   bool // each changed entry has an EntryChange
+	ReturnECs   bool // each changed entry is sent with an EntryChange
 }
 
 // ParsePersistentSearch parses the value of a request.
@@ -44,9 +44,9 @@ func ParsePersistentSearch(value []byte) (p PersistentSearch, err error) {
 	return p, err
 }
 
-// EntryChange is the value of the entry change notification control. It has no
-// changeNumber. The number would be the revision, which has more than four octets, and
-// JNDI clients fail on such an INTEGER.
+// EntryChange is the value of the entry change notification control. EntryChange has no
+// changeNumber, because the number would be the revision. A revision has more than four
+// octets, and JNDI clients fail on such an INTEGER.
 //
 // See draft-ietf-ldapext-psearch-03, section 5:
 //

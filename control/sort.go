@@ -30,7 +30,7 @@ type SortKey struct {
 	Reverse   bool
 }
 
-// ParseSortRequest parses the value of a request, which must have at least one key.
+// ParseSortRequest parses the value of a request. A value without a key is an error.
 func ParseSortRequest(value []byte) (s SortRequest, err error) {
 	err = parse(value, func(r *ber.Reader) {
 		for r.More() {

@@ -40,7 +40,7 @@ type Slot struct {
 	Leases      uint64        `json:"leases"`    // number of renewals
 	Undecided   int           `json:"undecided"` // pending commits below the head
 	Void        int           `json:"void"`      // aborted commits whose cells may remain
-	Late        int           `json:"late"`      // commits of a closed incarnation after its head
+	Late        int           `json:"late"`      // visible commits that the head does not cover
 	Oldest      string        `json:"oldest"`    // low-water mark of the oldest snapshot in use
 	Config      string        `json:"config"`    // the configuration in force
 	Note        string        `json:"note"`      // what needs attention
@@ -60,7 +60,7 @@ func Read(ctx context.Context, db *txn.DB, now time.Time) (*Cluster, error) {
 }
 
 // ownHead sets the head of an embedded store's only server to the newest revision that
-// it shows, because that server does not write its head at every commit.
+// the server shows, because that server does not write its head at every commit.
 func ownHead(db *txn.DB, h *journal.Heads) {
 	s := db.Snapshot()
 	defer s.Close()
@@ -108,7 +108,8 @@ func describe(h *journal.Heads, now time.Time, lease time.Duration) *Cluster {
 	return c
 }
 
-// note returns a text about what an operator should know about a slot.
+// note returns what an operator should know about a slot, or "" if there is nothing to
+// know.
 func note(x *revision.Cell, age time.Duration, config table.Revision, lease time.Duration) string {
 	switch {
 	case x.State == revision.Recovering:

@@ -8,14 +8,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Jobs are the jobs that a server does for tools beside its operations, such as an import.
+// Jobs records the jobs of a server. A job is work that a tool requests and that is not
+// an LDAP operation, such as an import.
 type Jobs struct {
 	mu      sync.Mutex
 	running map[*Job]bool
 	counted map[string]bool // the names of all jobs since the start
 }
 
-// A Job is a job that runs.
+// A Job is a running job.
 type Job struct {
 	jobs     *Jobs
 	name     string
@@ -28,7 +29,8 @@ func newJobs(r prometheus.Registerer) *Jobs {
 	return j
 }
 
-// Begin notes that a job begins. The name must be one of a fixed set of names.
+// Begin notes that a job begins. Callers must take the name from a fixed set, because
+// States lists every name that was ever used.
 func (j *Jobs) Begin(name string) *Job {
 	x := &Job{jobs: j, name: name}
 	j.mu.Lock()
@@ -37,7 +39,8 @@ func (j *Jobs) Begin(name string) *Job {
 	return x
 }
 
-// Measure sets the function that returns how much of the job is done, from 0 to 1.
+// Measure sets the function that returns how much of its input the job has read, from 0
+// to 1. known is false if the function cannot return a ratio.
 func (x *Job) Measure(progress func() (ratio float64, known bool)) {
 	x.jobs.mu.Lock()
 	defer x.jobs.mu.Unlock()
@@ -62,13 +65,13 @@ func (j *Jobs) Describe(ch chan<- *prometheus.Desc) {
 	ch <- progressDesc
 }
 
-// A JobState says how many jobs of one name run.
+// A JobState describes the running jobs that have one name.
 type JobState struct {
 	Name    string
 	Running int
 	// Ratio is how much of its input a job has read, from 0 to 1. If several jobs with
-	// this name run, Ratio is the smallest of their ratios. It is negative if it is
-	// unknown.
+	// this name run, Ratio is the smallest of their known ratios. If no ratio is known,
+	// Ratio is negative.
 	Ratio float64
 }
 

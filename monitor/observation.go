@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// An Observation describes an operation that has been answered. An observer must not
-// use it after the observer has returned.
+// An Observation describes an operation that has been answered. An observer must not use
+// the Observation after it has returned, because the memory is used again.
 type Observation struct {
 	Conn     uint64 // number of the connection
 	Who      string // DN of the bound identity; "" is anonymous
@@ -26,14 +26,16 @@ type Observation struct {
 	Took  time.Duration
 	Slow  bool // the operation lasted at least the limit for slow operations
 	Lasts bool // the operation waits for events, so its time has no meaning
-	// Answered means that the connection itself answered the operation, and that the
-	// fields below are not set.
+	// Answered means that the connection itself answered the operation. Then only Conn,
+	// Who, Message and Result are set.
 	Answered bool
 
 	Span trace.Span // the operation's span; nil: the operation was not sampled
 
-	// Denied names the access rules that refused the operation, or says that no rule
-	// allows it. Rules is the revision of the access rules.
+	// Denied is set if the result is insufficientAccessRights. It lists the access rules
+	// that denied something that the operation needs. If no rule denied it, Denied says
+	// what no rule allows. Rules is the revision of the commit that wrote the access
+	// rules.
 	Denied string
 	Rules  table.Revision
 
@@ -45,19 +47,23 @@ type Observation struct {
 	Committed  table.Revision
 	Branch     string // the branch that the operation was in
 
-	// These fields are set for the operations that begin and end an LDAP transaction (RFC
-	// 5805), and for its updates.
-	Transaction string   // the transaction's identifier
-	Operations  int      // number of operations in the transaction; set when it ends
-	Changed     []string // the first operations and their DNs; set when the transaction ends
+	// Transaction is the identifier of the LDAP transaction (RFC 5805) that the operation
+	// begins, ends, or belongs to.
+	Transaction string
+	// Operations is set if the operation ends a transaction. It is the number of updates
+	// in the transaction.
+	Operations int
+	// Changed is set if the operation commits a transaction. It lists the first updates of
+	// the transaction, with their DNs.
+	Changed []string
 }
 
-// An Observer receives the observation of every operation. It must allow concurrent
-// calls.
+// An Observer receives the observation of every operation. Observers are called
+// concurrently.
 type Observer func(*Observation)
 
-// Reset clears the observation for the next operation, and keeps the memory that it has
-// allocated.
+// Reset clears the observation for the next operation, but keeps the memory of
+// Cost.Indexes.
 func (o *Observation) Reset() {
 	indexes := o.Cost.Indexes
 	clear(indexes)

@@ -13,7 +13,7 @@ type Report struct {
 	Connections             int64 // number of connections since the start
 	Received, Sent          int64 // octets
 	Entries, References     int64 // returned by searches
-	Base, OneLevel, Subtree int64 // searches of this scope
+	Base, OneLevel, Subtree int64 // searches, by scope
 	Blocked                 int64 // operations that had to wait
 	Completed, Initiated    [operations]int64
 	Results                 map[op.Code]int64

@@ -16,12 +16,12 @@ type Server struct {
 	Since   time.Time `json:"since"`
 }
 
-// forgotten is how long ago a server without a slot must have started before the
-// information about it may be removed.
+// forgotten is the age from which the information about a server without a slot is
+// removed. The age is the time since that server started.
 const forgotten = 24 * time.Hour
 
-// Announce publishes the information about this server. It removes the information
-// about a server that holds no slot and started more than a day before this server.
+// Announce publishes the information about this server. It also removes the information
+// about each server that holds no slot and started more than a day before this server.
 func Announce(ctx context.Context, db *txn.DB, s Server) error {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -47,7 +47,8 @@ func Withdraw(ctx context.Context, db *txn.DB) error {
 	return journal.New(db.Store()).SetServer(ctx, db.Owner(), nil)
 }
 
-// Servers returns the servers of a store that hold a slot, by owner.
+// Servers returns what the servers that hold a slot of the store have published. The key
+// is the server's name, which its slot contains as the owner.
 func Servers(ctx context.Context, db *txn.DB) (map[string]Server, error) {
 	all, alive, err := servers(ctx, journal.New(db.Store()))
 	for owner := range all {
@@ -58,7 +59,8 @@ func Servers(ctx context.Context, db *txn.DB) (map[string]Server, error) {
 	return all, err
 }
 
-// servers returns the information about all servers, and the owners that hold a slot.
+// servers returns what all servers have published, by server name, and the names of the
+// servers that hold a slot.
 func servers(ctx context.Context, log *journal.Log) (all map[string]Server, alive map[string]bool, err error) {
 	texts, err := log.Servers(ctx)
 	if err != nil {

@@ -100,7 +100,7 @@ type Load struct {
 	Listeners        []ListenerLoad
 	Running, Waiting [operations]int // numbers of operations, by kind
 	MaxConnections   int
-	Writing          int // connections whose clients have not read all answers
+	Writing          int // connections to which a write is in progress
 	Busy             int // connections with operations
 	Blocked          int // connections with waiting operations
 }

@@ -43,9 +43,10 @@ func cancelID(m *op.Message) (int32, *op.Result) {
 	return request.ID, nil
 }
 
-// giveUp makes the request m the canceler of an operation. If m cannot cancel the
-// operation, giveUp returns the refusal. If the operation still waits in the queue,
-// giveUp removes and returns the operation. The caller must hold c.mu.
+// giveUp begins the Cancel m of the operation with the given message ID. If the
+// operation cannot be canceled, giveUp returns the refusal. If the operation still waits
+// in the queue, giveUp removes and returns the operation. Otherwise it ends the
+// operation's context and makes m the operation's canceler. The caller must hold c.mu.
 func (c *conn) giveUp(id int32, m *op.Message) (notBegun *operation, refusal *op.Result) {
 	o := c.find(id)
 	switch {
@@ -71,12 +72,13 @@ func (o *operation) isCancel() bool {
 	return ok && r.OID == control.OIDCancel
 }
 
-// answerCanceler answers the Cancel of an operation that has ended. If the operation had
-// its result before it noticed the Cancel, the operation keeps this result.
+// answerCanceler answers the Cancel of an operation that has ended. If the operation was
+// answered with canceled, the Cancel succeeds. If the operation was answered with any
+// other result, the Cancel came too late.
 func (c *conn) answerCanceler(o *operation) {
 	response := &op.Response{}
 	switch {
-	case o.state.Load() == abandoned: // it was abandoned after the Cancel began
+	case o.state.Load() == abandoned: // the client abandoned the operation after the Cancel
 		response.Result = *op.Errorf(op.NoSuchOperation, "operation %d was abandoned", o.message.ID)
 	case !o.gaveUp:
 		response.Result = *op.Errorf(op.TooLate, "operation %d has ended already", o.message.ID)

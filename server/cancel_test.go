@@ -75,7 +75,7 @@ func TestCancelStopsEntries(t *testing.T) {
 }
 
 // TestCancelTooLate checks that a finished operation keeps its result, and that the
-// Cancel reports this.
+// result of the Cancel is tooLate.
 func TestCancelTooLate(t *testing.T) {
 	release := make(chan bool)
 	c := start(t, yielding(release), server.Options{}).dial()
@@ -127,8 +127,8 @@ func TestCancelRefused(t *testing.T) {
 }
 
 // TestCancelAndAbandon checks that a Cancel cannot be abandoned (RFC 3909, 3). If the
-// operation that it cancels is abandoned, the Cancel is answered. Until then the Cancel is
-// outstanding.
+// operation to be canceled is abandoned, the Cancel is answered when that operation
+// ends. Until then the Cancel is outstanding.
 func TestCancelAndAbandon(t *testing.T) {
 	release := make(chan bool)
 	c := start(t, yielding(release), server.Options{}).dial()
@@ -142,8 +142,8 @@ func TestCancelAndAbandon(t *testing.T) {
 	close(release)
 }
 
-// TestCancelAndBind checks that a Bind waits for a Cancel and for the operation that it
-// cancels, and that StartTLS is refused.
+// TestCancelAndBind checks that a Bind waits for a Cancel and for the operation to be
+// canceled. StartTLS is refused meanwhile.
 func TestCancelAndBind(t *testing.T) {
 	release := make(chan bool)
 	r := startSecure(t, yielding(release), server.Options{})

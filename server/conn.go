@@ -25,15 +25,15 @@ type conn struct {
 	nc      transport
 	tls     *tls.Conn // TLS over nc; owned by the reader
 	info    *ConnInfo
-	address netip.Addr // address that the connection is counted for; owned by the server
+	address netip.Addr // address for which the connection is counted; guarded by server.mu
 	traffic *monitor.Listener
 	session Session
 	bound   atomic.Bool     // an identity is bound
 	ctx     context.Context // context of the connection's operations
 	cancel  context.CancelCauseFunc
 
-	// in is either few, or one of busyReaders that reads from few. It is owned by the
-	// reader.
+	// in is few, or a larger buffer from busyReaders that reads from few. Only the
+	// reader uses in.
 	in       *bufio.Reader
 	few      *bufio.Reader // small buffer over the connection
 	burst    int           // octets of messages since the reader last waited
@@ -41,7 +41,7 @@ type conn struct {
 	out      output
 	requests atomic.Uint64          // number of requests read so far
 	ending   atomic.Pointer[ending] // why the reader has to end the connection
-	// workers counts the operations that run in other goroutines than the reader's.
+	// workers counts the operations that run in goroutines other than the reader.
 	workers sync.WaitGroup
 	idle    idleness // owned by the reaper
 
@@ -139,8 +139,9 @@ func (c *conn) answer(m *op.Message, r *op.Response) {
 	c.session.Answered(m, r)
 }
 
-// handle executes a request or starts its execution. If reader is false, the goroutine is
-// no longer the reader.
+// handle runs a request, starts a goroutine for it, or puts it into the queue. If reader
+// is false, another goroutine became the reader while handle ran the request. If err is
+// not nil, the caller must end the connection.
 func (c *conn) handle(m *op.Message) (reader bool, err error) {
 	switch r := m.Request.(type) {
 	case *op.Unbind:
@@ -183,12 +184,17 @@ func (c *conn) handle(m *op.Message) (reader bool, err error) {
 type how int
 
 const (
-	watched how = iota // the reader runs it, until a tick finds that it takes long
-	beside             // a goroutine of its own runs it
-	later              // it waits until other operations have ended, or is refused
+	// The reader runs the operation. If the operation takes long, tick starts a new reader.
+	watched how = iota
+	// A new goroutine runs the operation.
+	beside
+	// The operation is not run now. It waits in the queue, or the queue was full and the
+	// operation is refused.
+	later
 )
 
-// admit makes an operation outstanding and decides how to run it.
+// admit makes an operation outstanding and decides how to run it. If the queue is full,
+// admit answers the operation with busy instead.
 func (c *conn) admit(o *operation) (how, error) {
 	how, refusal, err := c.enter(o)
 	if refusal != nil {
@@ -284,7 +290,8 @@ func (c *conn) find(id int32) (found *operation) {
 	return found
 }
 
-// bind runs a Bind while no other operation runs.
+// bind abandons the outstanding searches, waits until no other operation runs, and then
+// runs a Bind.
 func (c *conn) bind(m *op.Message) error {
 	o := &operation{conn: c, message: m}
 	c.mu.Lock()
@@ -305,8 +312,8 @@ func (c *conn) bind(m *op.Message) error {
 }
 
 // abandon abandons an operation. A Cancel cannot be abandoned (RFC 3909, 3). Bind and
-// StartTLS cannot be abandoned either (RFC 4511, 4.11), but no Bind or StartTLS is ever
-// outstanding while the reader reads.
+// StartTLS cannot be abandoned either (RFC 4511, 4.11). abandon does not check for them,
+// because the reader reads nothing while a Bind or StartTLS is outstanding.
 func (c *conn) abandon(id int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -325,8 +332,8 @@ func (c *conn) work(o *operation) {
 	c.finish(o)
 }
 
-// finish ends an operation that admit began. It reports whether the calling goroutine is
-// the reader.
+// finish ends an operation after run. It reports whether the calling goroutine, which
+// ran the operation, is still the reader.
 func (c *conn) finish(o *operation) (reader bool) {
 	reader = c.leave(o)
 	o.release()
@@ -340,8 +347,9 @@ func (c *conn) finish(o *operation) (reader bool) {
 	return reader
 }
 
-// leave removes an operation from the outstanding operations. It reports whether the
-// goroutine that ran the operation is the reader.
+// leave removes an operation from the outstanding operations, and also the Cancel that
+// waits for it, if any. Then it starts waiting operations. It reports whether the
+// calling goroutine, which ran the operation, is still the reader.
 func (c *conn) leave(o *operation) (reader bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

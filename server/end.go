@@ -48,8 +48,8 @@ var (
 	errEnding = errors.New("conn.ending says why")
 )
 
-// cause returns the error with which the connection's running operations end and are
-// answered. It is nil if the client has ended the connection.
+// cause returns the cause with which the contexts of the connection's running operations
+// end. The cause is nil if the client has ended the connection.
 func (e *ending) cause() error {
 	if e == clientEnd {
 		return nil
@@ -100,7 +100,9 @@ func (c *conn) closeSession() {
 	}
 }
 
-// drain waits for the operations that may finish in spite of the ending.
+// drain waits for the running and waiting operations that g allows to finish. With
+// cancelSearches, it first abandons the searches. With cancelAll, it waits for nothing
+// and drops the waiting operations.
 func (c *conn) drain(g grace) {
 	if g == cancelAll {
 		c.forgetWaiting()

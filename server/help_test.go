@@ -32,7 +32,7 @@ type handler struct {
 	panics atomic.Pointer[string]                // the method that panics
 	noTLS  atomic.Pointer[op.Result]             // answers StartTLS
 	name   atomic.Pointer[string]                // name of the bound identity
-	most   atomic.Int32                          // limit on operations of the bound identity; 0: the identity sets none
+	most   atomic.Int32                          // limit on operations of the bound identity; 0: none
 	info   atomic.Pointer[chan *server.ConnInfo] // if not nil, receives the ConnInfo of each session
 	opened atomic.Int32
 	closed atomic.Int32

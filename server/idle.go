@@ -2,8 +2,8 @@ package server
 
 import "time"
 
-// Timeouts do not need the time of each request. Connections count their activity, and
-// the reaper checks now and then whether the counts have changed.
+// The server does not record when each request arrives. Connections count their
+// activity, and the reaper checks now and then whether the counts have changed.
 
 // A standstill measures how long a count has not changed.
 type standstill struct {

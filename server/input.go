@@ -10,15 +10,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
-// firstPiece is the memory that is allocated for a long message before its octets arrive.
-// A client thus cannot allocate 16 MiB by sending six octets.
+// firstPiece is the number of octets that are allocated for a long message at first.
+// More memory is allocated only after so many octets have arrived. Otherwise a client
+// that sends only the six octets of a header could make the server allocate 16 MiB.
 const firstPiece = 64 << 10
 
 // maxHeader is the maximum length of identifier and length octets together (package ber).
 const maxHeader = 10
 
-// message reads one LDAPMessage into newly allocated memory, which wire.Decode keeps.
-// Before message waits for input, it writes the buffered output.
+// message reads one LDAPMessage. The memory is newly allocated, because the decoded
+// message refers to it. Before message waits for input, it writes the buffered output.
 func (c *conn) message() ([]byte, error) {
 	if b, err := c.buffered(); b != nil || err != nil {
 		return b, err
@@ -84,7 +85,8 @@ func (c *conn) rest() ([]byte, error) {
 	return b, nil
 }
 
-// header waits until the length of the message is known.
+// header waits for the identifier and length octets of a message. It returns the length
+// of the whole message.
 func (c *conn) header() (int, error) {
 	for n := c.in.Buffered(); ; n++ {
 		b, err := c.in.Peek(min(n, maxHeader))

@@ -100,8 +100,8 @@ func TestBindTimeout(t *testing.T) {
 	bound.notice(op.AdminLimitExceeded)
 }
 
-// TestOutstandingByIdentity checks that a bound identity may have a limit on outstanding
-// operations below the server's limit.
+// TestOutstandingByIdentity checks that the limit on operations of the bound identity
+// applies if it is below the server's limit.
 func TestOutstandingByIdentity(t *testing.T) {
 	for limit, want := range map[int32]int32{2: 2, 0: 6, 100: 6} {
 		var running, most atomic.Int32

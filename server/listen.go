@@ -57,8 +57,8 @@ func isSecure(l net.Listener) bool {
 
 // Listen listens on the address in a URL of one of these forms:
 //
-//	ldap://HOST:PORT   TCP; all addresses without a HOST, port 389 without a PORT
-//	ldaps://HOST:PORT  the same with TLS from the first octet, port 636
+//	ldap://HOST:PORT   TCP; without a HOST, all addresses; without a PORT, port 389
+//	ldaps://HOST:PORT  the same with TLS from the first octet; without a PORT, port 636
 //	ldapi://PATH       a Unix socket; slashes in PATH may be written as %2F
 //
 // The URL may end in ?branch=NAME: sessions of such a listener begin in the branch.

@@ -101,7 +101,8 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// TestListenBranch checks that connections of a listener know the branch in its URL.
+// TestListenBranch checks that the ConnInfo of a connection contains the branch in the
+// listener's URL.
 func TestListenBranch(t *testing.T) {
 	l, err := server.Listen("ldap://127.0.0.1:0?branch=a%2C+b")
 	if err != nil {

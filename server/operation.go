@@ -24,15 +24,15 @@ var (
 const (
 	wanted    int32 = iota
 	canceled        // by Cancel: the operation should end soon, with an answer
-	abandoned       // by Abandon or a Bind: nobody waits for an answer
+	abandoned       // by Abandon, Bind or the end of the connection: nobody waits for an answer
 	stopped         // by Shutdown, because the operation would not end by itself
 )
 
 // An operation is a request being served. An operation is also the request's context, and
 // the [sink] that receives the request's answers.
 //
-// The inner cancelable context is made when it is first needed, because most operations
-// end without it.
+// An operation has an inner context, which can be canceled. The inner context is made
+// when it is first needed, because most operations end without it.
 type operation struct {
 	conn    *conn
 	message *op.Message
@@ -57,7 +57,7 @@ func (o *operation) stop(state int32) {
 	o.release()
 }
 
-// release ends the context, if there is one.
+// release ends the inner context, if there is one.
 func (o *operation) release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -66,8 +66,8 @@ func (o *operation) release() {
 	}
 }
 
-// cause returns why the context ends. The server answers a stopped operation with this
-// cause.
+// cause returns the cause with which the inner context ends. The server answers a
+// stopped operation with this cause.
 func (o *operation) cause() error {
 	if o.state.Load() == stopped {
 		return shutdown.notice
@@ -87,9 +87,9 @@ func (o *operation) context() context.Context {
 	return o.ctx
 }
 
-// Deadline, Done, Err and Value implement context.Context. Contexts that are derived from
-// the operation attach to the inner context, because Value and Done return values of the
-// inner context.
+// Deadline, Done, Err and Value implement context.Context. Contexts that are derived
+// from the operation attach to the inner context, because Value and Done are those of
+// the inner context.
 
 func (o *operation) Deadline() (time.Time, bool) { return o.conn.ctx.Deadline() }
 

@@ -44,8 +44,9 @@ func (o *output) begin() {
 	}
 }
 
-// added writes the buffer if the buffer is large enough. The last answer of an operation
-// is written soon after Serve has returned. For all other answers, added arms the ticker.
+// added writes the buffer if the buffer is large enough. Otherwise a tick writes the
+// buffer soon. The last answer of an operation needs no tick, because the buffer is
+// written soon after Serve has returned.
 func (o *output) added(last bool) error {
 	switch {
 	case len(o.buf) >= flushAt:
@@ -119,7 +120,8 @@ func (o *output) write() error {
 	return o.err
 }
 
-// secure replaces the writer, or blocks output with an error.
+// secure replaces the writer. If err is not nil, nothing can be written until the next
+// call of secure.
 func (o *output) secure(w io.Writer, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,16 +10,15 @@ import (
 // A panic ends the connection on which it occurred, because the state of the client's
 // session is unknown. Other connections and the process continue.
 
-// contain recovers from a panic and makes the connection end. The caller must defer it.
-// The request, if not nil, is logged.
+// contain recovers from a panic and makes the connection end. The caller must defer
+// contain. The request, if not nil, is logged.
 func (c *conn) contain(request op.Request) {
 	if p := recover(); p != nil {
 		c.panicked(p, request)
 	}
 }
 
-// endAfterPanic does the same as contain, except that it is for the reader, which ends
-// the connection itself.
+// endAfterPanic is contain for the reader: it also ends the connection.
 func (c *conn) endAfterPanic() {
 	if p := recover(); p != nil {
 		c.panicked(p, nil)

@@ -31,7 +31,7 @@ var people = []*peer.Entry{
 }
 
 // A peerDirectory is a directory behind nmcclain/ldap's server, an independent
-// implementation of the same RFC.
+// implementation of LDAP.
 type peerDirectory struct{ searches chan peer.SearchRequest }
 
 func (peerDirectory) Bind(_, password string, _ net.Conn) (peer.LDAPResultCode, error) {

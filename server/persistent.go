@@ -11,10 +11,10 @@ func (s *sink) End(notice *op.Result) {
 	(*operation)(s).conn.stop(&ending{notice: notice, grace: finishAll})
 }
 
-// Persist implements op.Persister. If the reader runs the operation, another goroutine
-// becomes the reader at once. From now on the operation does not count as outstanding,
-// because persistent operations could otherwise leave the connection without a reader.
-// Shutdown stops the operation.
+// Persist implements op.Persister. If the reader runs the operation, a new goroutine
+// becomes the reader at once. The operation no longer counts towards MaxOutstanding.
+// Otherwise persistent operations could use up that limit, and no other operation could
+// run. Shutdown stops the operation.
 func (s *sink) Persist() error {
 	o := (*operation)(s)
 	o.context() // Shutdown ends the operation through this context

@@ -110,10 +110,9 @@ func TestStayLimit(t *testing.T) {
 	}
 }
 
-// TestStayIsNotOutstanding checks that persistent operations do not reduce the limit for
-// other operations. If only one outstanding operation is allowed, an operation that
-// follows a persistent operation runs in a goroutine beside the reader. The reader can
-// thus read an Abandon of the operation.
+// TestStayIsNotOutstanding checks that persistent operations do not count towards
+// MaxOutstanding. Even if only one operation may run at once, another operation runs
+// beside persistent operations, and the connection still reads a Cancel.
 func TestStayIsNotOutstanding(t *testing.T) {
 	began, release := make(chan int32, 1), make(chan bool)
 	serve := persistentHandler(make(chan int32, 10), make(chan endedSearch, 10))

@@ -13,8 +13,9 @@ import (
 )
 
 // proxied reads the header in which a proxy names the client (the PROXY protocol,
-// versions 1 and 2). Proxies are recognized by their addresses. A proxy must send a
-// header, because a client that could omit the header could also forge it.
+// versions 1 and 2). Proxies are recognized by their addresses. A connection from a
+// proxy is refused if it does not begin with a header. Otherwise a client behind a proxy
+// that sends no header could forge one.
 func (c *conn) proxied() error {
 	if !c.server.isProxy(addressOf(c.info.Addr)) {
 		return nil

@@ -7,16 +7,18 @@ import "github.com/seed-4dac0d86/ldapd/op"
 const maxWaiting = 1000
 
 // A queue contains the operations of a connection that wait until fewer operations run.
-// The waiting operations are outstanding, so they can be abandoned and canceled. The
-// reader thus keeps reading, however busy the connection is. conn.mu guards the queue.
+// The reader does not wait with them: it keeps reading, however busy the connection is.
+// The waiting operations are outstanding, so the client can abandon and cancel them.
+// conn.mu guards the queue.
 type queue struct {
 	ops    []*operation
-	octets int // total size of their messages
+	octets int // total size of the messages of ops
 }
 
-// enqueue adds an operation to the queue, or returns an error if the queue is full.
-// Together, the queued messages may have only as many octets as one message may have. The
-// caller must hold c.mu.
+// enqueue adds an operation to the queue. It returns the result busy if the queue is
+// full. A queue is full if it contains maxWaiting operations, or if its messages and the
+// new message together would have more than MaxMessage octets. An empty queue is never
+// full. The caller must hold c.mu.
 func (c *conn) enqueue(o *operation) *op.Result {
 	q := &c.waiting
 	if len(q.ops) == maxWaiting || len(q.ops) > 0 && q.octets+o.octets > c.server.options().MaxMessage {
@@ -28,9 +30,11 @@ func (c *conn) enqueue(o *operation) *op.Result {
 	return nil
 }
 
-// startWaiting starts the waiting operations that may run now. The caller must be a
-// worker or the reader, so that the count of workers cannot reach zero meanwhile. The
-// caller must hold c.mu.
+// startWaiting starts waiting operations until the connection runs as many operations as
+// it may. It drops operations that were abandoned while they waited. The caller must be
+// the reader, or a worker that has not called c.workers.Done yet. Otherwise the reader
+// could return from c.workers.Wait before the started operations are counted. The caller
+// must hold c.mu.
 func (c *conn) startWaiting() {
 	q := &c.waiting
 	if len(q.ops) == 0 {
@@ -62,8 +66,8 @@ func (c *conn) leaveQueue(o *operation) bool {
 	return false
 }
 
-// forgetWaiting drops the operations that have not begun, because nobody waits for their
-// answers.
+// forgetWaiting drops the waiting operations. They are never answered, because their
+// connection ends.
 func (c *conn) forgetWaiting() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

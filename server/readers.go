@@ -51,8 +51,7 @@ func (c *conn) readFew() {
 	c.in = c.few
 }
 
-// unread returns the number of octets that were read from the connection, but not yet as
-// messages.
+// unread returns the number of octets in the input buffers.
 func (c *conn) unread() int {
 	if c.in == c.few {
 		return c.few.Buffered()

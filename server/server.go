@@ -11,22 +11,23 @@
 //
 //   - A ticker checks each connection that runs an operation. If the reader is still in
 //     the same operation as one tick (10 ms) ago, a new reader starts, and the old reader
-//     comes a worker for this operation only. Thus, while a search runs, an Abandon, an
+//     becomes a worker for this operation only. Thus, while a search runs, an Abandon, an
 //     Unbind or the next request waits at most about 20 ms until it is read.
-//   - A request that waits for disks and locks (any except a search or compare) runs in a
-//     separate goroutine if the connection has anything else to do, so that pipelined
-//     writes share one commit.
+//   - A request other than a search or compare most likely waits for disks and locks. It
+//     runs in a separate goroutine if other operations run on its connection, or if more
+//     input has arrived. Pipelined writes thus share one commit.
 //   - At most [Options.MaxOutstanding] operations run at once. Up to 1000 more operations
 //     wait in a queue, if their messages together are not longer than one message may be.
 //     Further operations are refused with busy (51). So the reader always reads, and
 //     receives an Abandon, a Cancel or an Unbind however many operations are outstanding.
-//   - The reader leaves an operation that calls Persist ([op.Persister]) at once. Such an
-//     operation does not count as outstanding; [Options.MaxPersistent] limits the number
-//     of such operations.
+//   - When an operation that the reader runs calls Persist ([op.Persister]), a new reader
+//     starts at once. Persistent operations do not count towards MaxOutstanding.
+//     [Options.MaxPersistent] limits the number of persistent operations.
 //
-// A Bind is alone on its connection (RFC 4511, 4.2.1). The server abandons running
-// searches, waits for other operations, and reads nothing until the Bind is answered.
-// When a client sends an Unbind or hangs up, updates also finish.
+// A Bind is alone on its connection (RFC 4511, 4.2.1). The server abandons the searches of
+// the connection, lets the other operations finish, and reads nothing until the Bind is
+// answered. When a client sends an Unbind or hangs up, the server also abandons the
+// searches and lets the other operations finish.
 //
 // # Answers
 //
@@ -63,11 +64,13 @@ type Handler interface {
 
 // A Session serves the requests of one connection.
 type Session interface {
-	// Serve runs one request and answers it with exactly one sink.Done. Serve must return
-	// right after Done, because the answer may not be written before Serve returns.
-	// Callers call Serve concurrently, except that nothing runs beside a Bind. Serve does
-	// not receive Unbind and Abandon. An Abandon, the end of the connection, and a forced
-	// shutdown cancel ctx.
+	// Serve runs one request and answers it with exactly one sink.Done. Serve must
+	// return right after Done, because the answer may not be written before Serve
+	// returns. Callers call Serve concurrently, except that nothing runs beside a Bind.
+	// Serve does not receive Unbind, Abandon, Cancel, and StartTLS if the server has
+	// TLS. An Abandon or a Cancel of the request, the end of the connection, and a
+	// forced shutdown end ctx. A Bind ends ctx if the request is a search. Any shutdown
+	// ends ctx if the request is persistent.
 	Serve(ctx context.Context, m *op.Message, sink op.Sink)
 	// StartTLS is called when a client wants to begin TLS, while nothing else runs.
 	// StartTLS returns an error if TLS may not begin now. Otherwise the session must
@@ -85,14 +88,15 @@ type Session interface {
 // A Receiver is a Session that needs requests in the order of their arrival. Requests
 // that run concurrently may overtake each other.
 type Receiver interface {
-	// Receive is called for each request before Serve runs the request, in the order in
-	// which the requests arrived. If Receive sets the message's Received, Serve runs the
-	// request at once, however many operations are outstanding. Receive must not wait,
-	// because the whole connection would wait.
+	// The server calls Receive for each request, except a Bind and the requests that
+	// Serve does not receive. It calls Receive before Serve, and in the order in which
+	// the requests arrived. Receive may set m.Received. The server then calls Serve at
+	// once, however many operations run. Receive must not wait, because the whole
+	// connection would wait.
 	Receive(m *op.Message)
 }
 
-// ConnInfo is what the connection itself reveals about a client. It implements
+// ConnInfo is what the connection itself reveals about a client. A ConnInfo implements
 // auth.Channel.
 type ConnInfo struct {
 	Local, Addr net.Addr
@@ -159,13 +163,14 @@ type Options struct {
 	// IPv6 network of 64 bits; zero means no limit.
 	MaxPerAddress int
 	// MaxOutstanding is the largest number of operations that run at once on one
-	// connection. Further operations wait; default 64.
+	// connection; default 64. Further operations wait in a queue.
 	MaxOutstanding int
 	// BindTimeout is the time after which a connection without a bound identity is
 	// closed; zero means never.
 	BindTimeout time.Duration
-	// MaxPersistent is the largest number of persistent searches of one connection. They
-	// do not count as outstanding; default 16, less than zero means none.
+	// MaxPersistent is the largest number of persistent searches of one connection;
+	// default 16, less than zero means none. Persistent searches do not count towards
+	// MaxOutstanding.
 	MaxPersistent int
 	// IdleTimeout is the time after which a connection is closed if nothing runs on it
 	// and no request arrives; default one hour.
@@ -180,8 +185,8 @@ type Options struct {
 	// minute.
 	ReadTimeout time.Duration
 	// WriteTimeout is the time after which a connection is closed if its client does not
-	// accept 64 KiB of answers. While there are more than 256 such clients, a tenth of
-	// this time applies; default five minutes.
+	// accept 64 KiB of answers; default five minutes. While writes to more than 256
+	// clients are in progress, a tenth of this time applies.
 	WriteTimeout time.Duration
 	// Logger receives one line for each connection that ends badly; default
 	// slog.Default().
@@ -323,7 +328,8 @@ func (s *Server) isDraining() bool {
 // long.
 func (s *Server) ServeConn(nc net.Conn) { s.serveConn(nc, nil, s.options().Traffic.Listener("")) }
 
-// serveConn is ServeConn for a connection that a listener, which may be nil, has accepted.
+// serveConn does what ServeConn does. from is the listener that accepted the connection,
+// or nil. l counts the traffic.
 func (s *Server) serveConn(nc net.Conn, from net.Listener, l *monitor.Listener) {
 	secure := isSecure(from)
 	c := newConn(s, nc, l)

@@ -57,8 +57,9 @@ func (c *conn) refuseTLS(m *op.Message) *op.Result {
 		return op.Errorf(op.OperationsError, "TLS is on already")
 	case c.anyWanted():
 		return op.Errorf(op.OperationsError, "other operations are outstanding")
-	// Octets in clear after the request may come from anybody. They must not be read as
-	// octets that the client sent over TLS, so they are read as clear text, before TLS.
+	// Octets in clear after the request may come from anybody. If TLS began now, they
+	// would count as sent over TLS. So StartTLS is refused, and these octets are read as
+	// requests in clear.
 	case c.unread() > 0:
 		return op.Errorf(op.OperationsError, "more was sent before StartTLS was answered")
 	}

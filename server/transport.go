@@ -5,12 +5,12 @@ import (
 	"sync/atomic"
 )
 
-// A transport passes all octets of a connection, with TLS or without. It counts writes
-// after encryption, because TLS also sends messages that the server did not write.
+// A transport is a network connection, over which TLS may run. It counts writes below
+// TLS, because TLS also sends messages of its own.
 type transport struct {
 	net.Conn
 	ahead  []byte        // octets that were read before TLS began, and belong to TLS
-	writes atomic.Uint64 // number of begun and ended writes, which is odd during a write
+	writes atomic.Uint64 // counts the begin and the end of each write; odd during a write
 }
 
 func (t *transport) Read(b []byte) (int, error) {

@@ -10,10 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Decode decodes b, which must be one LDAPMessage. Decode does not copy names and values:
-// the returned message refers to the octets of b. An add with a hundred values thus costs
-// only one copy of its octets, which is b itself. The caller must not change b
-// afterwards.
+// Decode decodes b, which must be one LDAPMessage. Decode does not copy names and
+// values: in the returned message, they are parts of b. An add with a hundred values
+// thus needs no second copy of their octets. The caller must not change b afterwards.
 //
 // The error is an *[Error] or a *[Refusal].
 func Decode(b []byte) (*op.Message, error) {
@@ -28,7 +27,7 @@ func Decode(b []byte) (*op.Message, error) {
 	}
 	if _, ok := m.Request.(*op.Bind); ok {
 		// A bind ends the previous authentication even if it fails (RFC 4513, 4). The
-		// simplest way to do this is to end the session.
+		// simplest way to end the authentication is to end the session.
 		return nil, &Error{d.refusal}
 	}
 	return nil, &Refusal{m, d.refusal}
@@ -105,9 +104,9 @@ func (d *decoder) bind() op.Request {
 		}
 		d.Leave(inner)
 	default:
-		// An unknown choice, such as [1] and [2] of LDAPv2, becomes a SASL bind without a
-		// mechanism, which gets the required answer: authMethodNotSupported (RFC 4511,
-		// 4.2).
+		// An unknown authentication choice, such as [1] or [2] of LDAPv2, becomes a SASL
+		// bind without a mechanism. The answer to such a bind is authMethodNotSupported,
+		// as RFC 4511, 4.2, requires.
 		b.SASL = true
 		d.Next()
 	}
@@ -250,7 +249,7 @@ func (d *decoder) controls() []op.Control {
 		if d.At(ber.OctetString) {
 			c.Value = d.Bytes(ber.OctetString)
 		}
-		if t := d.Peek(); t != 0 && t.Universal() { // components of extensions have context-specific tags
+		if t := d.Peek(); t != 0 && t.Universal() { // an extension would have a context-specific tag
 			d.Expected(d.Offset(), "a criticality or a value", d.Found())
 		}
 		d.Leave(one)
@@ -307,6 +306,6 @@ func (d *decoder) limit(what string) int {
 	return int(v)
 }
 
-// alias returns b as a string without copying. The comment of Decode explains why b does
-// not change.
+// alias returns b as a string without copying. b does not change, because callers of
+// Decode must not change the message.
 func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
