@@ -74,8 +74,8 @@ func (t Tag) String() string {
 	return fmt.Sprintf("[%s%d] (%02x)", class, t&0x1f, byte(t))
 }
 
-// A SyntaxError describes what was expected at which offset of the Reader's bytes, and
-// what was found.
+// A SyntaxError describes an error at an offset of the Reader's bytes: what was expected
+// there, and what was found.
 type SyntaxError struct {
 	Offset int
 	Want   string

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// OIDBranch is the OID of the branch control, in the arc of UUIDs. The control makes an
-// operation work in a branch.
+// OIDBranch is the OID of the branch control, which makes an operation work in a branch.
+// The OID is made from a UUID.
 const OIDBranch = "2.25.220932908602969335986291669498557466831"
 
 // Branch is the value of the branch control, which is the name of a branch.

@@ -30,8 +30,8 @@ const (
 	OIDAuthzIDResponse = "2.16.840.1.113730.3.4.15"
 )
 
-// These are the OIDs of this project's own controls, in the arc of UUIDs. The values of
-// these controls are text.
+// These are the OIDs of this project's own controls. The OIDs are made from UUIDs. The
+// values of these controls are text.
 const (
 	// OIDAt is the OID of the control that makes an operation read a past state. The
 	// control's value is a point in time: see past.ParsePointInTime.

@@ -224,8 +224,8 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// TestParsersAreWhole checks that every Parse function is in parsers, so that it is
-// fuzzed, and that it has an example.
+// TestParsersAreWhole checks that every Parse function is in parsers and has an example.
+// FuzzParse fuzzes only the functions in parsers.
 func TestParsersAreWhole(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -10,10 +10,11 @@ import (
 const (
 	OIDPasswordModify = "1.3.6.1.4.1.4203.1.11.1"
 	OIDCancel         = "1.3.6.1.1.8"
-	// OIDWhoAmI has no request value. Its response value is an authorization identity.
-	// See RFC 4532, section 2.
+	// OIDWhoAmI is the OID of Who am I? The request has no value. The response value is
+	// an authorization identity. See RFC 4532, section 2.
 	OIDWhoAmI = "1.3.6.1.4.1.4203.1.11.3"
-	// OIDStartTLS has no values. See RFC 4511, section 4.14.
+	// OIDStartTLS is the OID of StartTLS. Request and response have no value. See RFC
+	// 4511, section 4.14.
 	OIDStartTLS = "1.3.6.1.4.1.1466.20037"
 )
 

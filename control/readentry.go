@@ -17,7 +17,8 @@ const (
 //	AttributeSelection ::= SEQUENCE OF selector LDAPString
 type ReadEntry struct{ Attributes []string }
 
-// ParseReadEntry parses the value of a request. Its Attributes are never nil.
+// ParseReadEntry parses the value of a request. The Attributes of the result are never
+// nil.
 func ParseReadEntry(value []byte) (e ReadEntry, err error) {
 	err = parse(value, func(r *ber.Reader) { e.Attributes = parseStrings(r) })
 	return e, err

@@ -11,15 +11,17 @@ import (
 
 // These are the OIDs of transactions (RFC 5805).
 const (
-	// OIDStartTransaction has no request value. Its response value is the identifier of a
-	// transaction.
+	// OIDStartTransaction is the OID of Start Transaction. The request has no value. The
+	// response value is the identifier of the new transaction.
 	OIDStartTransaction = "1.3.6.1.1.21.1"
-	// OIDTransaction is the control of an update that belongs to a transaction.
+	// OIDTransaction is the OID of the control of an update that belongs to a
+	// transaction.
 	OIDTransaction = "1.3.6.1.1.21.2"
-	// OIDEndTransaction commits or aborts a transaction.
+	// OIDEndTransaction is the OID of End Transaction, which commits or aborts a
+	// transaction.
 	OIDEndTransaction = "1.3.6.1.1.21.3"
-	// OIDAbortedTransaction is the notification that the server has aborted a
-	// transaction. Its value is the identifier of the transaction.
+	// OIDAbortedTransaction is the OID of the notification that the server has aborted a
+	// transaction. The value of the notification is the identifier of the transaction.
 	OIDAbortedTransaction = "1.3.6.1.1.21.4"
 )
 

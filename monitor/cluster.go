@@ -60,7 +60,7 @@ func Read(ctx context.Context, db *txn.DB, now time.Time) (*Cluster, error) {
 }
 
 // ownHead sets the head of an embedded store's only server to the newest revision that
-// the server shows, because that server does not write its head at every commit.
+// the server shows. The server does not write its head at every commit.
 func ownHead(db *txn.DB, h *journal.Heads) {
 	s := db.Snapshot()
 	defer s.Close()

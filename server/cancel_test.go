@@ -19,8 +19,8 @@ func cancelOf(id int64) *op.Extended {
 	return &op.Extended{OID: cancelOID, Value: ber.Close(b, 0)}
 }
 
-// yielding returns a handler. A search that the handler serves runs until it is canceled,
-// as in a directory, and a modify runs until it is released.
+// yielding returns a handler. A search that the handler serves runs until it is
+// canceled, as in a directory. A modify runs until the handler receives from release.
 func yielding(release <-chan bool) func(context.Context, *op.Message, op.Sink) {
 	return func(ctx context.Context, m *op.Message, sink op.Sink) {
 		response := &op.Response{}

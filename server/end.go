@@ -36,8 +36,9 @@ var (
 	idleEnd    = &ending{notice: op.Errorf(op.AdminLimitExceeded, "the connection was idle for too long"), failure: monitor.FailedIdle}
 	unboundEnd = &ending{notice: op.Errorf(op.AdminLimitExceeded, "nobody has bound on the connection for too long"), failure: monitor.FailedIdle}
 	slowEnd    = &ending{reason: "the client does not take its answers", failure: monitor.FailedSlow}
-	// clientEnd is an Unbind, or a client that hangs up. Pending updates still finish.
-	// Searches are canceled, because nobody waits for their results any more.
+	// clientEnd is the ending after an Unbind, or after the client has hung up. Pending
+	// updates still finish. Searches are canceled, because nobody waits for their
+	// results any more.
 	clientEnd = &ending{grace: cancelSearches}
 	// panicEnd has no reason, because the panic was logged where it was recovered.
 	panicEnd = &ending{notice: op.Errorf(op.Other, "internal error, see the server's log"), failure: monitor.FailedPanic}
@@ -121,7 +122,7 @@ func (c *conn) drain(g grace) {
 	c.workers.Wait()
 }
 
-// endingOf returns the ending for an error of reading.
+// endingOf returns the ending for an error of next or handle.
 func endingOf(err error) *ending {
 	var broken *wire.Error
 	switch {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// FuzzServer checks that a connection ends soon after its last octets, without a panic,
-// whatever octets it receives, and that another connection is then served.
+// FuzzServer checks that a connection with arbitrary octets ends soon after the last
+// octet, without a panic. Another connection must then be served.
 func FuzzServer(f *testing.F) {
 	var all []byte
 	for i, r := range []op.Request{bind, search, modify, compare, &op.Abandon{MessageID: 2}, cancelOf(3), &op.Extended{OID: "1.2"}, startTLS, &op.Unbind{}} {
@@ -44,7 +44,8 @@ func FuzzProxy(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { feed(t, s, b, func(nc net.Conn) net.Conn { return fromLoopback{nc} }) })
 }
 
-// fromLoopback is a connection whose remote address is loopback, as a proxy's is.
+// fromLoopback is a connection with a loopback address as its remote address. To the
+// server, it comes from a proxy.
 type fromLoopback struct{ net.Conn }
 
 func (fromLoopback) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }

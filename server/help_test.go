@@ -38,7 +38,7 @@ type handler struct {
 	closed atomic.Int32
 
 	mu       sync.Mutex
-	answered []string // IDs and codes that sessions received
+	answered []string // IDs and codes that Answered received
 }
 
 func (h *handler) NewSession(info *server.ConnInfo) server.Session {

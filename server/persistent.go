@@ -17,7 +17,7 @@ func (s *sink) End(notice *op.Result) {
 // run. Shutdown stops the operation.
 func (s *sink) Persist() error {
 	o := (*operation)(s)
-	o.context() // Shutdown ends the operation through this context
+	o.context() // makes the context through which Shutdown ends the operation
 	c := o.conn
 	c.mu.Lock()
 	if n := c.persistent(); n >= c.server.options().MaxPersistent {

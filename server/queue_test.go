@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// full returns a connection on which two modifies run until release, so that other
-// operations wait.
+// full returns a connection on which two modifies run until the test uses release. Other
+// operations wait, because no more than two may run at once.
 func full(t *testing.T, o server.Options) (r *rig, c *client, release chan bool) {
 	t.Helper()
 	release = make(chan bool)

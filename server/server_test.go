@@ -34,8 +34,8 @@ func TestPipelinedReads(t *testing.T) {
 	}
 }
 
-// TestPipelinedWrites checks that pipelined writes run concurrently: each write waits for
-// all of the writes.
+// TestPipelinedWrites checks that pipelined writes run concurrently. In this test, each
+// write waits until all of the writes run.
 func TestPipelinedWrites(t *testing.T) {
 	const n = 16
 	var all sync.WaitGroup

@@ -189,9 +189,9 @@ func TestStartTLSRefused(t *testing.T) {
 	})
 }
 
-// TestStartTLSInjection checks that octets that arrive in clear after the request are
-// answered in clear or not at all, and never read as TLS data. Reading them as TLS data
-// is the injection of CVE-2011-0411 and of similar vulnerabilities.
+// TestStartTLSInjection checks octets that arrive in clear after a StartTLS request.
+// They must be answered in clear or not at all, and never be read as TLS data. Reading
+// them as TLS data is the injection of CVE-2011-0411 and of similar vulnerabilities.
 func TestStartTLSInjection(t *testing.T) {
 	served := make(chan *op.Message, 8)
 	r := startSecure(t, func(_ context.Context, m *op.Message, sink op.Sink) {

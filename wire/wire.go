@@ -1,6 +1,7 @@
 // Package wire decodes LDAPMessages (RFC 4511, 4.1.1) into [op.Message]s and encodes
 // answers as LDAPMessages. It defines the encoding of every operation. It does not
-// interpret operations: a control or an extended operation is an OID with a value.
+// interpret controls and extended operations: for package wire, they are OIDs with
+// values.
 //
 // A message can have two kinds of errors. An [Error] reports a broken structure: the
 // session cannot continue, because the start of the next message is uncertain (RFC 4511,
