@@ -150,7 +150,7 @@ func (r *Reader) Leave(outer int) {
 	r.end = outer
 }
 
-// End sets an error if anything is left in the element last entered.
+// End sets an error if the element last entered has unread octets.
 func (r *Reader) End() {
 	if r.More() {
 		r.Expected(r.pos, "the end", r.Found())

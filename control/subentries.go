@@ -11,7 +11,7 @@ const OIDSubentries = "1.3.6.1.4.1.4203.1.10.1"
 //
 //	Visibility ::= BOOLEAN
 type Subentries struct {
-	Visible bool // true: only subentries are visible; false: only other entries are
+	Visible bool // true: the search returns only subentries; false: no subentries
 }
 
 // ParseSubentries parses the value of a request.

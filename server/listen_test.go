@@ -125,7 +125,7 @@ func TestListenBranch(t *testing.T) {
 	}
 }
 
-// branchHandler sends the branch of each connection.
+// branchHandler sends the branch of each connection to the channel branch.
 type branchHandler struct{ branch chan string }
 
 func (h branchHandler) NewSession(c *server.ConnInfo) server.Session {

@@ -41,7 +41,7 @@ type operation struct {
 	done    bool         // answered; guarded by conn.out.mu
 	sent    atomic.Bool  // like done, but needs no lock: the client may have its answer
 	gaveUp  bool         // answered with canceled; guarded by conn.out.mu
-	stays   bool         // may last as long as the connection; guarded by conn.mu
+	stays   bool         // persistent: Persist was called; guarded by conn.mu
 	state   atomic.Int32 // wanted, canceled, abandoned or stopped
 	// canceler is the Cancel that waits for this operation; guarded by conn.mu.
 	canceler *operation

@@ -99,7 +99,7 @@ func TestLDAPS(t *testing.T) {
 	c.expect(1, op.Success)
 	c.expect(2, op.OperationsError) // TLS is on
 	c.send(3, &op.Unbind{})
-	c.end() // the end is a close_notify: otherwise it would be an unexpected EOF
+	c.end() // without a close_notify, reading would end with io.ErrUnexpectedEOF
 	if want := "ldaps://127.0.0.1:"; !strings.HasPrefix(r.secure.URL(), want) {
 		t.Errorf("URL %s", r.secure.URL())
 	}
