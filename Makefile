@@ -45,6 +45,7 @@ lint:
 test-long:
 	$(GO) test ./txn -run '^TestSimulation$$' -seeds 100000 -timeout 4h
 	$(GO) test ./txn -run '^TestRules$$' -rules . -timeout 2h
+	$(GO) test ./txn -run '^TestBranchCrash' -branch-crashes 200 -hbase-crashes 200 -parallel 6 -timeout 2h
 	$(GO) test ./table/hbase -run 'TestConformance|TestRandom' -rapid.checks 300 -queries 10000 -timeout 2h
 	$(GO) test ./internal/model -long -timeout 4h
 	$(GO) test ./account -run GuessesAreBounded -histories 1000000 -timeout 1h

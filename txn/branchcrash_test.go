@@ -75,12 +75,19 @@ func stageIn(ctx context.Context, db *DB, branch, row string) error {
 }
 
 // runBranchCrash makes a server die at its n-th call to the store, counted from the
-// beginning of an operation.
-func runBranchCrash(t *testing.T, batch bool, op *crashOp, n int, seed uint64) *branchCrash {
-	c := &branchCrash{world: newWorld(t, batch, seed), ctx: context.Background(), op: op, line: "died outside"}
+// beginning of an operation. The seed decides about the operation, n and the faults.
+func runBranchCrash(w *world, seed uint64) *branchCrash {
+	batch, random := w.batch != nil, splitmix{seed}
+	op, n := crashOps[random.next()%uint64(len(crashOps))], 1+int(random.next()%crashWithin[batch])
+	defer func() {
+		if w.t.Failed() {
+			w.t.Logf("seed %d: %s dies at call %d", seed, op.name, n)
+		}
+	}()
+	c := &branchCrash{world: w, ctx: context.Background(), op: op, line: "died outside"}
 	s, f := tabletest.WithFaults(c.store, seed)
 	c.dead = c.open(s, f.Crashed)
-	t.Cleanup(func() { kill(c.dead) })
+	w.t.Cleanup(func() { kill(c.dead) })
 	if !batch {
 		f.SetDelay(time.Millisecond)
 		c.takeOver()
@@ -245,12 +252,12 @@ func (c *branchCrash) find(names ...string) (b *Branch, err error) {
 func (c *branchCrash) eventually(what string, do func() error) {
 	c.t.Helper()
 	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * c.patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if err = do(); err == nil {
 			return
 		}
 	}
-	c.t.Errorf("%s: not within 20 s: %s: %v", c, what, err)
+	c.t.Errorf("%s: not within %v: %s: %v", c, 2*c.patience, what, err)
 }
 
 func (c *branchCrash) String() string { return c.op.name + ", " + c.line }
@@ -435,26 +442,25 @@ func TestBranchCrash(t *testing.T) {
 				return slices.ContainsFunc(crashLines[batch], func(l string) bool { return met[l] < *branchCrashes })
 			}
 			for seed := uint64(1); missing() && !t.Failed(); seed++ {
-				random := splitmix{seed}
-				op, n := crashOps[random.next()%uint64(len(crashOps))], 1+int(random.next()%crashWithin[batch])
 				if trials++; trials > 400**branchCrashes {
 					t.Errorf("not met often enough after %d trials: %v", trials, met)
 				}
-				trial := func(t *testing.T) { met[runBranchCrash(t, batch, op, n, seed).String()]++ }
+				trial := func(t *testing.T) { met[runBranchCrash(newWorld(t, batch, seed), seed).String()]++ }
 				if batch { // these servers wait only for the store, so they need no virtual time
 					trial(t)
 				} else {
 					synctest.Test(t, trial)
 				}
-				if t.Failed() {
-					t.Logf("seed %d: %s dies at call %d", seed, op.name, n)
-				}
 			}
-			var lines []string
-			for _, l := range slices.Sorted(maps.Keys(met)) {
-				lines = append(lines, fmt.Sprintf("%5d %s", met[l], l))
-			}
-			t.Logf("%d trials\n%s", trials, strings.Join(lines, "\n"))
+			logLines(t, trials, met)
 		})
 	}
+}
+
+func logLines(t *testing.T, trials int, met map[string]int) {
+	var lines []string
+	for _, l := range slices.Sorted(maps.Keys(met)) {
+		lines = append(lines, fmt.Sprintf("%5d %s", met[l], l))
+	}
+	t.Logf("%d trials\n%s", trials, strings.Join(lines, "\n"))
 }

@@ -22,11 +22,14 @@ import (
 // transactions that clients sent.
 type world struct {
 	t     *testing.T
-	store table.Store // the store without injected faults
-	mem   *tabletest.Mem
+	store table.Store         // the store without injected faults
+	mem   *tabletest.Mem      // nil if the store is not in memory
 	batch *tabletest.BatchMem // nil if the store commits no batches
 	rnd   *rand.Rand
 	o     Options
+	// revisions returns every revision that has a cell in a versioned table.
+	revisions func() []table.Revision
+	patience  time.Duration // bounds the wait until a server can write, or slots are free
 
 	mu    sync.Mutex
 	acked map[int]table.Revision
@@ -40,7 +43,8 @@ func newWorld(t *testing.T, batch bool, seed uint64) *world {
 	w := &world{
 		t: t, rnd: rand.New(rand.NewPCG(seed, 1)),
 		acked: map[int]table.Revision{}, maybe: map[int]bool{},
-		o: Options{Lease: 150 * time.Millisecond, Poll: time.Millisecond, InFlight: 150 * time.Millisecond},
+		o:        Options{Lease: 150 * time.Millisecond, Poll: time.Millisecond, InFlight: 150 * time.Millisecond},
+		patience: 10 * time.Second,
 	}
 	if batch {
 		w.batch = tabletest.NewBatchMem()
@@ -49,6 +53,7 @@ func newWorld(t *testing.T, batch bool, seed uint64) *world {
 		w.mem = tabletest.NewMem()
 		w.store = w.mem
 	}
+	w.revisions = w.mem.Revisions
 	if err := w.store.Create(context.Background(), dataSpec, otherSpec); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +68,7 @@ func (w *world) open(s table.Store, crashed func() bool) *DB {
 
 func (w *world) openAs(s table.Store, o Options, crashed func() bool) *DB {
 	w.t.Helper()
-	end := time.Now().Add(10 * time.Second)
+	end := time.Now().Add(w.patience)
 	for {
 		db, err := Open(context.Background(), s, o)
 		if err == nil {
@@ -77,7 +82,7 @@ func (w *world) openAs(s table.Store, o Options, crashed func() bool) *DB {
 		}
 		if late := time.Now().After(end); late || crashed() {
 			if late {
-				w.t.Error("nobody could write for 10 s")
+				w.t.Error("nobody could write for", w.patience)
 			}
 			return nil
 		}
@@ -139,7 +144,7 @@ func get(r table.Reader, t table.Table, row string) (string, error) {
 func (w *world) check(db *DB) string {
 	w.t.Helper()
 	s := db.Snapshot()
-	for end := time.Now().Add(10 * time.Second); s.err != nil && time.Now().Before(end); s = db.Snapshot() {
+	for end := time.Now().Add(w.patience); s.err != nil && time.Now().Before(end); s = db.Snapshot() {
 		s.Close() // a busy machine kept the server from polling
 		time.Sleep(time.Millisecond)
 	}
@@ -246,10 +251,10 @@ func (w *world) swept(db *DB) {
 	w.t.Helper()
 	ctx := context.Background()
 	if w.batch == nil {
-		end := time.Now().Add(10 * time.Second)
+		end := time.Now().Add(w.patience)
 		for !w.allFree(db) {
 			if time.Now().After(end) {
-				w.t.Error("slots were not freed for 10 s")
+				w.t.Error("slots were not freed for", w.patience)
 				return
 			}
 			time.Sleep(5 * time.Millisecond)
@@ -259,7 +264,7 @@ func (w *world) swept(db *DB) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for _, r := range w.mem.Revisions() {
+	for _, r := range w.revisions() {
 		rec, err := db.log.Get(ctx, r)
 		if err != nil || rec.State != journal.Committed {
 			w.t.Errorf("cells of %s, whose state is %q (%v)", r, rec.State, err)
