@@ -9,16 +9,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// These limit the batches of an import that adds entries without a branch while others
-// write to the directory. The entries of a batch become visible together. Other writers
-// wait while a batch commits, so batches are small.
-const (
-	besideItems = 100
-	besideBytes = 256 << 10
-)
+// commitBytes limits the batches of an import while others write to the directory, and
+// of an import into a branch, in bytes of LDIF. transfer.CommitSize limits the number of
+// records.
+const commitBytes = 256 << 10
 
 // A target specifies where entries are added, and the largest size of a batch.
 type target struct {
@@ -40,7 +38,7 @@ func (im *importer) addAll(ctx context.Context) (res Result, err error) {
 	if err := configure.AddSuffixes(ctx, im.p, im.l.Suffixes()); err != nil {
 		return res, err
 	}
-	res, err = im.addTo(ctx, &target{update: im.p.Update, items: besideItems, bytes: besideBytes}, im.accepted)
+	res, err = im.addTo(ctx, &target{update: im.p.Update, items: transfer.CommitSize(im.p), bytes: commitBytes}, im.accepted)
 	if err != nil {
 		err = im.incomplete(ctx, err, res.Done, im.accepted.n)
 	}

@@ -6,14 +6,7 @@ import (
 	"fmt"
 
 	"github.com/seed-4dac0d86/ldapd/partition"
-)
-
-// These limit the batches in which records are imported into a branch. Nobody sees the records
-// before the branch is merged. But on a store of one server, other updates wait while the
-// changes of a batch are made, so batches are small.
-const (
-	branchItems = 100
-	branchBytes = 256 << 10
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
 // errOfBranch is the error of a record that cannot be imported into a branch.
@@ -23,13 +16,13 @@ var errOfBranch = errors.New("the schema and the settings of the directory canno
 // record, and applies nothing of that batch.
 func (c *changer) intoBranch(ctx context.Context) error {
 	var batch []item
-	size := 0
+	size, most := 0, transfer.CommitSize(c.p)
 	for x := range c.o.items() {
 		if x.bad == nil && (x.defines() || x.configures()) {
 			x.bad = x.wrong(errOfBranch)
 		}
 		batch, size = append(batch, x), size+x.size()
-		if len(batch) < branchItems && size < branchBytes {
+		if len(batch) < most && size < commitBytes {
 			continue
 		}
 		if err := c.batch(ctx, batch); err != nil || c.res.Bad > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
 // While others write to the directory, an import adds its entries to a branch and merges
@@ -104,7 +105,7 @@ func (im *importer) openBranch(ctx context.Context) (*branches.Branch, *target, 
 		if err != nil {
 			return nil, nil, err
 		}
-		return b, intoBranch(b), nil
+		return b, intoBranch(im.p, b), nil
 	}
 	if err != nil {
 		return nil, nil, err
@@ -114,7 +115,7 @@ func (im *importer) openBranch(ctx context.Context) (*branches.Branch, *target, 
 		return nil, nil, err
 	}
 	im.o.Note(fmt.Sprintf("the import goes on in the branch %s, which has %d of its commits", name, i.Commits))
-	to := intoBranch(b)
+	to := intoBranch(im.p, b)
 	to.added = func(id entry.ID) bool {
 		_, r := i.Last(id)
 		return r != 0 || i.All
@@ -123,8 +124,8 @@ func (im *importer) openBranch(ctx context.Context) (*branches.Branch, *target, 
 }
 
 // intoBranch returns a branch as a target.
-func intoBranch(b *branches.Branch) *target {
-	return &target{update: b.Update, items: branchItems, bytes: branchBytes}
+func intoBranch(p *partition.Partition, b *branches.Branch) *target {
+	return &target{update: b.Update, items: transfer.CommitSize(p), bytes: commitBytes}
 }
 
 // entriesIntoBranch adds the entries of files to a branch that the user has made. As in
@@ -145,7 +146,7 @@ func entriesIntoBranch(ctx context.Context, p *partition.Partition, o *Options) 
 		}
 	}
 	if im.rejects.n == 0 {
-		res, err = im.addTo(ctx, intoBranch(o.Branch), all)
+		res, err = im.addTo(ctx, intoBranch(im.p, o.Branch), all)
 	}
 	if ctx.Err() != nil {
 		err = fmt.Errorf("interrupted: %d records are in the branch", res.Done)

@@ -84,3 +84,15 @@ func Lacking(s *partition.Snapshot, added, removed []schema.Definition) (add, re
 func LackingAt(subschema []op.PartialAttribute, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	return evolve.LackingAt(subschema, added, removed)
 }
+
+// CommitSize returns the number of records to import in one commit while others write to the
+// directory. On an embedded store, other commits wait while the changes of a commit are made:
+// with 100 entries in a commit, one update of a hundred waited 55 ms, with 25 entries 17 to
+// 31 ms, and the import took a tenth longer. On a shared store, each commit takes several
+// round trips, and other commits do not wait.
+func CommitSize(p *partition.Partition) int {
+	if p.Keeper().DB.Shared() {
+		return 100
+	}
+	return 25
+}
