@@ -132,9 +132,9 @@ func (c *Condition) excludes(o *Condition) bool {
 }
 
 // impliedBy returns a rule that makes rule i redundant, or nil if it finds none. If rule i is
-// an allow rule, this is an allow rule for at least the same rights. If rule i is a deny rule,
-// this is a deny rule for at least the same rights. Of two equal rules, only the second is
-// redundant.
+// an allow rule, the returned rule is an allow rule for at least the same rights. If rule i is
+// a deny rule, the returned rule is a deny rule for at least the same rights. Of two equal
+// rules, only the second is redundant.
 func (s *Set) impliedBy(i int) *compiled {
 	r := s.rules[i]
 	for j, o := range s.rules {

@@ -169,9 +169,9 @@ func (o *oracle) covers(p *acl.Part, v value) bool {
 
 func chooses(a acl.Attribute) bool { return a.Self || a.Value != nil || a.Filter != nil }
 
-// touches reports whether an attribute of a rule may be about values of the description. If
-// anyOptions is set, it reports whether the attribute may be about values of any description
-// of the type.
+// touches reports whether an attribute of a rule may be about values of the description that
+// consists of t and options. If anyOptions is set, touches ignores the options of the rule's
+// attribute.
 func (o *oracle) touches(a acl.Attribute, t *schema.AttributeType, options string, anyOptions bool) bool {
 	if anyOptions {
 		a.Description, _, _ = strings.Cut(a.Description, ";")

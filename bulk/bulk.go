@@ -61,7 +61,8 @@ type Options struct {
 	// same without Beside if other servers of the store, or branches of the directory, prevent
 	// a load. If Batches is set, Import adds the entries in batches instead, and each batch is
 	// a transaction that becomes visible by itself. If Together is set, Import loads all
-	// entries at once, or returns an error if a load is not possible.
+	// entries at once, or returns an error if a load is not possible. Callers must not set
+	// Together with Beside or Batches.
 	Beside, Batches, Together bool
 	// Branch, if not nil, is a branch that takes the records. They become visible when the
 	// branch is merged. Callers must leave Suffixes empty then. If there are bad records and

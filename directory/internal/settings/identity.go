@@ -20,9 +20,8 @@ type Identity struct {
 	asker  atomic.Pointer[access.Who]
 	Reset  atomic.Bool // the password must be changed before any other operation
 	// judged is the ordinal of the last state in which a check found the account usable.
-	// The account stays usable until the account's entry changes, or until the time in
-	// the field ends. This time is in Unix nanoseconds; 0 means that there is no such
-	// time.
+	// The account stays usable until its entry changes, or until the time that the
+	// field ends contains, in Unix nanoseconds. If ends is 0, there is no such time.
 	judged atomic.Uint64
 	ends   atomic.Int64
 }
