@@ -77,8 +77,8 @@ type interruption struct {
 	cancel     context.CancelFunc
 }
 
-// begin returns the context of a poll. It returns false for ok while a
-// promotion waits or runs, because no poll may run then.
+// begin returns the context of a poll. It returns false for ok while a promotion waits or
+// runs, because no poll may run then.
 func (i *interruption) begin(ctx context.Context) (_ context.Context, end context.CancelFunc, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

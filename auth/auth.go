@@ -79,8 +79,8 @@ func New(parallel int, h Hasher) *Passwords {
 	return p
 }
 
-// Verify reports whether password is the stored password. The error is the error of ctx,
-// ErrScheme, or ErrBusy.
+// Verify reports whether password is the stored password. The error may be ErrScheme,
+// ErrBusy, the error of ctx, or an error of the Hasher.
 func (p *Passwords) Verify(ctx context.Context, c Channel, stored, password []byte) (bool, error) {
 	s, rest := parse(stored)
 	if s == nil {

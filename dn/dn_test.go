@@ -206,8 +206,8 @@ func TestParent(t *testing.T) {
 
 func genRDN(t *rapid.T) RDN {
 	types := []string{"cn", "CN", "2.5.4.3", "ou", "uid"}
-	// The values are made of the bytes that occur in keys and separators. So the test can
-	// find two names with the same key, if there are any.
+	// Some values are made only of the bytes that occur in keys and separators. So the test
+	// can find two names with the same key, if there are any.
 	value := rapid.OneOf(
 		rapid.StringOf(rapid.RuneFrom([]rune("aA+=,;\"\\# .\x00\x05\x092"))),
 		rapid.String(),

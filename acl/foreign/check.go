@@ -150,8 +150,8 @@ func (c *Comparison) Compare(id *acl.Identity, e *acl.Entry) error {
 	d, old := z.Decide(e), c.Judge.At(id, e)
 	for _, r := range entryRights {
 		// By the originals, an identity that may write the naming attribute may rename the
-		// entry. In rules, rename is a right of its own, which drafts contain only together
-		// with the right to write every attribute.
+		// entry. In rules, rename is a separate right. Drafts grant it only together with the
+		// right to write every attribute.
 		c.note(Difference{Who: id.Name, Entry: e.Name, Right: r}, old.Entry(r), d.Entry(r), r == acl.Rename)
 	}
 	for _, a := range e.Entry.Attributes {

@@ -194,8 +194,8 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// bulkMemory is the memory limit of a command that reads a whole store. It does not
-// include the store's own memory.
+// bulkMemory is the memory limit of a command that reads a whole store. It
+// includes the block cache and the memtables of an embedded store.
 const bulkMemory = 640 << 20
 
 // lowMemory limits the memory of the process, unless GOMEMLIMIT is set, and makes the

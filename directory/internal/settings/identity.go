@@ -20,10 +20,9 @@ type Identity struct {
 	asker  atomic.Pointer[access.Who]
 	Reset  atomic.Bool // the password must be changed before any other operation
 	// judged is the ordinal of the last state in which a check found the account usable.
-	// The account stays usable until its entry changes, or until the time that the
-	// field ends contains, in Unix nanoseconds. If ends is 0, there is no such time.
+	// The account stays usable until its entry changes, but not beyond the time in ends.
 	judged atomic.Uint64
-	ends   atomic.Int64
+	ends   atomic.Int64 // in Unix nanoseconds; 0: the time does not matter
 }
 
 // SetUsable records that the account is usable in the state with the given ordinal. The
