@@ -14,7 +14,7 @@ import (
 )
 
 // commitBytes limits the batches of an import while others write to the directory, and
-// of an import into a branch, in bytes of LDIF. transfer.CommitSize limits the number of
+// of an import into a branch, in bytes of records. transfer.CommitSize limits the number of
 // records.
 const commitBytes = 256 << 10
 

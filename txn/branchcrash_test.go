@@ -457,6 +457,7 @@ func TestBranchCrash(t *testing.T) {
 	}
 }
 
+// logLines prints how often a server died at each point.
 func logLines(t *testing.T, trials int, met map[string]int) {
 	var lines []string
 	for _, l := range slices.Sorted(maps.Keys(met)) {

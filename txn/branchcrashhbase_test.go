@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -55,13 +54,6 @@ func newHBaseWorld(t *testing.T, url string, seed uint64) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{
-		t: t, store: s, rnd: rand.New(rand.NewPCG(seed, 1)),
-		acked: map[int]table.Revision{}, maybe: map[int]bool{},
-		o:        Options{Lease: 2 * time.Second, Poll: 20 * time.Millisecond, InFlight: time.Second},
-		patience: time.Minute,
-	}
-	w.revisions = func() []table.Revision { return storedRevisions(t, s, dataSpec, otherSpec) }
 	t.Cleanup(func() {
 		names, err := s.Names(context.Background())
 		if err == nil {
@@ -72,9 +64,10 @@ func newHBaseWorld(t *testing.T, url string, seed uint64) *world {
 		}
 		s.Close()
 	})
-	if err := s.Create(t.Context(), dataSpec, otherSpec); err != nil {
-		t.Fatal(err)
-	}
+	w := worldOf(t, s, seed)
+	w.o = Options{Lease: 2 * time.Second, Poll: 20 * time.Millisecond, InFlight: time.Second}
+	w.patience = time.Minute
+	w.revisions = func() []table.Revision { return storedRevisions(t, s, dataSpec, otherSpec) }
 	return w
 }
 

@@ -39,22 +39,32 @@ type world struct {
 
 var otherSpec = table.Spec{Name: "other", Families: dataSpec.Families}
 
+// newWorld returns a world whose store is in memory.
 func newWorld(t *testing.T, batch bool, seed uint64) *world {
+	var w *world
+	if batch {
+		b := tabletest.NewBatchMem()
+		w = worldOf(t, b, seed)
+		w.batch, w.mem = b, b.Mem
+	} else {
+		m := tabletest.NewMem()
+		w = worldOf(t, m, seed)
+		w.mem = m
+	}
+	w.revisions = w.mem.Revisions
+	return w
+}
+
+// worldOf returns a world with a store, in which it creates the tables of the tests. The
+// caller sets revisions, and the fields for stores in memory.
+func worldOf(t *testing.T, s table.Store, seed uint64) *world {
 	w := &world{
-		t: t, rnd: rand.New(rand.NewPCG(seed, 1)),
+		t: t, store: s, rnd: rand.New(rand.NewPCG(seed, 1)),
 		acked: map[int]table.Revision{}, maybe: map[int]bool{},
 		o:        Options{Lease: 150 * time.Millisecond, Poll: time.Millisecond, InFlight: 150 * time.Millisecond},
 		patience: 10 * time.Second,
 	}
-	if batch {
-		w.batch = tabletest.NewBatchMem()
-		w.mem, w.store = w.batch.Mem, w.batch
-	} else {
-		w.mem = tabletest.NewMem()
-		w.store = w.mem
-	}
-	w.revisions = w.mem.Revisions
-	if err := w.store.Create(context.Background(), dataSpec, otherSpec); err != nil {
+	if err := s.Create(context.Background(), dataSpec, otherSpec); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -83,10 +83,11 @@ func planPasswordModify(ctx context.Context, req *request.Request, value []byte,
 	return u, nil
 }
 
-// passwordTarget returns the name of the entry whose password is to be set. If identity is
-// nil, it is the requester's entry. Otherwise identity is a DN, "dn:" and a DN, or "u:" and
-// a user name, which the identity rules map to an entry. The lookup of a user name reads the
-// newest state, or the request's state if isKept is set.
+// passwordTarget returns the name of the entry that a Password Modify request changes. If
+// identity is nil, passwordTarget returns the name of the requester's entry. Otherwise
+// identity is a DN, "dn:" and a DN, or "u:" and a user name. The identity rules map a user
+// name to an entry. They look the user name up in the newest state, or in the request's
+// state if isKept is set.
 func passwordTarget(ctx context.Context, req *request.Request, identity *string, isKept bool) (dn.DN, error) {
 	s := req.Who.DN()
 	if identity != nil {
