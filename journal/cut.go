@@ -17,9 +17,9 @@ import (
 // they are at a checkpoint. The cells of later commits must be gone from all other
 // tables, and nobody may have the store open. Cut can be repeated.
 //
-// If branches is set, each branch afterwards shows what it showed at r. In that case the
-// caller must have called SettleBranches before the store was copied. If branches is not set,
-// Cut discards the branches.
+// If branches is set, each branch that still has a cell and was not discarded afterwards shows
+// what it showed at r. In that case the caller must have called SettleBranches before the store
+// was copied. If branches is not set, Cut discards the branches.
 func (l *Log) Cut(ctx context.Context, r table.Revision, branches bool) error {
 	heads, err := l.Heads(ctx)
 	if err != nil {

@@ -73,8 +73,8 @@ func (h *Heads) OldestOfServers() table.Revision {
 	return low
 }
 
-// Passed reports whether every state in use shows the merge m, and whether every branch
-// that is not merged began at a state that shows m.
+// Passed reports whether every state in use shows the merge m, and whether every branch that is
+// neither merged nor parked began at a state that shows m.
 func (h *Heads) Passed(m table.Revision) bool {
 	for _, c := range h.inUse() {
 		if c.State != revision.Merged && c.Oldest < m {
@@ -84,9 +84,10 @@ func (h *Heads) Passed(m table.Revision) bool {
 	return h.Low() >= m
 }
 
-// inUse returns the cells of slots and branches whose snapshots may be in use. The state
-// at which a branch began stays in use until the branch's cell is archived, because the
-// marks and the history after that state are collected together.
+// inUse returns the cells of slots and branches whose snapshots may be in use. The state at
+// which a branch began stays in use until the branch is parked or discarded, or its cell is
+// archived after a merge, because the marks and the history after that state are collected
+// together.
 func (h *Heads) inUse() (cells []revision.Cell) {
 	for _, s := range h.Slots() {
 		switch c := h.Cell(s); c.State {
@@ -130,9 +131,9 @@ func Collector(t table.Table, name string) (table.Collector, error) {
 // Collected records how far garbage was collected, so that the next collection can
 // continue from there.
 type Collected struct {
-	// Pinned lists the checkpoints that the collection kept. When such a checkpoint is
-	// deleted, a later collection must examine all rows to find the versions that only
-	// this checkpoint kept.
+	// Pinned lists the revisions of the checkpoints, and of the bases of parked branches, that the
+	// collection kept. When a revision is no longer pinned, a later collection must examine all
+	// rows to find the versions that only this revision kept.
 	Pinned []table.Revision
 	// Young contains, for each slot, the revision up to which families without history
 	// were collected.

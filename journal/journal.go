@@ -21,14 +21,14 @@
 //	i   ids of the things that changed, 16 bytes each
 //	k   hashes of other things that changed, 8 bytes each
 //	m   message: who did what
-//	w   write list: tables and row keys with cells of this revision
+//	w   write list: tables and row keys (see Record.Rows)
 //	x   names of the tables with marks; present only for commits in branches
 //	p   marks; present only for commits of one batch, while there are branches
 //	r   rows with cells of revisions that the commit did not see; absent if there are none
 //
 // A large commit has additional rows. The key of such a row ends in the number of the
-// chunk (4 bytes), and the row contains a part of the write list. A chunk is written
-// before the cells in the rows that it lists.
+// chunk (4 bytes), and the row contains a part of the write list. A chunk is written before the
+// cells in the rows that it lists, or in one batch with them.
 //
 // Integers are big-endian. [Log] reads and writes both tables. A store's Swap may fail
 // with an unknown outcome, or return false although the swap happened. In both cases the
@@ -204,9 +204,9 @@ func (l *Log) SwapHead(ctx context.Context, s revision.Slot, old, new []byte) (d
 		[]table.Cell{{Family: clusterFamily, Qualifier: slotColumn(s), Value: new}})
 }
 
-// swap calls Swap and, if the outcome is unclear, reads the compared column. The first of
-// cells is the new cell of that column. Callers must pass a value for it that no other attempt
-// uses.
+// swap calls Swap and, if the outcome is unclear, reads the compared column. The first of cells
+// is the new cell of that column. Callers must pass a value for that column that no other
+// attempt uses.
 func swap(ctx context.Context, t table.Table, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, []byte, error) {
 	var failed error
 	for try := 0; ; try++ {
@@ -357,8 +357,8 @@ func (l *Log) Forbid(ctx context.Context, r table.Revision, token uint64) (Recor
 	return rec, nil
 }
 
-// Scan streams the records of a slot with revisions in (after, upTo], in ascending order.
-// The records have no write lists.
+// Scan streams the records of a slot with revisions in (after, upTo], in ascending order. The
+// records have neither write lists nor Marked.
 func (l *Log) Scan(ctx context.Context, s revision.Slot, after, upTo table.Revision) iter.Seq2[Record, error] {
 	return l.scan(ctx, between(s, after, upTo), table.Select{Columns: withoutRows})
 }
@@ -373,7 +373,8 @@ func (l *Log) Lists(ctx context.Context, s revision.Slot, after, upTo table.Revi
 	return l.scan(ctx, between(s, after, upTo), table.Select{})
 }
 
-// withoutRows selects all columns of a journal row except its write list.
+// withoutRows selects all columns of a journal row except the write list and, because its name
+// is behind that of the write list, the column x.
 var withoutRows = []table.ColumnRange{{Family: family, From: idsColumn, To: rowsColumn}}
 
 func between(s revision.Slot, after, upTo table.Revision) table.Range {

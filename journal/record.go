@@ -45,10 +45,10 @@ type Record struct {
 	// Keys are the hashes of other things that the commit changed: values in indexes.
 	Keys    []uint64
 	Message []byte // says who did what
-	// Rows is the write list. For a pending commit these are the rows that may contain
-	// its cells. For a commit that was written as one batch, these are the existing rows
-	// that the batch changed. The write list of a large commit is stored in additional
-	// rows, see Log.Chunk.
+	// Rows is the write list. For a commit that is written in several steps, these are the rows
+	// that may contain its cells. For a commit that was written as one batch, these are the
+	// existing rows that the batch changed. The write list of a large commit is stored in
+	// additional rows, see Log.Chunk.
 	Rows []Rows
 	// Marked is set only for a commit in a branch. It lists the tables in which the commit
 	// placed marks.

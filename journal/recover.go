@@ -124,8 +124,8 @@ func (l *Log) CleanUp(ctx context.Context, s revision.Slot, raw []byte) error {
 	return l.Free(ctx, s, raw)
 }
 
-// Free archives and frees a closed slot that has been cleaned up. It writes the archive
-// first, because a reader of the next holder's cell must find the archive.
+// Free archives and frees a slot that has been cleaned up. It writes the archive first, because
+// a reader of the next holder's cell must find the archive.
 func (l *Log) Free(ctx context.Context, s revision.Slot, raw []byte) error {
 	c, err := revision.DecodeCell(raw)
 	if err != nil {

@@ -22,13 +22,14 @@ type State uint8
 const (
 	// Free: no server holds the slot. The commits of former holders are archived.
 	Free State = iota
-	// Open: the holder renews the lease and commits.
+	// Open: the holder renews the lease and commits. A branch in this state takes commits.
 	Open
 	// Recovering: the holder fell silent, and another server decides the commits that the
 	// holder left undecided. The holder's next swap of the cell fails, which fences the
 	// holder. A branch in this state is being made.
 	Recovering
-	// Closed: all commits are decided forever, but cells of void revisions may remain.
+	// Closed: all commits are decided forever, but cells of void revisions may remain. A branch in
+	// this state was discarded.
 	Closed
 	// Merging: a branch is being merged. The revision of the merge is Cell.Merge.
 	Merging
@@ -57,11 +58,11 @@ type Cell struct {
 	Kind        Kind
 	State       State
 	Incarnation uint64 // counts the slot's holders, from 1
-	Token       uint64 // distinguishes servers that claim the slot at the same time
+	Token       uint64 // distinguishes servers that claim the slot, or change a branch's cell, at the same time
 	Sequence    uint64
 	Lease       uint64 // counts the renewals of the lease
 	// First is below the id of every commit of this incarnation, and above all ids of older
-	// incarnations. This incarnation issues no id above Limit.
+	// incarnations. A server issues no id above Limit.
 	First, Limit table.Revision
 	// Head is the revision up to which revisions of this incarnation are visible. The
 	// exceptions are in Void and Undecided. The revisions in Void are aborted, but their
@@ -77,8 +78,8 @@ type Cell struct {
 	Oldest table.Revision
 	// Config is the revision of the configuration that the holder works by.
 	Config table.Revision
-	// Merge is the revision at which a branch was merged. Base is the revision of the
-	// state at which the branch began. Everything up to Base was decided then.
+	// Merge is the revision of a branch's merge. Base is the revision of the state at which the
+	// branch began. Everything up to Base was decided then.
 	Merge, Base table.Revision
 	// Owner is the name of the holder, for messages, or the name of the branch. While a
 	// branch is renamed, the new name follows behind a zero octet.
@@ -173,9 +174,8 @@ func (c *Cell) LastUndecided() table.Revision {
 }
 
 // Park makes the cell the cell of a parked branch. From then on, only two things are kept
-// for the branch: its own commits, and the state at its base, which is kept like a
-// checkpoint. The fields that Park sets also mark the branch as parked after it is
-// discarded.
+// for the branch: its own commits, and the state at its base, which is kept like a checkpoint.
+// The horizon Last also marks the branch as parked after it is discarded.
 func (c *Cell) Park() { c.State, c.Oldest, c.Horizon = Parked, Last, Last }
 
 // WasParked reports whether the cell belongs to a branch that is parked, or that was
@@ -191,11 +191,10 @@ func (c *Cell) Freed() Cell {
 	}
 }
 
-// An Archive contains the fields of a closed cell that are kept after the slot is freed.
-// The visible revisions of an Archive are the revisions from First to Head that are in
-// neither Void nor Undecided, and the revisions in Late. Merge is the revision of the
-// commit that merged an archived branch. It is zero for a server, and for a branch that
-// was discarded.
+// An Archive contains the fields of a closed or merged cell that are kept after the slot is
+// freed. The visible revisions of an Archive are the revisions from First to Head that are in
+// neither Void nor Undecided, and the revisions in Late. Merge is the revision of the commit
+// that merged an archived branch. It is zero for a server, and for a branch that was discarded.
 type Archive struct {
 	First, Head, Merge    table.Revision
 	Void, Undecided, Late []table.Revision
@@ -204,7 +203,7 @@ type Archive struct {
 // mergeVersion is the version of an archive with a Merge.
 const mergeVersion = 2
 
-// Archive returns the fields of a closed cell that are kept.
+// Archive returns the fields of the cell that are kept after the slot is freed.
 func (c *Cell) Archive() Archive {
 	return Archive{c.First, c.Head, c.Merge, c.Void, c.Undecided, c.Late}
 }

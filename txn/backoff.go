@@ -16,11 +16,11 @@ type backoff struct {
 	// reading began before asked.
 	asked  atomic.Int64
 	bell   chan struct{} // signals a change of asked
-	wanted atomic.Bool   // a snapshot was requested since the last reading
+	wanted atomic.Bool   // a snapshot was requested, more than busy/2 after the last reading
 	dozing atomic.Bool   // the interval is longer than busy
 	read   broadcast     // signals each reading
 
-	// Only run uses the following fields.
+	// Only openCluster and run use the following fields.
 	interval time.Duration
 	next     time.Time
 	begun    time.Duration // time at which the last reading began, on the engine's clock

@@ -32,7 +32,7 @@ var (
 	ErrBranch = errors.New("no such branch")
 	// ErrBranchExists: another branch has the name.
 	ErrBranchExists = errors.New("the branch exists")
-	// ErrBranches: the request cannot be served while there are branches.
+	// ErrBranches: there are branches, or too many of them, for what was requested.
 	ErrBranches = errors.New("there are branches")
 	// ErrParked: the branch is parked, so it takes no commits and cannot be merged.
 	ErrParked = errors.New("the branch is parked")
@@ -154,8 +154,8 @@ func (e *cluster) awaitChange(ctx context.Context) error {
 	return nil
 }
 
-// freeBranch returns a free slot for a new branch. It returns an error if the name is
-// taken or if there are too many branches.
+// freeBranch returns a free slot for a new branch. It returns an error if the name is taken, or
+// if there are too many branches or cells of branches.
 func freeBranch(heads *revision.Vector, name string) (free revision.Slot, err error) {
 	cells, branches := 0, 0
 	for _, s := range heads.Slots() {
@@ -183,7 +183,8 @@ func freeBranch(heads *revision.Vector, name string) (free revision.Slot, err er
 	return revision.FirstBranch + revision.Slot(cells), nil
 }
 
-// inProgress reports whether a branch is neither merged nor discarded.
+// inProgress reports whether c is the cell of a branch that was opened and is neither merged
+// nor discarded. A branch that is being made is not in progress yet.
 func inProgress(c revision.Cell) bool {
 	return c.Kind == revision.Branch &&
 		(c.State == revision.Open || c.State == revision.Frozen || c.State == revision.Merging || c.State == revision.Parked)
@@ -406,8 +407,8 @@ func (w *writer) closeBranch(ctx context.Context, c *branchCell) (done bool, err
 
 // Update runs fn on a transaction in the branch and commits what fn wrote there, as
 // [DB.Update] does on the trunk. If another server commits in the branch at the same
-// time, one of the two servers runs its fn again. fn must not make, change, merge or end
-// a branch: on a store of one server such a call would wait forever.
+// time, one of the two servers runs its fn again. fn must not make, change, merge or end a
+// branch: on a store of one server such a call would wait until its context ends.
 func (b *Branch) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
 	return b.db.branches.updateBranch(ctx, b, fn)
 }
@@ -433,8 +434,9 @@ func (e *cluster) updateBranch(ctx context.Context, b *Branch, fn func(*Tx) erro
 	return 0, fmt.Errorf("%w after %d attempts in the branch %s", ErrConflict, b.db.o.Attempts, b.name)
 }
 
-// tryInBranch runs fn on the newest state of the branch and commits what fn wrote. If
-// another server was quicker, tryInBranch returns the branch's cell as that server left it.
+// tryInBranch runs fn on the newest state of the branch and commits what fn wrote. If the
+// branch is busy, or if another commit was quicker, tryInBranch returns the branch's cell in
+// met.
 func (w *writer) tryInBranch(ctx context.Context, b *Branch, fn func(*Tx) error) (r table.Revision, met *branchCell, err error) {
 	if err := b.db.gate.enter(ctx, false); err != nil {
 		return 0, nil, err

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// helpBranches completes or undoes, in the background, changes that servers have left
-// half done in the cells of branches. All servers may do so at the same time, because
-// each step is a swap that compares the cell.
+// helpBranches completes or undoes, in the background, changes that servers have left half done
+// in the cells of branches. It also frees the slots of branches that were merged or discarded.
+// All servers may do so at the same time, because each step is a swap that compares the cell.
 func (o *others) helpBranches(w *writer) {
 	heads := w.e.heads
 	var due []revision.Slot
@@ -117,10 +117,11 @@ func (w *writer) eraseVoid(ctx context.Context, r table.Revision) error {
 }
 
 // helpMerge ends the merge of a branch if the merge is decided. Afterwards the branch is
-// merged, or open again. helpMerge uses the heads and not the journal alone: if the slot of the server that merged is closed and does not show the
-// merge, the merge is void, whatever the journal says. If that slot is open, the merge
-// is pending until the journal or the heads decide it. If the decision takes longer than
-// a lease, helpMerge aborts the merge.
+// merged, or open again. helpMerge uses the heads and not the journal alone. If the server that
+// merged no longer holds its slot and the heads do not show the merge, the merge is void,
+// whatever the journal says. If that server holds its slot, the merge is pending until the
+// journal or the heads decide it. If the decision takes longer than a lease, helpMerge aborts
+// the merge.
 func (w *writer) helpMerge(ctx context.Context, c *branchCell, silent bool) error {
 	m := c.cell.Merge
 	by := c.heads.Cell(revision.SlotOf(m))

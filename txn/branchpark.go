@@ -16,8 +16,8 @@ import (
 // can still be read, so its changes can be made again in a new branch.
 
 // Park makes the branch refuse commits and merges, and lets garbage collection remove the
-// history since its base. It returns ErrConflict if a commit in the branch or its merge
-// is under way.
+// history since its base. On a shared store, Park returns ErrConflict if the branch is being
+// merged, or if a commit in the branch is under way.
 func (b *Branch) Park(ctx context.Context) error { return b.db.branches.parkBranch(ctx, b) }
 
 func (e *cluster) parkBranch(ctx context.Context, b *Branch) error {

@@ -8,11 +8,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// A branch is renamed in two swaps of its cell. The first swap adds the new name, which no
-// other branch can get from then on. The second swap drops the old name. If the second swap is
-// not made within a lease, other servers drop the new name again. Dropping the name changes
-// the cell, so a second swap that reaches the store afterwards fails. Otherwise two branches
-// could have one name, because another branch may have the new name by then.
+// On a shared store, a branch is renamed in two swaps of its cell. The first swap adds the new
+// name, which no other branch can get from then on. The second swap drops the old name. If the
+// second swap is not made within a lease, other servers drop the new name again. Dropping the
+// name changes the cell, so a second swap that reaches the store afterwards fails. Otherwise
+// two branches could have one name, because another branch may have the new name by then.
 
 // nameSeparator separates, in a branch's cell, the branch's name from the name that it is
 // about to get.

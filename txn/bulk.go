@@ -12,8 +12,8 @@ import (
 
 // A Bulk is one huge commit that does not use a Tx. Nothing of it is visible until
 // Commit, which makes all of it visible at once. A Bulk has no marks, so there must be no
-// other commits during the load: Updates fail with ErrConflict, and on a shared store a
-// load cannot begin while another server is alive.
+// other commits during the load: Updates fail with ErrConflict, and on a shared store a load
+// cannot begin while another server that writes is alive.
 type Bulk struct {
 	db     *DB
 	loader loader

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A claimer claims a slot for a cluster's engine, and tries again until it has a slot.
-// Only run uses a claimer.
+// A claimer claims a slot for a cluster's engine, and tries again until it has a slot. Only
+// openCluster and run use a claimer.
 type claimer struct {
 	e      *cluster
 	retry  time.Time      // no attempt to claim before this time

@@ -13,11 +13,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// cluster is the engine for stores that are atomic only per row, such as HBase. Many
-// servers can open such a store, and each has a slot of its own. Only the goroutine that
-// executes run changes this server's cell in the heads row and the state that this server
-// shows. run claims a slot and then calls writer.run. While the server has no slot, or
-// only reads, run polls the heads.
+// cluster is the engine for stores that are atomic only per row, such as HBase. Many servers
+// can open such a store, and each has a slot of its own. From openCluster to close, only the
+// goroutine that executes run changes this server's cell in the heads row and the state that
+// this server shows. run claims a slot and then calls writer.run. While the server has no slot,
+// or only reads, run polls the heads.
 type cluster struct {
 	db     *DB
 	start  time.Time    // base of the monotonic clock
@@ -29,11 +29,11 @@ type cluster struct {
 	// storeTime is the time that the store's clock showed when this engine began, in
 	// nanoseconds since 1970. It is 0 if the store has no clock.
 	storeTime atomic.Int64
-	// warned is set if, at the last check, the newest commit was ahead of the store's clock.
-	// Only run uses this field.
+	// warned is set if, at the last check, the newest commit was more than Options.Drift ahead of
+	// the store's clock. Only run uses this field.
 	warned bool
 
-	// Only run uses the following fields.
+	// Only openCluster and run use the following fields.
 	heads   *journal.Heads
 	ordinal uint64
 	others  others
@@ -303,8 +303,8 @@ func (e *cluster) stamp() (table.Revision, error) {
 
 func (e *cluster) catchUp(ctx context.Context) error { return e.awaitRead(ctx) }
 
-// wait returns when a new state is shown, or after a short time. If c names another
-// server's commit, wait instead waits until that commit is decided and shown.
+// wait returns when a new state is shown, or after a short time. If c names another server's
+// commit, wait instead waits until that commit is decided, and shown or excluded.
 func (e *cluster) wait(ctx context.Context, c *conflict) error {
 	if c.revision != 0 {
 		w, err := e.holder()

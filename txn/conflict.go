@@ -157,8 +157,9 @@ func (w *writer) conflictingIn(ctx context.Context, name string, marks map[strin
 
 // resolveConflict decides which of two commits wins: this server's commit, whose record is
 // own, or the commit of another server at revision r. Neither commit sees the other. The heads
-// were read after the mark of r was found. resolveConflict returns a conflict if r is
-// committed or has priority. If it returns no conflict and no error, r is aborted.
+// were read after the mark of r was found. resolveConflict returns a conflict if r is committed
+// or has priority. If it returns no conflict and no error, r is aborted or belongs to a branch
+// that is not being merged.
 func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
 	if revision.SlotOf(r).IsBranch() {
 		return w.meetBranch(ctx, heads, own, r)
@@ -210,10 +211,10 @@ func goesFirst(a, b *journal.Record) bool {
 	return a.Revision < b.Revision
 }
 
-// await returns when the other server's commit that won the conflict c is decided and
-// shown. The commit is usually decided soon. If it is still pending after a lease, await
-// aborts it. await also makes this server read the heads, because the next attempt needs
-// a state that shows the other commit.
+// await returns when the other server's commit that won the conflict c is decided, and the
+// state shown includes it or excludes it for good. The commit is usually decided soon. If it is
+// still pending after a lease, await aborts it. await also makes this server read the heads,
+// because the next attempt needs a state that shows the other commit.
 func (w *writer) await(ctx context.Context, c *conflict) error {
 	patience := time.Now().Add(w.e.db.o.Lease)
 	random := w.e.db.o.random()

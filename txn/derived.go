@@ -9,14 +9,14 @@ import (
 
 // WriteDerived writes cells that were computed from the state at revision r. The caller must
 // make sure that the current state shows r, and that no transaction writes the same tables. In
-// versioned tables the cells get the revision r. WriteDerived returns when all writes are
-// durable.
+// versioned tables the cells get the revision r. Unless lazy is set, WriteDerived returns when
+// all writes are durable.
 //
 // On a store of one process the writes are one batch. After a crash the store contains either
 // the whole batch or nothing of it. If the store contains the batch, it also contains all
-// earlier commits and batches. If lazy is set, WriteDerived does not wait until the batch is
-// durable. On other stores lazy has no effect. There, only versioned tables can be written,
-// and only while this server has a slot.
+// earlier commits and batches. If lazy is set, WriteDerived does not wait for that. On other
+// stores lazy has no effect. There, only versioned tables can be written, and only while this
+// server has a slot.
 func (db *DB) WriteDerived(ctx context.Context, r table.Revision, writes []table.Write, lazy bool) error {
 	if db.peers == nil {
 		wait, err := db.commits.(*embedded).writeDerived(ctx, r, writes)

@@ -8,11 +8,12 @@ import (
 )
 
 // Ids are times, and every server issues ids above all ids that it has seen. So one
-// server whose clock is an hour ahead would advance the ids of all servers. To prevent
-// that, every server compares its clock with the store's clock, which it reads from the
-// timestamp of the last write of its own cell. A server commits nothing while its clock
-// leads by more than Options.Drift. So a fast clock stops only its own server. A slow
-// clock needs no rule, because ids never go back.
+// server whose clock is an hour ahead would advance the ids of all servers. To prevent that,
+// every server compares its clock with the store's clock. A server with a slot reads that clock
+// from the timestamp of the last write of its own cell, and a server without a slot calls
+// journal.Log.Time. A server commits nothing while its clock leads by more than Options.Drift.
+// So a fast clock stops only its own server. A slow clock needs no rule, because ids never go
+// back.
 
 // measure records a reading of the store's clock. at is the time that the store's clock
 // showed. asked is the time of the engine's clock when the reading was requested. If at
@@ -50,8 +51,9 @@ func (e *cluster) drifted() error {
 	return nil
 }
 
-// watchDrift warns once if commits lead the store's clock. In that case either a server
-// with a fast clock was not stopped, or the store's clock was wrong for a time.
+// watchDrift warns when commits begin to lead the store's clock by more than Options.Drift. In
+// that case either a server with a fast clock was not stopped, or the store's clock was wrong
+// for a time.
 func (e *cluster) watchDrift() {
 	latest, ok := e.latest()
 	newest := e.heads.Max().Time()

@@ -20,10 +20,9 @@ import (
 // the revisions have the same order as the store's log. The commit then waits, together
 // with other commits, until the log is synced, and shows its revision as the new head.
 // The head also shows smaller revisions whose commits are still waiting. These commits
-// are earlier in the log, and a crash leaves a prefix of the log, so they are as durable
-// as the head. After a crash the head is the largest revision in the journal. Commits up
-// to that head are complete even if they were never acknowledged, because a batch is
-// atomic.
+// are earlier in the log, and a crash leaves a prefix of the log, so they are as durable as the
+// head. After a crash the head is the largest committed revision in the journal. Commits up to
+// that head are complete even if they were never acknowledged, because a batch is atomic.
 type embedded struct {
 	db      *DB
 	batcher table.Batcher

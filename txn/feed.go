@@ -78,8 +78,7 @@ func (s *Snapshot) Commits(ctx context.Context, after revision.Frontier) iter.Se
 	return merged(changed)
 }
 
-// CommitsAfter streams the commits of all slots with revisions above r, in the order of
-// revisions.
+// CommitsAfter is like Commits, but streams the commits whose revisions are above r.
 func (s *Snapshot) CommitsAfter(ctx context.Context, r table.Revision) iter.Seq2[*journal.Record, error] {
 	var after revision.Frontier
 	for _, end := range s.ends() {

@@ -54,7 +54,7 @@ type Collection struct {
 // bounds are the limits of what may be collected.
 type bounds struct {
 	announced table.Revision // the horizon announced to all servers
-	honoured  table.Revision // every server reads only states at or above it
+	honoured  table.Revision // every server reads only states at or above it, and states that are kept as checkpoints are
 	// All commits up to stable are decided, and no cells of aborted commits are left up
 	// to stable.
 	stable table.Revision
@@ -70,7 +70,7 @@ type bounds struct {
 	// names. They are nil on a store of one server without branches, which shows every commit.
 	visible, void, swept func(table.Revision) bool
 	// shownBy and noBranch are the methods ShownBy and NoBranchWithin of the heads'
-	// revision.Vector. They are nil on a store without branches.
+	// revision.Vector. They are nil on a store of one server without branches.
 	shownBy, noBranch func(table.Revision) table.Revision
 	// parked lists the bases of parked branches, which are kept as checkpoints are.
 	parked []table.Revision
@@ -110,8 +110,8 @@ func (db *DB) Collect(ctx context.Context, o CollectOptions) (Collection, error)
 	return db.collect(ctx, b, b.honoured, o)
 }
 
-// raise announces a horizon and returns when all servers honour it, or after two
-// leases.
+// raise announces a horizon and returns when all servers honour it, or after two leases. On a
+// store of one server it does not wait.
 func (db *DB) raise(ctx context.Context, horizon table.Revision) (*bounds, error) {
 	if err := db.log.RaiseHorizon(ctx, horizon); err != nil {
 		return nil, err

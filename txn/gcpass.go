@@ -153,8 +153,9 @@ func (p *pass) young(ctx context.Context) error {
 }
 
 // old collects the rows of a slot's commits that have fallen below the horizon. It then
-// removes these commits from the journal, except the last committed one, because frontiers
-// name that commit.
+// removes these commits from the journal, except the last committed one, because frontiers name
+// that commit. Commits that are not consumed yet stay in the journal too (see
+// Options.Consumed).
 func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 	w := p.walk(p.horizon)
 	done := p.db.garbage.done[slot]
@@ -196,7 +197,7 @@ func (p *pass) consumed(r table.Revision) bool {
 }
 
 // forget queues a commit for removal from the journal after the rows gathered so far are
-// collected. It ignores a record of state None.
+// collected. It ignores a record of state None, and a commit that is not consumed yet.
 func (w *walk) forget(ctx context.Context, rec journal.Record) error {
 	if rec.State == journal.None || !w.p.consumed(rec.Revision) {
 		return nil
@@ -208,8 +209,8 @@ func (w *walk) forget(ctx context.Context, rec journal.Record) error {
 	return w.flush(ctx)
 }
 
-// oldRows gathers the rows of a commit. The record of a load does not name the rows that
-// the load wrote over, so for a load all rows of the store are examined.
+// oldRows gathers the rows of a commit. The record of a load into a table.Bulker names no rows,
+// so for such a load all rows of the store are examined.
 func (p *pass) oldRows(ctx context.Context, w *walk, rec *journal.Record) error {
 	if rec.Kind == journal.Bulk && rec.State == journal.Committed && len(rec.Rows) == 0 && !p.sum.Whole {
 		return p.everything(ctx)

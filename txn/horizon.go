@@ -36,10 +36,10 @@ func (g *registry) honoured() table.Revision {
 	return g.horizon
 }
 
-// honour raises the horizon to the announced horizon or, if a snapshot in use is older, only
-// to the oldest of these snapshots. honour returns the new horizon. It ignores pinned
-// snapshots. Afterwards no state older than the new horizon can be read, unless a checkpoint
-// or a parked branch keeps it.
+// honour raises the horizon to the announced horizon or, if older snapshots are in use, only to
+// the oldest of them. honour returns the new horizon. It ignores pinned snapshots. Afterwards
+// no state older than the new horizon can be read, unless a checkpoint or a parked branch keeps
+// it.
 func (g *registry) honour(announced table.Revision, current *Snapshot) table.Revision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -56,8 +56,8 @@ func (g *registry) honour(announced table.Revision, current *Snapshot) table.Rev
 	return g.horizon
 }
 
-// admit registers s, a state of the past, as in use. It fails if s is older than the
-// horizon.
+// admit registers s, a state of the past, as in use. It fails if s is older than the horizon
+// and not pinned.
 func (g *registry) admit(s *Snapshot) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -74,7 +74,7 @@ type markKey struct {
 
 // Each MarkKind is a class of marks. These are the other classes.
 const (
-	deleting = 'd' // x marks that delete
+	deleting = 'd' // x marks that delete; also the value of the cell of such a mark
 	oneValue = 'w' // v marks of one value; the class MarkValue contains v marks of all values
 )
 

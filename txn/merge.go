@@ -19,9 +19,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A merge makes a branch visible by one commit, m, which the branch's cell names. The
-// merge writes no marks: the branch's marks are in the rows already, and a commit of the
-// trunk that finds such a mark looks at the branch's cell. Writing the marks again would
+// A merge makes a branch visible by one commit, m, which the branch's cell names. On a shared
+// store, the merge writes no marks: the branch's marks are in the rows already, and a commit of
+// the trunk that finds such a mark looks at the branch's cell. Writing the marks again would
 // take long and leave m undecided all that time, and the low-water mark cannot pass an
 // undecided commit.
 
@@ -47,7 +47,8 @@ func (e *ClashError) Error() string {
 // commit of the trunk may thaw the cell again.
 const freezes = 3
 
-// Merge makes the branch visible by one commit, or returns a ClashError.
+// Merge makes the branch visible by one commit. If the branch conflicts with commits of the
+// trunk, Merge returns a ClashError.
 func (b *Branch) Merge(ctx context.Context, message []byte) (table.Revision, error) {
 	return b.db.branches.mergeBranch(ctx, b, message)
 }
@@ -153,10 +154,10 @@ func (w *writer) reopen(ctx context.Context, c *branchCell) (done bool, err erro
 	return w.swapBranch(context.WithoutCancel(ctx), c, next)
 }
 
-// commitMerge writes the revision of the merge into the branch's cell, unless the cell is no
-// longer the frozen cell c, and then commits the merge. The merge is an exception below this
-// server's head until it is decided. An aborted merge stays an exception until the branch's
-// cell no longer names the merge.
+// commitMerge writes the revision of the merge into the branch's cell, and then commits the
+// merge. If the cell is no longer the frozen cell c, commitMerge does neither. The merge is an
+// exception below this server's head until it is decided. An aborted merge stays an exception
+// until the branch's cell no longer names the merge.
 func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Record) (r table.Revision, met *branchCell, err error) {
 	w.clock.Observe(max(c.heads.Max(), c.cell.Head))
 	w.mu.Lock()

@@ -14,7 +14,7 @@ import (
 // silent, recovers the slots of silent servers, and frees closed slots.
 type others struct {
 	e          *cluster
-	seen       map[revision.Slot]observation // only run uses it
+	seen       map[revision.Slot]observation // only openCluster and run use it
 	cleaning   atomic.Bool
 	recovering atomic.Bool
 	helping    atomic.Bool

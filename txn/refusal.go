@@ -6,8 +6,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A refusal is a period in which commits are refused. The beginning and the end of a
-// refusal are logged once.
+// A refusal is a period in which commits are refused. The beginning and the end of a refusal
+// are each logged once.
 type refusal struct{ under atomic.Bool }
 
 // Refusal returns the reason why this server cannot commit now, or nil if it can.

@@ -19,10 +19,10 @@ import (
 type Snapshot struct {
 	db      *DB
 	view    view             // nil if every revision up to max is visible
-	heads   *revision.Vector // the heads vector of the state; nil on a store of one server
+	heads   *revision.Vector // the heads vector of the state; nil on a store of one server that never had a branch
 	max     table.Revision
 	low     table.Revision
-	ordinal uint64  // 0 for a state of the past
+	ordinal uint64  // 0 for a state of the past or of a branch
 	err     error   // if the state is not available, the error of every read
 	pinned  bool    // the state is below the horizon; a checkpoint or a parked branch keeps it
 	branch  *Branch // the branch whose state this is; nil for the trunk
@@ -38,7 +38,7 @@ type Snapshot struct {
 	expired atomic.Pointer[error] // like err, but set after the snapshot was returned
 }
 
-// A view determines what a snapshot of a shared store shows.
+// A view determines what a snapshot of a shared store, or of a store with branches, shows.
 type view interface {
 	table.View
 	// Frontier returns, for each slot, the revision up to which the view shows all
@@ -96,9 +96,9 @@ func (db *DB) tooOld(err error) *Snapshot {
 	return &Snapshot{db: db, view: s.view, heads: s.heads, max: s.max, low: s.low, err: err}
 }
 
-// At returns the state at a past revision. It returns ErrRevision if r is above the
-// newest revision, and a HorizonError if r is below Horizon and neither a checkpoint nor
-// a parked branch keeps it.
+// At returns the state at a past revision. It returns ErrRevision if r is above the newest
+// revision, or if commits up to r stay undecided for too long, and a HorizonError if r is below
+// Horizon and neither a checkpoint nor a parked branch keeps it.
 func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	s, err := db.views.at(ctx, r)
 	if err != nil {
@@ -217,14 +217,14 @@ func (s *Snapshot) Swept(r table.Revision) bool {
 
 // Ordinal returns the number of the state, in the order in which this server has shown
 // its states. Of two snapshots of the present, the snapshot with the larger ordinal shows
-// everything that the other snapshot shows. The ordinal of a snapshot of the past is
-// zero, and what was read from such a snapshot must not be cached.
+// everything that the other snapshot shows. The ordinal of a snapshot of the past or of a
+// branch is zero, and what was read from such a snapshot must not be cached.
 func (s *Snapshot) Ordinal() uint64 { return s.ordinal }
 
 // Unchanged reports whether no commit that s shows has touched id after the state whose
-// ordinal is since. It may return false although id is unchanged, but it never returns
-// true if id has changed. It returns false for snapshots of the past, and if since is
-// zero or larger than s.Ordinal().
+// ordinal is since. It may return false although id is unchanged, but it never returns true if
+// id has changed. It returns false if s.Ordinal() is zero, and if since is zero or larger than
+// s.Ordinal().
 func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 	return since != 0 && since <= s.ordinal && s.db.changes.last(hash(id)) <= since
 }
@@ -237,7 +237,8 @@ func (s *Snapshot) UnchangedKey(key, since uint64) bool {
 // TouchedWith returns the ids that were touched together with key, which is a key of
 // [Tx.TouchKeys]. It considers only commits after the state whose ordinal is since. The
 // ids are sorted. Some of these commits may be visible only in later snapshots than s.
-// TouchedWith returns false if some of the commits are no longer recorded.
+// TouchedWith returns false if some of the commits are no longer recorded, and if since is zero
+// or larger than s.Ordinal().
 func (s *Snapshot) TouchedWith(key, since uint64) ([]entry.ID, bool) {
 	if since == 0 || since > s.ordinal {
 		return nil, false
@@ -316,8 +317,8 @@ type registry struct {
 	mu   sync.Mutex
 	all  []*Snapshot
 	next int // length of all at which unused snapshots are dropped
-	// horizon is the oldest revision that may be read. No snapshot in use is older,
-	// except pinned snapshots.
+	// horizon is the oldest revision that may be read. Except on a standby, no snapshot in use is
+	// older unless it is pinned.
 	horizon table.Revision
 }
 

@@ -73,10 +73,11 @@ func (e *cluster) turn() { e.turned.Store(int64(time.Since(e.start))) }
 type Attempt struct {
 	Result string // committed, conflict, unknown or failed
 	Other  bool   // the conflict is with a commit of another server
-	// Prepare is the time from the begin of the attempt until the commit is in the log. On a
-	// shared store it is the time until the commit is decided.
+	// Prepare is the time from the call of commit, after the transaction's function has returned,
+	// until the commit is in the log. On a shared store it is the time until the commit is
+	// decided.
 	Prepare time.Duration
-	// Sync is the time from then until the commit is durable and shown.
+	// Sync is the time from the end of Prepare until the commit is durable and shown.
 	Sync time.Duration
 }
 

@@ -40,11 +40,12 @@ var _ table.Reader = (*Tx)(nil)
 type overlay struct {
 	rows map[string]*rowWrite
 	keys []string // keys of the written rows, sorted
-	late []string // a few more keys of written rows, not sorted yet
+	late []string // the other keys of written rows, not sorted yet
 }
 
-// mostLate is the number of keys in an overlay that may wait to be sorted. With this value, a
-// transaction seldom sorts its keys even if many writes and reads alternate.
+// mostLate is the number of late keys in an overlay up to which a scan does not sort them into
+// keys. With this value, a transaction seldom sorts its keys even if many writes and reads
+// alternate.
 const mostLate = 256
 
 // A rowWrite is what a transaction wrote into one row: the merge of the mutations of that

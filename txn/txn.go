@@ -138,10 +138,12 @@ func def[T ~int | ~int64](p *T, v T) {
 
 // These are the errors of transactions. Errors of package table are returned wrapped.
 var (
-	// ErrConflict: other writers won every attempt, a bulk load is under way, or another
-	// server is alive or lags behind. Nothing was written.
+	// ErrConflict: other writers won every attempt, a bulk load is under way, another server is
+	// alive or lags behind, or a branch or checkpoint was changed at the same time. What was
+	// requested was not done.
 	ErrConflict = errors.New("conflicting writes, retries exhausted")
-	// ErrReadOnly: this server opened the store for reading.
+	// ErrReadOnly: this server opened the store for reading, or another server has taken over from
+	// this one.
 	ErrReadOnly = errors.New("this server does not write")
 	// ErrUnknown: the store failed while it decided or published the commit. The commit
 	// may or may not have been made.
@@ -176,7 +178,7 @@ type DB struct {
 	current atomic.Pointer[Snapshot]
 	live    registry
 	garbage collector
-	shown   broadcast // signals a new current state, or that the engine has stopped
+	shown   broadcast // signals a new current state, or that a commit is late or failed
 }
 
 // A committer makes commits on one kind of store.
@@ -190,7 +192,7 @@ type committer interface {
 	// returns the conflict instead. Before the next attempt the caller passes the conflict to
 	// the method wait.
 	commit(ctx context.Context, tx *Tx) (r table.Revision, met *conflict, err error)
-	// wait waits until the state shown no longer has the conflict c.
+	// wait returns when the transaction may be tried again after the conflict c.
 	wait(ctx context.Context, c *conflict) error
 	// bulk begins a load. Until the load ends, there is no other commit.
 	bulk(ctx context.Context, o table.BulkOptions) (loader, error)
@@ -267,10 +269,10 @@ type stepper interface {
 	backfiller() (backfiller, error)
 }
 
-// A conflict describes a commit that excludes a transaction. The transaction waits for
-// this commit before its next attempt. If revision is zero, this server made the commit;
-// otherwise another server made it. After a conflict whose fields are all zero, the
-// transaction waits for a short time at most.
+// A conflict describes a commit that excludes a transaction. The transaction waits for this
+// commit before its next attempt. If revision is not zero, another server made the commit. If
+// ordinal is not zero, this server made it. If all fields are zero, the commit is not known or
+// not decided, and the transaction waits for a short time at most.
 type conflict struct {
 	// ordinal is the ordinal of the first state that shows this server's commit. It is
 	// zero if the commit is undecided.

@@ -38,8 +38,8 @@ type writer struct {
 	renewed atomic.Int64
 	fenced  atomic.Bool
 
-	// cell is the content that the store acknowledged, and raw is its encoding. Only run
-	// uses them.
+	// cell is the content that the store acknowledged, and raw is its encoding. Only run uses
+	// them, and release when run has returned.
 	cell revision.Cell
 	raw  []byte
 
@@ -308,8 +308,8 @@ func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*pendingCommit) {
 }
 
 // giveUp ends the incarnation. Callers that wait for their commits to be shown return
-// ErrUnknown. The next holder of the slot, which may be this server, shows the commits
-// that were decided.
+// ErrUnknown. When this server or another one recovers the slot, the commits that were decided
+// to be committed become visible.
 func (w *writer) giveUp(cause error) {
 	w.e.db.o.Log.Warn("this server lost its slot", "slot", w.slot, "error", cause)
 	w.fenced.Store(true)
