@@ -39,7 +39,7 @@ type Archiver struct {
 	o       Options
 	status  status
 	sums    sums
-	sent    map[string]File // files that were sent, even for unfinished bases, by hash; guarded by turning
+	sent    map[string]File // files in the place, even of unfinished bases, by hash; guarded by turning
 	turning sync.Mutex      // held while a base is taken or objects are removed
 	tried   time.Time       // when Run last began a base
 	lost    atomic.Pointer[error]
@@ -96,9 +96,9 @@ func (a *Archiver) TakeOver() error {
 	return a.save(&next)
 }
 
-// Pieces archives the commits that have not been archived yet. If the log lacks some of
-// these commits, or if nothing has been archived yet, Pieces begins an epoch with a
-// base.
+// Pieces archives the commits that have not been archived yet. If the epoch has no base yet,
+// Pieces takes a base instead. If there is no epoch, or if the log lacks some of these commits,
+// Pieces begins an epoch with a base.
 func (a *Archiver) Pieces(ctx context.Context) error {
 	if a.needsBase() {
 		return a.Base(ctx)
@@ -132,8 +132,9 @@ func (a *Archiver) pieces(ctx context.Context) error {
 	}
 }
 
-// mayWrite returns an error if the archive's epoch does not belong to this folder. The
-// error wraps ErrGap if this folder may begin a new epoch. The caller must hold mu.
+// mayWrite returns an error if the archive's epoch does not belong to this folder, or if the
+// epoch has pieces that this folder has not sent. The error wraps ErrGap if this folder may
+// begin a new epoch. The caller must hold mu.
 func (a *Archiver) mayWrite(ctx context.Context) error {
 	ours, _, err := a.owned(ctx)
 	if err == nil && !ours {

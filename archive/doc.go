@@ -46,5 +46,5 @@ var (
 	ErrSealed = errors.New("the archive is sealed")
 )
 
-// format is the format version of owners, bases and pieces.
+// format is the format version of owners, bases, pieces and the marks of standbys.
 const format = 1

@@ -35,9 +35,9 @@ func (f folder) List(ctx context.Context, prefix string) (all []Object, err erro
 // listedAtOnce is the number of names that are read from a folder at once.
 const listedAtOnce = 1000
 
-// list calls add with the objects below a subfolder whose names begin with prefix. The name of
-// the subfolder is empty or ends with a slash. list only reads and skips other names, because
-// a standby often looks for one piece among hundreds of thousands.
+// list calls add with each object below the subfolder sub if the object's name begins with
+// prefix. sub is empty or ends with a slash. list skips other names without looking at their
+// files, because a standby often looks for one piece among hundreds of thousands.
 func (f folder) list(ctx context.Context, sub, prefix string, add func(Object)) error {
 	d, err := os.Open(f.path(sub))
 	if err != nil {

@@ -30,8 +30,8 @@ type pieceHead struct {
 	From   lsm.Position
 }
 
-// pieceWindow is the distance in bytes within which a piece is searched for repetitions.
-// The buffers of both the writer and the readers of a piece have twice its size.
+// pieceWindow is the distance in bytes within which a piece is searched for repetitions. The
+// buffers of both the writer and the readers of a piece have twice this size.
 const pieceWindow = 1 << 20
 
 // A draft is a piece that is being written. Its content is compressed and then sealed.

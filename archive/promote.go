@@ -18,10 +18,9 @@ type Promotion struct {
 }
 
 // Promote makes the standby's store independent: once closed, it can be opened for writing.
-// Promote first makes the standby's folder the owner of the archive, so that the old owner
-// can archive no more. Then it applies everything that the old owner had archived before
-// that. If anything fails, the store remains the store of a standby, and Promote may be
-// called again.
+// Promote makes the standby's folder the owner of the archive, so that the old owner can
+// archive no more. Then it applies everything that the old owner had archived before that. If
+// anything fails, the store remains the store of a standby, and Promote may be called again.
 //
 // If alone is set, Promote does not use the archive. The store then takes over the
 // archive when it is archived for the first time.

@@ -25,8 +25,8 @@ type bucket struct {
 	text   string
 }
 
-// partSize is the size of the parts of a multipart upload. A multipart upload has at
-// most 10,000 parts, so an object has at most 160 GB.
+// partSize is the size of the parts of a multipart upload. A multipart upload has at most
+// 10,000 parts, so an object has at most 156 GiB.
 const partSize = 16 << 20
 
 // smallObject is the size below which an object is sent in one request.

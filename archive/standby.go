@@ -49,7 +49,7 @@ type Standby struct {
 	pieces   *pieceReader
 	at       mark
 	due      bool       // some applied pieces are not shown yet
-	silence  int        // number of polls without a new piece since the last listing of all pieces
+	silence  int        // number of polls without a new piece since the last piece or the last listing of all pieces
 	nextBase bool       // the next base was restored, and will replace the store
 	promoted *Promotion // if it is not nil, nothing is applied any more
 }
@@ -424,10 +424,10 @@ func (s *Standby) heard(err error, failures int) int {
 	return 0
 }
 
-// Poll applies the pieces in the archive that were not applied yet. If the epoch has
-// ended and the next base exists, it restores that base and returns ErrNextBase. A
-// promotion ends a poll that is running. Poll then returns nil. It also returns nil if
-// the store is promoted already.
+// Poll applies the pieces in the archive that were not applied yet. If the epoch has ended or
+// its pieces are damaged, and a later base exists, Poll restores that base and returns
+// ErrNextBase. A promotion ends a poll that is running. Poll then returns nil. It also returns
+// nil if the store is promoted already.
 func (s *Standby) Poll(ctx context.Context) error {
 	if err := s.lock(ctx); err != nil {
 		return err
@@ -567,8 +567,8 @@ func (s *Standby) following(ctx context.Context) (*Piece, error) {
 	return p, nil
 }
 
-// next returns the longest piece that contains the position of the store's mark. If there
-// is no such piece but there are later pieces, it returns the gap.
+// next returns, of the pieces that contain the position of the store's mark, the one that ends
+// last. If there is no such piece but there are later pieces, it returns the gap.
 func (s *Standby) next(all []Piece) (p *Piece, gap error) {
 	slices.SortFunc(all, Piece.compare)
 	for i := range all {

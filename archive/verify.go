@@ -53,8 +53,8 @@ type Verified struct {
 	Newest  table.Revision
 }
 
-// Verify reads all objects of an archive and compares their hashes with the hashes in
-// names and manifests. It needs no key. Verify calls report with each fault.
+// Verify reads the manifests, the files of the bases, and the pieces, and compares their hashes
+// with the hashes in names and manifests. It needs no key. Verify calls report with each fault.
 func Verify(ctx context.Context, p Place, report func(error)) (*Verified, error) {
 	x, err := ReadIndex(ctx, p)
 	if err != nil {

@@ -1,10 +1,10 @@
 // Package bulk imports LDIF files into a directory, and exports a directory to LDIF
 // files.
 //
-// [Import] loads files of entries (content records, RFC 2849) through a
-// transfer.Loader, on all cores. Either all entries become visible at once, or none
-// does. Import applies files of changes in ordinary transactions. [Send] sends files of
-// either kind to a running server over LDAP. [Export] writes entries in tree order. An
+// [Import] loads files of entries (content records, RFC 2849) through a transfer.Loader, on all
+// cores. Unless Options.Batches or Options.Branch is set, either all entries become visible at
+// once, or none does. Import applies files of changes in ordinary transactions. [Send] sends
+// files of either kind to a running server over LDAP. [Export] writes entries in tree order. An
 // import of an export restores the same directory, including ids, timestamps and names.
 //
 // Files are plain text, or compressed by gzip or zstd. The package detects the
@@ -13,9 +13,9 @@
 // before its parent waits for the parent. The files of slapcat need this, because they
 // are in database order.
 //
-// A bad record is reported as an *ldif.Error with its position and what is wrong.
-// Unless Continue is set, an import with bad records reads the files to their end,
-// reports every bad record, and leaves nothing behind.
+// A bad record is reported as an *ldif.Error with its position and what is wrong. Unless
+// Continue or Branch is set, an import with bad records reads the files to their end, reports
+// every bad record, and leaves nothing behind.
 package bulk
 
 import (
@@ -44,7 +44,7 @@ type Options struct {
 	// Suffixes become naming contexts. If neither the store nor Suffixes has a naming context,
 	// the name of the first entry becomes a naming context.
 	Suffixes []string
-	// By is the creator of entries that do not name their creator.
+	// By makes the changes. It is the creator of entries that do not name their creator.
 	By partition.By
 	// Continue makes an import continue after bad records. It writes each bad record to
 	// the file Rejects, after a comment that says what is wrong. If Rejects is "",
@@ -58,11 +58,11 @@ type Options struct {
 	DropDuplicates bool
 	// Beside is set if others write to the directory through the same partition. Import then
 	// adds entries to a new branch and merges the branch, instead of loading them. It does the
-	// same without Beside if other servers of the store, or branches of the directory, prevent
-	// a load. If Batches is set, Import adds the entries in batches instead, and each batch is
-	// a transaction that becomes visible by itself. If Together is set, Import loads all
-	// entries at once, or returns an error if a load is not possible. Callers must not set
-	// Together with Beside or Batches.
+	// same without Beside if other servers of the store, or branches of the directory, prevent a
+	// load. If Batches is set, Import uses no branch in these cases: it adds the entries in
+	// batches, and each batch is a transaction that becomes visible by itself. If Together is set,
+	// Import loads all entries at once, or returns an error if a load is not possible. Callers
+	// must not set Together with Beside or Batches.
 	Beside, Batches, Together bool
 	// Branch, if not nil, is a branch that takes the records. They become visible when the
 	// branch is merged. Callers must leave Suffixes empty then. If there are bad records and

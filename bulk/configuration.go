@@ -162,7 +162,8 @@ func accessValues(ctx context.Context, s *partition.Snapshot) (values []string, 
 
 var errLateConfiguration = errors.New("what servers share must come before all entries: put this in front of them, in the first file")
 
-// configures reports whether a record contains the shared configuration.
+// configures reports whether a record contains the shared configuration, or the part of another
+// server's configuration that an import translates.
 func (x *item) configures() bool {
 	if x.Record == nil || x.Change != nil {
 		return false
@@ -307,9 +308,10 @@ type configured struct {
 }
 
 // takeConfiguration applies the shared configuration in record x. In a directory without
-// entries it replaces the present indexes and the default password policy. It adds all
-// other missing settings. It sets the access rules if the directory has no access rules or
-// no entries. The Loader adds the naming contexts, together with the entries.
+// entries it replaces the present indexes, access rules and default password policy. In a
+// directory with entries it adds the missing indexes, and sets the access rules or the default
+// password policy only if there are none. In both cases it adds the missing unique attributes
+// and references. The Loader adds the naming contexts, together with the entries.
 func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, x *item) (*configured, error) {
 	d := &configured{p: p, scopes: map[entry.ID]dn.DN{}}
 	if x == nil {

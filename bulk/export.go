@@ -34,10 +34,10 @@ type ExportOptions struct {
 	Lost func(what string, err error) error
 }
 
-// Export writes the entries of a snapshot as LDIF, each entry before its children. It
-// writes all attributes that are stored, including operational attributes and
-// userPassword. If the schema has definitions that are not built in, they are the first
-// record. In an export of everything, the next record is the configuration that servers
+// Export writes the entries of a snapshot as LDIF, each entry before its children. It writes
+// all attributes that are stored, including operational attributes and, unless NoSecrets is
+// set, userPassword. If the schema differs from the built-in schema, the differences are the
+// first record. In an export of everything, the next record is the configuration that servers
 // share.
 func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, w io.Writer, o ExportOptions) (int, error) {
 	at, err := s.Find(ctx, o.Base)

@@ -35,8 +35,9 @@ func Import(ctx context.Context, p *partition.Partition, o Options) (Result, err
 	return importEntries(ctx, p, &o, &h)
 }
 
-// ImportEntries loads entries that do not come from files. It treats them like the entries
-// of files, and continues after bad entries. It loads nothing if ctx ends.
+// ImportEntries loads entries that do not come from files. It treats them like the entries of
+// files, and continues after bad entries. If ctx ends, it has loaded nothing or, if others
+// write to the directory, only some of the entries.
 func ImportEntries(ctx context.Context, p *partition.Partition, o Options, entries iter.Seq[*ldif.Record]) (Result, error) {
 	o.Files, o.Continue, o.entries = nil, true, entries
 	o = o.withDefaults()
@@ -105,7 +106,7 @@ type importer struct {
 	// accepted, if set, receives the checked entries, parents first. The import then does
 	// not call l.Write.
 	accepted *spool
-	sum      hash.Hash // hash of all records, in their order
+	sum      hash.Hash // hash of all records, in the order of the files
 	rules    *givenRules
 	policies *givenPolicies
 
@@ -320,7 +321,7 @@ func (im *importer) work(ctx context.Context, s *cleaner, b *batch) error {
 }
 
 // link finds the parents of a batch's entries, and returns the entries whose parent exists. It
-// puts entries without a parent into im.wait, and reports bad records.
+// puts the entries whose parent does not exist yet into im.wait, and reports bad records.
 func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, error) {
 	ready := b.prepared[:0]
 	for i := range b.items {

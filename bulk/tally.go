@@ -39,7 +39,7 @@ func (t *tally) policy() {
 	t.policies++
 }
 
-// reset sets all counts to zero. It is called when a transaction is retried.
+// reset sets all counts to zero. It is called before each run of the function of a transaction.
 func (t *tally) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
