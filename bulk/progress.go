@@ -21,7 +21,7 @@ type Progress struct {
 	every    time.Duration
 	begun    time.Time
 
-	total   int64 // bytes to read or entries to write; 0: unknown; set before Begin
+	total   int64 // bytes to read; 0: unknown
 	bytes   atomic.Int64
 	entries atomic.Int64
 	finish  atomic.Int64 // progress of the last stage in per mille; it begins after reading

@@ -188,8 +188,8 @@ func (t *logTrial) take(l *logged) error {
 }
 
 // operation returns the operation that a line describes, and the operation's text. It returns
-// nil for operations that are not tried: operations for which asks returns false, operations
-// of the administrator, and operations whose names cannot be parsed.
+// nil for operations that are not tried: operations for which asks returns false, operations of
+// the administrator, operations on the root DSE, and operations whose names cannot be parsed.
 func (t *logTrial) operation(l *logged, c acl.Connection) (*access.Operation, string, error) {
 	who := l.Who
 	if l.As != nil {
@@ -233,7 +233,7 @@ func (t *logTrial) isAdmin(name dn.DN) bool {
 var loggedScopes = map[string]op.Scope{"base": op.BaseObject, "one": op.SingleLevel, "sub": op.WholeSubtree, "subordinates": op.Subordinates}
 
 // asks sets the rights that an operation needs. It returns false if the operation needs no
-// right to an entry, as an extended operation, or if the line does not show which rights.
+// right to an entry, such as an extended operation, or if the line does not show which rights.
 func asks(o *access.Operation, l *logged) bool {
 	on := func(r acl.Rights) { o.Questions = append(o.Questions, access.Asked{Rights: r}) }
 	switch l.Op {

@@ -34,8 +34,8 @@ func isAccepted(c *cobra.Command) bool {
 	return err == nil && yes
 }
 
-// readGuard reads what the folder of an embedded store has recorded about the clock. It
-// returns nil for commands that only read, and for HBase, whose servers have their own
+// readGuard reads what the folder of an embedded store has recorded about the clock. It returns
+// nil for commands that only read, for a standby, and for HBase, whose servers have their own
 // clocks.
 func readGuard(c *config.Config, log *slog.Logger, use purpose) (*wallclock.Guard, error) {
 	if c.Test != (config.Test{}) {

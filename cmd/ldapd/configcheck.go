@@ -306,8 +306,8 @@ func (k *checker) taken(key string, err error) {
 	k.say(l, key, "%v", err)
 }
 
-// archive checks the file with the archive's identity. If the place of the archive is a
-// folder, archive also checks the folder.
+// archive checks the file with the archive's identity. It also checks the place of the archive,
+// and the place that a standby follows, if the place is a folder.
 func (k *checker) archive() {
 	if _, err := readKeys(k.Archive.Identity, os.Open); err != nil {
 		k.say(isError, "archive.identity", "%v", err)

@@ -269,8 +269,8 @@ func firstLine(name string, stdin io.Reader) (string, error) {
 	return strings.TrimRight(line, "\r\n"), nil
 }
 
-// place sets the file of the configuration, unless a flag has set it. It returns an error
-// if a file that init would write exists already.
+// place sets the file of the configuration, unless a flag has set it. It returns an error if
+// the file of the configuration or admin.hash exists already.
 func (s *setup) place() error {
 	if s.file == "" {
 		s.file = "ldapd.yaml"

@@ -28,7 +28,7 @@ type maker struct {
 	m *Main
 	*setup
 	made  []string // files and folders, in the order in which they were made
-	owned []string // the files and folders in made that the server must be able to read
+	owned []string // the files in made that only the server may read
 }
 
 // undo removes what was made.
@@ -205,7 +205,7 @@ func absolute(name string) string {
 	return name
 }
 
-// hand changes the owner of the new files and of the store if root has made them. The new
+// hand changes the owner of the files in owned and of the store if root has made them. The new
 // owner is the owner of the folder that contains the store: the user that the service runs as.
 func (k *maker) hand(context.Context) error {
 	info, err := os.Stat(filepath.Dir(absolute(k.store)))

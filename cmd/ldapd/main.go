@@ -1,6 +1,6 @@
-// Command ldapd is an LDAP directory server that stores entries in an embedded store or
-// in HBase. Each subcommand has a file of the same name in this folder. README.md shows
-// how to use the subcommands.
+// Command ldapd is an LDAP directory server that stores entries in an embedded store or in
+// HBase. Most subcommands have a file of the same name in this folder. README.md shows how to
+// use the subcommands.
 //
 // The exit status is 0 for success, 1 for a finding or a failure, and 2 for wrong usage
 // or configuration.

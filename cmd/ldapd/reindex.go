@@ -107,8 +107,8 @@ func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 	return errors.Join(err, s.Close())
 }
 
-// chosen returns the indexes that the directory should have, and the names of those
-// that have to be built.
+// chosen returns the indexes that the directory should have, and the names of the attributes
+// whose indexes have to be built.
 func chosen(p *partition.Partition, args, drop []string) (indexes []configure.Index, again []string, err error) {
 	indexes = p.Config().Indexes
 	find := func(name string) int {
