@@ -2,15 +2,14 @@ package partition
 
 import "github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 
-// An Error is a failure that the caller of an operation caused, not the store. The text of the
-// Error says what to do and contains no values.
+// An Error reports that an operation was refused. A failure of the store is not an Error.
 type Error = catalog.Error
 
-// NotEverywhere is the error of a change that is committed but that not every server
+// NotEverywhere is the error of a change that is committed but that perhaps not every server
 // applies yet.
 type NotEverywhere = catalog.NotEverywhere
 
-// A Problem is a kind of failure.
+// A Problem is the reason why an operation was refused.
 type Problem = catalog.Problem
 
 // The problems.
@@ -27,7 +26,7 @@ const (
 	UndefinedType     = catalog.UndefinedType
 	InvalidSyntax     = catalog.InvalidSyntax
 	NoMatching        = catalog.NoMatching // the type does not have the matching rule
-	Constraint        = catalog.Constraint // too many values, or NO-USER-MODIFICATION
+	Constraint        = catalog.Constraint // breaks a rule for values, such as SINGLE-VALUE or uniqueness
 	NoSuchAttribute   = catalog.NoSuchAttribute
 	ValueExists       = catalog.ValueExists
 	BadOperand        = catalog.BadOperand // values that the modification does not allow

@@ -7,8 +7,8 @@
 // [Partition.At] reads a past state, and [Partition.Update] changes the directory. The
 // package does not use LDAP result codes: a failure is an [Error] with a [Problem].
 //
-// This package contains little code. The packages below internal do the work. Each of
-// them imports only packages that precede it in this list:
+// This package contains little code. The packages below internal do the work. Of these
+// packages, each imports only packages that precede it in this list:
 //
 //	cache    entries, names and lists of candidates in memory
 //	catalog  schema, indexes and settings in force; errors; the open tables

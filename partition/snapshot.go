@@ -51,14 +51,15 @@ func (s *Snapshot) Contexts() []dn.DN {
 	return names
 }
 
-// Access returns the access rules in force. The pointer stays the same while the rules
-// and the schema stay the same. For a state of the past, Access returns the present
+// Access returns the access rules in force. If two states return the same pointer, they have
+// the same rules and the same schema. For a state of the past, Access returns the present
 // rules.
 func (s *Snapshot) Access() *Access { return s.s.Catalog.Access }
 
-// Ordinal returns the ordinal of the state, for SameNames, SameEntries and Unchanged. It
-// is 0 for a state whose results must not be cached: a state of the past, or a state with
-// changes of a transaction that has not committed.
+// Ordinal returns the ordinal of the state, for SameNames, SameEntries and Unchanged. It is 0
+// for a state whose results must not be cached: a state of the past or of a branch, or a state
+// with changes of a transaction that has not committed. SameNames, SameEntries and Unchanged
+// may return false although nothing has changed.
 func (s *Snapshot) Ordinal() uint64 { return s.s.Ordinal() }
 
 // SameNames reports whether every existing entry has the same name as in the state whose
@@ -90,10 +91,10 @@ func (s *Snapshot) Name(ctx context.Context, id entry.ID) (*dn.Name, error) { re
 
 // Recall returns the entry of a name that was passed to Remember. The name must have exactly
 // the stored spelling. Recall returns false if the cache does not contain the name, or if the
-// cached name is no longer valid.
+// entry may have changed.
 func (s *Snapshot) Recall(name string) (Located, bool) { return s.s.Recall(name) }
 
-// Remember caches the entry of a name for Recall.
+// Remember caches the entry of a name for Recall, if the name has the stored spelling.
 func (s *Snapshot) Remember(name string, at Located) { s.s.Remember(name, at) }
 
 // Entry reads an entry. It returns nil if there is no such entry. The result includes
@@ -140,8 +141,8 @@ func (s *Snapshot) HasClass(ctx context.Context, c *schema.ObjectClass) (bool, e
 	return search.HasClass(ctx, s.s, c)
 }
 
-// Search streams the entries that match a query, each entry once. Without an Order the
-// entries have no particular order, but the order is always the same at one revision.
+// Search streams the entries that match a query, each entry once. Without an Order the entries
+// have no particular order. A search that continues with Query.After keeps the order.
 func (s *Snapshot) Search(ctx context.Context, q Query) iter.Seq2[*Result, error] {
 	return search.Search(ctx, s.s, q)
 }

@@ -67,9 +67,8 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 }
 
 // Modify changes an entry (RFC 4511, section 4.6). It applies all changes in order, or none,
-// and checks the schema after the last change. It reads only the parts of the entry that it
-// changes. If name is the name of the subschema, Modify changes the schema. Only a function
-// that runs in UpdateSchema may make such a change.
+// and checks the schema after the last change. If name is the name of the subschema, Modify
+// changes the schema. Only a function that runs in UpdateSchema may make such a change.
 func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification) error {
 	if catalog.IsSubschema(name) {
 		return evolve.ModifySubschema(ctx, tx.ruled(), changes)

@@ -77,7 +77,8 @@ func (b *Branch) Name() string { return b.b.Name() }
 // Info describes the branch.
 func (b *Branch) Info(ctx context.Context) (*Info, error) { return b.b.Info(ctx) }
 
-// Changed returns the number of entries that differ between the branch and its base.
+// Changed returns the number of entries that commits in the branch touched and that exist in
+// the branch or at its base. The number may be too small if i.All is set.
 func (b *Branch) Changed(ctx context.Context, i *Info) (int, error) { return b.b.Effects(ctx, i) }
 
 // Describe replaces the description of the branch.

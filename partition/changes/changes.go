@@ -54,7 +54,9 @@ func ShownAfter(ctx context.Context, s *partition.Snapshot, r table.Revision) it
 // that are newer than a revision.
 func Known(s *partition.Snapshot, r table.Revision) bool { return feed.Known(s.State(), r) }
 
-// Effects streams how the entries with the given ids differ between two states.
+// Effects streams how the entries with the given ids differ between two states. It does not
+// compare attributes: an entry that both states have, with the same RDN and parent, is
+// Modified.
 func Effects(ctx context.Context, from, to *partition.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
 	return feed.Effects(ctx, from.State(), to.State(), ids)
 }
@@ -79,14 +81,14 @@ func Settled(ctx context.Context, p *partition.Partition) (*partition.Snapshot, 
 	return partition.NewSnapshot(feed.Settled(ctx, p.Keeper()))
 }
 
-// Follows returns an error if the journal no longer contains all commits after a
-// frontier.
+// Follows returns an error if the journal does not contain all commits after a frontier, or if
+// the frontier belongs to another directory.
 func Follows(ctx context.Context, p *partition.Partition, f revision.Frontier) error {
 	return feed.Follows(ctx, p.Keeper(), f)
 }
 
-// Written returns the revision of the last commit that changed an entry, or 0 if no
-// commit has.
+// Written returns the revision of the last commit that changed an entry, or 0 if no commit has.
+// It ignores changes of hot attributes.
 func Written(ctx context.Context, s *partition.Snapshot, id entry.ID) (table.Revision, error) {
 	return feed.Written(ctx, s.State(), id)
 }

@@ -129,9 +129,9 @@ func SetPolicyIn(tx *partition.Tx, policy []PolicyAttribute) error {
 }
 
 // DefaultPolicy returns the password policy in force for entries that no other policy applies
-// to. It returns nil if there is no such policy. The pointer stays the same while the policy
-// and the schema stay the same. For a state of the past, DefaultPolicy returns the present
-// policy.
+// to. It returns nil if there is no such policy. If two states return the same pointer, they
+// have the same policy and the same schema. For a state of the past, DefaultPolicy returns the
+// present policy.
 func DefaultPolicy(s *partition.Snapshot) *Policy { return s.State().Catalog.Policy }
 
 // PolicyAt returns the default password policy that a state shows. It returns nil if the state

@@ -1,5 +1,5 @@
-// Package follow reads and writes which server a directory follows, and up to which change of
-// that server the directory is a copy.
+// Package follow reads and writes which server a directory follows, and how far the changes of
+// that server have been copied.
 package follow
 
 import (
@@ -21,8 +21,7 @@ func Of(s *partition.Snapshot) *Server { return s.State().Catalog.Header.Followi
 // follows a server.
 func Set(tx *partition.Tx, f *Server) error { return tx.Writer().SetFollowing(f) }
 
-// SetCursor stores a cursor: it says up to which change the changes of the server have been
-// copied.
+// SetCursor stores a cursor, which says how far the changes of the server have been copied.
 func SetCursor(tx *partition.Tx, value []byte) { tx.Writer().SetCursor(value) }
 
 // Cursor returns the cursor in a state. It returns nil if no cursor was stored.

@@ -32,8 +32,8 @@ type (
 	EraseOptions = erase.EraseOptions
 	// Erased describes what an Erase has removed.
 	Erased = erase.Erased
-	// A StandingError reports that entries of the present state still contain values that
-	// Erase should remove.
+	// A StandingError reports that entries of the present state, naming contexts or checkpoints
+	// contain the data to be erased.
 	StandingError = erase.StandingError
 	// CollectOptions are the options of Collect.
 	CollectOptions = txn.CollectOptions
@@ -68,8 +68,8 @@ func Explain(ctx context.Context, s *partition.Snapshot, q partition.Query, run 
 	return search.Explain(ctx, s.State(), q, run)
 }
 
-// Warm reads entries into the cache until it has read all entries or the cache is full.
-// It returns the number of entries that it has read.
+// Warm reads entries into the cache until it has read all entries or the cache is nearly full,
+// and then reads postings. It returns the number of entries that it has read.
 func Warm(ctx context.Context, p *partition.Partition) (entries int, err error) {
 	return search.Warm(ctx, p.Keeper())
 }

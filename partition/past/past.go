@@ -25,8 +25,8 @@ type (
 	Operation = write.Operation
 )
 
-// ParsePointInTime parses a point in time: a time of RFC 3339, a revision, the name of
-// a checkpoint, or "now".
+// ParsePointInTime parses a point in time: a time of RFC 3339, a generalized time, a revision,
+// the name of a checkpoint, or "now".
 func ParsePointInTime(s string) (PointInTime, error) { return state.ParsePointInTime(s) }
 
 // At returns the state at a point in time. The caller must close it.
@@ -39,7 +39,7 @@ func At(ctx context.Context, p *partition.Partition, m PointInTime) (*partition.
 func Bounds(p *partition.Partition) (first, last table.Revision) { return p.Keeper().DB.Bounds() }
 
 // Horizon returns the newest revision whose predecessors may have been collected. A state
-// before the horizon cannot be read, unless a checkpoint keeps it.
+// before the horizon can be read only if a checkpoint or a parked branch keeps it.
 func Horizon(p *partition.Partition) table.Revision { return p.Keeper().DB.Horizon() }
 
 // ParseMessage parses the message of a commit.

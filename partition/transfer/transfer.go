@@ -47,14 +47,16 @@ func Salvage(ctx context.Context, s *partition.Snapshot, lost func(what string, 
 	return verify.Salvage(ctx, s.State(), lost)
 }
 
-// Config returns the shared configuration that a state shows.
+// Config returns the shared configuration by which a state is read, with only the indexes that
+// are complete in the state. For a state of the past, the naming contexts are the present ones.
 func Config(s *partition.Snapshot) partition.Config { return s.State().Config() }
 
-// Unique returns the unique attributes that a state shows.
+// Unique returns the unique attributes of a state. For a state of the past, it returns the
+// present ones.
 func Unique(s *partition.Snapshot) []configure.Unique { return s.State().Unique() }
 
-// References returns the reference attributes that a state shows: the attributes whose values
-// follow the entries that they name.
+// References returns the reference attributes of a state: the attributes whose values follow
+// the entries that they name. For a state of the past, it returns the present ones.
 func References(s *partition.Snapshot) []configure.Reference {
 	return s.State().Catalog.Header.References
 }
@@ -86,10 +88,10 @@ func LackingAt(subschema []op.PartialAttribute, added, removed []schema.Definiti
 }
 
 // CommitSize returns the number of records to import in one commit while others write to the
-// directory. On an embedded store, other commits wait while the changes of a commit are made:
-// with 100 entries in a commit, one update of a hundred waited 55 ms, with 25 entries 17 to
-// 31 ms, and the import took a tenth longer. On a shared store, each commit takes several
-// round trips, and other commits do not wait.
+// directory. On an embedded store, other commits wait while the changes of a commit are made.
+// With 100 entries in a commit, one update in a hundred waited 55 ms. With 25 entries, it
+// waited 17 to 31 ms, and the import took a tenth longer. On a shared store, each commit takes
+// several round trips, and other commits do not wait.
 func CommitSize(p *partition.Partition) int {
 	if p.Keeper().DB.Shared() {
 		return 100

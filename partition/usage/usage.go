@@ -1,8 +1,8 @@
 // Package usage changes hot attributes. A hot attribute is a secret attribute that records how
 // an entry is used, such as the times of failed binds. A commit that changes only hot
 // attributes changes no timestamp of the entry and is not reported to consumers of changes. It
-// conflicts only with a deletion of the entry, and with a commit that makes the same claim
-// (see [Tx.Claim]).
+// conflicts with a deletion of the entry and, if the directory has reference attributes, with a
+// rename of the entry. A commit that makes a claim conflicts with more commits: see [Tx.Claim].
 package usage
 
 import (
@@ -55,8 +55,10 @@ func (tx *Tx) Drop(ctx context.Context, id entry.ID, types []*schema.AttributeTy
 	return tx.tx.DropHot(ctx, id, types, drop)
 }
 
-// Claim makes a claim on an entry. If concurrent transactions make the same claim, only
-// one of them can commit. The caller chooses the number that identifies the claim.
+// Claim makes a claim on an entry. If concurrent transactions make the same claim, only one of
+// them can commit. A claim also conflicts with a rename of the entry, and with a modification
+// that conflicts with all other modifications of the entry. The caller chooses the number that
+// identifies the claim.
 func (tx *Tx) Claim(id entry.ID, claim uint64) { tx.tx.ClaimHot(id, claim) }
 
 // SameClass reports whether the set of entries with a watched class is the same as in the

@@ -64,8 +64,8 @@ func Find(ctx context.Context, s *partition.Snapshot, name dn.DN) (*Definition, 
 	return view.Find(ctx, s.State(), name)
 }
 
-// Check returns an error with the problem [partition.Unwilling] if the entry with the
-// given name is an invalid definition of a view.
+// Check returns an error with the problem [partition.Unwilling] if the entry with the given
+// name is an invalid definition of a view, or if there are too many views.
 func Check(ctx context.Context, s *partition.Snapshot, name dn.DN) error {
 	return view.Check(ctx, s.State(), name)
 }
@@ -86,10 +86,11 @@ func Among(ctx context.Context, s *partition.Snapshot, ids []entry.ID, q partiti
 	return search.Among(ctx, s.State(), ids, q)
 }
 
-// CountBelow counts the entries below an entry that match f. If f is nil, it counts all
-// entries below the entry. types contains the attribute types that f needs. If a view keeps
-// the number, CountBelow examines no entries. Otherwise it examines at most limit entries, or
-// any number of entries if limit is zero.
+// CountBelow counts the entries below an entry that match f. If f is nil, it counts all entries
+// below the entry. types contains the attribute types that f needs. If f is nil and a view
+// keeps the number, CountBelow examines no entries. Otherwise, if limit is not zero and
+// CountBelow would examine more than limit entries, it returns an error with the problem
+// TooMany.
 func CountBelow(ctx context.Context, s *partition.Snapshot, id entry.ID, f filter.Resolved, types []*schema.AttributeType, limit int) (int, error) {
 	return search.CountBelow(ctx, s.State(), id, f, types, limit)
 }

@@ -174,7 +174,7 @@ func (b *Branch) Rename(ctx context.Context, name string) error {
 // Park parks the branch: from then on it takes no changes and cannot be merged.
 func (b *Branch) Park(ctx context.Context) error { return failure(b.b.Park(ctx)) }
 
-// Discard ends the branch without a trace.
+// Discard ends the branch. Its changes are lost.
 func (b *Branch) Discard(ctx context.Context) error { return failure(b.b.Discard(ctx)) }
 
 // An Info describes a branch.
@@ -258,7 +258,8 @@ func (i *Info) add(rec *journal.Record) {
 	}
 }
 
-// Effects counts the entries that differ between the branch and its base.
+// Effects counts the entries that commits in the branch touched and that exist in the branch or
+// at its base. The number may be too small if i.All is set.
 func (b *Branch) Effects(ctx context.Context, i *Info) (n int, err error) {
 	from, err := b.Base(ctx)
 	if err != nil {

@@ -105,7 +105,7 @@ func (i *Item) KeyHashes(k int) []uint64 {
 		key, _ := a.Type.Equality.Key(v)
 		next[k][n] = HashKey(key)
 	}
-	i.hashes.Store(&next) // another goroutine may store other hashes; they are computed again then
+	i.hashes.Store(&next) // hashes that another goroutine has stored meanwhile are computed again
 	return next[k]
 }
 
@@ -227,11 +227,11 @@ func memory(root string) int64 {
 	return size
 }
 
-// RangeSteps contains the columns of every thousandth value of an attribute with very
-// many values, as far as readers have read the attribute. Columns have no numbers, so a
-// reader finds the value with a given number by counting columns from the nearest step
-// below that number. The steps are valid as long as the entry does not change. If a
-// client reads the values range by range, the server counts no value twice.
+// RangeSteps contains the columns of every thousandth value of an attribute with very many
+// values, as far as readers have read the attribute. Columns have no numbers, so a reader finds
+// the value with a given number by counting columns from the nearest step below that number.
+// The steps are valid as long as the entry does not change. If a client reads the values range
+// by range, the server need not count from the first value for each range.
 type RangeSteps struct {
 	AsOf   uint64
 	Starts [][]byte // the qualifiers of the values number stepEvery, 2*stepEvery and so on

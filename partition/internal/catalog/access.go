@@ -18,8 +18,8 @@ type AccessRule struct {
 	Names string
 }
 
-// Access contains the access rules of a state, in the order in which the rules were made.
-// Rules is nil if the directory has never had access rules.
+// Access contains the access rules of a state. Rules is nil if the directory has never had
+// access rules.
 type Access struct {
 	Rules []AccessRule
 	Since table.Revision // the commit that wrote the settings

@@ -236,7 +236,7 @@ type Catalog struct {
 	*Types
 	p         *Keeper
 	Subschema *Subschema   // the source of the schema
-	ToCome    *Concern     // a schema to which changes must also conform; nil: none
+	ToCome    *Concern     // what an announced schema changes; nil: no such schema
 	Cache     *cache.Cache // cached entries, names and postings of this schema
 	Header    *Header
 	Contexts  []NamingContext
@@ -248,8 +248,8 @@ type Catalog struct {
 	Policy  *DefaultPolicy
 	Indexes map[*schema.AttributeType]*Indexed
 	Ordered []*Indexed     // Indexes, in the order of the header
-	newest  table.Revision // revision since which all indexes are complete
-	ordinal uint64         // ordinal of a state that shows this subschema
+	newest  table.Revision // first revision at which all ready indexes are complete
+	ordinal uint64         // ordinal of a state that shows this schema and these settings
 }
 
 // A NamingContext is the parsed name of a naming context.

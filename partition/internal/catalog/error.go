@@ -2,7 +2,7 @@ package catalog
 
 import "fmt"
 
-// A Problem is a kind of failure that the caller caused, not the store.
+// A Problem is the reason why an operation was refused.
 type Problem uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	UndefinedType
 	InvalidSyntax
 	NoMatching // the type does not have the matching rule
-	Constraint // too many values, or NO-USER-MODIFICATION
+	Constraint // breaks a rule for values, such as SINGLE-VALUE or uniqueness
 	NoSuchAttribute
 	ValueExists
 	BadOperand // values that the modification does not allow
@@ -28,8 +28,7 @@ const (
 	Busy // other changes are in progress: try again
 )
 
-// An Error is a failure of an operation on the tree. The text says what to do and
-// contains no values.
+// An Error reports that an operation was refused. A failure of the store is not an Error.
 type Error struct {
 	Problem Problem
 	Matched string // for NoSuchEntry: the name of the deepest existing ancestor
@@ -42,7 +41,7 @@ func Errorf(p Problem, format string, args ...any) *Error {
 	return &Error{Problem: p, Text: fmt.Sprintf(format, args...)}
 }
 
-// NotEverywhere is the error of a change that is committed but that not every server
+// NotEverywhere is the error of a change that is committed but that perhaps not every server
 // applies yet.
 type NotEverywhere struct{ Err error }
 

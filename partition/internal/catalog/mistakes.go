@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Mistakes are all errors that were found in one entry. The client gets all of these errors in
-// one diagnostic message.
+// Mistakes are the errors that were found in one entry. The client gets them in one diagnostic
+// message: see Err.
 type Mistakes []*Error
 
 // maxMistakes is the largest number of errors that Err reports.

@@ -199,8 +199,8 @@ func (x KeptIndex) Known(ctx context.Context, r table.Reader, key []byte, upTo i
 	return p.Set, true
 }
 
-// Preload caches the postings that the index's Warm returns, until the cache is full. The
-// caller passes the ordinal of the state that r reads.
+// Preload caches the postings that the index's Warm returns, until the cache is nearly full.
+// The caller passes the ordinal of the state that r reads.
 func (x KeptIndex) Preload(ctx context.Context, r table.Reader, ordinal uint64) error {
 	enough := x.kept.GetMaximum() / 10 * 9
 	n := 0

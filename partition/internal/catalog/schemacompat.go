@@ -56,9 +56,9 @@ func (c *Concern) Empty() bool {
 	return len(c.Fixed)+len(c.Single)+len(c.Gone)+len(c.Classes) == 0
 }
 
-// typeChanged records a change that is not allowed while entries use the type. Such a
-// change alters the names and positions under which values are stored, or the keys by
-// which values are found.
+// typeChanged records a change of a type that entries with values of the type could violate.
+// Most of these changes alter the names and positions under which values are stored, or the
+// keys by which values are found.
 func (c *Concern) typeChanged(d *schema.TypeDifference) {
 	if d.Old == nil {
 		return

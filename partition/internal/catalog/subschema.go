@@ -23,11 +23,11 @@ func IsSubschema(name dn.DN) bool {
 	return len(name) == 1 && name[0].IsCN("subschema")
 }
 
-// SubschemaID is the id of the subschema's entry. Like the entry of a naming context,
-// this entry is a child of the virtual root and has a history. It contains the
-// definitions that users added to the built-in schema, and names the built-in definitions
-// that users removed. Without such changes the entry does not exist. Searches do not find
-// the entry: clients see the whole schema, which is not stored.
+// SubschemaID is the id of the subschema's entry. Like the entry of a naming context, this
+// entry is a child of the virtual root and has a history. It contains the definitions that
+// users added to the built-in schema, and names the built-in definitions that users removed.
+// Before the first such change, the entry does not exist. Searches do not find the entry:
+// clients see the whole schema, which is not stored.
 var SubschemaID = entry.ID{0x85, 0x82, 0xca, 0x4f, 0x1e, 0x7c, 0x45, 0x91, 0xb3, 0xd7, 0xe3, 0xfe, 0x3a, 0xdf, 0xb0, 0x69}
 
 // Definable contains the attributes of the subschema whose values can be changed.

@@ -19,7 +19,7 @@ type Types struct {
 	HasSubordinates, NumSubordinates, NumAllSubordinates, Subschema *schema.AttributeType
 	GoverningStructureRule, AccessRule                              *schema.AttributeType
 	ExtensibleObject, collectiveSubentry                            *schema.ObjectClass
-	// Watched contains the classes that nearly every search tests for. Each value is the id
+	// Watched contains the classes that nearly every operation looks for. Each value is the id
 	// that a commit touches when it changes which entries have the class.
 	Watched map[*schema.ObjectClass]entry.ID
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// journal removes the target from the records of commits: from the names of users and
-// entries, and from the keys of the rows that the commits wrote.
+// journal removes the target from the records of commits: from the messages, from the keys of
+// the rows that the commits wrote, and from the hashes of the values that they touched.
 func (e *erasure) journal(ctx context.Context, dry bool) (int, error) {
 	lists, err := e.lostRows(ctx)
 	if err != nil {

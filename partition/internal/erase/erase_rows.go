@@ -157,9 +157,9 @@ func (e *erasure) lostKeys(x *catalog.Indexed) (keys [][]byte) {
 	return keys
 }
 
-// treeRows returns all rows of the tree that entries with findings ever had. rows maps
-// the key of each row to these entries. lost reports for each row whether its key
-// contains a name to be removed.
+// treeRows returns all rows of the tree that entries with findings may ever have had: it
+// combines all parents of an entry with all its names. rows maps the key of each row to these
+// entries. lost reports for each row whether its key contains a name to be removed.
 func (e *erasure) treeRows() (rows map[string][]*finding, lost map[string]bool) {
 	rows, lost = map[string][]*finding{}, map[string]bool{}
 	for _, f := range e.findings {

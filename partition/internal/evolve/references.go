@@ -22,11 +22,11 @@ func References(p *catalog.Keeper) ([]catalog.Reference, error) {
 	return slices.Clone(c.Header.References), nil
 }
 
-// SetReference makes the values of an attribute follow the entries that they name.
-// SetReference returns when every server applies the new setting. If on is false, the values
-// no longer follow entries, and SetReference does not wait for the other servers. If
-// r.MustExist is set and some values name no entry, SetReference restores the old setting and
-// returns an error that lists these values.
+// SetReference makes the values of an attribute follow the entries that they name. SetReference
+// returns when every server applies the new setting. If on is false, the values no longer
+// follow entries, and SetReference does not wait for the other servers. If r.MustExist is set
+// and some values name no entry, SetReference restores the old setting and returns an error
+// that lists the first of these values.
 func SetReference(ctx context.Context, p *catalog.Keeper, r catalog.Reference, on bool) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func restoreReferences(ctx context.Context, p *catalog.Keeper, before *catalog.C
 }
 
 // withReference returns a copy of the catalog's header. If on is set, the attribute is a
-// reference in the copy; otherwise it is none.
+// reference in the copy; otherwise it is not.
 func withReference(c *catalog.Catalog, r catalog.Reference, on bool) (*catalog.Header, error) {
 	t, err := c.Indexable(r.Attribute)
 	if err != nil {
@@ -126,7 +126,8 @@ func findDangling(ctx context.Context, p *catalog.Keeper, r catalog.Reference) e
 	return catalog.Errorf(catalog.Constraint, "%d values of %s name no entry:\n  %s", n, r.Attribute, strings.Join(named, "\n  "))
 }
 
-// repairBatch is the number of values that one commit removes.
+// repairBatch is the number of values that one commit removes. A commit may remove a few more,
+// because it does not split the values at one position of the index.
 const repairBatch = 500
 
 // RepairReferences removes the values of an attribute that name no entry. It returns the
@@ -141,8 +142,8 @@ func RepairReferences(ctx context.Context, p *catalog.Keeper, attribute string, 
 	}
 }
 
-// repairSome removes the dangling values behind a position of the index, in one commit,
-// and returns them. If it returns fewer than repairBatch values, there are no more.
+// repairSome removes dangling values behind a position of the index, in one commit, and returns
+// them. If it returns fewer than repairBatch values, there are no more.
 func repairSome(ctx context.Context, p *catalog.Keeper, attribute string, by write.By, after []byte) (gone []verify.DanglingValue, err error) {
 	_, err = write.Update(ctx, p, by, func(tx *write.Tx) error {
 		gone = gone[:0]

@@ -211,8 +211,8 @@ func sameClasses(c *catalog.Concern, e *entry.Entry, cs *catalog.Classes, values
 	return nil
 }
 
-// governed checks an entry and the entries directly below it against the name forms and
-// DIT structure rules.
+// governed checks an entry and the entries below it against the name forms and DIT structure
+// rules. See write.Governor.Below.
 func governed(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *search.Result, cs *catalog.Classes) error {
 	if len(c.New.Schema.NameForms()) == 0 {
 		return nil

@@ -134,7 +134,8 @@ func nextCatalog(tx *write.Tx, add, remove []schema.Definition) (*catalog.Catalo
 }
 
 // keepsIndexNames returns an error if the type of an index would have another first name,
-// because the name of the index's table contains the first name.
+// because the name of the index's table contains the first name. It also returns an error if
+// the type of an index that is needed would be removed (see catalog.Catalog.Needs).
 func keepsIndexNames(c *catalog.Catalog, next *schema.Schema) error {
 	for _, x := range c.Ordered {
 		t := next.Attribute(x.Typ.OID)

@@ -29,10 +29,10 @@ func Unique(p *catalog.Keeper) (us []catalog.Unique, err error) {
 	return state.Unique(c), nil
 }
 
-// SetUnique makes an attribute unique in a scope. If on is false, the attribute is no
-// longer unique in the scope. When every server enforces the new rule, SetUnique examines
-// the existing entries. If two entries have the same value, SetUnique removes the new
-// rule and returns an error that names these entries.
+// SetUnique makes an attribute unique in a scope. If on is false, the attribute is no longer
+// unique in the scope. When every server enforces the new rule, SetUnique examines the existing
+// entries. If two entries have the same value, SetUnique removes the new rule and returns an
+// error that names the first such entries.
 func SetUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique, on bool) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {

@@ -23,9 +23,9 @@ type Change struct {
 	// Renames is set if entries were renamed. Then the names of all entries below them
 	// changed too.
 	Renames bool
-	// IDs are the ids that the commit touched, in the order of the commit. They are the
-	// ids of all entries that the commit changed, and some ids that belong to no entry.
-	// Effects returns the effect on each entry.
+	// IDs are the ids that the commit touched, in the order of the commit. If All is not set,
+	// they are the ids of all entries that the commit changed, and some ids that belong to no
+	// entry. Effects returns the effect on each entry.
 	IDs []entry.ID
 	// Message records the author and the operations of the commit: see
 	// write.ParseMessage.
@@ -107,8 +107,9 @@ const (
 	Moved // has another RDN or parent, and perhaps other changes
 )
 
-// Effects streams how the entries with the given ids differ between two states, in the order
-// of ids. It omits an id if neither state has an entry with this id.
+// Effects streams how the entries with the given ids differ between two states, in the order of
+// ids. It omits an id if neither state has an entry with this id. It does not compare
+// attributes: an entry that both states have, with the same RDN and parent, is Modified.
 func Effects(ctx context.Context, from, to *state.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
 	return func(yield func(Effect, error) bool) {
 		for _, id := range ids {
@@ -187,9 +188,10 @@ func Within(ctx context.Context, s *state.Snapshot, id, base entry.ID) (bool, er
 	return true, nil
 }
 
-// Written returns the commit that last changed an entry, or 0 if no commit has.
+// Written returns the commit that last changed an entry, or 0 if no commit has. It ignores
+// changes of hot attributes.
 func Written(ctx context.Context, s *state.Snapshot, id entry.ID) (last table.Revision, err error) {
-	// Every change of an entry sets its entryCSN.
+	// Every other change of an entry sets its entryCSN.
 	csn := master.Columns(s.Catalog.Types.EntryCSN, "")
 	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{
 		Families: []table.Family{master.TreeInfo, master.UpAttributes}, Columns: []table.ColumnRange{csn}})

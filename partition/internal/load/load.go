@@ -75,7 +75,7 @@ type Loader struct {
 	names, ids *spill.Map
 	awaited    awaited
 
-	stamps  []write.NewAttribute // operational attributes that all loaded entries get
+	stamps  []write.NewAttribute // operational attributes for the loaded entries that lack them
 	rules   sync.Map             // entry.ID to *schema.StructureRule, for loaded entries
 	count   atomic.Int64
 	writers sync.Pool
@@ -301,8 +301,8 @@ func (l *Loader) parent(ctx context.Context, x *Loading) (entry.ID, error) {
 // needed, because an alias has no entries below it.
 func (l *Loader) aliasID() entry.ID { return catalog.ClassID(l.catalog.Load().Schema.Class("alias")) }
 
-// Claim reserves the entry's name and id, or returns an error if another entry has one of
-// them.
+// Claim reserves the entry's name, id and unique values, or returns an error if another entry
+// has one of them. It also looks up the entries that the entry's values must name.
 func (l *Loader) Claim(ctx context.Context, x *Loading) error {
 	if !l.empty {
 		_, ok, err := l.s.Child(ctx, tree.Key(x.parent, x.rdn))
@@ -449,13 +449,14 @@ func (w *LoadWriter) Write(t table.Table, ms ...table.Mutation) {
 	w.buffers[t] = append(w.buffers[t], ms...)
 }
 
-// Stale does nothing, because a load makes all caches invalid.
+// Stale does nothing: a load makes all caches invalid, and no cache contains postings of an
+// index that is being filled.
 func (w *LoadWriter) Stale(uint64) {}
 
-// Claim does nothing, because Link has already made the claims.
+// Claim does nothing, because Link has already made the claims of a load.
 func (w *LoadWriter) Claim(*catalog.Indexed, []byte, entry.ID, entry.ID) {}
 
-// Refer does nothing, because Link has already checked the references.
+// Refer does nothing, because Link has already checked the references of a load.
 func (w *LoadWriter) Refer(*catalog.Indexed, []byte, []byte) {}
 
 func (w *LoadWriter) Position() master.Position {

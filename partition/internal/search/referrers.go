@@ -56,9 +56,8 @@ func Referrers(ctx context.Context, s *state.Snapshot, names []*dn.Name, types [
 type referrers struct {
 	s     *state.Snapshot
 	names []*dn.Name
-	// stored are the types to look up in indexes: the indexed types and their subtypes. asked
-	// has the same length: stored[i] is asked[i], a type that the caller passed, or a subtype
-	// of asked[i].
+	// stored contains the types to look up in indexes: the indexed types and their subtypes.
+	// stored[i] is the type asked[i], which the caller passed, or a subtype of it.
 	stored, asked []*schema.AttributeType
 	found         []Referrer
 }

@@ -131,9 +131,9 @@ const (
 const walkMark = 'w'
 
 // prefersWalk reports whether walking the subtree examines fewer entries than the access. If
-// Query.After is set, prefersWalk reports whether that position is the position of a walk. If
-// a read fails, prefersWalk returns false: the access then meets the same error and returns
-// it.
+// Query.After is set, prefersWalk reports whether that position is the position of a walk, and
+// removes walkMark from it. If a read fails, prefersWalk returns false: the access then meets
+// the same error and returns it.
 func (f *finder) prefersWalk(ctx context.Context) bool {
 	if after := f.q.After; len(after) > 0 {
 		marked := len(after) > len(entry.ID{}) && after[0] == walkMark

@@ -67,15 +67,15 @@ type Cost struct {
 type Result struct {
 	state.Located
 	Entry *entry.Entry
-	// Wide is set if the entry has very many values. Then Entry contains only the values
-	// of the types in Query.Only.
+	// Wide is set if the entry has very many values. Then, if Query.Only is set, Entry contains
+	// only values of these types.
 	Wide bool
 	// Position is the position of the result in the stream, for Query.After.
 	Position []byte
 }
 
-// Search streams the entries that match a query, each entry once. Without an Order the
-// entries have no particular order, but the order is always the same at one revision.
+// Search streams the entries that match a query, each entry once. Without an Order the entries
+// have no particular order. A search that continues with Query.After keeps the order.
 func Search(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
 		if q.Order != nil {
@@ -103,7 +103,7 @@ type finder struct {
 	ids     [][]byte
 	bytes   []byte // memory of the batch's positions
 	size    int    // number of candidates at which the batch is looked up
-	tested  int    // number of entries examined, for Explain
+	tested  int    // number of entries examined
 	found   int
 	skipped int                   // number of rows of the tree whose columns exclude the entry
 	walking bool                  // the search walks the subtree instead of running the access
@@ -169,7 +169,8 @@ func (f *finder) run(ctx context.Context) {
 	}
 }
 
-// plan builds the access. It returns false if the entries in scope must be scanned.
+// plan builds the access. It returns false if the search does not run the access, but scans or
+// walks the entries in scope.
 func (f *finder) plan(ctx context.Context) bool {
 	ctx, s := span.Start(ctx, "plan")
 	defer s.End()
@@ -486,10 +487,11 @@ func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n in
 	return n, nil
 }
 
-// CountBelow counts the entries below an entry that match f. If f is nil, it counts all
-// entries below the entry. types contains the attribute types that f needs. If a view keeps
-// the number, CountBelow examines no entries. Otherwise it examines at most limit entries, or
-// any number of entries if limit is zero.
+// CountBelow counts the entries below an entry that match f. If f is nil, it counts all entries
+// below the entry. types contains the attribute types that f needs. If f is nil and a view
+// keeps the number, CountBelow examines no entries. Otherwise, if limit is not zero and
+// CountBelow would examine more than limit entries, it returns an error with the problem
+// TooMany.
 func CountBelow(ctx context.Context, s *state.Snapshot, id entry.ID, f filter.Resolved, types []*schema.AttributeType, limit int) (n int, err error) {
 	if has, err := s.HasChildren(ctx, id); err != nil || !has {
 		return 0, err

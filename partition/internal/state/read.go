@@ -24,12 +24,12 @@ type Located struct {
 	Name   *dn.Name
 }
 
-// WholeEntry selects the column families that an item contains.
+// WholeEntry contains the column families from which an item is decoded.
 var WholeEntry = []table.Family{master.TreeInfo, master.UpAttributes}
 
-// MaxColumns is the number of cells of an entry that are read at once. An entry with at
-// least that many cells is wide: its attributes are read by column ranges and are not
-// cached.
+// MaxColumns is the number of cells of an entry that are read at once. An entry with at least
+// that many cells is wide: its attributes are not cached, and a reader may read only some of
+// them.
 const MaxColumns = 512
 
 // maxItems bounds the number of items that Snapshot.Items remembers.
@@ -147,7 +147,7 @@ func (s *Snapshot) Child(ctx context.Context, key []byte) (id entry.ID, ok bool,
 	return id, ok, nil
 }
 
-// Resolve finds the child of an entry by its normalised RDN.
+// Resolve finds a child of an entry by the child's normalised RDN.
 func (s *Snapshot) Resolve(ctx context.Context, parent entry.ID, rdn dn.Norm) (id entry.ID, ok bool, err error) {
 	if s.Cached || s.Written {
 		key := cache.NameKey{Parent: parent, Name: string(rdn)}
@@ -307,11 +307,10 @@ func (s *Snapshot) NameOf(ctx context.Context, id entry.ID, i *cache.Item) (*dn.
 	return name, nil
 }
 
-// Entry reads an entry. It returns nil if there is no such entry. The result includes
-// secret attributes only if secrets is set. The caller must not change the result,
-// because it is shared. The result contains the stored operational attributes and
-// entryUUID. The package directory adds entryDN, subschemaSubentry, hasSubordinates and
-// numSubordinates.
+// Entry reads an entry. It returns nil if there is no such entry. The result includes secret
+// attributes only if secrets is set. The caller must not change the result, because it is
+// shared. The result contains the stored operational attributes and entryUUID. The package
+// directory adds the computed attributes, such as entryDN and hasSubordinates.
 func (s *Snapshot) Entry(ctx context.Context, id entry.ID, secrets bool) (*entry.Entry, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil || i == nil {
@@ -331,9 +330,9 @@ func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.Attrib
 	return s.EntryOf(ctx, id, i, false, types)
 }
 
-// EntryOf returns the entry of an item. If the entry is wide, EntryOf reads its attributes.
-// If types is not nil, EntryOf reads only attributes of these types. If secrets is set,
-// EntryOf also reads the secret attributes.
+// EntryOf returns the entry of an item. If the entry is wide, EntryOf reads its attributes or,
+// if types is not nil, only attributes of these types. If secrets is set, EntryOf also reads
+// the secret attributes.
 func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secrets bool, types []*schema.AttributeType) (*entry.Entry, error) {
 	e := i.Entry
 	if e == nil {
@@ -445,9 +444,9 @@ func (s *Snapshot) countRows(ctx context.Context, id entry.ID, most int) (n int,
 	return n, nil
 }
 
-// Subordinates returns how many entries are below an entry, if that is known without
-// counting them. Unless exact is set, the numbers may be those of another state. In a
-// transaction the numbers are not known.
+// Subordinates returns how many entries are below an entry, if that is known without counting
+// them. If exact is not set, the numbers may be those of another state. In a transaction and in
+// a branch, the numbers are not known.
 func (s *Snapshot) Subordinates(ctx context.Context, id entry.ID, exact bool) (n catalog.Count, known bool, err error) {
 	if s.Keeper.Subordinates == nil || s.Reader != table.Reader(s.At) || s.At.InBranch() {
 		return n, false, nil
@@ -455,9 +454,9 @@ func (s *Snapshot) Subordinates(ctx context.Context, id entry.ID, exact bool) (n
 	return s.Keeper.Subordinates(ctx, s.At, s.Catalog, id, exact)
 }
 
-// Compare evaluates one assertion on an entry. It reads no more of the entry than it
-// needs. It returns an *Error if the type is undefined or has no equality rule, if the
-// value has bad syntax, or if there is no such entry or attribute.
+// Compare evaluates one assertion on an entry. It reads no more of a wide entry than it needs.
+// It returns an *Error if the type is undefined or secret or has no equality rule, if the value
+// has bad syntax, or if there is no such entry or attribute.
 func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string, value []byte) (bool, error) {
 	t, options, err := s.Catalog.Describe(description)
 	if err != nil {
@@ -537,8 +536,8 @@ func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.Attri
 
 // Recall returns the entry of a name that was passed to Remember. The name must have exactly
 // the stored spelling. For frequent names this saves parsing the name and looking up its RDNs.
-// Recall returns false if the cache does not contain the name, or if the entry may have
-// another name at this snapshot.
+// Recall returns false if the cache does not contain the name or the entry, or if the entry may
+// have changed.
 func (s *Snapshot) Recall(name string) (Located, bool) {
 	id, ok := s.Catalog.Cache.Names.GetIfPresent(cache.NameKey{Name: name})
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 )
 
-// Config returns the shared configuration that a state shows. It includes only the
-// indexes that are complete in the state.
+// Config returns the shared configuration by which a state is read, with only the indexes that
+// are complete in the state. For a state of the past, the naming contexts are the present ones.
 func (s *Snapshot) Config() catalog.Config {
 	c := catalog.Config{Suffixes: append([]string(nil), s.Catalog.Header.Suffixes...)}
 	for i, x := range s.Catalog.Ordered {
@@ -19,7 +19,8 @@ func (s *Snapshot) Config() catalog.Config {
 	return c
 }
 
-// Unique returns the unique attributes of a state and their scopes.
+// Unique returns the unique attributes of a state and their scopes. For a state of the past, it
+// returns the present ones.
 func (s *Snapshot) Unique() []catalog.Unique { return Unique(s.Catalog) }
 
 func Unique(c *catalog.Catalog) (us []catalog.Unique) {

@@ -22,17 +22,17 @@ type Snapshot struct {
 	// Written is set for the state of a transaction that has written. Reads use the cached
 	// entries that the transaction has not touched, and fill no caches.
 	Written bool
-	// Items, if not nil, remembers what Item has read, if Cached is not set. Only one
-	// goroutine may use a Snapshot with Items.
+	// Items, if not nil, remembers what Item reads while Cached is not set. Only one goroutine
+	// may use a Snapshot with Items.
 	Items map[entry.ID]*cache.Item
 }
 
 // Close releases the state.
 func (s *Snapshot) Close() { s.At.Close() }
 
-// Ordinal returns the ordinal of the state, for Unchanged and UnchangedKey. It is 0 for a
-// state whose results must not be cached: a state of the past, or a state with changes of
-// a transaction that has not committed.
+// Ordinal returns the ordinal of the state, for Unchanged and UnchangedKey. It is 0 for a state
+// whose results must not be cached: a state of the past or of a branch, or a state with changes
+// of a transaction that has not committed.
 func (s *Snapshot) Ordinal() uint64 {
 	if !s.Cached {
 		return 0
@@ -40,9 +40,9 @@ func (s *Snapshot) Ordinal() uint64 {
 	return s.At.Ordinal()
 }
 
-// Unchanged reports whether an entry is the same as in the state whose ordinal is since. If
-// the snapshot belongs to a transaction, Unchanged returns false for an entry that the
-// transaction has touched.
+// Unchanged reports whether an entry is the same as in the state whose ordinal is since. It may
+// return false although the entry is the same. If the snapshot belongs to a transaction,
+// Unchanged returns false for an entry that the transaction has touched.
 func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 	tx, ok := s.Reader.(*txn.Tx)
 	return s.At.Unchanged(id, since) && (!ok || !tx.Touched(id))
@@ -74,7 +74,8 @@ func (s *Snapshot) Revision() table.Revision { return s.At.Max() }
 // schema match nothing.
 func (s *Snapshot) Schema() *schema.Schema { return s.Catalog.Schema }
 
-// Newest returns the newest state. The caller must close it.
+// Newest returns the newest state. The caller must close it. If the schema of the state cannot
+// be read, every read of the state returns an error.
 func Newest(p *catalog.Keeper) *Snapshot {
 	s := p.DB.Snapshot()
 	c, err := p.CatalogOf(s)

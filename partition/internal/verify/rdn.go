@@ -9,9 +9,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// nameInTree returns the RDN in the row key of a child of parent, or the whole name of a
-// naming context. It reports false if the key contains a value whose text cannot be
-// derived from its normalised form, or if the RDN was too long for the key.
+// nameInTree returns the RDN in the row key of a child of parent, or the whole name of a naming
+// context. It returns false if the key contains a value whose text cannot be derived from its
+// normalised form, or if the RDN was too long for the key.
 func nameInTree(s *schema.Schema, parent entry.ID, key []byte) (string, bool) {
 	norms := []dn.Norm{dn.Norm(key)}
 	if parent == catalog.Root {

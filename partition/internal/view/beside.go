@@ -34,8 +34,8 @@ func (b *beside) end() error {
 }
 
 // keepOthers brings all views except d that have records to the newest settled state. It does
-// nothing if the last update of the other views is less than Manager.due ago. Step returns the
-// errors of keepOthers, and the next Step tries again.
+// nothing if an update of the other views is running, or if the last one ended less than
+// Manager.due ago. Step returns the errors of keepOthers, and the next Step tries again.
 func (m *Manager) keepOthers(ctx context.Context, d *Definition) {
 	b := &m.beside
 	if b.running || !b.always && time.Since(b.last) < m.due() {

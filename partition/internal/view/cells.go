@@ -198,7 +198,7 @@ func ended(ctx context.Context, k *catalog.Keeper, defs []*Definition) (map[entr
 	return gone, nil
 }
 
-// forget removes the cells of a definition.
+// forget removes the cells of a definition, if the generation is still g.
 func forget(ctx context.Context, k *catalog.Keeper, id entry.ID, g *generation, ls []lane) error {
 	tombstones := []table.Cell{{Family: family, Qualifier: generationColumn, Tombstone: true}}
 	for _, l := range ls {

@@ -38,8 +38,8 @@ func (d *Definition) lanes(db *txn.DB) []lane { return lanes(db.Shared() && d.Ki
 // has reports whether an entry is in the lane.
 func (l lane) has(id entry.ID) bool { return int(id[0])%l.of == l.number }
 
-// slot returns the number that the boundaries of the lane contain as their slot. In all other
-// revisions, the slot is that of a server.
+// slot returns the number that the boundaries of the lane contain as their slot. In the
+// revision of a commit, the slot is that of a server or a branch.
 func (l lane) slot() revision.Slot { return revision.OnlySlot + revision.Slot(l.number) }
 
 // boundary returns the largest revision with the lane's slot that is not above r. A step

@@ -42,8 +42,8 @@ const (
 	family = table.Family('p')
 )
 
-// maxKey bounds the length of the key of a value. A value with a longer key belongs to no
-// group, and a longer integer is not counted in a total.
+// maxKey bounds the length of a value and of its key. A longer value belongs to no group, and a
+// longer integer is not counted in a total.
 const maxKey = 512
 
 // maxCombinations bounds the number of groups that one entry belongs to. If its values

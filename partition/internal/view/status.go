@@ -48,8 +48,8 @@ func StatusOf(ctx context.Context, s *state.Snapshot, d *Definition) (Status, er
 	return Status{State: "kept", UpTo: upTo}, nil
 }
 
-// Check returns an error with the problem [catalog.Unwilling] if the entry with the given
-// name is an invalid definition of a view.
+// Check returns an error with the problem [catalog.Unwilling] if the entry with the given name
+// is an invalid definition of a view, or if there are more than MaxViews views.
 func Check(ctx context.Context, s *state.Snapshot, name dn.DN) error {
 	d, err := Find(ctx, s, name)
 	if err != nil || d == nil {

@@ -22,8 +22,8 @@
 // same time, and a write may be late or repeated. The model "lane" of internal/model
 // explores this. A view's first step begins from nothing and takes all entries.
 //
-// On an embedded store, a step after the first is one batch with the cursor in it. Such a
-// step needs no announcement.
+// On an embedded store, a step after the first is one batch with the cursor in it, except a
+// very large step. A batch needs no announcement.
 //
 // A definition has a key, which also covers what else the records depend on (the schema,
 // erasures). If the key changes, a new generation of the view begins, in a new table.

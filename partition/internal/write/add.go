@@ -123,7 +123,7 @@ type NewAttribute struct {
 	Typ     *schema.AttributeType
 	options string
 	values  [][]byte
-	Keys    [][]byte // nil for types without keys
+	Keys    [][]byte // parallel to values; the elements are nil for types without keys
 }
 
 // Value returns the i-th value. Its key is Keys[i].
@@ -218,7 +218,8 @@ func takeComputed(k *catalog.Types, e *NewEntry, t *schema.AttributeType, a *op.
 	return nil
 }
 
-// add appends values. It returns an error if two values are equal.
+// add appends the values that are valid and differ. It returns an error if a value is not
+// valid, if two values are equal, or if a single-valued type has several.
 func (e *NewEntry) add(t *schema.AttributeType, options string, values [][]byte) error {
 	a := e.find(t, options)
 	if a == nil {
@@ -458,7 +459,7 @@ func (e *NewEntry) Write(p *catalog.Keeper, c *catalog.Catalog, w writer, parent
 	ch.flush()
 }
 
-// described yields the descriptions of the attributes in the order of the request.
+// described yields the descriptions of the attributes in their order in the entry.
 func (e *NewEntry) described(yield func(*schema.AttributeType, string) bool) {
 	for i := range e.Attributes {
 		if !yield(e.Attributes[i].Typ, e.Attributes[i].options) {

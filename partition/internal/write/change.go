@@ -68,8 +68,8 @@ func (c *change) Position(t *schema.AttributeType) master.Position {
 	return c.w.Position()
 }
 
-// put writes one value: its column in master and its key. The key is written to the tree,
-// or to master if the description has many values.
+// put writes one value: its column in master and its key. The key is written to the tree, or to
+// master if the description has many values. A secret value has no key.
 func (c *change) put(t *schema.AttributeType, options string, v, key []byte, many bool) {
 	p := c.Position(t)
 	c.master.Cells = append(c.master.Cells, master.Value(t, options, p, v))

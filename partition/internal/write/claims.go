@@ -109,8 +109,8 @@ func UniqueRow(base entry.ID, t *schema.AttributeType, key []byte) []byte {
 	return index.AppendKey(row, key)
 }
 
-// maxClaims bounds the number of entries that a move may move into the scope of a unique
-// attribute.
+// maxClaims bounds the number of entries below an entry that is moved into the scope of a
+// unique attribute.
 const maxClaims = 5000
 
 // claimBelow claims the values of all entries below an entry that moves into a scope from

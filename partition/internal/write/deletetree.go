@@ -12,11 +12,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// DeleteTree deletes an entry and the entries below it, but at most limit entries in all.
-// It deletes an entry only after the entries below that entry, so the remaining entries
-// always form a tree. It returns the number of deleted entries. whole reports whether the
-// entry itself was deleted. Of most entries, DeleteTree reads only the row in the tree,
-// with the columns of indexed types.
+// DeleteTree deletes an entry and the entries below it, but at most limit entries in all. It
+// deletes an entry only after the entries below that entry, so the remaining entries always
+// form a tree. It returns the number of deleted entries. whole reports whether the entry itself
+// was deleted. If the directory has no reference attributes, DeleteTree reads of most entries
+// only the row in the tree, with the columns of indexed types.
 func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, limit int) (n int, whole bool, err error) {
 	pl, err := tx.existing(ctx, name)
 	if err != nil {

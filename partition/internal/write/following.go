@@ -34,8 +34,7 @@ func (tx *Tx) SetFollowing(f *catalog.Following) error {
 	return nil
 }
 
-// SetCursor stores a cursor: it says up to which change the changes of another server have
-// been copied.
+// SetCursor stores a cursor, which says how far the changes of another server have been copied.
 func (tx *Tx) SetCursor(value []byte) {
 	// If two processes copy changes at the same time, the mark makes their transactions
 	// conflict.

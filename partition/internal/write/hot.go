@@ -18,9 +18,10 @@ import (
 // UpdateHot runs fn in a transaction that changes only hot attributes. A hot attribute is a
 // secret attribute that records how an entry is used. The commit leaves entryCSN and
 // modifyTimestamp unchanged, and its commit record lists no entry. So consumers, the changelog
-// and caches of entries do not notice the commit. It conflicts only with a deletion of the
-// entry, and with a commit that makes the same claim (see ClaimHot). If fn changes nothing,
-// UpdateHot commits nothing.
+// and caches of entries do not notice the commit. It conflicts with a deletion of the entry
+// and, if the directory has reference attributes, with a rename of the entry. A commit that
+// makes a claim conflicts with more commits: see ClaimHot. If fn changes nothing, UpdateHot
+// commits nothing.
 func UpdateHot(ctx context.Context, p *catalog.Keeper, fn func(*Tx) error) (table.Revision, error) {
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
@@ -105,8 +106,9 @@ func (tx *Tx) DropHot(ctx context.Context, id entry.ID, types []*schema.Attribut
 	return nil
 }
 
-// ClaimHot makes a claim on an entry. If concurrent transactions make the same claim,
-// only one of them can commit. The caller chooses the number that identifies the claim.
+// ClaimHot makes a claim on an entry. If concurrent transactions make the same claim, only one
+// of them can commit. The mark of a claim also conflicts with exclusive marks and update marks
+// on the entry. The caller chooses the number that identifies the claim.
 func (tx *Tx) ClaimHot(id entry.ID, claim uint64) {
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkValue, Hash: claim})
 }

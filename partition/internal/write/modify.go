@@ -17,9 +17,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Modify changes an entry (RFC 4511, 4.6). It applies all changes in order, or none, and
-// checks the schema after the last change. It reads only the parts of the entry that it
-// changes.
+// Modify changes an entry (RFC 4511, 4.6). It applies all changes in order, or none, and checks
+// the schema after the last change. Of an entry with very many values, it reads only the parts
+// that it needs.
 func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification) error {
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
@@ -58,7 +58,8 @@ type modification struct {
 	rdn     map[rdnValue]bool
 }
 
-// edited is a type that the modification changes, with its values before and after.
+// edited is a type that the modification reads and may change, with its values before and
+// after.
 type edited struct {
 	typ    *schema.AttributeType
 	before *state.TypeValues
@@ -555,11 +556,11 @@ func (m *modification) mark() {
 }
 
 // commutes reports whether a change of some values of a description commutes with changes of
-// other values of the description. It does if the change adds values to a multi-valued
-// attribute, or removes values from an attribute that keeps plenty of values (see enough). A
-// change of an attribute that might lose its last value does not commute, because the
-// attribute may be required. A change of objectClass does not commute, because the object
-// classes determine which other attributes are allowed and required.
+// other values of the description. An addition of values to a multi-valued attribute commutes,
+// except the addition with which the number of values exceeds tree.ManyValues. A removal of
+// values commutes only if plenty of values remain (see enough): the attribute may be required,
+// so it must not lose its last value. A change of objectClass does not commute, because the
+// object classes determine which other attributes are allowed and required.
 func (m *modification) commutes(t *edited, v *editedValues) bool {
 	if v.whole || t.typ.SingleValue || t.typ.Equality == nil || t.typ.Secret() || t.typ == m.tx.Catalog.ObjectClass {
 		return false

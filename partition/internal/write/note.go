@@ -12,17 +12,17 @@ import (
 )
 
 // A Message describes a commit in the journal: who made the commit, and the operations of the
-// commit. The first line of a message contains the name of the author and further details
-// about the request. Each further line is one operation. Everything except keywords and
-// attribute names is quoted as in Go:
+// commit. The first line of a message contains the name of the author and further details about
+// the request. Each further line is one operation. Names of entries and details of the request
+// are quoted as in Go:
 //
 //	"cn=admin" from="192.0.2.1:5123" request="17/4"
 //	add "uid=a,dc=example,dc=com" userPassword
 //	rename "uid=b,dc=example,dc=com"
 //
-// A message does not contain the changed values, because the states before and after the
-// commit show them. Secret attributes have no history, so the message records the secret
-// attributes whose values were added or removed.
+// A message does not contain the changed values, because the states before and after the commit
+// show them. Secret attributes have no history, so the message names the secret attributes
+// whose values were added or removed.
 type Message struct {
 	By         By
 	Operations []Operation
@@ -30,8 +30,8 @@ type Message struct {
 
 // An Operation is one operation of a commit.
 type Operation struct {
-	// add, delete, deletetree, modify, rename, configure, import, reindex, rebuild or
-	// erase
+	// add, delete, deletetree, modify, rename, configure, import, reindex, rebuild or erase;
+	// package branch adds branch, describe and merge
 	Kind string
 	Name string // name of the entry before the operation
 	// Secrets are the secret attributes that the operation set or removed.

@@ -177,9 +177,10 @@ type referrer struct {
 	cut  bool     // the index contains cut keys that may belong to such values
 }
 
-// referrers returns the entries with values that name an entry in the subtree of the name
-// base. It passes the key of the name in each value to concerns, and ignores the value if
-// concerns returns false.
+// referrers returns the entries with values that name an entry in the subtree of the name base.
+// It passes the key of the name in each value to concerns, and ignores the value if concerns
+// returns false. If the index contains only a cut key, concerns is not called, and the entry is
+// included.
 func (tx *Tx) referrers(ctx context.Context, base []dn.Norm, concerns func(name []byte) bool) ([]*referrer, error) {
 	at := map[entry.ID]*referrer{}
 	var all []*referrer
@@ -383,8 +384,8 @@ func (w *rewriting) candidates(ctx context.Context, d *state.DescribedValues, r 
 	return slices.DeleteFunc(found, func(k *state.Keyed) bool { return k == nil }), err
 }
 
-// leaveOne adds the empty name if the attribute has no values left and a class requires
-// the attribute. This happens when a group loses its last member.
+// leaveOne adds the empty name if the attribute has no values left and a class or content rule
+// requires the attribute. This happens when a group loses its last member.
 func (m *modification) leaveOne(ctx context.Context, e *edited) error {
 	for _, v := range e.lists {
 		if err := m.checkRemaining(ctx, v); err != nil {
@@ -401,8 +402,8 @@ func (m *modification) leaveOne(ctx context.Context, e *edited) error {
 	return m.add(ctx, e.values(""), [][]byte{{}})
 }
 
-// TakeAway removes one value from an entry. If the entry has no other value of the
-// attribute and a class requires the attribute, TakeAway adds the empty name.
+// TakeAway removes one value from an entry. If the entry has no other value of the attribute
+// and a class or content rule requires the attribute, TakeAway adds the empty name.
 func (tx *Tx) TakeAway(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, value []byte) error {
 	m, err := tx.modifyingID(ctx, id)
 	if err != nil {

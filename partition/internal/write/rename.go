@@ -93,8 +93,8 @@ func (tx *Tx) destination(ctx context.Context, name dn.DN, newRDN dn.RDN, newPar
 		return to, tx.Missing(ctx, parent, &to.Place)
 	}
 	if to.Found {
-		// The new name is the entry's present name, perhaps in another spelling, so the
-		// row stays the same.
+		// If this is the entry to be renamed, its new name differs at most in spelling, so the
+		// row stays the same. Rename refuses any other entry.
 		node, err := tx.Node(ctx, to.ID)
 		if err != nil {
 			return to, err
@@ -222,9 +222,9 @@ func (m *modification) among(c *op.Modification, others []op.Modification) bool 
 	})
 }
 
-// place writes the entry under its new name. It writes the treeInfo, the row in the tree
-// with all columns, and the changes to the entry's attributes. If the parent changes, it
-// also writes the entry's index cells.
+// place writes the entry under its new name: the treeInfo and the changes to the entry's
+// attributes. If the row in the tree gets another key, place writes all columns of the row. If
+// the parent changes, it also writes the entry's index cells.
 func (m *modification) place(ctx context.Context, to *destination) error {
 	tx, from := m.tx, m.change
 	if m.pl.Parent != to.Parent || m.pl.RDN != to.RDN {

@@ -9,10 +9,10 @@ import (
 )
 
 // Restamp replaces modifiersName, modifyTimestamp and entryCSN of an entry, and nothing else.
-// It does nothing if there is no such entry. Restamp places no mark, so callers must call it
-// only for an entry for which another change in the same branch has placed a mark. If one of
-// the three attributes is indexed, Restamp does nothing: any two changes of one entry conflict
-// then, so a merge never needs new stamps.
+// It does nothing if there is no such entry or if id is that of the subschema. Restamp places
+// no mark, so callers must call it only for an entry for which another change in the same
+// branch has placed a mark. If one of the three attributes is indexed, Restamp does nothing:
+// any two changes of one entry conflict then, so a merge never needs new stamps.
 func (tx *Tx) Restamp(ctx context.Context, id entry.ID) error {
 	node, err := tx.Node(ctx, id)
 	if err != nil || node == nil || id == catalog.SubschemaID {

@@ -16,8 +16,9 @@ type Rules struct {
 	// Such an addition or deletion has no effect.
 	Permissive bool
 	// Relaxed accepts values of creatorsName, createTimestamp, modifiersName and
-	// modifyTimestamp from the client. An Add then also accepts entryUUID. Obsolete types
-	// and classes count as active.
+	// modifyTimestamp from the client. An Add then also accepts entryUUID and account
+	// attributes, and a Modify can change the structural class. Obsolete types and classes
+	// count as active.
 	Relaxed bool
 	// Kept lets a Modify write every attribute that is stored with entries, and does not check
 	// timestamps. With it, an entry can be made equal to an entry of another server.
@@ -49,8 +50,8 @@ func (g given) takes(k *catalog.Types, t *schema.AttributeType) bool {
 // passwordPolicy is the arc of draft-behera-ldap-password-policy.
 const passwordPolicy = "1.3.6.1.4.1.42.2.27.8.1."
 
-// ofAccounts reports whether a type is an account attribute that normally only the server
-// sets.
+// ofAccounts reports whether a type is an account attribute: a type of the password policy
+// draft, or a secret type that users cannot modify.
 func ofAccounts(t *schema.AttributeType) bool {
 	return strings.HasPrefix(t.OID, passwordPolicy) || t.NoUserModification && t.Secret()
 }

@@ -17,11 +17,11 @@ var (
 
 const secretSize = 32
 
-// Secret returns random bytes that are known only to the servers of the store. Keys that
-// sign and verify are derived from the secret. The first call creates the secret. The
-// secret is stored in the table that contains the header, in a row that no export
-// contains. If the store contains no secret and refuses writes (for example, on a full
-// disk), each server uses a secret of its own until it restarts.
+// Secret returns random bytes that are known only to the servers of the store. Keys that sign
+// and verify are derived from the secret. The first call creates the secret. The secret is
+// stored in the table that contains the header, in a row that no export contains. If the store
+// contains no secret and refuses writes (for example, on a full disk), each call returns
+// another secret, so each server uses a secret of its own until it restarts.
 func Secret(ctx context.Context, p *catalog.Keeper) ([]byte, error) {
 	fresh := make([]byte, secretSize)
 	rand.Read(fresh) // crypto/rand never fails
