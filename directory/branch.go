@@ -105,16 +105,16 @@ func cutBranch(text string) (rest string, end *ending) {
 	return inside.String(), &ending{branch, name[len(inside):].String()}
 }
 
-// mayEndInBranch is a quick test that avoids parsing most names. If it returns false, the
-// text is not a name that ends in the name of a branch.
+// mayEndInBranch is a quick test that avoids parsing most names. It returns true for every
+// name that ends in the name of a branch, except if escapes hide the last word.
 func mayEndInBranch(text string) bool {
 	const end = "branches"
 	text = strings.TrimRight(text, ` "`)
 	return len(text) > len(end) && strings.EqualFold(text[len(text)-len(end):], end)
 }
 
-// bindIn runs a bind. If the name ends in the name of a branch, the session then works in
-// that branch.
+// bindIn runs a bind. If the name in a simple bind ends in the name of a branch, the session
+// works in that branch after the bind.
 func (d *Directory) bindIn(ctx context.Context, req *request.Request, b *op.Bind, x *request.Exchange) error {
 	rest, end := cutBranch(b.Name)
 	if b.SASL || end == nil {

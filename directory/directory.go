@@ -39,8 +39,8 @@ type Directory struct {
 	pool   sync.Pool    // *request.Request
 }
 
-// New returns a directory over an open partition. It fails if the administrator's name or
-// password, or a limit rule, cannot be used.
+// New returns a directory over an open partition. It fails if the administrator's name or a
+// limit rule cannot be used.
 func New(p *partition.Partition, o Options) (*Directory, error) {
 	s, err := request.NewServer(p, o)
 	if err != nil {

@@ -26,7 +26,7 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 		x = req.Session.Forget() // a bind makes the session anonymous on receipt (RFC 4513, 4)
 	}
 	// A bind has no requester yet, so it reads with the server's own rights. For all
-	// other requests, admit sets the requester's access rules.
+	// other requests, admit sets the access rules that apply to the requester.
 	req.Judge.Unrestrict()
 	if !isBind {
 		if err := admit(ctx, req); err != nil {
@@ -76,7 +76,8 @@ func admit(ctx context.Context, req *request.Request) error {
 }
 
 // awaitOthers waits for the commits of other servers that the request must see. The account
-// and the access rules may have changed meanwhile, so awaitOthers then calls admit again.
+// and the access rules may have changed meanwhile, so awaitOthers then calls admit again,
+// except for a bind.
 func (d *Directory) awaitOthers(ctx context.Context, req *request.Request, isBind bool) error {
 	if !req.Awaits() {
 		return nil

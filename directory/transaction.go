@@ -69,8 +69,8 @@ func (s *Session) keep(m *op.Message) *received {
 	return r
 }
 
-// receiveEnd ends a transaction. The transaction commits or aborts when the request is
-// served.
+// receiveEnd takes the transaction that the request ends from the session, so that it gets no
+// further updates. The transaction commits or aborts when the request is served.
 func (s *Session) receiveEnd(m *op.Message) *received {
 	e, err := control.ParseEndTransaction(m.Request.(*op.Extended).Value)
 	if err != nil {

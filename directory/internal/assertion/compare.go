@@ -110,7 +110,7 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 		}
 	}
 	if (has || !all) && partition.Is(err, partition.NoSuchAttribute) {
-		return false, nil // the requester must not learn that there is no value
+		return false, nil // there are collective values, or the requester must not learn that there is no value
 	}
 	return own, err
 }
@@ -170,8 +170,7 @@ func compareSecret(ctx context.Context, req *request.Request, id entry.ID, t *sc
 	return compareValues(t, values, assertion)
 }
 
-// compareValues compares an assertion with values as RFC 4511 requires. Snapshot.Compare
-// compares only stored values, so compareValues compares computed and collective values.
+// compareValues compares an assertion with values as RFC 4511 requires.
 func compareValues(t *schema.AttributeType, values [][]byte, assertion []byte) (bool, error) {
 	switch {
 	case t.Equality == nil:

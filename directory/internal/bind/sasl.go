@@ -111,9 +111,10 @@ func proceed(req *request.Request, mechanism string, challenge []byte, next func
 }
 
 // actAs returns the identity that an authenticated client wants to act as (RFC 4513,
-// 5.2.1.8). Both accounts, the client's and that of the identity, must be usable, and both
-// must be allowed to bind on this connection. A client that has to change its password can
-// act only as itself. Otherwise actAs returns an error.
+// 5.2.1.8). The client's account must be usable and allowed to bind on this connection. To
+// act as another identity, the client needs the right to do so and must not have to change
+// its password, and the other account must be usable and allowed to bind here too. If a
+// condition is not met, actAs returns an error.
 func actAs(ctx context.Context, req *request.Request, mechanism string, who *settings.Identity, authzID string) (*settings.Identity, error) {
 	if err := identify.Enabled(ctx, req, who, errCredentials); err != nil {
 		return nil, err
@@ -281,7 +282,7 @@ func external(ctx context.Context, req *request.Request) (*settings.Identity, er
 }
 
 // certificateIn returns ErrNobody if the options require that the client's certificate is in
-// the identity's entry, and the entry does not have the certificate.
+// the identity's entry, and the certificate is not there.
 func certificateIn(ctx context.Context, req *request.Request, who *settings.Identity) error {
 	cert := auth.Certificate(req.Session.Channel)
 	if !req.Server.Settings().CertificateInEntry || cert == nil {
@@ -311,9 +312,9 @@ func usableBearer(req *request.Request) error {
 	return op.Errorf(op.ConfidentialityRequired, "tokens are not taken in clear: use TLS")
 }
 
-// bindBearer performs a bind with the mechanism OAUTHBEARER (RFC 7628). A failed bind has
-// two steps. The server first sends the address at which clients get tokens. After the
-// client's next message, the server refuses the bind.
+// bindBearer performs a bind with the mechanism OAUTHBEARER (RFC 7628). The refusal of a
+// token takes two steps. The server first sends the address at which clients get tokens.
+// After the client's next message, the server refuses the bind.
 func bindBearer(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error) {
 	authzID, token, err := auth.ParseBearer(message)
 	if err != nil {

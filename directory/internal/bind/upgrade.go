@@ -16,9 +16,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// upgrade starts a background job after a successful bind. If the password is stored in a
-// fast scheme, the job stores the password in the default scheme. The job also derives
-// missing SCRAM keys, and removes the keys of mechanisms that are no longer offered.
+// upgrade starts a background job after a successful bind, if the options permit this and the
+// job has something to do. If the password is stored in a fast scheme, the job stores the
+// password in the default scheme. The job also derives missing SCRAM keys, and removes the
+// keys of mechanisms that are no longer offered.
 func upgrade(req *request.Request, who *settings.Identity, secrets []entry.Attribute, stored, clear []byte) {
 	d := req.Server
 	if !d.Settings().UpgradePasswords || who.Admin || auth.Slow(stored) && hasKeys(req, secrets) && !hasSpareKeys(req, secrets) {

@@ -139,9 +139,9 @@ func (a *Account) useReset(ctx context.Context) error {
 }
 
 // recorded turns an error in recording a bind into the result of the bind. A server that
-// takes no changes cannot record a grace use or the use of a code. It refuses such a bind,
-// because the client could repeat the same use at another server. The result is no referral,
-// because few clients expect a referral from a bind.
+// takes no changes cannot record the use of an expired or reset password, or of a code. It
+// refuses such a bind, because the client could repeat the same use at another server. The
+// result is no referral, because few clients expect a referral from a bind.
 func recorded(err error) error {
 	if errors.Is(err, txn.ErrReadOnly) {
 		return op.Errorf(op.UnwillingToPerform, "this server takes no changes and cannot record this bind: bind at the primary server")
@@ -149,8 +149,8 @@ func recorded(err error) error {
 	return err
 }
 
-// old adds a response control of Netscape's servers, which old clients expect without a
-// request control.
+// old adds a response control of Netscape's servers, if the policy says so. Old clients expect
+// this control without a request control.
 func (a *Account) old(oid string, value []byte) {
 	if a.Policy != nil && a.Policy.Netscape {
 		a.req.Respond(oid, value)

@@ -1,6 +1,6 @@
-// Package gate is the only package that verifies the credentials of an account: the
-// credentials of a bind, and the old password of a password change. It counts failures as
-// the account's policy requires.
+// Package gate controls every attempt to authenticate with a password or a SCRAM proof: in a
+// bind, in a comparison with userPassword, and in a password change that contains the old
+// password. It counts failures as the account's policy requires.
 package gate
 
 import (
@@ -38,7 +38,7 @@ type Account struct {
 	set    *policies.Set
 	stored [][]byte // stored values of userPassword
 	fits   []byte   // the password of the attempt, if it fits a stored value; otherwise nil
-	second *token   // nil: no second factor is needed
+	second *token   // nil: the account has no token
 	factor error    // why no attempt can succeed: the second factor cannot be verified
 }
 

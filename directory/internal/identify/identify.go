@@ -18,9 +18,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// AuthzID returns the identity for an authorization identity (RFC 4513, 5.2.1.8): "" is
-// anonymous, "dn:..." is the administrator or an entry, and "u:..." is the identity to which
-// the identity rules map the text. AuthzID returns ErrNobody if the text leads to no
+// AuthzID returns the identity for an authorization identity (RFC 4513, 5.2.1.8): "" and "dn:"
+// are anonymous, "dn:NAME" is the administrator or an entry, and "u:..." is the identity to
+// which the identity rules map the text. AuthzID returns ErrNobody if the text leads to no
 // identity or to several identities. Any other error is an error of the store.
 func AuthzID(ctx context.Context, req *request.Request, authzID string) (*settings.Identity, error) {
 	if authzID == "" {

@@ -67,7 +67,7 @@ func (x *Inspection) Some(t *schema.AttributeType, r acl.Rights) bool {
 }
 
 // Value reports whether the identity has a right on one value of a description. It
-// returns false if value is nil.
+// returns false if value is nil or the type has no equality rule.
 func (x *Inspection) Value(t *schema.AttributeType, options string, value []byte, r acl.Rights) bool {
 	return value != nil && x.writable(t, r) && t.Equality != nil && x.decision.Value(t, options, value, r)
 }

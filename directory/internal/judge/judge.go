@@ -101,7 +101,7 @@ func (j *Judge) Always() *acl.Decision {
 	return j.program.Always()
 }
 
-// Manages reports whether the requester is the administrator of the whole directory.
+// Manages reports whether the requester has the right to manage every entry.
 func (j *Judge) Manages() bool { return j.Always().Manages() }
 
 // MayUse reports whether the requester may use a control or an extended operation.
@@ -513,8 +513,8 @@ func allowed(d *acl.Decision, attributes []entry.Attribute, r acl.Rights) []entr
 	return kept
 }
 
-// Searchable returns an entry without those values of the sort keys that the requester
-// may not search.
+// Searchable returns an entry for sorting. The result lacks the values that the requester may
+// not search, except that the entry is returned whole if SortsAll is true of the keys.
 func (j *Judge) Searchable(ctx context.Context, found *partition.Result, keys []partition.SortKey) (*entry.Entry, error) {
 	if j.SortsAll(keys) {
 		return found.Entry, nil

@@ -22,8 +22,8 @@ type Elements struct {
 	GoverningStructureRule, AccessRule                           *schema.AttributeType
 	// The answers to Get Effective Rights.
 	ACLRights, ACLRightsInfo, EntryLevelRights, AttributeLevelRights *schema.AttributeType
-	// MemberOf and IsMemberOf are computed from Members, the attributes by which groups
-	// name their members.
+	// MemberOf and IsMemberOf are computed from the groups. Members are the attributes by
+	// which static groups name their members.
 	MemberOf, IsMemberOf, Member, UniqueMember *schema.AttributeType
 	Members                                    []*schema.AttributeType
 	IsReferral, IsAlias, IsSubentry            filter.Resolved
@@ -32,7 +32,7 @@ type Elements struct {
 	IsCollective                               filter.Resolved
 	SubtreeSpecification, AdministrativeRole   *schema.AttributeType
 	CollectiveExclusions, CollectiveSubentries *schema.AttributeType
-	// Computed are the attributes of the schema that no entry stores.
+	// Computed are the attributes of the schema that show.Computed computes.
 	Computed []*schema.AttributeType
 	Account  AccountTypes
 	// Policy is the class of password policies.

@@ -1,5 +1,6 @@
-// Package ledger records the events of accounts: failures, uses of expired passwords and
-// successes. The records are hot attributes (see partition/usage) of the account's entry.
+// Package ledger records the events of accounts: failures, successes, and uses of codes and of
+// expired or reset passwords. The records are hot attributes (see partition/usage) of the
+// entry of the account or of the token that generates the codes.
 package ledger
 
 import (

@@ -16,8 +16,7 @@ import (
 // maxAliases is the largest number of aliases that are followed to find one name.
 const maxAliases = 16
 
-// Entry finds the entry that an operation names. A referral at or above the name ends the
-// operation, unless ManageDsaIT is set.
+// Entry finds the entry that an operation names. It returns an error if CheckReferral does.
 func Entry(ctx context.Context, req *request.Request, name dn.DN) (partition.Located, error) {
 	if err := CheckReferral(ctx, req, name, ""); err != nil {
 		return partition.Located{}, err
@@ -37,9 +36,10 @@ func Recall(ctx context.Context, req *request.Request, name string) (partition.L
 	return req.Snapshot.Recall(name)
 }
 
-// CheckReferral returns a referral if a referral entry is at or above the name (RFC 3296,
-// 4). It returns the configured referral if the name is outside all naming contexts. The
-// parameter scope is the scope that the URLs contain for a search, and otherwise "".
+// CheckReferral returns a referral if ManageDsaIT is not set and a referral entry is at or
+// above the name (RFC 3296, 4). With or without ManageDsaIT, it returns the configured
+// referral if the name is outside all naming contexts. The parameter scope is the scope that
+// the URLs contain for a search, and otherwise "".
 func CheckReferral(ctx context.Context, req *request.Request, name dn.DN, scope string) error {
 	if err := checkOutside(req, name, scope); err != nil {
 		return err
@@ -93,8 +93,9 @@ func Base(ctx context.Context, req *request.Request, r *op.Search, name dn.DN) (
 	return Follow(ctx, req, name, scopeName(r.Scope), classes)
 }
 
-// Follow finds the entry with a name. It follows aliases and stops at referrals on the
-// way down to the entry.
+// Follow finds the entry with a name. The parameter classes contains the class of aliases, of
+// referrals, or both. On the way down to the entry, Follow follows aliases and stops at
+// referrals, if classes contains their class.
 func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string, classes []*schema.ObjectClass) (partition.Located, error) {
 	var last *redirect // the last alias on the way
 	below := len(name) // number of RDNs of the requested name that are below every alias so far

@@ -9,9 +9,10 @@ import (
 )
 
 // checkOutside returns the configured referral, if any, for a name outside all naming
-// contexts (RFC 4511, 4.1.10). ManageDsaIT makes no difference, because that control applies
-// to entries of this server. The parameter scope is the scope that the URLs contain for a
-// search, and otherwise "".
+// contexts (RFC 4511, 4.1.10). It returns nil for the names that package virtual serves, such
+// as cn=monitor. ManageDsaIT makes no difference, because that control applies to entries of
+// this server. The parameter scope is the scope that the URLs contain for a search, and
+// otherwise "".
 func checkOutside(req *request.Request, name dn.DN, scope string) error {
 	urls := req.Server.Settings().Referral
 	if len(urls) == 0 || virtual.Holds(name) || inContext(req.Server, name) {

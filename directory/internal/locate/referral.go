@@ -27,7 +27,7 @@ func scopeName(s op.Scope) string {
 func ReferralURLs(refs [][]byte, own string, rest dn.DN, scope string) []string {
 	urls := make([]string, 0, len(refs))
 	for _, ref := range refs {
-		url, _, _ := strings.Cut(string(ref), " ") // the rest is a label
+		url, _, _ := strings.Cut(string(ref), " ") // a label may follow the URL
 		urls = append(urls, referralURL(url, own, rest, scope))
 	}
 	return urls

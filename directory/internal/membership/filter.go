@@ -15,9 +15,9 @@ import (
 )
 
 // Test replaces a test of memberOf or isMemberOf by a test that looks at groups, and
-// returns any other test unchanged. An equality test becomes a test for one group, and a
-// presence test becomes a test for any group. The other kinds of tests never match,
-// because names have no order and no substrings.
+// returns any test of another attribute unchanged. An equality test becomes a test for one
+// group, and a presence test becomes a test for any group. Tests of all other kinds, such as
+// substrings tests, never match.
 func Test(ctx context.Context, req *request.Request, t *filter.Test) (filter.Resolved, error) {
 	is, nested := false, false
 	if len(t.Types) == 1 {
@@ -121,7 +121,8 @@ const (
 	pageOfMembers = 1024
 )
 
-// direct streams the existing entries that a group names as members.
+// direct streams the existing entries that a group names as members, by values on which the
+// requester has the walk's right.
 func (w *walk) direct(ctx context.Context, g partition.Located) iter.Seq2[partition.Located, error] {
 	return func(yield func(partition.Located, error) bool) {
 		may, err := w.req.Judge.Values(ctx, g, w.right)

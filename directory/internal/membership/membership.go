@@ -24,8 +24,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// MaxGroups is the largest number of groups that are followed for one entry. Tests set a
-// smaller number.
+// MaxGroups is the largest number of groups that are followed for one entry, and the largest
+// number of members that Found returns. Tests set a smaller number.
 var MaxGroups = 10000
 
 // Is reports whether a type is memberOf or isMemberOf. The result nested reports whether the

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// generatedLength is the length of a generated password. A password of this length has
-// 155 bits of entropy. The characters below do not include characters that look alike.
+// generatedLength is the length of a generated password. A generated password has almost 153
+// bits of entropy. The characters below do not include characters that look alike.
 const generatedLength = 26
 
 var characters = []string{"ABCDEFGHJKLMNPQRSTUVWXYZ", "abcdefghijkmnopqrstuvwxyz", "23456789", "-+=_.,:"}

@@ -22,7 +22,8 @@ func Is(req *request.Request, description string) bool {
 }
 
 // HashAttributes returns the attributes of a new entry with the passwords hashed. If there
-// are passwords in clear, it adds the SCRAM keys of the first of them.
+// are passwords in clear and the attributes do not include SCRAM keys, it adds the SCRAM keys
+// of the first password in clear.
 func HashAttributes(ctx context.Context, req *request.Request, as []op.PartialAttribute) ([]op.PartialAttribute, error) {
 	var clear []byte
 	cloned := false
@@ -50,10 +51,11 @@ func HashAttributes(ctx context.Context, req *request.Request, as []op.PartialAt
 }
 
 // HashChanges returns the changes with new passwords hashed. It runs before the transaction,
-// because the transaction may run more than once. If passwords change, HashChanges also
-// replaces the SCRAM keys by the keys of the last password sent in clear. If no password was
-// sent in clear, HashChanges deletes the SCRAM keys, because they may belong to a password
-// that the changes remove.
+// because the transaction may run more than once. If passwords change and no change is of
+// scramKey, HashChanges also replaces the SCRAM keys. The new keys are those of the password in
+// clear that the last addition or replacement of passwords contains. If it contains none, or a
+// later change deletes that password, HashChanges only deletes the SCRAM keys, because they may
+// belong to a password that the changes remove.
 func HashChanges(ctx context.Context, req *request.Request, changes []op.Modification) ([]op.Modification, error) {
 	var clear []byte
 	touched, given, cloned := false, false, false

@@ -298,7 +298,8 @@ func hashIn(req *request.Request, changes []op.Modification) bool {
 }
 
 // CheckNew returns an error if the policy of a new entry does not allow the entry's
-// passwords. Otherwise it adds the account attributes that the server maintains.
+// passwords. Otherwise, if the directory has any policy, it adds the account attributes that
+// the server maintains.
 func CheckNew(ctx context.Context, req *request.Request, name dn.DN, as []op.PartialAttribute, e *entry.Entry) ([]op.PartialAttribute, error) {
 	a, err := gate.OpenNew(ctx, req, name, e)
 	if err != nil || !a.Governed() {

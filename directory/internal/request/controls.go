@@ -156,8 +156,8 @@ func operationsOf(r op.Request) operations {
 
 // TakeControls reads the controls of a request. A control that does not apply to the
 // operation counts as unknown. An unknown control is an error if it is critical, and is
-// otherwise ignored (RFC 4511, 4.1.11). If a control other than session tracking occurs
-// twice, the result is protocolError.
+// otherwise ignored (RFC 4511, 4.1.11), and so is a control that the requester may not use. If
+// a known control other than session tracking occurs twice, the result is protocolError.
 func TakeControls(req *Request, m *op.Message) error {
 	for i := range m.Controls {
 		c := &m.Controls[i]

@@ -87,8 +87,8 @@ func (req *Request) asker(who *settings.Identity) *access.Who {
 	return who.Asker(req.Server.rules)
 }
 
-// connection returns the present properties of the connection that access rules test. They
-// change when TLS begins.
+// connection returns the properties of the connection that access rules test, and the present
+// time. Most are read anew for each request, because they change when TLS begins.
 func (s *Session) connection() acl.Connection {
 	_, _, local := s.Channel.Peer()
 	c := acl.Connection{Secure: s.Channel.TLS() != nil || local, Local: local, Time: time.Now()}

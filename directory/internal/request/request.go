@@ -67,7 +67,7 @@ func (req *Request) Begin(s *Session, id int32) {
 	}
 }
 
-// End resets all fields, because the next request may come from another client.
+// End resets everything except Server, because the next request may come from another client.
 func (req *Request) End() {
 	for _, s := range req.held {
 		s.Close()

@@ -111,9 +111,9 @@ func ViewResponse(req *request.Request, v control.ViewResponse) {
 	req.Respond(control.OIDViewResponse, v.Encode())
 }
 
-// checkView returns an error if a view is not possible with the request's controls and
-// limits. If the view is impossible because the entries cannot be sorted, the sort response
-// control contains the reason.
+// checkView returns an error if a view is not possible with the request's controls, limits and
+// access rules. If the view is impossible because the entries cannot be sorted, the sort
+// response control contains the reason.
 func checkView(req *request.Request, keys []partition.SortKey) error {
 	v := req.Controls.Vlv
 	switch {

@@ -135,7 +135,8 @@ func (st *Stream) send(ctx context.Context, base entry.ID) error {
 }
 
 // Prepare builds the query. The query finds the entries that the filter matches. It also
-// finds all referrals and aliases in scope (RFC 3296, 5.2; RFC 4511, 4.5.1.3).
+// finds the referrals and aliases in scope that the search sends or follows (RFC 3296, 5.2;
+// RFC 4511, 4.5.1.3).
 func (st *Stream) Prepare(ctx context.Context) (err error) {
 	req := st.Req
 	if err := st.classes(ctx); err != nil {

@@ -53,7 +53,8 @@ type Options struct {
 	// use them. For each SCRAM mechanism, the server also offers the -PLUS variant, and
 	// derives keys from new passwords. Nil: auth.DefaultMechanisms.
 	Mechanisms []string
-	// PlainInClear offers PLAIN on connections that others may be able to read.
+	// PlainInClear offers PLAIN also on connections that others may be able to read, if
+	// ClearPasswords permits passwords there.
 	PlainInClear bool
 	// UpgradePasswords means that a successful bind improves how the password is stored.
 	// A password that is stored in clear or in a fast scheme is stored again in the
@@ -74,9 +75,9 @@ type Options struct {
 	// standby, and after another server has taken over its archive. It then refers
 	// changes to the servers in these URLs.
 	Primary []string
-	// Log receives what clients do not learn: the causes of results with the code other
-	// (80), and the slow operations. An operation is slow if it takes at least as long
-	// as Slow. If Slow is zero, no operation is slow.
+	// Log receives what clients do not learn, such as the causes of results with the code
+	// other (80), and the slow operations. An operation is slow if it takes at least as
+	// long as Slow. If Slow is zero, no operation is slow.
 	Log  *slog.Logger
 	Slow time.Duration
 	// Access receives a line for the beginning and the end of every connection and for
@@ -113,7 +114,7 @@ const (
 	ClearFromNowhere
 )
 
-// EnsureDefaults sets the options that are unset.
+// EnsureDefaults sets those unset options that have a default.
 func (o *Options) EnsureDefaults() {
 	if len(o.Secret) == 0 {
 		o.Secret = make([]byte, 32)

@@ -50,9 +50,9 @@ func (v *View) appendAccount(ctx context.Context, as []entry.Attribute, found *p
 	return as, nil
 }
 
-// appendUsable adds the account usable control to an entry, under three conditions: the
-// client requested the control, the entry has a password, and the requester may see whether
-// the account is locked.
+// appendUsable adds the account usable control to an entry, if the client requested the
+// control, the state is not a past state, the entry has a password, and the requester may see
+// whether the account is locked.
 func (v *View) appendUsable(ctx context.Context, controls []op.Control, found *partition.Result) ([]op.Control, error) {
 	req := v.Req
 	t := req.Known.Account.LockedTime

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// appendComputed adds the attributes that are not stored, if the client requests them by
-// name or by "+".
+// appendComputed adds attributes that are not stored, if the client requests them by name or by
+// "+". For some attributes, "+" is not enough: see isDear and appendMembers.
 func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	sel, req := &v.selector, v.Req
 	if !sel.operational && len(sel.named) == 0 {
@@ -183,7 +183,8 @@ func countChildren(ctx context.Context, req *request.Request, at partition.Locat
 	return n, req.Judge.Failure()
 }
 
-// countAll returns the number of all entries below an entry that the requester sees.
+// countAll returns the number of the entries at all levels below an entry. It counts only
+// entries that the requester sees.
 func countAll(ctx context.Context, req *request.Request, at partition.Located) (int, error) {
 	n, err := views.CountBelow(ctx, req.Snapshot, at.ID, req.Judge.Children(ctx), req.Judge.LooksAt(), req.Limits.Candidates)
 	if err == nil {

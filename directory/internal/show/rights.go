@@ -19,7 +19,7 @@ import (
 type rights struct {
 	judge      judge.Judge // judges the identity whose rights are asked for
 	own        bool        // the identity is the requester
-	self       []byte      // name of that identity; nil: the identity has no name
+	self       []byte      // name of that identity; nil: it has none, or access rules do not restrict it
 	named      []named     // attributes that the control names
 	classes    bool        // also answer about all attributes that the entry's classes allow
 	sun, infos bool        // answer in aclRights, and also in aclRightsInfo
@@ -154,7 +154,7 @@ func description389(n named) string {
 }
 
 // letters389 returns the letters of the rights on an attribute. A capital letter means that
-// the identity has the right only on the value that is the identity's own name.
+// the identity has the right on the value that is its own name, but not on all values.
 func (v *View) letters389(d *judge.Inspection, n named) (of string) {
 	for _, r := range []struct {
 		right        acl.Rights

@@ -82,8 +82,8 @@ type Table struct {
 // request. RFC 4511, A.2 uses operationsError for a request that is not properly sequenced.
 var errNone = op.Errorf(op.OperationsError, "no transaction of this identifier is open on this connection")
 
-// Start begins a transaction on the connection with the given number. The client is
-// notified if the transaction is aborted.
+// Start begins a transaction on the connection with the given number. The client is notified
+// if the transaction is aborted because it exceeds a limit.
 func (t *Table) Start(conn uint64, l Limits, m *Memory, as *string, client op.Notifier) (*Transaction, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

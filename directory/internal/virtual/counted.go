@@ -23,7 +23,7 @@ var slapdNames = map[monitor.Operation]string{
 	monitor.Modify: "Modify", monitor.Delete: "Delete", monitor.ModifyDN: "Modrdn", monitor.Abandon: "Abandon", monitor.Extended: "Extended",
 }
 
-// addTotals adds the attributes to the entry cn=monitor that cn=monitor has in 389-ds.
+// addTotals adds to the entry cn=monitor the attributes that cn=monitor has in 389-ds.
 func addTotals(req *request.Request, top *Entry, r *monitor.Report) {
 	initiated, completed := r.Operations()
 	top.addClass(req, "extensibleObject")

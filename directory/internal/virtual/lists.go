@@ -89,7 +89,7 @@ func (v *viewSearch) offerRecord(ctx context.Context, d *views.Definition, found
 	return v.out.Unstored(shown.Name, &shown.Entry)
 }
 
-// listedQuery returns a query for entries of a list that the requester sees.
+// listedQuery returns a query for those entries of a list that the requester sees.
 func listedQuery(ctx context.Context, req *request.Request, d *views.Definition) partition.Query {
 	return partition.Query{
 		Scope: op.BaseObject, Filter: req.Judge.OnlySeen(ctx, filter.Const(filter.True)),

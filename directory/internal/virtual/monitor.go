@@ -16,9 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/views"
 )
 
-// The entries below cn=monitor show what the servers of the store publish about themselves,
-// as `ldapd cluster` does. The servers publish this data in one row, which every search
-// reads again.
+// The entries at and below cn=cluster,cn=monitor show what the servers of the store publish
+// about themselves, as `ldapd cluster` does. The servers publish this data in one row, which
+// every search of cn=monitor reads again.
 const (
 	monitorName = "cn=monitor"
 	clusterName = "cn=cluster," + monitorName
@@ -57,7 +57,8 @@ func monitorTop(req *request.Request) *Entry {
 	return newEntry(req, monitorName, "monitorServer", "cn", "monitor")
 }
 
-// monitored returns the entries that show the published data.
+// monitored returns the entries that show this server's counters, and the entries that show the
+// published data.
 func monitored(req *request.Request, c *monitor.Cluster) []*Entry {
 	cluster := newEntry(req, clusterName, "monitorCluster", "cn", "cluster",
 		"clusterNewest", c.Newest, "clusterSettled", c.Low, "clusterFloor", generalized(c.Floor), "clusterConfig", c.Config)

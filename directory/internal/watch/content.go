@@ -1,6 +1,6 @@
 // Package watch runs searches that wait for changes: content synchronization and persistent
-// searches. Both kinds find the changes by a comparison: the entries that the search finds
-// in one state, and the entries that it finds in a later state.
+// searches. Both kinds find the changes by comparing the entries that the search finds in one
+// state with the entries that it finds in a later state.
 package watch
 
 import (

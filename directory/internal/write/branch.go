@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
 )
 
-// runBranch runs an update of the entry of a branch: it makes, changes, merges or discards
-// the branch. It returns false for all other updates.
+// runBranch runs an update of the entry of a branch: it makes, changes, merges, parks or
+// discards the branch. It returns false for all other updates.
 func runBranch(ctx context.Context, req *request.Request, r op.Request) (done bool, err error) {
 	text := op.NameOf(r)
 	if text == nil || !strings.Contains(strings.ToLower(*text), "branches") {
@@ -108,7 +108,7 @@ func checkBranchClasses(values [][]byte) error {
 
 var errBranchClass = op.Errorf(op.ObjectClassViolation, "objectClass: the class branch is missing")
 
-// modifyBranch merges a branch or changes its description.
+// modifyBranch merges or parks a branch, or changes its description.
 func modifyBranch(ctx context.Context, req *request.Request, name string, r *op.Modify) error {
 	b, err := req.BranchNamed(ctx, name)
 	if err != nil {

@@ -47,8 +47,8 @@ func givenRules(req *request.Request, attributes []op.PartialAttribute) (rules [
 	return rules, rest
 }
 
-// modifyConfig changes the access rules of the whole directory and the default password
-// policy.
+// modifyConfig returns the update that changes the access rules of the whole directory and the
+// default password policy.
 func modifyConfig(ctx context.Context, req *request.Request, name dn.DN, r *op.Modify) *update {
 	rules, policy := ruleChanges(req, r.Changes)
 	return &update{name: name, settings: true, change: func(tx *partition.Tx) error {
@@ -113,8 +113,8 @@ func changeRules(ctx context.Context, req *request.Request, tx *partition.Tx, pl
 	return configure.SetAccessIn(tx, rules)
 }
 
-// staysManaged returns an error if no administrator is configured and the new rules let
-// nobody manage the whole directory.
+// staysManaged returns an error if no administrator is configured, the present rules let
+// somebody manage the whole directory, and the new rules let nobody do so.
 func staysManaged(ctx context.Context, req *request.Request, tx *partition.Tx, rules []partition.AccessRule) error {
 	if req.Server.Settings().AdminKey != "" {
 		return nil
