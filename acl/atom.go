@@ -238,7 +238,7 @@ func (a *atom) excludes(b *atom) bool {
 	return false
 }
 
-// implies reports whether every connection that meets c also meets o. It ignores the
+// implies returns true only if every connection that meets c also meets o. It ignores the
 // field Not of both conditions.
 func (c *Condition) implies(o *Condition) bool {
 	switch {

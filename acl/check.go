@@ -16,7 +16,7 @@ type Finding struct {
 }
 
 // Check returns findings about the rules. The call members(group) must return the members
-// of the group.
+// of the group and of the groups in it.
 func (s *Set) Check(members func(group string) ([]dn.DN, error)) (all []Finding, err error) {
 	for i, r := range s.rules {
 		found := func(format string, args ...any) {
@@ -71,7 +71,7 @@ func (c *compiled) neverHolds() string {
 	return ""
 }
 
-// isEmpty reports whether no identity can match all subjects of the term.
+// isEmpty returns true only if no identity can match all subjects of the term.
 func (t term) isEmpty() bool {
 	anonymous, bound := false, false
 	for _, s := range t {
@@ -88,7 +88,7 @@ func (t term) isEmpty() bool {
 	return anonymous && bound
 }
 
-// within reports whether every identity that matches t also matches o.
+// within returns true only if every identity that matches t also matches o.
 func (t term) within(o term) bool {
 	for i := range o {
 		if !slices.ContainsFunc(t, func(s subject) bool { return s.within(&o[i]) }) {
@@ -116,7 +116,7 @@ func (s *subject) place() *target {
 	return &target{scope: map[SubjectKind]Scope{Named: Only, Below: Under}[s.Kind], base: s.name}
 }
 
-// covered reports whether target o includes every entry that t includes.
+// covered returns true only if target o includes every entry that t includes.
 func (t *target) covered(o *target) bool {
 	return t.within(o) && (o.filter == nil || t.filter != nil && t.filter.String() == o.filter.String())
 }
@@ -190,8 +190,8 @@ func (c *compiled) coversParts(o *compiled) bool {
 	return true
 }
 
-// coversRight reports whether part p contains the right for every value for which part o
-// contains the right.
+// coversRight returns true only if part p contains the right for every value for which part
+// o contains the right.
 func (p *part) coversRight(o *part, right Rights, deny bool) bool {
 	if p.withSee(deny)&right == 0 {
 		return false
@@ -205,7 +205,7 @@ func (p *part) coversRight(o *part, right Rights, deny bool) bool {
 			all(p.except, func(a attribute) bool { return slices.ContainsFunc(o.except, a.within) })
 }
 
-// within reports whether the attribute o includes all values that the attribute a
+// within returns true only if the attribute o includes all values that the attribute a
 // includes.
 func (a attribute) within(o attribute) bool {
 	switch {

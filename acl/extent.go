@@ -2,13 +2,13 @@ package acl
 
 import "slices"
 
-// This file compares targets without looking at entries. It assumes that the "*" and {t}
-// in a pattern can match any value.
+// This file compares targets without looking at entries. If two patterns of RDNs both have
+// open values, mayEqual assumes that one RDN can match both.
 
 // hasBase reports whether the scope includes the base.
 func (s Scope) hasBase() bool { return s == Subtree || s == This || s == Only }
 
-// within reports whether target o includes every entry that t includes. It ignores
+// within returns true only if target o includes every entry that t includes. It ignores
 // filters.
 func (t *target) within(o *target) bool {
 	below := len(t.base) - len(o.base)
@@ -31,7 +31,7 @@ func (t *target) within(o *target) bool {
 	return nearest > 0 // the scope is Under
 }
 
-// apart reports whether no entry can be in both targets. It ignores filters.
+// apart returns true only if no entry can be in both targets. It ignores filters.
 func (t *target) apart(o *target) bool {
 	if len(t.base) < len(o.base) {
 		t, o = o, t
@@ -62,12 +62,12 @@ func (t *target) apart(o *target) bool {
 
 const deepest = 1 << 30
 
-// equal reports whether two patterns match the same names.
+// equal returns true only if two patterns match the same names.
 func (p pattern) equal(o pattern) bool {
 	return slices.EqualFunc(p, o, func(a, b rdnPattern) bool { return a.text() == b.text() })
 }
 
-// mayEqual reports whether a name can match both patterns.
+// mayEqual returns false only if no name can match both patterns.
 func (p pattern) mayEqual(o pattern) bool {
 	return slices.EqualFunc(p, o, func(a, b rdnPattern) bool { return a.mayEqual(&b) })
 }

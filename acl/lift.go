@@ -182,8 +182,8 @@ func (s *Set) groupNamed(r *compiled, group, what string, m members) (l lever, e
 	return l, err
 }
 
-// groups returns the lever of a group that a rule is for: the member attributes of the group
-// and of its nested groups.
+// groups returns the lever of a group that a rule is for: the attributes that determine the
+// members of the group and of its nested groups. Every member counts as a nested group.
 func (s *Set) groups(r *compiled, sub *subject, m members) (l lever, err error) {
 	l = lever{rule: r, at: []target{{scope: Only, base: sub.name}}, what: "it is for the members of " + quote(sub.Name)}
 	for _, name := range append([]string{MemberURL}, GroupTypes...) {

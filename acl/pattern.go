@@ -266,7 +266,7 @@ func avasOf(n dn.Norm) [][2]string {
 	return all
 }
 
-// text returns a text that is equal for patterns that match the same names.
+// text returns a text of the pattern. Patterns with equal texts match the same names.
 func (p pattern) text() string {
 	var b strings.Builder
 	for i := range p {
@@ -275,7 +275,7 @@ func (p pattern) text() string {
 	return b.String()
 }
 
-// text returns a text that is equal for RDN patterns that match the same RDNs.
+// text returns a text of the RDN pattern. RDN patterns with equal texts match the same RDNs.
 func (r *rdnPattern) text() string {
 	if r.open == nil {
 		return string(r.norm)

@@ -331,7 +331,7 @@ func mustBeStored(t *filter.Test, served func(*schema.AttributeType) bool) error
 	return errors.New("tests an attribute that is computed and that filters here cannot test")
 }
 
-// computed are the attributes that are not stored.
+// computed contains attributes that no entry stores, so that filters would not match them.
 var computed = []string{"memberOf", "isMemberOf", "entryDN", "subschemaSubentry", "hasSubordinates", "numSubordinates", "numAllSubordinates", "accessRule"}
 
 func isStored(t *schema.AttributeType) bool { return !slices.Contains(computed, t.Name()) }

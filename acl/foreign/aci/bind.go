@@ -39,8 +39,8 @@ func (b *binder) bind(r Bind) draft.Expr {
 	return e
 }
 
-// value translates the comparison of a keyword with one of its values as if the operator
-// were =. The caller negates the result for !=.
+// value translates the comparison of a keyword with one of its values. Except for timeofday
+// and ssf, it does so as if the operator were =, and the caller negates the result for !=.
 func (b *binder) value(k *Keyword, v string) draft.Expr {
 	switch k.Name {
 	case "userdn":

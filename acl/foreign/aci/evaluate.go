@@ -24,7 +24,7 @@ type Placed struct {
 // An Evaluator decides by aci as the servers' manuals say: an identity may do what at
 // least one value allows and no value denies. An Evaluator serves to check the
 // translation: a Comparison compares what the Evaluator allows with what the translated
-// rules allow. So the Evaluator shares only the parser with the translation.
+// rules allow. So the Evaluator shares little more than the parser with the translation.
 type Evaluator struct {
 	Values  []Placed
 	Options *Options
@@ -230,8 +230,8 @@ func (q *question) listed(a *Attributes) bool {
 }
 
 // seen reports whether the identity sees the entry. This requires a clause that allows a
-// right on some attribute of the entry, and no clause that denies all rights on all
-// attributes.
+// right on some attribute. No clause may deny all rights on all attributes, and no clause
+// without targetattr may deny read.
 func (q *question) seen() bool {
 	any := func(*schema.AttributeType) bool { return true }
 	allows := func(a *ACI, c *Clause) bool {
@@ -268,7 +268,7 @@ func (q *question) lists(a *Attributes, test func(*schema.AttributeType) bool) b
 }
 
 // renames reports whether the identity may rename the entry. This requires the right to
-// write the attributes of the entry's RDN.
+// write the attributes of the entry's RDN. No clause without targetattr may deny write.
 func (q *question) renames() bool {
 	if len(q.entry.Name) == 0 {
 		return false

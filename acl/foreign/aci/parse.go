@@ -67,7 +67,8 @@ func (p *parser) here() string {
 	return fmt.Sprintf("%q", rest)
 }
 
-// word returns the letters at the position of the parser, in lower case.
+// word skips spaces, and then a word of letters, digits and underscores, which may be empty.
+// It returns the word in lower case.
 func (p *parser) word() string {
 	p.spaces()
 	start := p.at

@@ -258,8 +258,8 @@ func (t *translation) valueFilters(c *Clause) (insert, remove []acl.Attribute) {
 }
 
 // isAbout reports whether rules can express a filter of values: the filter tests only the
-// attribute whose values it selects, and the attribute has no subtypes. A rule would
-// include the subtypes.
+// attribute whose values it selects, and the attribute is not a secret and has no subtypes.
+// A rule would include the subtypes.
 func (t *translation) isAbout(f ValueFilter) bool {
 	typ, _ := t.o.Schema.Describe(f.Attribute)
 	if typ == nil {

@@ -85,8 +85,8 @@ func Within(sch *schema.Schema, name, place dn.DN) bool {
 	return len(name) >= len(place) && Same(sch, name[len(name)-len(place):], place)
 }
 
-// Same reports whether two names are the same. Attribute types that the schema does not
-// define are compared by their texts.
+// Same reports whether two names are the same. If the schema cannot normalise both names, for
+// example because it lacks an attribute type, Same compares their texts.
 func Same(sch *schema.Schema, a, b dn.DN) bool {
 	if len(a) != len(b) {
 		return false
@@ -99,8 +99,8 @@ func Same(sch *schema.Schema, a, b dn.DN) bool {
 	return strings.EqualFold(a.String(), b.String())
 }
 
-// RuleName makes the name of a rule from a text. It replaces each character that such a
-// name cannot contain by a hyphen.
+// RuleName makes the name of a rule from a text. It replaces the characters that such a name
+// cannot contain by hyphens, and shortens long names.
 func RuleName(text string) string {
 	var b strings.Builder
 	for _, r := range text {

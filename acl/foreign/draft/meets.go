@@ -54,7 +54,7 @@ func isMemberOf(attribute string) bool {
 	return strings.EqualFold(attribute, "memberOf") || strings.EqualFold(attribute, "isMemberOf")
 }
 
-// Nested returns a filter with memberOf replaced by isMemberOf. In other servers, memberOf
+// Nested returns a filter with memberOf replaced by isMemberOf. In servers with aci, memberOf
 // includes groups of groups. In this directory, memberOf does not, and isMemberOf does.
 func Nested(f filter.Filter) filter.Filter {
 	return filter.MapLeaves(f, func(leaf filter.Filter) filter.Filter {

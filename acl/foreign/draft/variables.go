@@ -64,8 +64,8 @@ func WithVariables(p acl.Placed, marker string) (all []acl.Placed) {
 	return all
 }
 
-// BindsVariables reports whether all variables in the subjects of a rule are also in its
-// targets. WithVariables leaves out each term with a variable that is in no target.
+// BindsVariables reports whether each target of a rule contains all variables in the rule's
+// subjects. WithVariables leaves out each term with a variable that a target lacks.
 func BindsVariables(r *acl.Rule, marker string) bool {
 	for _, t := range r.Who.Any {
 		for _, s := range t {

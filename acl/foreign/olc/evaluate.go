@@ -17,8 +17,8 @@ import (
 // An Evaluator decides by access directives as slapd.access(5) says: the first directive
 // that is about the entry and the attribute decides, unless its matching clause says
 // break. An Evaluator serves to check the translation: a Comparison compares what the
-// Evaluator allows with what the translated rules allow. So the Evaluator shares only the
-// parser with the translation.
+// Evaluator allows with what the translated rules allow. So the Evaluator shares little more
+// than the parser with the translation.
 type Evaluator struct {
 	Directives []*Directive
 	Schema     *schema.Schema
