@@ -220,7 +220,7 @@ func (c *conn) enter(o *operation) (how, *op.Result, error) {
 }
 
 // place decides how to run an operation. The decision depends on the connection's other
-// operations. The caller must hold c.mu.
+// operations, and on whether more input has arrived. The caller must hold c.mu.
 func (c *conn) place(o *operation) (how, *op.Result) {
 	if len(c.ops) > 0 {
 		switch running := c.running(); {
@@ -279,8 +279,8 @@ func (c *conn) remove(o *operation) {
 	c.ops = c.ops[:last]
 }
 
-// find returns the newest outstanding operation with the given id, or nil. The caller
-// must hold c.mu.
+// find returns the outstanding operation with the given id, or nil. If there are two, it
+// returns the one that is not yet answered. The caller must hold c.mu.
 func (c *conn) find(id int32) (found *operation) {
 	for _, o := range c.ops {
 		if o.message.ID == id && (found == nil || found.sent.Load()) {

@@ -62,7 +62,7 @@ func isSecure(l net.Listener) bool {
 //	ldapi://PATH       a Unix socket; slashes in PATH may be written as %2F
 //
 // The URL may end in ?branch=NAME: sessions of such a listener begin in the branch.
-// Errors contain the URL and advice.
+// Errors contain the URL, and advice on common problems.
 func Listen(rawURL string) (*Listener, error) {
 	address, query, _ := strings.Cut(rawURL, "?")
 	branch, err := branchIn(query)

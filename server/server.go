@@ -76,8 +76,9 @@ type Session interface {
 	// StartTLS returns an error if TLS may not begin now. Otherwise the session must
 	// become anonymous, because an identity that was bound in clear is not certain.
 	StartTLS() *op.Result
-	// Answered receives the requests that the connection itself answers: Cancel, StartTLS
-	// and refused requests. Callers call Answered concurrently.
+	// Answered receives the requests that the connection itself answers: Cancel, StartTLS,
+	// and requests that are refused or are canceled before they begin. Callers call
+	// Answered concurrently.
 	Answered(m *op.Message, r *op.Response)
 	// Name returns the name of the bound identity, for limits and logs; "" is anonymous.
 	Name() string
@@ -188,8 +189,8 @@ type Options struct {
 	// accept 64 KiB of answers; default five minutes. While writes to more than 256
 	// clients are in progress, a tenth of this time applies.
 	WriteTimeout time.Duration
-	// Logger receives one line for each connection that ends badly; default
-	// slog.Default().
+	// Logger receives errors and warnings, such as one for each connection that ends
+	// badly; default slog.Default().
 	Logger *slog.Logger
 	// Traffic counts connections, messages and octets; by default the counts are not
 	// exported.
