@@ -12,8 +12,7 @@ const OIDBranch = "2.25.220932908602969335986291669498557466831"
 // Branch is the value of the branch control, which is the name of a branch.
 type Branch struct{ Name string }
 
-// ParseBranch parses the value of a request. If value is nil, the control has no value,
-// which is an error.
+// ParseBranch parses the value of a request. A missing or empty value is an error.
 func ParseBranch(value []byte) (b Branch, err error) {
 	switch {
 	case len(value) == 0:

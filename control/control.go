@@ -1,7 +1,7 @@
 // Package control encodes and decodes the values of controls and extended operations. It
-// has a Parse function for each value that clients send, and an Encode method for each
-// value that the server sends. Package directory defines what the values mean. The
-// result of a Parse function may share memory with the value that was parsed.
+// has Parse functions for values that clients send, and Encode methods for values that the
+// server sends. Package directory defines what the values mean. The result of a Parse
+// function may share memory with the value that was parsed.
 //
 // An error of a Parse function describes what is wrong with the value, but does not name
 // the control or operation. The result code for all such errors is protocolError.
