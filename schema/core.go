@@ -14,9 +14,10 @@ import (
 //go:embed definitions/*.schema
 var definitionFiles embed.FS
 
-// Core returns the built-in schema. It contains the definitions of RFC 4512, 4517, 4519,
-// 4524, 2798, 2307, 3672, 4530 and 5020, those definitions of RFC 4523 whose syntaxes the
-// server implements, and common definitions of other servers.
+// Core returns the built-in schema. It contains the definitions of RFC 4512, 4517, 4519 and
+// 4524, and of other RFCs such as 2307 and 2798. It also contains those definitions of RFC
+// 4523 whose syntaxes the server implements, common definitions of other servers, and this
+// server's own definitions.
 func Core() *Schema { return core() }
 
 var core = sync.OnceValue(func() *Schema {

@@ -21,7 +21,8 @@ type Differences struct {
 // properties are compared; descriptions are not.
 type TypeDifference struct {
 	Old, New *AttributeType // Old is nil if the type was added, and New is nil if it was removed
-	// Each of the following fields is set if the property has changed.
+	// Names is set if a name was removed. Each of the other fields up to Secret is set if
+	// the property has changed.
 	Names, Sup, Syntax, Equality, Ordering, Substr bool
 	Collective, Usage, Secret                      bool
 	// SingleValue and NoUserModification are set if the new type has the property and the

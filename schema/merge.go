@@ -47,11 +47,13 @@ func (m *Merged) Count() (added, replaced, removed int) {
 //     in the file differ; for any other type this is a conflict.
 //
 // If a new definition uses a name of a built-in element with another OID, the new element
-// does not get the name. If the built-in element is secret, the new element is secret too.
+// does not get the name. If the new definition has no other name, this is a conflict. If the
+// built-in element is secret, the new element is secret too.
 //
-// Definitions that the server needs always stay as they are. Matching rules cannot be
-// added. If a type names a matching rule that this server does not have, or a rule of the
-// wrong kind, the type is defined without the rule, with a note.
+// Definitions that the server needs stay as they are, except that types get the names that
+// they lack. Matching rules cannot be added. If a new type names a matching rule that this
+// server does not have, or a rule of the wrong kind, the type is defined without the rule,
+// with a note.
 //
 // The error lists all conflicts, each with its file and line.
 func (s *Schema) Merge(ds []Definition) (*Merged, error) {

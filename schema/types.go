@@ -74,9 +74,10 @@ func (t *AttributeType) SameValue(a, b []byte) bool {
 func (t *AttributeType) Operational() bool { return t.Usage != UserApplications }
 
 // Secret reports whether the type is secret, like userPassword. Values of a secret type are
-// never matched or normalised. They are shown only to identities that may read the type by an
-// access rule in which the type is named. A type is secret if its definition, or the
-// definition of a supertype, contains X-SECRET 'TRUE'.
+// never matched or normalised. To be shown them, an identity other than the administrator
+// needs an access rule that names the type. A type is secret if its definition, or the
+// definition of a supertype, contains X-SECRET 'TRUE'. The types in secretTypes, and their
+// subtypes, are always secret.
 func (t *AttributeType) Secret() bool { return t.secret }
 
 // Approx returns the rule for "~=" assertions: the approximate rule if values of the type
