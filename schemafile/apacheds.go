@@ -126,8 +126,8 @@ func (m meta) syntax(b *strings.Builder) {
 	}
 }
 
-// usage writes the usage in the form of RFC 4512: DIRECTORY_OPERATION becomes
-// directoryOperation.
+// usage writes the usage without underscores: DIRECTORY_OPERATION becomes
+// DIRECTORYOPERATION, which package schema reads like directoryOperation.
 func (m meta) usage(b *strings.Builder) {
 	if u := m.one("m-usage"); u != "" {
 		b.WriteString(" USAGE " + strings.ReplaceAll(u, "_", ""))

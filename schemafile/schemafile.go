@@ -32,8 +32,8 @@ import (
 // in all files that are read later.
 type Files struct {
 	Definitions []schema.Definition
-	// Continue means that Read keeps the definitions before a mistake in a file, and that
-	// it adds the mistake to Mistakes instead of returning it.
+	// Continue means that Read adds a mistake in a file to Mistakes instead of returning
+	// it. The definitions that Read could read from the file stay in Definitions.
 	Continue bool
 	Mistakes []error
 
