@@ -13,7 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// maxGroups is the largest number of groups that an identity may be in.
+// maxGroups is the largest number of groups that an identity may be in. It also limits the
+// members of a group that Check considers.
 const maxGroups = 10000
 
 // A closure is the set of groups that an identity is in, directly or through other
@@ -118,8 +119,8 @@ func (c *closure) isMember(sch *schema.Schema, types []*schema.AttributeType, na
 
 // isIn reports whether the entry with a name is a member of a group. If group is nil, isIn
 // reports whether the entry is a member of any group. If nested is set, members of groups in
-// the group count as members. The work grows with the number of groups that the entry is in,
-// and not with the size of a group.
+// the group count as members. Members that a group has only by its URLs do not count. The work
+// grows with the number of groups that the entry is in, and not with the size of a group.
 func isIn(ctx context.Context, s *partition.Snapshot, name, group dn.DN, nested bool) (bool, error) {
 	if group != nil && !nested {
 		return isDirectly(ctx, s, name, group)

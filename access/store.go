@@ -17,9 +17,9 @@ import (
 type Finder func(ctx context.Context, name dn.DN) (partition.Located, error)
 
 // Store returns rules in the form in which a partition stores rules. The error lists all
-// invalid rules. A rule is invalid in three cases: its place or an identity has no entry in
-// the state, the schema does not define one of its words, or another rule at the same place
-// has the same name.
+// invalid rules. A rule is invalid, for example, if its place or an identity has no entry in
+// the state, if the schema does not define one of its words, or if another rule at the same
+// place has the same name.
 func Store(ctx context.Context, s *partition.Snapshot, rules []acl.Placed) ([]partition.AccessRule, error) {
 	stored := make([]partition.AccessRule, 0, len(rules))
 	seen := map[string]bool{}
