@@ -109,7 +109,7 @@ func (s *Session) Name() string { return s.s.Name() }
 func (s *Session) Outstanding() int { return s.d.server.LimitsOf(s.s.Who.Load()).Outstanding }
 
 // Answered records a request that the connection itself has answered: a Cancel, a
-// StartTLS, or a request that the connection refused.
+// StartTLS, or a request that was refused, or canceled before it began.
 func (s *Session) Answered(m *op.Message, r *op.Response) { s.d.server.Answered(s.s, m, &r.Result) }
 
 // Serve runs one operation and sends its answers. Serve returns after it has called the
