@@ -41,7 +41,7 @@ func newCounted(t *testing.T, cache int64) counted {
 
 const noCache = 1 // a cache of one byte, which keeps nothing
 
-// touched returns the number of keys that f reads and writes.
+// touched returns the number of keys that f reads and writes, plus the number of seeks.
 func (c counted) touched(f func()) int64 {
 	c.Helper()
 	before := c.s.Metrics()
@@ -57,8 +57,8 @@ func (c counted) modify(dn string, kind op.ModKind, line string) {
 	}))
 }
 
-// within fails if large exceeds small by more than a few keys. An additional level in the
-// store's tree costs a few keys.
+// within fails if large exceeds small by more than a quarter and four keys. An additional level
+// in the store's tree costs a few keys.
 func (c counted) within(what string, small, large int64) {
 	c.Helper()
 	c.Logf("%s: %d keys small, %d large", what, small, large)

@@ -76,8 +76,8 @@ func TestDeleteTree(t *testing.T) {
 	}
 }
 
-// TestDeleteTreeOfWatchedClasses deletes all aliases and referrals. It checks that HasClass
-// then reports no alias, although the cache recorded before that there was one.
+// TestDeleteTreeOfWatchedClasses deletes a tree that contains the only alias. It checks that
+// HasClass then reports no alias, although the cache recorded before that there was one.
 func TestDeleteTreeOfWatchedClasses(t *testing.T) {
 	ctx := context.Background()
 	p := sample(t)

@@ -143,7 +143,7 @@ var atTheEnd = map[partition.Problem]bool{
 	partition.ClassViolation: true, partition.ClassModification: true,
 }
 
-// draw draws an operation that is possible in the state.
+// draw draws an operation. The names in it usually exist in s.
 func (m *machine) draw(t *rapid.T, s *model) operation {
 	if len(s.entries) == 0 {
 		return m.add(name(domain), attrs(domainLines...))
@@ -322,8 +322,8 @@ func (m *machine) past(t *rapid.T) {
 	}
 }
 
-// compare compares every entry of the model, and the entry's children, with what a state
-// shows.
+// compare compares every entry of the model, and the number of the entry's children, with what
+// a state shows.
 func (m *machine) compare(t *rapid.T, s *partition.Snapshot, want *model) {
 	for _, k := range slices.Sorted(maps.Keys(want.entries)) {
 		e := want.entries[k]

@@ -227,9 +227,8 @@ func TestReferencesMustExist(t *testing.T) {
 	})
 }
 
-// TestRepairReferences removes more values than one commit can remove. The values are
-// under several descriptions, and the index has cut the keys of some values to the same
-// bytes.
+// TestRepairReferences removes more values than one commit removes. The values are under
+// several descriptions, and the index has cut the keys of some values to the same bytes.
 func TestRepairReferences(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []configure.Layout{configure.RowLayout, configure.ColumnLayout} {

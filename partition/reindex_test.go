@@ -137,7 +137,7 @@ func TestSetIndexesRefuses(t *testing.T) {
 	wantSound(t, p)
 }
 
-// TestRebuild damages all data that is derived from entries, and rebuilds it.
+// TestRebuild damages an index, the tree and a normalised name, and rebuilds them.
 func TestRebuild(t *testing.T) {
 	for name, openStore := range stores {
 		t.Run(name, func(t *testing.T) {

@@ -111,7 +111,8 @@ func TestReindexCutShort(t *testing.T) {
 	verifyClean(t, ps[0])
 }
 
-// TestUniqueBeside makes an attribute unique while another server writes.
+// TestUniqueBeside makes an attribute unique on one server and adds values of it on another
+// server.
 func TestUniqueBeside(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)

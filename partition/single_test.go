@@ -49,7 +49,7 @@ func withRooms(t testing.TB) *partition.Partition {
 // longRoom is the beginning of values whose keys are too long for a column.
 var longRoom = strings.Repeat("long ", 150)
 
-// addRooms adds entries with one value for each attribute.
+// addRooms adds entries with one value for each description.
 func addRooms(t testing.TB, p *partition.Partition) {
 	t.Helper()
 	for cn, lines := range map[string][]string{

@@ -80,7 +80,7 @@ func isBusy(err error) bool {
 // builders are goroutines, one for each server, that change the directory until their context
 // ends. They add buildings with and without floors, and add and remove floors.
 type builders struct {
-	fine  atomic.Bool // pauses the addition of buildings without floors
+	fine  atomic.Bool // pauses the additions of buildings without floors, and the removals of floors
 	next  atomic.Int64
 	done  atomic.Int64
 	tries errgroup.Group
@@ -179,8 +179,8 @@ func mend(t *testing.T, p *partition.Partition) {
 	}
 }
 
-// checkHistory checks for every commit that no entry violates the schema in force at that
-// commit.
+// checkHistory checks for every commit that no entry that the commit touched violates the
+// schema in force at that commit.
 func checkHistory(t *testing.T, p *partition.Partition) {
 	t.Helper()
 	ctx := context.Background()
@@ -384,7 +384,8 @@ func (k *killed) decided(t *testing.T) (inForce bool) {
 	return inForce
 }
 
-// goesOn checks that the next changes of the schema succeed.
+// goesOn checks that the next change of the schema succeeds, and then an addition that it
+// allows.
 func (k *killed) goesOn(t *testing.T) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the next change after call %d", k.n), func() bool {

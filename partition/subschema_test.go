@@ -49,7 +49,7 @@ func changeSchemaIn(ctx context.Context, p *partition.Partition, lines ...string
 	return err
 }
 
-// withBuildings opens a directory that has its own object class and three entries.
+// withBuildings opens a directory that has an object class of its own and four entries.
 func withBuildings(t testing.TB) *partition.Partition {
 	t.Helper()
 	p := open(t)

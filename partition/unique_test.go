@@ -184,9 +184,9 @@ func TestLoadKeepsValuesUnique(t *testing.T) {
 	})
 }
 
-// TestUniqueOnTwoServers adds the same value to two entries of the scope, concurrently on
-// two servers of one store and in every possible way. Both transactions see that no entry
-// has the value, and one of them must fail.
+// TestUniqueOnTwoServers adds the same value to two entries of the scope, concurrently on two
+// servers of one store and in several ways. Both transactions see that no entry has the value,
+// and one of them must fail.
 func TestUniqueOnTwoServers(t *testing.T) {
 	type step = func(tx *partition.Tx) error
 	ctx := context.Background()

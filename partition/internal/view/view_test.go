@@ -763,7 +763,7 @@ func TestShare(t *testing.T) {
 	must(t, w.servers[2].Close(ctx))
 }
 
-// awaitKept makes a commit and waits until all views show it.
+// awaitKept makes a commit and waits until the first view shows it.
 func (w *world) awaitKept(when string) {
 	w.t.Helper()
 	ctx := context.Background()
