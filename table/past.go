@@ -113,8 +113,8 @@ func (k keySpace) halve(bad, good *big.Int, reads func([]byte) bool) (_, _ *big.
 	}
 }
 
-// A keySpace converts keys to numbers and back. A key has at most bytes bytes. Shorter
-// keys are padded with zero bytes.
+// A keySpace converts keys to numbers and back. Its field is the largest length of a key.
+// Shorter keys are padded with zero bytes.
 type keySpace struct{ bytes int }
 
 func (k keySpace) number(key []byte) *big.Int {

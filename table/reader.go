@@ -6,10 +6,10 @@ import (
 )
 
 // MarkFamily is the family of the marks by which transactions find conflicts. The tables
-// master, tree and unique have it. The creator of these tables must include this family.
-// Readers must not read it, so every Select on these tables must list the families to
-// read. On a store that only one server writes, the family is empty, because conflicts
-// are found in memory.
+// master, tree, config and unique have it. The creator of these tables must include this
+// family. Readers must not read it, so every Select on these tables must list the families to
+// read. On a store that only one server writes, the family is empty, because conflicts are
+// found in memory.
 const MarkFamily Family = 'm'
 
 // A Reader reads rows at one state. A Reader is a snapshot or a transaction. A

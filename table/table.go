@@ -2,9 +2,9 @@
 // wide-column tables as in HBase, and the contract promises only what every engine can
 // do.
 //
-// A [Store] contains named tables. A table maps row keys (sorted bytes) to cells. A
-// [Cell] has a family, a qualifier, a value and the [Revision] that wrote it. Writers
-// never overwrite and never delete: a newer revision hides an older one, and a logical
+// A [Store] contains named tables. A table maps row keys (sorted bytes) to cells. A [Cell] has
+// a family, a qualifier, a value and the [Revision] that wrote it. In a versioned table,
+// writers never overwrite and never delete: a newer revision hides an older one, and a logical
 // delete is a tombstone that is written like any other cell. A [View] determines which
 // revisions a reader sees.
 //
@@ -21,11 +21,11 @@
 //   - A Scan yields rows in key order and skips none. A Scan without a View is not a
 //     snapshot of the store; a View makes it one.
 //
-// Nothing is removed without a request: [Collector] removes what no reader needs any
-// more, and [Redactor] removes what no reader may read any more.
+// Nothing is removed from a versioned table without a request: [Collector] removes what no
+// reader needs any more, and [Redactor] removes what no reader may read any more.
 //
-// Engines may implement the optional interfaces [Batcher], [Bulker], [Refuser] and
-// [Reclaimer]. Package tabletest tests every engine against this contract.
+// Engines may implement the optional interfaces [Batcher], [Bulker], [Refuser], [Reclaimer] and
+// [Upgrader]. Package tabletest tests every engine against this contract.
 package table
 
 import (
@@ -43,8 +43,8 @@ type Family byte
 type Spec struct {
 	Name     string
 	Families []FamilySpec
-	// Unversioned tables (cluster, journal) keep only the newest value of a cell. They
-	// are written only by Swap, a Batch or a Bulk, and read with a nil View.
+	// Unversioned tables (such as cluster and journal) keep only the newest value of a cell.
+	// They are written only by Swap, a Batch or a Bulk, and read with a nil View.
 	Unversioned bool
 	// Splits lists the row keys at which a distributed engine splits a new table into
 	// regions. Other engines ignore them.

@@ -21,8 +21,8 @@ import (
 
 var _ table.Collector = (*Table)(nil)
 
-// wideFamily is a number of versions. If a family of a row has at least that many
-// versions, this family of the row is read in pieces.
+// wideFamily is a number of versions. If a family of a row has at least that many versions, all
+// families of the row are read in pieces.
 const wideFamily = 4096
 
 // upTo is a view of all revisions up to and including its own value.
@@ -32,7 +32,7 @@ func (r upTo) Max() table.Revision           { return table.Revision(r) }
 func (r upTo) Low() table.Revision           { return table.Revision(r) }
 func (r upTo) Visible(o table.Revision) bool { return o <= table.Revision(r) }
 
-// Collect implements table.Collector. It does not read versions above the horizons,
+// Collect implements table.Collector. It does not read versions above the largest horizon,
 // because all of these are kept.
 func (t *Table) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum table.Collected, err error) {
 	h, err := t.shape(ctx)

@@ -167,8 +167,8 @@ const moveTries = 5
 // time.
 const regionsAtOnce = 8
 
-// eachRegion calls do once for each region of the named tables, for several regions at a
-// time.
+// eachRegion calls do for each region of the named tables until it has succeeded once, for
+// several regions at a time.
 func (s *Store) eachRegion(ctx context.Context, names []string, do func(context.Context, *admin, hrpc.RegionInfo) error) error {
 	var done sync.Map // the keys are names of regions
 	for try := 0; ; try++ {

@@ -7,11 +7,11 @@
 //
 // # On disk
 //
-// A revision is the timestamp of the cells that it wrote. Versioned tables keep every
-// version (VERSIONS 2147483647). A cell's value begins with one byte: 1 for a value and 0
-// for a tombstone. HBase's own delete markers also hide older versions from readers of
-// older states. Therefore they are used only for rollback ([Table.Erase]), garbage
-// collection ([Table.Collect]) and redaction ([Table.Redact]).
+// A revision is the timestamp of the cells that it wrote. Versioned tables keep every version
+// (VERSIONS 2147483647). A cell's value begins with one byte: 1 for a value and 0 for a
+// tombstone. HBase's own delete markers also hide older versions from readers of older states.
+// Therefore, versioned tables get them only from rollback ([Table.Erase], [Store.CutAfter]),
+// garbage collection ([Table.Collect]) and redaction ([Table.Redact]).
 //
 // The qualifier 00 is reserved. In every family of a versioned table, the column with
 // this qualifier contains the row tombstones of [table.Mutation].DeleteRow, so that a
@@ -26,12 +26,12 @@
 //
 // # Reading
 //
-// A read at a view requests one version of each column, with a timestamp in [0, Max]. If
-// the view does not show the timestamp of a returned cell, the row is read again with
-// more versions. A scan consists of pages. Each page is one call, which opens and closes
-// its scanner. So no scanner is lost when a region moves, and a repeated call cannot skip
-// rows. Filters are sent to the server only if the view shows everything up to Max (Low
-// == Max), because HBase evaluates filters before it chooses versions.
+// A read at a view requests one version of each column, with a timestamp in [0, Max]. If the
+// view does not show the timestamp of a returned cell, the row is read again with more
+// versions. A scan consists of pages. Each page is one call, which opens and closes its
+// scanner. So no scanner is lost when a region moves, and a repeated call cannot skip rows.
+// Filters of columns are sent to the server only if the view shows everything up to Max (Low ==
+// Max), because HBase evaluates filters before it chooses versions.
 //
 // # Failing
 //
@@ -57,9 +57,9 @@ import (
 
 // Options are the options of a Store. The zero Options are valid.
 type Options struct {
-	// Timeout bounds the time of every call. It also bounds the time for which Open waits
-	// for a cluster that does not answer. The default is 10 s. Creating and dropping tables
-	// may take six times as long.
+	// Timeout bounds the time of every call. It also bounds the time for which Open waits for a
+	// cluster that does not answer. The default is 10 s. Calls of the master may take six times
+	// as long, and calls that flush or compact regions twelve times.
 	Timeout time.Duration
 	// Compact is the minimum time between two major compactions of a table by Reclaim. If
 	// it is zero, Reclaim compacts only if it is called with now = true.

@@ -169,8 +169,8 @@ func (cl *client) get(ctx context.Context, calls []*getCall) error {
 	return errors.Join(cl.get(ctx, calls[:len(calls)/2]), cl.get(ctx, calls[len(calls)/2:]))
 }
 
-// batch sends calls together and returns their first error. gohbase clears the slice that
-// is passed to it.
+// batch sends calls together. It returns the error of a result that is too large if there is
+// one, and otherwise the first error. gohbase clears the slice that is passed to it.
 func (cl *client) batch(ctx context.Context, calls []hrpc.Call) error {
 	results, ok := cl.SendBatch(ctx, calls)
 	if ok {

@@ -197,7 +197,7 @@ func (sel *selection) columnNames(p *familyPlan) []string {
 }
 
 // spansFilter returns a filter that passes row tombstones and all columns that the plan
-// of a family selects.
+// selects.
 func (sel *selection) spansFilter() filter.Filter {
 	any := filter.NewList(filter.MustPassOne)
 	for i := range sel.plan {

@@ -136,8 +136,8 @@ type collector struct {
 	wide    []wideRow
 }
 
-// remove deletes a key and counts it. The key is the key under the iterator or a copy of
-// it.
+// remove deletes a key and counts it. In a dry collection it only counts the key. The key is
+// the key under the iterator or a copy of it.
 func (c *collector) remove(key []byte, size int) error {
 	c.removed.Cells++
 	c.removed.Bytes += int64(size)

@@ -104,7 +104,7 @@ func (i *Increment) Add(repr []byte) error {
 	return i.b.Apply(&i.x, nil)
 }
 
-// look finds out whether a batch changes table 0.
+// look finds out whether a batch creates or drops tables.
 func (i *Increment) look(repr []byte) error {
 	for r := batchrepr.Read(repr); len(r) > 0; {
 		_, key, _, ok, err := r.Next()

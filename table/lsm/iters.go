@@ -55,8 +55,8 @@ func (p *iterPool) changed(r table.Revision) {
 // view.
 func (p *iterPool) swapped() { p.writes.Add(1) }
 
-// refresh closes the idle iterators in the background, so that the files and memory
-// tables that they use can be freed. Pebble's event listeners call it.
+// refresh closes the idle iterators in the background, so that the files and memory tables that
+// they use can be freed.
 func (p *iterPool) refresh() {
 	p.epoch.Add(1)
 	go func() {

@@ -7,14 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts the operations of a store since it was opened. Tests use these counts
-// instead of measuring time.
+// Metrics contains counts of a store's operations since it was opened, and sizes. Tests use the
+// counts instead of measuring time.
 type Metrics struct {
 	KeysRead    int64 // keys examined during reads
 	Seeks       int64 // seeks by key
-	KeysWritten int64 // keys put into batches
+	KeysWritten int64 // keys put into batches and loads
 	Iterators   int64 // iterators opened
-	Commits     int64 // batches that Commit and Apply wrote
+	Commits     int64 // batches that Commit, Apply and Swap wrote
 	DiskBytes   uint64
 	CacheHits   int64
 	CacheMisses int64

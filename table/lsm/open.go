@@ -62,7 +62,7 @@ func (s *Store) watchSpace() {
 var errNoRoom = errors.New("the disk is full")
 
 // openPebble opens the database. If there is too little space to open it for writing,
-// openPebble opens it only for reading.
+// openPebble opens an existing store only for reading and sets s.shut.
 func (s *Store) openPebble() error {
 	if s.o.ReadOnly {
 		return s.openReadOnly()

@@ -79,7 +79,7 @@ func (w *writer) putMarker(d *delta, r table.Revision, del bool, cutoff table.Re
 	return w.putImage(d, r, w.val)
 }
 
-// update applies a delta at revision w.rev to its row. It needs one seek.
+// update applies a delta at revision w.rev to its row. In most cases it needs one seek.
 func (w *writer) update(d *delta) error {
 	m, v, err := w.newest(d)
 	if err != nil {
@@ -243,8 +243,8 @@ func (w *writer) take(t *tableInfo, ms []table.Mutation) error {
 	return nil
 }
 
-// mergeDeltas sorts the deltas by row and merges deltas of the same row. Later deltas
-// override earlier deltas.
+// mergeDeltas sorts the deltas by table, group and row, and merges deltas of the same row and
+// group. Later deltas override earlier deltas.
 func mergeDeltas(ds []delta) []delta {
 	slices.SortStableFunc(ds, func(a, b delta) int { return bytes.Compare(a.prefix, b.prefix) })
 	out := ds[:0]
@@ -359,7 +359,7 @@ func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 	return w.replace(t, last.Mutations)
 }
 
-// rowsOf returns the rows of some of the sorted deltas.
+// rowsOf returns the rows of those deltas for which wanted returns true.
 func rowsOf(ds []delta, wanted func(*delta) bool) (rows []table.Rows) {
 	for i := range ds {
 		d := &ds[i]

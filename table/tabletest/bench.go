@@ -188,7 +188,8 @@ func BenchCommit(b *testing.B, s table.Store) {
 	}
 }
 
-// BenchCommitParallel commits entries from 16 goroutines, which share fsyncs.
+// BenchCommitParallel commits entries from eight goroutines for each processor, which share
+// fsyncs.
 func BenchCommitParallel(b *testing.B, s table.Store) {
 	batcher, ok := s.(table.Batcher)
 	if !ok {

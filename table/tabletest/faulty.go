@@ -11,9 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Faults is a seeded schedule of a store's failures. It includes all kinds of failure
-// that package table allows. A seed determines the schedule if the calls are made in the
-// same order.
+// Faults is a seeded schedule of a store's failures. Calls can get lost, stay unanswered, have
+// effect in part, or have effect later. A seed determines the schedule if the calls are made in
+// the same order.
 type Faults struct {
 	mu      sync.Mutex
 	rnd     *rand.Rand

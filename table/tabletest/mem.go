@@ -116,9 +116,8 @@ func (m *Mem) Reopen() {
 	m.closed = false
 }
 
-// Cells returns every stored cell of a row, of every revision and including tombstones,
-// and the revisions that deleted the row. It is for tests that examine more than the
-// contract exposes.
+// Cells returns every stored cell of a row, of every revision and including tombstones, and the
+// revisions that deleted the row.
 func (m *Mem) Cells(name string, row []byte) ([]table.Cell, []table.Revision) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -259,7 +258,7 @@ func (h memHandle) next(ctx context.Context, from, to string, s table.Select) (t
 }
 
 // visible returns the newest cell of each column that the view shows. If has is not nil,
-// visible leaves out the columns whose cells it rejects.
+// visible leaves out the columns for which has returns false.
 func (r *memRow) visible(v table.View, has func(table.Cell) bool) []table.Cell {
 	shows := func(rev table.Revision) bool { return v == nil || rev <= v.Max() && v.Visible(rev) }
 	var deleted table.Revision
@@ -291,7 +290,7 @@ func (r *memRow) visible(v table.View, has func(table.Cell) bool) []table.Cell {
 	return cells
 }
 
-// project returns the selected cells.
+// project returns the selected cells, at most s.MaxCells of them if that is not zero.
 func project(cells []table.Cell, s table.Select) []table.Cell {
 	var out []table.Cell
 	for _, c := range cells {
@@ -559,7 +558,8 @@ func (m *BatchMem) Commit(ctx context.Context, b table.Batch) (func() error, err
 	return func() error { return m.sync(seq, crashes) }, nil
 }
 
-// overwritten returns the rows of versioned tables that exist before the writes.
+// overwritten returns the rows of versioned tables that the writes change and that already have
+// cells or deletions.
 func (m *BatchMem) overwritten(writes []table.Write) (rows []table.Rows) {
 	for _, w := range writes {
 		t := m.tables[w.Table]

@@ -15,11 +15,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Run tests a store against the contract of package table. It opens the store once, and
-// creates and drops a table for each test. The tests run in parallel, because with some
-// engines they spend most of the time waiting. The tests of Batcher and Bulker run only
-// if the store implements them, and the tests of Versioner run only if the store is not a
-// Batcher.
+// Run tests a store against the contract of package table. It opens one store for all tests,
+// and a second one for the test of Close. It creates and drops a table for each test. All tests
+// except that of Close run in parallel, because with some engines they spend most of the time
+// waiting. The tests of Batcher and Bulker run only if the store implements them, and the tests
+// of Versioner run only if the store is not a Batcher.
 //
 // Run requires only what every engine can do. In particular, it never writes a revision
 // again after erasing it. It also never writes two values to one column at one revision,
@@ -165,8 +165,8 @@ func cells(s string) []table.Cell {
 	return cs
 }
 
-// showCells formats cells in the form that cells parses, followed by their revision:
-// "a:q=v@3".
+// showCells formats cells with their revisions: "a:q=v@3". A tombstone is "a:q=(tombstone)@3".
+// Revision 0 is left out.
 func showCells(cs []table.Cell) string {
 	var b strings.Builder
 	for i, c := range cs {

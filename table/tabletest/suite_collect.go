@@ -38,8 +38,8 @@ func (f *fixture) keys(r table.Range) string {
 	return strings.Join(got, " ")
 }
 
-// testCollect checks that Collect leaves exactly the cells that a pinned state, or a state
-// from the horizon on, shows.
+// testCollect checks that Collect leaves the cells that a pinned state or a state from the
+// horizon on shows, and removes rows without such cells.
 func testCollect(f *fixture) {
 	f.put(1, "changed", "a:x=1 a:y=1 c:x=1")
 	f.put(2, "changed", "a:x=2 c:x=2")
@@ -133,8 +133,8 @@ func testCollectWide(f *fixture) {
 	}
 }
 
-// testCollectModel collects after random writes, continues to write, and compares all
-// reads that are still possible with the model.
+// testCollectModel collects after random writes, continues to write, and compares reads that
+// are still possible with the model.
 func testCollectModel(f *fixture) {
 	rapid.Check(f.T, func(t *rapid.T) {
 		p := fmt.Sprintf("kept%06d-", modelRuns.Add(1))

@@ -316,7 +316,7 @@ func testConcurrent(f *fixture) {
 	}
 }
 
-// whole checks that all cells in family a of a row have the same revision.
+// whole checks that all cells in family a of a row have the same revision and value.
 func whole(t *testing.T, r table.Row) {
 	for _, c := range r.Family('a') {
 		if c.Revision != r.Family('a')[0].Revision || !bytes.Equal(c.Value, r.Cells[0].Value) {

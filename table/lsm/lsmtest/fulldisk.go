@@ -27,8 +27,8 @@ type FullDisk struct {
 	full  chan struct{} // closed when the disk is full
 }
 
-// NewFullDisk returns a disk that becomes full after a number of operations. Creations,
-// writes, syncs and renames count as operations. If after is negative, the disk never
+// NewFullDisk returns a disk that becomes full after a number of operations. Creations, writes,
+// preallocations, syncs and renames count as operations. If after is negative, the disk never
 // becomes full by itself.
 func NewFullDisk(after int, late bool) *FullDisk {
 	return &FullDisk{FS: vfs.NewMem(), Late: late, after: after, room: math.MaxInt64 / 2, taken: map[string]int64{}, full: make(chan struct{})}
