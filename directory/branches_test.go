@@ -144,7 +144,8 @@ func mergeOf(name string) *op.Modify {
 	return &op.Modify{Name: name, Changes: []op.Modification{{Kind: op.ModReplace, PartialAttribute: values("branchState", "merged")[0]}}}
 }
 
-// workInBranch adds, finds and merges, until the branch is gone.
+// workInBranch adds some entries to the branch, finds each of them, and then merges the
+// branch. It stops at the first addition or search that fails.
 func workInBranch(t *testing.T, s *directory.Session, rdn string) {
 	for i := range 8 {
 		name := fmt.Sprintf("%s-%d,dc=example,dc=com,cn=b,cn=branches", rdn, i)

@@ -10,8 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// chained returns a directory with a chain of groups: group n has the member n-1, and so
-// on down to group 0, which has itself as a member.
+// chained makes a directory with a chain of groups: group n has the member n-1, and so on
+// down to group 0, which has itself as a member. It returns an administrator's session and
+// an anonymous session.
 func chained(t *testing.T, n int, o directory.Options) (root, anyone *directory.Session) {
 	t.Helper()
 	d := newDirectory(t, newPartition(t), o)

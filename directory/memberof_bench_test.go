@@ -21,11 +21,12 @@ var (
 
 var benchMembers = flag.Int("members", 20_000, "`N` members of the group of BenchmarkMemberOf")
 
-// nestedGroups is the number of groups in the chain between the person and the last group.
+// nestedGroups is the number of groups in the chain of members.
 const nestedGroups = 1000
 
-// members returns a directory with a person in a large group. The person is also in the
-// first group of a chain of groups.
+// members returns an administrator's session in a directory with a person in a large group.
+// The person is also in the first group of a chain, in which each group is a member of the
+// next group.
 func members(b *testing.B) *directory.Session {
 	s := newDirectory(b, newPartition(b), directory.Options{}).NewSession(nil)
 	do := doing(b, s)

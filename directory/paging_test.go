@@ -52,7 +52,7 @@ func serve(t testing.TB, s *directory.Session, r op.Request) {
 	}
 }
 
-// newPeople returns a directory of n devices.
+// newPeople returns a directory with n devices, and an administrator's session.
 func newPeople(t *testing.T, n int) (*directory.Directory, *directory.Session) {
 	t.Helper()
 	return newPeopleIn(t, newPartition(t), n)

@@ -21,8 +21,8 @@ import (
 
 const policyDN = "cn=policy,dc=example,dc=com"
 
-// withPolicy returns the directory of newUsers, with a policy for all users. It also
-// returns the partition, and an administrator's session.
+// withPolicy returns a directory with Ann and Bob as in newUsers, and with a policy for all
+// users. It also returns the partition, and an administrator's session.
 func withPolicy(t testing.TB, says ...line) (*directory.Directory, *partition.Partition, *directory.Session) {
 	t.Helper()
 	p := newPartition(t)
@@ -436,7 +436,7 @@ type ending struct {
 func (e *ending) End(notice *op.Result) { e.notice = notice }
 
 // TestSessionsAreJudgedAgain checks that a session ends when the account of its user is
-// disabled, or when somebody else resets the account's password.
+// disabled or has ended, or when somebody else resets the account's password.
 func TestSessionsAreJudgedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// codeOf returns the result of a request.
+// codeOf returns the result code of a request.
 func codeOf(t *testing.T, s *directory.Session, r op.Request) op.Code {
 	t.Helper()
 	var out answers

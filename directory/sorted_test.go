@@ -31,8 +31,8 @@ func (d *device) least(attribute string) string {
 	return slices.Min(lower)
 }
 
-// newDevices returns 40 devices whose values are in no order. Some devices have several
-// values, and some have none.
+// newDevices returns a directory with 40 devices whose values are in no order, and the
+// devices. A device has up to two values of l, and as many of serialNumber.
 func newDevices(t *testing.T) (*directory.Directory, []device) {
 	d, s := newPeople(t, 0)
 	var all []device

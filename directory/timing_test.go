@@ -62,8 +62,8 @@ func (c countedHasher) Verify(scheme string, stored, password []byte) (bool, err
 	return c.Hasher.Verify(scheme, stored, password)
 }
 
-// newStrikeout returns a directory with n accounts of each kind, whose password is
-// "right".
+// newStrikeout returns a directory with n accounts of each kind. Every account that has a
+// password has the password "right".
 func newStrikeout(t *testing.T, n int) *strikeout {
 	x := &strikeout{t: t}
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(o errorfs.Op) error {

@@ -18,7 +18,8 @@ import (
 var totpCodes = flag.Int("codes", 40, "`CODES` that TestCodesAreUsedOnce offers to two servers at once")
 
 // TestCodesAreUsedOnce offers each code to two servers of a store at once. Exactly one of
-// them must accept the code, whatever the time step of the code is.
+// them must accept the code, whether it is the code of the current time step, of the step
+// before or of the step after.
 func TestCodesAreUsedOnce(t *testing.T) {
 	cs := newServers(t)
 	stored := cheap(t, "p") // a cheap hash, so that the test can offer many codes
@@ -79,7 +80,7 @@ func TestCodesAreUsedOnce(t *testing.T) {
 	t.Logf("%d codes, accepted %d times", offered, accepted)
 }
 
-// bindAtBoth binds at two servers at once, and returns how many of them accept it.
+// bindAtBoth binds at two servers at once, and returns how many of them accept the bind.
 func bindAtBoth(cs [2]*client, name, password string) (accepted int) {
 	var all sync.WaitGroup
 	var codes [2]op.Code

@@ -153,7 +153,8 @@ ann: allow "uid=ann,dc=example,dc=com" to write member`})
 	if out := ann.do("end", "id: "+id); !strings.HasPrefix(out, "50 ") || !strings.Contains(out, "failed: message "+strconv.Itoa(int(ann.id)-1)) {
 		t.Errorf("who may not add: %s", out)
 	}
-	// In one transaction, Ann becomes a member and then may make the update.
+	// In one transaction, Ann becomes a member, and then may make updates. At the last
+	// update she is no longer a member, so the transaction fails.
 	id = ann.start()
 	ann.must("modify", within(id, "dn: cn=admins,dc=example,dc=com", "add member: uid=ann,dc=example,dc=com")...)
 	ann.must("add", within(id, add...)...)
@@ -321,8 +322,8 @@ func restore(to, from *client) {
 	}
 }
 
-// randomUpdates returns a few updates of a few names, so that several updates have the
-// same name.
+// randomUpdates returns a few updates. They use only a few names, so that several updates
+// often concern the same entry.
 func randomUpdates(r *rand.Rand) (updates [][]string) {
 	names := []string{"cn=a,dc=example,dc=com", "cn=b,dc=example,dc=com", "cn=c,cn=a,dc=example,dc=com", "cn=d,cn=c,cn=a,dc=example,dc=com", "cn=c,cn=b,dc=example,dc=com"}
 	name := func() string { return names[r.IntN(len(names))] }
@@ -449,8 +450,9 @@ func sum(c *client, control ...string) (n int) {
 	return n
 }
 
-// TestAccessLogOfTransactions checks that the access log has a line for each operation of a
-// transaction, and that the line for the transaction's end describes its changes.
+// TestAccessLogOfTransactions checks what the access log contains about the end of a
+// transaction: the identifier of the transaction, its number of operations, its changes and
+// the result.
 func TestAccessLogOfTransactions(t *testing.T) {
 	var log bytes.Buffer
 	c := newTransactions(t, directory.Options{Access: slog.New(slog.NewJSONHandler(&log, nil))})

@@ -135,8 +135,8 @@ func searchAsShell(t *testing.T, s *directory.Session, args []string) string {
 
 var anyID = regexp.MustCompile(`entryUUID=[0-9a-f-]{36},`)
 
-// tidied returns the text of entries with the attributes of each entry sorted, so that two
-// texts can be compared.
+// tidied returns the text of entries with the attributes of each entry sorted, and without
+// the entryUUIDs in names, so that two texts can be compared.
 func tidied(text string) string {
 	var all []string
 	for entry := range strings.SplitSeq("\n"+anyID.ReplaceAllString(text, "entryUUID=...,"), "\ndn: ") {

@@ -12,7 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// watchRules let users read everything except hidden entries and employeeNumber.
+// watchRules let users read everything except employeeNumber, entries whose employeeType is
+// hidden, and entries below ou=secret.
 const watchRules = `
 bind: allow everyone to bind
 use: allow everyone to use *
@@ -75,7 +76,8 @@ func (u *user) watches(control op.Control) {
 	u.s = u.admin
 }
 
-// told reads messages, in a short form.
+// told reads messages and compares them with the messages in want, in any order. The names
+// in want leave out dc=example,dc=com.
 func (u *user) told(want string) {
 	u.t.Helper()
 	var got []string
@@ -196,9 +198,9 @@ func TestWatchEndsWithItsAccount(t *testing.T) {
 }
 
 // TestSyncCookieByRules checks what a refresh stage with a cookie sends. If the rules are
-// the same for both contents, and the difference is one step, the refresh stage sends the
-// difference. Otherwise it sends the whole content, so that it shows nothing of the states
-// between.
+// the same for both contents, and the difference can be sent in one step, the refresh stage
+// sends the difference. Otherwise it sends the whole content, so that it shows nothing of
+// the states between.
 func TestSyncCookieByRules(t *testing.T) {
 	u := newUser(t, watchRules)
 	refresh := func(want string) {

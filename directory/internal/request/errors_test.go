@@ -59,8 +59,8 @@ func TestToResult(t *testing.T) {
 	}
 }
 
-// TestEveryProblemHasACode checks that every problem has a code, and that the error for a
-// missing entry contains the name of the entry's nearest superior.
+// TestEveryProblemHasACode checks that every problem except Busy has a code, and that the
+// result for a missing entry contains the matched name of the error.
 func TestEveryProblemHasACode(t *testing.T) {
 	for p := partition.NoSuchEntry; p <= partition.Unwilling; p++ {
 		if _, ok := problemCodes[p]; !ok {
