@@ -10,7 +10,7 @@ import (
 )
 
 // TestDiffDecides compares the result of Diff with the decisions that each of the two
-// sets of rules makes about single entries.
+// sets of rules makes about single entries. It skips cases for which Joint returns true.
 func TestDiffDecides(t *testing.T) {
 	asked, changed := 0, 0
 	for seed := range uint64(*oracleCases) {
@@ -66,7 +66,7 @@ func TestDiffDecides(t *testing.T) {
 	}
 }
 
-// mutated returns the rules with one rule added, removed or changed.
+// mutated returns the rules, but may leave out one rule, and may add one rule.
 func (c *trial) mutated(g generator) []acl.Placed {
 	rules := slices.Clone(c.rules)
 	more := g.rules()

@@ -43,7 +43,7 @@ func mustName(s string) dn.DN {
 	return d
 }
 
-// treeDNs are the parsed names of the entries in the tree and of the groups.
+// treeDNs maps the names in treeNames to the parsed names.
 var treeDNs = func() map[string]dn.DN {
 	all := map[string]dn.DN{}
 	for _, s := range treeNames {
@@ -320,8 +320,8 @@ func (g generator) subject() acl.Subject {
 	return acl.Subject{Kind: acl.Everyone}
 }
 
-// pattern makes a pattern from one of the names. It replaces values by stars, changes
-// their case, or replaces their ends.
+// pattern makes a pattern from one of the names. In each RDN, it may replace the value or a
+// part of the value by a star, or change the case.
 func (g generator) pattern(names []string) string {
 	rdns := strings.Split(pick(g, names), ",")
 	for i, rdn := range rdns {

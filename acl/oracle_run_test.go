@@ -22,7 +22,7 @@ var (
 )
 
 // A trial is one random case: rules, a tree, an identity, and the entry of the tree that
-// the questions are about.
+// most questions are about.
 type trial struct {
 	seed  uint64
 	rules []acl.Placed
