@@ -100,8 +100,8 @@ func (j *joined) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestProxyRefused checks that a proxy with an invalid header gets no connection, and
-// that clients other than proxies cannot name a client.
+// TestProxyRefused checks that a connection from a proxy gets no session if its header is
+// invalid, and that a PROXY header from a client that is not a proxy is refused.
 func TestProxyRefused(t *testing.T) {
 	r := start(t, succeed, server.Options{Proxies: loopback, HandshakeTimeout: 100 * time.Millisecond})
 	for name, test := range map[string]struct {

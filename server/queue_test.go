@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// full returns a connection on which two modifies run until the test uses release. Other
+// full returns a connection on which two modifies run until the test closes release. Other
 // operations wait, because no more than two may run at once.
 func full(t *testing.T, o server.Options) (r *rig, c *client, release chan bool) {
 	t.Helper()
@@ -31,9 +31,9 @@ func full(t *testing.T, o server.Options) (r *rig, c *client, release chan bool)
 	return r, c, release
 }
 
-// TestBusyConnectionIsRead checks that a connection is read even if all its operations
-// are busy. Waiting operations can be abandoned and canceled, and begin in the order of
-// their arrival.
+// TestBusyConnectionIsRead checks that a connection is read even while as many operations
+// run as may run at once. Waiting operations can be abandoned and canceled, and the other
+// ones run later.
 func TestBusyConnectionIsRead(t *testing.T) {
 	r, c, release := full(t, server.Options{})
 	c.send(3, modify, search, compare, &op.Abandon{MessageID: 4}, cancelOf(3))
@@ -88,8 +88,8 @@ func TestUnbindBehindWaiting(t *testing.T) {
 	}
 }
 
-// TestBusy checks that the queue is bounded, in operations and in octets. The answer to
-// further requests is busy.
+// TestBusy checks that the queue is bounded, in operations and in octets. The answer to a
+// request that the queue has no room for is busy.
 func TestBusy(t *testing.T) {
 	t.Run("operations", func(t *testing.T) {
 		_, c, release := full(t, server.Options{})
