@@ -56,8 +56,8 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestCloseLengths checks that Close makes the same bytes as AppendHeader, for every
-// length.
+// TestCloseLengths checks that Close makes the same bytes as AppendHeader, for lengths that
+// are encoded in one octet to four octets.
 func TestCloseLengths(t *testing.T) {
 	for _, n := range []int{0, 1, 127, 128, 129, 255, 256, 65535, 65536, 1 << 20} {
 		contents := bytes.Repeat([]byte{0xab}, n)
