@@ -254,8 +254,9 @@ func TestParsersAreWhole(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that no Parse function panics, and that each of them refuses a valid value
-// without its last octet, or with an element after its end.
+// FuzzParse checks that no Parse function panics. Each Parse function that reads BER must
+// refuse a valid value without its last octet, or with an element after its end. PagedResults
+// and EndTransactionResult are also encoded and parsed again, which must not change them.
 func FuzzParse(f *testing.F) {
 	for _, v := range examples {
 		f.Add([]byte(v.value))
