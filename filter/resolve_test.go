@@ -133,7 +133,8 @@ func matches(t *testing.T, entries []*EntrySource, r Resolved) string {
 	return b.String()
 }
 
-// match evaluates a filter in every possible way and checks that the results agree.
+// match evaluates a filter by keys and by iterators, evaluates its definite form, and checks
+// that the results agree.
 func match(t *testing.T, e *EntrySource, r Resolved) Tri {
 	t.Helper()
 	got := r.Match(e)
@@ -276,7 +277,7 @@ func TestSourceReset(t *testing.T) {
 }
 
 // TestMatchAllocatesNothing checks that matching does not allocate memory for each entry
-// of a search.
+// of a search, except for approximate matches.
 func TestMatchAllocatesNothing(t *testing.T) {
 	e := jdoe(t)
 	for _, text := range []string{
