@@ -33,8 +33,8 @@ func TestChange(t *testing.T) {
 	if !slices.Contains(s.Definitions("attributeTypes"), "( 2.25.1.1 NAME 'floors' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 X-ORIGIN ( 'a' 'b' ) )") {
 		t.Error("the definition is not shown with its extensions")
 	}
-	// Change removes several definitions together. It finds them by name, OID or whole
-	// text.
+	// Change removes several definitions together. It finds each of them by its name or
+	// OID, and ignores the rest of a text such as NAME 'whatever'.
 	gone, err := s.Change(nil, slices.Concat(types("plan", "2.25.1.1"), objects("( 2.25.1.3 NAME 'whatever' )")))
 	if err != nil {
 		t.Fatal(err)

@@ -41,8 +41,8 @@ func TestCore(t *testing.T) {
 	}
 }
 
-// TestDefinitionFilesHaveHeads checks that the first line of each file states the origin
-// of the definitions in the file.
+// TestDefinitionFilesHaveHeads checks that a file that is named after an RFC begins with the
+// number of the RFC, and that no file contains tabs.
 func TestDefinitionFilesHaveHeads(t *testing.T) {
 	files, err := filepath.Glob("definitions/*.schema")
 	if err != nil || len(files) == 0 {

@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 		// several lines.
 		{"attributeTypes: ( 1.2 syntax '1.3'\n {64}\n name 'a'\tSINGLE-VALUE DESC 'it\\27s \\5C' )",
 			`( 1.2 NAME 'a' DESC 'it\27s \5C' SYNTAX 1.3{64} SINGLE-VALUE )`},
-		// Names with unusual characters instead of OIDs.
+		// A word instead of an OID, a name with unusual characters, and extensions.
 		{"attributeTypes: ( nsFoo-oid NAME 'ns_foo.bar' SYNTAX 1.3 X-ORIGIN 'a' X-B ( 'c' 'd' ) )",
 			"( nsFoo-oid NAME 'ns_foo.bar' SYNTAX 1.3 X-ORIGIN 'a' X-B ( 'c' 'd' ) )"},
 		{"attributeTypes: ( 1.2 OBSOLETE EQUALITY e ORDERING o SUBSTR s SYNTAX 1.3 COLLECTIVE NO-USER-MODIFICATION USAGE dsaoperation )",

@@ -35,9 +35,9 @@ func TestMapListsOfTheRFC(t *testing.T) {
 	}
 }
 
-// TestEveryCodePoint checks every code point in the planes that Unicode uses. Preparing a
-// prepared string must change nothing. Code points that differ only in case must have the
-// same folded form.
+// TestEveryCodePoint checks every code point of the planes 0 and 1 that is not prohibited.
+// Preparing a prepared string must change nothing. Code points that differ only in case must
+// have the same folded form.
 func TestEveryCodePoint(t *testing.T) {
 	fold := func(r rune) string {
 		b, err := prepareString([]byte(string(r)), true)

@@ -209,7 +209,7 @@ func TestASCIIPathAgrees(t *testing.T) {
 }
 
 // TestPiecesOfAValueMatch checks that a value that is cut into pieces at any positions
-// matches the pieces, with and without folding.
+// matches the pieces in upper case, unless a piece consists of spaces.
 func TestPiecesOfAValueMatch(t *testing.T) {
 	rule := Core().Rule("caseIgnoreSubstringsMatch")
 	rapid.Check(t, func(t *rapid.T) {
