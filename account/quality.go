@@ -225,8 +225,8 @@ func hasPartOf(c *Candidate, types []string) bool {
 	return false
 }
 
-// strength returns the score of zxcvbn for the password. The words in the values of the
-// entry count as dictionary words.
+// strength returns the score of zxcvbn for the password. The words in the entry's names, uid
+// and mail count as dictionary words.
 func strength(c *Candidate) int {
 	var words []string
 	for _, t := range []string{"uid", "cn", "sn", "givenName", "mail"} {

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// flaky is a place whose calls fail at random, before or after they have done their
+// flaky is a place whose calls, except Get, fail at random before or after they have done their
 // work.
 type flaky struct {
 	Place

@@ -19,8 +19,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// TestFlippedBits damages or removes each object in turn. Verify must name the object,
-// and a restore that needs it must fail.
+// TestFlippedBits damages and then removes each object in turn, except the owner. Verify must
+// find one fault and name a damaged object, and a restore must fail. The removal of a base or
+// of the last piece need not be found.
 func TestFlippedBits(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -196,8 +197,7 @@ func TestFolderSetBack(t *testing.T) {
 	f.wantRestored(0, 12)
 }
 
-// full is a place whose Put fails like a write to a full disk, as long as the only field of
-// the struct is true.
+// full is a place whose Put fails like a write to a full disk while the field named is is true.
 type full struct {
 	Place
 	is bool
@@ -353,7 +353,7 @@ func (f *fixture) restoreIfKept(i int, kept bool) (int, *Restored, error) {
 	return n, done, err
 }
 
-// TestForget checks that Forget leaves no object of an earlier epoch.
+// TestForget checks that Forget leaves no base and no piece of an earlier epoch.
 func TestForget(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -384,9 +384,9 @@ func TestForget(t *testing.T) {
 	f.wantRestored(0, f.n)
 }
 
-// TestRun archives a store while commits are made. Bases must be taken at their times,
-// objects that the remaining bases do not need must be removed, and in the end
-// everything that was committed must be archived.
+// TestRun archives a store while commits are made. Bases must be taken at their times, bases
+// that are older than Keep must be removed, and in the end everything that was committed must
+// be archived.
 func TestRun(t *testing.T) {
 	f := newFixture(t)
 	f.o.Every, f.o.Keep = time.Minute, time.Hour

@@ -358,7 +358,7 @@ func followed(t *testing.T) (*fixture, *heir) {
 }
 
 // TestStandbyShowFails follows with a function show that fails at first. Until a state is
-// shown, the standby's status must not report its commits.
+// shown, the standby's status must not report the commits of that state.
 func TestStandbyShowFails(t *testing.T) {
 	f, h := followed(t)
 	ctx := context.Background()
@@ -590,7 +590,7 @@ func TestPromoteLastPiece(t *testing.T) {
 	}
 }
 
-// stuck is a place whose reads of files hang, until their context ends or release is
+// stuck is a place. If began is set, reads of files hang until their context ends or release is
 // closed.
 type stuck struct {
 	Place
@@ -776,8 +776,9 @@ func TestPromoteInterrupted(t *testing.T) {
 	}
 }
 
-// limited is a place that fails after a number of calls. The field left is the number of
-// calls that still succeed. A Swap that fails has nevertheless done its work.
+// limited is a place that fails after a number of calls of Swap, Read and List. The field left
+// is the number of these calls that still succeed. A Swap that fails has nevertheless done its
+// work.
 type limited struct {
 	Place
 	left int

@@ -24,8 +24,8 @@
 //	{PKCS5S2}                                       base64(salt, key), as in ApacheDS
 //	{CLEARTEXT} {CLEAR}                             the password
 //
-// The whole value must have the form of its scheme. A value with anything before or after
-// the form, such as the "!" of a locked account, matches no password. A value in an
+// The whole value must have the form of its scheme. A value with anything after the form, or
+// with the "!" or "*" of a locked account before its scheme, matches no password. A value in an
 // unknown scheme matches no password either.
 package auth
 
@@ -169,8 +169,8 @@ func (a *Attempt) Try(ctx context.Context, stored []byte) (bool, error) {
 }
 
 // Fail completes a failed attempt, in which no stored password matched: if the attempt
-// has not cost a slow hash yet, Fail verifies the password against the decoy. The error
-// is the error of ctx, or ErrBusy.
+// has not cost a slow hash yet, Fail verifies the password against the decoy. The error may be
+// ErrBusy, the error of ctx, or an error of the Hasher.
 func (a *Attempt) Fail(ctx context.Context) error {
 	d := a.passwords.decoy.Load()
 	if a.slowly || a.tried && !d.scheme.slow {

@@ -10,8 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// TestBadInput imports one bad record after two good ones. The report must contain the
-// position of the bad record and what is wrong with it, and nothing may be imported.
+// TestBadInput imports files with one error, most of them with a bad record after two good
+// ones. The report must contain the position of the error and what is wrong, and nothing may be
+// imported.
 func TestBadInput(t *testing.T) {
 	good := "dn: dc=example,dc=com\nobjectClass: domain\n\n" +
 		"dn: ou=a,dc=example,dc=com\nobjectClass: organizationalUnit\n\n"

@@ -147,8 +147,8 @@ func (r *atEnd) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestOthersChange checks an import whose entries pass the check but are refused later,
-// when they are added.
+// TestOthersChange checks an import of which one entry passes the check but is refused later,
+// when it is added.
 func TestOthersChange(t *testing.T) {
 	for _, goOn := range []bool{false, true} {
 		t.Run(fmt.Sprint("continue ", goOn), func(t *testing.T) {

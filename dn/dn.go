@@ -12,7 +12,7 @@
 // A normalised RDN with several AVAs is "+", followed by the AVAs. Each AVA has the form
 // above and is preceded by its length as a uvarint. The AVAs are sorted as bytes:
 //
-//	"+" 0x0b 2.5.4.3=ann 0x1e 0.9.2342.19200300.100.1.1=1234
+//	"+" 0x1e 0.9.2342.19200300.100.1.1=1234 0x0b 2.5.4.3=ann
 //
 // An OID begins with a digit and ends before the first "=", and the key of a single AVA
 // extends to the end of the RDN. So no value can look like another AVA.
@@ -143,8 +143,8 @@ func (a *AVA) appendNorm(b []byte, m Matcher) ([]byte, error) {
 	return append(b, key...), nil
 }
 
-// AVAs splits a normalised RDN into its AVAs, each of the form OID=key. It returns nil if n
-// is not a normalised RDN.
+// AVAs splits a normalised RDN into its AVAs, each of the form OID=key. It returns nil if n has
+// several AVAs and a length in it is malformed. It does not check a single AVA.
 func (n Norm) AVAs() (parts []string) {
 	rest, several := strings.CutPrefix(string(n), "+")
 	if !several {

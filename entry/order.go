@@ -119,10 +119,10 @@ func unnamedRank(t *schema.AttributeType) int {
 
 const objectClass = "2.5.4.0"
 
-// Arrange sorts attributes: first the attributes that o contains, in the order that o
-// defines; then the other user attributes; then operational attributes. Attributes of
-// equal rank keep their order. Attributes that were read from a row are in the order of
-// their names.
+// Arrange sorts attributes: first objectClass if o does not contain it; then the attributes
+// that o contains, in the order that o defines; then the other user attributes, with secret
+// attributes last; then operational attributes. Attributes of equal rank keep their order.
+// Attributes that were read from a row are in the order of their names.
 func (o Order) Arrange(as []Attribute) {
 	var keys [few]int64
 	var old [few]Attribute

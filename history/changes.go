@@ -171,8 +171,8 @@ func kindOf(r op.Request) string {
 	return "modify"
 }
 
-// secretsOf returns the secret attributes in the journal's operations on the entry of
-// c.
+// secretsOf returns the secret attributes in the journal's operations on the entry of c, if c
+// is an add or a modify.
 func secretsOf(note *past.Message, c *Change, s *schema.Schema) (secrets []string) {
 	if c.Kind != "add" && c.Kind != "modify" {
 		return nil

@@ -51,10 +51,10 @@ func modification(kind op.ModKind, a *entry.Attribute, values [][]byte) op.Modif
 }
 
 // values returns the modifications that turn the values of one version of an attribute into
-// the values of another version. They are a delete of the old values, an add of the new
-// values, or both. Instead of these, values returns one replace in two cases: if the type does
-// not allow changes of single values, and if the delete and the add would name more values
-// than the new version has.
+// the values of another version. They are a delete of the old values, an add of the new values,
+// or both. Instead of these, values returns one replace in three cases: if the type has no
+// equality rule, if the type is single-valued, and if the delete and the add would name more
+// values than the new version has.
 func values(before, after *entry.Attribute) []op.Modification {
 	gone, come := without(before.Values, after.Values), without(after.Values, before.Values)
 	switch {

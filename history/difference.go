@@ -31,8 +31,8 @@ type Difference struct {
 	From, To *partition.Snapshot
 	// IDs are the entries that may differ. An entry may be listed twice.
 	IDs []entry.ID
-	// Touched adds an empty modify for each entry that differs only in attributes that
-	// the server itself writes.
+	// Touched adds an empty modify for each entry, except a renamed one, that differs only in
+	// secret attributes or in attributes that the server itself writes.
 	Touched bool
 	// Below is for entries that must not get the parent that they have in To. It maps each of
 	// these entries to its new parent.
@@ -253,7 +253,8 @@ func (w *walk) update(ctx context.Context, t task) error {
 	return w.modify(ctx, t, after)
 }
 
-// goal returns the place that an entry has in the state To.
+// goal returns the place that an entry gets: its place in the state To, or below the parent
+// that Below names. An entry whose name was erased in To keeps its present place.
 func (w *walk) goal(ctx context.Context, id entry.ID) (*spot, error) {
 	node, err := past.Node(ctx, w.To, id)
 	if err != nil {

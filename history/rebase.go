@@ -40,9 +40,8 @@ type Rebased struct {
 // rebaseCommit is the number of changes that a rebase makes in one commit.
 const rebaseCommit = 1000
 
-// A rebase fills a new branch, which in the end takes the name of the old branch. Unfinished
-// returns the name that the new branch has until then. The parameter name is the name of the
-// old branch.
+// Unfinished returns the name of the new branch that a rebase of the branch with the given name
+// fills. When the rebase ends, the new branch takes the given name.
 func Unfinished(name string) string { return name + "~" }
 
 // Rebase makes the changes of a branch again, in a new branch whose base is the newest

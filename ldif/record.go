@@ -19,8 +19,8 @@ type parser struct {
 	rest []byte // the remaining lines
 	next int    // the number of the first remaining line
 	dn   string
-	// mem contains the values. It is large enough for all values from the start, so a
-	// record needs four allocations for any number of lines.
+	// mem contains the values. It is large enough for all values from the start, so the number of
+	// allocations does not grow with the number of lines.
 	mem []byte
 
 	// The current line, unfolded. name is nil if there is no line.

@@ -215,7 +215,8 @@ func sameName(s *partition.Snapshot, a *dn.Name, b dn.DN) bool {
 	return err == nil && err2 == nil && slices.Equal(x, y)
 }
 
-// unequal returns the attributes that the schema considers different.
+// unequal returns the attributes that the schema considers different, and the attributes of c
+// that the schema lacks.
 func unequal(s *partition.Snapshot, e *entry.Entry, c *copied) (names []string) {
 	theirs, ours := c.byDescription(s.Schema()), ofEntry(e)
 	for d, want := range theirs {

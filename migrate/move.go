@@ -27,8 +27,8 @@ type Options struct {
 	Note     func(string)
 	LeftOut  func(name, why string)
 	Progress *bulk.Progress
-	// Every is the time between two readings of a server without content
-	// synchronization, and the time between two attempts to reach a server.
+	// Every is the time between two readings of a server without content synchronization. An
+	// eighth of it is the first pause between two attempts to reach a server.
 	Every time.Duration
 }
 

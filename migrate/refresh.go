@@ -533,9 +533,9 @@ func (a *action) do(ctx context.Context, tx *partition.Tx) (bool, error) {
 	return true, tx.Delete(ctx, name)
 }
 
-// one makes a single change. If another entry of the directory has the name, displace is
-// called first. If the parent is missing, the parent is first copied from the server. The
-// map busy contains the entries that wait until this change is made.
+// one makes a single change. If another entry of the directory has the name, one calls displace
+// and tries again. If the parent is missing, one copies the parent from the server and tries
+// again. The map busy contains the entries that wait until this change is made.
 func (m *Move) one(ctx context.Context, a action, busy map[entry.ID]bool) error {
 	err := m.commit(ctx, []action{a}, nil)
 	for tries := 0; err != nil && a.put != nil && tries < 3; tries++ {

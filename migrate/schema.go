@@ -16,9 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schemafile"
 )
 
-// definitions reads the server's schema. From OpenLDAP it reads the configuration, which
-// has the definitions as they were written. OpenLDAP's subschema also has definitions
-// that modules add.
+// definitions reads the server's schema. From OpenLDAP it reads the configuration if it may,
+// because the configuration has the definitions as they were written. OpenLDAP's subschema also
+// has definitions that modules add.
 func (s *Source) definitions(ctx context.Context) ([]schema.Definition, []error, error) {
 	f := schemafile.Files{Continue: true}
 	if config := s.root.GetEqualFoldAttributeValue("configContext"); config != "" {

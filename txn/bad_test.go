@@ -177,9 +177,9 @@ func (t swapTimeoutTable) Swap(ctx context.Context, row []byte, f table.Family, 
 	return false, fmt.Errorf("%w: timeout", table.ErrUnavailable)
 }
 
-// TestTimeouts makes one swap of a commit fail without an answer. Each trial chooses
-// another of the commit's swaps. The server then reads the cell again, so the commit must
-// end correctly whether or not the swap was executed.
+// TestTimeouts makes one swap fail without an answer during three commits. Each trial makes a
+// different swap fail. The server then reads the cell again, so the commits must succeed
+// whether or not the swap was executed.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	for _, done := range []bool{true, false} {

@@ -393,8 +393,8 @@ func TestBranchGarbage(t *testing.T) {
 }
 
 // TestBranchHelp checks that another server ends what a dead server has left half done in the
-// cell of a branch. The other server does so after a lease. Even if the lease is long, commits
-// in the branch and its merge wait until the other server has done so.
+// cell of a branch. This happens after a lease. Even if the lease is long, commits in the
+// branch and the merge of the branch wait until it has happened.
 func TestBranchHelp(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{fast.Lease, 10 * time.Second} {
@@ -542,8 +542,8 @@ func TestBranchVersion(t *testing.T) {
 	})
 }
 
-// slowStore is a store in which writing cells of branches into the table "data" takes
-// long.
+// slowStore is a store in which it takes long to write cells of branches into the table "data",
+// and to read the versions of its rows.
 type slowStore struct {
 	*tabletest.Mem
 	takes time.Duration

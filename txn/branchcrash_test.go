@@ -32,8 +32,8 @@ type branchCrash struct {
 	line string // the point at which the server died; see crashLines
 }
 
-// A crashOp is an operation on the branch "staging", with the checks to run after the
-// server that executed it has died.
+// A crashOp is an operation that makes or changes a branch, with the checks to run after the
+// server that executed the operation has died.
 type crashOp struct {
 	name  string
 	do    func(ctx context.Context, db *DB) error
@@ -275,8 +275,8 @@ func (c *branchCrash) judge() {
 	}
 }
 
-// checkCreate checks that the name can be used. If the branch exists, it must be a branch
-// of the newest state.
+// checkCreate checks that the name can be used, and that a branch with this name can be changed
+// and merged.
 func (c *branchCrash) checkCreate() (done bool) {
 	c.eventually("the name is usable", func() error {
 		_, err := c.find("another")

@@ -14,12 +14,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// heldStore is a store that holds one call. The held call is the first one that writes the
-// cells of a branch or reads marks. The store then calls held, and does not answer until the
-// call's context ends. If trunk is set, the held call may also be one that writes cells of the
-// trunk. While deaf is set, the store refuses changes of branches' cells. If last is set, the
-// store calls last with each new cell of a branch. When last returns true, the heads become
-// unreadable.
+// heldStore is a store that holds one call after held has been set: the first call that writes
+// cells of a branch into the table "data", or reads marks of that table. If trunk is set, this
+// may also be a call that writes cells of the trunk. The store calls held, and does not answer
+// the call until the context of the call ends. While deaf is set, the store refuses to change
+// the cell of a branch in the heads. If last is set, the store calls last with each new cell of
+// a branch in the heads. When last returns true, the heads become unreadable.
 type heldStore struct {
 	*tabletest.Mem
 	held               atomic.Pointer[func()]

@@ -102,9 +102,9 @@ func TestCheckpointAcross(t *testing.T) {
 	})
 }
 
-// TestUnfinishedCheckpoint records a checkpoint whose server gives up before it confirms
-// the checkpoint. The checkpoint must not be found, another one must be able to take its
-// name, and a collection must drop it.
+// TestUnfinishedCheckpoint records checkpoints that their server does not confirm. Such a
+// checkpoint must not be listed, another checkpoint must be able to take its name, and a
+// collection must drop it if it is old.
 func TestUnfinishedCheckpoint(t *testing.T) {
 	each(t, func(t *testing.T, db *DB) {
 		ctx := context.Background()

@@ -28,8 +28,9 @@ func (s *fullStore) Commit(ctx context.Context, b table.Batch) (func() error, er
 	}, err
 }
 
-// TestLateCommit checks that a commit that waits for disk space delays no other commit,
-// that it is shown when it is durable, and that later commits then succeed.
+// TestLateCommit checks a commit that waits for disk space. Until it is durable, commits that
+// conflict with it must fail. When it is durable, it must be shown, and later commits must
+// succeed.
 func TestLateCommit(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

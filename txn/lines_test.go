@@ -356,8 +356,9 @@ func (w *lineWorld) look() {
 }
 
 // TestLines makes random histories with branches on the stores of one server. It reads
-// every kept state and every branch, and compares them with want. Besides commits, a
-// history has merges, discards, collections and checkpoints, and opens the store again.
+// every kept state and every branch, and compares them with want. Besides commits, a history
+// contains merges, discards, parked branches, collections and checkpoints, and opens the store
+// again.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"local", "lsm"} {

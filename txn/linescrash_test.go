@@ -17,7 +17,7 @@ import (
 // lineStep is one step of TestLinesPowerLoss.
 type lineStep func(ctx context.Context, db *DB) error
 
-// setIn sets a column of a row in a branch, or on the trunk if the branch has no name.
+// setIn sets two columns of a row in a branch, or on the trunk if branch is empty.
 func setIn(branch, row, v string) lineStep {
 	return func(ctx context.Context, db *DB) error {
 		fn := func(tx *Tx) error {
@@ -64,9 +64,9 @@ func mergeIn(ctx context.Context, b *Branch) error {
 
 func discardIn(ctx context.Context, b *Branch) error { return b.Discard(ctx) }
 
-// lineSteps make branches, change rows in the branches and on the trunk, and end the
-// branches. Two commits conflict if they set values with the same first letter in one
-// row.
+// lineSteps make three branches, change rows in the branches and on the trunk, merge one branch
+// and discard another. Two commits conflict if they set values with the same first letter in
+// one row.
 var lineSteps = []lineStep{
 	setIn("", "x", "old"), begin("merged"), setIn("merged", "x", "branch"), setIn("", "x", "trunk"),
 	begin("clashes"), setIn("clashes", "y", "same"), begin("discarded"), setIn("discarded", "x", "gone"),

@@ -14,8 +14,8 @@ import (
 )
 
 // TestLongTransaction checks that a transaction with long reads is not starved by short
-// transactions of another server: it places its marks before it reads, and the short
-// transactions give way.
+// transactions of another server: after reserveAfter attempts it places its marks before it
+// reads, and the short transactions give way.
 func TestLongTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

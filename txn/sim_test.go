@@ -70,7 +70,7 @@ func worldOf(t *testing.T, s table.Store, seed uint64) *world {
 	return w
 }
 
-// open opens the store repeatedly until this server can write or crashes.
+// open opens the store repeatedly until this server can write or crashes, or w.patience ends.
 func (w *world) open(s table.Store, crashed func() bool) *DB {
 	w.t.Helper()
 	return w.openAs(s, w.o, crashed)

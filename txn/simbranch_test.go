@@ -51,8 +51,8 @@ func (b *simBrancher) open(name string) (*Branch, error) {
 	return branch, err
 }
 
-// end merges or discards a branch, or leaves it open. An acknowledged merge must be
-// visible in the end, and a merge that fails with a clash must not.
+// end merges, discards or parks a branch, or leaves it open. It notes acknowledged merges,
+// which must be visible at the end of the history.
 func (b *simBrancher) end(branch *Branch, random uint64) error {
 	switch random % 8 {
 	case 0:

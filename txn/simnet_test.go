@@ -18,9 +18,9 @@ import (
 // A net connects simulated servers to their store. Every call to the store waits in the
 // net until the net executes it. One seed decides everything: when each call is executed,
 // in which order, whether and how a call fails, and which process crashes or pauses. Time
-// is virtual (testing/synctest). The net takes a step only when no goroutine can run, so
-// all code that runs between two steps is caused by one answer. A seed therefore
-// determines the history.
+// is virtual (testing/synctest). The net takes a step only when no goroutine can run, so all
+// code that runs between two steps is caused by one answer. So a seed determines the history,
+// with rare exceptions (see TestReplay).
 type net struct {
 	rnd    *rand.Rand
 	o      Options // its durations bound the times of events
@@ -305,8 +305,8 @@ func (n *net) reply(c *call, err error) {
 	close(c.answer)
 }
 
-// crash ends a process. Of the calls that the process has sent, the net executes some now
-// or later, and drops the others. The process receives no answers.
+// crash ends a process. The net drops some of the calls that the process has sent, and executes
+// the others. All of them are answered with an error.
 func (n *net) crash(d *node) {
 	d.crashed = true
 	for _, c := range slices.Clone(d.flying) {
@@ -363,7 +363,7 @@ const (
 	lostPage // a scan ends with an error after some rows
 	slow     // executed long after the call was sent
 	outage   // a table's region does not answer for a while
-	crash    // the process ends; the call is executed or not
+	crash    // the process ends, in half of the cases after the call was executed
 	pauseBefore
 	pauseAfter
 	faultCount
@@ -441,8 +441,8 @@ func (n *net) lateness(c *call, after time.Duration) time.Duration {
 	return time.Duration(n.rnd.Int64N(int64(max(left, 1))))
 }
 
-// pause stops a process for up to two leases. In some cases it stops the process for
-// longer than any call can be in flight.
+// pause stops a process for up to two leases. In some cases the pause can be longer than any
+// call can be in flight.
 func (n *net) pause(d *node) {
 	longest := 2 * n.o.Lease
 	switch {

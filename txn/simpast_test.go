@@ -191,7 +191,7 @@ func (o *oracle) collected(name string, k *table.Keep) {
 	}
 }
 
-// holders returns the servers that hold a slot.
+// holders returns the servers that hold a slot and have not crashed.
 func (n *net) holders() (nodes []*node) {
 	for _, d := range n.nodes {
 		for _, c := range n.oracle.cells {

@@ -51,7 +51,7 @@ const (
 	listingRows
 	forgetting // removes commits from the journal
 	makingBranch
-	reserving // reserves a revision in a branch, makes it void, or publishes it
+	reserving // reserves a revision in a branch, makes it void, or publishes it; also parks a branch
 	freezing
 	naming  // names a merge in a branch's cell
 	opening // changes a branch's cell to Open

@@ -266,7 +266,7 @@ func (l *simLife) run() {
 	kill(db)
 }
 
-// openSim opens the store repeatedly until this server can write or crashes.
+// openSim opens the store up to 100 times, until this server can write or crashes.
 func openSim(d *node, seed uint64) *DB {
 	ctx := context.Background()
 	for try := uint64(0); !d.crashed && try < 100; try++ {
@@ -377,9 +377,8 @@ func allFree(db *DB) bool {
 	return true
 }
 
-// some is the number of histories that `go test` runs; `make test` runs three times as
-// many. enough is the number that `make test-long` runs, so that every fault happens at
-// every step.
+// some is the number of histories that `go test` and `make test` run. In enough histories or
+// more, every fault must happen at every step; `make test-long` runs 100,000 histories.
 const some, enough = 2000, 20000
 
 // TestSimulation runs histories of many servers over failing stores.

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// stuckStore blocks when cells are written, until the call's context ends.
+// While stuck is set, a stuckStore blocks calls that write cells until their context ends.
 type stuckStore struct {
 	*tabletest.Mem
 	stuck atomic.Bool

@@ -3,8 +3,8 @@
 // (--limits-size). A later layer overrides an earlier one.
 //
 // [Keys] lists all settings. [Load] returns a [Config], or an [Error] that names the
-// wrong line of the file, variable or flag. Settings that all servers of a directory
-// share (suffixes beyond the first, indexes, ...) are kept in the store instead.
+// wrong line of the file, variable or flag. Settings that all servers of a directory share
+// (naming contexts, indexes, ...) are kept in the store instead.
 package config
 
 import (

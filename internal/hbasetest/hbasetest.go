@@ -35,9 +35,9 @@ var shared struct {
 	err  error
 }
 
-// Start returns the ZooKeeper quorum of an HBase that all tests of the process share.
-// Each test uses another prefix for its tables (see [Prefix]). Start skips the test if
-// the machine has no Java or Maven.
+// Start returns the ZooKeeper quorum of an HBase that all tests of the process share. Each test
+// uses another prefix for its tables (see [Prefix]). Start skips short tests, and tests on a
+// machine that cannot run HBase (see Needs).
 func Start(tb testing.TB) string {
 	tb.Helper()
 	if q := os.Getenv(QuorumEnv); q != "" {

@@ -7,10 +7,10 @@ import (
 )
 
 // Snapshot isolation forbids the cycles in which no two rw dependencies follow each
-// other (Cerone and Gotsman, 2016). To find these cycles, the method cycles uses a
-// graph with two nodes for every node n. An rw dependency on
-// n leads to node 2n+1, and any other dependency on n leads to node 2n. A path may leave
-// node 2n by any dependency, and node 2n+1 by any dependency except rw.
+// other (Cerone and Gotsman, 2016). To find these cycles, the method cycles uses a graph with
+// two nodes, 2n and 2n+1, for every node n. An rw edge to n becomes an edge to 2n+1, and any
+// other edge to n becomes an edge to 2n. A path may leave node 2n by any dependency, and node
+// 2n+1 by any dependency except rw.
 
 // cycles reports a short forbidden cycle of every knot (see the function knots). It first
 // looks for cycles without rw, which are worse anomalies. If no cycle is forbidden, it

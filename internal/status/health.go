@@ -85,9 +85,9 @@ func (h *Health) IsLive() bool { return len(h.Live()) == 0 }
 // IsReady reports whether Ready returns no reason.
 func (h *Health) IsReady(writes bool) bool { return len(h.Ready(writes)) == 0 }
 
-// look returns the phase, and the status of the store if there is one. If the store does
-// not report its status in time, look returns a status which says that the store does not
-// answer.
+// look returns the phase and, if there is a store and the process is not stopping, the status
+// of the store. If the store does not report its status in time, look returns a status which
+// says that the store does not answer.
 func (h *Health) look() (Phase, txn.Status) {
 	h.mu.Lock()
 	phase, store := h.phase, h.store

@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	// exact is how far the clock may be ahead of the expected time. The expected time is the
-	// time in the newest note plus the time that the system has counted since.
+	// exact is how far the clock may be ahead of the expected time. The expected time is the time
+	// in the newest note plus the time that the system has counted since, or the time of the
+	// newest commit if that is later.
 	exact = time.Hour
-	// pause is how far the clock may be ahead of the newest note if the system was rebooted
-	// since the note, or does not count the time since its boot.
+	// pause is how far the clock may be ahead of the newest note and the newest commit if the
+	// system was rebooted since the note, or does not count the time since its boot.
 	pause = 24 * time.Hour
 	// beat is how often a running process records the time.
 	beat = 10 * time.Minute

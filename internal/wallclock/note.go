@@ -20,8 +20,8 @@ type note struct {
 	Up   time.Duration `json:"up,omitempty"`   // nanoseconds since that boot
 }
 
-// readNote reads the note of a folder. If there is no readable note, readNote returns
-// the time at which the newest file of the folder was written, as if the store had been
+// readNote reads the note of a folder. If there is no note, or if it is damaged, readNote
+// returns the time at which the newest file of the folder was written, as if the store had been
 // in use until then. For a folder without files it returns the zero note.
 func readNote(folder string) (n note, err error) {
 	b, err := os.ReadFile(filepath.Join(folder, File))
