@@ -35,8 +35,8 @@ func (h *history) sort() {
 	})
 }
 
-// at returns the cells that a state shows according to the contract: the newest visible
-// cell of each column, unless that cell is a tombstone or older than a deletion.
+// at returns the cells that a state shows according to the contract: the newest visible cell of
+// each column, unless that cell is a tombstone or older than the newest visible deletion.
 func (h history) at(state Revision, shows func(Revision) bool) (got []string) {
 	sees := func(r Revision) bool { return r <= state && shows(r) }
 	var deleted Revision
@@ -145,8 +145,8 @@ func TestCollectChangesNoRead(t *testing.T) {
 	})
 }
 
-// leftNothingIdle checks that every cell left up to the horizon is needed: without the
-// cell, some kept state would show something else.
+// leftNothingIdle checks that every live committed cell left up to the horizon is needed:
+// without the cell, some kept state would show something else.
 func (k *Keep) leftNothingIdle(t *rapid.T, h, left history, voids Revision) {
 	if k.Families != nil {
 		return // deletions of the row may be needed for other families

@@ -82,7 +82,7 @@ func (w world) filter(depth int) table.Filter {
 	return table.Has{Family: w.family(), Qualifier: w.qualifier()}
 }
 
-// view returns a view of the revisions from 1 up to a random one. The view shows all of
+// view returns nil, or a view of the revisions from 1 up to a random one. The view shows all of
 // these revisions or hides some of them.
 func (w world) view(n int) table.View {
 	v := view{max: table.Revision(w.IntN(n + 1)), hidden: map[table.Revision]bool{}}

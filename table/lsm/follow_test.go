@@ -80,9 +80,10 @@ func (p *pair) apply() {
 	p.next = inc.Next()
 }
 
-// TestFollow checks that a follower has the keys of its original after every increment.
-// Readers of the follower must never see a part of an increment. Tables that the original
-// creates or drops must appear or disappear in the follower.
+// TestFollow checks that a follower has the keys of its original after all increments, and
+// still has them after it was opened again. Readers of the follower must never see a part of an
+// increment. Tables that the original creates or drops must appear or disappear in the
+// follower.
 func TestFollow(t *testing.T) {
 	p := newPair(t)
 	ctx, stop := context.WithCancel(context.Background())

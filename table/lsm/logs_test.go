@@ -153,10 +153,10 @@ func TestLogsFollow(t *testing.T) {
 	}
 }
 
-// TestReadLogGoesOn reads the log in parts while batches of many sizes are committed. A
-// part may begin where the last part ended or earlier, and its reading may be stopped
-// early. Each part must contain the same batches as if the log were read from its
-// beginning, and the next reading must continue where this one ended.
+// TestReadLogGoesOn reads the log in parts while batches of many sizes are committed. A part
+// may begin where the last part ended or earlier, and its reading may be stopped early. Each
+// part must contain the batches that a reading from the beginning of the log finds there, and
+// the next reading must continue where this one ended.
 func TestReadLogGoesOn(t *testing.T) {
 	ctx := context.Background()
 	s := mustOpen(t, Options{Path: "store", FS: vfs.NewMem(), KeepLogs: true})

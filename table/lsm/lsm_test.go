@@ -26,9 +26,9 @@ func testTable(t testing.TB) *tableInfo {
 	return info
 }
 
-// TestKeyOrder checks the order of keys for any bytes in rows and qualifiers. Keys must
-// sort by row, then the image before the columns, then by column, and then from newest to
-// oldest. It also checks that keys can be parsed.
+// TestKeyOrder checks the order of keys with random rows and qualifiers. Keys must sort by row,
+// then the image before the columns, then by column, and then from newest to oldest. It also
+// checks that keys can be parsed.
 func TestKeyOrder(t *testing.T) {
 	type key struct {
 		row, q string
@@ -313,8 +313,8 @@ func TestWideRowCostsNothing(t *testing.T) {
 	}
 }
 
-// TestPooledIterators checks that reads with a view of older revisions reuse iterators
-// although there are later commits, and that they return the right cells.
+// TestPooledIterators checks that a second read of a state reuses an iterator, and that reads
+// return the right cells after a late revision.
 func TestPooledIterators(t *testing.T) {
 	s := openTest(t, Options{Path: "store", FS: vfs.NewMem(), NoSync: true})
 	ctx := context.Background()
