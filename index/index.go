@@ -53,8 +53,8 @@ type Candidate struct {
 	Position   []byte
 }
 
-// Candidates is a stream of candidates with ascending positions. An entry with several
-// matching values occurs several times.
+// Candidates is a stream of candidates. The positions in the stream of an Index ascend, except
+// in a reversed InOrder. An entry with several matching values occurs several times.
 type Candidates = iter.Seq2[Candidate, error]
 
 // An Index finds entries by the values of one attribute type. The parameter after is a
@@ -81,8 +81,8 @@ type Index interface {
 	Among(ctx context.Context, r table.Reader, key []byte, ids []entry.ID) ([]Change, error)
 	// Present streams the entries that have any value, each entry once.
 	Present(ctx context.Context, r table.Reader, after []byte) Candidates
-	// Warm streams the values that are worth loading into memory in advance: the values
-	// that have at most limit entries.
+	// Warm streams the values that are worth loading into memory in advance. Each of them has
+	// at most limit entries.
 	Warm(ctx context.Context, r table.Reader, limit int) iter.Seq2[Value, error]
 	// Mutation returns the mutation that adds one value or, if gone is set, removes it.
 	Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation
@@ -100,11 +100,12 @@ type Value struct {
 // A Memory is an index that may keep the entries of some values in memory.
 type Memory interface {
 	// Known returns the entries that have a value with this key, if these entries are in
-	// memory. If commits have changed the set since it was read and the set has more than
-	// upTo entries, Known returns false, because updating the set would copy it.
+	// memory. If commits have changed the entries since they were read, Known updates the set,
+	// which copies it. Known returns false instead if the set has more than upTo entries, or if
+	// too many entries have changed.
 	Known(ctx context.Context, r table.Reader, key []byte, upTo int) (*Set, bool)
-	// Longer reports whether the value with this key had more than n entries when it was
-	// last read, even if its entries were not read to the end.
+	// Longer reports whether the value with this key is known to have had more than n entries
+	// when it was last read. It returns false if the entries are in memory.
 	Longer(key []byte, n int) bool
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// drawKey draws keys that contain the bytes 00, 01 and FF, which the codec treats
+// drawKey draws keys that may contain the bytes 00, 01, 02 and FF, which the codec treats
 // specially. It draws keys shorter and longer than MaxKey.
 func drawKey(t *rapid.T, label string) []byte {
 	n := rapid.SampledFrom([]int{0, 0, 0, index.MaxKey - 1, index.MaxKey, index.MaxKey + 1}).Draw(t, label+" run")

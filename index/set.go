@@ -14,8 +14,8 @@ import (
 type Set struct {
 	ids     []entry.ID
 	parents []entry.ID // usually without duplicates
-	// of contains, for each entry, the index of its parent in parents. It is nil if all
-	// entries have the same parent.
+	// of contains, for each entry, the index of its parent in parents. If it is nil, all
+	// entries have the parent parents[0].
 	of []uint32
 }
 
@@ -100,9 +100,10 @@ func (s *Set) Behind(after []byte) int {
 	return sort.Search(len(s.ids), func(i int) bool { return s.ids[i].Compare(id) > 0 })
 }
 
-// Seek returns the first index from i on whose id is not less than id, or Len if there is
-// no such index. It searches with steps that double, beginning with step. This is fast
-// both if the sets have similar lengths and if one set is much longer than the other.
+// Seek returns the first index from i on whose id is not less than id, or Len if there is no
+// such index. It searches with steps that double, beginning with step. With a suitable step,
+// Common is fast both for sets of similar lengths and for sets of which one is much longer than
+// the first.
 func (s *Set) Seek(i int, id entry.ID, step int) int {
 	rest := s.ids[i:]
 	from, to := 0, 0

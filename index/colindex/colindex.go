@@ -23,11 +23,11 @@ func New(t table.Table) index.Index { return Index{existence.Index{In: t}} }
 // Selective implements index.Index.
 func (Index) Selective() bool { return true }
 
-// page is the number of columns of a row that are read at once. Most values have fewer
-// entries. For a value with very many entries, page bounds what one call reads.
+// page is the largest number of columns of a row that a call reads, except in wholeRow. Most
+// values have fewer entries.
 const page = 1000
 
-// Equal reads the row of one value. It reads a row of more than page columns in several calls.
+// Equal reads the row of one value. It reads a row of page or more columns in several calls.
 func (x Index) Equal(ctx context.Context, r table.Reader, key, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		row := index.AppendKey(nil, key)
@@ -38,8 +38,8 @@ func (x Index) Equal(ctx context.Context, r table.Reader, key, after []byte) ind
 	}
 }
 
-// Postings reads the rows of all values in one call. It then reads the remaining columns of
-// rows with more than page columns.
+// Postings reads up to page columns of each row in one call for all rows. It then reads the
+// remaining columns of longer rows.
 func (x Index) Postings(ctx context.Context, r table.Reader, keys [][]byte) ([]*index.Set, error) {
 	rows := make([][]byte, len(keys))
 	for i, key := range keys {
@@ -161,8 +161,8 @@ func candidate(row []byte, cell *table.Cell) (c index.Candidate, err error) {
 	return c, err
 }
 
-// columns yields the candidates of a row whose ids are greater than the given id. It
-// returns false if the caller must stop.
+// columns yields the candidates of a row whose ids are greater than after. It returns false if
+// the caller must stop.
 func (x Index) columns(ctx context.Context, r table.Reader, row []byte, maybe bool, after []byte, yield func(index.Candidate, error) bool) bool {
 	from := table.ColumnRange{Family: index.Info}
 	if len(after) > 0 {

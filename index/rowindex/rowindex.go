@@ -1,6 +1,6 @@
-// Package rowindex is the index for attributes that have few different values, each with
-// many entries. It writes one row per value and entry: "=" value id. Every search in it
-// is a scan. No row is wide.
+// Package rowindex is the index for attributes that have few different values, each with many
+// entries. It writes one row per value and entry: "=" value id. Every stream of candidates is a
+// scan. No row is wide.
 package rowindex
 
 import (
