@@ -1,5 +1,5 @@
-// Package master is the table of entries by id. It contains everything needed to
-// rebuild the other tables.
+// Package master is the table of entries by id. It contains everything needed to rebuild the
+// table tree and the indexes.
 //
 // Row: the entry's UUID, 16 bytes. Families:
 //
@@ -136,8 +136,8 @@ func PositionOf(qualifier []byte) Position {
 	return qualifier[bytes.IndexByte(qualifier, 0)+1:]
 }
 
-// DecodeNode decodes the treeInfo of a row. ok is false if the row has no treeInfo,
-// because the entry does not exist.
+// DecodeNode decodes the treeInfo of a row. ok is false if the row does not contain a parent's
+// id: then the entry does not exist.
 func DecodeNode(r table.Row) (n Node, ok bool) {
 	cells := r.Family(TreeInfo)
 	for i := range cells {
@@ -162,11 +162,11 @@ func (n *Node) Take(c *table.Cell) (stands bool) {
 	return false
 }
 
-// Decode decodes the attributes in the families upAttributes and secrets of a row. The
-// result is a copy, and its attributes are in the order of the columns. [Node.Order]
-// contains the order of the entry's attributes. Decode returns an error for a type that
-// the schema does not define. A sound store has no such type, because a type in use is
-// never removed.
+// Decode decodes the attributes in the families upAttributes and secrets of a row. The result
+// is a copy, and its attributes are in the order of the columns. [Node.Order] contains the
+// order of the entry's attributes. Decode returns an error for a malformed column, and for a
+// type that the schema does not define. A sound store has no such type, because a type in use
+// is never removed.
 func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
 	cells, size, descriptions := 0, 0, 0
 	var last []byte
