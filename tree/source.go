@@ -11,7 +11,7 @@ import (
 )
 
 // A Source reads an entry from the entry's row in this table. It serves filters that need only
-// keys. If a column cannot decide a test, the Source sets Unsure. If Unsure is set after a
+// keys. If the row cannot decide a test, the Source sets Unsure. If Unsure is set after a
 // filter was evaluated, the result of the filter is not valid, and the caller must test the
 // entry itself.
 type Source struct {
@@ -77,7 +77,8 @@ func (s *Source) AnyKey(t *schema.AttributeType, options string, holds func([]by
 	return false
 }
 
-// HasKey implements filter.KeySource. It usually looks up a single column.
+// HasKey implements filter.KeySource. If it can, it first looks up the column of the key, and
+// reads the other columns only if there is no such column.
 func (s *Source) HasKey(t *schema.AttributeType, options string, key []byte) bool {
 	if options == "" && !t.SingleValue && !isID(t) && t.Equality != nil &&
 		s.Row.Find(NormAttributes, Qualifier(t, "", key)) != nil {
@@ -100,7 +101,7 @@ func (s *Source) Values(*schema.AttributeType, string) iter.Seq[[]byte] {
 	return func(func([]byte) bool) { s.Unsure = true }
 }
 
-// NameValues implements filter.Source. A row contains no names, so NameValues sets
+// NameValues implements filter.Source. The cells of a row contain no names, so NameValues sets
 // Unsure.
 func (s *Source) NameValues() iter.Seq2[*schema.AttributeType, []byte] {
 	return func(func(*schema.AttributeType, []byte) bool) { s.Unsure = true }

@@ -60,7 +60,8 @@ func Spec() table.Spec {
 	}
 }
 
-// ManyValues is the number of values above which an attribute's columns are in master.
+// ManyValues is the number of values above which the columns of a description are moved to
+// master. They stay there while values are added and removed.
 const ManyValues = 100
 
 const (
@@ -126,7 +127,8 @@ const (
 	Many    = '>'
 )
 
-// Decode decodes a column. The result shares the bytes of the cell.
+// Decode decodes a column. The result shares the bytes of the cell. It is the zero Column if
+// the column is malformed.
 func Decode(c *table.Cell) Column {
 	q := c.Qualifier
 	i := bytes.IndexAny(q, ":;=>?~")
