@@ -59,8 +59,8 @@ func (a *intersection) value() *lookup {
 	return nil
 }
 
-// yieldValue yields the candidates of the part that looks up one value. The caller must test
-// the entries of these candidates for the other parts.
+// yieldValue yields the candidates of the first part that looks up one value. The caller must
+// test the entries of these candidates for the other parts.
 func (a *common) yieldValue(ctx context.Context, r table.Reader, after []byte, yield func(index.Candidate, error) bool) {
 	l := a.value()
 	a.led = l
@@ -111,10 +111,11 @@ type inMemory struct {
 	maybe bool         // a candidate that is in all sets need not match the filter
 }
 
-// fromMemory returns the parts that are in memory. If a part is in memory, fromMemory first
-// reads every other part that looks up one value and is about as short as the shortest part in
-// memory. The parts that it reads are in memory then, too. ok is false if no part is in
-// memory. The caller must test the entries for the parts that are not in memory.
+// fromMemory returns the parts that are in memory. If the parts in memory have more than
+// firstPage candidates in common, fromMemory first reads every other part that looks up one
+// value and is about as short as the shortest part in memory. The parts that it reads are in
+// memory then, too. ok is false if no part is in memory. The caller must test the entries for
+// the parts that are not in memory.
 func (a *intersection) fromMemory(ctx context.Context, r table.Reader) (m inMemory, ok bool) {
 	m, unknown := a.known(ctx, r)
 	if len(m.sets) == 0 {
@@ -156,8 +157,9 @@ func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, u
 	return m, unknown
 }
 
-// readAlike reads each lookup in unknown that has at most alikeUpTo*length entries, as far as
-// this is known. The index then has the entries in memory.
+// readAlike reads each lookup in unknown that is not known to have more than alikeUpTo*length
+// entries. It stops reading a lookup that has more. The index keeps the entries of the other
+// lookups in memory.
 func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length int) {
 	for _, l := range unknown {
 		most := alikeUpTo * length

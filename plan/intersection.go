@@ -28,8 +28,8 @@ const (
 var longestValue = 1 << 18
 
 // An intersection yields at least the candidates that all parts yield. It marks a candidate
-// Maybe if it has not read all parts. A part is short if the largest page that is read of the
-// part contains all candidates of the part.
+// Maybe if it has not read all parts, or if the parts do not cover the whole filter. A part is
+// short if the largest page that is read of the part contains all candidates of the part.
 type intersection struct {
 	parts []Access // cheapest kind first
 	whole bool     // the parts cover the whole filter
@@ -69,7 +69,7 @@ func (a *intersection) Run(ctx context.Context, r table.Reader, _ []byte) index.
 
 // list reads the shortest part, and all other parts of about the same length. It returns the
 // candidates that are in each of these parts (see narrow). If no part is short, list returns
-// false. The caller must then stream the first part and test the entries for the other parts.
+// false. The caller must then stream one part and mark its candidates Maybe.
 func (a *intersection) list(ctx context.Context, r table.Reader) (list []index.Candidate, short bool, err error) {
 	lead, list, err := a.shortest(ctx, r)
 	if err != nil || lead < 0 {
@@ -119,9 +119,10 @@ func (a *intersection) stream(ctx context.Context, r table.Reader, yield func(in
 	}
 }
 
-// narrow removes from list the candidates that are missing in other parts. It reads another
-// part only if that costs about as much as reading the candidates did. The second result
-// reports whether all remaining candidates that are not marked Maybe match the filter.
+// narrow removes from list the candidates that are missing in other parts. It reads at most
+// alikeUpTo times as many candidates of another part as list contains. If that part has more,
+// narrow ignores it. The second result reports whether all remaining candidates that are not
+// marked Maybe match the filter.
 func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, list []index.Candidate) ([]index.Candidate, bool, error) {
 	whole := a.whole
 	for i, p := range a.parts {

@@ -4,12 +4,11 @@
 // tested against the whole filter. A candidate that is not marked Maybe matches the
 // filter. Every candidate must still be tested for the scope of the search.
 //
-// The cost model uses no statistics, because statistics go stale and differ between servers.
-// An intersection reads the candidates of its parts in growing pages, the cheapest kind of
-// part first, until one part ends. So no other part is shorter by more than the factor by
-// which pages grow. The candidates of the part that ended are then in memory. The intersection
-// reads another part only if that part is about as short as the part that ended. Otherwise it
-// tests the candidates' entries for that part.
+// The cost model uses no statistics, because statistics go stale and differ between servers. An
+// intersection reads the candidates of its parts in growing pages, the cheapest kind of part
+// first, until one part ends. So the part that ended is one of the shortest. Its candidates are
+// then in memory. The intersection also reads each other part, but gives up if that part has
+// more than four times as many candidates. It then tests the candidates' entries for that part.
 package plan
 
 import (
@@ -35,8 +34,8 @@ type Access interface {
 	// Run streams the candidates behind a position. The positions of one Access at one
 	// revision are stable.
 	Run(ctx context.Context, r table.Reader, after []byte) index.Candidates
-	// Describe prints the access and its parts, one line for each. If counted is set,
-	// each line includes the number of candidates that the part has yielded so far.
+	// Describe prints the access and its parts, one line for each. If counted is set, it
+	// includes the numbers of candidates that the parts have yielded so far.
 	Describe(b *strings.Builder, indent int, counted bool)
 	// Indexes appends the indexes that Run reads first.
 	Indexes(uses []Use) []Use
@@ -62,8 +61,8 @@ const (
 	rankOne  rank = iota // at most one candidate
 	rankFew              // one value in a selective index
 	rankSome             // one value in an index that is not selective
-	rankSpan             // a range bounded by a prefix
-	rankMany             // a scan of a whole index
+	rankSpan             // a range bounded by a prefix, or a list of references
+	rankMany             // any other scan of an index
 )
 
 // empty is the access for a filter that matches nothing.
@@ -75,9 +74,9 @@ func (empty) Run(context.Context, table.Reader, []byte) index.Candidates {
 func (empty) rank() rank     { return rankOne }
 func (empty) distinct() bool { return true }
 
-// byID is the access for an equality assertion on entryUUID. Its only candidate is the
-// asserted id. The candidate's Parent is zero because the parent is unknown. There
-// may be no entry with the id.
+// byID is the access for an equality or approximate assertion on entryUUID. Its only candidate
+// is the asserted id. The candidate's Parent is zero because the parent is unknown. There may
+// be no entry with the id.
 type byID struct{ id entry.ID }
 
 func (a byID) Run(_ context.Context, _ table.Reader, after []byte) index.Candidates {
@@ -305,7 +304,7 @@ func buildLookup(t *filter.Test, at *schema.AttributeType, in index.Index) Acces
 
 const entryUUID = "1.3.6.1.1.16.4"
 
-// idOf returns the id that an equality assertion on entryUUID asserts.
+// idOf returns the id that an equality or approximate assertion on entryUUID asserts.
 func idOf(t *filter.Test) (id entry.ID, ok bool) {
 	if len(t.Types) != 1 || t.Types[0].OID != entryUUID || t.Options != "" || t.DNAttrs ||
 		t.Op != filter.TestEqual && t.Op != filter.TestApprox || !t.ByKey {

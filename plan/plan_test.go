@@ -37,7 +37,7 @@ func TestPlans(t *testing.T) {
 			return w.plan(d.Input)
 		case "run":
 			return w.run(t, d.Input)
-		case "run-long": // run as if values had too many entries to be read
+		case "run-long": // run with 64 entries as the longest value that is read
 			defer plan.SetLongestValue(64)()
 			return w.run(t, d.Input)
 		default:
@@ -47,7 +47,7 @@ func TestPlans(t *testing.T) {
 	})
 }
 
-// A world is a catalog of indexes in memory, and the entries that the indexes find.
+// A world is a catalog of fake indexes, and the entries that the indexes find.
 type world struct {
 	indexes  map[*schema.AttributeType]*fake
 	entries  map[int]*entry.Entry
@@ -128,9 +128,9 @@ func (w *world) plan(text string) string {
 }
 
 // run prints the candidates and the plan. A "?" marks a candidate that is Maybe. run also
-// checks that the candidates are right, and that a search can continue behind each candidate.
-// run checks this three times: with no index in memory, with all indexes in memory, and with
-// one index in memory.
+// checks that the candidates are right with no index in memory, with all indexes in memory, and
+// with each single index in memory. In the first two cases, it checks that a search can
+// continue behind the first, the middle and the last candidate.
 func (w *world) run(t *testing.T, text string) string {
 	f, a := w.build(text)
 	if a == nil {
@@ -312,7 +312,7 @@ func (x *fake) span(after []byte, holds func(key []byte) bool) index.Candidates 
 	}
 }
 
-// fill adds the keys of all entries to x.all.
+// fill adds a candidate for each key of each entry to x.all.
 func (x *fake) fill() {
 	for _, e := range x.w.entries {
 		for _, a := range e.Attributes {
