@@ -2,8 +2,8 @@ package op
 
 import "strconv"
 
-// Name returns the name of the code in RFC 4511 or in the RFC that defines the code. It
-// returns the number of a code without a name.
+// Name returns the name of the code in the RFC or draft that defines it. It returns the number
+// of an unknown code.
 func (c Code) Name() string {
 	if n := codeNames[c]; n != "" {
 		return n

@@ -1,7 +1,7 @@
 package op
 
-// NameOf returns a pointer to the name of the entry that a request is about. For a search,
-// this is the base. NameOf returns nil for a request that is not about an entry. The pointer
+// NameOf returns a pointer to the name of the entry that a request is about. For a search, this
+// is the base. NameOf returns nil for a bind and for a request that names no entry. The pointer
 // points into the request, so setting the name changes the request.
 func NameOf(r Request) *string {
 	switch r := r.(type) {

@@ -1,6 +1,6 @@
-// Package op represents the operations of LDAP as Go values: requests (RFC 4511, sections
-// 4.2 to 4.14), controls, results, and the [Sink] that receives answers. Package wire
-// encodes and decodes these values, and package directory defines their meaning. Names of
+// Package op represents the operations of LDAP as Go values: requests (RFC 4511, sections 4.2
+// to 4.14), controls, results, and the [Sink] that receives answers. Package wire encodes and
+// decodes these values, and package directory defines their meaning. In requests, names of
 // entries and attribute descriptions are strings, as the client sent them.
 package op
 
@@ -192,8 +192,8 @@ type Response struct {
 
 // A Sink receives the answers of one operation, in order. Done is the last call, and occurs
 // once. For an Abandon or Unbind, Done is not called. If a method returns an error, the client
-// is gone or has abandoned the operation, and the caller should stop. Each method encodes its
-// arguments before it returns, so the caller can reuse the memory of the arguments.
+// is gone, or has abandoned or canceled the operation, and the caller should stop. Each method
+// encodes its arguments before it returns, so the caller can reuse the memory of the arguments.
 type Sink interface {
 	Entry(e *SearchEntry) error
 	Reference(urls []string, controls []Control) error

@@ -2,7 +2,8 @@ package op
 
 import "fmt"
 
-// Code is a resultCode (RFC 4511, appendix A, and the RFCs named beside the constants).
+// Code is a resultCode (RFC 4511, appendix A; 118 to 121: RFC 3909; 122: RFC 4528; 123: RFC
+// 4370; 76: draft-ietf-ldapext-ldapv3-vlv).
 type Code int
 
 const (
