@@ -1,10 +1,10 @@
 // Package snapshots makes backups of a store in HBase while servers write to it.
 //
-// A backup is a checkpoint and an HBase snapshot of each table, taken one after the
-// other. No commit at or before the checkpoint's revision S can change any more, so all
-// snapshots together contain each of these commits completely. Commits after S may be in
-// some snapshots and missing in others. A restore clones the snapshots to tables with
-// another prefix and removes all commits after S.
+// A backup is a checkpoint and an HBase snapshot of each table except derived ones. The
+// snapshots are not taken at the same moment. No commit at or before the checkpoint's revision
+// S can change any more, so all snapshots together contain each of these commits completely.
+// Commits after S may be in some snapshots and missing in others. A restore clones the
+// snapshots to tables with another prefix and removes all commits after S.
 //
 // The order of the tables matters. A commit writes its record in the journal before its
 // cells. So the snapshot of the journal is taken after the snapshots of the tables with
@@ -33,7 +33,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
 )
 
-// parallel is the number of tables on which Take, Restore and Cut work at the same time.
+// parallel is the number of tables on which Take, Restore, Cut and Delete work at the same
+// time.
 const parallel = 4
 
 // A Backup is a set of HBase snapshots, one of each table of a store except the tables that
@@ -75,10 +76,10 @@ func parseName(s *hbase.Store, x *hbase.TableSnapshot) (b Backup, ok bool) {
 	return Backup{Name: name, Revision: table.Revision(r), Taken: x.Taken, Tables: []string{x.Table}}, ok && found && err == nil && CheckName(name) == nil
 }
 
-// Take takes snapshots of the tables of a store that has the checkpoint c. The backup
-// gets the name and the revision of c. It leaves out the tables for which derived
-// returns true, because servers make these tables again. Take begins with the tables
-// that first lists. After an error Take leaves no snapshots behind.
+// Take takes snapshots of the tables of a store that has the checkpoint c. The backup gets the
+// name and the revision of c. It leaves out the tables for which derived returns true, because
+// servers make these tables again. Take begins with the tables that first lists. If a step
+// fails, Take deletes the snapshots that it has taken, and the checkpoint.
 func Take(ctx context.Context, s *hbase.Store, c journal.Checkpoint, derived func(string) bool, first ...string) (_ *Backup, err error) {
 	b := &Backup{Name: c.Name, Revision: c.Revision, Taken: time.Now(), Complete: true}
 	if err := CheckName(b.Name); err != nil {
@@ -234,9 +235,9 @@ func deleteCheckpoint(ctx context.Context, s *hbase.Store, b *Backup) error {
 	return err
 }
 
-// Restore makes a new store from the backup b. The parameter from is the store that was
-// backed up. The parameter to is the new store, which must not exist yet. The new store
-// ends at the backup's checkpoint.
+// Restore makes a new store from the backup b. The parameter from is the store that was backed
+// up. The parameter to is the new store, which must not exist yet, except for tables that an
+// interrupted Restore of b has left. The new store ends at the backup's checkpoint.
 func Restore(ctx context.Context, from, to *hbase.Store, b *Backup) error {
 	if !b.Complete {
 		return fmt.Errorf("backup %s is not complete: its tables are %s, without %s", b.Name, strings.Join(b.Tables, ", "), journal.Cluster)
@@ -268,8 +269,8 @@ func Restore(ctx context.Context, from, to *hbase.Store, b *Backup) error {
 // refuse to open a store that has this table.
 var incomplete = table.Spec{Name: journal.Incomplete, Unversioned: true, Families: []table.FamilySpec{{Name: 'i'}}}
 
-// makeRoom removes the tables that an interrupted restore has left. It returns an error
-// if the store has tables that no such restore left.
+// makeRoom removes the tables that an interrupted Restore of b has left. It returns an error if
+// the store has any other tables.
 func makeRoom(ctx context.Context, to *hbase.Store, b *Backup) error {
 	have, err := to.Names(ctx)
 	if err != nil || len(have) == 0 {
