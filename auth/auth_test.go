@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// stored are values of userPassword from other sources: OpenLDAP's slappasswd, and the
-// test vectors of RFC 6070 and their SHA-256 counterparts.
+// stored are values of userPassword from other sources: OpenLDAP's slappasswd, crypt(3), and
+// the test vectors of RFC 6070 and their SHA-256 counterparts. The values with an error are
+// malformed, too expensive, or of an unknown scheme.
 var stored = []struct {
 	value, password string
 	err             error

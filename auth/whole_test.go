@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// samples returns stored values of one password, in every scheme and in all forms of
-// crypt(3).
+// samples returns stored values in every scheme, except cleartext, and in all forms of
+// crypt(3). Each is a value of the password "secret" or "password".
 func samples(t *testing.T) (values []string) {
 	t.Helper()
 	const password = "secret"

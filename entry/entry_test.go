@@ -135,8 +135,8 @@ func BenchmarkHasOptions(b *testing.B) {
 	}
 }
 
-// FuzzOptions checks that SortOptions returns its own results unchanged, and that the
-// result contains all options.
+// FuzzOptions checks that SortOptions returns its own results unchanged, and that HasOptions
+// finds all options of a result in the result.
 func FuzzOptions(f *testing.F) {
 	for _, s := range []string{"", "binary", "Lang-DE;x;X", ";;a;", "lang-en-;lang-", "\xff;\u0130"} {
 		f.Add(s)

@@ -66,8 +66,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestAnyOrder checks that orders of few and of many attributes can be printed and
-// parsed.
+// TestAnyOrder checks that Arrange restores the order of few and of many attributes.
 func TestAnyOrder(t *testing.T) {
 	for _, n := range []int{2, 7, 32, 33, 400} {
 		as := described("objectClass cn sn userPassword")

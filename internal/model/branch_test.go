@@ -482,8 +482,7 @@ func (m *branchModel) readMarks(s branchState, p int, emit Emit[branchState]) {
 	emit(s, "%d reads marks", p, 0)
 }
 
-// mark does the next step of T. mark does the steps after the one that writes T's journal row
-// and before the one that decides T.
+// mark does the next step of T, after T's journal row is written and before T is decided.
 func (m *branchModel) mark(s branchState, emit Emit[branchState]) {
 	t := &s.p[0]
 	after := bDecides

@@ -20,7 +20,7 @@ type commitT struct {
 type commitState struct {
 	t       [commits]commitT
 	cells   [2]uint8 // for each row, the commits with a cell and mark in it
-	late    [2]uint8 // Puts that were sent and have not landed
+	late    [2]uint8 // for each row, the commits of which a Put, or a copy of one, may still land
 	journal [commits]uint8
 	head    [3]int8
 	a, u, c uint8    // the void, undecided and late commits in a cell: the sets A, U and C of docs/design/transactions.md
@@ -493,8 +493,8 @@ func (m *commitModel) swept(s *commitState, q, slot int) (list uint8) {
 	return list &^ m.visible(s)
 }
 
-// commitVariants returns the variants. Unless a variant sets other slots, T0 and T1 are
-// commits of slot 0, and T2 is a commit of slot 1.
+// commitVariants returns the variants. Unless a variant sets other slots, T0 and T1 are commits
+// of slot 0, and T2 is a commit of slot 2.
 func commitVariants() (vs []variant) {
 	type config struct {
 		rows [commits]uint8

@@ -14,7 +14,7 @@ var long = flag.Bool("long", false, "explore every model to its end")
 // state. A variant that drops a rule must reach a wrong state. A witness must reach a
 // certain state, to show that the model includes that state.
 type variant struct {
-	name  string // "holding", the dropped rule, or the state that a witness reaches
+	name  string // what the variant includes, the dropped rule, or the state that a witness reaches
 	kind  kind
 	tries []func(limit int) Report // an exploration for each configuration
 	whole bool                     // the variant is small and always explored completely

@@ -289,8 +289,8 @@ search result=success scope=one filter=(description=?) entries=0 candidates=0 ro
 	r.expect(t, 17, 0)
 }
 
-// TestNotSampled checks which operations are sent if the ratio is 0: only operations
-// whose clients ask for it, slow operations and failed operations.
+// TestNotSampled checks which operations are sent if the ratio is 0: only operations whose
+// clients ask for it, and operations that failed by the server's fault.
 func TestNotSampled(t *testing.T) {
 	c := newCollector(t)
 	r := newRig(t, c.URL, 0, 0)
