@@ -329,8 +329,8 @@ uid=eve,ou=renamed,o=x Trunk`
 	}
 }
 
-// TestRebaseConflicts rebases a branch with conflicts, once for each side that can be
-// kept.
+// TestRebaseConflicts rebases a branch with conflicts, once for each side that can be kept and
+// once for neither side.
 func TestRebaseConflicts(t *testing.T) {
 	for _, parked := range []bool{false, true} {
 		t.Run(fmt.Sprintf("parked %v", parked), func(t *testing.T) {

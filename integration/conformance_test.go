@@ -26,10 +26,9 @@ type clause struct {
 	want     string
 }
 
-// TestConformance sends requests for the sections of the RFCs, in the order of the sections,
-// over raw connections. It opens one connection for each RFC, bound as the administrator. The
-// sample directory is not reset between RFCs: changes by the requests for one RFC are visible
-// to the requests for later RFCs.
+// TestConformance sends requests for the sections of the RFCs over raw connections. It opens
+// one connection for each RFC, bound as the administrator. The sample directory is not reset
+// between RFCs: changes by the requests for one RFC are visible to the requests for later RFCs.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	p := serveExample(t)

@@ -288,10 +288,9 @@ func fill(t *testing.T, disk string) (file string) {
 }
 
 // TestHBaseGone kills HBase while a server runs and clients write, and starts HBase
-// again. In between, operations must end with the result unavailable (52), or with the
-// result other (80) if their outcome is unknown. Until the server has its slot again, it
-// may also refuse writes as a read-only server does. Afterwards the server must accept
-// operations without help. Nothing acknowledged may be lost.
+// again. In between, operations must end with the result unavailable (52), or with the result
+// other (80) if their outcome is unknown. Afterwards the server must accept operations without
+// help. Nothing acknowledged may be lost.
 func TestHBaseGone(t *testing.T) {
 	t.Parallel()
 	i := hbasetest.Own(t)

@@ -98,9 +98,10 @@ func (f *fleet) replace(n int) {
 // A tally counts the updates of clients by their outcomes.
 type tally struct{ done, unknown atomic.Int64 }
 
-// count counts the outcome of an update. An update may be refused because the servers are
-// killed, or with one of the result codes in refusals. After any other result, the test
-// fails and the fleet is stopped. The result is false if the connection must be closed.
+// count counts the outcome of an update, which may be unknown. An update may be refused because
+// the servers are killed, or with one of the result codes in refusals. After any other error,
+// the test fails and the fleet is stopped. count returns false if the connection must be
+// closed.
 func (f *fleet) count(t *tally, err error, refusals ...int) bool {
 	switch c := code(err); {
 	case c == ldap.LDAPResultSuccess:

@@ -166,7 +166,8 @@ func transactions(all []*event, generation int) []isolation.Txn {
 	return history
 }
 
-// TestJudges checks that judge finds the faults in wrong histories of objects.
+// TestJudges checks that linearizable accepts right histories of objects, and finds the faults
+// in wrong ones.
 func TestJudges(t *testing.T) {
 	e := func(from, to int, s step, output string, code int) *event {
 		return &event{call: time.Duration(from), ret: time.Duration(to), step: s, output: output, code: code, outcome: outcomeOf(code)}

@@ -144,7 +144,8 @@ func (s *sight) at(p *person, step int) bool {
 	return s.members[p.dn(1)] == (step >= 2)
 }
 
-// whole reports whether an entry has exactly the wanted attributes.
+// whole reports whether an entry has exactly the wanted values of the attributes in want, and
+// the operational attributes. If want is nil, the entry must not exist.
 func whole(e, want map[string][]string) bool {
 	if e == nil || want == nil {
 		return e == nil && want == nil

@@ -157,7 +157,7 @@ func moveInto(t *testing.T, old *oldServer, store string, pause time.Duration) {
 	}
 }
 
-// TestSchemaToOthers sends the definitions and an entry of an export to slapd and to 389
+// TestSchemaToOthers sends the definitions and the entry of an LDIF file to slapd and to 389
 // Directory Server, twice.
 func TestSchemaToOthers(t *testing.T) {
 	t.Parallel()

@@ -169,7 +169,7 @@ func (h *history) checkImport(seen *sight, acked bool) {
 	}
 }
 
-// openOn opens the directory on a file system. Its memtable is small, so that the store
+// openOn opens the directory on a file system. The store's memtable is small, so that the store
 // flushes it several times.
 func openOn(t *testing.T, fs vfs.FS) (*lsm.Store, *partition.Partition) {
 	t.Helper()
@@ -185,8 +185,8 @@ func openOn(t *testing.T, fs vfs.FS) (*lsm.Store, *partition.Partition) {
 	return s, p
 }
 
-// skeleton sets the naming context, and then adds the entries above the people in one
-// transaction.
+// skeleton sets the naming context. Then it adds, in one transaction, the entries above the
+// people and the group staffDN.
 func skeleton(p *partition.Partition) error {
 	ctx := context.Background()
 	if err := configure.SetSuffixes(ctx, p, []string{suffix}); err != nil {

@@ -31,8 +31,8 @@ var withoutData = map[string][]string{
 }
 
 // TestDashboard runs a real Prometheus and a server under load. Prometheus finds the server
-// through the server's page /servers, and scrapes the server. Then every query of the
-// dashboard must find data.
+// through the server's page /servers, and scrapes the server. Then every query of the dashboard
+// must find data, except the queries in withoutData.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("prometheus"); err != nil {
@@ -110,7 +110,7 @@ func scrape(t *testing.T, status string) string {
 	return "http://" + address
 }
 
-// dashboard returns the queries of the dashboard, by panel and number.
+// dashboard returns the queries of the dashboard by the title of their panel and their letter.
 func dashboard(t *testing.T) map[string]string {
 	t.Helper()
 	b, err := os.ReadFile("../deploy/grafana/ldapd.json")

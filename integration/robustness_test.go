@@ -16,9 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// atMost is the factor by which the 99th percentile of latency may rise beside clients
-// that behave badly. A test is tried several times, because the machine may be busy. The
-// constants wellBehaved and badlyBehaved are numbers of clients.
+// atMost is the factor by which latencies may rise beside clients that behave badly. A test is
+// tried several times, because the machine may be busy. The constants wellBehaved and
+// badlyBehaved are numbers of clients.
 const (
 	atMost       = 3
 	tries        = 5

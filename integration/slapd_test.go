@@ -24,9 +24,8 @@ import (
 // The questions avoid known differences. If a change deletes a value of the RDN, ldapd
 // returns notAllowedOnRDN (67), and slapd returns namingViolation. Only ldapd reports a
 // matchedDN if a new superior does not exist. Only ldapd adds superclasses that a new
-// entry does not name. Only ldapd treats a line break in an assertion as a space (RFC
-// 4518, 2.2). In ldapd, a search can request hasSubordinates, but a filter cannot test
-// it.
+// entry does not name. Only ldapd treats a line break in an assertion as a space (RFC 4518,
+// 2.2).
 func TestSlapd(t *testing.T) {
 	t.Parallel()
 	theirs := startSlapd(t)

@@ -131,7 +131,7 @@ type bank struct {
 	tally
 
 	mu    sync.Mutex
-	times []time.Time // a time after each committed transaction
+	times []time.Time // a time after each committed transaction and each merge
 }
 
 // bankEntries writes an LDIF file of the accounts.

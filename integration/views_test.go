@@ -48,7 +48,7 @@ func (x *shifts) end() {
 	}
 }
 
-// shiftEntries writes an LDIF file of the people and the view.
+// shiftEntries writes an LDIF file of the people and the two views.
 func shiftEntries(t *testing.T) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "dn: cn=views\nobjectClass: viewContainer\n\ndn: %s\nobjectClass: listView\nviewBase: %s\nviewFilter: (departmentNumber=1)\nviewOrder: uidNumber\nviewShow: departmentNumber\n\n", nightDN, shiftsDN)
