@@ -26,8 +26,8 @@
 // The packages beside this one contain functions that only few callers need: changes (the
 // stream of commits), past (states of the past), subschema, configure (naming contexts,
 // indexes, unique attributes, access rules), sorting, usage (hot attributes), follow (the
-// server that a directory follows), transfer (import and export) and maintain (checks,
-// indexes, collection of the past).
+// server that a directory follows), transfer (import and export), maintain (checks, indexes,
+// collection of the past), branches, views and referrers (entries that name other entries).
 package partition
 
 import (

@@ -8,7 +8,8 @@
 // intersection reads the candidates of its parts in growing pages, the cheapest kind of part
 // first, until one part ends. So the part that ended is one of the shortest. Its candidates are
 // then in memory. The intersection also reads each other part, but gives up if that part has
-// more than four times as many candidates. It then tests the candidates' entries for that part.
+// more than four times as many candidates. The caller then tests the candidates' entries for
+// that part.
 package plan
 
 import (

@@ -95,9 +95,9 @@ func Status(p *partition.Partition) txn.Status { return p.Keeper().DB.Status() }
 // CacheStats are the statistics of a part of the cache.
 type CacheStats = cache.Stats
 
-// Caches returns the statistics of each part of the cache. The numbers count from the creation
-// of the cache. A change of the schema or of the indexes creates a new cache, and so does an
-// erasure.
+// Caches returns the statistics of the main parts of the cache. The numbers count from the
+// creation of the cache. A change of the schema or of the indexes creates a new cache, and so
+// does an erasure.
 func Caches(p *partition.Partition) []CacheStats { return p.Keeper().Catalog.Load().Cache.Stats() }
 
 // Announce stores a description of this server for the other servers of the store.

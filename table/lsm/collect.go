@@ -218,8 +218,8 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 		case r > horizon && own && r.IsStaged():
 			// The branch that wrote this image may not see all images below the horizon. One of
 			// those images may delete a cell that this image contains. The merge of the branch,
-			// and readers of other branches, may still need that older image. So no image of the
-			// row is removed.
+			// and readers of other branches, may still need the image with that deletion. So no
+			// image of the row is removed.
 			return nil
 		case r > horizon:
 		case c.k.Void != nil && c.k.Void(r):

@@ -9,7 +9,7 @@ type Stats struct {
 	Bytes        uint64 // weight of the content of this part
 }
 
-// Stats returns the statistics of each part of the cache.
+// Stats returns the statistics of the parts of the cache except RangeSteps and Classes.
 func (c *Cache) Stats() []Stats {
 	return []Stats{
 		of("entries", c.Entries),

@@ -68,7 +68,7 @@ type Keeper struct {
 	Master        table.Table
 	Tree          table.Table
 	SettingsTable table.Table // nil: an older store without this table, opened read-only
-	Origin        *Header     // the header as written when the directory was created
+	Origin        *Header     // the header in the table "directory", with the first settings
 
 	// Changing is read-locked by updates, and locked by loads and by changes of the
 	// schema or the indexes.

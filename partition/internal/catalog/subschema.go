@@ -31,9 +31,9 @@ func IsSubschema(name dn.DN) bool {
 var SubschemaID = entry.ID{0x85, 0x82, 0xca, 0x4f, 0x1e, 0x7c, 0x45, 0x91, 0xb3, 0xd7, 0xe3, 0xfe, 0x3a, 0xdf, 0xb0, 0x69}
 
 // Definable contains the attributes of the subschema whose values can be changed.
-// RemovedDefinitions is the attribute that names removed built-in definitions, in the
-// form "attributeTypes 2.5.4.3". Written contains all attributes that a change of the
-// schema writes.
+// RemovedDefinitions is the attribute that names removed built-in definitions, in the form
+// "attributeTypes 2.5.4.3". Written contains the attributes that together define the schema: a
+// change of the schema replaces all of them.
 var Definable = []string{"ldapSyntaxes", "attributeTypes", "objectClasses", "dITContentRules", "nameForms", "dITStructureRules"}
 
 const RemovedDefinitions = "removedDefinitions"

@@ -352,8 +352,8 @@ func (e *erasure) entries(ctx context.Context) error {
 	return e.redact(ctx, e.p.Master, rows.list())
 }
 
-// settings returns the redactions that remove the names of former naming contexts from
-// the settings.
+// settings returns the redactions that remove from former settings the naming contexts whose
+// names contain the target.
 func (e *erasure) settings(ctx context.Context) ([]table.Redaction, error) {
 	rows := rowSet{}
 	err := e.history(ctx, e.p.SettingsTable, oneRow(catalog.SettingsRow), func(p *table.Past) error {

@@ -62,7 +62,8 @@ func (l *Loader) uniqueIn(ctx context.Context, x *Loading, a *write.NewAttribute
 }
 
 // within reports whether a name is in the subtree of the entry base. The entry base existed
-// before the load, or LoadOptions.Scopes contains its name.
+// before the load, or LoadOptions.Scopes contains its name. If the directory was empty and
+// Scopes does not contain base, within returns false.
 func (l *Loader) within(ctx context.Context, norms []dn.Norm, base entry.ID) (bool, error) {
 	if base == catalog.Root {
 		return true, nil

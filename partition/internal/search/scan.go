@@ -125,9 +125,9 @@ const (
 	maxWalked   = 100_000
 )
 
-// walkMark is the first byte of each position of a walk that replaces an access. It keeps
-// these positions apart from positions of an access, which consist of an id only, or begin
-// with "=" or "*".
+// walkMark is the first byte of each position of a walk that replaces an access. It keeps these
+// positions apart from positions of an access, which are not longer than an id, or begin with
+// "=" or "*".
 const walkMark = 'w'
 
 // prefersWalk reports whether walking the subtree examines fewer entries than the access. If

@@ -248,8 +248,8 @@ func integers(e *entry.Entry, t *schema.AttributeType) (ns []*big.Int) {
 // contains the values as the entry spells them.
 type group struct{ key, spelling string }
 
-// groupsOf returns the groups that an entry belongs to, each once. An entry that lacks a
-// value of one of the types belongs to no group.
+// groupsOf returns the groups that an entry belongs to, each once, and at most maxCombinations
+// groups. An entry that lacks a value of one of the types belongs to no group.
 func (d *Definition) groupsOf(e *entry.Entry) []group {
 	groups := []group{{}}
 	for _, t := range d.Groups {
