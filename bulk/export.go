@@ -36,9 +36,9 @@ type ExportOptions struct {
 
 // Export writes the entries of a snapshot as LDIF, each entry before its children. It writes
 // all attributes that are stored, including operational attributes and, unless NoSecrets is
-// set, userPassword. If the schema differs from the built-in schema, the differences are the
-// first record. In an export of everything, the next record is the configuration that servers
-// share.
+// set, userPassword. Unless NoSchema is set, the first record is the differences of the schema
+// from the built-in schema, if there are any. If Base and Filter are empty and NoConfig is not
+// set, the next record is the configuration that servers share.
 func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, w io.Writer, o ExportOptions) (int, error) {
 	at, err := s.Find(ctx, o.Base)
 	if err != nil {

@@ -45,8 +45,8 @@ func (m *Move) missed(ctx context.Context, r *Report) error {
 	return m.mend(ctx, r) // entries in r may be accepted now that others were copied
 }
 
-// missedBelow adds to the report found the entries of a subtree that differ, except
-// entries whose ids are in known.
+// missedBelow adds to found the entries of a subtree that differ, except entries whose ids are
+// in known.
 func (m *Move) missedBelow(ctx context.Context, base string, known map[entry.ID]bool, found *Report) error {
 	s := m.p.Snapshot()
 	defer s.Close()

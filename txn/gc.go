@@ -54,7 +54,7 @@ type Collection struct {
 // bounds are the limits of what may be collected.
 type bounds struct {
 	announced table.Revision // the horizon announced to all servers
-	honoured  table.Revision // every server reads only states at or above it, and states that are kept as checkpoints are
+	honoured  table.Revision // servers read no older state, except pinned states, such as checkpoints
 	// All commits up to stable are decided, and no cells of aborted commits are left up
 	// to stable.
 	stable table.Revision
