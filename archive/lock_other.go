@@ -2,8 +2,8 @@
 
 package archive
 
-// lockFile does not lock on this system. If two servers write to one archive at the
-// same time, neither of them detects it.
+// lockFile does not lock on this system. If two servers swap an object at the same time,
+// neither of them detects it.
 func lockFile(string) (unlock func() error, err error) { return func() error { return nil }, nil }
 
 // inode returns 0 on this system: a folder cannot be distinguished from its copies.

@@ -140,7 +140,8 @@ func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 }
 
 // asked reports whether stillKept can return nil for this snapshot without a check. Only
-// snapshots of the past need the check, and only on a shared store or on a standby.
+// snapshots of the past or of a branch need the check, and only on a shared store or on a
+// standby.
 func (s *Snapshot) asked() bool {
 	if s.db.o.Follow {
 		return s.ordinal != 0

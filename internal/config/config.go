@@ -125,7 +125,7 @@ type Limits struct {
 	PerAddress  int // connections from one address; 0 means no limit
 	Outstanding int
 	Persistent  int           // persistent searches
-	Idle        time.Duration // 0 means no limit, also for the durations below
+	Idle        time.Duration // for this and the durations below, 0 means never
 	Unbound     time.Duration
 	Handshake   time.Duration
 	KeepAlive   time.Duration
