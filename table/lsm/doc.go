@@ -25,15 +25,15 @@
 //	qualifier length*2+tombstone, index of its revision, value length,
 //	qualifier, value
 //
-// Lengths and indexes are varints. Index 0 is the image's own revision. Every revision
-// that changes a row writes the whole image of the row. So a read is one seek to the
-// newest image that its view may see. A row with ten thousand versions is read as fast as
-// a row with one. A row whose cells exceed FamilySpec.ImageLimit becomes columnar and
-// stays columnar. The image of a columnar row is a marker, which contains flags:1 and a
-// cutoff. Each cell of a columnar row has a column key with its own revision. The value
-// of a column key is 01 and the cell's value, or 00 for a tombstone. Adding a cell to a
-// columnar row reads nothing of the row. The cutoff is the revision that last deleted the
-// row: columns below it are hidden.
+// Lengths and indexes are varints. Index 0 is the image's own revision. Every revision that
+// changes a row writes the whole image of the row. So a read is one seek to the newest image
+// that its view may see. A row with ten thousand versions is read as fast as a row with one. A
+// row whose cells exceed FamilySpec.ImageLimit becomes columnar and stays columnar. The image
+// of a columnar row is a marker, which contains flags:1 and a cutoff. Each cell of a columnar
+// row has a column key with its own revision. The value of a column key is 01 and the cell's
+// value, or 00 for a tombstone. Adding a cell to a columnar row reads nothing of the row except
+// its newest image. The cutoff is the revision that last deleted the row: columns below it are
+// hidden.
 //
 // So a logical delete is never a delete in Pebble. It is a tombstone in an image, a
 // column with the value 00, or a flag for a deleted row. An image contains the tombstones

@@ -75,8 +75,8 @@ func (y *syncer) enqueue(p *pending) func() error {
 	return func() error { return y.s.wrap("sync", y.wait(p)) }
 }
 
-// wait waits until p is durable. It returns an error when the disk stops accepting
-// writes.
+// wait waits until p is durable. It returns an error if syncing the log failed, or if the disk
+// stops accepting writes first.
 func (y *syncer) wait(p *pending) error {
 	for {
 		stalled := y.s.disk.stalled()

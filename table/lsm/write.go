@@ -162,7 +162,7 @@ func (w *writer) putRow(d *delta, r table.Revision, del bool, cells []table.Cell
 
 func sameRevision(key []byte, r table.Revision) bool { return revisionOf(key) == r }
 
-// updateColumns adds cells to a columnar row without reading the row.
+// updateColumns adds cells to a columnar row without reading the row's columns.
 func (w *writer) updateColumns(d *delta, m image) error {
 	if d.del {
 		if err := w.putMarker(d, w.rev, true, max(m.cutoff, w.rev)); err != nil {
