@@ -2,8 +2,8 @@ package op
 
 import "strconv"
 
-// Name returns the name of the code in the RFC or draft that defines it. It returns the number
-// of an unknown code.
+// Name returns the name of the code in the RFC or draft that defines it, without the prefix
+// "e-" of RFC 4533. It returns the number of an unknown code.
 func (c Code) Name() string {
 	if n := codeNames[c]; n != "" {
 		return n

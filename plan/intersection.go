@@ -67,9 +67,10 @@ func (a *intersection) Run(ctx context.Context, r table.Reader, _ []byte) index.
 	}
 }
 
-// list reads the shortest part, and all other parts of about the same length. It returns the
-// candidates that are in each of these parts (see narrow). If no part is short, list returns
-// false. The caller must then stream one part and mark its candidates Maybe.
+// list reads the shortest part and, if that part has more than one candidate, all other parts
+// of about the same length. It returns the candidates that are in each of these parts (see
+// narrow). If no part is short, list returns false. The caller must then stream one part and
+// mark its candidates Maybe.
 func (a *intersection) list(ctx context.Context, r table.Reader) (list []index.Candidate, short bool, err error) {
 	lead, list, err := a.shortest(ctx, r)
 	if err != nil || lead < 0 {

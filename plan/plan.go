@@ -7,9 +7,9 @@
 // The cost model uses no statistics, because statistics go stale and differ between servers. An
 // intersection reads the candidates of its parts in growing pages, the cheapest kind of part
 // first, until one part ends. So the part that ended is one of the shortest. Its candidates are
-// then in memory. The intersection also reads each other part, but gives up if that part has
-// more than four times as many candidates. The caller then tests the candidates' entries for
-// that part.
+// then in memory. If there are several candidates, the intersection also reads each other part,
+// but stops reading a part that has more than four times as many candidates. The caller tests
+// the candidates' entries for the parts that were not read to their end.
 package plan
 
 import (

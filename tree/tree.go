@@ -171,9 +171,9 @@ func Plain(t *schema.AttributeType, options string, kind byte) []byte {
 	return append([]byte(t.OID+options), kind)
 }
 
-// ColumnOf returns the cell for one value at a position. If the type has an equality
-// rule, the cell contains the value's key. Otherwise the cell records only that there are
-// values.
+// ColumnOf returns the cell for one value at a position. If the type has an equality rule, the
+// cell contains the value's key, which Qualifier may cut. Otherwise the cell records only that
+// there are values.
 func ColumnOf(t *schema.AttributeType, options string, key []byte, p master.Position) table.Cell {
 	c := table.Cell{Family: NormAttributes}
 	switch {

@@ -23,8 +23,8 @@ func New(t table.Table) index.Index { return Index{existence.Index{In: t}} }
 // Selective implements index.Index.
 func (Index) Selective() bool { return true }
 
-// page is the largest number of columns of a row that a call reads, except in wholeRow. Most
-// values have fewer entries.
+// page is the largest number of columns of a row that one call in Equal, Postings, Span or
+// InOrder reads, except in wholeRow. Most values have fewer entries.
 const page = 1000
 
 // Equal reads the row of one value. It reads a row of page or more columns in several calls.
