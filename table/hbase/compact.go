@@ -167,8 +167,9 @@ const moveTries = 5
 // time.
 const regionsAtOnce = 8
 
-// eachRegion calls do for each region of the named tables until it has succeeded once, for
-// several regions at a time.
+// eachRegion calls do for each region of the named tables, for several regions at a time. After
+// an error, it looks up the regions again and calls do for those regions for which do has not
+// succeeded yet. It returns the error if it has tried moveTries times again.
 func (s *Store) eachRegion(ctx context.Context, names []string, do func(context.Context, *admin, hrpc.RegionInfo) error) error {
 	var done sync.Map // the keys are names of regions
 	for try := 0; ; try++ {

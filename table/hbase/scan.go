@@ -28,7 +28,7 @@ var afterAll = bytes.Repeat([]byte{0xff}, 64)
 // A scanner walks a range of rows page by page.
 type scanner struct {
 	t    *Table
-	get  *selection // selection for reading again rows that a page did not return completely
+	get  *selection // selection for reading rows again by their keys
 	push push       // the conditions that the server tests
 
 	// first selects what pages return, and plain selects what the caller requested. If
@@ -145,7 +145,7 @@ func (sc *scanner) rows(ctx context.Context, raw []rawRow) ([]table.Row, error) 
 		found, ok := sc.first.trim(cells[at:len(cells):len(cells)], raw[i].versions, sc.first.limit())
 		whole := ok && !more && !raw[i].partial
 		if whole && len(found) == 0 {
-			continue // the row has only tombstones
+			continue // all cells that the page returned of the row are deleted
 		}
 		rows = append(rows, table.Row{Key: raw[i].key, Cells: found})
 		if !whole || sc.first != sc.plain {

@@ -63,9 +63,9 @@ func (f *Faults) SetDelay(d time.Duration) {
 	f.delay = d
 }
 
-// CrashAt makes the store crash at the n-th call from now. That call has its effect
-// completely, partly or not at all. That call and all later calls return errors. If n is
-// zero, the store does not crash.
+// CrashAt makes the store crash at the n-th call from now. That call has its effect completely,
+// partly, later or not at all. That call and all later calls return errors. If n is zero, the
+// store does not crash.
 func (f *Faults) CrashAt(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,7 +170,7 @@ func (f *Faults) later(write func()) {
 	f.late = append(f.late, write)
 }
 
-// half returns how many of n rows are written: a random number from 0 to n.
+// half returns how many of n rows a partial call reads or writes: a random number from 0 to n.
 func (f *Faults) half(n int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -299,8 +299,8 @@ func (t *faultyTable) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte,
 	return t.t.(table.Collector).Keys(ctx, r)
 }
 
-// Scan implements table.Table. A failing scan fails at its beginning or, half of the
-// time, after some rows.
+// Scan implements table.Table. A failing scan fails at its beginning or, half of the time,
+// after at most three rows.
 func (t *faultyTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
 	return func(yield func(table.Row, error) bool) {
 		fate, err := t.f.draw("Scan", lost, partial)
