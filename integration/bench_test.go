@@ -152,8 +152,8 @@ func processTime() time.Duration {
 
 // BenchmarkHeads runs synthetic servers and one reader. Each server publishes its head
 // ten times a second in one row of heads, and the reader polls the row. The benchmark
-// measures the 99th percentile of the latency of publications, and the number of bytes
-// that a poll transfers.
+// measures the number of publications per second, the 99th percentile of their latency, and
+// the size of all heads that one poll reads.
 func BenchmarkHeads(b *testing.B) {
 	quorum := hbasetest.Start(b)
 	for _, n := range []int{16, 64, 256} {

@@ -28,7 +28,7 @@ type staging struct {
 	branches, clashes atomic.Int64
 
 	leftMu sync.Mutex
-	left   []string // branches that may exist after an operation with an unknown outcome
+	left   []string // branches that may still exist, because an add or a delete of them failed
 }
 
 // transfer makes a branch, moves money in it, and merges or discards it. If a client has

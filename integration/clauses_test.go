@@ -226,8 +226,8 @@ var conformance = []struct {
 
 const referral = "ldap://ldap1.example.net/ou=partners,dc=example,dc=net ldap://ldap2.example.net/ou=partners,dc=example,dc=net"
 
-// reference returns the references in the sample directory, for a search with the given
-// scope.
+// reference returns the URLs of ou=partners, the only referral object in the sample directory,
+// with the given scope in each URL.
 func reference(scope string) string {
 	return "ldap://ldap1.example.net/ou=partners,dc=example,dc=net??" + scope + " ldap://ldap2.example.net/ou=partners,dc=example,dc=net??" + scope
 }

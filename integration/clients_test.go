@@ -17,9 +17,10 @@ import (
 // TestClients runs OpenLDAP's command line clients against the server, on every engine, and
 // compares their output with the files in testdata/clients. In these files, commands for
 // the shell follow a line "sh". In the commands, $URL and $LDAPI are the URLs of the
-// server, $ADMIN contains the options that bind as the administrator, and $STAGING contains
-// the options that bind as the administrator in the branch staging. Each file begins with
-// the sample directory. The flag -rewrite of go test rewrites the files.
+// server, $ADMIN contains the options that bind as the administrator, $STAGING contains
+// the options that bind as the administrator in the branch staging, and $DATA is the folder
+// of the sample directory. Before the commands of a file run, the store contains only the
+// sample directory. The flag -rewrite of go test rewrites the files.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"sh", "ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapmodrdn", "ldapcompare", "ldapwhoami", "ldappasswd"} {

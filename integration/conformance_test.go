@@ -79,10 +79,10 @@ func (c *rawClient) want(t *testing.T, what string, r op.Request, controls []op.
 	}
 }
 
-// ask sends a request and returns its answers as text. The text contains the entries, sorted,
-// as "RDN attribute=value ...;", the references as "ref URL;", and the result code. If the
-// result has a matchedDN, referrals, a response value or response controls, they follow the
-// code.
+// ask sends a request and returns its answers as text. The text contains the entries as
+// "RDN attribute=value|value ...;" and the references as "ref URL ...;", sorted together, and
+// then the result code. If the result has a matchedDN, referrals, a response value or response
+// controls, they follow the code.
 func (c *rawClient) ask(t *testing.T, r op.Request, controls ...op.Control) string {
 	t.Helper()
 	c.send(t, r, controls...)
@@ -149,7 +149,7 @@ func printResult(r *op.Response) string {
 	return s
 }
 
-// The functions below return requests from short arguments.
+// The functions below make requests and controls from short arguments.
 
 var administrator = &op.Bind{Version: 3, Name: adminDN, Password: []byte(adminPassword)}
 

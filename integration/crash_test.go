@@ -25,7 +25,7 @@ var kills = map[string]*int{
 	"hbase": flag.Int("hbasekills", 5, "times that TestKill kills a server on HBase"),
 }
 
-// TestKill repeatedly kills a server with SIGKILL while clients write on many connections. All
+// TestKill repeatedly kills a server with SIGKILL while clients write on four connections. All
 // servers use one store. After every restart, each entry must be as its last acknowledged
 // operation left it, or as the operation in progress would have left it. Each entry must be
 // complete, and must exist under one name only. ldapd check must find no fault.
@@ -59,10 +59,10 @@ func checkStore(t *testing.T, store string) {
 	}
 }
 
-// A crowd contains the people that clients have added.
+// A crowd contains the people that clients have tried to add.
 type crowd struct {
 	people []*person
-	landed int
+	landed int // number of people whose last operation was not acknowledged and stands
 }
 
 // write lets clients write concurrently. Each client makes and changes people that no other
@@ -90,8 +90,8 @@ func (c *crowd) write(t *testing.T, p *process, round, acks int) {
 				return all[i][len(all[i])-1]
 			}
 			err = live(ldapChanger{conn}, next, acked)
-			// On a busy machine the lease is not renewed in time. Then a commit is refused, or its
-			// outcome is unknown.
+			// On a busy machine the server may not renew its lease in time. Then a commit is
+			// refused, or its outcome is unknown.
 			for code(err) == ldap.LDAPResultUnavailable || code(err) == ldap.LDAPResultOther {
 				time.Sleep(100 * time.Millisecond)
 				err = live(ldapChanger{conn}, next, acked)
@@ -130,7 +130,9 @@ func (c *crowd) recovered(t *testing.T, p *process) {
 }
 
 // check compares the directory with what was acknowledged. For each person, it returns the
-// last step of the person's life (see life) whose result the directory shows.
+// last step of the person's life (see life) whose result the directory shows. If the directory
+// shows the result of no possible step, the test fails, and check returns the last
+// acknowledged step.
 func (c *crowd) check(t *testing.T, p *process) map[*person]int {
 	t.Helper()
 	s := look(t, p.admin())
@@ -177,8 +179,8 @@ func look(t *testing.T, c *ldap.Conn) *sight {
 	return s
 }
 
-// awaitAlone waits until no other server has undecided commits in the store of p. It then
-// waits until p shows the outcome of these commits.
+// awaitAlone waits until p is the only server that holds a slot of its store. Then all commits
+// of the earlier servers are decided. awaitAlone then waits until p shows their outcome.
 func awaitAlone(t *testing.T, p *process) {
 	t.Helper()
 	if !strings.HasPrefix(p.store, "hbase:") {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// damagedPeople is the number of entries in the store that is damaged. With so many
-// entries, files have many blocks.
+// damagedPeople is the number of people in the store that is damaged. With so many
+// people, the files of the store have many blocks.
 const damagedPeople = 1500
 
 // suffixLDIF is the entry above the people.
@@ -45,9 +45,9 @@ func flip(t *testing.T, name string) {
 }
 
 // TestDamagedStore flips a bit in each sorted table file in turn, and follows
-// docs/damaged.md. ldapd check must continue and name the command that repairs the
-// damage. reindex must repair indexes. export --continue must save the entries that can
-// be read, and an import of these entries must make a new store.
+// docs/damaged.md. ldapd check must name the command that repairs the damage, or report that
+// the store is corrupt. reindex must repair indexes. export --continue must save the entries
+// that can be read, and an import of these entries must make a new store.
 func TestDamagedStore(t *testing.T) {
 	t.Parallel()
 	whole := filepath.Join(t.TempDir(), "store")

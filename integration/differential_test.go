@@ -59,8 +59,8 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// randomIndexes have every kind of key and both layouts. Filters on other attributes
-// need scans.
+// randomIndexes are indexes of both layouts, on attributes with different equality rules.
+// Filters on most other attributes need scans.
 var randomIndexes = []configure.Index{
 	{Attribute: "objectClass", Layout: configure.RowLayout},
 	{Attribute: "cn", Layout: configure.ColumnLayout},
@@ -131,7 +131,7 @@ func (d *directory) update(f func(tx *partition.Tx) error) error {
 }
 
 // populate adds entries. Then it changes, renames and deletes some of them, so that the
-// indexes see every kind of change. It ignores changes that the schema does not allow.
+// indexes see every kind of change. It ignores changes that are refused.
 func (d *directory) populate() {
 	ctx := context.Background()
 	root, _ := dn.Parse(suffix)
@@ -177,7 +177,8 @@ func (d *directory) populate() {
 	}
 }
 
-// add adds an entry from lines "attribute=value". It leaves out duplicate values.
+// add adds an entry from lines "attribute=value". It leaves out duplicate values, and keeps
+// only the first value of uidNumber, of gidNumber, and of attributes without an equality rule.
 func (d *directory) add(name dn.DN, lines ...string) error {
 	var as []op.PartialAttribute
 	for _, l := range lines {
@@ -211,7 +212,8 @@ func (d *directory) holds(a string, values [][]byte, v []byte) bool {
 	})
 }
 
-// rename moves an entry, with all entries below it, to another parent.
+// rename renames an entry and moves it, with all entries below it, to a random parent. It
+// ignores a refusal.
 func (d *directory) rename(i int, rdn string) {
 	old := d.names[i]
 	parent := pick(d.r, d.names)

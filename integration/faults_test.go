@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
 )
 
-// TestStartFails checks that a server that cannot start reports the reason in one line
-// and ends with the right exit status, without a panic.
+// TestStartFails checks that a server that cannot start reports the reason and ends with
+// the right exit status, without a panic.
 func TestStartFails(t *testing.T) {
 	t.Parallel()
 	served := filepath.Join(t.TempDir(), "store")
@@ -103,7 +103,8 @@ func TestNoHBase(t *testing.T) {
 	wantFailure(t, out, status, 1, addr)
 }
 
-// wantFailure checks that the output of a command is a short report that contains want.
+// wantFailure checks the exit status of a command, and that its output is an error message
+// that contains want, without a panic.
 func wantFailure(t *testing.T, out string, status, wantStatus int, want string) {
 	t.Helper()
 	if status != wantStatus || !strings.Contains(out, want) || !strings.Contains(out, "ldapd: ") {
@@ -332,8 +333,8 @@ func TestHBaseGone(t *testing.T) {
 	t.Logf("%d people; %d operations were not acknowledged and stand", len(crowd.people), crowd.landed)
 }
 
-// steadyWriters are clients that continue to write, whatever the results of their
-// operations.
+// steadyWriters are clients that continue to write after operations that were refused or
+// whose outcome is unknown.
 type steadyWriters struct {
 	t             *testing.T
 	wg            sync.WaitGroup
@@ -361,7 +362,8 @@ func (w *steadyWriters) start(p *process, n int) {
 	}
 }
 
-// live does as many steps of one person's life as the server accepts.
+// live does as many steps of one person's life as the server accepts. It returns false after
+// an error that must not happen.
 func (w *steadyWriters) live(c changer, x *person) bool {
 	for step := 1; step <= len(life) && !w.stopped.Load(); step++ {
 		x.tried = step

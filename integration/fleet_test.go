@@ -95,7 +95,7 @@ func (f *fleet) replace(n int) {
 	f.seats[n].sit(f.t, f.store)
 }
 
-// A tally counts the updates of clients by their outcomes.
+// A tally counts the requests of clients that succeeded, and those whose outcome is unknown.
 type tally struct{ done, unknown atomic.Int64 }
 
 // count counts the outcome of an update, which may be unknown. An update may be refused because

@@ -40,7 +40,7 @@ type ruled struct {
 	floor     atomic.Int64 // the newest version that is acknowledged
 	changes   tally
 	requests  tally
-	exact     atomic.Int64 // requests during which the rules did not change
+	exact     atomic.Int64 // answers that only one version of the rules may have judged
 }
 
 // TestRulesOnHBase changes rules and groups at three servers on HBase, while clients
@@ -127,8 +127,8 @@ func (x *ruled) rules(version int64, open bool) *ldap.ModifyRequest {
 	return m
 }
 
-// writer makes one change after the other, each at some server. It repeats a change whose
-// outcome is unknown until the change is known to be in force.
+// writer makes one change after the other, at random servers. It repeats each change until
+// the change is known to be in force.
 func (x *ruled) writer() {
 	r := rand.New(rand.NewPCG(99, 1))
 	for !x.stopped.Load() {
@@ -238,7 +238,7 @@ func (x *ruled) between(value, floor int64) bool {
 }
 
 // compare sends a compare request with the value of description that the rules of a version
-// show. Only the rules of that version allow the user to compare this value.
+// show. Only rules that show this value allow the user to compare it.
 func (x *ruled) compare(c *ldap.Conn, version, floor int64) error {
 	if version < 0 {
 		return nil

@@ -58,8 +58,8 @@ func awaitAdd(t *testing.T, c *ldap.Conn) {
 	}
 }
 
-// TestFullDiskUntilSpace fills a disk. While the disk is full, it deletes entries, stops
-// and starts the server, and exports. Then it makes space again.
+// TestFullDiskUntilSpace fills a disk. While the disk is full, it deletes an entry, stops
+// the server, exports, and starts the server again. Then it makes space.
 func TestFullDiskUntilSpace(t *testing.T) {
 	dir := smallDisk(t, 64<<20)
 	store := filepath.Join(dir, "store")

@@ -99,8 +99,8 @@ func (r *run) peace() (longest time.Duration) {
 }
 
 // TestHistoriesFaults is like TestHistories, but servers are killed, and are suspended
-// for longer than their lease and for longer than settleTime. The servers' clocks are
-// wrong by nearly as much as is allowed.
+// for longer than their lease and for longer than settleTime. The clocks of two servers are
+// wrong by nearly as much as is allowed: one is ahead, and one is behind.
 func TestHistoriesFaults(t *testing.T) {
 	arguments := [servers][]string{}
 	for i, clock := range []time.Duration{skew, 0, -skew} {

@@ -13,12 +13,12 @@ type step interface {
 	object() string
 	initial() string
 	// next returns the state after the step. ok is false if the step is impossible in the
-	// state, or if the step would return an output other than the given output. An empty
-	// output is not compared.
+	// state, or if the step would return an output other than the given output. The empty
+	// output of a step that is not a read is not compared.
 	next(state, output string) (after string, ok bool)
 }
 
-// isRead reports whether a step changes nothing.
+// isRead reports whether a step is a read.
 func isRead(s step) bool {
 	switch s.(type) {
 	case countRead, registerRead, hasRead, treeRead:

@@ -99,7 +99,7 @@ func (r *run) judgeObjects(all []*event) (objects, steps int) {
 	return len(histories), steps
 }
 
-// An output is what a step returned. If unknown is set, the step may not have been
+// An output is what a step returned. If unknown is set, it is unknown whether the step was
 // made.
 type output struct {
 	text    string

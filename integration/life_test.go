@@ -115,7 +115,7 @@ type sight struct {
 	members map[string]bool                // names of the members of staffDN
 }
 
-// operational has the attributes that every entry must have, with any value.
+// operational has the attributes of which every entry must have one value. Any value will do.
 var operational = []string{"entryUUID", "createTimestamp", "modifyTimestamp", "creatorsName", "modifiersName", "entryCSN", "structuralObjectClass"}
 
 // see returns the latest step whose result for a person is what the directory shows. It
@@ -129,7 +129,7 @@ func (s *sight) see(p *person, first, last int) (step int, ok bool) {
 	return 0, false
 }
 
-// at reports whether the directory shows exactly the result of a step of a person.
+// at reports whether the directory shows the result of a step of a person.
 func (s *sight) at(p *person, step int) bool {
 	for _, other := range []int{1, 4} {
 		name := p.dn(other)

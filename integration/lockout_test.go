@@ -31,7 +31,7 @@ const (
 // verified or refused without verification.
 type guessing struct {
 	*fleet
-	kinds [2]guessed // accounts without pwdLockoutStrict in their policy, and with it
+	kinds [2]guessed // accounts whose policy has pwdLockoutStrict FALSE, and TRUE
 	right atomic.Int64
 }
 
@@ -178,7 +178,7 @@ func unlock(c *ldap.Conn, name string) error {
 	return c.Modify(m)
 }
 
-// unlock checks that every server refuses the right passwords of locked accounts, and
+// unlock checks that every server refuses the right passwords of a few locked accounts, and
 // accepts them once the accounts are unlocked.
 func (x *guessing) unlock(g *guessed) {
 	done := min(slices.Max(g.next[:]), lockoutAccounts)
@@ -210,8 +210,8 @@ func (x *guessing) unlock(g *guessed) {
 	}
 }
 
-// awaitUnlocked waits until a server shows an unlock that was made at another server.
-// This must not take longer than a second.
+// awaitUnlocked waits until a server shows an unlock, which may have been made at another
+// server. This must not take longer than a second.
 func (x *guessing) awaitUnlocked(c *ldap.Conn, name string) {
 	begin := time.Now()
 	for got := bindAs(c, name, lockoutPassword); got != accepted; got = bindAs(c, name, lockoutPassword) {

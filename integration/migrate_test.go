@@ -58,7 +58,7 @@ func startOldLdapd(t *testing.T) *oldServer {
 	return s
 }
 
-// TestMigrate moves a directory from an old server to ldapd while clients write at the old
+// TestMigrate moves a directory from an old server to ldapd while a client writes at the old
 // server. The command ldapd migrate follows the old server. Meanwhile the test kills this
 // command and starts it again. Later the test restarts the old server.
 func TestMigrate(t *testing.T) {
@@ -108,7 +108,8 @@ func TestMigrateToHBase(t *testing.T) {
 	moveInto(t, startOldLdapd(t), "hbase://"+hbasetest.Start(t)+"/"+hbasetest.Prefix(t), 20*time.Millisecond)
 }
 
-// moveInto moves a directory into a store. Clients pause after each change.
+// moveInto moves a directory into a store while a client writes at the old server. The client
+// pauses before each change.
 func moveInto(t *testing.T, old *oldServer, store string, pause time.Duration) {
 	p := serve(t, store, "--admin-dn", slapdAdmin)
 	w := writeAt(t, old, pause)

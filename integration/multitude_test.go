@@ -103,7 +103,7 @@ func needFiles(t *testing.T, n int) {
 	}
 }
 
-// gather opens n connections, up to 16 at the same time.
+// gather opens n connections and calls ask with each, up to 16 at the same time.
 func gather(t *testing.T, url string, n int, config *tls.Config) []net.Conn {
 	scheme, address, _ := strings.Cut(url, "://")
 	conns := make([]net.Conn, n)

@@ -228,7 +228,8 @@ func verify(t *testing.T, p *partition.Partition) {
 	}
 }
 
-// lookAt reads all people. If there is no naming context, it returns nil.
+// lookAt reads all people, and the members of staffDN. If the entry of the naming context does
+// not exist, it returns nil.
 func lookAt(t *testing.T, p *partition.Partition) *sight {
 	t.Helper()
 	ctx := context.Background()

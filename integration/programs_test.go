@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// foreignClients are the programs in testdata/programs: clients in other languages,
-// with libraries that are in common use. Each client works in a separate subtree. It
+// foreignClients are clients in testdata/programs that are written in other languages, with
+// libraries that are in common use. Each client works in a separate subtree. It
 // binds, reads the schema, adds, searches, pages, sorts, modifies, compares, renames,
 // deletes, and tests referrals and errors. It prints every difference from what it
 // expects.

@@ -161,7 +161,8 @@ func query(t *testing.T, prometheus, expr string) (n int) {
 	return n
 }
 
-// varied makes a few operations of every kind that a server counts.
+// varied makes operations and connections of several kinds, so that the server has something
+// to count for every panel.
 type varied struct {
 	t   *testing.T
 	p   *process

@@ -109,8 +109,8 @@ func slowHash(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// compareLatency returns the 99th percentile of the latency of well-behaved clients,
-// first without other clients, and then beside clients that run misbehave.
+// compareLatency returns two 99th percentiles of the latency of well-behaved clients: without
+// other clients, and beside clients that run misbehave. It measures them alternately.
 func compareLatency(t *testing.T, p *process, misbehave func(*testing.T, net.Conn, <-chan bool)) (without, with time.Duration) {
 	var good []net.Conn
 	for range wellBehaved {
@@ -215,8 +215,7 @@ func neverReads(t *testing.T, c net.Conn, over <-chan bool) {
 	<-over
 }
 
-// oneOctetAtATime sends a request at the lowest speed that is allowed, or slightly
-// faster.
+// oneOctetAtATime sends a request slowly, one octet every 100 ms.
 func oneOctetAtATime(t *testing.T, c net.Conn, over <-chan bool) {
 	request := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: &op.Compare{Name: suffix, Description: "dc", Value: make([]byte, 10000)}})
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -32,7 +32,7 @@ const (
 )
 
 // A saslServer is a server with TLS, a Unix socket and an issuer of tokens. Its
-// directory contains Ann. Its administrator is the user who runs the tests.
+// directory contains Ann. Over the socket, the user who runs the tests is the administrator.
 type saslServer struct {
 	*process
 	files *tlsFiles

@@ -179,7 +179,8 @@ func (s *shelves) restart() {
 	s.start(0)
 }
 
-// start starts a server. If the store does not answer that server, start tries again.
+// start starts a server and waits until it accepts writes. If the server does not start, start
+// tries again.
 func (s *shelves) start(i int) {
 	eventually(s.t, "a server starts", func() (err error) {
 		s.servers[i], err = tryServe(s.t, s.store, "--lease", "3s")

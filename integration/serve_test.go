@@ -25,7 +25,7 @@ func photos(t *testing.T, n int) (file string) {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("version: 1\n")
-	picture := strings.Repeat("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678901", 6<<10) // base64 of 288 kB
+	picture := strings.Repeat("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678901", 6<<10) // base64 of 288 KiB
 	for i := range n {
 		fmt.Fprintf(&b, "\ndn: uid=photo-%d,%s\nobjectClass: inetOrgPerson\ncn: Photo\nsn: Photo\njpegPhoto:: %s\n", i, peopleDN, picture)
 	}
@@ -36,7 +36,7 @@ func photos(t *testing.T, n int) (file string) {
 	return file
 }
 
-// A slowClient is a client that has requested all photos and does not read them yet.
+// A slowClient is a client that has requested all photos and has read only the first of them.
 type slowClient struct {
 	t *testing.T
 	net.Conn

@@ -128,7 +128,7 @@ type question struct {
 type answer struct {
 	Code      int
 	Matched   string
-	Entries   []string // names and values, one on each line, sorted
+	Entries   []string // the names, and each value with its name, sorted
 	Referrals []string
 }
 

@@ -26,9 +26,8 @@ access to * by users read
 // ldapd, as several identities. The rules of ldapd are those that the command access
 // import makes from the directives. The directives allow no identity to search an entry
 // that it may not read, because slapd would then search below that entry, and ldapd
-// would not. The questions compare and write only entries that may be read. For an entry
-// that may not be read, access import leaves out the rights to compare and to write,
-// with a note.
+// would not. They allow no identity to compare or to write such an entry either, because
+// access import leaves out these rights, with a note.
 func TestSlapdAccess(t *testing.T) {
 	t.Parallel()
 	theirs := startOldSlapd(t, "", slapdAccess)

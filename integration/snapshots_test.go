@@ -145,7 +145,7 @@ func exported(t *testing.T, store string, args ...string) string {
 	return string(b)
 }
 
-// difference returns the first lines that differ.
+// difference describes the first difference of two texts.
 func difference(a, b string) string {
 	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(as), len(bs)) {
@@ -183,7 +183,7 @@ func hashed(r *rand.Rand) string {
 	return "{SSHA}" + base64.StdEncoding.EncodeToString(b)
 }
 
-// update makes a random update of one of a few entries. The update may succeed or fail.
+// update makes a random update of one of a few entries. The update may fail.
 func update(c *ldap.Conn, r *rand.Rand) error {
 	dn := func() string { return fmt.Sprintf("uid=w%d,%s", r.IntN(30), suffix) }
 	switch r.IntN(6) {

@@ -24,8 +24,7 @@ var (
 	spaceRounds = flag.Int("rounds", 12, "times that they are")
 )
 
-// spacePartition opens a directory on HBase. Its lease is long, because the machine may
-// be slow.
+// spacePartition opens a directory with a long lease, because the machine may be slow.
 func spacePartition(t *testing.T, s table.Store) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()
@@ -96,7 +95,7 @@ func settledSize(t *testing.T, hb *hbasetest.Instance, prefix string, enough int
 	return size
 }
 
-// fillUp makes a directory whose people are overwritten several times. It returns the
+// fillUp makes a directory and overwrites its people as often as rounds says. It returns the
 // size on disk before and after a collection of everything that nobody can read. The parameter
 // enough is the expected upper bound of the second size.
 func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (before, after int64) {

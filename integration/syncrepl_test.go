@@ -112,8 +112,8 @@ func recipe(t *testing.T) string {
 	return conf.String()
 }
 
-// copiesPasswords adds a person with a password and pwdReset at the provider. The provider
-// derives SCRAM keys from the password. Then it binds as that person at the consumer. The
+// copiesPasswords adds a person with a password and pwdReset at the provider, which derives
+// SCRAM keys from the password. Then copiesPasswords binds as that person at the consumer. The
 // consumer must not receive the keys.
 func (c *consumer) copiesPasswords(provider string) {
 	c.t.Helper()

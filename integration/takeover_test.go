@@ -63,7 +63,7 @@ func wantLeadingClock(t *testing.T, store string) {
 type counting struct {
 	t       *testing.T
 	count   atomic.Int64 // number of acknowledged increments
-	unknown atomic.Int64 // number of increments whose server was killed
+	unknown atomic.Int64 // number of increments whose outcome is unknown
 }
 
 const counterDN = "cn=counter," + suffix
@@ -85,9 +85,9 @@ func (m *counting) prepare(one, other *process) {
 	})
 }
 
-// increment increments the counter by one. The servers decide the order of concurrent
-// increments. increment tries again while the server has no slot. On a busy machine a
-// server may lose its slot because it could not renew its lease in time.
+// increment increments the counter by one. It tries again while the server is busy or has no
+// slot. On a busy machine a server may lose its slot because it could not renew its lease in
+// time.
 func (m *counting) increment(c *ldap.Conn) error {
 	for {
 		r := ldap.NewModifyRequest(counterDN, nil)
@@ -108,7 +108,7 @@ func (m *counting) increment(c *ldap.Conn) error {
 	}
 }
 
-// check compares the counter with the number of acknowledged increments.
+// check compares the counter with the numbers of acknowledged and unknown increments.
 func (m *counting) check(p *process) {
 	r, err := p.admin().Search(ldap.NewSearchRequest(counterDN, ldap.ScopeBaseObject, 0, 0, 0, false, "(objectClass=*)", []string{"uidNumber"}, nil))
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// startTLS is the OID of StartTLS. The tests in this file are about the trip-wires of
-// docs/design/tripwires.md that need a connection. The tests of package server are about
-// the same trip-wires, with operations that a test can block at chosen points.
+// The tests in this file are about the trip-wires of docs/design/tripwires.md that need a
+// connection. The tests of package server are about the same trip-wires, with operations that
+// a test can block at chosen points.
 
 const startTLS = "1.3.6.1.4.1.1466.20037"
 
@@ -74,7 +74,8 @@ func wantNotice(t *testing.T, p *process, message string) {
 }
 
 // TestTripwire40 checks trip-wire 40. StartTLS returns operationsError (1) if the
-// connection has TLS already, and protocolError (2) if the server has no certificate.
+// connection has TLS already, and protocolError (2) if the request has a value or if the
+// server has no certificate.
 func TestTripwire40(t *testing.T) {
 	p := serveSecured(t)
 	for _, url := range p.urls {
