@@ -71,7 +71,8 @@ var switches389 = []switch389{
 
 // From389 translates a password policy of 389 Directory Server. The call values(attribute)
 // must return the values of the attribute. The result left contains the attributes that
-// have no counterpart here, each with the reason.
+// From389 leaves out, because they have no counterpart here or their values cannot be used,
+// each with the reason.
 func From389(values func(attribute string) []string) (policy []Value, left []string) {
 	t := &from389{values: values}
 	t.put("pwdAttribute", "userPassword")
@@ -176,7 +177,7 @@ func seconds389(v string) (int, error) {
 	return n * unit, nil
 }
 
-// settle leaves out values that this server does not allow together.
+// settle leaves out values that this server does not allow, alone or together.
 func (t *from389) settle() {
 	for {
 		_, err := Parse("", t.get)

@@ -7,7 +7,8 @@ import (
 )
 
 // A Ledger records the failures of one account. All servers of a store share these
-// failures. A failure is the time of an attempt with a wrong password.
+// failures. A failure is the time of an attempt with a wrong password, or of a reserved
+// attempt whose password is not verified yet: see [Policy.Attempt].
 type Ledger interface {
 	// Failures returns the failures that this server has read.
 	Failures(ctx context.Context) ([]time.Time, error)
@@ -65,14 +66,15 @@ type Trial struct {
 // FailureCountInterval, all servers together verify at most MaxFailure - 1 + n wrong attempts,
 // or at most MaxFailure if LockoutStrict is set. While a server cannot publish failures, it
 // counts only its own failures. With LockoutStrict it verifies nothing then, and Attempt
-// returns an error. Attempt writes nothing for a locked account. Without LockoutStrict, it
-// also writes nothing for a right attempt on an account without failures.
+// returns an error. Attempt writes nothing for an account that this server knows to be locked.
+// Without LockoutStrict, it also writes nothing for a right attempt on an account without
+// failures.
 //
-// If this server has read no failures of the account, Attempt records a failure only
-// after it has verified the credentials. If there are failures, or with LockoutStrict,
-// Attempt reserves the attempt: it publishes the failure first, and then counts all
-// published failures. If attempts are concurrent, the attempt whose failure is published
-// k-th counts the k - 1 failures that were published before it.
+// If this server has read no failures that still count, and LockoutStrict is not set, Attempt
+// records a failure only after it has verified the credentials. Otherwise Attempt reserves the
+// attempt: it publishes the failure first, and then counts all published failures. If attempts
+// are concurrent, the attempt whose failure is published k-th counts at least the k - 1
+// failures that were published before it.
 func (p *Policy) Attempt(ctx context.Context, l Ledger, t Trial) (Verdict, error) {
 	if !p.Counts() {
 		return unguarded(ctx, t)

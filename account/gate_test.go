@@ -45,9 +45,9 @@ type variant int
 
 const (
 	whole         variant = iota
-	countsOlder           // counts only failures whose revisions are smaller than the attempt's own revision
+	countsOlder           // counts only failures whose times are not later than the attempt's own failure
 	noRefresh             // does not refresh after a reservation
-	noConfirm             // does not check again after a right password
+	noConfirm             // does not refresh after a right password that was not reserved
 	deletesAll            // deletes failures that it has not seen
 	answersEarly          // answers before the failure is published
 	besideTheGate         // some attempts bypass the gate

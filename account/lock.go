@@ -19,9 +19,9 @@ type Lock struct {
 	// Held is the time before which attempts are refused because of the delay after a
 	// failure (the draft, 7.7).
 	Held time.Time
-	// Kept are the failures that still count: the failures that led to the current lock,
-	// or the failures that count towards the next lock. All other failures can be
-	// deleted.
+	// Kept are the failures that still count: the failures that led to the current lock and
+	// those since, or the failures that count towards the next lock. All other failures can
+	// be deleted.
 	Kept []time.Time
 }
 

@@ -207,7 +207,8 @@ func cut(s string) string {
 	return s
 }
 
-// A password must not contain partLength successive characters of a value of the entry.
+// partLength is the number of successive characters of a value that a password must not
+// contain under the demand "unlike".
 const partLength = 4
 
 func hasPartOf(c *Candidate, types []string) bool {
