@@ -24,9 +24,9 @@
 //	{PKCS5S2}                                       base64(salt, key), as in ApacheDS
 //	{CLEARTEXT} {CLEAR}                             the password
 //
-// The whole value must have the form of its scheme. A value with anything after the form, or
-// with the "!" or "*" of a locked account before its scheme, matches no password. A value in an
-// unknown scheme matches no password either.
+// The whole value must have the form of its scheme. A value with anything after the form
+// matches no password. Nor does a value in an unknown scheme, or a hash with the "!" or "*" of a
+// locked account before its scheme.
 package auth
 
 import (
@@ -168,9 +168,10 @@ func (a *Attempt) Try(ctx context.Context, stored []byte) (bool, error) {
 	return ok, err
 }
 
-// Fail completes a failed attempt, in which no stored password matched: if the attempt
-// has not cost a slow hash yet, Fail verifies the password against the decoy. The error may be
-// ErrBusy, the error of ctx, or an error of the Hasher.
+// Fail completes a failed attempt, in which no stored password matched. If the attempt has
+// cost no slow hash yet, Fail verifies the password against the decoy. It does not if the
+// attempt has cost a fast hash and the decoy is fast as well. The error may be ErrBusy, the
+// error of ctx, or an error of the Hasher.
 func (a *Attempt) Fail(ctx context.Context) error {
 	d := a.passwords.decoy.Load()
 	if a.slowly || a.tried && !d.scheme.slow {
@@ -286,7 +287,7 @@ func NewSchemes() []string {
 }
 
 // parse returns the scheme of a stored password and the rest of the value. The scheme is
-// nil if the value can match no password. A value without "{SCHEME}" is a password in
+// nil if it is unknown or if the value is locked. A value without "{SCHEME}" is a password in
 // clear.
 func parse(stored []byte) (*scheme, []byte) {
 	name, rest, ok := split(stored)
