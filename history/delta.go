@@ -10,7 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// delta returns the modifications that turn one list of attributes into another.
+// delta returns the modifications that turn one list of attributes into another. It ignores
+// secret attributes and attributes that users may not change.
 func delta(before, after []entry.Attribute) (changes []op.Modification) {
 	for i := range before {
 		a := &before[i]

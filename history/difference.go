@@ -31,18 +31,20 @@ type Difference struct {
 	From, To *partition.Snapshot
 	// IDs are the entries that may differ. An entry may be listed twice.
 	IDs []entry.ID
-	// Touched adds an empty modify for each entry, except a renamed one, that differs only in
-	// secret attributes or in attributes that the server itself writes.
+	// Touched adds an empty modify for each entry of IDs that has the same place and the same
+	// user attributes in both states. Such an entry may differ in secret attributes, or in
+	// attributes that only the server writes.
 	Touched bool
 	// Below is for entries that must not get the parent that they have in To. It maps each of
 	// these entries to its new parent.
 	Below map[entry.ID]entry.ID
 }
 
-// ErrTaken means that an entry outside the difference has the name of a new entry.
+// ErrTaken means that an entry outside the difference is in the way: it has the name that
+// another entry must get, or it is below an entry that must be deleted.
 var ErrTaken = errors.New("the name is another entry's")
 
-// ErrParent means that the superior of a new entry does not exist.
+// ErrParent means that the superior that an entry must get does not exist.
 var ErrParent = errors.New("there is no entry to stand below")
 
 // Records streams the changes in the order described at Difference.
@@ -74,7 +76,7 @@ type walk struct {
 	// that has the name now, or to entry.Root if no entry has it.
 	moved map[entry.ID]*spot
 	taken map[slot]entry.ID
-	// come counts, for each parent, the moved entries below the parent.
+	// come counts, for each parent, the added and moved entries directly below the parent.
 	come map[entry.ID]int
 	// attributes contains the attributes of entries that the walk has renamed.
 	attributes map[entry.ID][]entry.Attribute

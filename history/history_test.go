@@ -137,7 +137,7 @@ func run(t testing.TB, p *partition.Partition, text string) {
 	must(t, apply(p, text))
 }
 
-// now returns the newest state that no commit can change any more.
+// now returns the newest state, in a snapshot that shows the state at one revision.
 func now(t testing.TB, p *partition.Partition) *partition.Snapshot {
 	t.Helper()
 	s, err := changes.Settled(context.Background(), p)

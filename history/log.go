@@ -109,8 +109,8 @@ func named(name dn.DN, id entry.ID) bool {
 	return len(name[0]) == 1 && strings.EqualFold(name[0][0].Type, "entryUUID") && strings.EqualFold(string(name[0][0].Value), id.String())
 }
 
-// imported reports whether the commit of c wrote the entry that the log is about. That
-// commit changed too many entries to list.
+// imported reports whether the commit of c wrote the entry that had LogOptions.Name after the
+// commit. That commit changed too many entries to list.
 func (l *logging) imported(ctx context.Context, c *Change) (bool, error) {
 	s, err := l.p.At(ctx, c.Revision)
 	if err != nil {

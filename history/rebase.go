@@ -167,9 +167,10 @@ func (r *rebase) fill(ctx context.Context, next *branches.Branch) error {
 	return r.commit(ctx, next, some)
 }
 
-// commit makes some changes in one commit. If RebaseOptions.Keep is Theirs, commit leaves
-// refused changes out. An attempt in which a change is refused commits nothing, because that
-// change may already have written something. The next attempt leaves the change out.
+// commit makes some changes in one commit. If RebaseOptions.Keep is Theirs, commit leaves out
+// the changes of entries in conflict, and changes that are refused. An attempt in which a
+// change is refused commits nothing, because that change may already have written something.
+// The next attempt leaves the change out.
 func (r *rebase) commit(ctx context.Context, next *branches.Branch, some []*Record) error {
 	left := map[*Record]bool{}
 	for {

@@ -40,7 +40,8 @@ type Restored struct {
 	Erased int
 }
 
-// maxRestore is the largest number of entries of a restore, which is one commit.
+// maxRestore limits the number of entries that a restore compares, because a restore is one
+// commit. Entries that exist in both states count twice.
 const maxRestore = 100_000
 
 // ErrNone means that no entry had the name in the past state.

@@ -105,8 +105,8 @@ type seenWalk struct {
 	out           []*Change
 }
 
-// A glance is what a reader may see of an entry before and after a commit. At least one of
-// the two is not nil.
+// A glance is what a reader may see of an entry before and after a commit. It contains nil
+// for a state in which the reader sees no such entry.
 type glance struct{ was, is *Sight }
 
 func (w *seenWalk) run(ctx context.Context) error {
