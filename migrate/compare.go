@@ -165,8 +165,8 @@ func entriesBelow(ctx context.Context, s *partition.Snapshot, base string) iter.
 }
 
 // compare compares an entry of the server with the directory's entry. It returns the
-// difference and the id of the directory's entry. The difference is nil if the two entries are
-// equal.
+// difference, or nil if the two entries are equal, and the id of the directory's entry, or
+// entry.Root if the directory does not have the entry.
 func (m *Move) compare(ctx context.Context, s *partition.Snapshot, e *ldap.Entry) (*Difference, entry.ID, error) {
 	d := &Difference{Name: e.DN, There: true}
 	c, err := m.translation().translate(e)

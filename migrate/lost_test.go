@@ -92,7 +92,7 @@ func TestDisplacedAndKilled(t *testing.T) {
 	next.differences(o)
 }
 
-// TestFinishSeesLate makes a change in the last phase of Finish, after which the
+// TestFinishSeesLate makes a change while Finish waits for Quiet. After the change, the
 // directory and the server differ. If the directory refuses the change, Finish must
 // report the difference. If the change deletes an entry of the directory, Finish must
 // copy the entry again.

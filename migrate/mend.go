@@ -278,8 +278,8 @@ func ofEntry(e *entry.Entry) map[described][][]byte {
 	return m
 }
 
-// withSuperclasses returns classes and all their superclasses. An entry need not name its
-// superclasses, so two equal entries may differ in them.
+// withSuperclasses returns classes and all their superclasses. An entry need not name the
+// superclasses of its classes, so two equal entries may differ in them.
 func withSuperclasses(s *schema.Schema, classes [][]byte) [][]byte {
 	all := slices.Clone(classes)
 	for i := 0; i < len(all); i++ {

@@ -38,7 +38,8 @@ type action struct {
 
 // list reads the ids of all entries, if the product uses other ids in the synchronization than
 // in entryUUID. Without these ids, r would not know which entries the server reports as
-// deleted.
+// deleted. list does nothing if there is no cookie, because then the server sends all entries,
+// or if m.others is already complete.
 func (r *refresh) list(ctx context.Context, cookie []byte) error {
 	m := r.m
 	if m.src.product.id == "" || !m.src.synced || cookie == nil || m.mapped {

@@ -79,7 +79,8 @@ func (s *Source) ofServer(d schema.Definition) bool {
 	return s.product.schema != nil && slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "olc") })
 }
 
-// takeSchema adds to the directory's schema the definitions that only the server has.
+// takeSchema merges the server's definitions into the directory's schema. It leaves out, with
+// a note, the definitions that cannot be merged.
 func (m *Move) takeSchema(ctx context.Context) error {
 	ds, wrong, err := m.src.definitions(ctx)
 	if err != nil || len(ds) == 0 {

@@ -271,8 +271,8 @@ func (s *Source) limited(err error) error {
 	return err
 }
 
-// below reports whether a name is base or a name below it. Both names are in the server's
-// spelling.
+// below reports whether a name is base or a name below it. It ignores case, but no other
+// differences in spelling.
 func below(name, base string) bool {
 	n, err := dn.Parse(name)
 	b, err2 := dn.Parse(base)
