@@ -53,8 +53,8 @@ func (s *Snapshot) Uncached() *Snapshot {
 // DB returns the transactional store.
 func (p *Partition) DB() *txn.DB { return p.k.DB }
 
-// Remembers reports whether a cache contains the entry, so that a read of the entry may not
-// reach the store.
+// Remembers reports whether the cache of entries contains the entry, or the cache of names or
+// of children contains anything.
 func (p *Partition) Remembers(id entry.ID) bool {
 	s := p.Snapshot()
 	defer s.Close()

@@ -91,8 +91,8 @@ type operation struct {
 }
 
 // transact runs operations in one transaction. The first operation that fails ends the
-// transaction without a commit. After each operation transact compares the partition with the
-// model within the transaction.
+// transaction without a commit. After each successful operation, transact compares the
+// partition with the model within the transaction.
 func (m *machine) transact(t *rapid.T, n int) {
 	by := partition.By{Name: rapid.SampledFrom([]string{"cn=admin", "cn=other"}).Draw(t, "by")}
 	after := m.model.clone()

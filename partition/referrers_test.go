@@ -166,8 +166,8 @@ func TestReferrersFollowCommits(t *testing.T) {
 	}
 }
 
-// TestReferrersAfterRenames checks that another server can rename groups, and entries above
-// groups, and this server then returns the new names.
+// TestReferrersAfterRenames checks that all servers return the new names after one server has
+// renamed a group or an entry above a group.
 func TestReferrersAfterRenames(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()

@@ -97,8 +97,8 @@ func revisionOf(p *partition.Partition) table.Revision {
 	return s.Revision()
 }
 
-// TestSetIndexesWaits checks that a change of an index's layout waits for the searches that
-// use the index.
+// TestSetIndexesWaits checks that a change of an index's layout waits for the searches that use
+// the index, and fails if they do not end in time.
 func TestSetIndexesWaits(t *testing.T) {
 	defer partition.SetDrainTime(50 * time.Millisecond)()
 	p := sample(t)

@@ -27,9 +27,9 @@ func salvage(t *testing.T, p *partition.Partition) (names, lost []string) {
 	return names, lost
 }
 
-// TestSalvageParents removes rows of entries that have entries below them. If the key of a
-// lost entry's row in the tree contains the whole RDN, the entries below the lost entry must
-// keep their names.
+// TestSalvageParents removes rows of entries that have entries below them. If the key of a lost
+// entry's row in the tree contains the whole RDN, the entries below the lost entry must keep
+// their names, except the spelling of the lost RDN.
 func TestSalvageParents(t *testing.T) {
 	t.Parallel()
 	const several = "cn=Ann+sn=Lee\\+Low"

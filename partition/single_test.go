@@ -85,7 +85,7 @@ func leaveOne(t testing.TB, p *partition.Partition) {
 	}))
 }
 
-// modifies makes one change and then verifies the whole directory.
+// modifies makes changes in one modify and then verifies the whole directory.
 func modifies(t testing.TB, p *partition.Partition, cn string, want partition.Problem, changes ...string) {
 	t.Helper()
 	err := update(t, p, func(tx *partition.Tx) error {

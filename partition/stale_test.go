@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// shown returns everything that a state shows: names, values, results of indexed searches, and
-// the entries that are found by their names.
+// shown returns the names and some values of the entries in a state, and the results of indexed
+// searches. It checks that each entry is found by its name.
 func shown(t *testing.T, s *partition.Snapshot, titles int) string {
 	ctx := context.Background()
 	var b strings.Builder
@@ -164,8 +164,8 @@ func TestCachesInTransactions(t *testing.T) {
 	wantSound(t, p)
 }
 
-// randomChange returns a function that adds, deletes, moves or modifies an entry, or
-// renames its parent.
+// randomChange returns a function that adds, deletes, moves or modifies a person, or renames a
+// unit.
 func randomChange(r *rand.Rand, units, people, titles int) func(*partition.Tx) error {
 	ctx := context.Background()
 	unit, other := r.IntN(units+1), r.IntN(units+1) // the highest number belongs to no unit

@@ -223,8 +223,8 @@ func checkHistory(t *testing.T, p *partition.Partition) {
 	t.Logf("%d commits under the strict schema", strict)
 }
 
-// TestSchemaStepsWait checks that the steps wait for an earlier transaction of another
-// server, and that this transaction cannot commit a violation.
+// TestSchemaStepsWait checks that the steps wait for an earlier transaction of another server,
+// and that the change then fails because of the entry that this transaction adds.
 func TestSchemaStepsWait(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)
@@ -279,8 +279,7 @@ func TestSchemaStepsWait(t *testing.T) {
 }
 
 // TestSchemaStepsBroken changes the schema on a server and ends the server after the first of
-// the two commits of the change. Another server must withdraw the announcement, either by
-// itself or with the next change.
+// the two commits of the change. Another server must withdraw the announcement by itself.
 func TestSchemaStepsBroken(t *testing.T) {
 	ctx := context.Background()
 	store := tabletest.NewMem()
@@ -310,9 +309,9 @@ func TestSchemaStepsBroken(t *testing.T) {
 	})
 }
 
-// TestSchemaStepsKilled makes the same change of the schema on many stores, and ends the
-// server at the first, third, fifth, ... call of the store. The change must then either be
-// in force or have no effect. No other server may wait for the ended server, and the next
+// TestSchemaStepsKilled makes the same change of the schema on many stores, and ends the server
+// at the first, third, fifth, ... call of the store. The change must then either be in force or
+// have no effect. Another server must not wait forever for the ended server, and the next
 // change must succeed.
 func TestSchemaStepsKilled(t *testing.T) {
 	t.Parallel()

@@ -356,8 +356,8 @@ func moving(from, to string) func(*partition.Tx) error {
 	}
 }
 
-// TestSchemaFindsUsersByIndex counts the keys that schema changes read, in a directory
-// with few unaffected entries and in a directory with many.
+// TestSchemaFindsUsersByIndex counts the keys that schema changes touch, in a directory with
+// few unaffected entries and in a directory with many.
 func TestSchemaFindsUsersByIndex(t *testing.T) {
 	read := func(people int) (removed, tightened int64) {
 		c := newCounted(t, noCache)

@@ -181,8 +181,8 @@ func wantFindings(t *testing.T, found, want []string) {
 	}
 }
 
-// put writes a row that should not exist. Its revision is the newest revision plus
-// offset.
+// put applies a mutation directly to a table. The revision of the mutation is the newest
+// revision plus offset.
 func put(t *testing.T, p *partition.Partition, s table.Store, tbl string, offset table.Revision, m table.Mutation) {
 	t.Helper()
 	snapshot := p.Snapshot()
