@@ -10,9 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The first step of a view reads all entries of the view, and then many steps are needed
-// to catch up with the commits. Between these steps the manager also updates the other
-// views, so that they do not fall behind.
+// The first step of a view reads all entries of the view, and then many steps are needed to
+// catch up with the commits. During the first step and after every step, the manager also
+// updates the other views, so that they do not fall behind.
 
 // A beside is the state of the updates of other views that the manager makes while the steps
 // of one view take long.
@@ -23,7 +23,7 @@ type beside struct {
 	always  bool // set by a test: update the other views in each call of keepOthers
 }
 
-// lookEvery is the number of entries after which a first step pauses and calls keepOthers.
+// lookEvery is the number of entries between two calls of keepOthers in a first step.
 const lookEvery = 64
 
 // end returns the errors since the last call of end.

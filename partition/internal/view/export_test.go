@@ -14,7 +14,7 @@ func (m *Manager) SetPause(pause func(line string) error) { m.pause = pause }
 // update was less than Manager.due ago.
 func (m *Manager) KeepOthersAlways() { m.beside.always = true }
 
-// LookEvery is the number of entries after which a first step pauses and calls keepOthers.
+// LookEvery is the number of entries between two calls of keepOthers in a first step.
 const LookEvery = lookEvery
 
 // ListKept reports whether the entries of a list in a state are read from the view's
