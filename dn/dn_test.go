@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fold is a Matcher for a few attribute types. It ignores the case of ASCII letters.
+// fold is a Matcher for a few attribute types. It ignores case.
 type fold struct{}
 
 var oids = map[string]string{

@@ -52,8 +52,8 @@ type Attribute struct {
 	Values  [][]byte
 }
 
-// Description returns the attribute description: the short name of the type, and the
-// options.
+// Description returns the attribute description: the name of the type as it is sent, which
+// may include the option binary, and the other options.
 func (a *Attribute) Description() string {
 	if a.Options == "" {
 		return a.Type.SentName()
@@ -108,8 +108,8 @@ func SortOptions(options string) string {
 
 // HasOptions reports whether options contains all options of required. Both arguments
 // have the form of Attribute.Options. A language range in required ("lang-en-", or
-// "lang-" for any language) matches every language tag that begins with the range (RFC
-// 3866, 2.2).
+// "lang-" for any language) matches every language tag that begins with the range, and the
+// tag that lacks only the last hyphen of the range (RFC 3866, 2.2).
 func HasOptions(options, required string) bool {
 	for required != "" {
 		var option string

@@ -84,9 +84,9 @@ func isNatural(as Described) bool {
 	return true
 }
 
-// precedes reports whether attribute a sorts before attribute b. Attributes sort as in
-// the rows of the master table, except that secret attributes come after all other user
-// attributes.
+// precedes reports whether attribute a comes before attribute b in the natural order:
+// objectClass comes first, secret attributes come last, and the others are sorted as in the
+// rows of the master table.
 func precedes(a *schema.AttributeType, aOptions string, b *schema.AttributeType, bOptions string) bool {
 	if x, y := unnamedRank(a), unnamedRank(b); x != y {
 		return x < y

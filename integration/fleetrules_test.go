@@ -27,12 +27,12 @@ const (
 // request of the user must be judged by rules that are in force during the request. All
 // entries of one request must be judged by the same rules.
 //
-// Each version of the rules shows another value of description, so an answer shows which
-// version judged it. A rule shows carLicense, and another rule shows title to the members of a
-// group. The client writes secret values of carLicense only while the first rule is removed,
-// and secret values of title only while the user is not in the group. So no answer may ever
-// show a secret. An answer that shows a secret was judged by rules or groups that were older
-// than the entries in the answer.
+// Successive versions of the rules show different values of description, so an answer shows
+// which version judged it. A rule shows carLicense, and another rule shows title to the members
+// of a group. The client that changes the rules writes secret values of carLicense only while
+// the rule for carLicense is removed, and secret values of title only while the user is not in
+// the group. So no answer may ever show a secret. An answer that shows a secret was judged by
+// rules or groups that were older than the entries in the answer.
 type ruled struct {
 	*fleet
 	next      int          // the next step of the cycle of changes

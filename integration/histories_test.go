@@ -129,8 +129,8 @@ func (r *run) worker(client, at int) *worker {
 func (r *run) at() time.Duration { return time.Since(r.began) }
 func (r *run) now() int          { return min(int(r.at()/generationTime), r.generations-1) }
 
-// run runs the clients. If disturb is set, run calls it repeatedly until the clients
-// end.
+// run lets the clients work for r.length, and then calls finish. If disturb is set, run calls
+// it repeatedly while the clients work.
 func (r *run) run(disturb func(n int)) {
 	r.began = time.Now()
 	var g sync.WaitGroup

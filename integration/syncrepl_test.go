@@ -220,7 +220,7 @@ type randomLoad struct {
 	conn  *ldap.Conn
 	count int
 	units []string // names of organizational units
-	names []string // names of all entries that the load has added
+	names []string // names of all entries that the load has added, even if they were deleted since
 }
 
 func newLoad(t *testing.T, url, name string) *randomLoad {

@@ -20,8 +20,8 @@ const (
 	shiftsDN  = "ou=shifts," + suffix
 	byShiftDN = "cn=by-shift,cn=views"
 	nightDN   = "cn=night,cn=views" // a list of the workers of department 1
-	// shiftWorkers is the number of people who stay. They are so many that the servers keep
-	// the records of views over them.
+	// shiftWorkers is the number of people who stay. An entry with more than 128 children makes
+	// the servers keep a view of the numbers of subordinates.
 	shiftWorkers = 140
 	reserves     = 10 // number of people who come and go
 )

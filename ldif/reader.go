@@ -92,8 +92,8 @@ func (r *Reader) Records() iter.Seq2[*Record, error] {
 }
 
 // Raw returns the text of the record that Read last returned or reported, including
-// comments between its lines. If the record is larger than MaxRecord, Raw returns only
-// its beginning. The text is valid until the next call of Read.
+// comments that no blank line separates from the record. If the record is larger than
+// MaxRecord, Raw returns only its beginning. The text is valid until the next call of Read.
 func (r *Reader) Raw() []byte { return r.raw }
 
 // fail makes all later calls of Read return err.

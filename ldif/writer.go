@@ -64,7 +64,7 @@ func (w *Writer) WriteEntry(dn string, attributes []entry.Attribute) error {
 }
 
 // WriteBody writes the body of an add or a modify: the part of the record after the
-// lines dn and changetype. Other changes have no body.
+// lines dn and changetype. It writes nothing for other changes.
 func (w *Writer) WriteBody(request op.Request) error {
 	switch c := request.(type) {
 	case *op.Add:

@@ -69,8 +69,8 @@ func timestamp() string {
 	return time.Unix(n, 0).UTC().Format(time.RFC3339)
 }
 
-// readLicenses reads the list at the beginning of THIRD-PARTY: a line "- MODULE VERSION:
-// LICENSE" for each module.
+// readLicenses reads the lines "- MODULE VERSION: LICENSE" of THIRD-PARTY, which has one for
+// each module.
 func readLicenses(name string) (map[string]string, error) {
 	f, err := os.Open(name)
 	if err != nil {
