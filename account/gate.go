@@ -40,8 +40,8 @@ const (
 	Fits
 )
 
-// A Verdict is the result of an attempt to authenticate. Clients cannot distinguish the
-// verdicts Wrong and Locked.
+// A Verdict is the result of an attempt to authenticate. Clients can distinguish the verdicts
+// Wrong and Locked only if the policy has Tell.
 type Verdict int
 
 const (

@@ -155,8 +155,8 @@ func ParseDefault(name string, values func(attribute string) []string) (*Policy,
 	return p, err
 }
 
-// contradictions returns an error for each pair of values that exclude each other (the
-// draft, 5.2).
+// contradictions returns an error for each value that contradicts another value, or that has
+// no effect without another value (the draft, 5.2).
 func (p *Policy) contradictions() (bad []error) {
 	refuse := func(wrong bool, format string, args ...any) {
 		if wrong {

@@ -117,7 +117,7 @@ func (p *Passwords) acquire(ctx context.Context, c Channel, scheme string) error
 }
 
 // Watch sets a function that is called before every slow hash, with the scheme and the time
-// for which the hash has waited for a slot.
+// for which the hash has waited for a slot. The scheme is "SCRAM" for a call of ScramKeys.
 func (p *Passwords) Watch(f func(scheme string, waited time.Duration)) { p.watch.Store(&f) }
 
 // Waiting returns the number of slow hashes that wait to be computed.

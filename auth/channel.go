@@ -17,7 +17,7 @@ type Channel interface {
 	// Peer returns the user and group of the client's process. It returns false if the
 	// client is not connected by a Unix socket.
 	Peer() (uid, gid int, ok bool)
-	// Remote returns the client's address as text, for logs.
+	// Remote returns the client's address as text.
 	Remote() string
 }
 

@@ -124,8 +124,8 @@ func PeerName(uid, gid int) string {
 	return fmt.Sprintf("gidNumber=%d+uidNumber=%d,cn=peercred,cn=external,cn=auth", gid, uid)
 }
 
-// subjectTypes are the short names of attribute types in subjects. All other types appear
-// as OIDs.
+// subjectTypes are the short names of attribute types in the names of subjects and issuers.
+// All other types appear as OIDs.
 var subjectTypes = map[string]string{
 	"2.5.4.3": "cn", "2.5.4.4": "sn", "2.5.4.5": "serialNumber", "2.5.4.6": "c", "2.5.4.7": "l",
 	"2.5.4.8": "st", "2.5.4.9": "street", "2.5.4.10": "o", "2.5.4.11": "ou", "2.5.4.12": "title",

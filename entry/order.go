@@ -145,7 +145,7 @@ func (o Order) Arrange(as []Attribute) {
 	}
 }
 
-// few is the number of attributes that Arrange sorts without allocating memory.
+// few is the largest number of attributes that Arrange sorts without allocating memory.
 const few = 32
 
 // sortKey combines the rank of an attribute with its index in the slice, so that

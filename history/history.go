@@ -4,8 +4,7 @@
 // A [Difference] is the sequence of changes between two states, in an order in which a
 // client could make them. The command diff prints it. [Changes] streams the changes
 // that single commits made, with their authors, for the command log and for the
-// changelog. [Restore] makes, in one commit, the changes from the present state to an
-// earlier one.
+// changelog. [Restore] returns an entry or a tree to an earlier state, in one commit.
 //
 // A change does not include secret attributes, or attributes that only the server
 // writes (NO-USER-MODIFICATION).

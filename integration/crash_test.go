@@ -62,7 +62,7 @@ func checkStore(t *testing.T, store string) {
 // A crowd contains the people that clients have tried to add.
 type crowd struct {
 	people []*person
-	landed int // number of people whose last operation was not acknowledged and stands
+	landed int // number of operations that were not acknowledged but took effect
 }
 
 // write lets clients write concurrently. Each client makes and changes people that no other

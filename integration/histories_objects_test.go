@@ -13,8 +13,8 @@ type step interface {
 	object() string
 	initial() string
 	// next returns the state after the step. ok is false if the step is impossible in the
-	// state, or if the step would return an output other than the given output. The empty
-	// output of a step that is not a read is not compared.
+	// state, or if the step would return an output other than the given output. If the given
+	// output of an update is empty, it is not compared.
 	next(state, output string) (after string, ok bool)
 }
 

@@ -115,7 +115,8 @@ type sight struct {
 	members map[string]bool                // names of the members of staffDN
 }
 
-// operational has the attributes of which every entry must have one value. Any value will do.
+// operational has the attributes that every entry must have with exactly one value, whatever
+// the value is.
 var operational = []string{"entryUUID", "createTimestamp", "modifyTimestamp", "creatorsName", "modifiersName", "entryCSN", "structuralObjectClass"}
 
 // see returns the latest step whose result for a person is what the directory shows. It

@@ -228,7 +228,8 @@ func (s *oldServer) passwordFile(t *testing.T) string {
 	return name
 }
 
-// refusesUpdates checks that updates get a referral to the old server.
+// refusesUpdates checks that an update gets a referral, and waits until a search finds the
+// copied entries.
 func refusesUpdates(t *testing.T, p *process) {
 	t.Helper()
 	c := p.connect(slapdAdmin, adminPassword)

@@ -128,7 +128,7 @@ type question struct {
 type answer struct {
 	Code      int
 	Matched   string
-	Entries   []string // the names, and each value with its name, sorted
+	Entries   []string // the names of the entries, and "NAME ATTRIBUTE: VALUE" for each value, sorted
 	Referrals []string
 }
 

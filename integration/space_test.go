@@ -95,9 +95,9 @@ func settledSize(t *testing.T, hb *hbasetest.Instance, prefix string, enough int
 	return size
 }
 
-// fillUp makes a directory and overwrites its people as often as rounds says. It returns the
-// size on disk before and after a collection of everything that nobody can read. The parameter
-// enough is the expected upper bound of the second size.
+// fillUp makes a directory and overwrites its people in the given number of rounds. It returns
+// the size on disk before and after a collection of everything that nobody can read. The
+// parameter enough is the expected upper bound of the second size.
 func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (before, after int64) {
 	t.Helper()
 	ctx := context.Background()

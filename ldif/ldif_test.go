@@ -426,7 +426,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// person is a typical entry of 530 bytes.
+// person is a typical entry of 506 bytes.
 const person = `dn: uid=user.%07d,ou=people,dc=example,dc=com
 objectClass: top
 objectClass: person

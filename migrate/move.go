@@ -21,7 +21,7 @@ import (
 
 // Options are the options of a Move.
 type Options struct {
-	By partition.By // the creator of entries that do not name one
+	By partition.By // the author of the commits, and the creator of entries that do not name one
 	// Note is called with every remark, and LeftOut with every entry that is left out.
 	// Neither function is called by two goroutines at the same time.
 	Note     func(string)
@@ -102,7 +102,7 @@ func (c *cursor) marshal() []byte {
 	return value
 }
 
-// Errors of a Move that ends without a fault.
+// These errors end a Move although nothing has failed.
 var (
 	// ErrTaken means that another process follows now.
 	ErrTaken = errors.New("another ldapd migrate goes on with this store")
