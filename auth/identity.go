@@ -28,8 +28,8 @@ import (
 // cannot change the structure of the DN or the filter. Only text from a name of the kind
 // "dn:" is inserted into a DN without escapes, because it already has the form of DNs.
 //
-// In a rule with "dn:", there need not be an entry with the DN. The DN of such a rule is never
-// the administrator's DN.
+// In a rule with "dn:", there need not be an entry with the DN. Such a rule never makes a client
+// the administrator: a client that the rule maps to the administrator's DN has no identity.
 //
 // The search that a URL describes must find exactly one entry. If the base is empty, the
 // search covers all naming contexts. The default scope is sub.

@@ -18,7 +18,7 @@ import (
 )
 
 // kills is the number of times that TestKill kills a server on each engine. The number is
-// smaller on HBase, because there a new server waits until the lease of the killed server has
+// smaller on HBase, because there the test waits until the lease of each killed server has
 // ended.
 var kills = map[string]*int{
 	"lsm":   flag.Int("kills", 10, "times that TestKill kills a server on the embedded engine"),

@@ -188,7 +188,8 @@ func start(t testing.TB, as *syscall.Credential, args ...string) (*process, io.R
 }
 
 // run starts the process and waits for its end. The kernel kills the process when the
-// thread that forked it ends, so run locks that thread until the process has ended.
+// thread that forked it ends, so run keeps its goroutine on that thread until the process has
+// ended.
 func (p *process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -120,8 +120,8 @@ func (p *parser) advance() error {
 	return nil
 }
 
-// unfold returns the next line, joined with its continuation lines (RFC 2849, note 2).
-// At the end of the block it returns nil.
+// unfold returns the next line that is not a comment, joined with its continuation lines
+// (RFC 2849, note 2). At the end of the block it returns nil.
 func (p *parser) unfold() []byte {
 	for len(p.rest) > 0 {
 		p.line = p.next
