@@ -152,9 +152,8 @@ func (f *fixture) wantRestored(last, count int) {
 	}
 }
 
-// TestArchive checks that the state after any commit since the first base can be restored,
-// unless the commit is a load. The test takes bases, sends pieces, loads, and opens the store
-// again.
+// TestArchive checks that the states after random commits since the first base can be restored.
+// The test takes bases, sends pieces, loads, and opens the store again.
 func TestArchive(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -195,9 +194,8 @@ func TestArchive(t *testing.T) {
 	f.verify(0)
 }
 
-// isLoad reports whether a restore cannot end at revision r because r is the revision of
-// a load. No piece contains a load. The next base contains the load, but also contains
-// later commits.
+// isLoad reports whether no restore can end at revision r. This is so for a load, which no
+// piece contains, if the next base also contains later commits.
 func (f *fixture) isLoad(x *Index, r table.Revision) bool {
 	_, m, err := x.choose(context.Background(), f.place, r)
 	f.must(err)

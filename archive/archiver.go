@@ -97,8 +97,8 @@ func (a *Archiver) TakeOver() error {
 }
 
 // Pieces archives the commits that have not been archived yet. If the epoch has no base yet,
-// Pieces takes a base instead. If there is no epoch, or if the log lacks some of these commits,
-// Pieces begins an epoch with a base.
+// Pieces takes a base instead. If there is no epoch, or if pieces cannot continue the epoch
+// (lsm.ErrGap), Pieces begins an epoch with a base.
 func (a *Archiver) Pieces(ctx context.Context) error {
 	if a.needsBase() {
 		return a.Base(ctx)

@@ -10,15 +10,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// An Index has the owner of an archive and a listing of its objects.
+// An Index has the owner of an archive and lists its bases and pieces.
 type Index struct {
 	Owner  *Owner
 	Bases  []Base  // sorted by epoch and position
 	Pieces []Piece // sorted by epoch and position
 }
 
-// ReadIndex reads the owner of an archive and lists its objects. If there is neither an
-// owner nor a base, it returns ErrNoState.
+// ReadIndex reads the owner of an archive and lists its bases and pieces. If there is neither
+// an owner nor a base, it returns ErrNoState.
 func ReadIndex(ctx context.Context, p Place) (*Index, error) {
 	x := &Index{}
 	var err error

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// allBases is the age up to which every base is kept. Of older bases, one base per day is
-// kept.
+// allBases is an age. Of the bases that Options.Keep requires, Thin keeps all that are not older
+// than allBases, and one per day of the older ones.
 const allBases = 48 * time.Hour
 
 // Thinned counts the objects that were removed.
@@ -25,7 +25,7 @@ type dated struct {
 }
 
 // Thin removes objects that are not needed any more. Every moment of the last Options.Keep can
-// still be restored afterwards. Of the bases older than allBases, it keeps one base per day.
+// still be restored afterwards.
 func (a *Archiver) Thin(ctx context.Context) (Thinned, error) {
 	a.turning.Lock()
 	defer a.turning.Unlock()

@@ -41,7 +41,7 @@ type Object struct {
 var ErrChanged = errors.New("somebody else has changed it")
 
 // OpenPlace returns the place that text names: a folder, or
-// s3://ENDPOINT/BUCKET/PREFIX.
+// s3://ENDPOINT/BUCKET/PREFIX, or the same with s3+http:// (without TLS).
 func OpenPlace(text string) (Place, error) {
 	if strings.HasPrefix(text, "s3://") || strings.HasPrefix(text, "s3+http://") {
 		return openS3(text)

@@ -14,8 +14,8 @@ const (
 	lastPiece    = 10 * time.Second
 )
 
-// Run archives until ctx ends. Then it archives once more, so that the archive contains
-// all commits if the server stops in an orderly way and the archive can be reached.
+// Run archives until ctx ends. Then it sends the last pieces, unless a base would have to be
+// taken first.
 func (a *Archiver) Run(ctx context.Context) {
 	a.greet(ctx)
 	var bases turns
@@ -51,7 +51,7 @@ func (a *Archiver) pause(failures int, took time.Duration) time.Duration {
 // greet logs a warning if the place ignores conditions.
 func (a *Archiver) greet(ctx context.Context) {
 	switch ok, err := a.o.Place.Conditions(ctx); {
-	case err != nil: // sending the first piece returns the same error
+	case err != nil: // the first attempt to archive will probably fail too, and Run logs that
 	case !ok:
 		a.o.Log.Warn("the archive's place ignores conditions of puts: two servers that write to it at the same time would not be detected", "place", a.o.Place.String())
 	}
@@ -72,7 +72,8 @@ func (a *Archiver) heard(err error, failures int) int {
 	return 0
 }
 
-// last archives the commits that were made before ctx ended.
+// last archives the commits that were made before ctx ended. If a base must be taken first, it
+// does nothing.
 func (a *Archiver) last(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPiece)
 	defer cancel()

@@ -54,7 +54,8 @@ func (unsealed) Close() error { return nil }
 // Keys are identities that decrypt sealed objects.
 type Keys []age.Identity
 
-// ReadKeys reads a file of identities. Each line is an identity AGE-SECRET-KEY-1...
+// ReadKeys reads a file of identities AGE-SECRET-KEY-1..., one in each line. It skips empty
+// lines and comments (#).
 func ReadKeys(name string, r io.Reader) (Keys, error) {
 	keys, err := age.ParseIdentities(r)
 	if err != nil {

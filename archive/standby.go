@@ -426,8 +426,8 @@ func (s *Standby) heard(err error, failures int) int {
 
 // Poll applies the pieces in the archive that were not applied yet. If the epoch has ended or
 // its pieces are damaged, and a later base exists, Poll restores that base and returns
-// ErrNextBase. A promotion ends a poll that is running. Poll then returns nil. It also returns
-// nil if the store is promoted already.
+// ErrNextBase. A promotion ends a poll that is running. Poll returns nil while a promotion waits
+// or runs, and if the store is promoted already.
 func (s *Standby) Poll(ctx context.Context) error {
 	if err := s.lock(ctx); err != nil {
 		return err

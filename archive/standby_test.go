@@ -843,9 +843,9 @@ func TestPromoteWithoutArchive(t *testing.T) {
 }
 
 // TestNeverTwoOwners promotes a standby while the primary commits and archives. After the
-// promotion, the new owner's epochs must contain no piece of the old primary. The new
-// store must have everything that was archived when the promotion began, and everything
-// archived afterwards must come from the new owner.
+// promotion, the old primary must not archive any more, and must report how many of its commits
+// were not taken over. The new store must have everything that was archived when the promotion
+// began, and must be able to continue the archive.
 func TestNeverTwoOwners(t *testing.T) {
 	ctx := context.Background()
 	for range *promotions {

@@ -36,7 +36,7 @@ func stampedCompany(n int) string {
 	return strings.Join(records, "\n")
 }
 
-// TestImportBeside checks that an import in batches and a load make the same directory.
+// TestImportBeside checks that an import through a branch and a load make the same directory.
 func TestImportBeside(t *testing.T) {
 	text := stampedCompany(350)
 	suffix := []string{"dc=example,dc=com"}

@@ -34,7 +34,7 @@ type importCrash struct {
 	want int // number of entries after a complete import
 }
 
-// largeCompany returns a directory that is imported into a branch by two commits.
+// largeCompany returns a directory that is imported into a branch by several commits.
 func largeCompany() string {
 	var b strings.Builder
 	b.WriteString(company(0))
@@ -59,7 +59,7 @@ func (c *importCrash) open(s table.Store, seed uint64) (*partition.Partition, *t
 	return p, f
 }
 
-// runImportCrash lets a server die at the n-th call of the store that an import makes. It
+// runImportCrash lets a server die when an import makes its n-th call to the store. It
 // returns the number of entries that the branch had then.
 func runImportCrash(t *testing.T, store table.Store, n int, seed uint64) (left int) {
 	ctx := context.Background()

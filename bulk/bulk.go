@@ -2,8 +2,8 @@
 // files.
 //
 // [Import] loads files of entries (content records, RFC 2849) through a transfer.Loader, on all
-// cores. Unless Options.Batches or Options.Branch is set, either all entries become visible at
-// once, or none does. Import applies files of changes in ordinary transactions. [Send] sends
+// cores. Unless Options.Batches or Options.Branch is set, the imported entries become visible
+// together. Import applies files of changes in ordinary transactions. [Send] sends
 // files of either kind to a running server over LDAP. [Export] writes entries in tree order. An
 // import of an export restores the same directory, including ids, timestamps and names.
 //
@@ -14,8 +14,8 @@
 // are in database order.
 //
 // A bad record is reported as an *ldif.Error with its position and what is wrong. Unless
-// Continue or Branch is set, an import with bad records reads the files to their end, reports
-// every bad record, and leaves nothing behind.
+// Continue, Branch or Batches is set, [Import] reads files with bad records to their end,
+// reports every bad record, and imports nothing.
 package bulk
 
 import (
@@ -42,19 +42,20 @@ type Options struct {
 	Open func(name string) (*os.File, error)
 	Size int64
 	// Suffixes become naming contexts. If neither the store nor Suffixes has a naming context,
-	// the name of the first entry becomes a naming context.
+	// an import of entries makes the name of the first entry a naming context. Send ignores
+	// Suffixes.
 	Suffixes []string
 	// By makes the changes. It is the creator of entries that do not name their creator.
 	By partition.By
-	// Continue makes an import continue after bad records. It writes each bad record to
-	// the file Rejects, after a comment that says what is wrong. If Rejects is "",
-	// RejectsOf returns the file's name. Create creates the file; if it is nil,
+	// Continue makes an import continue after bad records. The import writes each bad record
+	// to the file Rejects, after a comment that says what is wrong. If Rejects is "",
+	// RejectsOf returns the file's name. Create creates the file; if Create is nil,
 	// CreateRejects does.
 	Continue bool
 	Rejects  string
 	Create   func(name string) (*os.File, error)
 	// DropDuplicates drops values that the schema considers equal to another value of
-	// the same entry. Without DropDuplicates, equal values are an error.
+	// the same attribute. Without DropDuplicates, equal values are an error.
 	DropDuplicates bool
 	// Beside is set if others write to the directory through the same partition. Import then
 	// adds entries to a new branch and merges the branch, instead of loading them. It does the
@@ -66,10 +67,10 @@ type Options struct {
 	Beside, Batches, Together bool
 	// Branch, if not nil, is a branch that takes the records. They become visible when the
 	// branch is merged. Callers must leave Suffixes empty then. If there are bad records and
-	// Continue is not set, an import of changes leaves the batches before the first bad record
-	// in the branch. An import of entries leaves nothing in the branch if a record is
-	// malformed. If the branch refuses some entries, the import leaves all other entries in
-	// the branch.
+	// Continue is not set, an import of changes leaves in the branch the batches before the
+	// batch of the first bad record. An import of entries adds nothing to the branch if a
+	// record is malformed or of a kind that cannot be imported into a branch. If the branch
+	// refuses some entries, the import leaves all other entries in the branch.
 	Branch *branches.Branch
 	// AllowFiles allows values that are read from files (see package ldif).
 	AllowFiles bool

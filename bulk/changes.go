@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// maxChanges bounds the size in bytes of the records that one transaction applies,
+// maxChanges bounds the size in bytes of the records that together applies in one transaction,
 // because all these records and what they write are kept in memory.
 const maxChanges = 64 << 20
 
@@ -183,7 +183,7 @@ func (c *changer) applyAll(ctx context.Context, tx *partition.Tx, all []item) er
 	return ErrBad
 }
 
-// apply applies one change.
+// apply applies one change. It adds a record without a changetype as an entry.
 func (c *changer) apply(ctx context.Context, tx *partition.Tx, x *item) error {
 	name, err := dn.Parse(x.DN)
 	if err != nil {

@@ -61,8 +61,8 @@ type configuration struct {
 	access   []partition.AccessRule
 	policy   []configure.PolicyAttribute // the default password policy; nil: none
 	isPolicy bool                        // the record has the class pwdPolicy
-	// foreign is set if the record comes from another server. In such a record, either policy
-	// is set, or policyOf is the name of the entry with the default policy.
+	// foreign is set if the record comes from another server. Of such a record, only the default
+	// policy is taken: either policy, or policyOf, the name of the entry with the policy.
 	foreign  bool
 	policyOf string
 	notes    []string
@@ -75,7 +75,7 @@ type scope struct {
 }
 
 // writeConfiguration writes the shared configuration of a state. It leaves out a unique
-// attribute if its base entry has been deleted.
+// attribute if the base entry of the attribute has no name, for example because it was deleted.
 func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snapshot) error {
 	rec := &ldif.Record{DN: configure.Name, Attributes: []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte(configClass)}}}}
 	value := func(attribute, text string) {
@@ -308,10 +308,11 @@ type configured struct {
 }
 
 // takeConfiguration applies the shared configuration in record x. In a directory without
-// entries it replaces the present indexes, access rules and default password policy. In a
-// directory with entries it adds the missing indexes, and sets the access rules or the default
-// password policy only if there are none. In both cases it adds the missing unique attributes
-// and references. The Loader adds the naming contexts, together with the entries.
+// entries it replaces the present indexes, default password policy and, if the record has
+// access rules, access rules. In a directory with entries it adds the missing indexes, and sets
+// the access rules or the default password policy only if there are none. In both cases it adds
+// the missing unique attributes and references. A record of another server does not change the
+// indexes. The naming contexts are added later, with the entries.
 func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, x *item) (*configured, error) {
 	d := &configured{p: p, scopes: map[entry.ID]dn.DN{}}
 	if x == nil {
@@ -443,7 +444,8 @@ func (d *configured) makeFollow(ctx context.Context, c *configuration) error {
 	return nil
 }
 
-// setAccess sets the access rules if the directory has no access rules or no entries.
+// setAccess sets the access rules of c, if c has any and the directory has no access rules or
+// no entries.
 func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 	if c.access == nil {
 		return nil
@@ -460,7 +462,8 @@ func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 
 // setPolicy sets the default password policy if the directory has no such policy or no
 // entries. In a directory without entries, a record without a policy removes the policy
-// with which the store was made.
+// with which the store was made. If the record only names the entry of the policy, setPolicy
+// changes nothing, and givenPolicies sets the policy later.
 func (d *configured) setPolicy(ctx context.Context, c *configuration) error {
 	return configure.SetPolicy(ctx, d.p, partition.By{}, func(s *partition.Snapshot, old []configure.PolicyAttribute) ([]configure.PolicyAttribute, error) {
 		empty, err := transfer.Empty(ctx, s)

@@ -24,8 +24,8 @@ var (
 )
 
 // TestImportFigures prints how long imports take beside 16 clients, and how long the
-// clients wait. Of ten operations of a client, nine read an entry and one modifies an
-// entry. The test checks that all entries are there but not how long anything takes,
+// clients wait. On average, nine of ten operations of a client read an entry and one modifies
+// an entry. The test checks that all entries are there but not how long anything takes,
 // because other processes share the machine.
 func TestImportFigures(t *testing.T) {
 	for _, c := range []struct {

@@ -12,11 +12,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Foreign lists operational attributes that other servers export and that have no meaning for
-// this server. An import leaves them out and writes one note for each attribute. If the schema
-// defines an attribute of this list, an import leaves out the attribute only if the
-// attribute's usage is dSAOperation, which marks a server's own state. Any other attribute
-// that the schema lacks is an error.
+// Foreign lists operational attributes that other servers export and that this server does not
+// use. An import leaves them out and, except for nsUniqueId, writes one note for each attribute.
+// If the schema defines an attribute of this list, an import leaves out the attribute only if
+// the attribute's usage is dSAOperation, which marks a server's own state. It keeps nsRoleDN
+// even then.
 var Foreign = []string{
 	// OpenLDAP: replication and password policy state.
 	"contextCSN", "entryTtl", "dynamicSubtrees", "authTimestamp",
@@ -62,7 +62,7 @@ const (
 	dropRoles
 	keepRoles
 	password  // the value is kept, and counted if no bind can use it
-	disabling // the attribute disables an account: it becomes pwdAccountLockedTime
+	disabling // if the value is TRUE, the account is disabled: it gets pwdAccountLockedTime
 	classes   // the object classes
 )
 
@@ -90,7 +90,7 @@ func newCleaner(s *schema.Schema, note func(string), t *tally, once bool) *clean
 type Translator struct{ c *cleaner }
 
 // NewTranslator returns a Translator for a directory with the schema s. It calls note
-// once for each attribute that is left out.
+// with each attribute that is left out, with some attributes more than once.
 func NewTranslator(s *schema.Schema, note func(attribute string)) *Translator {
 	return &Translator{newCleaner(s, note, newTally(), false)}
 }
@@ -168,8 +168,8 @@ func (s *cleaner) count(passwords [][]byte) {
 	}
 }
 
-// dropTwins drops every value that equals an earlier value of its attribute type, even
-// if the earlier value is under another name of that type.
+// dropTwins drops every value that equals an earlier value of the same attribute type with the
+// same options, even if the earlier value is under another name of that type.
 func (s *cleaner) dropTwins(attributes []op.PartialAttribute) []op.PartialAttribute {
 	seen := map[string]bool{}
 	attributes = slices.Clone(attributes)

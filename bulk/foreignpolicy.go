@@ -158,13 +158,13 @@ type givenPolicies struct {
 	// templates are the CoS templates that assign policies of 389 to subtrees, by the name
 	// of the subtree.
 	templates map[string]string
-	// standard is the name of slapd's default policy. It has no effect if the directory
-	// already has a default policy.
+	// standard is the name of slapd's default policy. It is empty if the files name none, or if
+	// the directory has entries and a default policy.
 	standard string
 }
 
 // take records a definition of 389's class of service if the definition assigns a password
-// policy. The policy applies to the subtree that contains the definition.
+// policy. The policy applies to the subtree of the definition's parent.
 func (g *givenPolicies) take(name dn.DN, attributes []op.PartialAttribute) {
 	assigns, template := false, ""
 	for _, a := range attributes {

@@ -20,8 +20,7 @@ import (
 )
 
 // Import imports files into a partition. The first record determines whether the files
-// contain entries, which are loaded in bulk, or changes. If there are bad records, the
-// error wraps ErrBad.
+// contain entries or changes. An error that wraps ErrBad means that some records were bad.
 func Import(ctx context.Context, p *partition.Partition, o Options) (Result, error) {
 	o = o.withDefaults()
 	o.Progress.total = o.Size
@@ -36,8 +35,8 @@ func Import(ctx context.Context, p *partition.Partition, o Options) (Result, err
 }
 
 // ImportEntries loads entries that do not come from files. It treats them like the entries of
-// files, and continues after bad entries. If ctx ends, it has loaded nothing or, if others
-// write to the directory, only some of the entries.
+// files, and continues after bad entries. If ctx ends before ImportEntries returns, some of the
+// entries may have been imported.
 func ImportEntries(ctx context.Context, p *partition.Partition, o Options, entries iter.Seq[*ldif.Record]) (Result, error) {
 	o.Files, o.Continue, o.entries = nil, true, entries
 	o = o.withDefaults()
@@ -48,16 +47,16 @@ func ImportEntries(ctx context.Context, p *partition.Partition, o Options, entri
 	return res, err
 }
 
-// A head has the first records of the files.
+// A head has the first records of the first file.
 type head struct {
 	first item // the first record; its Record is nil if it cannot be read
 	// The fields definitions and configuration are the records with the definitions of
-	// the schema and with the shared configuration. They come before all other records. A
-	// field is nil if there is no such record.
+	// the schema and with the shared configuration. A field is nil if the file does not begin
+	// with such a record. Either of the two records may come first.
 	definitions, configuration *item
 }
 
-// records returns the number of records in the head.
+// records returns how many of the fields definitions and configuration are not nil.
 func (h *head) records() (n int) {
 	for _, x := range []*item{h.definitions, h.configuration} {
 		if x != nil {
@@ -67,7 +66,7 @@ func (h *head) records() (n int) {
 	return n
 }
 
-// head reads the first records. Standard input can be read only once, so head keeps the
+// head reads the first records of the first file. Standard input can be read only once, so head keeps the
 // bytes that it reads, for a second reading.
 func (o *Options) head() (h head) {
 	first := *o
@@ -94,7 +93,7 @@ func (o *Options) head() (h head) {
 	return h
 }
 
-// importer loads files of entries.
+// importer imports entries.
 type importer struct {
 	o       *Options
 	p       *partition.Partition
@@ -106,7 +105,7 @@ type importer struct {
 	// accepted, if set, receives the checked entries, parents first. The import then does
 	// not call l.Write.
 	accepted *spool
-	sum      hash.Hash // hash of all records, in the order of the files
+	sum      hash.Hash // hash of the entries, in the order of the files; see summarize
 	rules    *givenRules
 	policies *givenPolicies
 
@@ -141,10 +140,10 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 	return res, err
 }
 
-// load loads the entries that follow the first skip records. They become visible together.
-// While others write to the directory, the entries are added to a branch, and its merge makes
-// them visible. With Options.Batches, and for ImportEntries, they are then added without a
-// branch, and become visible batch by batch.
+// load imports the entries that follow the first skip records. If a bulk load is possible, it
+// makes them visible together. Otherwise (see Options.Beside) they are added to a branch, whose
+// merge makes them visible. With Options.Batches, and for ImportEntries, they are then added
+// without a branch, and become visible batch by batch.
 func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN, rules *givenRules, policies *givenPolicies) (Result, error) {
 	lo := transfer.LoadOptions{
 		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory, Scopes: scopes,
@@ -173,8 +172,8 @@ func load(ctx context.Context, p *partition.Partition, o *Options, skip int, sco
 }
 
 // load checks all entries. If all are good, or if Continue is set, load calls finish to
-// make the good entries visible. If the bad records cannot be written to their file,
-// nothing becomes visible.
+// make the good entries visible. If the bad records that the check finds cannot be written to
+// their file, nothing becomes visible.
 func (im *importer) load(ctx context.Context, finish func(context.Context) (Result, error)) (Result, error) {
 	err := im.run(ctx)
 	if e := im.rejects.flush(); err == nil {
@@ -209,8 +208,8 @@ func (im *importer) commit(ctx context.Context) (Result, error) {
 	return Result{Done: im.l.Count(), Revision: r}, nil
 }
 
-// interrupted returns an error with advice if the user has interrupted the import.
-// Otherwise it returns err.
+// interrupted returns an error with advice if ctx has ended, which means that the user has
+// interrupted the import. Otherwise it returns err.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -235,7 +234,8 @@ const (
 	batchBytes = 1 << 20
 )
 
-// run reads the files while workers do the other steps, and waits for the workers.
+// run reads the files while workers do the other steps, and waits for the workers. Then it
+// links the entries that came before their parents.
 func (im *importer) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -320,8 +320,9 @@ func (im *importer) work(ctx context.Context, s *cleaner, b *batch) error {
 	return nil
 }
 
-// link finds the parents of a batch's entries, and returns the entries whose parent exists. It
-// puts the entries whose parent does not exist yet into im.wait, and reports bad records.
+// link finds the parents of a batch's entries, and returns the entries whose parent exists. If
+// im.accepted is set, it puts them there instead. It puts the entries whose parent does not
+// exist yet into im.wait, and reports bad records.
 func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, error) {
 	ready := b.prepared[:0]
 	for i := range b.items {
@@ -400,7 +401,7 @@ func (im *importer) prepare(s *cleaner, x *item) (*transfer.Loading, error) {
 	attributes = s.clean(attributes)
 	e, err := im.l.Prepare(name, attributes)
 	if err == nil && im.accepted != nil {
-		x.Attributes = attributes // from now on the record is used only to add the entry
+		x.Attributes = attributes // addAll and mergeAll add the entry with these attributes
 	}
 	return e, err
 }

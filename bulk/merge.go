@@ -17,9 +17,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
-// While others write to the directory, an import adds its entries to a branch and merges
-// the branch. The name of the branch contains the name of the file and a hash of the
-// imported records. So if the import is interrupted and run again, it finds the branch and
+// If others write to the directory (see Options.Beside), an import adds its entries to a branch
+// and merges the branch. The name of the branch contains the name of the first file and a hash of
+// the records. So if the import is interrupted and run again, it finds the branch and
 // continues there.
 
 // maxFileName is the number of octets to which a file's name is shortened in the name of
@@ -50,7 +50,8 @@ func (im *importer) branchName() string {
 	return "import-" + file[:min(len(file), maxFileName)] + "-" + hex.EncodeToString(im.sum.Sum(nil)[:4])
 }
 
-// mergeAll adds the accepted entries to the import's branch, and merges the branch.
+// mergeAll adds the accepted entries to the import's branch, and merges the branch. If the
+// branch refuses an entry and Continue is not set, mergeAll discards the branch.
 func (im *importer) mergeAll(ctx context.Context) (res Result, err error) {
 	if err := im.l.Check(); err != nil {
 		return res, err
@@ -94,8 +95,8 @@ func unmerged(name string, n int, err error) error {
 }
 
 // openBranch returns the branch of the import, and creates it if necessary. If the branch
-// exists, an earlier run of the import was interrupted, and the entries that it added are
-// skipped.
+// exists, an earlier run of the import did not merge it. The target then skips the entries that
+// the earlier run added.
 func (im *importer) openBranch(ctx context.Context) (*branches.Branch, *target, error) {
 	name := im.branchName()
 	b, err := branches.Find(im.p, name)

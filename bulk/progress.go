@@ -80,7 +80,7 @@ func (p *Progress) Ratio() (done float64, known bool) {
 	return float64(p.done()) / float64(p.total), true
 }
 
-// finishing records the progress of the store's final stage.
+// finishing records the progress of the last stage.
 func (p *Progress) finishing(done, of float64) {
 	if of > 0 {
 		p.finish.Store(int64(1000 * done / of))

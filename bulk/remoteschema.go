@@ -21,9 +21,9 @@ var (
 	takenBySlapd  = []string{"attributeTypes", "objectClasses", "dITContentRules"}
 )
 
-// define adds the definitions in a record to the server's schema. Like an import into a
-// store, it adds only definitions that the server lacks. slapd and 389 Directory Server
-// store their definitions in other entries.
+// define adds the definitions in a record to the server's schema, except those that the server
+// has already. If the server is neither slapd nor 389 Directory Server, define also removes the
+// definitions that the record removes.
 func (s *sender) define(c *ldap.Conn, x *item) error {
 	added, removed, err := x.definitions()
 	if err != nil {

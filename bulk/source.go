@@ -98,8 +98,8 @@ type item struct {
 // heads is the largest number of records in a head.
 const heads = 2
 
-// changes reports whether the record is a change. If a file's first record is a change,
-// the file is a file of changes.
+// changes reports whether the record is a change. If the first record of the first file is a
+// change, all files are read as files of changes.
 func (x *item) changes() bool { return x.Record != nil && x.Change != nil }
 
 // items yields the records of all files. If reading a file fails, the last item of that

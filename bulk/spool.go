@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A spool keeps waiting records on disk, in the order in which they were added.
+// A spool keeps records on disk, in the order in which they were added.
 type spool struct {
 	n int
 	f *os.File

@@ -39,7 +39,8 @@ func (t *tally) policy() {
 	t.policies++
 }
 
-// reset sets all counts to zero. It is called before each run of the function of a transaction.
+// reset sets all counts to zero. applyAll calls it, because a transaction may run applyAll
+// several times.
 func (t *tally) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
