@@ -114,8 +114,8 @@ func (a *Accounts) Enable(ctx context.Context, name dn.DN) error {
 		change(op.ModReplace, "nsAccountLock"), change(op.ModReplace, "ds-pwp-account-disabled"))
 }
 
-// Reset sets a new password and returns it. The user must change the new password at the
-// next bind.
+// Reset sets a new password and returns it. It also sets pwdReset. If no policy applies to the
+// account, or if the policy sets pwdMustChange, the user must then change the password.
 func (a *Accounts) Reset(ctx context.Context, name dn.DN) (string, error) {
 	generated := password.Generate()
 	err := a.modify(ctx, name, false, change(op.ModReplace, "userPassword", string(generated)), change(op.ModReplace, "pwdReset", "TRUE"))
@@ -139,8 +139,7 @@ func (a *Accounts) StartTOTP(ctx context.Context, name dn.DN, issuer string) (st
 	return key.URL(), err
 }
 
-// EndTOTP removes the secret for time-based codes. From then on, a bind needs only the
-// account's password.
+// EndTOTP removes the secret for time-based codes.
 func (a *Accounts) EndTOTP(ctx context.Context, name dn.DN) error {
 	return a.modify(ctx, name, true, change(op.ModReplace, "oathTOTPToken"), change(op.ModReplace, "oathSecret"),
 		change(op.ModDelete, "objectClass", "oathTOTPUser", "oathTOTPToken"))

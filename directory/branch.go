@@ -17,7 +17,7 @@ import (
 // works in the branch.
 
 // enter makes a request that is in a branch read and change that branch. It returns the
-// message, with the name of the branch cut from the end of each name.
+// message that withoutBranch returns.
 func enter(ctx context.Context, req *request.Request, m *op.Message) (*op.Message, error) {
 	inner, end, err := withoutBranch(m)
 	if err != nil {
@@ -106,7 +106,8 @@ func cutBranch(text string) (rest string, end *ending) {
 }
 
 // mayEndInBranch is a quick test that avoids parsing most names. It returns true for every
-// name that ends in the name of a branch, except if escapes hide the last word.
+// name that ends in the name of a branch, except if the last word is written with escapes or
+// in hexadecimal form.
 func mayEndInBranch(text string) bool {
 	const end = "branches"
 	text = strings.TrimRight(text, ` "`)
@@ -114,7 +115,7 @@ func mayEndInBranch(text string) bool {
 }
 
 // bindIn runs a bind. If the name in a simple bind ends in the name of a branch, the session
-// works in that branch after the bind.
+// works in that branch after a successful bind.
 func (d *Directory) bindIn(ctx context.Context, req *request.Request, b *op.Bind, x *request.Exchange) error {
 	rest, end := cutBranch(b.Name)
 	if b.SASL || end == nil {

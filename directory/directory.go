@@ -6,8 +6,8 @@
 // and ends with one result. An operation
 //
 //  1. reads its controls, and fails if a critical control is unknown,
-//  2. parses the name, and stops at a referral above the name unless ManageDsaIT is set
-//     (RFC 3296),
+//  2. parses the name, and stops at a referral at or above the name unless ManageDsaIT is
+//     set (RFC 3296),
 //  3. checks that the requester may perform the operation,
 //  4. runs on one snapshot, or in one transaction,
 //  5. turns an error into a result code by one function, ToResult.
@@ -72,7 +72,7 @@ type Session struct {
 func (d *Directory) NewSession(c auth.Channel) *Session { return d.NewSessionIn("", c) }
 
 // NewSessionIn is like NewSession, but the session works in a branch, unless the branch is
-// "". Only the administrator can do anything there.
+// "". Only the administrator can read and change entries there.
 func (d *Directory) NewSessionIn(branch string, c auth.Channel) *Session {
 	if c == nil {
 		c = auth.NoChannel{}
@@ -131,8 +131,8 @@ func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 	s.d.pool.Put(req)
 }
 
-// run serves a request. For an update of an LDAP transaction, run only sends the answer:
-// Receive has already kept the update.
+// run serves a request. For an update of an LDAP transaction, run only returns the result:
+// Receive has already kept or refused the update.
 func (s *Session) run(ctx context.Context, req *request.Request, m *op.Message, sink op.Sink) error {
 	r, ok := m.Received.(*received)
 	switch {

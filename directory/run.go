@@ -62,7 +62,8 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 }
 
 // admit returns an error if the session's account may no longer be used. Otherwise it makes
-// the request's Judge decide by the access rules that are now in force.
+// the request's Judge decide by the access rules that are now in force. For the administrator,
+// admit does nothing.
 func admit(ctx context.Context, req *request.Request) error {
 	if req.Who.IsAdmin() {
 		return nil // no rules and no policy apply, so no state is read

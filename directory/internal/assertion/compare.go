@@ -87,8 +87,8 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 	case t == req.Known.AccessRule:
 		return compareRules(ctx, req, at, t, r.Value)
 	case slices.Contains(req.Known.Computed, t):
-		// The values may come from other entries. show.Computed returns only values
-		// that the requester may be shown.
+		// The values may come from other entries. show.Computed leaves out the entries
+		// that the requester does not see.
 		values, err := show.Computed(ctx, req, t, at)
 		if err != nil {
 			return false, err
@@ -154,8 +154,8 @@ func compareRules(ctx context.Context, req *request.Request, at partition.Locate
 	return compareValues(t, rules, assertion)
 }
 
-// compareSecret compares an assertion with the stored values of a secret, byte for byte.
-// A password therefore does not match its hash.
+// compareSecret compares an assertion with the stored values of a secret. A password does not
+// match its stored hash.
 func compareSecret(ctx context.Context, req *request.Request, id entry.ID, t *schema.AttributeType, options string, assertion []byte) (bool, error) {
 	secrets, err := req.Snapshot.Secrets(ctx, id)
 	if err != nil {

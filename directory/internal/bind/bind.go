@@ -156,8 +156,8 @@ func verify(ctx context.Context, req *request.Request, who *settings.Identity, m
 }
 
 // admitted turns the verdict on an attempt into the result of the bind. If the credentials are
-// right but the identity may not bind on this connection, admitted refuses the bind before the
-// server reports or changes the state of the account.
+// right but the identity may not bind on this connection, admitted refuses the bind as if the
+// credentials were wrong.
 func admitted(ctx context.Context, req *request.Request, a *gate.Account, mechanism string, v account.Verdict) error {
 	switch v {
 	case account.Right:

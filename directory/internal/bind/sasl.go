@@ -30,8 +30,8 @@ type mechanism struct {
 	begin func(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error)
 }
 
-// mechanisms returns the configured mechanisms. For each SCRAM mechanism, it also returns
-// the -PLUS variant of the mechanism.
+// mechanisms returns the configured mechanisms, except OAUTHBEARER if the server cannot verify
+// tokens. For each SCRAM mechanism, it also returns the -PLUS variant of the mechanism.
 func mechanisms(req *request.Request) (ms []mechanism) {
 	set := req.Server.Settings()
 	for _, name := range set.Mechanisms {
@@ -73,8 +73,9 @@ func step(ctx context.Context, req *request.Request, m *mechanism, message []byt
 		return x.Next(ctx, req, message)
 	}
 	if message == nil && m.name != "EXTERNAL" {
-		// In every mechanism except EXTERNAL, the client sends the first message. A
-		// client that sends none expects a challenge (RFC 4422, 3).
+		// The client sends the first message of these mechanisms. A client that sends
+		// none expects an empty challenge (RFC 4422, 3). For EXTERNAL, a missing message
+		// counts as an empty one.
 		return nil, proceed(req, m.name, nil, m.begin)
 	}
 	return m.begin(ctx, req, message)

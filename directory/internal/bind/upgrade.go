@@ -74,9 +74,10 @@ func hasSpareKeys(req *request.Request, secrets []entry.Attribute) bool {
 	return false
 }
 
-// restore stores the password again, in the default scheme and with the keys of the
-// offered mechanisms, unless the password has changed since the bind. If the scheme of
-// the stored password is slow already, only the keys change.
+// restore stores the password again, in the default scheme and with the keys of the offered
+// mechanisms. If the scheme of the stored password is slow already, only the keys change. If
+// the password has changed since the bind, if the entry has several passwords, or if the
+// directory follows another server, restore changes nothing.
 func restore(ctx context.Context, req *request.Request, who *settings.Identity, stored, clear []byte, spare bool) error {
 	req.Who = who
 	changes, err := password.New(ctx, req, clear)

@@ -30,8 +30,8 @@ var (
 	}
 )
 
-// A Set contains the collections of the collective attribute subentries of one revision
-// (RFC 3671), sorted by the subentries' names.
+// A Set contains the collections of the collective attribute subentries of one state (RFC
+// 3671), sorted by the subentries' names.
 type Set struct {
 	at    *partition.Snapshot
 	known *known.Elements

@@ -84,10 +84,10 @@ func resolveFilter(req *request.Request, f filter.Filter) filter.Resolved {
 	return filter.Resolve(f, req.Schema)
 }
 
-// lookUp replaces the tests that it can answer only by looking up other entries or names. A
-// test of entryDN, which is not a stored attribute, becomes a test of the entryUUID of the
-// entry with that name. A member-in-chain test becomes tests of all names in the chain. All
-// other tests stay unchanged.
+// lookUp replaces the tests that it can answer only by looking up other entries or names. An
+// equality test of entryDN, which is not a stored attribute, becomes a test of the entryUUID of
+// the entry with that name. A member-in-chain test becomes the filter that chainTest returns.
+// All other tests stay unchanged.
 func lookUp(ctx context.Context, req *request.Request, f filter.Filter) (filter.Filter, error) {
 	if !needsLookUp(f) {
 		return f, nil
@@ -130,7 +130,7 @@ func isLookedUp(f filter.Filter) bool {
 	return ok && (strings.EqualFold(e.Attribute, "entryDN") || e.Attribute == "1.3.6.1.1.20") || IsChain(f)
 }
 
-// AnyPart reports whether is(t) is true for any test t in f.
+// AnyPart reports whether is(t) is true for at least one test t in f.
 func AnyPart(f filter.Filter, is func(filter.Filter) bool) bool {
 	switch f := f.(type) {
 	case *filter.Not:

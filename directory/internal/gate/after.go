@@ -45,8 +45,8 @@ func (a *Account) AsWrong(ctx context.Context) error {
 // Compares reports whether a comparison with the right password is true. The comparison is
 // false if the password has expired or must be changed, or if the account is idle
 // (draft-behera-ldap-password-policy, 9.4). If the password has expired or must be changed,
-// the response has a password policy control that says so, as after a bind. No grace use is
-// recorded.
+// and the client requested the password policy control, the response control reports this, as
+// after a bind. No grace use is recorded.
 func (a *Account) Compares() bool {
 	o := a.Policy.AfterPassword(&a.State, time.Now())
 	switch {
@@ -181,8 +181,9 @@ var codes = map[account.ErrorKind]op.Code{
 	account.TooLong:             op.ConstraintViolation,
 }
 
-// Refusal returns the result for a policy error, and adds the response control that
-// reports the policy error. It returns other errors unchanged.
+// Refusal returns the result for a policy error, and adds the response control that reports
+// the policy error. It turns account.ErrNoList into unwillingToPerform, and returns other
+// errors unchanged.
 func Refusal(req *request.Request, err error) error {
 	if errors.Is(err, account.ErrNoList) {
 		return op.Errorf(op.UnwillingToPerform, "%v", err)

@@ -36,10 +36,10 @@ type Account struct {
 	asked  string // the name that the client sent
 	ledger *ledger.Ledger
 	set    *policies.Set
-	stored [][]byte // stored values of userPassword
+	stored [][]byte // stored values of userPassword, or the administrator's configured password
 	fits   []byte   // the password of the attempt, if it fits a stored value; otherwise nil
 	second *token   // nil: the account has no token
-	factor error    // why no attempt can succeed: the second factor cannot be verified
+	factor error    // why no attempt can succeed, for lack of a usable second factor; nil: one can
 }
 
 // Open reads the account of an identity. The parameter asked is the name that the client
@@ -72,7 +72,7 @@ func Open(ctx context.Context, req *request.Request, who *settings.Identity, ask
 	return a, a.readState(ctx)
 }
 
-// OpenNew is Open for an entry that is not stored yet.
+// OpenNew is like Open for an entry that is not stored yet, but reads only the policy.
 func OpenNew(ctx context.Context, req *request.Request, name dn.DN, e *entry.Entry) (*Account, error) {
 	a := &Account{req: req, asked: name.String()}
 	var err error
@@ -85,7 +85,8 @@ func OpenNew(ctx context.Context, req *request.Request, name dn.DN, e *entry.Ent
 	return a, err
 }
 
-// Governed reports whether the directory has any password policy.
+// Governed reports whether the directory has any password policy. It returns false for the
+// administrator.
 func (a *Account) Governed() bool { return a.set != nil }
 
 // Detach drops the request, so that the Account no longer refers to the state of the
@@ -166,7 +167,8 @@ func (a *Account) moreIfFits(ctx context.Context) error {
 }
 
 // Attempt verifies the credentials of a trial. If any policy counts failures, this server
-// verifies only one attempt on each account at a time.
+// verifies only one attempt on each account at a time. The administrator's account is not
+// limited in this way.
 func (a *Account) Attempt(ctx context.Context, t account.Trial) (account.Verdict, error) {
 	if a.set.Counts() {
 		leave, err := a.req.Server.Ledgers.Turns.Enter(ctx, a.req.Session.Channel, a.key())
@@ -198,7 +200,8 @@ func (a *Account) refuse(ctx context.Context, t account.Trial) (account.Verdict,
 }
 
 // key returns a text that identifies the account, so that attempts on one account take
-// turns. If the account has no entry, key returns the requested name.
+// turns. If the account has no entry, key returns the name that the client sent, normalized if
+// it is a DN.
 func (a *Account) key() string {
 	if a.Who.HasEntry() {
 		return string(a.Who.ID[:])

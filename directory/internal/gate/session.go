@@ -18,11 +18,11 @@ var ErrEnded = op.Errorf(op.StrongerAuthRequired, "the account that has bound he
 // sessions that were bound with one of them.
 var byPassword = []string{"simple", "plain", "scram-sha-1", "scram-sha-256", "scram-sha-512", "scram-sha-1-plus", "scram-sha-256-plus", "scram-sha-512-plus"}
 
-// Still returns an error if the account of the session is gone, disabled or expired. It also
-// returns an error if the session was bound with the account's password and somebody else has
-// reset the password since. It reads the account only if the account's entry has changed since
-// the last check, or if the account's end time has come. The caller must have set the request
-// to read the newest state.
+// Still returns an error if the account of the session is gone or may no longer be used. It
+// also returns an error if the session was bound with the account's password and somebody else
+// has reset the password since. It reads the account only if the account's entry has changed
+// since the last check, or if the account's end time has come. The caller must have set the
+// request to read the newest state.
 func Still(ctx context.Context, req *request.Request) error {
 	who := req.Session.Who.Load()
 	if !who.HasEntry() || who.IsAdmin() {

@@ -17,7 +17,7 @@ func At(ctx context.Context, req *request.Request, at partition.Located) (*Accou
 	return Open(ctx, req, &settings.Identity{Name: at.Name, ID: at.ID}, at.Name.String())
 }
 
-// HasPassword reports whether there is a password to bind with.
+// HasPassword reports whether the account has a value of userPassword.
 func (a *Account) HasPassword() bool { return len(a.stored) > 0 }
 
 // Lock returns the lock that results now from the account's failures.
@@ -28,8 +28,8 @@ func (a *Account) Lock() account.Lock {
 	return a.ledger.Lock(a.Policy, a.Secrets)
 }
 
-// Computed returns the values of an attribute that an entry does not store. The values come
-// from the account's failures, policy or secrets.
+// Computed returns the values of an attribute of which the entry itself stores no values. The
+// values come from the account's failures, policy or secrets.
 func (a *Account) Computed(t *schema.AttributeType) [][]byte {
 	k := &a.req.Known.Account
 	lock := a.Lock()

@@ -22,13 +22,13 @@ type token struct {
 	used int64 // the last step whose code was accepted
 }
 
-// algorithmOIDs maps the OIDs of RFC 4231, 3 to algorithms.
+// algorithmOIDs maps the OIDs of RFC 8018, B.1 to algorithms.
 var algorithmOIDs = map[string]string{
 	"1.2.840.113549.2.7": "SHA1", "1.2.840.113549.2.9": "SHA256", "1.2.840.113549.2.11": "SHA512",
 }
 
-// readToken reads from the account's entry whether the account needs a code, and how to
-// compute the code.
+// readToken reads from the account's entry and policy whether the account needs a second
+// factor, and how to compute the code.
 func (a *Account) readToken(ctx context.Context, e *entry.Entry) error {
 	if k := &a.req.Known.Account; k.TOTPToken != nil {
 		if e == nil {
@@ -125,7 +125,8 @@ func number(b []byte, otherwise int64) int64 {
 // NeedsCode reports whether the account needs more than a password.
 func (a *Account) NeedsCode() bool { return a.second != nil || a.factor != nil }
 
-// split removes the code from the end of a password, if the account has a token.
+// split removes the code from the end of a password, if the account has a token. It returns no
+// code if the password is shorter than a code.
 func (a *Account) split(given []byte) (password []byte, code string) {
 	if a.second == nil || len(given) < a.second.Digits {
 		return given, ""

@@ -18,7 +18,7 @@ import (
 // StateOf returns the account state in the entry of an identity. It also returns the entry,
 // with only the attributes that describe the account. For the administrator and for an
 // identity without an entry, StateOf returns the zero State, because these identities can
-// always be used.
+// always be used. If the entry no longer exists, the account is disabled.
 func StateOf(ctx context.Context, req *request.Request, who *settings.Identity) (account.State, *entry.Entry, error) {
 	if !who.HasEntry() || who.Admin {
 		return account.State{}, nil, nil

@@ -21,7 +21,8 @@ import (
 // AuthzID returns the identity for an authorization identity (RFC 4513, 5.2.1.8): "" and "dn:"
 // are anonymous, "dn:NAME" is the administrator or an entry, and "u:..." is the identity to
 // which the identity rules map the text. AuthzID returns ErrNobody if the text leads to no
-// identity or to several identities. Any other error is an error of the store.
+// identity or to several identities. Any other error means that the search for the identity
+// failed.
 func AuthzID(ctx context.Context, req *request.Request, authzID string) (*settings.Identity, error) {
 	if authzID == "" {
 		return nil, nil
@@ -119,7 +120,7 @@ func isNobodys(err error) bool {
 	return errors.As(err, &problem)
 }
 
-// ErrNobody refuses an authorization identity that is malformed or unknown.
+// ErrNobody refuses an authorization identity that is malformed, unknown or ambiguous.
 var ErrNobody = op.Errorf(op.InvalidCredentials, "the authorization identity is not known")
 
 // Enabled returns the given refusal if the given identity's account may not be used.

@@ -18,8 +18,8 @@ import (
 var errProxied = op.Errorf(op.AuthorizationDenied, "this identity cannot be assumed")
 
 // Assume makes the rest of the operation run as the identity that the proxied authorization
-// control names. The administrator may assume any identity. Other requesters need the proxy
-// right on the entry of that identity.
+// control names. The identity's account must be usable. The administrator needs no right to
+// assume the identity. Other requesters need the proxy right on the identity's entry.
 func Assume(ctx context.Context, req *request.Request) error {
 	if req.Controls.Proxied == nil {
 		return nil
@@ -43,8 +43,8 @@ func Assume(ctx context.Context, req *request.Request) error {
 	return req.Judged(ctx, s)
 }
 
-// above returns a copy of the request with an unrestricted Judge. The copy serves to look up
-// the identity with a name, which does not depend on what the requester sees.
+// above returns a copy of the request with an unrestricted Judge. Callers use it to look up an
+// identity by name, even if the requester does not see the identity's entry.
 func above(req *request.Request) *request.Request {
 	x := *req
 	x.Judge.Unrestrict()

@@ -13,7 +13,7 @@ import (
 
 // An Inspection says what an identity may do with an entry, and why.
 type Inspection struct {
-	program  *acl.Program // nil: access rules do not restrict the identity
+	program  *acl.Program // nil: access rules do not restrict the identity, or the entry is gone
 	zone     *acl.Zone
 	asked    access.Entry
 	entry    *acl.Entry

@@ -1,5 +1,4 @@
-// Package judge decides what one request may see and do. It is the only package of the
-// directory that evaluates access rules.
+// Package judge decides by the access rules what one request may see and do.
 package judge
 
 import (
@@ -73,14 +72,14 @@ func (j *Judge) ByName() {
 	}
 }
 
-// Program returns the access rules for the requester. It returns nil if rules do not
-// restrict the requester, or if the requester may do nothing.
+// Program returns the access rules for the requester. It returns nil if rules do not restrict
+// the requester. It also returns nil before By has set the rules.
 func (j *Judge) Program() *acl.Program { return j.program }
 
 // Free reports whether access rules do not restrict the requester.
 func (j *Judge) Free() bool { return j.unrestricted }
 
-// ReadsAll reports whether the requester reads everything except secrets.
+// ReadsAll reports whether the requester reads everything except secrets and the access rules.
 func (j *Judge) ReadsAll() bool {
 	return j.unrestricted || j.program != nil && j.program.ReadsAll() && (j.past == nil || j.past.readsAll())
 }

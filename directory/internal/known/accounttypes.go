@@ -17,7 +17,8 @@ type AccountTypes struct {
 	// Failure, GraceUse, ResetUse, Success and UsedStep record how the account is used.
 	// Their values are stored with the secrets, as the values of History are.
 	Failure, GraceUse, ResetUse, Success, UsedStep *schema.AttributeType
-	// Hot contains the types whose values are deleted when the password is changed.
+	// Hot contains the types whose values are deleted when the password is changed, if the
+	// directory has a password policy.
 	Hot []*schema.AttributeType
 	// LockoutEnd is computed.
 	LockoutEnd *schema.AttributeType

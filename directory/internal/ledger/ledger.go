@@ -41,7 +41,7 @@ func NewBook(p *partition.Partition, log *slog.Logger) *Book {
 	return &Book{part: p, log: log, beside: newBeside()}
 }
 
-// Close ends background jobs.
+// Close waits for background jobs. Afterwards no job can start.
 func (b *Book) Close() { b.beside.close() }
 
 // Pace returns the pace of refused binds by a mechanism.
@@ -76,7 +76,8 @@ func (l *Ledger) Read(s *partition.Snapshot, secrets []entry.Attribute) {
 	l.failures, l.asOf = Times(secrets, "pwdFailureTime"), s.Ordinal()
 }
 
-// Wait waits as long as the recording of a recent failure took, chosen at random.
+// Wait waits as long as the recording of one recent failure took. It chooses this failure at
+// random.
 func (b *Book) Wait(ctx context.Context) error { return b.took.wait(ctx) }
 
 // Failures implements account.Ledger.
@@ -138,8 +139,8 @@ func (l *Ledger) Now() time.Time { return time.Now() }
 // disk is full, this server remembers the failure in memory. If the policy has
 // LockoutStrict, Fail returns an error instead: every attempt must then be counted on all
 // servers, and this attempt would not be. A standby can never write, so with or without
-// LockoutStrict it remembers the failure in memory. Fail records the failure even if the
-// client has gone.
+// LockoutStrict it remembers the failure in memory. If the entry no longer exists, Fail records
+// nothing. Fail does not stop if the client has gone.
 func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error) {
 	ctx = context.WithoutCancel(ctx)
 	begun := time.Now()
@@ -204,8 +205,8 @@ func (l *Ledger) prune(ctx context.Context, tx *usage.Tx, t *schema.AttributeTyp
 	})
 }
 
-// Forget implements account.Ledger. From now on, Failures does not return the given failures
-// at this server. A background job deletes the failures in the store.
+// Forget implements account.Ledger. A background job deletes the failures in the store. Until
+// the job ends, Failures at this server leaves out the given failures.
 func (l *Ledger) Forget(failures []time.Time) {
 	l.book.unrecorded.drop(l.id, failures)
 	l.book.forgotten.keep(l.id, failures)
@@ -245,7 +246,8 @@ func (l *Ledger) Succeed(p *account.Policy) {
 	})
 }
 
-// record makes a change for a background job. If the change fails, record logs the error.
+// record makes a change for a background job. If the change fails, record logs the error,
+// except at a standby and for an entry that no longer exists.
 func (l *Ledger) record(ctx context.Context, what string, fn func(ctx context.Context, tx *usage.Tx) error) {
 	_, err := usage.Update(ctx, l.book.part, func(tx *usage.Tx) error {
 		if err := tx.Begin(ctx, l.id); err != nil {

@@ -15,8 +15,8 @@ import (
 // distinguish the kinds by a few tenths of a millisecond.
 type Pace struct{ recent durations }
 
-// Wait waits until a refused bind has taken a little longer than recent refused binds took.
-// The parameter begun is the time at which the bind began.
+// Wait waits until a refused bind has taken a little longer than most recent refused binds
+// took, but not longer than maxPace. The parameter begun is the time at which the bind began.
 func (p *Pace) Wait(ctx context.Context, begun time.Time) error {
 	p.recent.add(time.Since(begun))
 	return until(ctx, begun.Add(p.recent.ceiling()))

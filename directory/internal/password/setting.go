@@ -20,7 +20,7 @@ import (
 )
 
 // A Setting is a change of an entry's passwords in progress. Slow work, such as hashing, is
-// done before the transaction begins. It uses the passwords that are stored at that time.
+// done before the transaction begins, with the passwords that are stored at that time.
 type Setting struct {
 	account *gate.Account
 	own     func(attribute string) []string // returns the values of an attribute of the account's entry
@@ -224,8 +224,9 @@ func (s *Setting) Current(ctx context.Context, req *request.Request, id entry.ID
 }
 
 // Touch returns the modifications of other attributes that a change of passwords makes. They
-// set pwdChangedTime, pwdReset and pwdHistory, and delete the records about the old
-// passwords.
+// delete passwordExpirationTime. Depending on the policy, they also change pwdReset,
+// pwdChangedTime and pwdHistory, and delete the failures and uses recorded for the old
+// passwords. Touch leaves out attributes that the request itself changes.
 func (s *Setting) Touch(req *request.Request, e *entry.Entry) (more []op.Modification) {
 	k := &req.Known.Account
 	set := func(t *schema.AttributeType, values ...[]byte) {

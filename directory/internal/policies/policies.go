@@ -88,8 +88,8 @@ type finding struct {
 	still []func(*partition.Snapshot) bool
 }
 
-// Set returns the policies of a state, or nil if there are none. If there is no default policy
-// and HasClass reports that no entry is a policy, Set does not search.
+// Set returns the policies of a state. If there is no default policy and HasClass reports that
+// no entry is a policy, Set returns nil without a search.
 func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *known.Elements) (*Set, error) {
 	if k.Policy == nil {
 		return nil, nil

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Controls are the parsed controls of a request. Attribute names in the controls are not
-// resolved here. The code that uses a control resolves the names by the schema of the state
-// that it reads.
+// Controls are the parsed controls of a request. Attribute names are kept as the client sent
+// them. The code that uses a control resolves the names by the schema of the state that it
+// reads.
 type Controls struct {
 	ManageDsaIT bool
 	Paged       *control.PagedResults
@@ -155,9 +155,10 @@ func operationsOf(r op.Request) operations {
 }
 
 // TakeControls reads the controls of a request. A control that does not apply to the
-// operation counts as unknown. An unknown control is an error if it is critical, and is
-// otherwise ignored (RFC 4511, 4.1.11), and so is a control that the requester may not use. If
-// a known control other than session tracking occurs twice, the result is protocolError.
+// operation counts as unknown. If an unknown control is critical, TakeControls returns an
+// error. Otherwise it ignores the control (RFC 4511, 4.1.11). The same holds for a control that
+// the requester may not use. If a known control other than session tracking occurs twice, the
+// result is protocolError.
 func TakeControls(req *Request, m *op.Message) error {
 	for i := range m.Controls {
 		c := &m.Controls[i]

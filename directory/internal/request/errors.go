@@ -56,10 +56,9 @@ var sentinels = []struct {
 	{auth.ErrBusy, op.Busy, "too many passwords that came from here wait to be verified: try again"},
 }
 
-// ToResult maps any error of an operation to the result for the client. No other function
-// maps errors to results. The parameter ctx is the context of the operation, which the
-// client may cancel. If ctx has not ended, an error such as context.Canceled comes from
-// another context, and means a fault of the server.
+// ToResult maps any error of an operation to the result for the client. The parameter ctx is
+// the context of the operation, which the client may cancel. If ctx has not ended, an error
+// such as context.Canceled comes from another context, and means a fault of the server.
 func (d *Server) ToResult(ctx context.Context, err error) op.Result {
 	var result *op.Result
 	if errors.As(err, &result) {

@@ -15,8 +15,9 @@ import (
 // ErrAccess is the result for an operation that the access rules do not allow.
 var ErrAccess = judge.ErrAccess
 
-// Judged sets the request's Judge to decide by the access rules of a state. The state
-// must be the newest state or a transaction's state.
+// Judged sets the request's Judge to decide by the access rules of a state. The state must be
+// the newest state or a transaction's state. For the administrator, the Judge allows
+// everything.
 func (req *Request) Judged(ctx context.Context, newest *partition.Snapshot) error {
 	if req.Who.IsAdmin() {
 		req.Judge.Unrestrict()

@@ -1,7 +1,7 @@
 // Package request defines the value that is passed along with an operation: the
 // requester, the controls, the limits, the state that the operation reads, and the schema
 // of that state. It also defines the part that all requests share ([Server]), the
-// client's connection ([Session]), and the only function that maps errors to results.
+// client's connection ([Session]), and the function that maps errors to results.
 package request
 
 import (

@@ -18,8 +18,8 @@ type Session struct {
 	Channel auth.Channel
 	Number  uint64 // the number of the connection, for the log
 	Who     atomic.Pointer[settings.Identity]
-	// Exchange is the SASL exchange in progress. Only binds use Exchange, and a bind runs
-	// alone.
+	// Exchange is the SASL exchange in progress. It needs no lock, because binds, StartTLS
+	// and the end of the session run alone.
 	Exchange *Exchange
 	// Transactions are the open transactions (RFC 5805).
 	Transactions transaction.Table

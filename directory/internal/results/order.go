@@ -25,8 +25,8 @@ type SortError struct {
 func (e *SortError) Error() string { return e.Text }
 
 // ResolveOrder returns the sort keys of the request, or nil if the request has none. If the
-// keys cannot be used, a critical sort control makes the search fail. If the sort control is
-// not critical, ResolveOrder returns nil, and the search continues unsorted (RFC 2891, 2).
+// keys cannot be used, the search fails if the sort control is critical or the request has a
+// view. Otherwise ResolveOrder returns nil, and the search continues unsorted (RFC 2891, 2).
 func ResolveOrder(req *request.Request) ([]partition.SortKey, error) {
 	s := req.Controls.Sort
 	if s == nil {

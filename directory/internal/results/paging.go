@@ -24,8 +24,8 @@ func PagedResponse(req *request.Request, cookie []byte) {
 // that the next page needs, so any server with the same secret can send the next page. A
 // position contains values of an entry, perhaps of an entry that the client may not see. The
 // cookie is therefore sealed: AES-256-GCM with a key derived from the secret, the search and
-// the requester. The numbers in a cookie are big-endian, and everything after the nonce is
-// encrypted:
+// the requester. The numbers in a cookie are big-endian. Everything between the nonce and the
+// tag is encrypted:
 //
 //	nonce    12
 //	revision  8  the state of the directory that all pages show
@@ -68,10 +68,10 @@ type Page struct {
 func (p *Page) GoesOn() bool { return p != nil && p.Revision != 0 }
 
 // OpenPage returns the page that the paged results control requests. It returns nil if the
-// request has no such control. It also returns nil if the size limit is not larger than the
-// page size, because the client then has to receive the whole result (RFC 2696, 3). The
-// result done reports that the client wants no further page, and that OpenPage has added the
-// response control.
+// request has no such control, or if the control has neither a page size nor a cookie. It also
+// returns nil if the size limit is not larger than the page size, because the client then has
+// to receive the whole result (RFC 2696, 3). The result done reports that the client wants no
+// further page, and that OpenPage has added the response control.
 func OpenPage(req *request.Request, r *op.Search) (p *Page, done bool, err error) {
 	c := req.Controls.Paged
 	if c == nil || r.SizeLimit > 0 && c.Size >= r.SizeLimit {

@@ -56,8 +56,7 @@ func Run(ctx context.Context, req *request.Request, l Lists, name dn.DN, r *op.S
 }
 
 // openState returns the state that a search reads. If there are earlier pages or views, this
-// is their state. If a control names a past state, it is that state. Otherwise it is the
-// newest state.
+// is their state. Otherwise it is the state that req.State returns.
 func openState(ctx context.Context, req *request.Request, r *op.Search, p *results.Page) (*partition.Snapshot, error) {
 	revision, err := viewRevision(req, r)
 	if err != nil {
@@ -89,8 +88,8 @@ type state struct {
 	Query partition.Query
 
 	// If Referrals is set, the search sends referrals as references. If aliases is set,
-	// it follows aliases. Both are set only if the directory has such entries. If
-	// Subentries is set, the search leaves out subentries.
+	// it follows aliases. Each of the two is set only if the directory may have such
+	// entries. If Subentries is set, the search leaves out subentries.
 	Referrals, aliases, Subentries bool
 	// base is the entry at which the search began, and bases are the targets of the
 	// aliases found so far. A search that follows aliases may find an entry twice, so
@@ -221,8 +220,8 @@ func (st *Stream) Run(ctx context.Context, base entry.ID) error {
 }
 
 // runQueries searches from the base, and then from the targets of the aliases that it finds.
-// In a one-level search, it returns only the targets themselves. In a subtree search, it
-// returns the subtrees of the targets.
+// In a one-level search, it searches only the targets themselves. In other searches, it
+// searches the subtrees of the targets.
 func (st *Stream) runQueries(ctx context.Context) error {
 	st.bases = st.bases[:0]
 	clear(st.seen)

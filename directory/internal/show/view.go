@@ -16,7 +16,7 @@ import (
 )
 
 // A View turns the found entries of a state into the entries that the client of a search
-// receives. No other code does this.
+// receives.
 type View struct {
 	asked
 	// The buffers below are reused. This is possible because sinks encode an entry before

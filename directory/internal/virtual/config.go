@@ -43,8 +43,8 @@ func (theConfig) refusal() string {
 // errNoConfig is the answer to requesters who do not see the entry.
 var errNoConfig = &op.Result{Code: op.NoSuchObject, Diagnostic: "no entry " + configure.Name}
 
-// Config returns the part of the entry cn=config that the requester sees, or nil if the
-// requester does not see the entry.
+// Config returns the entry cn=config, or nil if the requester does not see the entry. The
+// entry has the access rules only if the requester may be shown them.
 func Config(ctx context.Context, req *request.Request) (*Entry, error) {
 	v := newEntry(req, configure.Name, "directoryConfiguration", "cn", "config", "hasSubordinates", "FALSE")
 	policy, err := defaultPolicy(ctx, req)

@@ -127,7 +127,7 @@ func (v *Entry) addClass(req *request.Request, class string) {
 	}
 }
 
-// snmp returns the entry cn=snmp,cn=monitor of 389-ds, with the names of RFC 2605.
+// snmp returns the entry cn=snmp,cn=monitor of 389-ds.
 func snmp(req *request.Request, r *monitor.Report) *Entry {
 	v := newEntry(req, "cn=snmp,"+monitorName, "monitorContainer", "cn", "snmp")
 	v.addClass(req, "extensibleObject")

@@ -16,7 +16,8 @@ import (
 // A listing is a search among entries that are not stored, such as those below cn=changelog
 // or cn=monitor. A requester who manages the whole directory may read all of these entries.
 // For other requesters, access rules decide. A rule that allows something applies to these
-// entries only if the rule names their part of the tree: see [acl.Program.ByName].
+// entries only if the rule names their part of the tree: see [acl.Program.ByName]. Records of
+// views are the exception: see readableView and listedEntry.
 type listing struct {
 	req    *request.Request // the request whose Judge decides about the entries of the listing
 	r      *op.Search
@@ -92,7 +93,8 @@ func (l *listing) sees(ctx context.Context, v *Entry) (bool, error) {
 	return l.req.Judge.SeesEntry(ctx, v.Name, &v.Entry)
 }
 
-// refuseOrder refuses a sort control, because the order of a listing is fixed.
+// refuseOrder reports to the client that a sort control has no effect, because the order of a
+// listing is fixed. It returns an error if the control is critical.
 func refuseOrder(req *request.Request, title string) error {
 	keys, err := results.ResolveOrder(req)
 	if err != nil || keys == nil {

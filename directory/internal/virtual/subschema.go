@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
-// theSubschema serves the schema in force as an entry.
+// theSubschema serves the schema as an entry.
 type theSubschema struct{}
 
 func (theSubschema) holds(name dn.DN) bool {
@@ -35,8 +35,8 @@ func (theSubschema) refusal() string {
 	return fmt.Sprintf("of %s only the definitions can be changed, by a modify", subschema.Name)
 }
 
-// Subschema returns the schema in force as an entry (RFC 4512, 4.4). The stored
-// attributes of the entry record when and by whom the schema was changed.
+// Subschema returns the schema of the state that the request reads, as an entry (RFC 4512,
+// 4.4). The stored attributes of the entry record when and by whom the schema was changed.
 func Subschema(ctx context.Context, req *request.Request) (*Entry, error) {
 	v := &Entry{Name: dn.NewName(subschema.Name)}
 	add := func(name string, values ...string) { v.add(req.Schema, name, values...) }

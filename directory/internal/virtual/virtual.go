@@ -29,7 +29,7 @@ type Source interface {
 	// find returns the entry with a name, for operations on a single entry. If it returns
 	// nil, the operation looks in the tree.
 	find(ctx context.Context, req *request.Request, name dn.DN) (*Entry, error)
-	// refusal returns why the source's entries cannot be changed.
+	// refusal returns the diagnostic for a change of the source's entries that is refused.
 	refusal() string
 }
 
@@ -55,7 +55,7 @@ func Named(ctx context.Context, req *request.Request, name dn.DN) (*Entry, error
 	return nil, nil
 }
 
-// holder returns the source that a name belongs to, or nil if the name belongs to the tree.
+// holder returns the source that a name belongs to, or nil if it belongs to no source.
 func holder(name dn.DN) Source {
 	for _, s := range sources {
 		if s.holds(name) {
@@ -68,7 +68,7 @@ func holder(name dn.DN) Source {
 // Holds reports whether a name belongs to a source.
 func Holds(name dn.DN) bool { return holder(name) != nil }
 
-// RefuseWrite returns an error if a name does not belong to the tree.
+// RefuseWrite returns an error if a name belongs to a source.
 func RefuseWrite(name dn.DN) error {
 	if s := holder(name); s != nil {
 		return op.Errorf(op.UnwillingToPerform, "%s", s.refusal())

@@ -40,7 +40,7 @@ type watch struct {
 	r    *op.Search
 	name dn.DN
 	sink op.Sink
-	base entry.ID // the base of the search in the first state
+	base entry.ID // the base of the search, which must stay the same entry
 	// program contains the access rules by which the content that the client has was
 	// selected. If program is nil, access rules do not restrict the requester.
 	program *acl.Program
@@ -136,7 +136,8 @@ func (c *content) has(ctx context.Context, id entry.ID) (bool, error) {
 	return ok, err
 }
 
-// isReferral reports whether an entry is sent as a reference.
+// isReferral reports whether an entry is a referral and the search sends referrals as
+// references.
 func (c *content) isReferral(e *entry.Entry) bool {
 	return c.Referrals && c.Req.Known.Is(e, c.Req.Known.Referral)
 }

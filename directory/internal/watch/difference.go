@@ -149,8 +149,8 @@ type arrival struct {
 
 // leave handles the effect of the commits on one entry. If the entry left the content, leave
 // sends the deletion of the entry. If the entry was moved, leave also sends the deletions of
-// the descendants that left the content because of the move. It records in arrivals what
-// come must send later.
+// the descendants that left the content because of the move. It records in arrivals what the
+// method come must send later.
 func (d *difference) leave(ctx context.Context, e changes.Effect) error {
 	n := arrival{id: e.ID}
 	was, is, err := d.both(ctx, e)

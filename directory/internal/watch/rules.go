@@ -41,10 +41,12 @@ func rulesNow(ctx context.Context, req *request.Request) (*acl.Program, error) {
 	return rules(ctx, req, newest)
 }
 
-// readsAll reports whether a program lets the requester read everything.
+// readsAll reports whether a program lets the requester read everything except secrets and the
+// access rules.
 func readsAll(p *acl.Program) bool { return p == nil || p.ReadsAll() }
 
-// sameRules reports whether every state has the same content under two programs.
+// sameRules reports whether readsAll is true of both programs, or the programs are equal. Every
+// state then has the same content under both.
 func sameRules(a, b *acl.Program) bool {
 	return readsAll(a) && readsAll(b) || a != nil && b != nil && a.Equal(b)
 }

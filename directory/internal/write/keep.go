@@ -65,7 +65,7 @@ func keepable(r op.Request) error {
 }
 
 // keepableName returns an error if the name, the new RDN or the new superior of a rename is
-// invalid.
+// invalid, or if package virtual refuses the name or the new superior.
 func keepableName(r *op.ModifyDN) error {
 	if _, err := target(r.Name); err != nil {
 		return err

@@ -21,8 +21,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
-// planModify plans a change of an entry (RFC 4511, 4.6). Users may change their own
-// passwords by a modify.
+// planModify plans a change of an entry (RFC 4511, 4.6).
 func planModify(ctx context.Context, req *request.Request, r *op.Modify, p *preparation) (*update, error) {
 	name, err := dn.Parse(r.Name)
 	if err != nil {

@@ -36,8 +36,8 @@ func PasswordModify(ctx context.Context, req *request.Request, value []byte) err
 	return nil
 }
 
-// givenPassword reads the value of a Password Modify, and returns an error if the
-// operation is not possible on this connection.
+// givenPassword reads the value of a Password Modify. It returns an error if the value is
+// invalid, or if the operation is not possible on this connection.
 func givenPassword(req *request.Request, value []byte) (control.PasswordModify, error) {
 	p, err := control.ParsePasswordModify(value)
 	switch {

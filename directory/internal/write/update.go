@@ -35,7 +35,7 @@ type update struct {
 	// attributes are the attributes of a new entry.
 	attributes []op.PartialAttribute
 	// allowed returns an error if the access rules do not allow the update. It is not
-	// called for an Add.
+	// called for an Add, nor for the subschema entry and cn=config.
 	allowed func(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision) error
 	// policy means that the entry may be a password policy, which must still be valid
 	// after the change.

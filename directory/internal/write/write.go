@@ -57,8 +57,8 @@ func plan(ctx context.Context, req *request.Request, r op.Request, p *preparatio
 	return nil, op.Errorf(op.ProtocolError, "not an update")
 }
 
-// target parses the name of an entry to change. It returns an error if the entry cannot be
-// changed.
+// target parses the name of an entry to change. It returns an error if the name is invalid or
+// belongs to a source of package virtual.
 func target(s string) (dn.DN, error) {
 	name, err := dn.Parse(s)
 	if err != nil {
@@ -163,8 +163,8 @@ func newSuperior(r *op.ModifyDN) (*dn.DN, error) {
 	return &p, virtual.RefuseBelow(p)
 }
 
-// checkSuperior returns an error if the new superior is at or below a referral, because the
-// move would then concern two servers (RFC 3296, 5.6.2).
+// checkSuperior returns an error if another server holds the new superior, because the move
+// would then concern two servers (RFC 3296, 5.6.2).
 func checkSuperior(ctx context.Context, req *request.Request, superior dn.DN) error {
 	err := locate.CheckReferral(ctx, req, superior, "")
 	var result *op.Result
