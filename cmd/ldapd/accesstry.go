@@ -118,12 +118,13 @@ func uncompressed(f io.Reader) (io.Reader, error) {
 	return in, nil
 }
 
-// A logTrial tries the operations of an access log. It tries equal operations only once.
+// A logTrial tries the operations of an access log. It tries operations with the same text only
+// once, as on the connection of the first of them.
 type logTrial struct {
 	*access.Trial
 	admin       string
 	connections map[uint64]*acl.Connection
-	times       map[string]int // number of equal operations, by the printed text of the operation
+	times       map[string]int // number of operations, by the printed text
 	operations  map[string]*access.Operation
 	order       []string
 	// gone counts the operations whose requester or target does not exist any more. above

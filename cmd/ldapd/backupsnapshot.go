@@ -84,7 +84,7 @@ func (m *Main) withHBase(ctx context.Context, c *config.Config, f func(*hbase.St
 
 // secretsKept is the time for which a store keeps the past of passwords, less a margin for
 // a slow clock. If the snapshot of the entries is taken later than secretsKept after the
-// checkpoint, it may lack a password that was changed after the checkpoint.
+// checkpoint, it may lack passwords that were replaced after the checkpoint.
 const secretsKept = 100 * time.Second
 
 func (m *Main) takeSnapshots(ctx context.Context, c *config.Config, name string) (err error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestAcceptClock checks that exactly the commands that may change a store have the
-// flag --accept-clock.
+// TestAcceptClock checks which commands have the flag --accept-clock: those that may change an
+// embedded store that exists, and branch check.
 func TestAcceptClock(t *testing.T) {
 	reads := []string{"check", "cluster", "diff", "explain", "export", "log", "list", "show", "profile", "policy", "whoami", "try", "drill"}
 	onHBase := []string{"snapshot", "clone", "cut"} // stores on HBase do not record the clock

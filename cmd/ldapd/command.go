@@ -25,7 +25,7 @@ type Main struct {
 	Stdout, Stderr io.Writer
 	Env            []string // in the form of os.Environ
 
-	working bool // a command's work has begun, so an error is no longer about usage
+	working bool // a command's work has begun, so the command line was understood
 	level   slog.LevelVar
 	// again rereads the configuration of the running command.
 	again func() (*config.Config, error)

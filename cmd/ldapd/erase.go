@@ -130,8 +130,7 @@ func erase(ctx context.Context, w *work, a eraseArgs) error {
 }
 
 // forgetArchived makes the archive, if there is one, begin anew without what was erased. If
-// keep is set, forgetArchived keeps the older epochs of the archive, and prints which parts of
-// them still contain what was erased.
+// keep is set, forgetArchived keeps the older epochs of the archive, and prints their bases.
 func forgetArchived(ctx context.Context, w *work, keep bool) error {
 	to, err := w.archive.open()
 	if errors.Is(err, errNoArchive) {
@@ -151,8 +150,8 @@ func forgetArchived(ctx context.Context, w *work, keep bool) error {
 	return err
 }
 
-// tellKept begins a new epoch of the archive, and prints the bases of older epochs, which still
-// contain what was erased.
+// tellKept begins a new epoch of the archive, and prints the bases of older epochs, which may
+// still contain what was erased.
 func tellKept(ctx context.Context, out io.Writer, to *archive.Archiver) error {
 	if err := to.Begin(ctx); err != nil {
 		return err

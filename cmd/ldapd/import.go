@@ -194,13 +194,13 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// bulkMemory is the memory limit of a command that reads a whole store. It
+// bulkMemory is the memory limit of a command that works on a store without serving it. It
 // includes the block cache and the memtables of an embedded store.
 const bulkMemory = 640 << 20
 
 // lowMemory limits the memory of the process, unless GOMEMLIMIT is set, and makes the
-// cache small, unless its size is configured. A large cache is useless here, because
-// entries are read only once. The returned function restores the limit.
+// cache small, unless its size is configured. A large cache would be useless for commands that
+// read each entry only once. The returned function restores the limit.
 func lowMemory(c *config.Config) func() {
 	if c.Cache == 0 {
 		c.Cache = 32 << 20

@@ -70,7 +70,7 @@ func (m *Main) knownPasswords(ctx context.Context, output string, hashes bool, l
 	return err
 }
 
-// longestLine is the maximum size of a line in a list. Longer passwords cannot be set.
+// longestLine is the maximum size of a line in a list, in bytes.
 const longestLine = 1 << 20
 
 // addList adds the lines of a list, except empty ones.

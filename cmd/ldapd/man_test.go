@@ -14,9 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 )
 
-// TestManPages checks that every command that is not hidden has a page with its flags, and that
-// every key of the configuration is described, except the keys for tests. If mandoc is
-// installed, the pages must be well formed.
+// TestManPages checks that every command that is not hidden has a page, and that every key of the
+// configuration is described, except the keys for tests. If mandoc is installed, the pages must
+// be well formed.
 func TestManPages(t *testing.T) {
 	root := (&Main{Stdin: &bytes.Buffer{}, Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}).root()
 	pages := manPages(root, "2026-01-02")

@@ -81,7 +81,7 @@ func (a *around) reindexing(ctx context.Context, do func(maintain.ReindexOptions
 }
 
 // rebuild rebuilds everything that the store derives from its entries, such as the
-// indexes. No other process can use the store meanwhile.
+// indexes. No server may have the store open meanwhile.
 func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 	if _, err := storeThere(c, changing); err != nil {
 		return err

@@ -31,7 +31,7 @@ type follower struct {
 }
 
 // openFollower prepares the store of a standby. It returns nil if the server is no standby or
-// has been promoted.
+// has been promoted. If a promotion was interrupted, openFollower completes it and returns nil.
 func openFollower(ctx context.Context, c *config.Config, log *slog.Logger, again context.CancelCauseFunc) (*follower, error) {
 	if c.Standby.From == nil {
 		return nil, nil
@@ -68,8 +68,8 @@ func (f *follower) purpose(use purpose) purpose {
 }
 
 // follow keeps the store up to date until stop is called. Before follow returns, it applies
-// everything that the archive contains. It returns errAgain if the server has to begin with
-// another base.
+// everything that the archive contains, or logs why it cannot. It returns errAgain if the server
+// has to begin with another base.
 func (f *follower) follow(ctx context.Context, p *directoryStore, log *slog.Logger) (stop func(), err error) {
 	if f == nil {
 		return func() {}, nil

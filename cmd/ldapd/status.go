@@ -27,7 +27,8 @@ type watch struct {
 	server  *status.Server // nil: no listener is configured
 	part    *partition.Partition
 	log     *slog.Logger
-	// announced means that this server is in the list of the store's servers.
+	// announced means that serve has put this server into the list of the store's servers, or has
+	// tried to.
 	announced bool
 }
 

@@ -154,7 +154,7 @@ func firstPolicy(c *config.Config) []configure.PolicyAttribute {
 // a store on HBase exists, and returns true.
 func storeThere(c *config.Config, use purpose) (bool, error) {
 	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
-		return true, nil // if the store does not exist, openStore returns an error
+		return true, nil // openPartition finds out whether there is a store
 	}
 	is, err := lsm.Exists(c.Store)
 	if err == nil && !is && !use.creates() {
@@ -166,8 +166,8 @@ func storeThere(c *config.Config, use purpose) (bool, error) {
 var errNoStore = errors.New("no store there: 'ldapd import' makes one, and so does 'ldapd serve --create'")
 
 // caches divides the configured size between the cache of entries and an embedded
-// store's block cache, which caches all other data. A command that reads everything
-// once uses the store's small default block cache.
+// store's block cache, which caches all other data. If no server will use the store, the block
+// cache has its small default size.
 func caches(c *config.Config, use purpose) (entries, blocks int64) {
 	size := c.Cache
 	if size == 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/maypok86/otter/v2/stats"
 )
 
-// A Cache is an otter.Cache. It has the methods of otter.Cache that this program uses.
+// A Cache has the methods of otter.Cache that this program uses.
 //
 // It is an interface to save compile time: every package that can see an instance of a
 // generic type compiles all methods of that instance again. When structs had fields of

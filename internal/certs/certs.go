@@ -148,8 +148,9 @@ func (f *Files) readAll() (c contents, mistakes []*Error) {
 	return c, mistakes
 }
 
-// Check returns the certificate of the files, and everything that keeps a Store from
-// using them. The certificate is nil if it cannot be read.
+// Check returns the certificate of the files, and what keeps a Store from using them: all files
+// that cannot be read or, if all can be read, the first other mistake. The certificate is nil if
+// it cannot be read.
 func (f Files) Check() (*x509.Certificate, []*Error) {
 	c, mistakes := f.readAll()
 	if len(mistakes) == 0 {

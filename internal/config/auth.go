@@ -58,8 +58,8 @@ func (r *reader) sasl() SASL {
 	return s
 }
 
-// issuer reads the settings of the issuer of tokens, which must be either all set or
-// all absent.
+// issuer reads the settings of the issuer of tokens. The issuer, its audience and its keys must
+// be either all set or all absent.
 func (r *reader) issuer() *auth.Issuer {
 	given := 0
 	for _, key := range []string{"sasl.issuer", "sasl.issuer-audience", "sasl.issuer-keys"} {

@@ -12,8 +12,8 @@ import (
 )
 
 // Ask makes the server that holds a folder do some work. Ask returns a *Failure if the
-// work failed, and ErrNobody if no server holds the folder. When ctx ends, Ask cancels
-// the work and waits until it has ended.
+// work failed, and ErrNobody if no server that may be trusted listens in the folder. When ctx
+// ends, Ask cancels the work and waits until it has ended.
 func Ask(ctx context.Context, folder string, r Request) error {
 	f, err := openPath(folder)
 	if err != nil {
@@ -101,7 +101,7 @@ func (a *asker) follow() error {
 			}
 			return q.Failure
 		}
-		a.answer(q) // an error means that the server ended; the next receive reports that
+		a.answer(q) // if the server has ended, the next receive reports that
 	}
 }
 

@@ -22,8 +22,8 @@
 //	                             <-   question: end, with what failed
 //
 // If the tool ends, or shuts down its side of the connection, the server cancels the
-// work. The tool makes pipes for standard output and error, and for files that are not
-// regular. So the server can stop waiting for a pipe, and nothing that it does to a pipe
+// work. The tool makes pipes for standard output and error, and for files to read that are not
+// regular. So the server can stop waiting for a pipe, and nothing that the server does to a pipe
 // affects the user's terminal.
 package handoff
 

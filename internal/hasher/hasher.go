@@ -1,6 +1,6 @@
-// Package hasher computes slow password hashes in a separate process. The operating
-// system runs that process when the server leaves a CPU idle, and the server's garbage
-// collector does not have to scan the memory of hashes (docs/decisions/0019).
+// Package hasher computes slow password hashes in a separate process. While the server uses all
+// CPUs, the operating system runs that process rarely. The server's garbage collector does not
+// have to scan the memory of hashes (docs/decisions/0019).
 //
 // [Process] is the server's side and implements auth.Hasher. [Serve] is the side of the
 // separate process. They talk over the process's standard input and output. The process

@@ -6,8 +6,7 @@
 // test processes on the machine have instances, because a JVM is heavy and packages are
 // tested in parallel. The kernel kills a JVM when its test process dies for any reason.
 //
-// If LDAPD_TEST_HBASE=HOST:PORT is set, the tests use the HBase with that ZooKeeper
-// quorum and start nothing.
+// If LDAPD_TEST_HBASE=HOST:PORT is set, Start returns that ZooKeeper quorum and starts nothing.
 package hbasetest
 
 import (
@@ -36,8 +35,8 @@ var shared struct {
 }
 
 // Start returns the ZooKeeper quorum of an HBase that all tests of the process share. Each test
-// uses another prefix for its tables (see [Prefix]). Start skips short tests, and tests on a
-// machine that cannot run HBase (see Needs).
+// uses another prefix for its tables (see [Prefix]). If QuorumEnv is not set, Start skips short
+// tests, and tests on a machine that cannot run HBase (see Needs).
 func Start(tb testing.TB) string {
 	tb.Helper()
 	if q := os.Getenv(QuorumEnv); q != "" {
@@ -46,8 +45,8 @@ func Start(tb testing.TB) string {
 	return Shared(tb).Quorum()
 }
 
-// Shared is like Start, but returns the instance, for tests that kill and restart the
-// instance.
+// Shared is like Start without QuorumEnv, but returns the instance, for tests that kill and
+// restart the instance.
 func Shared(tb testing.TB) *Instance {
 	tb.Helper()
 	need(tb)

@@ -35,8 +35,8 @@ func (g graph) add(from, to int, why dependency, key string) {
 	}
 }
 
-// graph returns the graph of dependencies. ok is false if the order of versions is
-// unknown.
+// graph returns the graph of dependencies. ok is false if anomalies were found already, because
+// the order of versions may then be unknown.
 func (c *checker) graph() (g graph, ok bool) {
 	if len(c.found) > 0 {
 		return nil, false

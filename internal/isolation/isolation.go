@@ -3,8 +3,8 @@
 // values to lists and read whole lists. So the values of a list show the order of the
 // list's versions, and this order shows the dependencies between transactions.
 //
-// A [Txn] is what a client knows of one transaction. [Check] returns every [Anomaly]
-// that snapshot isolation forbids: Adya's G0, G1a, G1b, G1c and G-single (which
+// A [Txn] is what a client knows of one transaction. [Check] looks for the anomalies that
+// snapshot isolation forbids: Adya's G0, G1a, G1b, G1c and G-single (which
 // includes lost updates), and long forks. Check also checks the order in which one
 // session ran its transactions. For transactions that had to begin on the newest state,
 // it checks the order of real time. Check counts write skews, which are allowed.

@@ -15,8 +15,8 @@ import (
 	"github.com/FastFilter/xorfilter"
 )
 
-// A Writer collects passwords and writes the file of a List. The memory that it needs is
-// bounded: it keeps more than a few million hashes in temporary files.
+// A Writer collects passwords and writes the file of a List. If there are more than a few million
+// passwords, it keeps their hashes in temporary files, to bound the memory that it needs.
 type Writer struct {
 	keys  []uint64 // the hashes, while there are few
 	parts []*part  // the hashes by their first bits, when there are many

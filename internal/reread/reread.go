@@ -17,7 +17,7 @@ type File[T any] struct {
 	version version
 }
 
-// A version identifies the contents of a file: it differs after the file has changed.
+// A version is used to notice changes of a file.
 type version struct {
 	time time.Time
 	size int64
