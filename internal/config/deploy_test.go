@@ -65,8 +65,8 @@ func portsOf(t *testing.T, c *Config) map[string]string {
 }
 
 // TestManifests checks the manifests for Kubernetes, as far as this is possible without a
-// cluster. Everything that the manifests refer to by name must exist, and so must their
-// keys, flags and probes. Their ports must be the ports in the configuration.
+// cluster. The ports and volumes that the manifests refer to by name must exist, and so must
+// their keys and flags. Their ports must be the ports in the configuration.
 func TestManifests(t *testing.T) {
 	for _, file := range []string{"embedded.yaml", "hbase.yaml"} {
 		t.Run(file, func(t *testing.T) { readManifests(t, filepath.Join(deploy, "kubernetes", file)).check() })

@@ -10,9 +10,9 @@ import (
 
 var long = flag.Bool("long", false, "explore every model to its end")
 
-// A variant of a model is of one of three kinds. A variant that holds has no wrong
-// state. A variant that drops a rule must reach a wrong state. A witness must reach a
-// certain state, to show that the model includes that state.
+// A variant of a model is of one of three kinds. A variant of the kind holds must have no wrong
+// state. A variant of the kind breaks drops a rule, and must reach a wrong state. A witness must
+// reach a certain state, to show that the model includes that state.
 type variant struct {
 	name  string // what the variant includes, the dropped rule, or the state that a witness reaches
 	kind  kind
@@ -54,8 +54,7 @@ const (
 	allStates  = 40_000_000
 )
 
-// TestModels explores every variant. A variant that drops a rule of
-// docs/design/transactions.md must break.
+// TestModels explores every variant, and checks that it does what its kind says.
 func TestModels(t *testing.T) {
 	for _, m := range models {
 		for _, v := range m.variants() {

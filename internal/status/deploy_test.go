@@ -18,8 +18,8 @@ import (
 
 const deploy = "../../deploy"
 
-// names returns the names of all metrics that a server can have, with or without
-// series.
+// names returns the names of all metrics that a server with an embedded store can have. Some of
+// them have no series on some servers.
 func names() map[string]bool {
 	all := map[string]bool{"up": true}
 	r := monitor.New("test").Registry

@@ -182,7 +182,7 @@ func session(t testing.TB, o directory.Options) *directory.Session {
 	if err := configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
 		t.Fatal(err)
 	}
-	// The password is secret.
+	// This is the hash of the password "secret".
 	o.Admin, o.AdminPassword = "cn=admin", "{SSHA}y+dX0kZIbVwVNdDNg5T1bjbFH+F/+wKO"
 	o.Log = slog.New(slog.DiscardHandler)
 	d, err := directory.New(p, o)
@@ -528,8 +528,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkSearch searches by an index, without tracing and with sampling ratios of 0.01
-// and 1. It reports the processor time of the process, which includes the sending of
+// BenchmarkSearch searches a directory with one entry, without tracing and with sampling ratios
+// of 0.01 and 1. It reports the processor time of the process, which includes the sending of
 // spans.
 func BenchmarkSearch(b *testing.B) {
 	c := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }))
