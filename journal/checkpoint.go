@@ -34,8 +34,8 @@ const (
 // checkpoint again.
 const dropped = 0
 
-// dropsKept is the minimum time for which the value of a deleted checkpoint is kept. No
-// write can reach the store with a longer delay.
+// dropsKept is the minimum time for which the value of a deleted checkpoint is kept, unless a
+// new checkpoint of that name replaces it. No write can reach the store with a longer delay.
 const dropsKept = 24 * time.Hour
 
 func (c *Checkpoint) value() []byte {
@@ -175,7 +175,7 @@ func (l *Log) ConfirmCheckpoint(ctx context.Context, c *Checkpoint) (bool, error
 }
 
 // DropCheckpoint deletes a checkpoint. It returns false if the stored checkpoint differs
-// from c.
+// from c or no longer exists.
 func (l *Log) DropCheckpoint(ctx context.Context, c Checkpoint, now time.Time) (bool, error) {
 	b := binary.BigEndian.AppendUint64([]byte{dropped}, uint64(c.Revision))
 	b = binary.BigEndian.AppendUint64(b, uint64(now.UnixNano()))

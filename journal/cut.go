@@ -19,7 +19,7 @@ import (
 //
 // If branches is set, each branch that still has a cell and was not discarded afterwards shows
 // what it showed at r. In that case the caller must have called SettleBranches before the store
-// was copied. If branches is not set, Cut discards the branches.
+// was copied. If branches is not set, Cut discards the branches that were not merged up to r.
 func (l *Log) Cut(ctx context.Context, r table.Revision, branches bool) error {
 	heads, err := l.Heads(ctx)
 	if err != nil {

@@ -46,10 +46,11 @@ type branchCut struct {
 	keep  bool             // open branches stay open
 }
 
-// cell returns the cell that a branch gets at the cut. If x.keep is set, a branch that
-// was merged after the cut is open again, with its commits up to the cut. Otherwise such
-// a branch, and any open branch, is closed. A branch that was discarded after the cut
-// stays discarded, because its cells may be gone.
+// cell returns the cell that a branch gets at the cut. A branch that was merged at or before
+// the cut stays merged. A discarded branch stays discarded, because its cells may be gone. Any
+// other branch is closed if x.keep is not set, if it began after the cut, or if it was still
+// being made. Otherwise it gets its commits up to the cut, and is open, or parked if it was
+// parked.
 func (x *branchCut) cell(c revision.Cell) revision.Cell {
 	was, limit := c, max(c.Limit, c.Head, c.LastUndecided())
 	ended := c.State == revision.Merged || c.State == revision.Merging

@@ -48,7 +48,7 @@ func (h *Heads) Honoured() table.Revision {
 }
 
 // Oldest returns the low-water mark of the oldest snapshot in use on any server, not
-// counting snapshots of the past.
+// counting snapshots of the past, or the base of an older branch that is in use.
 func (h *Heads) Oldest() table.Revision {
 	oldest := h.Low()
 	for _, c := range h.inUse() {
@@ -74,7 +74,8 @@ func (h *Heads) OldestOfServers() table.Revision {
 }
 
 // Passed reports whether every state in use shows the merge m, and whether every branch that is
-// neither merged nor parked began at a state that shows m.
+// neither merged nor parked nor discarded began at a state that shows m. Snapshots of the past
+// do not count.
 func (h *Heads) Passed(m table.Revision) bool {
 	for _, c := range h.inUse() {
 		if c.State != revision.Merged && c.Oldest < m {

@@ -30,7 +30,7 @@
 // chunk (4 bytes), and the row contains a part of the write list. A chunk is written before the
 // cells in the rows that it lists, or in one batch with them.
 //
-// Integers are big-endian. [Log] reads and writes both tables. A store's Swap may fail
+// Integers of fixed size are big-endian. [Log] reads and writes both tables. A store's Swap may fail
 // with an unknown outcome, or return false although the swap happened. In both cases the
 // methods of Log read the cell again to find out whether the swap happened.
 package journal
@@ -84,7 +84,7 @@ type Log struct {
 	journal table.Table
 
 	mu sync.Mutex
-	// archives caches the archives that were read. An archive never changes, so none is
+	// archives caches the archives that were read. An archive changes only in Cut, so none is
 	// ever dropped from the cache.
 	archives map[revision.Slot][]revision.Archive
 }
@@ -197,16 +197,16 @@ func slotColumn(s revision.Slot) []byte { return binary.BigEndian.AppendUint16(n
 // SwapHead writes the bytes new into a slot's cell if the cell contains the bytes old. If
 // old is nil, the cell must be absent. SwapHead reports whether the cell contains new
 // afterwards, and returns the bytes that the cell contains. SwapHead retries until it
-// knows the outcome or ctx ends. After an error the outcome is unknown, and the caller
-// may only repeat the call with the same arguments.
+// knows the outcome, ctx ends, or an error is permanent. After an error the outcome is
+// unknown, and the caller may only repeat the call with the same arguments.
 func (l *Log) SwapHead(ctx context.Context, s revision.Slot, old, new []byte) (done bool, now []byte, err error) {
 	return swap(ctx, l.cluster, headsRow, clusterFamily, slotColumn(s), old,
 		[]table.Cell{{Family: clusterFamily, Qualifier: slotColumn(s), Value: new}})
 }
 
 // swap calls Swap and, if the outcome is unclear, reads the compared column. The first of cells
-// is the new cell of that column. Callers must pass a value for that column that no other
-// attempt uses.
+// is the new cell of that column. swap also returns true if another caller wrote the same value
+// into that column. Callers that have to exclude this pass a value that nobody else uses.
 func swap(ctx context.Context, t table.Table, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, []byte, error) {
 	var failed error
 	for try := 0; ; try++ {
@@ -329,7 +329,7 @@ func (l *Log) Get(ctx context.Context, r table.Revision) (Record, error) {
 	return Record{Revision: r}, nil
 }
 
-// State reads a commit's record without its write list, ids, keys and message.
+// State reads only the State, Kind, AllChanged, Token and Prio of a commit's record.
 func (l *Log) State(ctx context.Context, r table.Revision) (Record, error) {
 	rec := Record{Revision: r}
 	b, err := read(ctx, l.journal, Key(r), family, stateColumn)
@@ -384,8 +384,7 @@ func between(s revision.Slot, after, upTo table.Revision) table.Range {
 	return table.Range{Start: key(after + 1), End: key(upTo + 1)}
 }
 
-// scan joins the rows of each commit into one record. It skips chunks without a record,
-// because their commit never wrote a cell.
+// scan joins the rows of each commit into one record. It skips chunks without a record.
 func (l *Log) scan(ctx context.Context, r table.Range, sel table.Select) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		var rec Record // the record being joined, unless its revision is 0

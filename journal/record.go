@@ -39,10 +39,12 @@ type Record struct {
 	Kind     Kind
 	Token    uint64         // chosen by the writer, unique to the attempt
 	Prio     table.Revision // the revision of the first attempt; the smaller priority wins
-	// IDs are the ids of everything that the commit changed, unless AllChanged is set.
+	// IDs are the ids of the things that the commit changed. They are not stored if AllChanged
+	// is set.
 	IDs        []entry.ID
 	AllChanged bool
-	// Keys are the hashes of other things that the commit changed: values in indexes.
+	// Keys are the hashes of other things that the commit changed: values in indexes. They are
+	// not stored if AllChanged is set.
 	Keys    []uint64
 	Message []byte // says who did what
 	// Rows is the write list. For a commit that is written in several steps, these are the rows

@@ -13,8 +13,9 @@ import (
 // caller must have seen that the cell did not change for the time of a lease, measured by the
 // caller's clock. Every step can be repeated, and several servers may recover the same slot at
 // once. In that case the first server to close the slot wins, and the results of the other
-// servers are dropped. Recover reports whether the slot is closed. If the slot is not closed
-// and there is no error, another server has changed the cell in the meantime.
+// servers are dropped. Recover reports whether the slot is closed. If an open or recovering
+// slot is not closed and there is no error, another server has changed the cell in the
+// meantime.
 func (l *Log) Recover(ctx context.Context, s revision.Slot, raw []byte) (bool, error) {
 	c, err := revision.DecodeCell(raw)
 	if err != nil {
@@ -53,8 +54,8 @@ func isClosed(raw []byte) bool {
 }
 
 // resolve aborts the pending commits above the head and the pending commits in Undecided
-// (R1), and removes their cells (R2). Commits that are already committed stay committed,
-// and resolve returns their revisions.
+// (R1). It removes the cells of these commits, and of those that were aborted before (R2).
+// Commits that are already committed stay committed, and resolve returns their revisions.
 func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (late []table.Revision, err error) {
 	after := c.Head
 	if len(c.Undecided) > 0 {

@@ -27,8 +27,7 @@ func (l *Log) Servers(ctx context.Context) (map[string][]byte, error) {
 }
 
 // SetServer writes the description of the server named owner. A nil text removes the
-// description. SetServer is called by the server itself or, after that server is gone, by
-// another server.
+// description.
 func (l *Log) SetServer(ctx context.Context, owner string, text []byte) error {
 	all, err := l.Servers(ctx)
 	if err != nil {

@@ -24,7 +24,7 @@ func AppendCSN(b []byte, r table.Revision) []byte {
 	return fmt.Appendf(b, "#%06x#%03x#000000", uint64(r&(1<<(slotBits+counterBits)-1)), SlotOf(r)&sidMask)
 }
 
-// ParseCSN parses exactly what AppendCSN writes.
+// ParseCSN parses the text that AppendCSN writes. It refuses any other text, and slot 0.
 func ParseCSN(s string) (table.Revision, error) {
 	bad := fmt.Errorf("CSN %.60q is none of this kind of store", s)
 	if len(s) != CSNLength {

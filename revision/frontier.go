@@ -9,7 +9,7 @@ import (
 // A Frontier records how far a consumer has followed the commits of all slots. It
 // contains the last revision followed in each slot, sorted by slot. If a slot is missing,
 // no commit of that slot was followed. A Frontier is a short form of a Vector, and a sync
-// cookie is the text form of a Frontier.
+// cookie contains one as text.
 //
 // The commits of one slot become visible in the order of their revisions, except commits that
 // are undecided for a long time. The Frontier of a Vector is therefore below such undecided

@@ -7,7 +7,7 @@
 // A [Clock] issues ids above all ids that its server has seen (a hybrid logical clock),
 // so that ids respect causality even if the wall clocks of servers differ.
 //
-// Every server has a [Slot] and publishes a [Cell] for that slot in one row of the store.
+// Every server that writes has a [Slot] and publishes a [Cell] for it in one row of the store.
 // The cell contains the revision up to which the server's commits are visible (the head),
 // and the exceptions below the head. All cells, read at once, form a [Vector], which is
 // one atomic snapshot of the whole cluster. When a slot is freed, an [Archive] of its

@@ -99,17 +99,17 @@ func below(rs []table.Revision) table.Revision {
 // Max implements table.View. It returns the largest revision that may be visible.
 func (v *Vector) Max() table.Revision { return v.max }
 
-// Stable returns the low-water mark S: the set of visible revisions up to S never
-// changes. Slots that were cleaned up and freed are not considered.
+// Stable returns the low-water mark S. Only the merge of a branch can still change which
+// revisions up to S are visible. Slots that were cleaned up and freed are not considered.
 func (v *Vector) Stable() table.Revision { return v.stable }
 
-// Decided returns the largest revision up to which no further commit can become visible.
+// Decided returns a revision up to which no further commit of a server can become visible.
 // It may be larger than Stable while a closed slot waits until the cells of its void
 // revisions are removed.
 func (v *Vector) Decided() table.Revision { return v.decided }
 
-// Low implements table.View. Low is at most Stable, and below every void revision that
-// may have left cells.
+// Low implements table.View. Low is at most Stable, and below every void revision of a
+// server that may have left cells.
 func (v *Vector) Low() table.Revision { return v.low }
 
 // Visible implements table.View. It reports whether the vector shows the cells of r.
@@ -130,8 +130,8 @@ func (v *Vector) Visible(r table.Revision) bool {
 }
 
 // ShownBy returns the first revision whose state can show r. If r belongs to a branch,
-// that is the revision of the branch's merge, otherwise r itself. ShownBy returns Last if
-// r belongs to a branch that is not merged. ShownBy does not test whether r is visible.
+// that is the revision of the branch's merge, otherwise r itself. ShownBy returns Last if r
+// belongs to a branch whose cell names no merge. It does not test whether r is visible.
 func (v *Vector) ShownBy(r table.Revision) table.Revision {
 	if !SlotOf(r).IsBranch() {
 		return r
@@ -184,9 +184,9 @@ func (v *Vector) settledAt(shows func(merge table.Revision) bool) table.Revision
 	return settled
 }
 
-// NoBranchWithin returns a revision at which no branch was open. The result is at most r.
-// Every branch that began before the result was either merged at or before the result, or
-// parked, or has left no cells in the store.
+// NoBranchWithin returns a revision that is at most r. Every branch that began before the
+// result was either merged at or before the result, or parked, or has left no cells in the
+// store.
 func (v *Vector) NoBranchWithin(r table.Revision) table.Revision {
 	for {
 		was := r
@@ -244,8 +244,8 @@ func (v *Vector) Void(r table.Revision) bool {
 	return contains(c.Void, r)
 }
 
-// Swept reports whether the holder that issued r no longer has the slot, and all cells
-// that this holder left behind have been removed.
+// Swept reports whether the holder that issued r no longer has the slot, and the cells of
+// its aborted commits have been removed.
 func (v *Vector) Swept(r table.Revision) bool {
 	s := v.slot(SlotOf(r))
 	return s == nil || s.cell.State == Free || r < s.cell.First

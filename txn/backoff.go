@@ -26,7 +26,8 @@ type backoff struct {
 	begun    time.Duration // time at which the last reading began, on the engine's clock
 }
 
-// idlePoll bounds the time between two readings of the heads on an idle server.
+// idlePoll bounds the time between two readings of the heads on an idle server, unless
+// Options.Poll is longer.
 const idlePoll = time.Second
 
 func newBackoff(o *Options) *backoff {

@@ -42,9 +42,9 @@ var (
 const MaxBranches = 64
 
 // maxBranchCells is the largest number of cells of branches. It is bounded because every
-// reading of the heads reads all of these cells. A merged branch keeps its cell while a
-// branch that began before the merge is open. A discarded branch keeps its cell until the
-// branch's data is removed.
+// reading of the heads reads all of these cells. On a shared store, a merged branch keeps its
+// cell at least while a branch that began before the merge is open. A discarded branch keeps
+// its cell until the branch's data is removed.
 const maxBranchCells = 512
 
 // Name returns the name of the branch.

@@ -410,7 +410,7 @@ func (e *embedded) sweepNow(ctx context.Context, s revision.Slot) error {
 	})
 }
 
-// unbranched returns an error if cells of branches may be in the store.
+// unbranched returns an error if the store may contain cells of branches that are not merged.
 func (e *embedded) unbranched(what string) error {
 	if err := e.db.unbranched(what); err != nil || !e.db.current.Load().noting {
 		return err

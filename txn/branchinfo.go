@@ -15,7 +15,7 @@ import (
 type BranchInfo struct {
 	Base    table.Revision // the newest revision of the trunk that the branch shows
 	First   table.Revision // the revision at which the branch was made; all its commits are newer
-	Head    table.Revision // the branch's newest commit, or First if it has no commits
+	Head    table.Revision // the branch's newest commit, even if it is void; First if there is none
 	Merging bool           // the branch is frozen, or its merge is not decided
 	Parked  bool           // the branch is parked, so it cannot be merged (see Park)
 }

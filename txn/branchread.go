@@ -51,7 +51,7 @@ func (s *Snapshot) getParts(ctx context.Context, t table.Table, rows [][]byte, r
 }
 
 // splitSecrets splits a selection into one of families with history and one of secrets. A
-// part that selects nothing is nil.
+// part that selects nothing is nil. A selection that names no families is not split.
 func (s *Snapshot) splitSecrets(name string, sel table.Select) (rest, secret *table.Select) {
 	secrets := s.db.o.Secrets[name]
 	of := func(want bool) *table.Select {

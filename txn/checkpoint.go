@@ -174,7 +174,7 @@ func (db *DB) FindCheckpoint(ctx context.Context, name string) (Checkpoint, erro
 	return *c, nil
 }
 
-// DeleteCheckpoint removes a checkpoint. The next garbage collection removes the versions
+// DeleteCheckpoint removes a checkpoint. A later garbage collection removes the versions
 // that only this checkpoint kept.
 func (db *DB) DeleteCheckpoint(ctx context.Context, name string) error {
 	c, err := db.FindCheckpoint(ctx, name)

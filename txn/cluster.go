@@ -338,7 +338,7 @@ func (e *cluster) awaitVisible(ctx context.Context, r table.Revision) error {
 	return nil
 }
 
-// pastPatience bounds how long At waits for undecided commits.
+// pastPatience bounds how long at, until and AtFrontier wait.
 const pastPatience = 2 * time.Second
 
 func (e *cluster) at(ctx context.Context, r table.Revision) (*Snapshot, error) {

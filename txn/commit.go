@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// applySize is the largest number of rows in one call to the store. The lease is checked
-// before each call.
+// applySize is the largest number of rows in one call of Apply or Versions. The lease is
+// checked before each call.
 const applySize = 1024
 
 // commit makes a transaction durable and shows it. The steps are: commit writes the journal

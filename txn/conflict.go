@@ -186,9 +186,9 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 		case other.State == journal.Pending && goesFirst(&other, own):
 			return &conflict{revision: r, undecided: true}, nil
 		}
-		// This commit is older and does not wait for a younger commit: abort the other commit.
-		// If the other commit has no journal row, its cells are leftovers, and Forbid prevents
-		// that commit from ever beginning.
+		// This commit has priority, or the other commit has no journal row: abort the other
+		// commit. Without a journal row its cells are leftovers, and Forbid prevents that
+		// commit from ever beginning.
 		err := w.step(ctx, func(ctx context.Context) (err error) {
 			if other.State == journal.None {
 				_, err = w.e.db.log.Forbid(ctx, r, w.e.db.o.random())

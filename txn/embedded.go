@@ -133,8 +133,8 @@ func (e *embedded) unlessRefused(err error) error {
 	return nil
 }
 
-// newest returns the revision of the newest commit, and the revisions of uncommitted
-// loads that a crash left after that commit.
+// newest returns the revision of the newest commit, and the revisions of later loads that were
+// not committed.
 func (e *embedded) newest(ctx context.Context) (head table.Revision, left []table.Revision, err error) {
 	for rec, err := range e.db.log.Backward(ctx, revision.OnlySlot, 0, revision.Last-1) {
 		if err != nil {
@@ -158,7 +158,7 @@ func (e *embedded) warnOfFuture() {
 	}
 }
 
-// rollBack removes the loads that a crash left uncommitted.
+// rollBack removes what uncommitted loads left in the store.
 func (e *embedded) rollBack(ctx context.Context, left []table.Revision) error {
 	if e.db.o.ReadOnly || e.broken.Load() != nil {
 		return nil
@@ -175,14 +175,14 @@ func (e *embedded) rollBack(ctx context.Context, left []table.Revision) error {
 	return nil
 }
 
-// fresh returns nil because no other process commits.
+// fresh returns nil because no other process commits to this store.
 func (e *embedded) fresh() error { return nil }
 
 // tenured returns false. It is called only on a standby, and the primary's collections do
 // not wait for the standby's snapshots.
 func (e *embedded) tenured() bool { return false }
 
-// catchUp returns at once because no other process commits.
+// catchUp returns at once because no other process commits to this store.
 func (e *embedded) catchUp(context.Context) error { return nil }
 
 func (e *embedded) mutate(ctx context.Context, do func(context.Context) error) error { return do(ctx) }

@@ -57,8 +57,9 @@ func (s *Snapshot) ends() revision.Frontier {
 }
 
 // Commits streams the records of the commits that the snapshot shows, except those that
-// the given frontier covers. Each commit comes after all commits that it could have seen.
-// In each slot the stream ends before the first undecided commit.
+// the given frontier covers. Instead of the commits of a branch it streams the merge. Each
+// commit comes after all commits that it could have seen. In each slot the stream ends before
+// the first undecided commit.
 func (s *Snapshot) Commits(ctx context.Context, after revision.Frontier) iter.Seq2[*journal.Record, error] {
 	if err := s.unreadable(); err != nil {
 		return func(yield func(*journal.Record, error) bool) { yield(nil, err) }

@@ -67,10 +67,11 @@ type bounds struct {
 	leader  bool // this server collects for all servers
 
 	// visible, void and swept are the methods of the heads' revision.Vector with these
-	// names. They are nil on a store of one server without branches, which shows every commit.
+	// names. They are nil on a store of one server that never had a branch, because such a
+	// store shows every commit.
 	visible, void, swept func(table.Revision) bool
 	// shownBy and noBranch are the methods ShownBy and NoBranchWithin of the heads'
-	// revision.Vector. They are nil on a store of one server without branches.
+	// revision.Vector. They are nil on a store of one server that never had a branch.
 	shownBy, noBranch func(table.Revision) table.Revision
 	// parked lists the bases of parked branches, which are kept as checkpoints are.
 	parked []table.Revision

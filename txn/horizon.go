@@ -82,9 +82,9 @@ func (g *registry) pins() (pins []table.Revision) {
 	return pins
 }
 
-// expire invalidates the snapshots older than an announced horizon. Other servers did not
-// wait for this server to honour that horizon, because this server had no slot. Parts of
-// what these snapshots show may have been removed.
+// expire invalidates the snapshots older than an announced horizon, except pinned ones and the
+// current one. Nobody waited for this server to honour that horizon, because this server has no
+// slot or is a standby. Parts of what these snapshots show may have been removed.
 func (g *registry) expire(horizon table.Revision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -118,7 +118,7 @@ type stamp struct {
 	pending int    // number of pending commits that mark the key
 }
 
-// recent contains the marks of recent commits. A transaction conflicts with every
+// recent contains the marks of this server's recent commits. A transaction conflicts with every
 // incompatible mark that its own snapshot does not show. These are the marks of commits
 // shown after the snapshot and the marks of undecided commits.
 //

@@ -30,7 +30,7 @@ import (
 type Clash struct {
 	Table string
 	Row   []byte
-	With  table.Revision // the commit of the trunk, or the merge of another branch
+	With  table.Revision // the commit in the trunk, or in another branch that was merged
 }
 
 // A ClashError reports that a branch cannot be merged.
@@ -147,7 +147,7 @@ func (w *writer) merge(ctx context.Context, b *Branch, message []byte) (r table.
 }
 
 // reopen opens a branch that is frozen, merging or being made. If the swap fails, the branch
-// stays in its state until, after a lease, other servers change the state.
+// stays in its state until another server changes the state.
 func (w *writer) reopen(ctx context.Context, c *branchCell) (done bool, err error) {
 	next := c.cell
 	next.State, next.Merge = revision.Open, 0

@@ -21,8 +21,8 @@ type Redaction struct {
 // Redact calls fn to change the past, up to the commits that any server had made when
 // Redact was called. Redact first waits until these commits are below the low-water
 // mark, where no commit can be added. It also waits until no snapshot of the present is
-// older than these commits. From then on no transaction looks for marks in that past,
-// and no cache keeps values that were read from it.
+// older than these commits. From then on no transaction looks for marks in that past. Redact
+// returns ErrBranches if there are branches.
 func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	if err := db.commits.writable(); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 
 // reserveAfter is the number of attempts after which a transaction places its marks
 // before it reads. In earlier attempts the transaction reads first, so a transaction with
-// long reads always loses against shorter transactions.
+// long reads may lose against shorter transactions every time.
 const reserveAfter = 2
 
 // An attempt is the information that one attempt of a transaction passes to the next

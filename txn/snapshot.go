@@ -209,8 +209,7 @@ func (s *Snapshot) Visible(r table.Revision) bool {
 func (s *Snapshot) IsCausal() bool { return !s.db.Shared() }
 
 // Swept reports whether it is certain that r is decided and that no cells of r have to be
-// removed. If Swept returns true and the snapshot does not show r, the store must not contain
-// cells of r.
+// removed.
 func (s *Snapshot) Swept(r table.Revision) bool {
 	return s.view == nil || s.view.Swept(r)
 }

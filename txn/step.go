@@ -160,7 +160,8 @@ func (db *DB) Holders() (all []Holder) {
 }
 
 // Over reports whether a holder's tenure has ended in the state shown now. If it has,
-// every commit that the holder ever made is decided.
+// every commit that the holder ever made is decided. On a store of one server, Over returns
+// true.
 func (db *DB) Over(h Holder) bool { return db.peers == nil || db.peers.over(h) }
 
 func (e *cluster) over(h Holder) bool {

@@ -39,8 +39,8 @@ var _ table.Reader = (*Tx)(nil)
 // An overlay is what a transaction wrote into one table.
 type overlay struct {
 	rows map[string]*rowWrite
-	keys []string // keys of the written rows, sorted
-	late []string // the other keys of written rows, not sorted yet
+	keys []string // keys of written rows, sorted; late has the others
+	late []string // keys of written rows, not sorted yet
 }
 
 // mostLate is the number of late keys in an overlay up to which a scan does not sort them into

@@ -70,8 +70,9 @@ type Options struct {
 	Collect   bool
 	Retention time.Duration
 	// BranchAge is the largest age of the base of an open branch. When the base is
-	// older, the branch is parked. If Retention is longer, the branch is parked at the
-	// age Retention instead. Zero means that no branch is parked. See Branch.Park.
+	// older, background collection parks the branch. If Retention is longer, it parks the
+	// branch at the age Retention instead. Zero means that it parks no branch. See
+	// Branch.Park.
 	BranchAge time.Duration
 	// Secrets lists, for each table, the families whose history is kept only for
 	// SecretAge. SecretAge is 2 minutes by default.
@@ -284,9 +285,9 @@ type conflict struct {
 }
 
 // Open creates the tables journal and cluster if they are missing, and claims a slot
-// unless o.ReadOnly is set. The server then recovers, in the background, the commits that
-// silent servers left undecided, after the leases of these servers have ended. While
-// another server loads in bulk, no slot can be claimed, and Update fails with
+// unless o.ReadOnly is set. A server that may write also recovers, in the background, the
+// commits that silent servers left undecided, after the leases of these servers have ended.
+// While another server loads in bulk, no slot can be claimed, and Update fails with
 // table.ErrUnavailable until the load has ended. A store that is a table.Batcher can have
 // only one DB at a time.
 func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
@@ -328,7 +329,7 @@ func (db *DB) createTables(ctx context.Context) error {
 	return db.store.Create(ctx, journal.Specs()...)
 }
 
-// Close waits until running commits have ended, frees the slot and stops the DB. It does
+// Close waits until running commits have ended, gives up the slot and stops the DB. It does
 // not close the store.
 func (db *DB) Close(ctx context.Context) error {
 	db.garbage.stop()

@@ -16,7 +16,7 @@ import (
 )
 
 // grace is how long an undecided commit can hold back the head. After that the commit
-// becomes an exception below the head, so that a long commit delays no other commit.
+// becomes an exception below the head, so that it no longer delays other commits.
 const grace = 50 * time.Millisecond
 
 // A writer is one incarnation of a slot. It makes this server's commits from the claim of
@@ -24,7 +24,8 @@ const grace = 50 * time.Millisecond
 //
 // Each commit runs in the goroutine of its caller up to the decision. The goroutine that
 // executes run publishes the commits. It makes one change of the heads cell at a time.
-// Each change shows all commits that were decided before the new cell was composed.
+// Each change shows all commits that were decided before the new cell was composed, except
+// those that an undecided commit holds back (see choose).
 type writer struct {
 	e           *cluster
 	slot        revision.Slot
@@ -38,13 +39,13 @@ type writer struct {
 	renewed atomic.Int64
 	fenced  atomic.Bool
 
-	// cell is the content that the store acknowledged, and raw is its encoding. Only run uses
-	// them, and release when run has returned.
+	// cell is the content that the store acknowledged, and raw is its encoding. claim sets them.
+	// Afterwards only run uses them, and release, which is not called while run runs.
 	cell revision.Cell
 	raw  []byte
 
-	// mu is held while an id is allocated and while the head is chosen, so that no id is
-	// issued at or below a head that is being published.
+	// mu is held while a commit gets its id and while the head is chosen, so that no commit
+	// gets an id at or below a head that is being published.
 	mu      sync.Mutex
 	pending []*pendingCommit // sorted by id: undecided commits, and decided commits not shown yet
 	aborted []abortedCommit  // sorted by id
@@ -83,10 +84,9 @@ func (w *writer) alive() error {
 	return nil
 }
 
-// limit returns the largest id to announce: one lease ahead of the present. A later limit
-// would be useless, because a server that cannot renew its cell stops committing after half a
-// lease. By the time the next holder may claim the slot, the wall clock has already passed the
-// limit.
+// limit returns the largest id to announce: one lease after the present, or after the id from
+// if that is later. A later limit would be useless, because a server that cannot renew its cell
+// stops committing after half a lease.
 func (w *writer) limit(from table.Revision) table.Revision {
 	now := max(revision.At(w.e.wall()), from)
 	return revision.At(now.Time().Add(w.e.db.o.Lease))
@@ -205,9 +205,10 @@ func (w *writer) taken() error {
 	return fmt.Errorf("%w: another server took over slot %d", table.ErrUnavailable, w.slot)
 }
 
-// publish changes the cell and shows the new state. The result blocked is how long an
-// undecided commit can still hold back the head. publish returns an error if the slot is
-// lost.
+// publish changes the cell and shows the new state. If renew is not set and there is nothing
+// to publish, it does nothing. The result blocked is how long an undecided commit can still
+// hold back the head. publish returns an error if the slot is lost, or if the store has not
+// answered by the end of the lease.
 func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration, err error) {
 	next, blocked := w.choose(renew)
 	if !renew && next.Head == w.cell.Head && next.Config == w.cell.Config && slices.Equal(next.Undecided, w.cell.Undecided) {
@@ -246,8 +247,10 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 	}
 }
 
-// choose composes the next cell. The new head is the last id before the first undecided
-// commit, not counting commits that have been undecided for longer than grace.
+// choose composes the next cell. The new head is the last commit before the first one that has
+// been undecided for less than grace. Commits that have been undecided for longer become
+// exceptions below the head. If no commit holds back the head and renew is set, the new head is
+// an id issued now.
 func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -279,9 +282,9 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 	return next, blocked
 }
 
-// nowShown removes commits from w.pending if the newer heads h show them or if they were
-// aborted. It records that the state of ordinal n is the first to show the changes of
-// these commits, and returns the commits that are shown.
+// nowShown removes from w.pending the decided commits that are not above this server's head in
+// the newer heads h, unless h still has them as undecided. It records that the state of ordinal
+// n is the first to show what the committed ones changed, and returns these.
 func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*pendingCommit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -327,8 +330,7 @@ func (w *writer) signal() {
 }
 
 // release closes the slot. It also frees the slot at once if no cell of an aborted commit
-// can still reach the store. When release is called, no commit is running and run has
-// returned.
+// can still reach the store. When release is called, neither a commit nor run is running.
 func (w *writer) release(ctx context.Context) error {
 	w.fenced.Store(true)
 	w.e.writer.CompareAndSwap(w, nil)
