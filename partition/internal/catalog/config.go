@@ -90,8 +90,8 @@ type Settings struct {
 	Following *Following `json:"following,omitempty"`
 }
 
-// Following describes the server that a directory follows. The directory is a copy of that
-// server, and the server's further changes are copied too. As long as the directory follows
+// Following describes the server that a directory follows. The directory is a copy of subtrees
+// of that server, and further changes there are copied too. As long as the directory follows
 // the server, clients must send updates to that server.
 type Following struct {
 	URL      string   `json:"url"` // without a name of an entry

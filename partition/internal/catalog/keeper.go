@@ -70,8 +70,8 @@ type Keeper struct {
 	SettingsTable table.Table // nil: an older store without this table, opened read-only
 	Origin        *Header     // the header in the table "directory", with the first settings
 
-	// Changing is read-locked by updates, and locked by loads and by changes of the
-	// schema or the indexes.
+	// Changing is read-locked by updates, and locked by loads. Changes of the shared
+	// configuration lock it on a store of one server, and read-lock it on a shared store.
 	Changing   sync.RWMutex
 	refreshing chan struct{} // serializes changes of Catalog
 	// reshaping is locked by changes of the shared configuration during which updates
@@ -92,8 +92,9 @@ type Keeper struct {
 	Subordinates func(ctx context.Context, at *txn.Snapshot, c *Catalog, id entry.ID, exact bool) (n Count, known bool, err error)
 	// Views records up to which revision package view keeps the views.
 	Views Progress
-	// WantsSubordinates is set when Subordinates was asked for numbers that were not
-	// known. From then on package view keeps these numbers.
+	// WantsSubordinates is set when Subordinates was asked for numbers that were not known, or
+	// when package view finds that it has kept them before. From then on package view keeps
+	// these numbers.
 	WantsSubordinates atomic.Bool
 	// KeepToBoth checks that the entries that a transaction changed also conform to an
 	// announced schema. It is called at the end of a transaction while a schema is

@@ -48,8 +48,8 @@ func (p *Keeper) ViewLag(now time.Time) (l Lag) {
 }
 
 // If views are behind by lagAllowed entries or more, every update waits: one millisecond
-// for each lagAllowed entries, and at most longestWait. This slows writers to a pace that
-// views can follow, and no update is refused.
+// for each lagAllowed entries, and at most longestWait. This slows writers so that the views
+// can catch up, and no update is refused.
 const (
 	lagAllowed  = 50_000
 	longestWait = 20 * time.Millisecond

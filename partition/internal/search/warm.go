@@ -11,7 +11,7 @@ import (
 )
 
 // Warm reads entries into the cache until the cache contains all entries or is nearly
-// full. Then it loads the postings of indexes whose values have few entries. It returns
+// full. Then it loads postings with few entries from the indexes. It returns
 // the number of entries that it has read. Reading a large directory costs four times as
 // much with an empty cache as with a full cache. Warm reads the entries in the order of
 // their rows, and costs only a tenth of what reading the directory with an empty cache

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// Located is an entry that was found by its name. Name is the name in its stored
-// spelling.
+// Located identifies an entry that was found. Name is its name in the stored spelling.
 type Located struct {
 	ID     entry.ID
 	Parent entry.ID
@@ -80,8 +79,8 @@ func (s *Snapshot) Current(id entry.ID) *cache.Item {
 	return nil
 }
 
-// Decode decodes a master row into an item and caches it. It returns nil if the row does
-// not contain an entry.
+// Decode decodes a master row into an item. It caches the item if the snapshot fills caches.
+// It returns nil if the row does not contain an entry.
 func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row) (*cache.Item, error) {
 	if len(row.Cells) >= MaxColumns {
 		return s.wideItem(ctx, id)
@@ -174,7 +173,7 @@ func (s *Snapshot) Resolve(ctx context.Context, parent entry.ID, rdn dn.Norm) (i
 type Place struct {
 	Located
 	Norms []dn.Norm
-	RDN   dn.Norm // the normalised RDN of the name itself
+	RDN   dn.Norm // the RDN that was looked up last: the name's own one if the parent exists
 	Found bool
 	depth int      // number of RDNs, from the root on, whose entries exist
 	last  entry.ID // the deepest entry that exists
@@ -354,9 +353,8 @@ func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secr
 	return whole, nil
 }
 
-// Wide reads an entry with very many values. The attributes are sorted by name. If types is
-// not nil, Wide reads only attributes of these types. If types is empty but not nil, it reads
-// no attributes.
+// Wide reads an entry with very many values. If types is not nil, Wide reads only attributes of
+// these types and of their subtypes. If types is empty but not nil, it reads no attributes.
 func (s *Snapshot) Wide(ctx context.Context, id entry.ID, types []*schema.AttributeType) (*entry.Entry, error) {
 	sel := table.Select{Families: []table.Family{master.UpAttributes}}
 	for _, t := range types {
@@ -536,8 +534,8 @@ func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.Attri
 
 // Recall returns the entry of a name that was passed to Remember. The name must have exactly
 // the stored spelling. For frequent names this saves parsing the name and looking up its RDNs.
-// Recall returns false if the cache does not contain the name or the entry, or if the entry may
-// have changed.
+// Recall returns false if the cache does not contain the name or the entry, if the entry may
+// have changed, or if an entry may have been renamed since.
 func (s *Snapshot) Recall(name string) (Located, bool) {
 	id, ok := s.Catalog.Cache.Names.GetIfPresent(cache.NameKey{Name: name})
 	if !ok {

@@ -15,9 +15,9 @@ import (
 )
 
 // tableName is the name of the table that records up to which revision each view is kept. It
-// has a row for each definition. Its cells are JSON and are changed by compare-and-swap. Each
-// change increases the sequence number in the cell, so that a cell never contains the same
-// bytes again.
+// has a row for each definition. Its cells are JSON and are changed by compare-and-swap, or, on
+// an embedded store, in one batch with the rows of a step. Each change increases the sequence
+// number in the cell, so that a cell never contains the same bytes again.
 const tableName = "views"
 
 var viewsSpec = table.Spec{Name: tableName, Unversioned: true, Families: []table.FamilySpec{{Name: family}}}
@@ -133,9 +133,8 @@ func marshal(cell any) []byte {
 }
 
 // swap replaces the content old of a cell by value, and reports whether the cell then contains
-// value. It writes nothing if the cell does not contain old. If the store returns an error,
-// swap reads the cell, because the write may have taken effect although the answer of the
-// store was lost.
+// value. It writes nothing if the cell does not contain old. If the store returns false or an
+// error, swap reads the cell, because the write may have taken effect nevertheless.
 func swap(ctx context.Context, k *catalog.Keeper, id entry.ID, column, old, value []byte) (bool, error) {
 	t := k.DB.Table(tableName)
 	c := table.Cell{Family: family, Qualifier: column, Value: value}

@@ -184,8 +184,9 @@ func (d *Definition) In(ctx context.Context, s *state.Snapshot, id entry.ID) (bo
 	return len(ps) > 0, err
 }
 
-// Each streams the entries of a list in a state, in the order of the list. These are
-// exactly the entries that the definition selects in the state: see [Read].
+// Each streams the entries of a list in a state, in the order of the list. Apart from those that
+// o excludes, these are exactly the entries that the definition selects in the state: see
+// [Read].
 func Each(ctx context.Context, s *state.Snapshot, d *Definition, o ListOptions) iter.Seq2[Listed, error] {
 	return func(yield func(Listed, error) bool) {
 		l := &lister{d: d, s: s, o: o}

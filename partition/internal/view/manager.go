@@ -82,11 +82,11 @@ func (m *Manager) release(key task) {
 // may have to be built again.
 const longest = 24 * time.Hour
 
-// Due is the time within which the views show a commit on an embedded store. On a shared
-// store this time is ten times longer.
+// Due is how long a manager waits after a step and a new commit before the next step, on an
+// embedded store. On a shared store it waits ten times longer.
 const Due = 100 * time.Millisecond
 
-// due returns the time within which the views show a commit.
+// due returns Due or, on a shared store, ten times Due.
 func (m *Manager) due() time.Duration {
 	if m.k.DB.Shared() {
 		return 10 * Due
@@ -125,7 +125,7 @@ func (m *Manager) Run(ctx context.Context, report func(error)) {
 }
 
 // Step brings all views to the newest settled state: the newest state to which no commit
-// can be added.
+// can be added. It leaves out the work that the ring assigns to other servers.
 func (m *Manager) Step(ctx context.Context) error {
 	m.k.Deriving.Lock()
 	defer m.k.Deriving.Unlock()
@@ -357,7 +357,7 @@ func (m *Manager) fail(ctx context.Context, d *Definition, c *cells, cause error
 }
 
 // advance makes steps of a lane until the lane has reached its boundary for the revision
-// upTo.
+// upTo, or until the next step is another server's task.
 func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor, upTo table.Revision) error {
 	for {
 		key := task{d.ID, l.number}

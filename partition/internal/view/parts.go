@@ -54,7 +54,7 @@ const maxCombinations = 1000
 // contributions.
 type part struct {
 	n    int64
-	sums []*big.Int // the sums of a record; nil in the row of a value
+	sums []*big.Int // the sums of a record; in the kind Subordinates, the number of entries below
 }
 
 func (p *part) isZero() bool {

@@ -94,7 +94,8 @@ func (d *Definition) readKept(ctx context.Context, s *state.Snapshot, o *ReadOpt
 }
 
 // whileKept calls read with the name of the view's table. It returns errNotKept if the
-// records are not kept, or if the table was replaced while read ran.
+// records are not kept, if read needs a state below the horizon, or if the table was replaced
+// while read ran.
 func (d *Definition) whileKept(ctx context.Context, s *state.Snapshot, ls []lane, read func(name string) error) error {
 	c, err := d.keptCells(ctx, s, ls)
 	if err != nil {
