@@ -5,7 +5,8 @@
 //
 // A [Partition] is an open store. [Partition.Snapshot] reads the newest state,
 // [Partition.At] reads a past state, and [Partition.Update] changes the directory. The
-// package does not use LDAP result codes: a failure is an [Error] with a [Problem].
+// package does not use LDAP result codes: an operation that is refused returns an [Error]
+// with a [Problem].
 //
 // This package contains little code. The packages below internal do the work. Of these
 // packages, each imports only packages that precede it in this list:

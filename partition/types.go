@@ -25,7 +25,7 @@ type (
 	// Rules specify what a change may do that RFC 4511 and RFC 4512 do not allow.
 	Rules = write.Rules
 
-	// Located is an entry that was found by its name.
+	// Located identifies an entry that was found.
 	Located = state.Located
 
 	// A Query is a search.

@@ -118,9 +118,9 @@ func (b *Branch) Update(ctx context.Context, by partition.By, fn func(*partition
 func (b *Branch) Conflicts(ctx context.Context) ([]Conflict, error) { return b.b.Conflicts(ctx) }
 
 // Merge makes the branch visible by one commit and returns the commit's revision. The branch
-// then no longer exists. If there are conflicts, Merge returns a ConflictError and the branch
-// stays as it is. If both the branch and other commits changed an entry, the merge sets the
-// entry's modifiersName, modifyTimestamp and entryCSN.
+// then no longer exists. If there are conflicts, Merge returns a ConflictError and does not
+// merge the branch. If both the branch and other commits changed an entry, Merge first sets the
+// entry's modifiersName, modifyTimestamp and entryCSN in the branch.
 func (b *Branch) Merge(ctx context.Context, by partition.By) (table.Revision, error) {
 	return b.b.Merge(ctx, by)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 )
 
-// A Server is the server that a directory follows: the directory is a copy of that server, and
-// the server's further changes are copied too.
+// A Server is the server that a directory follows: the directory is a copy of subtrees of that
+// server, and further changes there are copied too.
 type Server = catalog.Following
 
 // Of returns the server that the directory follows, or nil.

@@ -26,8 +26,8 @@ type (
 	Loading = load.Loading
 )
 
-// Load begins a load. No other transaction can commit until the load is committed or
-// aborted.
+// Load begins a load. Unless o.CheckOnly is set, no other transaction can commit until the
+// load is committed or aborted.
 func Load(ctx context.Context, p *partition.Partition, o LoadOptions) (*Loader, error) {
 	return load.Load(ctx, p.Keeper(), o)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Merge makes the branch visible by one commit and returns the commit's revision. If there are
-// conflicts, it returns a ConflictError and the branch stays as it is.
+// conflicts, it returns a ConflictError and does not merge the branch.
 func (b *Branch) Merge(ctx context.Context, by write.By) (table.Revision, error) {
 	b.k.Changing.RLock()
 	defer b.k.Changing.RUnlock()
@@ -77,7 +77,8 @@ func (b *Branch) restamp(ctx context.Context, by write.By, both []entry.ID) erro
 }
 
 // changedOutside returns the ids that were touched both by commits in the branch and by
-// commits of the trunk after the branch's base.
+// commits of the trunk after the branch's base. If one of these commits of the trunk does not
+// list what it touched, changedOutside returns all ids that commits in the branch touched.
 func (b *Branch) changedOutside(ctx context.Context, base table.Revision) (both []entry.ID, err error) {
 	newest := state.Newest(b.k)
 	defer newest.Close()

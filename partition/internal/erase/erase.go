@@ -52,7 +52,7 @@ type Erased struct {
 	Entries  int // entries whose past changed
 	Gone     int // entries that were removed completely
 	Values   int // versions of values that were removed
-	Names    int // entries that lost a name
+	Names    int // other entries that lost a name
 	Commits  int // commits whose records changed
 }
 

@@ -124,7 +124,8 @@ func staleTables(c *catalog.Catalog, h *catalog.Header) (names []string) {
 	return names
 }
 
-// DrainTime is the longest time for which a reindex waits for earlier searches to end.
+// DrainTime is the longest time for which a reindex waits for earlier searches to end, on a
+// store with one server.
 var DrainTime = 30 * time.Second
 
 // drain waits until no snapshot uses a catalog from before r. On a store with one server,

@@ -23,7 +23,7 @@ const maxNamed = 5
 
 // judge returns an error if entries of a snapshot do not conform to a changed schema. The
 // Concern determines which entries judge examines: the entries of the changed classes,
-// and the entries of the classes that allow the changed types. If objectClass or the type
+// and the entries that may have values of the changed types. If objectClass or the type
 // is indexed, the index finds these entries. Otherwise judge scans all entries.
 func judge(ctx context.Context, c *catalog.Concern, s *state.Snapshot) error {
 	if c.Empty() {

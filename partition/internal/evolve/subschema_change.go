@@ -90,8 +90,8 @@ func ModifySubschema(ctx context.Context, tx *write.Tx, changes []op.Modificatio
 }
 
 // ChangeSchema changes the schema like [schema.Schema.Change]. Only a function that runs in
-// UpdateSchema may call it. The text of an error begins with the Source of the wrong
-// definition.
+// UpdateSchema may call it. If a definition is wrong, the text of the error begins with the
+// definition's Source.
 func ChangeSchema(ctx context.Context, tx *write.Tx, add, remove []schema.Definition) error {
 	if err := tx.RefuseInBranch(); err != nil {
 		return err

@@ -20,9 +20,9 @@ import (
 )
 
 // Add adds an entry with the attributes that the client sent. If keep is set, as for an
-// import, the entry keeps the given values of NO-USER-MODIFICATION attributes (entryUUID,
-// timestamps, creatorsName, modifiersName). Otherwise Add refuses these values, except those
-// that the transaction's Rules accept.
+// import, the entry keeps the given entryUUID and the given values of stored
+// NO-USER-MODIFICATION attributes, such as timestamps and creatorsName. Otherwise Add refuses
+// these values, except those that the transaction's Rules accept.
 func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute, keep bool) (entry.ID, error) {
 	g := givenNone
 	switch {

@@ -76,7 +76,7 @@ func Install(ctx context.Context, p *catalog.Keeper, by By, c *catalog.Catalog) 
 // MarkShared makes concurrent changes of the shared configuration conflict. If binds is
 // set, the change binds entries: an entry that was written under the earlier configuration
 // may violate the new configuration, or may be missing in an index. Such a change also
-// conflicts with all branches that began before it.
+// conflicts with each branch that began before it and has changed entries.
 func (tx *Tx) MarkShared(binds bool) {
 	tx.Txn.Mark(tx.Keeper.SettingsTable, catalog.SettingsRow, txn.Mark{Kind: txn.MarkExclusive, Deletes: binds})
 	tx.Txn.Touch(catalog.SubschemaID) // every snapshot checks whether this id was touched

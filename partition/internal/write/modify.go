@@ -52,7 +52,7 @@ type modification struct {
 	row    table.Row // the columns of the entry's tree row that were read
 	types  []*edited
 	// given contains the types that normally only the server sets, and that the client sets in
-	// this change because the Rules permit it.
+	// this change because the Rules permit it. It does not contain account attributes.
 	given   []*schema.AttributeType
 	renames bool // values of the RDN may be removed, because the change is a rename
 	rdn     map[rdnValue]bool

@@ -24,7 +24,7 @@ import (
 var moveRow = master.Row(cache.Moves)
 
 // Rename changes an entry's RDN, its parent, or both. If newParent is nil, the parent
-// stays the same. Rename writes none of the entries below the entry, because the tree
+// stays the same. Rename need not write the entries below the entry, because the tree
 // finds children by their parent's id.
 func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld bool, newParent *dn.DN) error {
 	pl, err := tx.existing(ctx, name)
