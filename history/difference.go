@@ -421,7 +421,7 @@ func (w *walk) modify(ctx context.Context, t task, after *entry.Entry) error {
 	return w.emit(t.id, name, &op.Modify{Name: name, Changes: delta})
 }
 
-// subschema emits the changes of the definitions that are not built in.
+// subschema emits the differences between the definitions of the two states.
 func (w *walk) subschema(ctx context.Context, after *entry.Entry) error {
 	before, err := w.From.Entry(ctx, subschema.ID, false)
 	if err != nil {

@@ -45,8 +45,8 @@ func (c *rebaseCrash) open(s table.Store, embedded bool) *partition.Partition {
 	return p
 }
 
-// runRebaseCrash lets a server die at the n-th call of the store that a rebase makes.
-// Another server takes over.
+// runRebaseCrash lets a server die when a rebase makes its n-th call to the store. Another
+// server takes over.
 func runRebaseCrash(t *testing.T, store table.Store, n int, seed uint64) *rebaseCrash {
 	ctx := context.Background()
 	s, f := tabletest.WithFaults(store, seed)

@@ -16,7 +16,8 @@ const mostWait = time.Minute
 
 // Follow copies the changes that are made at the server until ctx ends. It calls caught
 // each time the directory has caught up. If the server cannot be reached, Follow tries
-// again.
+// again. It returns ErrTaken if another process follows, and ErrEnded if the directory no
+// longer follows.
 func (m *Move) Follow(ctx context.Context, caught func()) error {
 	if len(m.src.Bases) == 1 {
 		return m.persist(ctx, func(ctx context.Context) error {
@@ -41,7 +42,7 @@ func (m *Move) Follow(ctx context.Context, caught func()) error {
 	})
 }
 
-// rest waits until it is time to read everything again.
+// rest waits until it is time for the next refresh.
 func (m *Move) rest(ctx context.Context) error {
 	if m.src.synced {
 		return pause.For(ctx, time.Second)

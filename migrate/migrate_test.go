@@ -459,8 +459,8 @@ func TestSchema(t *testing.T) {
 	m.differences(o)
 }
 
-// TestCutWhileCopying cuts the connection in the middle of a copy. Nothing must be
-// copied, and the next attempt must copy everything.
+// TestCutWhileCopying cuts the connection in the middle of a copy. The copy must return an
+// error, and the next attempt must copy everything.
 func TestCutWhileCopying(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
