@@ -238,11 +238,10 @@ func (t *Trial) search(ctx context.Context, ps [2]*acl.Program, o *Operation, ba
 	return nil
 }
 
-// compare counts the differences between the old and the new rules for one entry of a
-// search. If the requester does not see the entry under both sets of rules, compare only
-// compares whether the requester sees the entry. Otherwise it compares which of the
-// requested attributes are shown, and which of the attributes in the filter may be
-// searched.
+// compare counts the differences between the old and the new rules for one entry of a search.
+// If the requester sees the entry under both sets of rules, it compares which of the requested
+// attributes are shown, and which of the attributes in the filter may be searched. Otherwise
+// it only compares whether the requester sees the entry.
 func (out *Outcome) compare(x *two, o *Operation, tested []*schema.AttributeType) {
 	if before, after := x.seen(0), x.seen(1); before != after || !before {
 		count(out.Less, out.More, "", before, after)

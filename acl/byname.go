@@ -1,10 +1,10 @@
 package acl
 
-// ByName returns the program for the entries of the changelog and of the monitor. The
-// entries of the changelog tell who did what, and the entries of the monitor show the state
-// of the server. The author of a rule about the whole directory rarely has these entries in
-// mind. So a rule that allows something includes these entries only if one of its targets
-// names a part of their tree. A rule that denies something always includes them.
+// ByName returns the program for the entries of the changelog and of the monitor. The entries
+// of the changelog show who did what, and the entries of the monitor show the state of the
+// server. The author of a rule about the whole directory rarely has these entries in mind. So
+// a rule that allows something includes these entries only if one of its targets names a part
+// of their tree. Rules that deny something keep all their targets.
 func (p *Program) ByName() *Program {
 	p.onceByName.Do(func() { p.byName = p.makeByName() })
 	return p.byName

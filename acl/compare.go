@@ -62,9 +62,8 @@ func (s *Set) asksGroupsOfEntries() bool {
 	return s.anySubject(func(sub *subject) bool { return sub.Group })
 }
 
-// AsksOthers reports whether decisions about an entry depend on the parent of the entry or on
-// the groups that the entry is in. Otherwise they depend only on the entry and on the
-// identity's own entry.
+// AsksOthers reports whether decisions about an entry may depend on the attributes of the
+// entry's parent, or on the groups that the entry is in.
 func (p *Program) AsksOthers() bool {
 	asks := func(t bound) bool { return t.filter != nil && t.filter.asksGroups }
 	return p.set.anySubject(func(sub *subject) bool { return sub.Kind == ItsParents }) ||

@@ -16,8 +16,8 @@ type Decision struct {
 
 	manage bool
 	entry  Rights // the rights on the entry itself
-	// The rights on types that no rule names: general[0] on user types, general[1] on
-	// operational types.
+	// The rights on types that are not reserved and that no rule names: general[0] on user
+	// types, general[1] on operational types.
 	general [2]typeRights
 	types   map[*schema.AttributeType]*typeRights
 
@@ -256,9 +256,8 @@ func (d *Decision) rightsOf(v *subjectValue) Rights {
 	return d.balance(v.typ, allow, deny)
 }
 
-// decideAlways computes a decision that is valid for every entry. The decision contains a
-// right only if rules allow the right on every entry, and no rule denies the right on any
-// entry.
+// decideAlways computes a decision that contains a right only if the identity has the right on
+// every entry. It considers the allow rules that apply to every entry, and all deny rules.
 func (p *Program) decideAlways() Decision {
 	d := Decision{program: p}
 	for i := range p.clauses {

@@ -53,10 +53,10 @@ type change struct {
 }
 
 // Diff returns the rights that identities have under only one of two sets of rules. Both
-// sets must have the same schema. Diff finds relations between conditions by comparing
-// the text of the conditions. Groups, filters, and names with * or {t} may overlap in
-// ways that Diff does not know. So Diff may describe combinations of conditions that do
-// not occur.
+// sets must have the same schema. Diff knows only relations between conditions that follow
+// from the conditions themselves, for example that one subtree contains another. Groups,
+// filters, and names with * or {t} may overlap in ways that Diff does not know. So Diff may
+// describe combinations of conditions that do not occur.
 func Diff(from, to *Set) ([]Difference, error) { return compareSets(from, to).differences() }
 
 func compareSets(from, to *Set) *comparison {

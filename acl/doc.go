@@ -8,11 +8,12 @@
 //	helpdesk: allow group "cn=helpdesk,ou=groups,dc=example,dc=com" to write userPassword
 //	          in "ou=people" except (employeeType=admin) if secure
 //
-// A rule is stored at an entry, which is the place of the rule, and applies to the entry
-// and to all entries below it. A request may do what at least one rule allows and no rule
-// denies. Neither the order of rules nor the distance between the place of a rule and an
-// entry matters. An identity with the right manage on an entry is an administrator of the
-// entry: for an administrator, rules that deny other rights have no effect.
+// A rule is stored at an entry, which is the place of the rule. It applies to the place and to
+// all entries below the place, or to those of them that its targets ("in") select. A request
+// may do what at least one rule allows and no rule denies. Neither the order of rules nor the
+// distance between the place of a rule and an entry matters. An identity with the right manage
+// on an entry is an administrator of the entry: for an administrator, rules that deny other
+// rights have no effect.
 //
 //	rule      = name ":" ( "allow" / "deny" ) who part *( "," part )
 //	            [ "in" what ] [ "if" condition *( "and" condition ) ] [ "#" why ]

@@ -213,8 +213,7 @@ func (p *Program) DenyUse(name string) (all []string) {
 	return all
 }
 
-// String returns the right and the entry or attribute description that the question is
-// about, without the value.
+// String returns the right and, if the question is about values, the attribute description.
 func (q Question) String() string {
 	if q.Type == nil {
 		return q.Right.String()

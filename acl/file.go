@@ -17,8 +17,7 @@ const MaxRules = 10000
 // ReadFile parses rules from a file. Each line is the name of the place in quotes,
 // followed by the rule; the line of a rule for the whole directory has no place. A line
 // that begins with white space continues the previous line. ReadFile ignores empty lines
-// and lines that begin with "#". The error lists every invalid line, with the column of
-// the error.
+// and lines that begin with "#". The error lists every invalid line.
 func ReadFile(r io.Reader) ([]Placed, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {

@@ -36,7 +36,8 @@ func (s *Set) lifts(m members) (found []Finding, err error) {
 
 // isFor reports whether r lets identities write the lever. It returns false if r also lets
 // these identities manage all targets of the lever's rule: then they have all rights on the
-// targets even without the lever.
+// targets even without the lever. If the lever is the ability to bind as an account, isFor also
+// returns false for the lever's own rule, and for a rule about the identities' own entries.
 func (l *lever) isFor(r *compiled) bool {
 	if l.account && (r == l.rule || r.isOwn() || len(l.at) == 0) {
 		return false

@@ -38,8 +38,8 @@ type shares struct {
 	text string // see NarrowingText
 }
 
-// NarrowingText returns a text that is equal for programs whose narrowings are equal. It is
-// "" if the program has no narrowings.
+// NarrowingText returns a text. Two programs with the same schema and the same text have the
+// same narrowings. The text is "" if the program has no narrowings.
 func (p *Program) NarrowingText() string {
 	if s := p.sharesOnce(); !s.wide {
 		return s.text
@@ -47,8 +47,9 @@ func (p *Program) NarrowingText() string {
 	return ""
 }
 
-// Narrow returns the narrowing for the entries in the scope of a base. It returns nil if no
-// narrowing would help, because indexes cannot find its entries.
+// Narrow returns the narrowing for the entries in the scope of a base. It returns nil if the
+// narrowing would not help, because indexes cannot find its entries, or because it would
+// consist of too many sets.
 func (p *Program) Narrow(base dn.DN, scope Scope) *Narrowing {
 	s := p.sharesOnce()
 	if s.wide {
@@ -262,8 +263,8 @@ func (f *entryFilter) narrow() filter.Resolved {
 	return f.filter
 }
 
-// isNarrow reports whether indexes can find the entries that match a filter. Tests of
-// object classes do not count, because most classes have very many entries.
+// isNarrow reports whether equality indexes, if there are any, can find the entries that match
+// a filter. Tests of object classes do not count, because most classes have very many entries.
 func isNarrow(f filter.Resolved) bool {
 	switch f := f.(type) {
 	case *filter.AndNode:

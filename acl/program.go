@@ -21,7 +21,8 @@ type Entry struct {
 }
 
 // Others answers questions about the parent and the groups of the entry that a decision is
-// about. The methods cannot return errors, so the caller of the decision must record them.
+// about. The methods cannot return errors. An implementation must keep the errors, so that the
+// caller of the decision can ask for them.
 type Others interface {
 	// Parent returns the parent entry, or nil if there is none.
 	Parent() *entry.Entry

@@ -56,7 +56,7 @@ type Subject struct {
 	Attribute string        // for Its, ItsParents and Same
 }
 
-// A Part is a set of rights on attributes.
+// A Part is a set of rights on the entry or on attributes.
 type Part struct {
 	Rights     Rights
 	Attributes []Attribute // empty: all user attributes

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Placed is a rule with its place: the name of an entry. The rule applies to this entry and
-// to all entries below it. If the place is empty, the rule applies to the whole directory.
+// A Placed is a rule with its place: the name of an entry. The rule is about entries at and
+// below the place. If the place is empty, the rule is about the whole directory.
 type Placed struct {
 	Place dn.DN
 	Rule  *Rule

@@ -137,7 +137,7 @@ type Comparison struct {
 // entryRights are the rights on entries that exist both in the originals and in rules.
 var entryRights = []acl.Rights{acl.See, acl.Add, acl.Delete, acl.Rename, acl.Proxy, acl.Bind}
 
-// Compare compares all rights of an identity on an entry.
+// Compare compares the rights of an identity on an entry and on values of its attributes.
 func (c *Comparison) Compare(id *acl.Identity, e *acl.Entry) error {
 	p, err := c.Set.Program(id)
 	if err != nil {

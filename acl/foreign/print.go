@@ -74,8 +74,8 @@ func (x *Original) says() string {
 	return text
 }
 
-// WriteNotes writes the originals that are not translated exactly, with file and line. Then
-// it writes a table with the number of originals in each class.
+// WriteNotes writes the notes, hints and refused rules of the originals, with file and line.
+// Then it writes a table with the number of originals in each class.
 func (im *Import) WriteNotes(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	for _, x := range im.Originals {
@@ -142,7 +142,8 @@ func (im *Import) writeTable(out io.Writer) error {
 	return w.Flush()
 }
 
-// WriteDifferences writes what a comparison found, at most 50 lines.
+// WriteDifferences writes at most 50 of the differences that a comparison found. Then it writes
+// how many differences and questions there were.
 func (c *Comparison) WriteDifferences(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	for i, d := range c.Found {

@@ -25,9 +25,9 @@ type Item struct {
 	Entry *entry.Entry
 }
 
-// Read adds the originals in an LDIF file or a slapd.conf to the import. If keep is not
-// nil, Read passes each entry to it. If the file contains changes, Read ignores all changes
-// except those that add entries.
+// Read adds the originals in an LDIF file or a slapd.conf to the import. If keep is not nil,
+// Read passes each entry of an LDIF file to it. If the file contains changes, Read ignores all
+// changes except those that add entries.
 func (im *Import) Read(file string, in io.Reader, keep func(Item)) error {
 	text := bufio.NewReaderSize(in, 64<<10)
 	if isConf(text) {

@@ -165,8 +165,8 @@ func (d *directory) identities(rules []acl.Placed) []dn.DN {
 	return all
 }
 
-// connections returns connections that meet conditions of the rules, and others that do
-// not.
+// connections returns a plain connection, and connections that meet some conditions of the
+// rules.
 func connections(rules []acl.Placed) []acl.Connection {
 	now := time.Now()
 	plain := acl.Connection{Mechanism: "simple", Time: now}
@@ -205,7 +205,7 @@ func (d *directory) types(rules []acl.Placed) (all []*schema.AttributeType) {
 	return all
 }
 
-// values returns one value of the type, taken from some entry.
+// values returns one value of the type from one of the first entries, or nil if it finds none.
 func (d *directory) values(t *schema.AttributeType) [][]byte {
 	for _, x := range d.items[:min(len(d.items), 200)] {
 		if a := x.Entry.Find(t, ""); a != nil {

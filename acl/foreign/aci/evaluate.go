@@ -394,8 +394,8 @@ func (q *question) holds(b Bind, not bool, matched string) bool {
 	return is != (k.Op == "!=") != not
 }
 
-// isOfNewEntry reports whether a comparison depends only on attributes of the accessed
-// entry, and not on attributes of entries above it.
+// isOfNewEntry reports whether a comparison is with the names of users or groups that the
+// accessed entry itself contains, and not with names that entries above it contain.
 func isOfNewEntry(name, v string) bool {
 	switch name {
 	case "userdnattr", "groupdnattr":

@@ -132,8 +132,9 @@ func (t *translation) list(c *Clause) *list {
 	return l
 }
 
-// names translates a word of targetattr. For a word with wildcards, it returns the names
-// of the attributes that match. It returns any other word unchanged.
+// names translates a word of targetattr. For * in 389 Directory Server, it returns * and +. For
+// a word with wildcards, it returns the names of the attributes that match. It returns any
+// other word unchanged.
 func (t *translation) names(n string) []string {
 	if n == "*" && t.o.Dialect == DS389 {
 		return []string{"*", "+"}
@@ -158,8 +159,8 @@ func (l *list) addName(sch *schema.Schema, name string, all []string) {
 	l.except = append(l.except, subtypes(sch, name, all)...)
 }
 
-// subtypes returns the subtypes of the named attribute that the list all does not
-// contain. It leaves out collective attributes, because only the server writes them.
+// subtypes returns the subtypes of the named attribute that the list all does not contain. It
+// leaves out collective attributes.
 func subtypes(sch *schema.Schema, name string, all []string) (names []string) {
 	typ, _ := sch.Describe(name)
 	if typ == nil {
@@ -203,7 +204,8 @@ func (t *translation) allExcept(l *list, names []string) {
 }
 
 // reserved adds reserved attributes to a list that contains *, because * in a rule does not
-// include them.
+// include them. It adds all of them if the option Reserved is set. Otherwise it adds those that
+// originals mention, and only to a denial.
 func (t *translation) reserved(c *Clause, l *list) {
 	var add []string
 	switch {

@@ -142,8 +142,8 @@ func appendNew[T interface{ String() string }](all []T, v T) []T {
 	return append(all, v)
 }
 
-// simplify returns a term without the subjects that its other subjects imply. It returns
-// nil if no identity matches all subjects.
+// simplify returns a term without "users" if the term has other subjects, because these imply
+// it. It returns nil if it finds that no identity matches all subjects.
 func simplify(t acl.Term) acl.Term {
 	is := func(k acl.SubjectKind) bool {
 		return slices.ContainsFunc(t, func(s acl.Subject) bool { return s.Kind == k })

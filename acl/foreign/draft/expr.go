@@ -80,7 +80,7 @@ func (l literal) String() string {
 // A conjunction is a list of literals.
 type conjunction []literal
 
-// maxConjunctions is the largest number of rules that one clause of an original can become.
+// maxConjunctions is the largest number of conjunctions that an All can become.
 const maxConjunctions = 64
 
 // A normalizer turns an expression into conjunctions. If rules have no words for a

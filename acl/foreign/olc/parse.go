@@ -16,8 +16,8 @@ type word struct {
 	at   int
 }
 
-// words splits a directive at white space. Quotation marks and parentheses keep words
-// together.
+// words splits a directive at white space. White space between quotation marks does not
+// separate words.
 func words(s string) (all []word, err error) {
 	var b strings.Builder
 	start, quoted, in := 0, false, false
@@ -394,8 +394,9 @@ func (p *parser) group(w *Who, style string) error {
 	return nil
 }
 
-// peer parses a peername: an address, an address with a mask after %, or a simple regular
-// expression of addresses.
+// peer parses a peername: an address, an address with a mask after %, a simple regular
+// expression of addresses, or the path of any socket. For any other peername, it sets the kind
+// Unknown.
 func peer(w *Who, style string) {
 	w.Kind = Unknown
 	value := w.Text

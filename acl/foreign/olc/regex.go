@@ -22,8 +22,8 @@ type regex struct {
 	crosses bool
 }
 
-// prefixes are beginnings of regular expressions that match any number of RDNs, each with
-// the number of its groups.
+// prefixes are beginnings of regular expressions that match several RDNs, each with the number
+// of its groups. Those with the scope Subtree also match no RDN.
 var prefixes = []struct {
 	text   string
 	groups int

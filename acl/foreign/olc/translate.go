@@ -390,7 +390,8 @@ func (t *translation) meet(as, bs []cell) (all []cell) {
 	return all
 }
 
-// granted contains all rights that are granted to the same identities in the same region.
+// granted contains all rights that one directive grants to the same identities in the same
+// region.
 type granted struct {
 	cell
 	values map[*group]acl.Rights
