@@ -20,9 +20,8 @@ var known389 = append(names389(), "passwordStorageScheme", "passwordMin8Bit", "p
 	"passwordBadWords", "passwordDictCheck", "passwordDictPath", "passwordAdminDN", "passwordAdminSkipInfoUpdate", "passwordTrackUpdateTime",
 	"passwordIsGlobalPolicy", "passwordLegacyPolicy", "passwordSendExpiringTime", "passwordTPRDelayValidFrom", "passwordUserAttributes", "passwordMinTokenLength")
 
-// noteless389 are attributes of 389 that have no effect here. They are left out without a
-// note, because nobody misses them. Here, failures always count at all servers, the time of
-// a change is always recorded, and passwords are hashed as well as the server can.
+// noteless389 are attributes of 389 that have no effect here, and that From389 leaves out
+// without a note.
 var noteless389 = []string{"passwordStorageScheme", "passwordIsGlobalPolicy", "passwordTrackUpdateTime", "passwordLegacyPolicy",
 	"passwordUserAttributes", "passwordMinTokenLength", "passwordAdminSkipInfoUpdate"}
 
@@ -72,7 +71,7 @@ var switches389 = []switch389{
 // From389 translates a password policy of 389 Directory Server. The call values(attribute)
 // must return the values of the attribute. The result left contains the attributes that
 // From389 leaves out, because they have no counterpart here or their values cannot be used,
-// each with the reason.
+// each with the reason. It does not contain the attributes in noteless389.
 func From389(values func(attribute string) []string) (policy []Value, left []string) {
 	t := &from389{values: values}
 	t.put("pwdAttribute", "userPassword")

@@ -64,11 +64,11 @@ type Trial struct {
 // Attempt verifies the credentials of one attempt. A server must not run two attempts on the
 // same account at the same time. Let n be the number of servers. Within one
 // FailureCountInterval, all servers together verify at most MaxFailure - 1 + n wrong attempts,
-// or at most MaxFailure if LockoutStrict is set. While a server cannot publish failures, it
-// counts only its own failures. With LockoutStrict it verifies nothing then, and Attempt
-// returns an error. Attempt writes nothing for an account that this server knows to be locked.
-// Without LockoutStrict, it also writes nothing for a right attempt on an account without
-// failures.
+// or at most MaxFailure if LockoutStrict is set. While a server cannot publish failures, the
+// other servers do not count its failures. If LockoutStrict is set and Fail returns an error,
+// Attempt verifies nothing and returns the error. Attempt writes nothing for an account that
+// this server knows to be locked. Without LockoutStrict, it also writes nothing for a right
+// attempt on an account without failures.
 //
 // If this server has read no failures that still count, and LockoutStrict is not set, Attempt
 // records a failure only after it has verified the credentials. Otherwise Attempt reserves the
@@ -147,8 +147,8 @@ func (p *Policy) reserved(ctx context.Context, l Ledger, t Trial) (Verdict, erro
 	return Right, nil
 }
 
-// confirm returns the verdict on a right attempt that was not reserved. The verdict is
-// Locked if failures at other servers have locked the account.
+// confirm returns the verdict on a right attempt that was not reserved. The verdict is Locked
+// if the attempt must be refused because of failures at other servers.
 func (p *Policy) confirm(ctx context.Context, l Ledger) (Verdict, error) {
 	all, err := newest(ctx, l)
 	if err != nil {

@@ -1,11 +1,10 @@
 // Package account makes decisions about accounts: whether an account is locked, what
 // follows from a bind with the right password, and which new passwords are allowed. It
 // implements draft-behera-ldap-password-policy-11; "the draft" and bare section numbers
-// in comments refer to this document. Decisions are functions of a policy, the state of
-// an account and the time; the package uses no store and no clock.
+// in comments refer to this document. Decisions are functions of a policy, the state of an
+// account and the time; the package reads a store and a clock only through a [Ledger].
 //
-// [Policy.Attempt] is the only way to verify a password. It limits the number of guesses
-// at all servers that share a [Ledger].
+// [Policy.Attempt] limits the number of guesses at all servers of one store.
 package account
 
 import (

@@ -192,8 +192,8 @@ func distance(a, b string) int {
 	return row[len(y)]
 }
 
-// judged is the number of characters that cut keeps. The functions whose work grows
-// faster than the length of a text judge only these characters.
+// judged is the number of characters that cut keeps. The functions distance and strength,
+// whose work grows faster than the length of a text, judge only these characters.
 const judged = 100
 
 func cut(s string) string {

@@ -242,7 +242,8 @@ func Hashed(stored []byte) bool {
 	return s == nil || !s.clear
 }
 
-// Clear returns the password from a value that contains the password in clear.
+// Clear returns the password from a value that contains the password in clear. It returns any
+// other value unchanged.
 func Clear(stored []byte) []byte {
 	if s, rest := parse(stored); s != nil && s.clear {
 		return rest

@@ -14,9 +14,8 @@ var ErrBusy = errors.New("too many passwords of this client are being verified")
 // maxWaiting is the maximum number of waiting hashes of one client.
 const maxWaiting = 256
 
-// A pool limits the number of concurrent slow hashes. Waiting clients take turns, so a
-// client with a thousand wrong passwords delays a hash of another client at most until
-// one of the running hashes ends.
+// A pool limits the number of concurrent slow hashes. Waiting clients take turns, so a client
+// with a thousand waiting hashes gets slots no more often than a client with few.
 type pool struct {
 	mu    sync.Mutex
 	free  int

@@ -71,9 +71,9 @@ const (
 	maxPassword = 128
 )
 
-// verifySHA1 verifies the same values as verifyDigest, but only with SHA-1, which most
-// directories use for every bind. It does not allocate, and it computes the digest in one
-// call. verifyDigest is four times as expensive.
+// verifySHA1 verifies the same values as verifyDigest, but only with SHA-1, in which many
+// directories still store their passwords. It does not allocate, and it computes the digest in
+// one call. verifyDigest is four times as expensive.
 func verifySHA1(s *scheme, stored, password []byte) (bool, error) {
 	var raw [maxStored]byte
 	if len(stored) > maxStored || len(password) > maxPassword {
