@@ -1,5 +1,5 @@
 // Package integration tests the whole program on both engines: the embedded store and,
-// if Java and Maven are found, a real HBase.
+// if the machine can run it (see hbasetest.Needs), a real HBase.
 package integration
 
 import (

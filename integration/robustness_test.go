@@ -98,7 +98,8 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// slowHash returns a hash of the administrator's password in the slowest scheme.
+// slowHash returns a hash of the administrator's password in a scheme that is slow to
+// verify.
 func slowHash(t *testing.T) string {
 	cmd := exec.Command(ldapd(t), "passwd", "--scheme", "ARGON2")
 	cmd.Stdin = strings.NewReader(adminPassword + "\n")

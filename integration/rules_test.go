@@ -28,8 +28,8 @@ use: allow everyone to use *
 see: allow users to read objectClass, cn, uid
 `
 
-// TestManyRules puts as many rules in force as a directory can have, while the server
-// answers requests.
+// TestManyRules puts as many rules in force as a directory can have, in the store of a
+// running server. The server must apply them, and one more rule must be refused.
 func TestManyRules(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")

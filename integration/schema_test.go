@@ -152,7 +152,7 @@ func (s *shelves) refuse() {
 	eventually(s.t, "an entry with two values is added", func() error {
 		err := c.Add(r)
 		if code(err) == ldap.LDAPResultConstraintViolation {
-			s.back() // the server had decided the change before it was killed
+			s.back() // the killed server had made the change, or had announced it
 		}
 		return err
 	})

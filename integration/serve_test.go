@@ -36,7 +36,8 @@ func photos(t *testing.T, n int) (file string) {
 	return file
 }
 
-// A slowClient is a client that has requested all photos and has read only the first of them.
+// A slowClient is a client that requests all photos. Its test decides when it reads the
+// answers after the first one.
 type slowClient struct {
 	t *testing.T
 	net.Conn

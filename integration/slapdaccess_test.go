@@ -11,8 +11,7 @@ import (
 	godiff "github.com/google/go-cmp/cmp"
 )
 
-// slapdAccess contains access directives for the sample directory, one of each kind that
-// matters.
+// slapdAccess contains access directives of several kinds for the sample directory.
 const slapdAccess = `access to attrs=userPassword by self write by anonymous auth by * none
 access to dn.subtree="ou=devices,dc=example,dc=com" by * read
 access to attrs=employeeNumber,roomNumber by self read by dnattr=manager write by * none
@@ -70,8 +69,9 @@ func newStoreWith(t *testing.T, text string, draftsIn func(out, file string) str
 	return store
 }
 
-// askBoth puts the questions to another server and to an ldapd with a store, as several
-// users. It passes each answer to the function compared and compares the results.
+// askBoth puts the questions to another server and to an ldapd with a store, anonymously
+// and as two users. It passes each answer to the function compared, and compares what this
+// function returns.
 func askBoth(t *testing.T, theirs *oldServer, store string, compared func(question, *answer) *answer) {
 	t.Helper()
 	p := serve(t, store, "--admin-dn", slapdAdmin)

@@ -20,8 +20,9 @@ const (
 	shiftsDN  = "ou=shifts," + suffix
 	byShiftDN = "cn=by-shift,cn=views"
 	nightDN   = "cn=night,cn=views" // a list of the workers of department 1
-	// shiftWorkers is the number of people who stay. An entry with more than 128 children makes
-	// the servers keep a view of the numbers of subordinates.
+	// shiftWorkers is the number of people who stay. When a client reads the number of
+	// subordinates of an entry with at least 128 children, the servers begin to keep a view
+	// of these numbers.
 	shiftWorkers = 140
 	reserves     = 10 // number of people who come and go
 )
