@@ -275,7 +275,8 @@ func TestClockAhead(t *testing.T) {
 }
 
 // TestIdle checks that an idle server reads the heads once per idlePoll, and that a
-// snapshot requested after an idle time shows the commits made during that time.
+// snapshot requested after an idle time nevertheless shows a commit that is older than
+// Options.Poll.
 func TestIdle(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newMem()

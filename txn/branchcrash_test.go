@@ -51,7 +51,7 @@ var crashOps = []*crashOp{
 
 func renameIn(ctx context.Context, b *Branch) error { return b.Rename(ctx, "another") }
 
-// commitCrashed commits two rows of two tables in the branch.
+// commitCrashed commits a row in each of two tables, in the branch.
 func commitCrashed(ctx context.Context, db *DB) error {
 	return stageIn(ctx, db, "staging", "crashed")
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// TestSummary makes commits with random marks in a branch and on the trunk. The branch must
-// clash with exactly the commits whose marks conflict with its own. The summary that grew with
-// each commit must be equal to a summary that is read from the journal.
+// TestSummary makes commits with random marks in a branch and on the trunk. Clashes must be
+// reported in exactly the rows in which marks of the branch and of the trunk conflict. The
+// summary that grew with each commit must be equal to a summary that is read from the journal.
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -63,8 +63,8 @@ func TestCheckpointNames(t *testing.T) {
 	}
 }
 
-// TestCheckpointAcross makes a checkpoint on one server while another server commits. The
-// state at the checkpoint must never change and must be the same on all servers.
+// TestCheckpointAcross makes a checkpoint on one server between commits of another server. The
+// state at the checkpoint must not change and must be the same on both servers.
 func TestCheckpointAcross(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -204,8 +204,7 @@ func TestCheckpointGone(t *testing.T) {
 }
 
 // TestCheckpointBesideDead makes a checkpoint of a store with a branch when a server has
-// just died. DB.Checkpoint must wait until another server has recovered the dead server's
-// slot.
+// just died. DB.Checkpoint must wait until the dead server's slot is recovered.
 func TestCheckpointBesideDead(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -78,7 +78,8 @@ func TestTwoWriters(t *testing.T) {
 	})
 }
 
-// TestReadOnly checks that a server opened for reading holds no slot.
+// TestReadOnly checks that a server opened for reading refuses updates, and shows the
+// commits of another server.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -175,8 +176,7 @@ func TestReopenAfterClose(t *testing.T) {
 }
 
 // TestFenced recovers the slot of a living server. The server's commit must be neither
-// acknowledged nor visible, and the server must claim a slot again as another
-// incarnation.
+// acknowledged nor visible, and the server must claim a slot again.
 func TestFenced(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain makes many tests run at the same time, because most of the time they wait for
-// leases.
+// TestMain makes many tests run at the same time, because the tests in real time mostly wait
+// for leases.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "24"); err != nil {

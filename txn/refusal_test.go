@@ -30,8 +30,8 @@ func (s *refusingStore) Commit(ctx context.Context, b table.Batch) (func() error
 }
 
 // TestRefusal checks that Refusal returns the reason why commits are refused. The log
-// must record the beginning and the end of a refusal once, for every reason, even if many
-// clients try to commit.
+// must record the beginning and the end of a refusal once, for every reason, even if
+// several commits are refused.
 func TestRefusal(t *testing.T) {
 	ctx := context.Background()
 	full := fmt.Errorf("%w: %w: the disk is full", table.ErrRefused, table.ErrUnavailable)

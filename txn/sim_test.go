@@ -109,8 +109,8 @@ func kill(db *DB) {
 	}
 }
 
-// transact appends a number to a list, counts the numbers, writes a new row into two
-// tables, and records the answer.
+// transact appends a number to a list, counts the numbers, writes a new row into each of
+// two tables, and records the answer.
 func (w *world) transact(db *DB) {
 	w.mu.Lock()
 	n := w.next

@@ -121,8 +121,8 @@ func (b *simBrancher) transact(branch *Branch, tx *simTx) {
 }
 
 // answersInBranch checks the result of reading a branch. It must equal the result of
-// replaying the operations that the branch's base shows, and then the branch's own
-// operations.
+// replaying the operations that the branch's base shows and the branch's own operations,
+// in the order of their revisions.
 func (o *oracle) answersInBranch(b *Snapshot, got *simState) {
 	got = got.clone()
 	got.secret = unread // a branch shows the trunk's current secrets, which replaying does not give

@@ -185,7 +185,7 @@ func (n *net) send(ctx context.Context, c *call) error {
 	return context.Cause(ctx)
 }
 
-// yield waits until the simulated net lets the caller go on. It is for actions that are not calls to
+// yield waits until the net lets the caller go on. It is for actions that are not calls to
 // the store.
 func (d *node) yield(ctx context.Context, what string) error {
 	return d.net.send(ctx, &call{node: d, step: clientStep, key: what, effect: func(int) string { return "" }})
@@ -359,7 +359,7 @@ const (
 	late     // executed after the call was answered with an error
 	twice    // sent twice; the second copy is executed later
 	retried  // sent twice at once; the answer is that of the second copy
-	partial  // only some rows are executed
+	partial  // executed for some rows, and answered with an error
 	lostPage // a scan ends with an error after some rows
 	slow     // executed long after the call was sent
 	outage   // a table's region does not answer for a while

@@ -150,8 +150,8 @@ func (d *node) inUse() []*Snapshot {
 	return slices.Clone(d.using)
 }
 
-// collected checks I8 when garbage is removed: states in use and checkpoints must be
-// kept.
+// collected checks I8 when garbage is removed: states in use, checkpoints and the bases
+// of branches must be kept.
 func (o *oracle) collected(name string, k *table.Keep) {
 	horizon, marks := k.Of('a').Horizon, k.Of(table.MarkFamily).Horizon
 	for r, c := range o.commits {
@@ -250,8 +250,8 @@ func (t simTable) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, err
 	}
 }
 
-// keptStep returns the step of a swap in the cluster table, in any row except the row of
-// heads.
+// keptStep returns the step of a swap in the cluster table, in any row except the rows of
+// the heads and of the clock.
 func keptStep(row []byte) step {
 	switch string(row) {
 	case "checkpoints":
