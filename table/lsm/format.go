@@ -11,9 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// These are the formats of Pebble's files that this version of the program can read: its
-// own format and the format of the previous version. A store keeps its format, so that
-// the previous version can still open it. Only Upgrade raises the format. When
+// These are the oldest and the newest format of Pebble's files that this version of the
+// program can read: the format of the previous version, and its own. A store keeps its format,
+// so that the previous version can still open it. Only Upgrade raises the format. When
 // newestFormat is raised, oldestFormat must be set to the previous newestFormat.
 const (
 	oldestFormat = pebble.FormatTableFormatV6

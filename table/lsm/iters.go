@@ -22,7 +22,7 @@ type iterPool struct {
 	db *pebble.DB
 	m  *counters
 
-	epoch   atomic.Uint64 // counts changes to revisions that were already complete
+	epoch   atomic.Uint64 // counts changes to revisions that were already complete, and refreshes
 	writes  atomic.Uint64 // counts all changes
 	applied atomic.Uint64 // the largest revision written
 
@@ -51,12 +51,12 @@ func (p *iterPool) changed(r table.Revision) {
 	p.writes.Add(1)
 }
 
-// swapped must be called after a write to an unversioned table, which is read without a
-// view.
+// swapped must be called after a write that matters only to iterators of get(0), such as a
+// write to an unversioned table.
 func (p *iterPool) swapped() { p.writes.Add(1) }
 
-// refresh closes the idle iterators in the background, so that the files and memory tables that
-// they use can be freed.
+// refresh begins a new epoch and closes the idle iterators in the background, so that the files
+// and memory tables that they use can be freed.
 func (p *iterPool) refresh() {
 	p.epoch.Add(1)
 	go func() {
@@ -109,7 +109,8 @@ func (p *iterPool) open() (*iterator, error) {
 }
 
 // put returns an iterator to the pool. In three cases it closes the iterator instead: the
-// iterator has an error, the iterator belongs to an earlier epoch, or the pool is full.
+// iterator has an error, the iterator belongs to an earlier epoch, or the pool is full or was
+// drained.
 func (p *iterPool) put(it *iterator) {
 	if it.Error() == nil && it.epoch == p.epoch.Load() {
 		p.mu.Lock()

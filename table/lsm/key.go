@@ -117,8 +117,9 @@ func appendImage(dst []byte, id uint16, g table.Family, row []byte) []byte {
 	return append(dst, escape, termImage)
 }
 
-// appendRowPart appends a row's image prefix with its terminator replaced by term. The
-// result is a common beginning of keys of that row.
+// appendRowPart appends a row's image prefix with its terminator replaced by term. With
+// termCol, the result is the common beginning of the row's column keys. With termRow, it is a
+// bound behind all keys of the row.
 func appendRowPart(dst, image []byte, term byte) []byte {
 	dst = append(dst, image...)
 	dst[len(dst)-1] = term

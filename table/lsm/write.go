@@ -19,7 +19,7 @@ type delta struct {
 	row    []byte
 	prefix []byte // prefix of the row's image keys
 	del    bool
-	over   bool         // the row existed before the change
+	over   bool         // the row had an image before the change
 	beside bool         // the row has an image that the writer's view hides
 	cells  []table.Cell // sorted by column, one cell per column; the revision of each is set
 }
