@@ -97,7 +97,8 @@ type View interface {
 	// Max returns the largest revision that may be visible.
 	Max() Revision
 	// Low returns the low-water mark. Every revision up to the mark is decided: it is
-	// either visible or has no cells in the store. Low never exceeds Max.
+	// either visible or has no cells in the store, except revisions of parked branches.
+	// Low never exceeds Max.
 	Low() Revision
 	// Visible reports whether the view shows the changes of r.
 	Visible(r Revision) bool
@@ -271,7 +272,7 @@ type Batch struct {
 	Writes   []Write
 	// View is the state that the commit builds on. A nil View means that the commit sees
 	// every revision in the store. Callers may leave View nil only if there are no branches.
-	// With or without a View, the batch's revision must be above all revisions in the store.
+	// With or without a View, the rows that the batch changes must not have newer revisions.
 	View View
 	// Joined is set if the batch merges a branch. It lists rows in which View shows
 	// revisions whose writers did not see each other. An engine that keeps rows in one

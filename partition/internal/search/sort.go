@@ -48,7 +48,8 @@ const noValue = 0xff
 
 // Append appends the bytes that determine the order of an entry. It writes a value in the
 // form of an index's row keys, so that a sort in memory and an index return the same
-// order. Only the first index.MaxKey bytes of a value's key determine the order.
+// order. Of a key longer than index.MaxKey, only the first bytes and a hash determine the
+// order.
 func (k *SortKey) Append(b []byte, e *entry.Entry) []byte {
 	return k.appendKey(b, k.Least(e))
 }

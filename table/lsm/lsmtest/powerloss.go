@@ -1,9 +1,9 @@
 // Package lsmtest helps to test how programs built on table/lsm behave after a power loss
 // and on a full disk.
 //
-// [PowerLoss] runs a load on a file system in memory. For each sync it records the
-// content that the disk would have if power failed at that moment: everything synced, and
-// a random part of the rest. For each of these disks it then calls a function of the
+// [PowerLoss] runs a load on a file system in memory. Before and after each sync it records
+// the content that the disk would have if power failed at that moment: everything synced,
+// and a random part of the rest. For each of these disks it then calls a function of the
 // test, which opens and checks the disk.
 package lsmtest
 
