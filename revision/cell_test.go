@@ -71,8 +71,8 @@ func TestCellErrors(t *testing.T) {
 	}
 }
 
-// FuzzDecodeCell checks that decoding a cell and encoding it again returns the same
-// bytes.
+// FuzzDecodeCell checks that decoding a cell or an archive and encoding it again returns the
+// same bytes.
 func FuzzDecodeCell(f *testing.F) {
 	f.Add((&Cell{}).Append(nil))
 	f.Add((&Cell{Kind: Branch, State: Merging, Incarnation: 3, First: 5, Limit: 1 << 40, Head: 1 << 30,
