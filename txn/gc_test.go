@@ -370,7 +370,7 @@ func TestCollectWithoutSlot(t *testing.T) {
 }
 
 // TestCollectFrontOfSilent checks that the state at a frontier can be read although the
-// last commit of one slot is much older than the horizon.
+// last commit of one slot is older than the horizon.
 func TestCollectFrontOfSilent(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

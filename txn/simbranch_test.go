@@ -75,7 +75,7 @@ func (b *simBrancher) end(branch *Branch, random uint64) error {
 	return nil
 }
 
-// look reads a branch, whatever its state.
+// look reads a branch, which may be parked, and checks what it shows.
 func (b *simBrancher) look(branch *Branch) error {
 	s, err := branch.Snapshot(b.ctx)
 	if err != nil {

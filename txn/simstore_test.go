@@ -19,7 +19,7 @@ import (
 type step int
 
 const (
-	clientStep  step = iota // not a call: a client begins a transaction
+	clientStep  step = iota // not a call to the store; see node.yield
 	readHeads               // reads the heads for a snapshot
 	readCell                // reads the clock, or reads a cell after a swap without a clear answer
 	readArchive             // reads the archives of a slot's former holders

@@ -344,7 +344,7 @@ func (w *simWorld) finish(ctx context.Context) error {
 			return errors.New("slots were not freed for 20 s")
 		}
 		for _, b := range db.Branches() {
-			_ = b.Discard(ctx) // if a merge is under way, a background task ends it, and a later round discards the branch
+			_ = b.Discard(ctx) // if a merge is under way, a background task ends it, and the branch is discarded later
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
