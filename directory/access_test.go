@@ -108,7 +108,7 @@ func TestProxiedByName(t *testing.T) {
 
 // TestAuthzIDByRules checks the rights for a SASL bind with an authorization identity.
 // The client needs the right to proxy at the entry of the authorization identity, and the
-// right to bind.
+// right to bind at this entry and at its own entry.
 func TestAuthzIDByRules(t *testing.T) {
 	d := newUsers(t, directory.Options{Identities: auth.DefaultRules()})
 	c := &client{t: t, p: directory.PartitionOf(d), d: d}

@@ -70,8 +70,8 @@ func (c *client) addPersonWith(uid, password string) {
 	c.must("add", "dn: uid="+uid+",dc=example,dc=com", "objectClass: inetOrgPerson", "uid: "+uid, "cn: "+uid, "sn: "+uid, "userPassword: "+password)
 }
 
-// TestRulesReachServers checks that a change of rules is acknowledged once all servers
-// apply the change, whichever server makes it.
+// TestRulesReachServers checks that a change of rules is acknowledged only after all servers
+// apply the change.
 func TestRulesReachServers(t *testing.T) {
 	cs := newServers(t)
 	cs[0].addPerson("ann")
@@ -92,8 +92,8 @@ func TestRulesReachServers(t *testing.T) {
 }
 
 // TestNamesInRulesRace writes rules that name an entry on one server. Meanwhile the other
-// server deletes this entry and adds another entry of the same name. A rule must never
-// apply to the new entry.
+// server deletes this entry and adds another entry of the same name. A rule that was written
+// for the deleted entry must not apply to the new entry.
 func TestNamesInRulesRace(t *testing.T) {
 	cs := newServers(t)
 	for i := range 12 {
@@ -166,8 +166,8 @@ func namedBy(t *testing.T, p *partition.Partition, i int) string {
 }
 
 // TestNamesInRulesFollow checks that names in rules follow renames in the same commit.
-// During many renames, the named entry must keep its right in every state of both
-// servers, and no other entry may have the right.
+// While one server makes many renames, the named entry must keep its right at the other
+// server, and another entry must not have the right.
 func TestNamesInRulesFollow(t *testing.T) {
 	cs := newServers(t)
 	cs[0].addPerson("a0")

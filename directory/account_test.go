@@ -266,8 +266,8 @@ func (c counter) Verify(scheme string, stored, password []byte) (bool, error) {
 	return c.Hasher.Verify(scheme, stored, password)
 }
 
-// TestDisabledAccountsCostAHash checks that the password of a disabled account is not
-// verified, but that the same amount of work is done.
+// TestDisabledAccountsCostAHash checks that a bind to a disabled account computes one slow
+// hash, like a bind to any other account.
 func TestDisabledAccountsCostAHash(t *testing.T) {
 	n := 0
 	d := newUsers(t, directory.Options{Passwords: auth.New(1, counter{auth.Here, &n})})

@@ -97,9 +97,9 @@ func TestBranchInAccessLog(t *testing.T) {
 	}
 }
 
-// TestBranchEndsBeneath discards and merges a branch while searches, updates and merges run
-// in it. Each operation must succeed or report that the branch is gone, and nothing may be
-// half done.
+// TestBranchEndsBeneath discards or merges a branch while searches, updates and merges run
+// in it. Each operation must succeed or fail with one of the errors that ended allows, and
+// nothing may be half done.
 func TestBranchEndsBeneath(t *testing.T) {
 	for name, store := range branchStores {
 		t.Run(name, func(t *testing.T) {

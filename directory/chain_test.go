@@ -36,7 +36,7 @@ func searchChain(t *testing.T, s *directory.Session) *answers {
 	return &out
 }
 
-// TestChainLength checks that the length of a chain is limited for everyone.
+// TestChainLength checks that the length of a chain is limited even for the administrator.
 func TestChainLength(t *testing.T) {
 	root, _ := chained(t, 8, directory.Options{})
 	directory.SetMaxChain(t, 9)

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// changesOf searches the changelog. It returns the entries without the values that differ
-// between runs.
+// changesOf makes a search, usually of the changelog or of the monitor. It returns the
+// entries as text, and the response.
 func changesOf(t testing.TB, s *directory.Session, base string, scope op.Scope, f, attrs string, controls ...op.Control) ([]string, *op.Response) {
 	t.Helper()
 	var out answers

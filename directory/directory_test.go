@@ -92,6 +92,7 @@ func newDirectory(t testing.TB, p *partition.Partition, o directory.Options) *di
 //	end        a transaction: id, abort
 //	session    a new connection
 //	checkpoint of this moment: its name
+//	rules      access rules
 //	context    a further naming context: its name
 //	keep       the records of all views
 //

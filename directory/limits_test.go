@@ -45,8 +45,8 @@ func TestLimitRules(t *testing.T) {
 	}
 }
 
-// TestAdminLimits checks that each limit ends a search with a diagnostic that names the
-// limit.
+// TestAdminLimits checks that the limit on candidates and the limit on the page size end a
+// search with a diagnostic that names the limit.
 func TestAdminLimits(t *testing.T) {
 	d, _ := newPeople(t, 9)
 	for _, c := range []struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
-// newNarrow returns a client of a directory with a hundred people in ou=people, and a
-// function that returns how many candidates the last search had.
+// newNarrow returns a client of a directory with a hundred people in ou=people. It also
+// returns a function that returns how many entries the last search looked at.
 func newNarrow(t *testing.T) (c *client, candidates func() int) {
 	t.Helper()
 	var last monitor.Observation

@@ -90,9 +90,9 @@ func TestUpdatesAreJudgedAgain(t *testing.T) {
 	}
 }
 
-// TestCommittedButNotEverywhere changes access rules while another server does not follow,
-// so that the server cannot know whether all servers apply the new rules. The result must be
-// an error, and its diagnostic must say that the change is committed.
+// TestCommittedButNotEverywhere changes access rules at one server while another server does
+// not follow. The first server then cannot know whether all servers apply the new rules. The
+// result must be an error, and its diagnostic must say that the change is committed.
 func TestCommittedButNotEverywhere(t *testing.T) {
 	for _, inTransaction := range []bool{false, true} {
 		writer, _ := newStale(t) // the other server does not follow

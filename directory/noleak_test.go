@@ -78,7 +78,7 @@ shut: deny everyone to read l in (carLicense=secret)
 log: allow users to read objectClass, targetDN, changeType, changes, newRDN, deleteOldRDN, newSuperior, changeInitiatorsName in "cn=changelog"
 `
 
-// leakDenials grant everything, and then deny what leakRules do not grant.
+// leakDenials grant everything, and then deny most of what leakRules do not grant.
 const leakDenials = `
 bind: allow everyone to bind
 use: allow everyone to use *
@@ -292,7 +292,7 @@ func (f *filler) groups() {
 	f.add("cn=away,ou=misc,"+leakBase, "objectClass: referral", reference, "ref: ldap://away.example/"+leakBase)
 }
 
-// shared adds collective attributes, and subentries that are hidden.
+// shared adds collective attributes, and sometimes a subentry that is hidden.
 func (f *filler) shared() {
 	const specification = "subtreeSpecification: { specificationFilter item:person }"
 	f.c.must("modify", "dn: ou=people,"+leakBase, "add administrativeRole: collectiveAttributeSpecificArea")

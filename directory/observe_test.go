@@ -72,7 +72,7 @@ func attributes2(pairs ...string) (as []op.PartialAttribute) {
 	return as
 }
 
-// TestUnobserved checks that nothing is measured without observers.
+// TestUnobserved checks that metrics cause no further allocations of memory.
 func TestUnobserved(t *testing.T) {
 	d := newDirectory(t, newPartition(t), directory.Options{})
 	s := d.NewSession(nil)

@@ -19,9 +19,9 @@ func answerTo(t *testing.T, s *directory.Session, r op.Request, controls ...op.C
 	return out.done.Result
 }
 
-// TestReferralOutside checks that every operation on a name outside all naming contexts
-// is referred to the configured servers, for every requester, with ManageDsaIT or without
-// it.
+// TestReferralOutside checks that every operation except Bind on a name outside all naming
+// contexts is referred to the configured servers, for every requester, with ManageDsaIT or
+// without it. Names of the server's own entries are not referred.
 func TestReferralOutside(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	d = newDirectory(t, directory.PartitionOf(d), directory.Options{Referral: []string{"ldap://up.example", "ldaps://up2.example:1636"}})

@@ -127,7 +127,7 @@ func TestPlain(t *testing.T) {
 // TestWhereMechanismsWork checks that the server offers a client the mechanisms that work
 // on the client's connection.
 func TestWhereMechanismsWork(t *testing.T) {
-	state := inTLS.state // without channel binding: the tests of package server test the -PLUS mechanisms
+	state := inTLS.state // without channel binding: the integration tests test the -PLUS mechanisms
 	all := []string{"EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"}
 	inClear := []string{"SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1"}
 	for _, c := range []struct {
@@ -509,8 +509,8 @@ func TestScramKeysFollowPasswords(t *testing.T) {
 	}
 }
 
-// TestAuthPassword checks that keys in authPassword, where RFC 5803 stores them, work
-// after an import.
+// TestAuthPassword checks that SCRAM works with keys in authPassword, where RFC 5803 stores
+// them.
 func TestAuthPassword(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(nil)
@@ -529,8 +529,8 @@ func TestAuthPassword(t *testing.T) {
 	}
 }
 
-// TestPasswordChangesDuringExchange checks that a change of the password ends an exchange
-// in progress.
+// TestPasswordChangesDuringExchange checks that a SCRAM exchange in progress fails if the
+// password is changed or the entry is deleted.
 func TestPasswordChangesDuringExchange(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	root, s := d.NewSession(nil), d.NewSession(nil)

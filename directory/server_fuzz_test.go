@@ -163,7 +163,8 @@ func (s endingSession) Close() {
 	s.ended <- true
 }
 
-// ask sends a message and an Unbind on a new connection.
+// ask sends a message and an Unbind on a new connection, after a bind as the administrator if
+// admin is set. Then it checks the server's log.
 func (s *loggedServer) ask(t *testing.T, admin bool, message []byte) {
 	near, far := net.Pipe()
 	go s.ServeConn(far)

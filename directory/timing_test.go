@@ -95,8 +95,8 @@ func newStrikeout(t *testing.T, n int) *strikeout {
 	return x
 }
 
-// cheap returns a hash of the password in a slow scheme, with as few rounds as the flag
-// timing-rounds sets.
+// cheap returns a hash of the password in a slow scheme, with the number of rounds that the
+// flag timing-rounds sets.
 func cheap(t *testing.T, password string) string {
 	t.Helper()
 	rounds := *timingRounds

@@ -46,7 +46,7 @@ func TestClockSetBack(t *testing.T) {
 }
 
 // TestAheadIsForgotten checks that ahead remembers no failure that was deleted, and no
-// failure whose time is not in the future.
+// failure whose time is at most aheadAtLeast in the future.
 func TestAheadIsForgotten(t *testing.T) {
 	var a ahead
 	now := time.Now()
