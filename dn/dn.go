@@ -143,8 +143,8 @@ func (a *AVA) appendNorm(b []byte, m Matcher) ([]byte, error) {
 	return append(b, key...), nil
 }
 
-// AVAs splits a normalised RDN into its AVAs, each of the form OID=key. It returns nil if n has
-// several AVAs and a length in it is malformed. It does not check a single AVA.
+// AVAs splits a normalised RDN into its AVAs, each of the form OID=key. If n has several AVAs
+// and a length in it is malformed, AVAs returns nil.
 func (n Norm) AVAs() (parts []string) {
 	rest, several := strings.CutPrefix(string(n), "+")
 	if !several {

@@ -102,7 +102,7 @@ func (d *decoder) part() {
 	}
 }
 
-// filter decodes a filter. It returns nil after an error.
+// filter decodes a filter. After an error, the result has no meaning.
 func (d *decoder) filter(depth int) Filter {
 	if depth > MaxDepth {
 		d.Fail(fmt.Errorf("filters nest at most %d levels", MaxDepth))

@@ -139,7 +139,7 @@ func (n *NotNode) Match(e Source) Tri { return -n.Part.Match(e) }
 func (c Const) Match(Source) Tri { return Tri(c) }
 
 // Match returns True or False, and never Undefined. A stored value that breaks its syntax
-// matches no assertion.
+// matches no assertion about values.
 func (t *Test) Match(e Source) Tri {
 	if t.place != nil {
 		return tri(t.place(e))

@@ -36,7 +36,7 @@ type Record struct {
 	Controls []op.Control
 }
 
-// An Error says what is wrong with a record, where, and what to do.
+// An Error says what is wrong with a record, and where.
 type Error struct {
 	File string // Options.File
 	Line int    // from 1

@@ -30,8 +30,8 @@ const (
 	maxNames = 4096
 )
 
-// A Reader reads records from a stream. It uses memory in proportion to the size of the
-// largest record.
+// A Reader reads records from a stream. Apart from values that it reads from files, it uses
+// memory in proportion to the size of the largest record.
 type Reader struct {
 	in  io.Reader
 	opt Options

@@ -19,8 +19,8 @@ type parser struct {
 	rest []byte // the remaining lines
 	next int    // the number of the first remaining line
 	dn   string
-	// mem contains the values. It is large enough for all values from the start, so the number of
-	// allocations does not grow with the number of lines.
+	// mem contains the values, except values from files. From the start, it has room for all
+	// of them.
 	mem []byte
 
 	// The current line, unfolded. name is nil if there is no line.
@@ -240,8 +240,9 @@ func (r *Reader) intern(p *parser, name []byte) (string, error) {
 	return s, nil
 }
 
-// validDescription reports whether name has the form of an attribute description (RFC
-// 4512, 2.5). The RFC does not allow the underscore, but some servers' schemas use it.
+// validDescription reports whether name begins with a letter or a digit and contains only
+// characters of attribute descriptions (RFC 4512, 2.5). The RFC does not allow the
+// underscore, but some servers' schemas use it.
 func validDescription(name []byte) bool {
 	for i, c := range name {
 		switch {

@@ -12,11 +12,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// columns is the largest length of a line in bytes. The Writer folds longer lines.
+// columns is the largest length of a line in bytes. The Writer folds longer lines, except
+// comments.
 const columns = 76
 
-// A Writer writes records. An error of the stream is final, and every later call
-// returns it. So it is enough to check the error of Flush.
+// A Writer writes records. An error of the stream is final: every later call, also of
+// Flush, returns it.
 type Writer struct {
 	w     *bufio.Writer
 	line  []byte

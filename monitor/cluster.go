@@ -1,6 +1,5 @@
-// Package monitor collects the metrics of a server and describes the servers of a store.
-// [Read] reads what the servers of a store publish about themselves. They publish this
-// information in one row, so everything that Read returns was true at the same moment.
+// Package monitor collects the metrics of a server. [Read] describes the servers of a store
+// by the heads that they publish.
 package monitor
 
 import (
@@ -46,8 +45,7 @@ type Slot struct {
 	Note        string        `json:"note"`      // what needs attention
 }
 
-// Read reads the heads of a store and describes its servers. The description calls a
-// holder silent if its head is older than two leases.
+// Read reads the heads of a store and describes its servers.
 func Read(ctx context.Context, db *txn.DB, now time.Time) (*Cluster, error) {
 	h, err := journal.New(db.Store()).Heads(ctx)
 	if err != nil {

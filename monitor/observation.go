@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// An Observation describes an operation that has been answered. An observer must not use
-// the Observation after it has returned, because the memory is used again.
+// An Observation describes an operation that has been answered. When the observer has
+// returned, it must not use the Observation any more, because the memory is used again.
 type Observation struct {
 	Conn     uint64 // number of the connection
 	Who      string // DN of the bound identity; "" is anonymous

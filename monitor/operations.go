@@ -129,8 +129,8 @@ func add(c prometheus.Counter, n int) {
 	}
 }
 
-// mechanism returns the label for the mechanism of a bind. If the server does not
-// support the mechanism, the label is "other", because clients could invent any number
+// mechanism returns the label for the mechanism of a bind. If the result is
+// authMethodNotSupported, the label is "other", because clients could invent any number
 // of names.
 func mechanism(b *op.Bind, c op.Code) string {
 	switch {

@@ -12,10 +12,10 @@ import (
 // leaves the definition of this rule to servers.
 const ApproximateOID = "2.25.300340974378039989201964535859391299737"
 
-// approximateKey returns the words of a string, case-folded and without accents. Every
-// character that is neither a letter nor a digit separates words. The key has a space
-// before the first word, between words and after the last word: "Müller-Lüdenscheidt, J."
-// becomes " muller ludenscheidt j ".
+// approximateKey returns the words of a string, case-folded and without accents and
+// apostrophes. All other characters except letters and digits separate words. The key has a
+// space before the first word, between words and after the last word: "Müller-Lüdenscheidt,
+// J." becomes " muller ludenscheidt j ".
 func approximateKey(v []byte) ([]byte, error) {
 	b, err := prepareString(v, true)
 	if err != nil {

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// A Schema is a complete and consistent set of definitions. Its types, classes and rules
-// belong to this Schema only: another Schema has different pointers for the same elements,
-// even if Change has made one Schema from the other.
+// A Schema is a complete and consistent set of definitions. A Schema that Change returns has
+// other pointers for the same types, classes and rules.
 type Schema struct {
 	definitions []*definition // in the order of definition
 
@@ -44,8 +43,8 @@ type Schema struct {
 // lower case.
 type lookup[T any] map[string]*T
 
-// find looks up s, ignoring case. It does not allocate memory: the compiler looks up
-// string(bytes) in a map without allocating the string.
+// find looks up s, ignoring case. If s has at most 64 bytes, find does not allocate memory:
+// the compiler looks up string(bytes) in a map without allocating the string.
 func (t lookup[T]) find(s string) *T {
 	if x := t[s]; x != nil {
 		return x

@@ -7,16 +7,16 @@ import (
 )
 
 // Change returns a schema with the definitions in add and without the definitions in
-// remove. A definition to remove is found by its kind and its OID (a DIT structure rule
-// by its number). The rest of its Text is ignored; Text may even be only the OID or a
-// name. If an OID is both removed and added, the new definition replaces the old
-// definition at the same position.
+// remove. A definition to remove is found by its kind and by the OID, the number or the
+// name at the beginning of its Text. The rest of the Text is ignored. If an OID is both
+// removed and added, the new definition replaces the old definition at the same position.
 //
-// Change fails, with a *DefinitionError, if an OID or name in add is already in use. It
-// also fails if a definition to remove is missing, is used by other definitions, or is
-// needed by the server. The server needs its matching rules and syntaxes, its operational
-// attributes, and the elements that [Needed] lists. A definition that the server needs
-// can only be replaced by a definition with the same meaning.
+// Change fails, with a *DefinitionError, if a definition in add is malformed, contradicts
+// others, or has an OID or name that is already in use. It also fails if a definition to
+// remove is missing, or if it is not replaced and other definitions use it. A definition
+// that the server needs can only be replaced, by a definition with the same meaning and at
+// least the same names. The server needs its matching rules and syntaxes, its operational
+// attributes, and the elements that [Needed] lists.
 func (s *Schema) Change(add, remove []Definition) (*Schema, error) {
 	c := change{from: s, left: slices.Clone(s.definitions)}
 	for _, d := range remove {
@@ -195,7 +195,7 @@ func (d *definition) extension(name string) []string {
 	return nil
 }
 
-// Needed are the user attributes and object classes that the server uses by name. Their
+// Needed are user attributes and object classes that the server uses by name. Their
 // definitions cannot be removed.
 var Needed = []string{
 	"objectClass", "aliasedObjectName", "ref", "userPassword", "member",
@@ -227,8 +227,8 @@ func (s *Schema) definition(e element, oid string) *definition {
 	return nil
 }
 
-// essence returns a text that is equal for definitions with the same meaning. References
-// are replaced by OIDs and sorted.
+// essence returns a text that is equal for definitions with the same meaning. It leaves out
+// descriptions, lengths and extensions, replaces references by OIDs, and sorts them.
 func (s *Schema) essence(d *definition) string { return essence(d, s.canonical) }
 
 func essence(d *definition, canonical func(string) string) string {
@@ -251,8 +251,8 @@ func essence(d *definition, canonical func(string) string) string {
 	return e.String()
 }
 
-// canonical returns the OID of the element with the given name, or the name if there is
-// no such element.
+// canonical returns the OID of the class, attribute type or matching rule with the given
+// name, or the name if there is none.
 func (s *Schema) canonical(name string) string {
 	if oid := s.oidOf(name); oid != "" {
 		return oid

@@ -31,8 +31,7 @@ func (d Definition) parse() (*definition, error) {
 }
 
 // WithoutOrder removes the index of a value, such as "{3}", in an ordered attribute of
-// slapd's configuration (X-ORDERED). In this package, the order of definitions has no
-// meaning.
+// slapd's configuration (X-ORDERED).
 func WithoutOrder(v string) string {
 	v = strings.TrimSpace(v)
 	rest, is := strings.CutPrefix(v, "{")
@@ -70,7 +69,7 @@ type Fault uint8
 
 const (
 	Malformed Fault = iota // the definition does not have the form of RFC 4512, 4.1
-	// the definition contradicts another definition, or refers to a missing definition
+	// the definition contradicts itself or another definition, or refers to something missing
 	Conflict
 	Exists  // the OID or a name is already in use
 	Missing // the definition to remove does not exist

@@ -6,7 +6,7 @@ import (
 )
 
 // Differences are the differences between two schemas that affect existing entries, which
-// conform to the old schema. All lists are in the order of definition.
+// conform to the old schema.
 type Differences struct {
 	Types   []TypeDifference
 	Classes []ClassDifference

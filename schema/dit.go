@@ -252,8 +252,8 @@ type Place struct {
 //   - the class of the entry has name forms, and the RDN fits none of them;
 //   - there are structure rules for the name forms that the RDN fits, and none of these
 //     rules allows the place;
-//   - there are no such structure rules, but a structure rule governs the parent, so that
-//     only entries governed by a rule may be below the parent.
+//   - there are no such structure rules, the entry is not at the top of an administrative
+//     area, and a structure rule governs the parent.
 func (s *Schema) Govern(p Place) (*StructureRule, string) {
 	if len(s.nameForms) == 0 {
 		return nil, ""

@@ -54,7 +54,8 @@ func (m Macros) Expand(d Definition) (Definition, error) {
 	return Definition{elementNames[p.element], p.String(), d.Source}, nil
 }
 
-// element expands a macro and returns an error if the result is not an OID.
+// element expands a macro. It returns an error if a macro expands to something that is not
+// an OID.
 func (m Macros) element(s string) (string, error) {
 	oid := m.expand(s)
 	if oid != s && !validNumericOID(oid) {
@@ -65,7 +66,7 @@ func (m Macros) element(s string) (string, error) {
 
 // ParseFile parses the text of a schema file. The file contains definitions, each after a
 // word for its kind ("attributetype ( ... )", "attributeTypes: ( ... )"), and macros,
-// which ParseFile adds to m. A definition continues on lines that begin with a space.
+// which ParseFile adds to m. A definition continues on lines that begin with white space.
 // Unlike in slapd, it also continues until its parentheses are closed. A line whose first
 // character other than spaces is "#" is a comment. Any other directive is an error.
 func ParseFile(name, text string, m Macros) ([]Definition, error) {

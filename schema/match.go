@@ -28,8 +28,7 @@ func (r *MatchingRule) Assertion(a []byte) ([]byte, error) {
 
 // Piece normalises one piece of a substring assertion (RFC 4518, 2.6). The assertion
 // matches if Key(value) contains the pieces one after another, the initial piece at the
-// start and the final piece at the end. Piece returns an empty key if the piece contains
-// only insignificant characters.
+// start and the final piece at the end. The result may be empty.
 func (r *MatchingRule) Piece(k Piece, b []byte) ([]byte, error) {
 	if r.Form.piece == nil {
 		return nil, errors.New(r.name + " does not match substrings")

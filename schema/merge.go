@@ -37,25 +37,25 @@ func (m *Merged) Count() (added, replaced, removed int) {
 //
 //   - a definition with the same meaning, apart from descriptions, lengths and
 //     extensions, stays as it is;
-//   - an existing definition gets the names that it lacks;
+//   - an existing type or class gets the names that it lacks;
 //   - a class requires the types that both definitions require, and allows all other
 //     types that either definition requires or allows;
 //   - a built-in class gets the kind and the superclasses of the definition in the file;
 //     for any other class, a different kind or different superclasses are a conflict;
 //   - a type allows several values if either definition allows several values;
-//   - a built-in type stays as it is, with a note, if the syntax, the rules or the usage
-//     in the file differ; for any other type this is a conflict.
+//   - a built-in type keeps its syntax, rules and usage, with a note if those in the file
+//     differ; for any other type, a difference is a conflict.
 //
 // If a new definition uses a name of a built-in element with another OID, the new element
-// does not get the name. If the new definition has no other name, this is a conflict. If the
-// built-in element is secret, the new element is secret too.
+// does not get the name. If it is the only name of the new definition, this is a conflict. If
+// the definition of the built-in element has X-SECRET, the new element is secret too.
 //
 // Definitions that the server needs stay as they are, except that types get the names that
 // they lack. Matching rules cannot be added. If a new type names a matching rule that this
 // server does not have, or a rule of the wrong kind, the type is defined without the rule,
 // with a note.
 //
-// The error lists all conflicts, each with its file and line.
+// The error lists conflicts, each with its source.
 func (s *Schema) Merge(ds []Definition) (*Merged, error) {
 	errs := make([]error, len(ds))
 	m := s.mergeAll(ds, errs)
@@ -151,8 +151,8 @@ func (m *merger) enter(d *definition) {
 
 func (m *merger) find(e element, name string) *definition { return m.by[e][strings.ToLower(name)] }
 
-// canonical returns the OID of the element with the given name, whatever the kind of the
-// element. If there is none, it returns the name in lower case.
+// canonical returns the OID of the class, type, rule or name form with the given name. If
+// there is none, it returns the name in lower case.
 func (m *merger) canonical(name string) string {
 	for _, e := range []element{objectClasses, attributeTypes, matchingRules, nameForms} {
 		if d := m.find(e, name); d != nil {

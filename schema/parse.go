@@ -141,7 +141,7 @@ func (p *parser) first() error {
 	return p.next()
 }
 
-// complete returns an error if the definition lacks a mandatory term of its kind.
+// complete returns an error if a name form or a DIT structure rule lacks a mandatory term.
 func (p *parser) complete() error {
 	d := p.def
 	for _, x := range []struct {

@@ -42,8 +42,8 @@ func init() {
 	}
 }
 
-// prepareString performs steps 1 to 5 of RFC 4518, 2, except the handling of spaces. It
-// returns newly allocated memory.
+// prepareString performs steps 1 to 5 of RFC 4518, 2. It does not handle insignificant
+// spaces, which is step 6. It returns newly allocated memory.
 func prepareString(v []byte, fold bool) ([]byte, error) {
 	if !isASCII(v) {
 		return prepareUnicode(v, fold)

@@ -223,7 +223,7 @@ func oidAssertion(s *Schema, a []byte) ([]byte, error) {
 var errOID = errors.New("neither a numeric OID nor a name")
 
 // firstComponent returns a function that converts a definition "( first ..." to the key
-// of its first component under the form f (RFC 4517, 4.2.26).
+// of its first component under the form f (RFC 4517, 4.2.14, 4.2.18 and 4.2.25).
 func firstComponent(f *Form) func(*Schema, []byte) ([]byte, error) {
 	return func(s *Schema, v []byte) ([]byte, error) {
 		p := parser{text: string(v), def: &definition{}}

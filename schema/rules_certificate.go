@@ -65,8 +65,7 @@ func certificateListKey(s *Schema, v []byte) ([]byte, error) {
 }
 
 // updateAndIssuer returns the key for the time of an update and an issuer. If the time is
-// invalid, the key contains the text of the time, because directories accept times that
-// X.509 does not allow.
+// invalid, the key contains the text of the time, because the syntax does not check the time.
 func updateAndIssuer(at string, utc bool, issuer []byte) ([]byte, error) {
 	if utc {
 		at = century(at) + at
@@ -141,7 +140,7 @@ func rdnText(set cryptobyte.String) (string, bool) {
 }
 
 // issuerNames is a dn.Matcher for names of issuers. It also accepts types that the schema
-// does not define.
+// does not define, and values that break their syntax.
 type issuerNames struct{ *Schema }
 
 func (n issuerNames) NormalizeAVA(attribute string, value []byte) (string, []byte, error) {

@@ -28,7 +28,7 @@
 //     integer is negative, all bits are inverted.
 //   - generalizedTime: YYYYMMDDHHMMSS in UTC, followed by ".digits" if there is a
 //     fraction of a second.
-//   - distinguishedName: the result of dn.Key.
+//   - distinguishedName, inChain: the result of dn.Key.
 //   - nameAndOptionalUID: the length of the bit string, the bit string, and the result of
 //     dn.Key.
 //   - objectIdentifier: the numeric OID, or an unknown name in lower case. The key of a
@@ -38,11 +38,13 @@
 //   - boolean, bitString, octetString: the value.
 //   - approximate: the words, case-folded, without accents and punctuation, with a space
 //     before and after each word: " muller ludenscheidt ".
+//   - certificateExact: the key of the serial number, and the key of the issuer.
+//   - certificateListExact: the time of the update, a zero byte, and the key of the issuer.
 //
 // A string with code points that RFC 4518, 2.4 prohibits is a valid value that no
 // assertion matches. The key of such a string contains two bytes, both 0xf0 or more, for
 // each byte of the string.
 //
-// Whether a code point is assigned depends on the Unicode version of golang.org/x/text.
-// The RFC uses Unicode 3.2. See [Version].
+// Whether a code point is assigned depends on the version of Go's package unicode. The RFC
+// uses Unicode 3.2. See [Version].
 package schema

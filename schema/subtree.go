@@ -23,8 +23,7 @@ type normChop struct {
 }
 
 // ParseSubtree parses a value of subtreeSpecification. It returns an error if the value
-// breaks its syntax, or if a name in the value contains a type that the schema does not
-// define.
+// breaks its syntax, or if the schema cannot normalise a name in the value.
 func (s *Schema) ParseSubtree(v []byte) (*Subtree, error) {
 	text, err := parseSubtree(v)
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 
 // This file implements syntaxes whose values are DER (RFC 4523). Like slapd, the
 // validators check the structure of a value, but not the contents of X.509 extensions and
-// algorithms. Certificates of all ages must be accepted, and their contents are not
-// interpreted.
+// algorithms. Certificates of all ages must be accepted.
 
 // validateSequence accepts every value that is one SEQUENCE.
 func validateSequence(_ *Schema, v []byte) error {
@@ -70,16 +69,15 @@ func signed(v []byte, isValid func(cryptobyte.String) bool) bool {
 		skip(&s, asn1.SEQUENCE, asn1.BIT_STRING) && s.Empty()
 }
 
-// isTBSCertificate reports whether s begins with version, serial number, algorithm,
-// issuer, validity, subject and public key. Identifiers and extensions may follow.
+// isTBSCertificate reports whether s begins with an optional version, serial number,
+// algorithm, issuer, validity, subject and public key. Anything may follow.
 func isTBSCertificate(s cryptobyte.String) bool {
 	return s.SkipOptionalASN1(asn1.Tag(0).ContextSpecific().Constructed()) &&
 		skip(&s, asn1.INTEGER, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE)
 }
 
-// isTBSCertList reports whether s begins with version, algorithm, issuer and the time of
-// the update. The time of the next update, revoked certificates and extensions may
-// follow.
+// isTBSCertList reports whether s begins with an optional version, algorithm, issuer and
+// the time of the update. Anything may follow.
 func isTBSCertList(s cryptobyte.String) bool {
 	return s.SkipOptionalASN1(asn1.INTEGER) && skip(&s, asn1.SEQUENCE, asn1.SEQUENCE) &&
 		(s.PeekASN1Tag(asn1.UTCTime) || s.PeekASN1Tag(asn1.GeneralizedTime))

@@ -73,8 +73,8 @@ func (t *AttributeType) SameValue(a, b []byte) bool {
 // Such values are returned to clients only if requested by name or by "+".
 func (t *AttributeType) Operational() bool { return t.Usage != UserApplications }
 
-// Secret reports whether the type is secret, like userPassword. Values of a secret type are
-// never matched or normalised. To be shown them, an identity other than the administrator
+// Secret reports whether the type is secret, like userPassword. Filters never match values of
+// a secret type. To be shown them, an identity other than the administrator
 // needs an access rule that names the type. A type is secret if its definition, or the
 // definition of a supertype, contains X-SECRET 'TRUE'. The types in secretTypes, and their
 // subtypes, are always secret.

@@ -67,10 +67,10 @@ type Session interface {
 	// Serve runs one request and answers it with exactly one sink.Done. Serve must
 	// return right after Done, because the answer may not be written before Serve
 	// returns. Callers call Serve concurrently, except that nothing runs beside a Bind.
-	// Serve does not receive Unbind, Abandon, Cancel, and StartTLS if the server has
-	// TLS. An Abandon or a Cancel of the request, the end of the connection, and a
-	// forced shutdown end ctx. A Bind ends ctx if the request is a search. Any shutdown
-	// ends ctx if the request is persistent.
+	// Serve does not receive Unbind, Abandon and Cancel, nor StartTLS if the server has TLS.
+	// An Abandon or a Cancel of the request, a forced shutdown, and an error that ends the
+	// connection end ctx. A Bind, an Unbind and a client that hangs up end ctx if the
+	// request is a search. Any shutdown ends ctx if the request is persistent.
 	Serve(ctx context.Context, m *op.Message, sink op.Sink)
 	// StartTLS is called when a client wants to begin TLS, while nothing else runs.
 	// StartTLS returns an error if TLS may not begin now. Otherwise the session must
