@@ -23,7 +23,7 @@ import (
 )
 
 // directories is the number of random directories that TestDifferential searches on each
-// engine. A search on HBase takes twenty times as long as one on the embedded engine.
+// engine. A search takes much longer on HBase than on the embedded engine.
 var directories = map[string]*int{
 	"lsm":   flag.Int("directories", 20, "random directories that TestDifferential searches on the embedded engine"),
 	"hbase": flag.Int("hbasedirectories", 4, "random directories that TestDifferential searches on HBase"),

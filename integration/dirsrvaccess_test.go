@@ -7,9 +7,9 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// dirsrvAccess are values of aci for the top of the sample directory, one of each kind that
-// matters. Every identity may read attributes of every entry outside ou=people, so that it may
-// search from the bases of the questions. Anonymous clients may read nothing in ou=people.
+// dirsrvAccess are values of aci of several kinds for the top of the sample directory. Every
+// identity may read attributes of every entry outside ou=people, so that it may search from the
+// bases of the questions. Anonymous clients may read nothing in ou=people.
 var dirsrvAccess = []string{
 	`(targetattr="objectClass || ou || dc || ref")(version 3.0; acl "top"; allow (read, search, compare) userdn="ldap:///anyone";)`,
 	`(target="ldap:///ou=people,dc=example,dc=com")(targetattr="*")(version 3.0; acl "bound"; deny (all) userdn!="ldap:///all";)`,

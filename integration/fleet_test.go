@@ -19,8 +19,8 @@ var fleetTime = flag.Duration("fleet", 15*time.Second, "how long clients of Test
 // TestFleet runs clients that write to three servers on HBase while servers are killed.
 // Some clients move money between accounts in transactions, and some move it in branches,
 // which they merge. Some rename, add and delete entries that are members of groups. Some
-// change entries that a view counts, and one changes access rules while others read. No reader may see a
-// wrong state at any moment.
+// change entries that a view counts, and one changes access rules while others read. No
+// reader may see a wrong state at any moment.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)

@@ -101,8 +101,8 @@ func TestFullDiskUntilSpace(t *testing.T) {
 	p.stop()
 }
 
-// TestReadOnlyMount exports a store on a file system that is mounted read-only. Serving
-// that store must fail.
+// TestReadOnlyMount exports and checks a store on a file system that is mounted read-only.
+// Serving that store must fail.
 func TestReadOnlyMount(t *testing.T) {
 	dir := smallDisk(t, 64<<20)
 	store := filepath.Join(dir, "store")
@@ -120,7 +120,8 @@ func TestReadOnlyMount(t *testing.T) {
 	wantFailure(t, out, status, 1, "mounted read-only")
 }
 
-// TestReadOnlyCopy exports a store that belongs to another user.
+// TestReadOnlyCopy exports a store that belongs to another user. A garbage collection in
+// that store must fail.
 func TestReadOnlyCopy(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be somebody else")

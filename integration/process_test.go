@@ -33,7 +33,7 @@ const (
 // example is the path of the sample directory.
 const example = "../testdata/ldif/example.ldif"
 
-// patience bounds every wait. It is long because the machine may be busy with other
+// patience bounds most waits. It is long because the machine may be busy with other
 // work.
 const patience = 2 * time.Minute
 
