@@ -221,7 +221,7 @@ func (m *mergeModel) step(ctx context.Context) {
 	}
 }
 
-// change changes a person on a line.
+// change adds, changes or deletes a random person on a line.
 func (m *mergeModel) change(ctx context.Context, line lineModel, update func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error)) touch {
 	uid := fmt.Sprint("u", m.r.IntN(24))
 	dn := name("uid=" + uid + "," + domain)

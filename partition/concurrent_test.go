@@ -165,7 +165,7 @@ func TestMovesTogether(t *testing.T) {
 	})
 }
 
-// moveOne moves a random unit below another unit. It finds both units in the transaction.
+// moveOne moves a random unit below a random entry. It finds both in the transaction.
 func moveOne(p *partition.Partition, r *rand.Rand) error {
 	ctx := context.Background()
 	_, err := p.Update(ctx, partition.By{}, func(tx *partition.Tx) error {

@@ -26,7 +26,7 @@ func TestPostingsFollowCommits(t *testing.T) {
 	servers := []*partition.Partition{first, server(t, s)}
 	const people, values, rounds = 60, 3, 200
 	random := rand.New(rand.NewPCG(1, 2))
-	model := map[int][2]int{} // numbers of each person's department and town
+	model := map[int][2]int{} // numbers of each person's department and title
 	person := func(i int) string { return fmt.Sprintf("cn=%d,%s", i, domain) }
 	for i := range people {
 		model[i] = [2]int{i % values, i % 2}

@@ -228,7 +228,8 @@ func TestReferencesMustExist(t *testing.T) {
 }
 
 // TestRepairReferences removes more values than one commit removes. The values are under
-// several descriptions, and the index has cut the keys of some values to the same bytes.
+// several descriptions, and the keys of some values are too long for the index, which cuts
+// them.
 func TestRepairReferences(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []configure.Layout{configure.RowLayout, configure.ColumnLayout} {
@@ -341,9 +342,10 @@ func TestLoadReferences(t *testing.T) {
 	})
 }
 
-// TestReferencesOnTwoServers adds a value on one server while another server deletes or
-// renames the entry that the value names. Neither transaction sees the changes of the other.
-// Afterwards the value must not exist or must name an entry.
+// TestReferencesOnTwoServers adds a value on one server while another server deletes, renames
+// or moves the entry that the value names, or an entry above it. When the transactions first
+// run, neither sees the changes of the other. Afterwards the value must not exist or must name
+// an entry.
 func TestReferencesOnTwoServers(t *testing.T) {
 	type step = func(tx *partition.Tx) error
 	ctx := context.Background()

@@ -78,7 +78,7 @@ func isBusy(err error) bool {
 }
 
 // builders are goroutines, one for each server, that change the directory until their context
-// ends. They add buildings with and without floors, and add and remove floors.
+// ends. They add buildings with and without floors, delete buildings, and set and remove floors.
 type builders struct {
 	fine  atomic.Bool // pauses the additions of buildings without floors, and the removals of floors
 	next  atomic.Int64
@@ -129,8 +129,7 @@ func (b *builders) step(p *partition.Partition) error {
 }
 
 // TestSchemaSteps makes the schema of a directory stricter and less strict while three
-// servers write. At no revision may an entry violate the schema in force. In the end
-// every server must have the same schema.
+// servers write. At no revision may an entry violate the schema in force.
 func TestSchemaSteps(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -43,8 +43,8 @@ type figures struct {
 	p *partition.Partition
 }
 
-// TestViewFigures prints what views cost. It checks that the views are right but not how
-// long they take, because other processes share the machine.
+// TestViewFigures prints what views cost. It checks that the views are kept and that the
+// counts are right, but not how long this takes, because other processes share the machine.
 func TestViewFigures(t *testing.T) {
 	ctx := context.Background()
 	s, err := lsm.Open(lsm.Options{Path: t.TempDir()})
@@ -195,7 +195,7 @@ func (f *figures) awaitKept() {
 	f.t.Fatal("the views are not kept")
 }
 
-// count counts the people in two ways and prints how long each takes.
+// count counts the people in two ways and prints the processor time of both together.
 func (f *figures) count(people entry.ID) {
 	ctx := context.Background()
 	s := f.p.Snapshot()
