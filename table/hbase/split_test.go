@@ -98,8 +98,8 @@ func TestScanPages(t *testing.T) {
 	}
 }
 
-// TestScanSplit splits regions during a scan, both ahead of the scan's position and
-// behind it.
+// TestScanSplit splits regions during a forward scan, ahead of the scan's position and behind
+// it, and during a reverse scan, ahead of its position.
 func TestScanSplit(t *testing.T) {
 	t.Parallel()
 	const rows = 6000

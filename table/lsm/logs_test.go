@@ -341,7 +341,7 @@ func TestCopyOnAFullDisk(t *testing.T) {
 	copied(t, s)
 }
 
-// failingLinks is a file system that fails to create files of copies while fail is set.
+// failingLinks is a file system that fails to create files of the first copy while fail is set.
 type failingLinks struct {
 	vfs.FS
 	fail bool

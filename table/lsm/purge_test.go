@@ -38,9 +38,8 @@ func filesWith(t *testing.T, fs vfs.FS, dir, what string) (found []string) {
 	return found
 }
 
-// TestPurge checks that after a Purge no file contains redacted data, while other
-// goroutines continue to write. Redacted data can be a value, a column, a row's key or
-// the first key of a table's file.
+// TestPurge checks that after a Purge no file contains redacted data, although another
+// goroutine writes during the Purge. The redacted data are columns and keys of rows.
 func TestPurge(t *testing.T) {
 	ctx := context.Background()
 	fs := vfs.Default
