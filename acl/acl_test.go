@@ -592,7 +592,7 @@ func BenchmarkDecide(b *testing.B) {
 }
 
 // TestGroupsAreReferences checks that the names of groups in filters of targets count as
-// references. This includes filters inside Not, And and Or, and every spelling of memberOf.
+// references. This includes filters inside Not, And and Or, and other spellings of memberOf.
 func TestGroupsAreReferences(t *testing.T) {
 	r, err := Parse(`a: allow "uid=a" to read in "ou=x" (|(MemberOf=cn=g)(!(1.3.6.1.4.1.42.2.27.9.1.792=cn=h))(cn=g)), (memberOf=*) except (&(memberof=cn=i)(memberOf=))`)
 	if err != nil {

@@ -6,16 +6,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// An outcome is the range of results that the documentation allows for a filter. The fields
-// least and most differ in one case: the identity may search every value of the test
+// An outcome is the range of results that the documentation allows for a filter. For a single
+// test, least and most differ in one case: the identity may search every value of the test
 // vocabulary, but the text of the rules does not grant the right to search all values. In this
 // case the result may be False or Undefined.
 type outcome struct{ least, most filter.Tri }
 
 func exactly(t filter.Tri) outcome { return outcome{t, t} }
 
-// guarded returns the results that a filter may have for a visible entry. A value can make
-// a test True only if the identity may search the value.
+// guarded returns the results that a filter may have for a visible entry. Apart from
+// (objectClass=*) and tests of the entry's name, only a value that the identity may search can
+// make a test True.
 func (j *judge) guarded(f filter.Resolved) outcome {
 	switch f := f.(type) {
 	case *filter.AndNode:

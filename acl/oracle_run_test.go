@@ -97,8 +97,8 @@ func (c *trial) shrink() *trial {
 	return c
 }
 
-// smaller returns variants of the rules. In each variant, one rule or one piece of a rule
-// is missing.
+// smaller returns variants of the rules. In each variant, one rule or a part of one rule is
+// missing.
 func (c *trial) smaller() (all [][]acl.Placed) {
 	for i := range c.rules {
 		all = append(all, slices.Delete(slices.Clone(c.rules), i, i+1))
@@ -115,7 +115,7 @@ func (c *trial) smaller() (all [][]acl.Placed) {
 	return all
 }
 
-// pieces returns variants of the rule. In each variant, one piece of the rule is missing.
+// pieces returns variants of the rule. In each variant, a part of the rule is missing.
 func pieces(r *acl.Rule) (all []*acl.Rule) {
 	change := func(f func(*acl.Rule)) {
 		s := *r
@@ -243,7 +243,7 @@ func (a around) InGroup(group dn.DN, nested bool) bool {
 	return false
 }
 
-// names reports whether the entry names a member.
+// names reports whether the attribute member of the entry contains a name.
 func (n *node) names(member dn.DN) bool {
 	for _, v := range n.entry.Values(core.Attribute("member")) {
 		if d, err := dn.Parse(string(v)); err == nil && sameName(d, member) {

@@ -11,9 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The oracle makes decisions from the text of docs/access.md alone. It evaluates every
-// rule for every question. It caches nothing, and it uses nothing of package acl except
-// the syntax tree of rules.
+// The oracle makes decisions from the text of docs/access.md alone. Of package acl, it uses
+// only the types of rules, rights and identities, and Reserved.
 
 var core = schema.Core()
 
@@ -78,8 +77,7 @@ func (j *judge) manages() bool {
 	return j.some(false, manage) && !j.some(true, manage)
 }
 
-// valueRight reports whether the identity has a right on one value, or on all values of a
-// description.
+// valueRight reports whether the identity has a right on a value.
 func (j *judge) valueRight(r acl.Rights, v value) bool {
 	given := func(p *acl.Part) bool { return p.Rights&r != 0 && j.covers(p, v) }
 	if j.manages() {

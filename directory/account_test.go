@@ -178,8 +178,8 @@ func TestDisabledAccounts(t *testing.T) {
 }
 
 // TestPasswordsThatMustBeChanged checks that a user whose password was reset may only change
-// the password, whatever mechanism the user bound with. After the password change, the user
-// may do everything.
+// the password, whatever mechanism the user bound with. The restriction must end with the
+// password change.
 func TestPasswordsThatMustBeChanged(t *testing.T) {
 	d, _ := waysOfAnn(t)
 	bind := map[string]func(s *directory.Session, password string) *op.Response{

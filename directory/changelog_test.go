@@ -76,7 +76,7 @@ func TestChangelog(t *testing.T) {
 	if got, _ := changesOf(t, s, "cn=changelog", op.WholeSubtree, "(objectClass=*)", "1.1"); len(got) != 6 {
 		t.Errorf("with the top: %q", got)
 	}
-	// Other users may not read the changelog, and nobody may write it.
+	// An anonymous client may not read the changelog, and the administrator may not write it.
 	if _, done := changesOf(t, d.NewSession(nil), "cn=changelog", op.WholeSubtree, "(objectClass=*)", ""); done.Code != op.InsufficientAccessRights {
 		t.Errorf("anonymous: %v", &done.Result)
 	}

@@ -54,7 +54,8 @@ func TestMonitorAsExportersOfOpenLDAPAsk(t *testing.T) {
 	}
 }
 
-// TestMonitorShowsJobs checks that cn=Jobs has the jobs that run, and how far they are.
+// TestMonitorShowsJobs checks that cn=Jobs shows how many jobs of each name run, and how far
+// they are.
 func TestMonitorShowsJobs(t *testing.T) {
 	s, m := counting(t, directory.Options{})
 	j := m.Jobs.Begin("import")

@@ -59,7 +59,7 @@ func TestDiagnostics(t *testing.T) {
 }
 
 // diagnostics returns the diagnostics that a node of a syntax tree produces: "code: text"
-// of Errorf(code, text, ...) and of results with a Diagnostic.
+// of Errorf(code, text, ...) and of composite literals with a Diagnostic or a Text.
 func diagnostics(n ast.Node) (lines []string) {
 	switch n := n.(type) {
 	case *ast.CallExpr:

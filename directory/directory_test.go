@@ -76,7 +76,7 @@ func newDirectory(t testing.TB, p *partition.Partition, o directory.Options) *di
 	return d
 }
 
-// TestTranscripts runs testdata/*. Each file runs on a separate directory. The commands
+// TestTranscripts runs the transcripts in testdata. Each file has its own directory. The commands
 // in a file are requests, and the expected output is the answers. A command's lines are
 // "key: value":
 //
@@ -389,7 +389,7 @@ func (a *answers) Entry(e *op.SearchEntry) error {
 	return nil
 }
 
-// show replaces values that differ between runs.
+// show replaces values that differ between runs, and shortens definitions.
 func show(name string, v []byte) string {
 	switch {
 	case slices.Contains([]string{"entryUUID", "entryCSN", "contextCSN", "createTimestamp", "modifyTimestamp"}, name):

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// everyRequest contains a request of each kind, and the request's result without
-// controls.
+// everyRequest contains a request of each kind that has an answer, and the request's result
+// without controls.
 var everyRequest = []struct {
 	request op.Request
 	code    op.Code

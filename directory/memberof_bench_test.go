@@ -72,7 +72,7 @@ func BenchmarkMemberOf(b *testing.B) {
 }
 
 // BenchmarkDynamicGroups measures reading the memberships of an entry in a directory with
-// many dynamic groups. The entry is in one of these groups.
+// many dynamic groups. The entry is in at most one of these groups.
 func BenchmarkDynamicGroups(b *testing.B) {
 	for _, groups := range []int{0, 10, 1000} {
 		b.Run(fmt.Sprint(groups), func(b *testing.B) {
@@ -94,7 +94,7 @@ func BenchmarkDynamicGroups(b *testing.B) {
 	}
 }
 
-// BenchmarkGroups measures memberships in a tree of groups, each with ten groups as
+// BenchmarkGroups measures memberships in a tree of groups, each with up to ten groups as
 // members. Every person is in 30 random groups.
 func BenchmarkGroups(b *testing.B) {
 	const each = 30

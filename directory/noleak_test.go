@@ -340,8 +340,7 @@ var leakAttributes = []string{"objectClass", "ou", "cn", "uid", "sn", "name", "g
 
 func (p *twins) attribute() string { return pickOf(p.Rand, leakAttributes) }
 
-// name returns the name of an entry that exists on at least one side, or a name that no
-// entry has.
+// name returns a name. The entry of this name may exist on both sides, on one side, or nowhere.
 func (p *twins) name() string {
 	switch p.IntN(12) {
 	case 0:

@@ -46,8 +46,8 @@ func newRandomTwins(t *testing.T, seed uint64) *twins {
 	})
 }
 
-// randomRules returns random rules. No rule grants the right to add entries or to read the
-// times of changes, because both reveal something of what is hidden (docs/access.md).
+// randomRules returns random rules. They let nobody add entries or read the times of changes,
+// because both reveal something of what is hidden (docs/access.md).
 func randomRules(seed uint64) string {
 	r := rand.New(rand.NewPCG(seed, 9))
 	who := []string{"users", "everyone", "self", "anonymous", "its manager", "same l", `group "cn=adders,ou=groups,` + leakBase + `"`, "its parent's owner", `"uid=me,ou=people,` + leakBase + `"`}
@@ -75,8 +75,8 @@ func randomRules(seed uint64) string {
 	return b.String()
 }
 
-// concealed contains the attributes whose values the method conceal changes. No condition of
-// a random rule tests these attributes.
+// concealed contains the attributes whose values the method conceal changes. No condition on
+// entries in a random rule tests these attributes.
 var concealed = []string{"description", "street", "title", "employeeNumber", "departmentNumber", "sn", "mail"}
 
 // conceal changes values on the second side. It changes only values on which neither the

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// readAt reads one value in a past state. If the search finds no value, readAt returns the
+// readAt reads one value in a past state. If the search finds no entry, readAt returns the
 // result code and the diagnostic message.
 func readAt(t *testing.T, s *directory.Session, moment string) string {
 	t.Helper()
@@ -28,7 +28,7 @@ func readAt(t *testing.T, s *directory.Session, moment string) string {
 	return fmt.Sprint(out.done.Code, " ", out.done.Diagnostic)
 }
 
-// TestPastByTime reads by times and revisions, in all their spellings. Two reads at the same
+// TestPastByTime reads by times and revisions, in several spellings. Two reads at the same
 // time must show the same state, even if a change is made directly after the first read.
 func TestPastByTime(t *testing.T) {
 	p := newPartition(t)

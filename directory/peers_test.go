@@ -85,8 +85,8 @@ func differences(texts ...string) string {
 	return "same"
 }
 
-// TestRulesThatLockOut checks that rules that deny everything lock out neither the
-// administrator nor a user who manages the directory, unless the rules deny managing too.
+// TestRulesThatLockOut checks that denials never lock out the administrator, and lock out a
+// user who manages the directory only if they deny managing too.
 func TestRulesThatLockOut(t *testing.T) {
 	c := newPast(t, "boss: allow \"uid=me,ou=people,dc=example,dc=com\" to manage\nno: deny everyone to read\nshut: deny everyone to edit", nil)
 	c.must("modify", "dn: uid=x,ou=people,dc=example,dc=com", "replace title: now") // denials of other rights have no effect on a user with the right to manage

@@ -130,8 +130,8 @@ func TestLockout(t *testing.T) {
 	}
 }
 
-// TestEveryGateCounts checks that every operation that verifies a password counts
-// failures.
+// TestEveryGateCounts checks that each kind of bind, and each kind of password change with an
+// old password, counts a wrong password as a failure.
 func TestEveryGateCounts(t *testing.T) {
 	wrongOld := func(name string) []op.Modification {
 		return changes([]line{{"delete userPassword", "wrong"}, {"add userPassword", "new"}})

@@ -108,8 +108,8 @@ func TestTransactionIdle(t *testing.T) {
 	})
 }
 
-// TestTransactionIsOneCommit checks that a transaction is one commit, whatever it
-// contains: it has one token and one change number.
+// TestTransactionIsOneCommit checks that a transaction is one commit: it has one token and one
+// change number.
 func TestTransactionIsOneCommit(t *testing.T) {
 	c := newTransactions(t, directory.Options{Secret: []byte("k")})
 	id := c.start()
@@ -429,7 +429,7 @@ func TestBank(t *testing.T) {
 	}
 }
 
-// sum returns the sum of all accounts.
+// sum returns the sum of uidNumber and gidNumber over all accounts.
 func sum(c *client, control ...string) (n int) {
 	out := ""
 	for range 300 { // wait until no server can commit before that moment any more

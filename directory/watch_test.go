@@ -12,8 +12,8 @@ func psearchControl() op.Control {
 }
 
 // TestSyncCollective uses a filter that tests an attribute that entries share through a
-// subentry. When the subentry is added, changed or deleted, the entries must enter or
-// leave the content, although no commit touches the entries.
+// subentry. When the subentry is added or changed, or its administrative role is removed, the
+// entries must enter or leave the content, although the commit does not touch them.
 func TestSyncCollective(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	w := watch(t, "(&(objectClass=device)(c-l=Oslo))", syncControl(3))

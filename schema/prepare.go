@@ -188,9 +188,7 @@ func prepareUnicode(v []byte, fold bool) ([]byte, error) {
 // foldNormal folds text in NFKC. The folding of RFC 3454, B.2 has a result that stays
 // folded under NFKC. To get such a result, Unicode (Standard, 3.13, D146) folds and
 // normalises twice. The RFC folds before it normalises, and this package normalises
-// first. The difference affects only marks on a Greek iota subscript, where this package
-// keeps equivalent strings equal. Most text needs only one round. Span detects when the
-// text is folded.
+// first. Most text needs only one round. Span detects when the text is folded.
 func foldNormal(b []byte) []byte {
 	for range 2 {
 		if n, _ := folder.Span(b, true); n == len(b) {
