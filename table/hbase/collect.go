@@ -12,12 +12,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// History is collected with HBase's delete markers. If no version of a column up to some
-// timestamp is kept, one marker removes all versions up to that timestamp. Otherwise each
-// removed version gets a marker of its own. Markers mask the cells at once, for every
-// reader. The next major compaction releases the space and removes the markers. A marker
-// also masks cells with a lower timestamp that are written after the marker. This is
-// harmless, because only aborted commits can write cells that late.
+// History is collected with HBase's delete markers. One marker removes the versions of a
+// column that are older than all kept versions. Every other removed version gets a marker of
+// its own. Markers mask the cells at once, for every reader. The next major compaction
+// releases the space and removes the markers. A marker also masks cells with a lower
+// timestamp that are written after the marker. This is harmless, because only aborted commits
+// can write cells that late.
 
 var _ table.Collector = (*Table)(nil)
 
@@ -60,7 +60,7 @@ type collection struct {
 	sum table.Collected
 
 	read   *selection     // families whose versions must be read, or nil if there are none
-	forget []table.Family // families that are removed completely, without being read
+	forget []table.Family // families whose versions up to the horizon are removed without being read
 }
 
 // plan decides for each family how it is collected.

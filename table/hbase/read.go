@@ -185,8 +185,7 @@ func (cl *client) batch(ctx context.Context, calls []hrpc.Call) error {
 	return first
 }
 
-// page reads a row in pieces. Callers use page if one answer cannot contain the row, or if a
-// call that MaxCells limits may have left out some of the first MaxCells cells.
+// page reads a row in pieces. The row may be too wide for one answer.
 func (t *Table) page(ctx context.Context, row *table.Row, sel *selection) error {
 	since, err := t.deletedAt(ctx, row.Key, sel)
 	if err != nil {

@@ -125,8 +125,8 @@ func (x *historian) wide(ctx context.Context, key []byte, vs []version) error {
 	return nil
 }
 
-// pieces yields all versions in a family of a row, except row tombstones. All versions of
-// a column are in the same piece.
+// pieces yields the versions in a family of a row, except row tombstones. If v is not nil, it
+// yields no versions above v.Max(). All versions of a column are in the same piece.
 func (t *Table) pieces(ctx context.Context, key []byte, v table.View, f table.Family) iter.Seq2[[]version, error] {
 	return func(yield func([]version, error) bool) {
 		for from := firstStored; ; {

@@ -12,9 +12,9 @@ import (
 
 // Swap implements table.Table with HBase's check-and-put. No stored value is empty, so
 // the condition "absent" cannot match a column with an empty value. A deleted column
-// contains a tombstone, so Swap first tries the condition "absent" and then the condition
-// "tombstone". Each of the two checks is atomic, and the check that succeeds executes the
-// swap.
+// contains a tombstone. So if old is nil, Swap first tries the condition "absent" and then
+// the condition "tombstone". Each of the two checks is atomic, and the check that succeeds
+// executes the swap.
 func (t *Table) Swap(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, error) {
 	h, err := t.shape(ctx)
 	if err != nil {

@@ -12,7 +12,7 @@ const closePatience = 2 * time.Second
 
 // Close waits until running operations have ended and closes the store. Running scans
 // return ErrClosed at their next row. If the disk is full or has failed, Close waits only
-// for a bounded time. In this case, writes that are not on disk yet are lost.
+// for a bounded time. In this case, writes that are not on disk yet may be lost.
 func (s *Store) Close() error {
 	var err error
 	s.close.Do(func() {

@@ -143,7 +143,7 @@ type diskFile struct {
 	vital bool
 }
 
-// Write implements vfs.File. If only a part of p fits, Write retries with the rest.
+// Write implements vfs.File. If only a part of p was written, a retry writes the rest.
 func (f *diskFile) Write(p []byte) (int, error) {
 	done := 0
 	err := f.d.fit(f.vital, func() error {

@@ -35,9 +35,9 @@
 // its newest image. The cutoff is the revision that last deleted the row: columns below it are
 // hidden.
 //
-// So a logical delete is never a delete in Pebble. It is a tombstone in an image, a
-// column with the value 00, or a flag for a deleted row. An image contains the tombstones
-// of its own revision, so that the image alone shows what its revision did to the row.
+// So in a versioned table, a logical delete is never a delete in Pebble. It is a tombstone in
+// an image, a column with the value 00, or a flag for a deleted row. An image contains the
+// tombstones of its own revision, so that the image alone shows what its revision did to the row.
 // This is needed if a view hides revisions above its low-water mark, such as those of a
 // branch or of an undecided commit. The row is then assembled from the changes of the
 // visible revisions, on top of the image at the mark.

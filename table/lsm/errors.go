@@ -18,8 +18,8 @@ var (
 	errColumn = fmt.Errorf("%w: bad column value", table.ErrCorrupt)
 )
 
-// wrap adds two things to an error: the operation that failed, and the corresponding
-// error of package table.
+// wrap adds to an error the operation that failed and, if there is one, the corresponding
+// error of package table. It returns the errors of a context unchanged.
 func (s *Store) wrap(doing string, err error) error {
 	if err == nil {
 		return nil

@@ -40,8 +40,8 @@ type iterator struct {
 
 func (p *iterPool) init(db *pebble.DB, m *counters) { p.db, p.m = db, m }
 
-// changed must be called after each write, before the writer returns. r is 0 for a change
-// without a revision.
+// changed must be called after each write for which swapped is not enough, before the writer
+// returns. r is 0 for a change without a revision.
 func (p *iterPool) changed(r table.Revision) {
 	if uint64(r) <= p.applied.Load() {
 		p.epoch.Add(1)

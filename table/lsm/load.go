@@ -138,7 +138,7 @@ func (x *loader) replace(d *delta) error {
 
 // stream writes a row that is too large to gather, and is therefore columnar. Records are
 // sorted by their first cell, so all cells below the first cell of the next record are
-// final.
+// final. If the table is unversioned or the group is not empty, stream calls gatherAll instead.
 func (x *loader) stream(d *delta, r record) (record, bool, error) {
 	if x.s.t.spec.Unversioned || x.w.it != nil {
 		return x.gatherAll(d, r)
@@ -177,8 +177,8 @@ func (x *loader) flush(d *delta, col []byte) error {
 	return nil
 }
 
-// gatherAll reads a large row into memory, because it must be merged with the row in the
-// store.
+// gatherAll reads a large row into memory. This is necessary if the table is unversioned, or
+// if the store may already have the row.
 func (x *loader) gatherAll(d *delta, r record) (record, bool, error) {
 	ok, err := true, error(nil)
 	for ok && bytes.Equal(r.key[:r.prefix], x.row) {

@@ -18,7 +18,8 @@ const (
 	pidFile  = "ldapd.pid" // contains the id of the process that holds the lock
 )
 
-// acquire acquires the folder's lock and writes this process's id into the folder.
+// acquire acquires the folder's lock. If the store is opened for writing, it also writes this
+// process's id into the folder.
 func (s *Store) acquire() error {
 	fs := s.o.FS
 	if err := s.makeFolder(); err != nil {
@@ -50,8 +51,9 @@ func (s *Store) acquire() error {
 	return nil
 }
 
-// withoutLock opens another user's folder for reading without the lock. It returns an
-// error if the process that has the store open seems to be alive.
+// withoutLock is called if this process may not write the lock file. If the store is opened
+// read-only and no living process seems to have it open, the store is used without the lock.
+// Otherwise withoutLock returns an error.
 func (s *Store) withoutLock(err error) error {
 	if !s.o.ReadOnly {
 		return fmt.Errorf("the folder is not writable: %w", err)

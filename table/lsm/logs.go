@@ -343,7 +343,7 @@ func (s *Store) mark(ctx context.Context, fill func(*pebble.Batch) error) (wait 
 	return s.take(b)
 }
 
-// ReleaseLogs removes the kept logs that end at or before a position.
+// ReleaseLogs removes the kept logs that ReadLog has read and that end at or before a position.
 func (s *Store) ReleaseLogs(upTo Position) error {
 	return s.removeAside(func(n wal.NumWAL) bool {
 		end, known := s.kept.end(n)

@@ -67,6 +67,6 @@ func (s *Store) Metrics() Metrics {
 	return m
 }
 
-// Failed returns an error if the store has to be opened again because its log failed for
-// good. Otherwise it returns nil.
+// Failed returns an error if a write has failed for good, so that the store accepts no writes
+// until it is opened again. Otherwise it returns nil.
 func (s *Store) Failed() error { return s.disk.failed() }

@@ -13,8 +13,8 @@ import (
 
 var _ table.Reclaimer = (*Store)(nil)
 
-// garbage counts the bytes collected in each table since the table's files were last
-// rewritten.
+// garbage counts the bytes collected in each table since the store was opened or Reclaim last
+// compacted the table.
 type garbage struct {
 	mu    sync.Mutex
 	bytes map[uint16]int64

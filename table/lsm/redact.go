@@ -107,8 +107,8 @@ func appendImages(p *table.Past, it *iterator, prefix []byte) error {
 	return it.Error()
 }
 
-// columns adds columns of a columnar row to p, at most n of them. It reports whether more
-// columns are left.
+// columns adds versions of the columns of a columnar row to p, at most *n of them. It reports
+// whether more versions are left.
 func (x *historian) columns(p *table.Past, it *iterator, prefix []byte, n *int) (more bool, err error) {
 	all := appendRowPart(nil, prefix, termCol)
 	from := x.next

@@ -71,11 +71,10 @@ func (x *space) writable(urgent bool) error {
 	return nil
 }
 
-// lost handles the error of a write after which earlier writes may not be on disk. If the
-// disk is full, lost records this fact. If the file is vital, the store stops all
-// writing, because a second attempt to write may succeed without having written. In that
-// case lost does not return, because Pebble would end the process if it received the
-// error.
+// lost handles the error of a write or sync. If the disk is full, lost records this fact. If
+// the file is vital, earlier writes may not be on disk, and a second attempt to write may
+// succeed without having written. So the store stops all writing. In that case lost does not
+// return, because Pebble would end the process if it received the error.
 func (x *space) lost(vital bool, err error) {
 	if isFull(err) {
 		x.met()
@@ -208,7 +207,8 @@ func (x *space) attempt(write func() error) error {
 	}
 }
 
-// fit calls write. If the write is vital, fit repeats it while the disk is full.
+// fit calls write. If the disk is full and the reserve could be removed, it calls write again.
+// If the write is vital, it then repeats the write while the disk is full.
 func (x *space) fit(vital bool, write func() error) error {
 	err := x.attempt(write)
 	for isFull(err) && x.met() {

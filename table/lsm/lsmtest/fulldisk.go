@@ -24,7 +24,7 @@ type FullDisk struct {
 	seen  int
 	room  int64
 	taken map[string]int64
-	full  chan struct{} // closed when the disk is full
+	full  chan struct{} // closed when the disk becomes full for the first time
 }
 
 // NewFullDisk returns a disk that becomes full after a number of operations. Creations, writes,
@@ -41,7 +41,7 @@ func (d *FullDisk) Writes() int {
 	return d.seen
 }
 
-// Full returns a channel that is closed when the disk is full.
+// Full returns a channel that is closed when the disk becomes full for the first time.
 func (d *FullDisk) Full() <-chan struct{} { return d.full }
 
 // Fill fills the disk except for room bytes.
