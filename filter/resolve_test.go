@@ -276,8 +276,8 @@ func TestSourceReset(t *testing.T) {
 	}
 }
 
-// TestMatchAllocatesNothing checks that matching does not allocate memory for each entry
-// of a search, except for approximate matches.
+// TestMatchAllocatesNothing checks that matching an entry whose keys are cached does not
+// allocate memory, except for approximate matches.
 func TestMatchAllocatesNothing(t *testing.T) {
 	e := jdoe(t)
 	for _, text := range []string{

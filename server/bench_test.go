@@ -13,7 +13,7 @@ import (
 )
 
 // BenchmarkRoundTrip measures compares over loopback: one at a time, and many in one
-// packet. The CPU time includes that of the client, which is about half of the total.
+// packet. The CPU time includes that of the client.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, n := range []int{1, 16} {
 		b.Run(fmt.Sprintf("pipelined=%d", n), func(b *testing.B) {

@@ -45,8 +45,8 @@ func (r *recorder) serve(_ context.Context, m *op.Message, sink op.Sink) {
 	}
 }
 
-// TestGoLDAP sends every operation with go-ldap. The server must receive what go-ldap was
-// called to send, and go-ldap must understand the answers.
+// TestGoLDAP sends requests of most kinds with go-ldap. The server must receive what go-ldap
+// was called to send, and go-ldap must understand the answers.
 func TestGoLDAP(t *testing.T) {
 	rec := &recorder{messages: make(chan *op.Message, 1)}
 	r := start(t, rec.serve, server.Options{})

@@ -22,7 +22,7 @@ import (
 )
 
 // people are the entries of both servers in these tests. Some of the encoded lengths take
-// two octets.
+// several octets.
 var people = []*peer.Entry{
 	{DN: "cn=Ann,dc=x", Attributes: []*peer.EntryAttribute{
 		{Name: "cn", Values: []string{"Ann", "Ann A."}}, {Name: "sn", Values: []string{"Abel"}}}},

@@ -104,7 +104,7 @@ func TestSlowStream(t *testing.T) {
 	c.expect(1, op.Success)
 }
 
-// TestAbandon checks that an Abandon ends the context, for every way to read the context,
+// TestAbandon checks that an Abandon ends the context and contexts that are derived from it,
 // and that the sink sends nothing more.
 func TestAbandon(t *testing.T) {
 	result := make(chan error)

@@ -62,8 +62,8 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// TestShutdownCancels checks that operations that do not end in time are canceled. The
-// operations can tell that the server canceled them, and not the client.
+// TestShutdownCancels checks that operations that do not end in time are canceled. The cause
+// of their contexts must say that the server canceled them.
 func TestShutdownCancels(t *testing.T) {
 	running, ended := make(chan bool), make(chan error, 1)
 	r := start(t, func(ctx context.Context, _ *op.Message, _ op.Sink) {

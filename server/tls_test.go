@@ -190,8 +190,8 @@ func TestStartTLSRefused(t *testing.T) {
 }
 
 // TestStartTLSInjection checks octets that arrive in clear after a StartTLS request.
-// They must be answered in clear or not at all, and never be read as TLS data. Reading
-// them as TLS data is the injection of CVE-2011-0411 and of similar vulnerabilities.
+// They must be answered in clear or not at all, and never count as requests that arrived over
+// TLS. To treat them as such is the injection of CVE-2011-0411 and of similar vulnerabilities.
 func TestStartTLSInjection(t *testing.T) {
 	served := make(chan *op.Message, 8)
 	r := startSecure(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -342,8 +342,8 @@ func TestGoLDAPStartTLS(t *testing.T) {
 	}
 }
 
-// TestTLSStream checks that a large result and a large request arrive complete over TLS,
-// as they do without TLS. A client that does not read stops its search.
+// TestTLSStream checks that a large result and a large request arrive complete over TLS. A
+// client that does not read must be disconnected.
 func TestTLSStream(t *testing.T) {
 	const n = 5000
 	r := startSecure(t, func(_ context.Context, m *op.Message, sink op.Sink) {

@@ -245,8 +245,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestDecodeRoundTrip checks that Decode returns unchanged everything that a client can
-// send.
+// TestDecodeRoundTrip checks that Decode returns random messages unchanged.
 func TestDecodeRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := messages.Draw(t, "message")

@@ -110,8 +110,8 @@ func TestAppendLargeEntry(t *testing.T) {
 	}
 }
 
-// TestAppendRoundTrip checks that a decoded answer equals the encoded answer, whatever
-// the buffer contained before.
+// TestAppendRoundTrip checks that a decoded answer equals the encoded answer, which is
+// appended to a buffer with contents.
 func TestAppendRoundTrip(t *testing.T) {
 	before := []byte("before")
 	rapid.Check(t, func(t *rapid.T) {
