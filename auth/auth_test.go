@@ -168,8 +168,8 @@ func TestFailuresLookAlike(t *testing.T) {
 }
 
 // TestFailuresLookAlikeFromTheStart checks that a slow scheme is in use as soon as a
-// password was hashed in the scheme or the scheme was passed to Expect, even before any
-// bind.
+// password was hashed in the scheme or a value in the scheme was passed to Expect, even
+// before any bind.
 func TestFailuresLookAlikeFromTheStart(t *testing.T) {
 	for name, meet := range map[string]func(*Passwords){
 		"expected": func(p *Passwords) { p.Expect([]byte(slowStored)) },

@@ -124,8 +124,8 @@ func TestMergeConflicts(t *testing.T) {
 	}
 }
 
-// TestSecretTypesOfOthers checks that types whose values are equivalent to passwords are
-// secret, however they are defined.
+// TestSecretTypesOfOthers checks that a type in secretTypes is secret although its definition
+// has no X-SECRET.
 func TestSecretTypesOfOthers(t *testing.T) {
 	s, err := Core().Extend("attributeTypes: ( 1.3.6.1.4.1.7165.2.1.25 NAME 'sambaNTPassword' EQUALITY caseIgnoreIA5Match SYNTAX 1.3.6.1.4.1.1466.115.121.1.26{32} SINGLE-VALUE )")
 	if err != nil || !s.Attribute("sambaNTPassword").Secret() {

@@ -130,7 +130,7 @@ func TestCertificateListExactMatch(t *testing.T) {
 	}
 }
 
-// TestOddCertificatesHaveKeys checks that every value that the syntax accepts has a key,
+// TestOddCertificatesHaveKeys checks that unusual values that the syntax accepts have keys,
 // so that certificates of all ages can be stored.
 func TestOddCertificatesHaveKeys(t *testing.T) {
 	for _, rdn := range []string{"\x30\x02\x31\x00", "\x30\x03\x02\x01\x05", "\x30\x04\x31\x02\x30\x00"} {

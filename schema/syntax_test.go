@@ -137,9 +137,9 @@ func TestDeepNestingEnds(t *testing.T) {
 	}
 }
 
-// FuzzValidValuesHaveKeys checks that every value that a syntax accepts has a key under
-// the equality rules of its types. Names with unknown types are the only exception,
-// because the validator of names does not look up types.
+// FuzzValidValuesHaveKeys checks that a value that a syntax accepts has a key under the
+// equality rules of the types with this syntax. It leaves out names, because the validator of
+// names does not look up types.
 func FuzzValidValuesHaveKeys(f *testing.F) {
 	for _, v := range []string{"", "a", "20240229120000Z", "1", "'0'B", "cn=a#'0'B", "TRUE", "( 1.2 NAME 'a' )", `a\24$b`, "a*b", "{ base \"\" }"} {
 		f.Add([]byte(v))
