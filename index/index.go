@@ -15,7 +15,7 @@
 // row contains the escaped key: 00 is written as 00 FF, and the key ends with 00 01. So rows
 // sort like keys, and no escaped key is a prefix of another. A key of more than MaxKey bytes
 // is cut after MaxKey bytes and ends with 00 02 and a hash of the whole key. An equality test
-// of a cut key has an exact result. Every other test of a cut key has an uncertain result.
+// of a cut key has an exact result. Other tests of a cut key may have an uncertain result.
 package index
 
 import (
@@ -220,8 +220,8 @@ func later(a, b []byte) []byte {
 	return a
 }
 
-// Holds reports whether the span contains a key. maybe is set if the key is cut, so that
-// the first result is not certain.
+// Holds reports whether the span contains a key. maybe is set if the key is cut. In this case,
+// holds may be true although the span does not contain the key.
 func (s Span) Holds(key []byte, cut bool) (holds, maybe bool) {
 	if cut {
 		return s.mayHoldCut(key), true

@@ -11,13 +11,13 @@
 //	                 do not read
 //	n  normAttributes of attributes with very many values, so that renaming a
 //	   big group stays cheap (the table tree contains the normAttributes of
-//	   all other attributes)
+//	   all other attributes; secret attributes have none)
 //	m  marks (package txn)
 //
 // A description is the type's short name and its sorted options. A [Position] orders
 // and distinguishes values without a shared counter. So two servers that add values to
-// the same attribute write different columns. All values of a SINGLE-VALUE type have the
-// empty position, so that a new value replaces the old value.
+// the same attribute write different columns. A value that is written while its type is
+// SINGLE-VALUE has the empty position, so that a new value replaces the old value.
 package master
 
 import (

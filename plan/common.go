@@ -157,9 +157,9 @@ func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, u
 	return m, unknown
 }
 
-// readAlike reads each lookup in unknown that is not known to have more than alikeUpTo*length
-// entries. It stops reading a lookup that has more. The index keeps the entries of the other
-// lookups in memory.
+// readAlike reads each lookup in unknown that is in a [index.Memory] and is not known to have
+// more than alikeUpTo*length entries. It stops reading a lookup that has more. The index keeps
+// the entries of the other lookups in memory.
 func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length int) {
 	for _, l := range unknown {
 		most := alikeUpTo * length

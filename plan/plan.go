@@ -32,13 +32,15 @@ type Catalog interface {
 
 // An Access is a way to find candidates.
 type Access interface {
-	// Run streams the candidates behind a position. The positions of one Access at one
-	// revision are stable.
+	// Run streams the candidates behind a position. An Access that Build does not return
+	// itself, but uses as a part, may ignore the position and stream all its candidates. The
+	// positions of one Access at one revision are stable.
 	Run(ctx context.Context, r table.Reader, after []byte) index.Candidates
 	// Describe prints the access and its parts, one line for each. If counted is set, it
 	// includes the numbers of candidates that the parts have yielded so far.
 	Describe(b *strings.Builder, indent int, counted bool)
-	// Indexes appends the indexes that Run reads first.
+	// Indexes appends the indexes whose candidates Run streams. For an intersection, these
+	// are the indexes of the leading part. Before Run, the first part counts as leading.
 	Indexes(uses []Use) []Use
 
 	rank() rank

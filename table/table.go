@@ -367,7 +367,8 @@ var (
 	ErrCorrupt = errors.New("store corrupt")
 	// ErrNewer: the store was written by a newer version of the program.
 	ErrNewer = errors.New("store made by a newer version")
-	// ErrTooLarge: a value exceeds MaxValue.
+	// ErrTooLarge: a value exceeds MaxValue, or a row key or a cell exceeds a limit of the
+	// engine.
 	ErrTooLarge = errors.New("value too large")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("store closed")

@@ -1,5 +1,5 @@
 // Package tree is the table of names: it maps (parent's id, normalised RDN) to id,
-// and contains the keys of each entry's values.
+// and contains the keys of each entry's values, except secret values.
 //
 // Row: the parent's UUID, 16 bytes, and the normalised RDN. A naming context is a child
 // of the virtual root, and its RDN is its whole normalised name. The children of X are
@@ -18,9 +18,9 @@
 //	                           too long for a column: the column contains the
 //	                           key's first bytes and a hash. Such a column
 //	                           decides equality, but no other test.
-//	OID;options :           -> key of a value without a position. The value of
-//	                           a SINGLE-VALUE type has no position, so that a
-//	                           new value replaces the old value.
+//	OID;options :           -> key of a value without a position. A value that
+//	                           is written while its type is SINGLE-VALUE has no
+//	                           position, so that a new value replaces the old.
 //	OID;options ?           -> 01; the attribute has values, but its type has
 //	                           no equality rule
 //	OID;options >           -> 01; the attribute has too many values for this
