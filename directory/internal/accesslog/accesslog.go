@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Operations returns an observer that writes a line of the access log for every
-// operation. A line contains no attribute values, except those in names and diagnostics.
+// Operations returns an observer that writes a line of the access log for every operation
+// that has an answer. A line contains no attribute values, except those in names and diagnostics.
 // For a filter, the line contains only the filter's shape.
 func Operations(log *slog.Logger) monitor.Observer {
 	return func(o *monitor.Observation) {

@@ -40,8 +40,8 @@ func (b *beside) start(f func(context.Context)) {
 
 func (b *beside) wait() { b.all.Wait() }
 
-// close waits until all started jobs have ended, which does not take long. Once close has been
-// called, start does nothing.
+// close waits until all started jobs have ended. Once close has been called, start does
+// nothing.
 func (b *beside) close() {
 	b.mu.Lock()
 	b.closed = true

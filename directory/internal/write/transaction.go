@@ -95,7 +95,8 @@ func changesSettings(req *request.Request, r op.Request) bool {
 	return false
 }
 
-// run repeats the transaction until every update is prepared. Each attempt except the last
+// run repeats the transaction until every update is prepared; after len(b.updates) +
+// maxPrepared attempts, run returns errPrepareAgain. An attempt that finds unprepared updates
 // is followed by the preparation of at least one more update, unless other clients change
 // the same passwords meanwhile.
 func (b *batch) run(ctx context.Context) (table.Revision, error) {
