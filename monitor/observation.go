@@ -58,8 +58,8 @@ type Observation struct {
 	Changed []string
 }
 
-// An Observer receives the observation of every operation that has an answer. Observers
-// are called concurrently.
+// An Observer receives the observation of every operation except Unbind and Abandon.
+// Observers are called concurrently.
 type Observer func(*Observation)
 
 // Reset clears the observation for the next operation, but keeps the memory of

@@ -13,8 +13,8 @@ import (
 )
 
 // Operations returns an observer that writes a line of the access log for every operation
-// that has an answer. A line contains no attribute values, except those in names and diagnostics.
-// For a filter, the line contains only the filter's shape.
+// that it receives. A line contains no attribute values, except those in names and
+// diagnostics. For a filter, the line contains only the filter's shape.
 func Operations(log *slog.Logger) monitor.Observer {
 	return func(o *monitor.Observation) {
 		log.LogAttrs(context.Background(), slog.LevelInfo, o.Operation().String(), describe(o)...)

@@ -81,14 +81,15 @@ type Options struct {
 	Log  *slog.Logger
 	Slow time.Duration
 	// Access receives a line for the beginning and the end of every connection and for
-	// every operation that has an answer; nil: there is no access log.
+	// every operation except Unbind and Abandon; nil: there is no access log.
 	Access *slog.Logger
 	// Metrics count operations and appear in cn=monitor; nil: operations are not counted.
 	Metrics *monitor.Metrics
 	// Health reports whether the server is live and ready, for the root DSE; nil: the
 	// root DSE does not report health.
 	Health Health
-	// Observers receive the observation of every operation that has an answer when it ends.
+	// Observers receive the observation of every operation, except Unbind and Abandon, when
+	// it ends.
 	Observers []monitor.Observer
 	// Trace begins the span of an operation and returns the context in which the
 	// operation runs. It returns ctx and nil for an operation that is not sampled. The

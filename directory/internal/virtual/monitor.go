@@ -17,8 +17,8 @@ import (
 )
 
 // The entries at and below cn=cluster,cn=monitor show what the servers of the store publish
-// about themselves, as `ldapd cluster` does. Every search of cn=monitor
-// reads this data again.
+// about themselves, as `ldapd cluster` does. Every search of cn=monitor reads
+// this data again.
 const (
 	monitorName = "cn=monitor"
 	clusterName = "cn=cluster," + monitorName
