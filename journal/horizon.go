@@ -14,8 +14,8 @@ import (
 // honours.
 const horizonSlot revision.Slot = 0
 
-// RaiseHorizon announces that states below a horizon will no longer be read. It does
-// nothing if a horizon at least as high has been announced.
+// RaiseHorizon announces that states below a horizon will no longer be read, unless they are
+// pinned. It does nothing if a horizon at least as high has been announced.
 func (l *Log) RaiseHorizon(ctx context.Context, horizon table.Revision) error {
 	for {
 		h, err := l.Heads(ctx)
@@ -37,8 +37,9 @@ func (l *Log) RaiseHorizon(ctx context.Context, horizon table.Revision) error {
 	}
 }
 
-// Honoured returns the horizon below which no server reads now or later. It is the
-// minimum of the announced horizon and of the horizons in all cells that inUse returns.
+// Honoured returns the horizon below which no server reads now or later, except pinned states.
+// It is the minimum of the announced horizon and of the horizons in all cells that inUse
+// returns.
 func (h *Heads) Honoured() table.Revision {
 	horizon := h.Horizon
 	for _, c := range h.inUse() {

@@ -47,10 +47,10 @@ type Record struct {
 	// not stored if AllChanged is set.
 	Keys    []uint64
 	Message []byte // says who did what
-	// Rows is the write list. For a commit that is written in several steps, these are the rows
-	// that may contain its cells. For a commit that was written as one batch, these are the
-	// existing rows that the batch changed. The write list of a large commit is stored in
-	// additional rows, see Log.Chunk.
+	// Rows is the write list. For a commit that is written in several steps, and for every commit
+	// in a branch, these are the rows that may contain its cells. For a commit of the trunk that
+	// was written as one batch, these are the existing rows that the batch changed. The write
+	// list of a large commit is stored in additional rows, see Log.Chunk.
 	Rows []Rows
 	// Marked is set only for a commit in a branch. It lists the tables in which the commit
 	// placed marks.
@@ -192,8 +192,7 @@ func (rec *Record) cells(s State) []table.Cell {
 }
 
 // Write returns the journal row as part of a batch that commits the row atomically with
-// the cells of the commit, without a pending state. rec.Rows are the existing rows that
-// the batch changes.
+// the cells of the commit, without a pending state.
 func (rec *Record) Write() table.Write {
 	w := table.Write{Table: Table}
 	lists := rec.Rows

@@ -53,7 +53,8 @@ func (s State) String() string {
 }
 
 // A Cell is the state that a slot's holder publishes. Every change increases Sequence, so
-// the bytes of a cell never repeat, and a swap from outdated bytes always fails.
+// the bytes of a cell never repeat, and a swap from outdated bytes always fails. On a store of
+// one server, that server writes its own cell only when it opens and closes the store.
 type Cell struct {
 	Kind        Kind
 	State       State
@@ -62,7 +63,7 @@ type Cell struct {
 	Sequence    uint64
 	Lease       uint64 // counts the renewals of the lease
 	// First is below the id of every commit of this incarnation, and above all ids of older
-	// incarnations. A server issues no id above Limit.
+	// incarnations. On a shared store, a server issues no id above Limit.
 	First, Limit table.Revision
 	// Head is the revision up to which revisions of this incarnation are visible. The
 	// exceptions are in Void and Undecided. The revisions in Void are aborted, but their
@@ -85,7 +86,7 @@ type Cell struct {
 	// branch is renamed, the new name follows behind a zero octet.
 	Owner string
 	// Horizon is a revision below which the holder reads no state any more, not even by a
-	// snapshot of the past.
+	// snapshot of the past, except states that checkpoints or parked branches keep.
 	Horizon table.Revision
 }
 

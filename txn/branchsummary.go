@@ -17,7 +17,7 @@ import (
 // A branchSummary is what a merge has to know about the commits in a branch, on a store
 // of one server. Each commit in the branch extends the summary, so a merge need not read
 // the branch's records, however many there are. The summary is kept in memory, and its
-// filters take about 4 octets for each mark and each id. After a restart, the first caller
+// filters take a few octets for each mark and each id. After a restart, the first caller
 // that needs the summary reads the records.
 type branchSummary struct {
 	incarnation uint64

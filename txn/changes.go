@@ -72,7 +72,7 @@ func raise(a *atomic.Uint64, n uint64) {
 	}
 }
 
-// latest records which ids and keys each recent commit touched. With this record a cache
+// latest records the ids and keys of recent commits that touched keys. With this record a cache
 // can update its value for a key instead of reading the value again.
 type latest struct {
 	mu      sync.Mutex

@@ -14,9 +14,9 @@ import (
 //
 // On a store of one process the writes are one batch. After a crash the store contains either
 // the whole batch or nothing of it. If the store contains the batch, it also contains all
-// earlier commits and batches. If lazy is set, WriteDerived does not wait for that. On other
-// stores lazy has no effect. There, only versioned tables can be written, and only while this
-// server has a slot.
+// earlier commits and batches. If lazy is set, WriteDerived does not wait until the batch is
+// durable. On other stores lazy has no effect. There, only versioned tables can be written, and
+// only while this server has a slot.
 func (db *DB) WriteDerived(ctx context.Context, r table.Revision, writes []table.Write, lazy bool) error {
 	if db.peers == nil {
 		wait, err := db.commits.(*embedded).writeDerived(ctx, r, writes)
