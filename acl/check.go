@@ -145,8 +145,8 @@ func (s *Set) impliedBy(i int) *compiled {
 	return nil
 }
 
-// deniedBy returns a rule that denies everything that r allows. It returns nil if it
-// finds no such rule.
+// deniedBy returns a deny rule that covers the allow rule r. It returns nil if there is no
+// such rule, or if r is a deny rule.
 func (s *Set) deniedBy(r *compiled) *compiled {
 	for _, o := range s.rules {
 		if !r.Rule.Deny && o.Rule.Deny && o.covers(r) {

@@ -299,11 +299,11 @@ func (p *Program) decideReadsAll() bool {
 	return p.always.Entry(See) && !slices.ContainsFunc(p.set.named, unread) && !slices.ContainsFunc(p.set.reserved, unread)
 }
 
-// ReadsAll reports whether the identity may read every attribute of every entry, except
+// ReadsAll returns true only if the identity may read every attribute of every entry, except
 // secrets and the access rules.
 func (p *Program) ReadsAll() bool { return p.readsAll }
 
-// Always returns the decision with the rights that the identity has on every entry.
+// Always returns a decision that contains only rights that the identity has on every entry.
 func (p *Program) Always() *Decision { return &p.always }
 
 // uses reports whether a rule contains the right to use any of the names. If deny is set,

@@ -18,8 +18,11 @@ type Question struct {
 // An Answer reports whether a right is granted, and which rules decide this.
 type Answer struct {
 	Allowed bool
-	// Allow and Deny are the labels of the rules that allow the right, and of the rules
-	// that deny the right.
+	// Allow are the labels of the rules that allow the right. If the identity is an
+	// administrator of the entry, Allow also contains the rules that allow the right manage.
+	// Deny are the labels of the rules that deny the right. If only the denial of the right
+	// manage keeps the identity from being an administrator who has the right, Deny also
+	// contains the rules that deny the right manage.
 	Allow, Deny []string
 	// Near are the labels of rules that would allow the right to another identity, or
 	// under another condition.

@@ -14,7 +14,9 @@ type Decider func(name dn.DN, e filter.Source) *Decision
 // otherwise False. In this evaluation, a test is True if a value that the identity may
 // search matches the test. If no such value matches, the result depends on whether the
 // identity may search all values of the attribute and its subtypes, under any options. If
-// it may, the test is False, and otherwise the test is Undefined (RFC 4511, 4.5.1.7).
+// it may, the test is False, and otherwise the test is Undefined (RFC 4511, 4.5.1.7). For an
+// entry that the identity may not see, the filter may be False although the evaluation of f
+// results in True.
 func (p *Program) Guard(f filter.Resolved, decide Decider) filter.Resolved {
 	return Guard(f, &p.always, p.Types(), decide)
 }
@@ -60,7 +62,7 @@ func (g guard) all(parts []filter.Resolved) []filter.Resolved {
 	return out
 }
 
-// searchesAll reports whether the identity may, in every entry, search everything that
+// searchesAll returns true only if the identity may, in every entry, search everything that
 // the test depends on.
 func (g guard) searchesAll(t *filter.Test) bool {
 	for _, typ := range t.Asks() {

@@ -59,7 +59,8 @@ func (c *compiled) manages(in []target) bool {
 	})
 }
 
-// levers returns the levers of all rules.
+// levers returns the levers of all rules, except the rules for which neverHolds gives a
+// reason.
 func (s *Set) levers(m members) (levers []lever, err error) {
 	for _, r := range s.rules {
 		if r.neverHolds() != "" {

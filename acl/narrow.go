@@ -39,7 +39,8 @@ type shares struct {
 }
 
 // NarrowingText returns a text. Two programs with the same schema and the same text have the
-// same narrowings. The text is "" if the program has no narrowings.
+// same narrowings, unless the text is "". The text is "" if the program has no narrowings,
+// and also if no rule lets the identity see any entry.
 func (p *Program) NarrowingText() string {
 	if s := p.sharesOnce(); !s.wide {
 		return s.text

@@ -57,7 +57,7 @@ type Program struct {
 	tests []test
 	text  []string // the text of each test
 
-	always   Decision // the decision that is valid for every entry
+	always   Decision // see Always
 	readsAll bool
 
 	once  sync.Once // guards print

@@ -79,15 +79,16 @@ func (j *Judge) Program() *acl.Program { return j.program }
 // Free reports whether access rules do not restrict the requester.
 func (j *Judge) Free() bool { return j.unrestricted }
 
-// ReadsAll reports whether the requester reads everything except secrets and the access rules.
+// ReadsAll returns true only if the requester reads everything except secrets and the access
+// rules.
 func (j *Judge) ReadsAll() bool {
 	return j.unrestricted || j.program != nil && j.program.ReadsAll() && (j.past == nil || j.past.readsAll())
 }
 
-// SeesAll reports whether the requester sees every entry.
+// SeesAll returns true only if the requester sees every entry.
 func (j *Judge) SeesAll() bool { return j.Always().Entry(acl.See) }
 
-// Always returns what the requester may do with every entry.
+// Always returns a decision that contains only rights that the requester has on every entry.
 func (j *Judge) Always() *acl.Decision {
 	switch {
 	case j.unrestricted:
@@ -339,7 +340,9 @@ func (j *Judge) Narrow(ctx context.Context, f filter.Resolved, base entry.ID, sc
 var scopes = map[op.Scope]acl.Scope{op.SingleLevel: acl.Children, op.WholeSubtree: acl.Subtree, op.Subordinates: acl.Under}
 
 // NarrowingText returns a text that identifies the tests that Narrow adds to searches. Two
-// requesters with the same text get the same test for the same search.
+// requesters with the same text get the same test for the same search, unless the text is "".
+// The text is "" for a requester whose searches get no tests, and for a requester who can see
+// no entry.
 func (j *Judge) NarrowingText() string {
 	if j.program == nil || j.SeesAll() {
 		return ""
