@@ -1,11 +1,14 @@
 package hbasetest
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // A jvm is a Java process.
@@ -56,8 +59,19 @@ func (j *jvm) Kill() {
 	<-j.done
 }
 
-// Pause stops the JVM without ending it, until Resume is called.
-func (j *jvm) Pause() error { return j.cmd.Process.Signal(syscall.SIGSTOP) }
+// Pause stops the JVM without ending it, until Resume is called. It returns when all threads
+// have stopped: the signal alone lets a thread continue until the kernel next runs it.
+func (j *jvm) Pause() error {
+	if err := j.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		err := unix.Waitid(unix.P_PID, j.PID(), nil, unix.WSTOPPED, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
 
 // Resume lets a paused JVM continue.
 func (j *jvm) Resume() error { return j.cmd.Process.Signal(syscall.SIGCONT) }
