@@ -190,6 +190,23 @@ func (tx *Tx) TouchKeys(keys ...uint64) { tx.keys = append(tx.keys, keys...) }
 // Touched reports whether id was passed to Touch in this transaction.
 func (tx *Tx) Touched(id entry.ID) bool { return tx.named.ids.has(tx.ids, id) }
 
+// TouchedOnce returns the set of the ids that were passed to Touch exactly once.
+func (tx *Tx) TouchedOnce() map[entry.ID]bool {
+	once := make(map[entry.ID]bool, len(tx.ids))
+	for _, id := range tx.ids {
+		_, again := once[id]
+		once[id] = !again
+	}
+	return once
+}
+
+// ChangedAfter reports whether id may have changed between the state whose ordinal is since
+// and this transaction. A function that was passed to AtCommit may call it, on an embedded
+// store.
+func (tx *Tx) ChangedAfter(id entry.ID, since uint64) bool {
+	return tx.db.changes.last(hash(id)) > since
+}
+
 // TouchedKey reports whether key was passed to TouchKeys in this transaction.
 func (tx *Tx) TouchedKey(key uint64) bool { return tx.named.keys.has(tx.keys, key) }
 

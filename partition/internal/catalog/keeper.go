@@ -92,6 +92,8 @@ type Keeper struct {
 	Subordinates func(ctx context.Context, at *txn.Snapshot, c *Catalog, id entry.ID, exact bool) (n Count, known bool, err error)
 	// Views records up to which revision package view keeps the views.
 	Views Progress
+	// Recent is used only on an embedded store, while there are views.
+	Recent cache.Recent
 	// WantsSubordinates is set when Subordinates was asked for numbers that were not known, or
 	// when package view finds that it has kept them before. From then on package view keeps
 	// these numbers.

@@ -20,19 +20,36 @@ type Progress struct {
 type upTo struct {
 	w       table.Revision
 	touched uint64 // what DB.Touched returned at w or earlier
+	since   time.Time
+	all     bool // there was no commit after w at the time since
 }
 
 // Reach records that all views that have begun show the commits up to the revision w. The
-// caller passes as touched what DB.Touched returned at w or earlier.
-func (p *Progress) Reach(w table.Revision, touched uint64) { p.upTo.Store(&upTo{w, touched}) }
+// caller passes as touched what DB.Touched returned at w or earlier. It sets all if there is no
+// newer commit now.
+func (p *Progress) Reach(w table.Revision, touched uint64, now time.Time, all bool) {
+	since := w.Time()
+	if all {
+		since = now
+	}
+	p.upTo.Store(&upTo{w, touched, since, all})
+}
+
+// Begin records that the first commit after Reach was made at the time now, if Reach was called
+// with all.
+func (p *Progress) Begin(now time.Time) {
+	if at := p.upTo.Load(); at != nil && at.all {
+		p.upTo.Store(&upTo{at.w, at.touched, now, false})
+	}
+}
 
 // Stop records that this server does not keep views.
 func (p *Progress) Stop() { p.upTo.Store(nil) }
 
 // A Lag says how far views are behind the commits.
 type Lag struct {
-	Entries uint64 // touched entries that the views do not show yet, not counting loads
-	Age     time.Duration
+	Entries uint64        // touched entries that the views do not show yet, not counting loads
+	Age     time.Duration // since the first commit that the views do not show yet, or a little longer
 }
 
 // ViewLag returns how far the views are behind.
@@ -42,7 +59,7 @@ func (p *Keeper) ViewLag(now time.Time) (l Lag) {
 		return l
 	}
 	if l.Entries = p.DB.Touched() - at.touched; l.Entries > 0 {
-		l.Age = max(0, now.Sub(at.w.Time()))
+		l.Age = max(0, now.Sub(at.since))
 	}
 	return l
 }

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/seed-4dac0d86/ldapd/entry"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
-	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // The first step of a view reads all entries of the view, and then many steps are needed to
@@ -42,12 +38,12 @@ func (m *Manager) keepOthers(ctx context.Context, d *Definition) {
 		return
 	}
 	b.running = true
-	items := m.items
-	m.items = map[table.Revision]map[entry.ID]*cache.Item{}
+	outer := m.reads
+	m.reads = newReads()
 	if err := m.stepOthers(ctx, d); err != nil {
 		b.errs = append(b.errs, err)
 	}
-	m.items = items
+	m.reads = outer
 	b.running, b.last = false, time.Now()
 }
 

@@ -1,11 +1,14 @@
 package view
 
 import (
+	"bytes"
 	"context"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
@@ -16,9 +19,12 @@ import (
 // noID is the zero id, which no entry has.
 var noID entry.ID
 
+// A span contains the revisions of the first and the last of the commits that touched an entry.
+type span struct{ first, last table.Revision }
+
 // touched describes what some commits touched.
 type touched struct {
-	ids map[entry.ID]bool
+	ids map[entry.ID]span
 	// placed contains the ids that were touched by commits with an operation other than
 	// modify. An entry that is in ids but not in placed has kept its place in the tree.
 	placed map[entry.ID]bool
@@ -29,11 +35,15 @@ type touched struct {
 
 func (t *touched) add(c *feed.Change) {
 	if t.ids == nil {
-		t.ids, t.placed = map[entry.ID]bool{}, map[entry.ID]bool{}
+		t.ids, t.placed = map[entry.ID]span{}, map[entry.ID]bool{}
 	}
 	places := !write.OnlyModifies(c.Message)
 	for _, id := range c.IDs {
-		t.ids[id] = true
+		first := c.Revision
+		if before, again := t.ids[id]; again {
+			first = before.first
+		}
+		t.ids[id] = span{first, c.Revision}
 		if places {
 			t.placed[id] = true
 		}
@@ -108,7 +118,7 @@ func (l lane) difference(ctx context.Context, d *Definition, older, newer *state
 	}
 	ps := parts{}
 	for id := range a.ids {
-		if !l.has(id) {
+		if !l.has(id) || !t.all && !t.moves && baseOlder == baseNewer && d.sameIn(older.Items[id], newer.Items[id]) {
 			continue
 		}
 		if err := d.giveBelow(ctx, older, baseOlder, id, -1, ps); err != nil {
@@ -119,6 +129,19 @@ func (l lane) difference(ctx context.Context, d *Definition, older, newer *state
 		}
 	}
 	return ps, nil
+}
+
+// sameIn reports whether the items of an entry show that it has the same parts in two states:
+// they have the same parent, attributes in the same order, and the same values of the types
+// that the definition needs. An item is nil if it is not in memory.
+func (d *Definition) sameIn(a, b *cache.Item) bool {
+	if a == nil || b == nil || a.Entry == nil || b.Entry == nil || a.Node.Parent != b.Node.Parent {
+		return false
+	}
+	return slices.EqualFunc(a.Entry.Attributes, b.Entry.Attributes, func(x, y entry.Attribute) bool {
+		return x.Type == y.Type && x.Options == y.Options &&
+			(slices.EqualFunc(x.Values, y.Values, bytes.Equal) || !slices.ContainsFunc(d.needs, x.Type.Is))
+	})
 }
 
 // baseIn returns the id of the view's base in a state, or the zero ID if the state has no

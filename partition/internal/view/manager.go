@@ -29,14 +29,31 @@ type Manager struct {
 	looked bool // makeTable has checked whether the table tableName exists
 	ring   ring
 	random func() uint64
-	// items contains the entries that this call of Step has read, by the revision of the
-	// state. Several views read the same entries.
-	items map[table.Revision]map[entry.ID]*cache.Item
+	reads  reads
 	// passed contains the newest states up to which steps were due. For each state it contains
 	// the revision, and what DB.Touched returned before the state was opened.
 	passed []passed
 	beside beside
 	pause  func(line string) error
+}
+
+// reads contains what this call of Step has read. Several views read the same.
+type reads struct {
+	items   map[table.Revision]map[entry.ID]*cache.Item // by the revision of the state
+	touched map[interval]touchedIn
+}
+
+// An interval contains the revisions after W, up to and including Next.
+type interval struct{ W, Next table.Revision }
+
+// touchedIn is a result of touchedAfter.
+type touchedIn struct {
+	touched
+	cut bool
+}
+
+func newReads() reads {
+	return reads{map[table.Revision]map[entry.ID]*cache.Item{}, map[interval]touchedIn{}}
 }
 
 type passed struct {
@@ -65,6 +82,7 @@ func (m *Manager) Share() {
 // Close releases the states that the manager holds.
 func (m *Manager) Close() {
 	m.k.Views.Stop()
+	m.k.Recent.Want(false)
 	for key := range m.held {
 		m.release(key)
 	}
@@ -113,6 +131,7 @@ func (m *Manager) Run(ctx context.Context, report func(error)) {
 		} else {
 			select {
 			case <-next:
+				m.k.Views.Begin(time.Now())
 			case <-time.After(lookAgain): // look again: Rebuild may have been called for a view
 			case <-ctx.Done():
 				return
@@ -137,8 +156,8 @@ func (m *Manager) Step(ctx context.Context) error {
 	if defs == nil {
 		return nil
 	}
-	m.items = map[table.Revision]map[entry.ID]*cache.Item{}
-	defer func() { m.items = nil }()
+	m.reads = newReads()
+	defer func() { m.reads = reads{} }()
 	var errs []error
 	for _, d := range defs {
 		errs = append(errs, m.keep(ctx, d, to.Revision()))
@@ -160,6 +179,7 @@ func (m *Manager) look(ctx context.Context) (to *state.Snapshot, defs []*Definit
 	if defs != nil {
 		m.pass(to.Revision(), touched)
 	}
+	m.k.Recent.Want(!m.k.DB.Shared() && slices.ContainsFunc(defs, func(d *Definition) bool { return d.Kind != Subordinates }))
 	return to, defs, nil
 }
 
@@ -230,7 +250,9 @@ func (m *Manager) reach(ctx context.Context, defs []*Definition) error {
 		}
 	}
 	m.passed = m.passed[last:]
-	m.k.Views.Reach(least, m.passed[0].touched)
+	touched := m.passed[0].touched
+	m.k.Views.Reach(least, touched, time.Now(), m.k.DB.Touched() == touched)
+	m.k.Recent.Forget(least)
 	return nil
 }
 
@@ -403,11 +425,11 @@ func (m *Manager) advance(ctx context.Context, d *Definition, l lane, cur cursor
 // that all views can use them.
 func (m *Manager) sharing(s *state.Snapshot) *state.Snapshot {
 	r := s.Revision()
-	if m.items[r] == nil {
-		m.items[r] = map[entry.ID]*cache.Item{}
+	if m.reads.items[r] == nil {
+		m.reads.items[r] = map[entry.ID]*cache.Item{}
 	}
 	shared := *s
-	shared.Items = m.items[r]
+	shared.Items = m.reads.items[r]
 	return &shared
 }
 
@@ -430,14 +452,15 @@ func (m *Manager) prepare(ctx context.Context, s *step, key task, last table.Rev
 	defer func() {
 		if err == nil {
 			s.to = m.sharing(s.to)
+			m.recall(s)
 		}
 	}()
-	most := stepEntries
-	if announced {
-		most = 0
-	}
 	var cut bool
-	s.t, cut, err = touchedAfter(ctx, s.to, s.cur.W, most)
+	if announced {
+		s.t, _, err = touchedAfter(ctx, s.to, s.cur.W, 0)
+	} else {
+		s.t, cut, err = m.touched(ctx, s.to, interval{s.cur.W, s.cur.Next})
+	}
 	if err != nil {
 		s.to.Close()
 		return err
@@ -450,6 +473,36 @@ func (m *Manager) prepare(ctx context.Context, s *step, key task, last table.Rev
 		s.to, err = state.At(ctx, m.k, b)
 	}
 	return err
+}
+
+// touched is like touchedAfter, for the commits in an interval whose end is the revision of s.
+// If they touched more than stepEntries entries, it returns only the first of them.
+func (m *Manager) touched(ctx context.Context, s *state.Snapshot, in interval) (touched, bool, error) {
+	if t, ok := m.reads.touched[in]; ok {
+		return t.touched, t.cut, nil
+	}
+	t, cut, err := touchedAfter(ctx, s, in.W, stepEntries)
+	if err == nil {
+		m.reads.touched[in] = touchedIn{t, cut}
+	}
+	return t, cut, err
+}
+
+// recall takes the entries that the step needs from catalog.Keeper.Recent, as far as they are
+// there.
+func (m *Manager) recall(s *step) {
+	for id, by := range s.t.ids {
+		if _, known := s.to.Items[id]; known {
+			continue
+		}
+		before, after := m.k.Recent.Find(id, by.first, by.last)
+		if before != nil && before.Schema == s.from.Catalog.Schema {
+			s.from.Items[id] = before.Before
+		}
+		if after != nil && after.Schema == s.to.Catalog.Schema {
+			s.to.Items[id] = after.After
+		}
+	}
 }
 
 // hold opens the state at the boundary w and keeps it in m.held.

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -40,6 +41,7 @@ func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification)
 	if err := m.Finish(ctx); err != nil {
 		return err
 	}
+	m.remember()
 	tx.Record("modify", name, secretsIn(tx.Catalog.Types, changes)...)
 	return nil
 }
@@ -54,7 +56,9 @@ type modification struct {
 	// given contains the types that normally only the server sets, and that the client sets in
 	// this change because the Rules permit it. It does not contain account attributes.
 	given   []*schema.AttributeType
-	renames bool // values of the RDN may be removed, because the change is a rename
+	before  *cache.Item // the entry before the change, or nil: see remember
+	stamped []stamp     // the operational attributes that stamp has set
+	renames bool        // values of the RDN may be removed, because the change is a rename
 	rdn     map[rdnValue]bool
 }
 
@@ -432,6 +436,7 @@ func (m *modification) Finish(ctx context.Context) error {
 	if err := m.checkGiven(); err != nil {
 		return err
 	}
+	m.before = m.tx.before(m.pl.ID)
 	m.mark()
 	for _, t := range m.types {
 		if err := m.Write(ctx, t); err != nil {

@@ -304,6 +304,7 @@ func (m *modification) stamp() error {
 			}
 		}
 		m.change.put(s.typ, "", s.value, key, false)
+		m.stamped = append(m.stamped, s)
 		if s.typ == m.tx.Catalog.Types.EntryCSN {
 			m.tx.finalCSN(s.value, key)
 		}

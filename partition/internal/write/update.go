@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/revision"
@@ -23,18 +24,19 @@ import (
 type Tx struct {
 	state.Snapshot
 	// Rules apply to the changes that follow. A caller sets Rules before it makes a change.
-	Rules   Rules
-	Txn     *txn.Tx
-	by      string
-	given   time.Time // time of the change; zero: use the store's clock
-	ordinal int       // number of positions that Position has returned
-	Message []byte
-	Alone   bool              // no other transaction can commit
-	claims  []Claim           // claims of the current operation
-	named   []naming          // references that the current operation adds
-	held    map[entry.ID]bool // entries protected from renames and deletions
-	Steps   *SchemaSteps      // not nil if the transaction may change the schema in steps
-	Changed []entry.ID        // changed entries, recorded while a schema is announced
+	Rules    Rules
+	Txn      *txn.Tx
+	by       string
+	given    time.Time // time of the change; zero: use the store's clock
+	ordinal  int       // number of positions that Position has returned
+	Message  []byte
+	Alone    bool                  // no other transaction can commit
+	claims   []Claim               // claims of the current operation
+	named    []naming              // references that the current operation adds
+	held     map[entry.ID]bool     // entries protected from renames and deletions
+	Steps    *SchemaSteps          // not nil if the transaction may change the schema in steps
+	Changed  []entry.ID            // changed entries, recorded while a schema is announced
+	modified []*cache.Modification // entries to be added to Keeper.Recent
 }
 
 // Update runs fn in a transaction, perhaps more than once. It returns when the changes of
@@ -91,6 +93,9 @@ func (tx *Tx) run(ctx context.Context, fn func(*Tx) error) error {
 		err = tx.Keeper.KeepToBoth(ctx, tx.Txn, tx.At, c, tx.Changed)
 	}
 	tx.Txn.SetMessage(tx.Message)
+	if err == nil {
+		tx.publish()
+	}
 	return err
 }
 

@@ -1,0 +1,112 @@
+package cache
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Recent contains the latest modifications of entries that this process has committed. Package
+// view finds both states of a modified entry here and does not read them from the store, which
+// took 80 us of the 100 us that five views cost for each commit. Recent may omit any
+// modification.
+type Recent struct {
+	wanted atomic.Bool
+
+	mu      sync.Mutex
+	entries map[entry.ID][]*Modification // in the order of revisions
+	order   []*Modification              // all modifications, in the order of revisions
+	weight  int
+}
+
+// A Modification is an entry before and after a commit whose only change of the entry is one
+// modify operation. The two items have the same node.
+type Modification struct {
+	Revision      table.Revision // of the commit
+	Schema        *schema.Schema // of both items
+	ID            entry.ID
+	Before, After *Item
+}
+
+func (m *Modification) weight() int { return int(m.Before.Weight() + m.After.Weight()) }
+
+// recentMemory bounds the size of the items in Recent, in bytes.
+const recentMemory = 16 << 20
+
+// Want makes writers add modifications. If wanted is false, it makes them stop and removes all
+// modifications.
+func (r *Recent) Want(wanted bool) {
+	if r.wanted.Swap(wanted) != wanted {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.entries, r.order, r.weight = nil, nil, 0
+	}
+}
+
+// Wanted reports whether writers should add modifications.
+func (r *Recent) Wanted() bool { return r.wanted.Load() }
+
+// Add adds modifications of a commit that is newer than all commits before. If Recent becomes
+// too large, Add removes the oldest modifications.
+func (r *Recent) Add(ms []*Modification) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.entries == nil {
+		r.entries = map[entry.ID][]*Modification{}
+	}
+	for _, m := range ms {
+		r.entries[m.ID] = append(r.entries[m.ID], m)
+		r.weight += m.weight()
+	}
+	r.order = append(r.order, ms...)
+	drop := 0
+	for r.weight > recentMemory {
+		r.weight -= r.order[drop].weight()
+		drop++
+	}
+	r.remove(drop)
+}
+
+// Forget removes the modifications up to a revision.
+func (r *Recent) Forget(upTo table.Revision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	drop := 0
+	for drop < len(r.order) && r.order[drop].Revision <= upTo {
+		r.weight -= r.order[drop].weight()
+		drop++
+	}
+	r.remove(drop)
+}
+
+// remove removes the n oldest modifications, whose weight was subtracted before.
+func (r *Recent) remove(n int) {
+	for i, m := range r.order[:n] {
+		if left := r.entries[m.ID][1:]; len(left) > 0 {
+			r.entries[m.ID] = left
+		} else {
+			delete(r.entries, m.ID)
+		}
+		r.order[i] = nil
+	}
+	r.order = r.order[n:]
+}
+
+// Find returns an entry as it was before the commit first and after the commit last. Each item
+// is nil if Recent does not contain it.
+func (r *Recent) Find(id entry.ID, first, last table.Revision) (before, after *Modification) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.entries[id] {
+		if m.Revision == first {
+			before = m
+		}
+		if m.Revision == last {
+			after = m
+		}
+	}
+	return before, after
+}

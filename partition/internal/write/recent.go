@@ -1,0 +1,129 @@
+package write
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// before returns the cached item of an entry that a modification is about to write. It returns
+// nil if no modifications are wanted (see cache.Recent) or if the cache does not contain the
+// entry.
+func (tx *Tx) before(id entry.ID) *cache.Item {
+	if !tx.Keeper.Recent.Wanted() || tx.At.InBranch() {
+		return nil
+	}
+	if i := tx.Current(id); i != nil && i.Entry != nil {
+		return i
+	}
+	return nil
+}
+
+// remember records the modification for cache.Recent. Finish must have been called.
+func (m *modification) remember() {
+	if m.before == nil {
+		return
+	}
+	if e := m.after(m.before.Entry); e != nil {
+		m.tx.modified = append(m.tx.modified, &cache.Modification{
+			Schema: m.tx.Catalog.Schema, ID: e.ID, Before: m.before, After: &cache.Item{Node: m.before.Node, Entry: e}})
+	}
+}
+
+// after returns the entry after the modification, except that the order of its attributes may
+// differ from the stored one. It returns nil if it cannot compute the entry from before.
+func (m *modification) after(before *entry.Entry) *entry.Entry {
+	e := &entry.Entry{ID: before.ID, Attributes: slices.Clone(before.Attributes)}
+	for _, t := range m.types {
+		if t.typ.Secret() {
+			continue // before contains no secrets
+		}
+		for _, v := range t.lists {
+			values, ok := v.after(e)
+			if !ok {
+				return nil
+			}
+			setValues(e, t.typ, v.before.Options, values)
+		}
+	}
+	for _, s := range m.stamped {
+		setValues(e, s.typ, "", [][]byte{s.value})
+	}
+	return e
+}
+
+// after returns the values of the description after the modification. e contains the values
+// before it. after returns false if it does not know all values.
+func (v *editedValues) after(e *entry.Entry) (values [][]byte, ok bool) {
+	t, options := v.before.Typ, v.before.Options
+	if !v.whole {
+		if v.before.Many || len(v.removed) > 0 && t.Equality == nil {
+			return nil, false
+		}
+		for _, old := range currentValues(e, t, options) {
+			if len(v.removed) > 0 {
+				key, err := t.Equality.Key(old)
+				if err != nil {
+					return nil, false
+				}
+				q := tree.Qualifier(t, options, key)
+				if slices.ContainsFunc(v.removed, func(k *state.Keyed) bool { return k.Is(key, q) }) {
+					continue
+				}
+			}
+			values = append(values, old)
+		}
+	}
+	for _, n := range v.now {
+		if n.old == nil {
+			values = append(values, bytes.Clone(n.value)) // the request's memory may be used again
+		}
+	}
+	return values, len(values) == len(v.now)
+}
+
+// currentValues returns the values of a type with exactly the given options.
+func currentValues(e *entry.Entry, t *schema.AttributeType, options string) [][]byte {
+	for i := range e.Attributes {
+		if a := &e.Attributes[i]; a.Type == t && a.Options == options {
+			return a.Values
+		}
+	}
+	return nil
+}
+
+// setValues replaces the values of a type with exactly the given options.
+func setValues(e *entry.Entry, t *schema.AttributeType, options string, values [][]byte) {
+	i := slices.IndexFunc(e.Attributes, func(a entry.Attribute) bool { return a.Type == t && a.Options == options })
+	switch {
+	case i < 0 && len(values) > 0:
+		e.Attributes = append(e.Attributes, entry.Attribute{Type: t, Options: options, Values: values})
+	case i >= 0 && len(values) > 0:
+		e.Attributes[i].Values = values
+	case i >= 0:
+		e.Attributes = slices.Delete(e.Attributes, i, i+1)
+	}
+}
+
+// publish adds the modifications of the transaction to cache.Recent when the transaction
+// commits. It omits an entry that the transaction changed in another way too, or that another
+// commit changed after the cached item was read.
+func (tx *Tx) publish() {
+	if len(tx.modified) == 0 {
+		return
+	}
+	once := tx.Txn.TouchedOnce()
+	tx.Txn.AtCommit(func(r table.Revision) {
+		ms := slices.DeleteFunc(tx.modified, func(m *cache.Modification) bool {
+			m.Revision = r
+			return !once[m.ID] || tx.Txn.ChangedAfter(m.ID, m.Before.AsOf)
+		})
+		tx.Keeper.Recent.Add(ms)
+	})
+}

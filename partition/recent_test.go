@@ -1,0 +1,180 @@
+package partition_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+// TestRecentModifications checks that the entries in Keeper.Recent are those of the states
+// before and after the commits, while concurrent transactions change a few entries at random.
+func TestRecentModifications(t *testing.T) {
+	ctx := context.Background()
+	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true})
+	must(t, err)
+	defer p.Close(ctx)
+	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
+	k := p.Keeper()
+	k.Recent.Want(true)
+	const people = 6
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		_, err := tx.Add(ctx, name("dc=example,dc=com"), attrs("objectClass: organization", "objectClass: dcObject", "o: Example"), false)
+		for i := range people {
+			if err == nil {
+				_, err = tx.Add(ctx, name(fmt.Sprintf("cn=p%d,dc=example,dc=com", i)), attrs("objectClass: inetOrgPerson", "sn: S", "employeeNumber: 1"), false)
+			}
+		}
+		return err
+	}))
+	var writers sync.WaitGroup
+	for n := range 4 {
+		writers.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(n), 1))
+			for range 200 {
+				_ = update(t, p, func(tx *partition.Tx) error {
+					if err := changePeople(ctx, tx, r, people); err != nil || r.IntN(4) > 0 {
+						return err
+					}
+					// Another transaction commits a change before this one does.
+					_ = update(t, p, func(tx *partition.Tx) error { return changePeople(ctx, tx, r, people) })
+					return nil
+				})
+			}
+		})
+	}
+	writers.Wait()
+	checkRecent(t, p)
+}
+
+// changePeople makes one or two random changes of people. Some of these fail.
+func changePeople(ctx context.Context, tx *partition.Tx, r *rand.Rand, people int) error {
+	tx.Rules.Permissive = true
+	person := func() string { return fmt.Sprintf("cn=p%d,dc=example,dc=com", r.IntN(people)) }
+	if r.IntN(20) == 0 {
+		from := person()
+		if err := tx.Rename(ctx, name(from), name(fmt.Sprintf("cn=p%d", r.IntN(people)))[0], r.IntN(2) == 0, nil); err != nil {
+			return err
+		}
+	}
+	who := person()
+	for range 1 + r.IntN(5)/4 {
+		var ms []op.Modification
+		for range 1 + r.IntN(2) {
+			ms = append(ms, modifyPerson(r))
+		}
+		if err := tx.Modify(ctx, name(who), ms); err != nil {
+			return err
+		}
+		if r.IntN(2) == 0 {
+			who = person()
+		}
+	}
+	return nil
+}
+
+func modifyPerson(r *rand.Rand) op.Modification {
+	d := []string{"description", "description;lang-de", "telephoneNumber", "cn", "objectClass", "userPassword", "jpegPhoto", "title", "displayName"}[r.IntN(9)]
+	m := op.Modification{Kind: []op.ModKind{op.ModAdd, op.ModDelete, op.ModReplace}[r.IntN(3)]}
+	m.Description = d
+	values := 1 + r.IntN(3)
+	if m.Kind != op.ModAdd {
+		values = r.IntN(3)
+	}
+	for range values {
+		v := fmt.Sprintf("%d %s", r.IntN(6), strings.Repeat("X", r.IntN(2)*2000)) // long keys are cut
+		switch {
+		case d == "objectClass":
+			v = []string{"person", "inetOrgPerson", "uidObject", "pkiUser"}[r.IntN(4)]
+		case d == "telephoneNumber":
+			v = fmt.Sprintf("+%d", r.IntN(200))
+		}
+		m.Values = append(m.Values, []byte(v))
+	}
+	if d == "telephoneNumber" && m.Kind == op.ModAdd && r.IntN(4) == 0 { // many values
+		for i := range 150 {
+			m.Values = append(m.Values, fmt.Appendf(nil, "+%d", 1000+i))
+		}
+	}
+	return m
+}
+
+// checkRecent compares all modifications in Keeper.Recent with the states of their commits.
+func checkRecent(t *testing.T, p *partition.Partition) {
+	ctx := context.Background()
+	k := p.Keeper()
+	commits, found := 0, 0
+	now := state.Newest(k)
+	defer now.Close()
+	for c, err := range feed.ChangesAfter(ctx, now, 0) {
+		must(t, err)
+		for _, id := range c.IDs {
+			before, after := k.Recent.Find(id, c.Revision, c.Revision)
+			commits++
+			if before == nil {
+				continue
+			}
+			found++
+			if was, want := described(before.Before), stored(t, p, id, c.Revision-1); was != want {
+				t.Fatalf("%s before %s:\n%s\nwant\n%s", id, c.Revision, was, want)
+			}
+			if is, want := described(after.After), stored(t, p, id, c.Revision); is != want {
+				t.Fatalf("%s at %s:\n%s\nwant\n%s", id, c.Revision, is, want)
+			}
+		}
+	}
+	t.Logf("%d of %d changes are remembered", found, commits)
+	if found < commits/4 {
+		t.Error("too few changes are remembered")
+	}
+	k.Recent.Forget(now.Revision())
+	for c, err := range feed.ChangesAfter(ctx, now, 0) {
+		must(t, err)
+		for _, id := range c.IDs {
+			if before, after := k.Recent.Find(id, c.Revision, c.Revision); before != nil || after != nil {
+				t.Fatal("a modification was not forgotten")
+			}
+		}
+	}
+}
+
+// stored describes an entry as the store has it at a revision.
+func stored(t *testing.T, p *partition.Partition, id entry.ID, r table.Revision) string {
+	s, err := state.At(context.Background(), p.Keeper(), r)
+	must(t, err)
+	defer s.Close()
+	i, err := s.Item(context.Background(), id)
+	must(t, err)
+	return described(i)
+}
+
+// described returns the node and all attributes of an item, sorted by description.
+func described(i *cache.Item) string {
+	if i == nil {
+		return "none"
+	}
+	var b strings.Builder
+	fmt.Fprintln(&b, i.Node.Parent, i.Node.UpRDN, i.Node.NormRDN)
+	as := slices.Clone(i.Entry.Attributes)
+	slices.SortFunc(as, func(a, b entry.Attribute) int {
+		return cmp.Or(strings.Compare(a.Type.Name(), b.Type.Name()), strings.Compare(a.Options, b.Options))
+	})
+	for _, a := range as {
+		fmt.Fprintf(&b, "%s%s: %q\n", a.Type.Name(), a.Options, a.Values)
+	}
+	return b.String()
+}
