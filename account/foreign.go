@@ -27,7 +27,9 @@ var noteless389 = []string{"passwordStorageScheme", "passwordIsGlobalPolicy", "p
 
 func names389() (names []string) {
 	for _, x := range switches389 {
-		names = append(names, x.name)
+		if x.name != "" { // the last switch has no name
+			names = append(names, x.name)
+		}
 		for _, s := range x.with {
 			names = append(names, s.from)
 		}

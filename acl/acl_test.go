@@ -123,7 +123,7 @@ func (a around) InGroup(group dn.DN, nested bool) bool {
 			continue
 		}
 		for _, v := range e.Values(a.schema.Attribute("member")) {
-			if string(v) == a.name.String() || nested && (around{a.world, a.world.name(string(v))}).InGroup(group, true) {
+			if string(v) == a.name.String() || nested && a.InGroup(a.world.name(string(v)), true) {
 				return true
 			}
 		}

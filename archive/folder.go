@@ -167,7 +167,7 @@ func (f folder) Swap(ctx context.Context, name, tag string, data []byte) error {
 }
 
 // Conditions implements Place.
-func (f folder) Conditions(context.Context) (bool, error) { return true, nil }
+func (f folder) Conditions(context.Context) (bool, error) { return canLock, nil }
 
 // Delete implements Place.
 func (f folder) Delete(_ context.Context, name string) error {

@@ -195,7 +195,7 @@ func TestPlain(t *testing.T) {
 			t.Errorf("%q: %q", bad, name)
 		}
 	}
-	for id, want := range map[string]string{"ann": "u:ann", "u:ann": "u:ann", "dn:cn=x": "dn:cn=x", "dn": "u:dn", "": "u:"} {
+	for id, want := range map[string]string{"ann": "u:ann", "u:ann": "u:ann", "u:a": "u:a", "dn:": "dn:", "dn:cn=x": "dn:cn=x", "dn": "u:dn", "": "u:"} {
 		if got := NameOf(id); got != want {
 			t.Errorf("%q: %q", id, got)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/xdg-go/stringprep"
 )
@@ -36,7 +37,7 @@ func prepare(mechanism, name string) (string, error) {
 // NameOf converts an authentication identity to a name for rules: it adds the prefix
 // "u:", unless the identity already begins with "u:" or "dn:".
 func NameOf(authenticationID string) string {
-	if len(authenticationID) > 3 && (authenticationID[:3] == "dn:" || authenticationID[:2] == "u:") {
+	if strings.HasPrefix(authenticationID, "u:") || strings.HasPrefix(authenticationID, "dn:") {
 		return authenticationID
 	}
 	return "u:" + authenticationID

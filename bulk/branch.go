@@ -46,6 +46,7 @@ func (c *changer) batch(ctx context.Context, batch []item) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("interrupted: %d records are in the branch", c.res.Done)
 	case err == nil:
+		c.tally.keep()
 		c.res.Done, c.res.Revision = c.res.Done+len(batch), r
 		c.o.Progress.entries.Add(int64(len(batch)))
 	}

@@ -23,7 +23,7 @@ import (
 // contain entries or changes. An error that wraps ErrBad means that some records were bad.
 func Import(ctx context.Context, p *partition.Partition, o Options) (Result, error) {
 	o = o.withDefaults()
-	o.Progress.total = o.Size
+	o.Progress.total.Store(o.Size)
 	h := o.head()
 	switch {
 	case h.first.changes() || o.Branch != nil && o.Continue:

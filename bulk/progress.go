@@ -21,7 +21,7 @@ type Progress struct {
 	every    time.Duration
 	begun    time.Time
 
-	total   int64 // bytes to read; 0: unknown
+	total   atomic.Int64 // bytes to read; 0: unknown
 	bytes   atomic.Int64
 	entries atomic.Int64
 	finish  atomic.Int64 // progress of the last stage in per mille; it begins after reading
@@ -74,10 +74,10 @@ func short(d time.Duration) time.Duration {
 // Ratio returns how much of the total is done, from 0 to 1, if that is known. It may be
 // called from any goroutine.
 func (p *Progress) Ratio() (done float64, known bool) {
-	if !p.begins.Load() || p.total <= 0 {
+	if !p.begins.Load() || p.total.Load() <= 0 {
 		return 0, false
 	}
-	return float64(p.done()) / float64(p.total), true
+	return float64(p.done()) / float64(p.total.Load()), true
 }
 
 // finishing records the progress of the last stage.
@@ -107,19 +107,19 @@ func (p *Progress) line() string {
 	switch {
 	case p.finish.Load() > 0:
 		s += fmt.Sprintf(", writing tables %d%%", p.finish.Load()/10)
-	case p.total > 0 && done > 0:
-		left := time.Duration(float64(since) * float64(p.total-done) / float64(done))
-		s += fmt.Sprintf(", %d%%, about %s left", 100*done/p.total, left.Round(time.Second))
+	case p.total.Load() > 0 && done > 0:
+		left := time.Duration(float64(since) * float64(p.total.Load()-done) / float64(done))
+		s += fmt.Sprintf(", %d%%, about %s left", 100*done/p.total.Load(), left.Round(time.Second))
 	}
 	return s
 }
 
 // done returns how many of the total bytes have been read.
-func (p *Progress) done() int64 { return min(max(p.bytes.Load(), 0), p.total) }
+func (p *Progress) done() int64 { return min(max(p.bytes.Load(), 0), p.total.Load()) }
 
 func (p *Progress) bar() {
 	bars := mpb.New(mpb.WithOutput(p.w), mpb.WithAutoRefresh(), mpb.WithWidth(40))
-	b := bars.New(max(p.total, 1), mpb.BarStyle(), mpb.BarRemoveOnComplete(),
+	b := bars.New(1, mpb.BarStyle(), mpb.BarRemoveOnComplete(),
 		mpb.PrependDecorators(decor.Name(p.verb+" "), decor.Percentage(decor.WC{W: 4})),
 		mpb.AppendDecorators(
 			decor.Any(func(decor.Statistics) string {
@@ -141,7 +141,9 @@ func (p *Progress) bar() {
 		case <-t.C:
 			// A full bar disappears, so it must not become full before the last stage
 			// ends.
-			b.SetCurrent(min(p.done(), max(p.total, 1)-1))
+			total := max(p.total.Load(), 1)
+			b.SetTotal(total, false)
+			b.SetCurrent(min(p.done(), total-1))
 		}
 	}
 }

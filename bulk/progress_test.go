@@ -36,7 +36,8 @@ func (s *safeBuffer) String() string {
 func TestProgressLines(t *testing.T) {
 	var out safeBuffer
 	p := NewProgress(&out, false, "import")
-	p.every, p.total = time.Millisecond, 1000
+	p.every = time.Millisecond
+	p.total.Store(1000)
 	p.Begin()
 	waitFor := func(want string) {
 		t.Helper()
@@ -66,7 +67,7 @@ func TestProgressLines(t *testing.T) {
 func TestProgressBar(t *testing.T) {
 	var out safeBuffer
 	p := NewProgress(&out, true, "import")
-	p.total = 1000
+	p.total.Store(1000)
 	p.Begin()
 	p.entries.Store(50)
 	p.bytes.Store(1000)

@@ -38,7 +38,7 @@ type Remote struct {
 // Send stops at the first bad record unless Continue is set.
 func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	o = o.withDefaults()
-	o.Progress.total = o.Size
+	o.Progress.total.Store(o.Size)
 	s := &sender{o: &o, r: r, core: schema.Core(), rejects: rejects{o: &o}, busy: map[string]chan struct{}{}, noted: map[string]bool{}}
 	s.cleaner = newCleaner(s.core, s.note, newTally(), o.DropDuplicates)
 	s.cleaner.translate = false // a server of the kind that wrote the export needs no translation

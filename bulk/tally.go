@@ -10,13 +10,20 @@ import (
 
 // A tally counts what an import reports in notes at its end.
 type tally struct {
-	mu         sync.Mutex
+	mu     sync.Mutex
+	counts // since the last call of keep or reset
+	kept   counts
+}
+
+type counts struct {
 	unusable   map[string]int // number of passwords that no bind can use, by scheme
 	duplicates map[string]int // number of dropped values, by attribute
 	policies   int            // password policies of 389 that were translated
 }
 
-func newTally() *tally { return &tally{unusable: map[string]int{}, duplicates: map[string]int{}} }
+func newCounts() counts { return counts{unusable: map[string]int{}, duplicates: map[string]int{}} }
+
+func newTally() *tally { return &tally{counts: newCounts(), kept: newCounts()} }
 
 func (t *tally) password(scheme string) {
 	t.mu.Lock()
@@ -39,28 +46,41 @@ func (t *tally) policy() {
 	t.policies++
 }
 
-// reset sets all counts to zero. applyAll calls it, because a transaction may run applyAll
-// several times.
+// reset forgets what was counted since the last call of keep. It is called before each run of
+// the function of a transaction.
 func (t *tally) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	clear(t.unusable)
-	clear(t.duplicates)
-	t.policies = 0
+	t.counts = newCounts()
+}
+
+// keep protects the counts from later calls of reset. It is called when a transaction has
+// committed.
+func (t *tally) keep() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for scheme, n := range t.unusable {
+		t.kept.unusable[scheme] += n
+	}
+	for attribute, n := range t.duplicates {
+		t.kept.duplicates[attribute] += n
+	}
+	t.kept.policies += t.policies
+	t.counts = newCounts()
 }
 
 // report calls note with the counts.
 func (t *tally) report(note func(string)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.unusable) > 0 {
-		note("passwords that no bind can use, as they are locked, damaged or in a scheme that is not known: " + listed(t.unusable))
+	t.keep()
+	k := &t.kept
+	if len(k.unusable) > 0 {
+		note("passwords that no bind can use, as they are locked, damaged or in a scheme that is not known: " + listed(k.unusable))
 	}
-	if t.policies > 0 {
-		note(fmt.Sprintf("password policies of 389 Directory Server that became policies of this server (pwdPolicy): %d", t.policies))
+	if k.policies > 0 {
+		note(fmt.Sprintf("password policies of 389 Directory Server that became policies of this server (pwdPolicy): %d", k.policies))
 	}
-	if len(t.duplicates) > 0 {
-		note("values that an entry had twice and now has once: " + listed(t.duplicates))
+	if len(k.duplicates) > 0 {
+		note("values that an entry had twice and now has once: " + listed(k.duplicates))
 	}
 }
 

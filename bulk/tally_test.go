@@ -1,10 +1,12 @@
 package bulk_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/bulk"
+	"github.com/seed-4dac0d86/ldapd/partition/branches"
 )
 
 const locked = `dn: dc=example,dc=com
@@ -37,6 +39,19 @@ func TestUnusablePasswordsAreCounted(t *testing.T) {
 		if len(r.notes) != 1 || !strings.HasSuffix(r.notes[0], ": 2 {SASL}, 1 {SSHA}") {
 			t.Errorf("%s: %q", name, r.notes)
 		}
+	}
+	p := openMem(t)
+	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", company(1))}})
+	b, err := branches.Create(t.Context(), p, branches.Options{Name: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var many strings.Builder // more than one commit
+	for i := range 1000 {
+		fmt.Fprintf(&many, "dn: uid=many%d,dc=example,dc=com\nchangetype: add\nobjectClass: account\nobjectClass: simpleSecurityObject\nuserPassword: {SASL}x\n\n", i)
+	}
+	if r := mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", many.String())}, Branch: b}); len(r.notes) != 1 || !strings.HasSuffix(r.notes[0], ": 1000 {SASL}") {
+		t.Errorf("into a branch: %q", r.notes)
 	}
 	if r := mustImport(t, openMem(t), bulk.Options{Files: []string{file(t, "a.ldif", company(3))}}); len(r.notes) != 0 {
 		t.Errorf("%q", r.notes)

@@ -106,10 +106,12 @@ func cutBranch(text string) (rest string, end *ending) {
 }
 
 // mayEndInBranch is a quick test that avoids parsing most names. It returns true for every
-// name that ends in the name of a branch, except if the last word is written with escapes or
-// in hexadecimal form.
+// name that ends in the name of a branch.
 func mayEndInBranch(text string) bool {
 	const end = "branches"
+	if strings.IndexByte(text[strings.LastIndexByte(text, ',')+1:], '\\') >= 0 {
+		return true // the word may be escaped
+	}
 	text = strings.TrimRight(text, ` "`)
 	return len(text) > len(end) && strings.EqualFold(text[len(text)-len(end):], end)
 }

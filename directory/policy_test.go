@@ -425,6 +425,13 @@ func TestWhichPolicy(t *testing.T) {
 	if code := bindCode(t, d, bobDN, "bob"); code != op.InvalidCredentials {
 		t.Errorf("not locked by the group's policy: %v", code)
 	}
+	// An entry that is no longer a policy does not apply.
+	gone := []line{{"delete objectClass", "pwdPolicy"}}
+	for _, attribute := range []string{"pwdAttribute", "pwdPriority", "pwdPolicyFor", "pwdLockout", "pwdMaxFailure"} {
+		gone = append(gone, line{"delete " + attribute, ""})
+	}
+	serve(t, s, &op.Modify{Name: "cn=lower,dc=example,dc=com", Changes: changes(gone)})
+	counts(bobDN, policyDN)
 }
 
 // ending is a sink that records the notice with which its connection must end.

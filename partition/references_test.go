@@ -328,6 +328,7 @@ func TestLoadReferences(t *testing.T) {
 			for _, m := range members {
 				lines = append(lines, "member: "+m)
 			}
+			must(t, l.Refuse(name("cn=refused,"+inside)))
 			must(t, l.Add(ctx, name(group), attrs(lines...)))
 			must(t, l.Add(ctx, name("cn=later,"+inside), attrs("objectClass: person", "sn: Later")))
 			_, err = l.Commit(ctx)
@@ -336,6 +337,9 @@ func TestLoadReferences(t *testing.T) {
 		err := load("cn=later,"+inside, "cn=never,"+inside)
 		if expected(t, err, partition.Constraint) || !strings.Contains(err.Error(), "cn=never") || strings.Contains(err.Error(), "cn=later") {
 			t.Errorf("a load with a value that names nothing: %v", err)
+		}
+		if err := load("cn=refused," + inside); expected(t, err, partition.Constraint) || !strings.Contains(err.Error(), "cn=refused") {
+			t.Errorf("a load with a value that names a refused entry: %v", err)
 		}
 		must(t, load("cn=later,"+inside, group, outside, ""))
 		wantSound(t, p)

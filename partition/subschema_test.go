@@ -304,6 +304,10 @@ func TestRulesOfTheTree(t *testing.T) {
 		{"without what the rule requires", adding("cn=z,ou=u,dc=example,dc=com", "objectClass: building", "cn: z"), partition.ClassViolation},
 		{"an obsolete attribute", adding("cn=z,ou=u,dc=example,dc=com", "objectClass: building", "cn: z", "description: d", "oldFloors: 1"), partition.ClassViolation},
 		{"an obsolete class", adding("cn=z,ou=u,dc=example,dc=com", "objectClass: oldBuilding", "cn: z", "description: d"), partition.ClassViolation},
+		{"an obsolete class, by the server", func(tx *partition.Tx) error {
+			tx.Rules.Accounts = true
+			return adding("cn=z,ou=u,dc=example,dc=com", "objectClass: oldBuilding", "cn: z", "description: d")(tx)
+		}, partition.ClassViolation},
 		{"another RDN than the form's", adding("description=z,ou=u,dc=example,dc=com", "objectClass: building", "cn: z", "description: z"), partition.NamingViolation},
 		{"below what no rule says", adding("cn=z,dc=example,dc=com", "objectClass: building", "cn: z", "description: d"), partition.NamingViolation},
 		{"a unit in a unit", adding("ou=z,ou=u,dc=example,dc=com", "objectClass: organizationalUnit", "ou: z"), partition.NamingViolation},

@@ -303,7 +303,7 @@ func (c *conn) bind(m *op.Message) error {
 	if err != nil {
 		return err
 	}
-	c.drain(cancelSearches)
+	c.drain(cancelSearches, nil)
 	c.out.flush() // so that earlier answers do not wait for a slow password hash
 	c.run(o)
 	c.bound.Store(c.session.Name() != "")

@@ -79,7 +79,7 @@ func (c *conn) end(err error) {
 	if e.failure != "" {
 		c.server.options().Traffic.Failed(e.failure)
 	}
-	c.drain(e.grace)
+	c.drain(e.grace, e.notice)
 	c.cancel(e.cause())
 	c.out.seal(e.notice)
 	if c.tls != nil {
@@ -103,8 +103,8 @@ func (c *conn) closeSession() {
 
 // drain waits for the running and waiting operations that g allows to finish. With
 // cancelSearches, it first abandons the searches. With cancelAll, it waits for nothing
-// and drops the waiting operations.
-func (c *conn) drain(g grace) {
+// and drops the waiting operations. The answer of each persistent operation is notice.
+func (c *conn) drain(g grace, notice *op.Result) {
 	if g == cancelAll {
 		c.forgetWaiting()
 		return
@@ -118,7 +118,7 @@ func (c *conn) drain(g grace) {
 		}
 		c.mu.Unlock()
 	}
-	c.endPersistent()
+	c.endPersistent(notice)
 	c.workers.Wait()
 }
 

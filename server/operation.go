@@ -43,6 +43,7 @@ type operation struct {
 	gaveUp  bool         // answered with canceled; guarded by conn.out.mu
 	stays   bool         // persistent: Persist was called; guarded by conn.mu
 	state   atomic.Int32 // wanted, canceled, abandoned or stopped
+	notice  *op.Result   // the answer if the operation is stopped; set before state
 	// canceler is the Cancel that waits for this operation; guarded by conn.mu.
 	canceler *operation
 
@@ -69,8 +70,8 @@ func (o *operation) release() {
 // cause returns the cause with which the inner context ends. The server answers a
 // stopped operation with this cause.
 func (o *operation) cause() error {
-	if o.state.Load() == stopped {
-		return shutdown.notice
+	if o.state.Load() == stopped && o.notice != nil {
+		return o.notice
 	}
 	return nil
 }

@@ -49,12 +49,17 @@ func (c *conn) persistent() (n int) {
 	return n
 }
 
-// endPersistent ends the persistent operations, which would not end by themselves.
-func (c *conn) endPersistent() {
+// endPersistent ends the persistent operations, which would not end by themselves. The answer
+// of each of them is notice.
+func (c *conn) endPersistent(notice *op.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, o := range c.ops {
-		if o.stays && o.state.CompareAndSwap(wanted, stopped) {
+		if !o.stays {
+			continue
+		}
+		o.notice = notice
+		if o.state.CompareAndSwap(wanted, stopped) {
 			o.release()
 		}
 	}

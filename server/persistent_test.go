@@ -20,13 +20,18 @@ type endedSearch struct {
 }
 
 // persistentHandler serves searches that last until their context ends, as persistent
-// searches do. It answers all other requests at once. Persistent searches send their
+// searches do. It answers all other requests at once. A Delete makes the connection end. Persistent searches send their
 // message ID to began.
 func persistentHandler(began chan<- int32, ended chan<- endedSearch) func(context.Context, *op.Message, op.Sink) {
 	return func(ctx context.Context, m *op.Message, sink op.Sink) {
 		response := &op.Response{}
 		defer func() { sink.Done(response) }()
-		if _, ok := m.Request.(*op.Search); !ok {
+		switch m.Request.(type) {
+		case *op.Search:
+		case *op.Delete:
+			sink.(op.Ender).End(op.Errorf(op.StrongerAuthRequired, "the account has ended"))
+			return
+		default:
 			return
 		}
 		var result *op.Result
@@ -72,6 +77,12 @@ func TestStayEnds(t *testing.T) {
 			func(c *client) { c.end() }},
 		{"the end of the connection", func(_ *rig, c *client) { c.Close() },
 			func(*client) {}},
+		{"the end of the account", func(_ *rig, c *client) { c.send(2, &op.Delete{Name: "dc=example"}) },
+			func(c *client) {
+				c.expect(2, op.Success)
+				c.expect(1, op.StrongerAuthRequired)
+				c.notice(op.StrongerAuthRequired)
+			}},
 		{"Shutdown", func(r *rig, _ *client) { go r.Shutdown(context.Background()) },
 			func(c *client) { c.expect(1, op.Unavailable); c.notice(op.Unavailable) }},
 	} {

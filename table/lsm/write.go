@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -366,11 +367,11 @@ func rowsOf(ds []delta, wanted func(*delta) bool) (rows []table.Rows) {
 		if !wanted(d) {
 			continue
 		}
-		if n := len(rows); n == 0 || rows[n-1].Table != d.t.spec.Name {
-			rows = append(rows, table.Rows{Table: d.t.spec.Name})
+		at, ok := slices.BinarySearchFunc(rows, d.t.spec.Name, func(r table.Rows, name string) int { return strings.Compare(r.Table, name) })
+		if !ok {
+			rows = slices.Insert(rows, at, table.Rows{Table: d.t.spec.Name})
 		}
-		t := &rows[len(rows)-1]
-		t.Keys = append(t.Keys, d.row)
+		rows[at].Keys = append(rows[at].Keys, d.row)
 	}
 	for i := range rows { // a row may have deltas in several groups
 		slices.SortFunc(rows[i].Keys, bytes.Compare)

@@ -48,7 +48,7 @@ func (l *Loader) referTo(ctx context.Context, x *Loading, ix *catalog.Indexed, k
 		return nil // the root's name, or a name with a unique identifier
 	}
 	name := hashOf(key)
-	if _, ok, err := l.names.Get(name); ok || err != nil {
+	if id, ok, err := l.names.Get(name); ok && !isRefused(id) || err != nil {
 		return err
 	}
 	if !l.empty {
@@ -66,6 +66,9 @@ func (l *Loader) referTo(ctx context.Context, x *Loading, ix *catalog.Indexed, k
 	return nil
 }
 
+// isRefused reports whether a value of Loader.names stands for an entry that was refused.
+func isRefused(id spill.Value) bool { return id == (spill.Value{}) }
+
 // maxMissing is the largest number of reported values that name no entry.
 const maxMissing = 10
 
@@ -79,7 +82,7 @@ func (l *Loader) checkArrived() error {
 		if err != nil {
 			return err
 		}
-		if ok && id != (spill.Value{}) { // zero: the entry was refused
+		if ok && !isRefused(id) {
 			continue
 		}
 		if n++; n <= maxMissing {

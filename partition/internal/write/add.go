@@ -319,7 +319,7 @@ func checkClasses(k *catalog.Types, e *NewEntry, g given) error {
 	}
 	e.Classes = cs
 	for _, c := range cs.All {
-		if c.Obsolete && g == givenNone {
+		if c.Obsolete && g <= givenByServer {
 			return catalog.Obsolete("object class", c.Name())
 		}
 		key, err := catalog.KeyOf(k.ObjectClass, []byte(c.Name()))

@@ -414,7 +414,7 @@ func (m *modification) clear(ctx context.Context, v *editedValues) error {
 
 // Finish checks the result against the schema and writes it.
 func (m *modification) Finish(ctx context.Context) error {
-	classes, err := m.resolveClasses(ctx)
+	before, classes, err := m.resolveClasses(ctx)
 	if err != nil {
 		return err
 	}
@@ -448,6 +448,9 @@ func (m *modification) Finish(ctx context.Context) error {
 	}
 	m.change.lastOfEach()
 	m.tx.Touch(m.pl.ID, classes)
+	if before != nil {
+		m.tx.touchClasses(before)
+	}
 	m.change.flush()
 	return m.tx.checkNew(ctx)
 }

@@ -58,45 +58,45 @@ func (m *modification) checkRemaining(ctx context.Context, v *editedValues) erro
 }
 
 // resolveClasses checks a change of objectClass and adds superclasses. Unless the rules
-// are relaxed, it returns an error if the structural class changes. It returns the new
-// classes, or nil if objectClass does not change.
-func (m *modification) resolveClasses(ctx context.Context) (*catalog.Classes, error) {
+// are relaxed, it returns an error if the structural class changes. It returns the
+// classes before and after the change, or nil if objectClass does not change.
+func (m *modification) resolveClasses(ctx context.Context) (before, after *catalog.Classes, err error) {
 	for _, t := range m.types {
 		for _, v := range t.lists {
 			if err := m.checkRemaining(ctx, v); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 	}
 	oc := m.tx.Catalog.ObjectClass
 	i := slices.IndexFunc(m.types, func(t *edited) bool { return t.typ == oc && len(t.lists) > 0 })
 	if i < 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	v := m.types[i].values("")
-	before, err := m.tx.ClassesAt(ctx, m.pl.ID)
+	before, err = m.tx.ClassesAt(ctx, m.pl.ID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	names := make([][]byte, len(v.now))
 	for k, n := range v.now {
 		names[k] = n.key
 	}
-	after, err := m.tx.Catalog.ClassesOf(names)
+	after, err = m.tx.Catalog.ClassesOf(names)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if after.Structural != before.Structural {
 		if err := m.morph(ctx, before, after); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	for _, c := range after.All {
 		if c.Obsolete && !m.tx.Rules.Relaxed && !before.Has(c) {
-			return nil, catalog.Obsolete("object class", c.Name())
+			return nil, nil, catalog.Obsolete("object class", c.Name())
 		}
 	}
-	return after, m.superclasses(v, before, after)
+	return before, after, m.superclasses(v, before, after)
 }
 
 // morph completes a change of the entry's structural class, which only relaxed rules allow

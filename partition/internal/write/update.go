@@ -214,8 +214,15 @@ func (tx *Tx) Touch(id entry.ID, cs *catalog.Classes) {
 	if tx.Catalog.ToCome != nil {
 		tx.Changed = append(tx.Changed, id)
 	}
+	if cs != nil {
+		tx.touchClasses(cs)
+	}
+}
+
+// touchClasses touches the watched classes among cs.
+func (tx *Tx) touchClasses(cs *catalog.Classes) {
 	for c, id := range tx.Catalog.Watched {
-		if cs != nil && cs.Has(c) {
+		if cs.Has(c) {
 			tx.Txn.Touch(id)
 		}
 	}
