@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/txn"
@@ -210,56 +207,6 @@ func (s *step) differences(ctx context.Context, take func(parts) error) error {
 	ps, err := s.lane.difference(ctx, s.d, s.from, s.to, &s.t, kept)
 	if err != nil {
 		return err
-	}
-	return take(ps)
-}
-
-// whole computes the parts of a lane from all entries of a state and calls take with them.
-// take must not keep the map. A list may have millions of rows, so whole calls take several
-// times, each time with other rows. If most is not zero, whole examines at most this many
-// entries. It calls meanwhile after each lookEvery entries.
-func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most int, meanwhile func(), take func(parts) error) error {
-	if d.Kind == Subordinates {
-		ps, err := wholeTree(ctx, s, meanwhile)
-		if err != nil {
-			return err
-		}
-		return take(ps)
-	}
-	ps := parts{}
-	base, err := d.baseIn(ctx, s)
-	if err != nil {
-		return err
-	}
-	if base == noID {
-		return take(ps)
-	}
-	q := search.Query{Base: base, Scope: op.WholeSubtree, Filter: d.filter, Only: d.needs, Most: most}
-	n := 0
-	for r, err := range search.Search(ctx, s, q) {
-		if err != nil {
-			return err
-		}
-		if n++; n%lookEvery == 0 {
-			meanwhile()
-		}
-		if !l.has(r.ID) || d.filter.Match(&filter.EntrySource{Schema: s.Catalog.Schema, Entry: r.Entry}) != filter.True {
-			continue
-		}
-		d.giveEntry(r.Entry, 1, ps)
-		if d.Kind == List && len(ps) > writeRows {
-			// Hold back the row that counts entries with several values, so that it is
-			// written only once, with the last rows.
-			several := ps[string(severalRow)]
-			delete(ps, string(severalRow))
-			if err := take(ps); err != nil {
-				return err
-			}
-			clear(ps)
-			if several != nil {
-				ps[string(severalRow)] = several
-			}
-		}
 	}
 	return take(ps)
 }
