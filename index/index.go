@@ -35,9 +35,9 @@ const Info table.Family = 'i'
 // TableName returns the name of the index table of a type.
 func TableName(t *schema.AttributeType) string { return "index_" + t.Name() }
 
-// Spec describes the index table of a type. Commits add small cells to a row, and readers
-// read the whole row. The engine may therefore keep a row as one image, but only up to a
-// size at which rewriting the image is cheap.
+// Spec describes the index table of a type. In a column index, commits add small cells to a row,
+// and readers usually read the whole row. The engine may therefore keep a row as one image, but
+// only up to a size at which rewriting the image is cheap.
 func Spec(t *schema.AttributeType) table.Spec {
 	return table.Spec{
 		Name:     TableName(t),

@@ -184,8 +184,8 @@ func TestWarm(t *testing.T) {
 	}
 }
 
-// TestRecall checks that a name is recalled as long as it refers to the same entry, and
-// not afterwards.
+// TestRecall checks that a remembered name is recalled, and that it is not recalled after its
+// parent was renamed or its entry deleted.
 func TestRecall(t *testing.T) {
 	p := sample(t)
 	ctx := context.Background()

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// shown returns the names and some values of the entries in a state, and the results of indexed
-// searches. It checks that each entry is found by its name.
+// shown returns the names and some values of the entries in a state, and the results of a
+// search for each title. It checks that each entry is found by its name.
 func shown(t *testing.T, s *partition.Snapshot, titles int) string {
 	ctx := context.Background()
 	var b strings.Builder

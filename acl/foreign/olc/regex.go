@@ -160,7 +160,7 @@ func expand(text string) (dn.DN, bool) {
 	return d, true
 }
 
-// unmarked returns a text with * in the place of all markers.
+// unmarked replaces each group's number, with the markers around it, by *.
 func unmarked(s string) string {
 	parts := strings.Split(s, marker)
 	for i := 1; i < len(parts); i += 2 {

@@ -127,7 +127,8 @@ func (s *Snapshot) withID(id entry.ID, as []entry.Attribute) []entry.Attribute {
 	return append(as, entry.Attribute{Type: s.Catalog.EntryUUID, Values: [][]byte{[]byte(id.String())}})
 }
 
-// Node reads an entry's node in the tree. It returns nil if there is no such entry.
+// Node returns an entry's node: its parent, its RDN and the order of its attributes. It returns
+// nil if there is no such entry.
 func (s *Snapshot) Node(ctx context.Context, id entry.ID) (*master.Node, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil || i == nil {
