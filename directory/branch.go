@@ -109,8 +109,8 @@ func cutBranch(text string) (rest string, end *ending) {
 // name that ends in the name of a branch.
 func mayEndInBranch(text string) bool {
 	const end = "branches"
-	if strings.IndexByte(text[strings.LastIndexByte(text, ',')+1:], '\\') >= 0 {
-		return true // the word may be escaped
+	if strings.ContainsAny(text[strings.LastIndexByte(text, ',')+1:], `\#`) {
+		return true // the word may be written with escapes, or in hexadecimal form
 	}
 	text = strings.TrimRight(text, ` "`)
 	return len(text) > len(end) && strings.EqualFold(text[len(text)-len(end):], end)

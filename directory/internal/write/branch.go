@@ -16,7 +16,7 @@ import (
 // discards the branch. It returns false for all other updates.
 func runBranch(ctx context.Context, req *request.Request, r op.Request) (done bool, err error) {
 	text := op.NameOf(r)
-	if text == nil || !strings.Contains(strings.ToLower(*text), "branches") && !strings.Contains(*text, `\`) {
+	if text == nil || !strings.Contains(strings.ToLower(*text), "branches") && !strings.ContainsAny(*text, `\#`) {
 		return false, nil // no name of a branch's entry: it need not be parsed here
 	}
 	name, err := dn.Parse(*text)
