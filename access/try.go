@@ -148,7 +148,8 @@ func (t *Trial) questions(ctx context.Context, ps [2]*acl.Program, o *Operation,
 }
 
 // programsOf returns the identity's program under the old rules, and its program under the
-// new rules.
+// new rules. It caches the programs by the identity and by three properties of the
+// connection: Address, Mechanism and Secure.
 func (t *Trial) programsOf(ctx context.Context, o *Operation) (ps [2]*acl.Program, err error) {
 	key := o.Who.String() + "\n" + o.Connection.Address.String() + o.Connection.Mechanism
 	if o.Connection.Secure {
@@ -276,7 +277,8 @@ func shows(d *acl.Decision, a *entry.Attribute) bool {
 }
 
 // asksFor reports whether the attributes that a search requests include the attribute a. An
-// object class counts as all user attributes.
+// object class counts as all user attributes. asksFor ignores options. It returns false if
+// the search requests a only by an OID, or only by a supertype.
 func asksFor(attributes []string, a *entry.Attribute) bool {
 	for _, name := range attributes {
 		name, _, _ = strings.Cut(name, ";")

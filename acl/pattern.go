@@ -163,7 +163,8 @@ func pieces(t *schema.AttributeType, parts []string, sch *schema.Schema) (func([
 	return test.Holds, nil
 }
 
-// variables returns the variables of the pattern with the forms of their values.
+// variables returns the variables of the pattern with the forms of their values. For a
+// variable that occurs several times, it returns the form of the last occurrence.
 func (p pattern) variables() map[string]*schema.Form {
 	all := map[string]*schema.Form{}
 	for _, r := range p {
