@@ -268,7 +268,7 @@ func (d *Definition) groupsOf(e *entry.Entry) []group {
 }
 
 // valuesOf returns the distinct values of a type, sorted by key. If a value occurs in
-// several spellings, the first spelling is used.
+// several spellings, one of them is used.
 func valuesOf(e *entry.Entry, t *schema.AttributeType) (vs []group) {
 	for i := range e.Attributes {
 		if e.Attributes[i].Type != t {

@@ -21,7 +21,7 @@ import (
 type Record struct {
 	Key string // sorts the records, and identifies the record
 	// Values are the values of the group, one for each of Definition.Groups. If entries
-	// spell a value in several ways, the first spelling in the order of bytes is used.
+	// spell the values in several ways, these are the values as one of the entries spells them.
 	Values [][]byte
 	Count  int64
 	// Totals are the totals, one for each of Definition.Totals. Min and Max are nil if no

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// stepEntries is the number of touched entries after which a step ends, unless the end of the
-// step is already announced.
+// If the end of a step is not announced yet, the step ends at the commit with which the number
+// of touched entries exceeds stepEntries, provided that this commit is at a boundary of the lane.
 const stepEntries = 4096
 
 // A step takes one lane of one view from the boundary W to the boundary Next.

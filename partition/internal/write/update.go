@@ -139,7 +139,7 @@ func (tx *Tx) Position() master.Position {
 
 // now returns the time of the change: By.Time if it was set, and otherwise the time of
 // the store's clock. The store's time is never before a commit that the transaction has
-// seen, so timestamps are in the order of commits.
+// seen.
 func (tx *Tx) now() time.Time {
 	if !tx.given.IsZero() {
 		return tx.given
