@@ -219,8 +219,9 @@ func (c *conn) enter(o *operation) (how, *op.Result, error) {
 	return how, refusal, nil
 }
 
-// place decides how to run an operation. The decision depends on the connection's other
-// operations, and on whether more input has arrived. The caller must hold c.mu.
+// place decides how to run an operation. The decision depends on the request, on the
+// connection's other operations, and on whether more input has arrived. The caller must hold
+// c.mu.
 func (c *conn) place(o *operation) (how, *op.Result) {
 	if len(c.ops) > 0 {
 		switch running := c.running(); {

@@ -192,8 +192,8 @@ func (s *sink) Notify(r *op.Response) error {
 	return out.added(false)
 }
 
-// check returns why the operation cannot be answered, or nil. The caller must hold the
-// output's lock.
+// check returns why the operation cannot send an answer, or nil. If check returns
+// errCanceled, Done can still send the last answer. The caller must hold the output's lock.
 func (s *sink) check() error {
 	switch {
 	case s.done:
