@@ -70,12 +70,12 @@ type Keeper struct {
 	SettingsTable table.Table // nil: an older store without this table, opened read-only
 	Origin        *Header     // the header in the table "directory", with the first settings
 
-	// Changing is read-locked by updates, and locked by loads. Changes of the shared
-	// configuration lock it on a store of one server, and read-lock it on a shared store.
+	// Changing is read-locked by updates and by changes of the naming contexts, and locked by
+	// loads. Other changes of the shared configuration lock it on a store of one server, and
+	// read-lock it on a shared store.
 	Changing   sync.RWMutex
 	refreshing chan struct{} // serializes changes of Catalog
-	// reshaping is locked by changes of the shared configuration during which updates
-	// continue.
+	// reshaping is locked on a shared store from Reshape until the end of the change.
 	reshaping sync.Mutex
 	Ended     chan struct{}  // closed by Close
 	Following sync.WaitGroup // counts the goroutines that follow commits

@@ -28,7 +28,7 @@ func OwnDefinitions(s *state.Snapshot) (added, removed []schema.Definition) {
 	return schema.SuperiorsFirst(own.Added), removed
 }
 
-// Lacking returns the change (for Tx.ChangeSchema) that adds the OwnDefinitions of another
+// Lacking returns the change (for ChangeSchema) that adds the OwnDefinitions of another
 // directory to the schema. It omits definitions that this schema has already, with the same
 // text. It replaces or removes built-in definitions that the other directory has replaced or
 // removed. Lacking returns an error for each definition that this directory itself defines

@@ -28,10 +28,9 @@ type Referrer struct {
 // sorted by ID. If an entry has several of the names as values, or one name under several
 // types, the result contains a Referrer for each combination of name and type.
 //
-// For each indexed type, Referrers looks up all names in one read of the index. If there are
-// types without an index, Referrers makes one search of all entries for these types. If most
-// is not 0, that search examines at most this many entries. The cost of the search is added to
-// cost.
+// Referrers looks up the names in the indexes of the types. If there are types without an
+// index, Referrers makes one search of all entries for these types. If most is not 0, that
+// search examines at most this many entries. The cost of the search is added to cost.
 func Referrers(ctx context.Context, s *state.Snapshot, names []*dn.Name, types []*schema.AttributeType, most int, cost *Cost) ([]Referrer, error) {
 	r := referrers{s: s, names: names}
 	var scanned []*schema.AttributeType

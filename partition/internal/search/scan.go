@@ -130,7 +130,7 @@ const (
 // "=" or "*".
 const walkMark = 'w'
 
-// prefersWalk reports whether walking the subtree examines fewer entries than the access. If
+// prefersWalk reports whether the search should walk the subtree (see alwaysUsed). If
 // Query.After is set, prefersWalk reports whether that position is the position of a walk, and
 // removes walkMark from it. If a read fails, prefersWalk returns false: the access then meets
 // the same error and returns it.

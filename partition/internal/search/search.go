@@ -216,7 +216,7 @@ func (f *finder) consider(ctx context.Context, c index.Candidate, err error) boo
 	return !in || f.Offer(ctx, c)
 }
 
-// InScope reports whether an entry is in the query's scope. For most scopes the parent's
+// InScope reports whether an entry is in the query's scope. For a single level, the parent's
 // id decides. For a subtree, InScope reads the nodes of the ancestors, which are few and
 // cached.
 func (f *finder) InScope(ctx context.Context, id, parent entry.ID) (bool, error) {
@@ -271,7 +271,7 @@ func (f *finder) Flush(ctx context.Context) bool {
 	}
 	for i, it := range f.items {
 		if it == nil {
-			continue // this transaction deleted the entry, or it never existed
+			continue // there is no such entry, or this transaction deleted it
 		}
 		if ok := f.test(ctx, &f.batch[i], it); !ok {
 			return false
@@ -465,8 +465,8 @@ func (f *finder) ofChildren(ctx context.Context, t *schema.AttributeType, id ent
 	return []byte(strings.ToUpper(strconv.FormatBool(n > 0))), err
 }
 
-// countChildren counts the children of an entry that match Query.Children. If most is not
-// zero, it may stop when it has counted this many children.
+// countChildren counts the children of an entry that match Query.Children. It may stop when the
+// count has reached most.
 func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n int, err error) {
 	if f.q.Children == nil {
 		if most > 1 {
