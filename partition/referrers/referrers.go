@@ -18,9 +18,9 @@ type Referrer = search.Referrer
 // ID. If an entry has several of the names as values, or one name under several types, the
 // result contains a Referrer for each combination of name and type.
 //
-// For each indexed type, Of looks up all names in one read of the index. If there are types
-// without an index, Of makes one search of all entries for these types. If most is not 0, that
-// search examines at most this many entries. The cost of the search is added to cost.
+// Of looks up the names in the indexes of the types. If there are types without an index, Of
+// makes one search of all entries for these types. If most is not 0, that search examines at
+// most this many entries. The cost of the search is added to cost.
 func Of(ctx context.Context, s *partition.Snapshot, names []*dn.Name, types []*schema.AttributeType, most int, cost *partition.Cost) ([]Referrer, error) {
 	return search.Referrers(ctx, s.State(), names, types, most, cost)
 }

@@ -46,7 +46,7 @@ func (b *Branch) compare(ctx context.Context) ([]Conflict, error) {
 	return slices.Insert(x.sorted(), 0, Conflict{ID: entry.Root, About: parked}), nil
 }
 
-// written returns the entries whose rows the branch wrote.
+// written returns the ids of the rows of master that the branch wrote or marked.
 func (b *Branch) written(ctx context.Context) (ids []entry.ID, err error) {
 	for row, err := range b.b.Rows(ctx, master.Name) {
 		var id entry.ID

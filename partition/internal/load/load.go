@@ -256,8 +256,8 @@ func (l *Loader) contexts(x *Loading) (*catalog.Catalog, error) {
 	return c, err
 }
 
-// hash returns the key of a name: 128 bits of a cryptographic hash. Even an attacker
-// cannot construct two names with the same key.
+// hash returns the key of a name: 128 bits of a cryptographic hash. Even an attacker can hardly
+// construct two names with the same key.
 func hash(norms []dn.Norm) spill.Key { return hashOf([]byte(dn.Key(norms))) }
 
 func hashOf(b []byte) spill.Key {
