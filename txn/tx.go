@@ -190,7 +190,7 @@ func (tx *Tx) TouchKeys(keys ...uint64) { tx.keys = append(tx.keys, keys...) }
 // Touched reports whether id was passed to Touch in this transaction.
 func (tx *Tx) Touched(id entry.ID) bool { return tx.named.ids.has(tx.ids, id) }
 
-// TouchedOnce returns the set of the ids that were passed to Touch exactly once.
+// TouchedOnce returns a map in which exactly the ids that were passed to Touch once are true.
 func (tx *Tx) TouchedOnce() map[entry.ID]bool {
 	once := make(map[entry.ID]bool, len(tx.ids))
 	for _, id := range tx.ids {

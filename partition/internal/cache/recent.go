@@ -95,8 +95,8 @@ func (r *Recent) remove(n int) {
 	r.order = r.order[n:]
 }
 
-// Find returns an entry as it was before the commit first and after the commit last. Each item
-// is nil if Recent does not contain it.
+// Find returns the modifications of an entry by the commits first and last. A result is nil if
+// Recent does not contain the modification.
 func (r *Recent) Find(id entry.ID, first, last table.Revision) (before, after *Modification) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

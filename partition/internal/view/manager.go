@@ -475,8 +475,8 @@ func (m *Manager) prepare(ctx context.Context, s *step, key task, last table.Rev
 	return err
 }
 
-// touched is like touchedAfter, for the commits in an interval whose end is the revision of s.
-// If they touched more than stepEntries entries, it returns only the first of them.
+// touched calls touchedAfter with the limit stepEntries, for the commits in an interval whose
+// end is the revision of s. It remembers the result in m.reads.
 func (m *Manager) touched(ctx context.Context, s *state.Snapshot, in interval) (touched, bool, error) {
 	if t, ok := m.reads.touched[in]; ok {
 		return t.touched, t.cut, nil

@@ -106,7 +106,7 @@ func (w *wholeView) search(ctx context.Context, most int) error {
 	return w.end()
 }
 
-// A scan gives up if less than one of fewest of the first sample entries is in the view.
+// A scan gives up if fewer than one in fewest of the first sample entries are in the view.
 const (
 	sample = 2000
 	fewest = 5
