@@ -143,8 +143,7 @@ func isDirectly(ctx context.Context, s *partition.Snapshot, name, group dn.DN) (
 	}
 	value := []byte(name.String())
 	for _, t := range MemberTypes(s.Schema()) {
-		has, err := s.Compare(ctx, at.ID, t.OID, value)
-		if has || err != nil && !partition.Is(err, partition.NoSuchAttribute) {
+		if has, err := s.Holds(ctx, at.ID, t, value); has || err != nil {
 			return has, err
 		}
 	}

@@ -190,12 +190,8 @@ func (w *walk) has(ctx context.Context, g partition.Located, name string) (bool,
 		if !may(t, []byte(name)) {
 			continue
 		}
-		has, err := w.req.Snapshot.Compare(ctx, g.ID, t.OID, []byte(name))
-		if err != nil && !partition.Is(err, partition.NoSuchAttribute) {
-			return false, err
-		}
-		if has {
-			return true, nil
+		if has, err := w.req.Snapshot.Holds(ctx, g.ID, t, []byte(name)); has || err != nil {
+			return has, err
 		}
 	}
 	return false, nil

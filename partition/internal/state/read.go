@@ -475,15 +475,45 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 	if i == nil {
 		return false, catalog.Errorf(catalog.NoSuchEntry, "no such entry")
 	}
+	has, held, err := s.compare(ctx, id, i, t, options, key)
+	if err == nil && !has {
+		err = catalog.Errorf(catalog.NoSuchAttribute, "the entry has no %s", description)
+	}
+	return held, err
+}
+
+// Holds reports whether an entry has a value of a type, under any options. The type must have
+// an equality rule. Unlike Compare, Holds returns no error if the entry or the attribute does
+// not exist, or if the value has bad syntax. It normalises the value only if the entry has the
+// attribute.
+func (s *Snapshot) Holds(ctx context.Context, id entry.ID, t *schema.AttributeType, value []byte) (bool, error) {
+	i, err := s.Item(ctx, id)
+	if err != nil || i == nil {
+		return false, err
+	}
+	if i.Entry != nil && !slices.ContainsFunc(i.Entry.Attributes, func(a entry.Attribute) bool { return a.Type.Is(t) }) {
+		return false, nil
+	}
+	key, err := t.Equality.Assertion(value)
+	if err != nil {
+		return false, nil
+	}
+	_, held, err := s.compare(ctx, id, i, t, "", key)
+	return held, err
+}
+
+// compare reports whether an entry has values of a type, and whether it has the value with the
+// given key.
+func (s *Snapshot) compare(ctx context.Context, id entry.ID, i *cache.Item, t *schema.AttributeType, options string, key []byte) (has, held bool, err error) {
 	// No column contains entryUUID.
 	if i.Entry == nil && t == s.Catalog.EntryUUID && options == "" {
-		held, err := t.Equality.Key([]byte(id.String()))
-		return bytes.Equal(held, key), err
+		own, err := t.Equality.Key([]byte(id.String()))
+		return true, bytes.Equal(own, key), err
 	}
 	if i.Entry == nil {
 		return s.compareWide(ctx, id, t, options, key)
 	}
-	has, hash := false, cache.HashKey(key)
+	hash := cache.HashKey(key)
 	for k := range i.Entry.Attributes {
 		a := &i.Entry.Attributes[k]
 		if !a.Type.Is(t) || a.Type.Equality == nil || a.Type.Equality.Form != t.Equality.Form || !entry.HasOptions(a.Options, options) {
@@ -495,27 +525,23 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 			if hashes != nil && hashes[n] != hash {
 				continue
 			}
-			if held, err := t.Equality.Key(v); err == nil && bytes.Equal(held, key) {
-				return true, nil
+			if own, err := t.Equality.Key(v); err == nil && bytes.Equal(own, key) {
+				return true, true, nil
 			}
 		}
 	}
-	if !has {
-		return false, catalog.Errorf(catalog.NoSuchAttribute, "the entry has no %s", description)
-	}
-	return false, nil
+	return has, false, nil
 }
 
-// compareWide evaluates the assertion on the columns that contain keys.
-func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, key []byte) (bool, error) {
-	has := false
+// compareWide is compare for a wide entry. It looks at the columns that contain keys.
+func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, key []byte) (has, held bool, err error) {
 	for _, sub := range s.Catalog.Schema.Subtypes(t) {
 		if sub.Equality == nil || sub.Equality.Form != t.Equality.Form {
 			continue
 		}
 		st, err := s.values(ctx, id, sub)
 		if err != nil {
-			return false, err
+			return has, false, err
 		}
 		for _, d := range st.Described {
 			if !entry.HasOptions(d.Options, options) {
@@ -523,14 +549,11 @@ func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.Attri
 			}
 			has = true
 			if p, err := d.Find(ctx, s, key); err != nil || p != nil {
-				return p != nil, err
+				return true, p != nil, err
 			}
 		}
 	}
-	if !has {
-		return false, catalog.Errorf(catalog.NoSuchAttribute, "the entry has no %s", t.Name())
-	}
-	return false, nil
+	return has, false, nil
 }
 
 // Recall returns the entry of a name that was passed to Remember. The name must have exactly
