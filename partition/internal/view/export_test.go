@@ -14,6 +14,9 @@ func (m *Manager) SetPause(pause func(line string) error) { m.pause = pause }
 // update was less than Manager.due ago.
 func (m *Manager) KeepOthersAlways() { m.beside.always = true }
 
+// SetStepEntries makes steps end after n touched entries, instead of stepEntries.
+func (m *Manager) SetStepEntries(n int) { m.most = n }
+
 // LookEvery is the number of entries between two calls of keepOthers in a first step.
 const LookEvery = lookEvery
 

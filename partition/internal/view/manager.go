@@ -29,6 +29,7 @@ type Manager struct {
 	looked bool // makeTable has checked whether the table tableName exists
 	ring   ring
 	random func() uint64
+	most   int // stepEntries, except in tests
 	reads  reads
 	// passed contains the newest states up to which steps were due. For each state it contains
 	// the revision, and what DB.Touched returned before the state was opened.
@@ -68,7 +69,7 @@ type heldState struct {
 
 // NewManager returns a Manager that keeps all views. Close must be called after use.
 func NewManager(k *catalog.Keeper) *Manager {
-	return &Manager{k: k, lanes: lanes(k.DB.Shared()), held: map[task]heldState{}, random: rand.Uint64}
+	return &Manager{k: k, lanes: lanes(k.DB.Shared()), held: map[task]heldState{}, random: rand.Uint64, most: stepEntries}
 }
 
 // Share makes the manager of a shared store divide the work with the managers of other servers
@@ -465,12 +466,27 @@ func (m *Manager) prepare(ctx context.Context, s *step, key task, last table.Rev
 		s.to.Close()
 		return err
 	}
-	if b := s.lane.boundary(s.t.last); cut && b == s.t.last && b < s.cur.Next {
-		// The last of the commits in s.t is at a boundary of the lane, so the step can end
-		// there.
+	if cut {
+		err = m.shorten(ctx, s)
+	}
+	return err
+}
+
+// shorten makes a step end at the last of the commits in s.t, or a little before it, because
+// s.t does not contain the entries that later commits touched. If the lane has no boundary
+// there, shorten reads the entries that all commits up to the end of the step touched.
+func (m *Manager) shorten(ctx context.Context, s *step) (err error) {
+	b := s.lane.boundary(s.t.last)
+	switch {
+	case b >= s.cur.Next:
+	case b > s.cur.W:
 		s.to.Close()
 		s.cur.Next = b
 		s.to, err = state.At(ctx, m.k, b)
+	default:
+		if s.t, _, err = touchedAfter(ctx, s.to, s.cur.W, 0); err != nil {
+			s.to.Close()
+		}
 	}
 	return err
 }
@@ -481,7 +497,7 @@ func (m *Manager) touched(ctx context.Context, s *state.Snapshot, in interval) (
 	if t, ok := m.reads.touched[in]; ok {
 		return t.touched, t.cut, nil
 	}
-	t, cut, err := touchedAfter(ctx, s, in.W, stepEntries)
+	t, cut, err := touchedAfter(ctx, s, in.W, m.most)
 	if err == nil {
 		m.reads.touched[in] = touchedIn{t, cut}
 	}

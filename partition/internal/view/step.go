@@ -12,7 +12,7 @@ import (
 )
 
 // If the end of a step is not announced yet, the step ends at the commit with which the number
-// of touched entries exceeds stepEntries, provided that this commit is at a boundary of the lane.
+// of touched entries exceeds stepEntries, or a little before that commit.
 const stepEntries = 4096
 
 // A step takes one lane of one view from the boundary W to the boundary Next.

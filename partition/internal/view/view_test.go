@@ -72,6 +72,9 @@ func (w *world) open() {
 			w.managers = append(w.managers, view.NewManager(p.Keeper()))
 		}
 		w.managers[len(w.managers)-1].KeepOthersAlways()
+		if w.r.IntN(2) == 0 {
+			w.managers[len(w.managers)-1].SetStepEntries(1 + w.r.IntN(3))
+		}
 	}
 	w.p = w.servers[0]
 }
