@@ -2,8 +2,10 @@ package access
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -148,13 +150,12 @@ func (t *Trial) questions(ctx context.Context, ps [2]*acl.Program, o *Operation,
 }
 
 // programsOf returns the identity's program under the old rules, and its program under the
-// new rules. It caches the programs by the identity and by three properties of the
-// connection: Address, Mechanism and Secure.
+// new rules. It caches the programs by the identity and by all properties of the connection
+// except its time.
 func (t *Trial) programsOf(ctx context.Context, o *Operation) (ps [2]*acl.Program, err error) {
-	key := o.Who.String() + "\n" + o.Connection.Address.String() + o.Connection.Mechanism
-	if o.Connection.Secure {
-		key += "\nsecure"
-	}
+	c := o.Connection
+	c.Time = time.Time{}
+	key := fmt.Sprintf("%s\n%+v", o.Who, c)
 	if ps, ok := t.programs[key]; ok {
 		return ps, nil
 	}

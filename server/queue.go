@@ -77,12 +77,12 @@ func (c *conn) forgetWaiting() {
 	c.waiting = queue{}
 }
 
-// running returns the number of running operations, except persistent operations and
-// Cancels. The caller must hold c.mu.
+// running returns the number of running operations, except persistent operations, Cancels, and
+// a Bind, which begins when all others have ended. The caller must hold c.mu.
 func (c *conn) running() int {
 	n := len(c.ops) - len(c.waiting.ops)
 	for _, o := range c.ops {
-		if o.stays || o.isCancel() {
+		if _, bind := o.message.Request.(*op.Bind); bind || o.stays || o.isCancel() {
 			n--
 		}
 	}

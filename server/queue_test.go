@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/server"
@@ -114,4 +115,28 @@ func TestBusy(t *testing.T) {
 			c.read()
 		}
 	})
+}
+
+// TestBindAfterWaiting checks that a Bind begins after the operations that were waiting when it
+// arrived. Otherwise they would run with the rights of the new identity.
+func TestBindAfterWaiting(t *testing.T) {
+	for most := range 3 {
+		first, order := make(chan struct{}), make(chan int32, 4)
+		r := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
+			if m.ID == 1 {
+				<-first
+			}
+			order <- m.ID
+			sink.Done(&op.Response{})
+		}, server.Options{MaxOutstanding: most + 1})
+		c := r.dial()
+		c.send(1, modify, modify, modify, bind)
+		time.Sleep(50 * time.Millisecond) // for the Bind to arrive; without this, the test may only miss an error
+		close(first)
+		for range 3 {
+			if id := receive(t, order, "an operation"); id == 4 {
+				t.Errorf("at most %d at once: the Bind overtook others", most+1)
+			}
+		}
+	}
 }
