@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/referrers"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -141,9 +142,8 @@ func isDirectly(ctx context.Context, s *partition.Snapshot, name, group dn.DN) (
 	if err != nil {
 		return false, err
 	}
-	value := []byte(name.String())
 	for _, t := range MemberTypes(s.Schema()) {
-		if has, err := s.Holds(ctx, at.ID, t, value); has || err != nil {
+		if has, err := referrers.Holds(ctx, s, at.ID, t, name.String()); has || err != nil {
 			return has, err
 		}
 	}

@@ -102,7 +102,8 @@ func (d *Decision) answers(q Question) bool {
 	return d.Value(q.Type, q.Options, q.Value, q.Right)
 }
 
-// answers reports whether the part affects the answer to the question.
+// answers reports whether the part grants the right in the question or, if deny is set, denies
+// it. It does not consider what the right manage implies.
 func (p *part) answers(q Question, deny bool, program *Program) bool {
 	if q.Type == nil {
 		return p.withSee(deny)&q.Right != 0

@@ -28,7 +28,7 @@ func (r *Rule) References() (all []Reference) {
 
 // WithNames returns the rule with the names of its references replaced, in their order.
 // If the new name of a subject is "", the subject becomes nobody. If the new name of a
-// group in a filter is "", the filter tests the members of no group. If the new name of a
+// group in a filter is "", the test of this group is True for no entry. If the new name of a
 // target is "", the target keeps the old name.
 func (r *Rule) WithNames(names []string) *Rule {
 	return r.rename(func(ref Reference) (name string) {

@@ -21,15 +21,24 @@ func Resolve(f Filter, s *schema.Schema) Resolved {
 	case *Not:
 		return MakeNot(Resolve(f.Filter, s))
 	}
-	t, ok := resolver{s}.assertion(f)
-	if !ok {
+	t := ResolveItem(f, s)
+	if t == nil {
 		return Const(Undefined)
 	}
-	t.asked = f
 	if t.Op == TestPresent && t.Options == "" && t.Types[0].OID == objectClass {
 		return Const(True) // every entry has an objectClass (RFC 4512, 2.4)
 	}
-	t.test = t.Holds
+	return t
+}
+
+// ResolveItem resolves an assertion that selects values (RFC 3876). It returns nil if Resolve
+// would return Undefined.
+func ResolveItem(f Filter, s *schema.Schema) *Test {
+	t, ok := resolver{s}.assertion(f)
+	if !ok {
+		return nil
+	}
+	t.asked, t.test = f, t.Holds
 	return t
 }
 

@@ -561,7 +561,8 @@ func TestOneFollows(t *testing.T) {
 	must2(t, o.move(p).Resume(ctx), ErrEnded)
 }
 
-// TestFinish finishes while a client writes until the last moment.
+// TestFinish calls Finish while a client writes to the old server, until Finish calls Quiet.
+// Afterwards the directory must equal the server.
 func TestFinish(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)

@@ -131,13 +131,6 @@ func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (int, error) 
 	return s.s.CountChildren(ctx, id)
 }
 
-// Holds reports whether an entry has a value of a type, under any options. The type must have
-// an equality rule. Unlike Compare, Holds returns no error if the entry or the attribute does
-// not exist, or if the value has bad syntax.
-func (s *Snapshot) Holds(ctx context.Context, id entry.ID, t *schema.AttributeType, value []byte) (bool, error) {
-	return s.s.Holds(ctx, id, t, value)
-}
-
 // Compare reports whether an entry has the given value of an attribute.
 func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string, value []byte) (bool, error) {
 	return s.s.Compare(ctx, id, description, value)

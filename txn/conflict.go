@@ -65,8 +65,8 @@ func parseMark(c *table.Cell) (Mark, error) {
 }
 
 // meetOthers is called after a commit has written its marks. It reads the marks of other
-// commits on the same rows, and resolves the conflicts that it finds (steps 4 and 5 of
-// "Commit"). An incompatible mark is a conflict if the transaction's snapshot does not
+// commits on the same rows, and resolves the conflicts that it finds (steps 4 and 5 in
+// transactions.md, "Commit"). An incompatible mark is a conflict if the transaction's snapshot does not
 // show it. Of two commits that do not see each other, the commit that reads the marks
 // later finds the marks of the other commit.
 func (w *writer) meetOthers(ctx context.Context, tx *Tx, p *pendingCommit) (*conflict, error) {

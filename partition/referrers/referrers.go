@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -23,4 +24,11 @@ type Referrer = search.Referrer
 // most this many entries. The cost of the search is added to cost.
 func Of(ctx context.Context, s *partition.Snapshot, names []*dn.Name, types []*schema.AttributeType, most int, cost *partition.Cost) ([]Referrer, error) {
 	return search.Referrers(ctx, s.State(), names, types, most, cost)
+}
+
+// Holds reports whether an entry has a name as a value of a type, under any options. Unlike
+// [partition.Snapshot.Compare], Holds returns no error if the entry or the attribute does not
+// exist.
+func Holds(ctx context.Context, s *partition.Snapshot, id entry.ID, t *schema.AttributeType, name string) (bool, error) {
+	return s.State().Holds(ctx, id, t, []byte(name))
 }

@@ -72,7 +72,7 @@ func PrepareUnstored(req *request.Request, f filter.Filter) filter.Resolved {
 func PrepareItems(req *request.Request, items []filter.Filter) []*filter.Test {
 	tests := []*filter.Test{}
 	for _, f := range items {
-		if t, ok := resolveFilter(req, f).(*filter.Test); ok {
+		if t := filter.ResolveItem(f, req.Schema); t != nil {
 			tests = append(tests, t)
 		}
 	}

@@ -190,7 +190,7 @@ func (w *walk) has(ctx context.Context, g partition.Located, name string) (bool,
 		if !may(t, []byte(name)) {
 			continue
 		}
-		if has, err := w.req.Snapshot.Holds(ctx, g.ID, t, []byte(name)); has || err != nil {
+		if has, err := referrers.Holds(ctx, w.req.Snapshot, g.ID, t, name); has || err != nil {
 			return has, err
 		}
 	}
