@@ -125,8 +125,8 @@ func live(dir string) (err error) {
 	}
 }
 
-// TestCrashes kills a process that commits and archives, while a tenth of the calls to
-// the archive fail. The restored store must be consistent. It must contain all commits
+// TestCrashes kills a process that commits and archives, while calls to the archive fail at
+// random (see flaky). The restored store must be consistent. It must contain all commits
 // that are known to be archived, and none that the original store has lost.
 func TestCrashes(t *testing.T) {
 	dir := t.TempDir()

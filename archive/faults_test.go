@@ -197,7 +197,7 @@ func TestFolderSetBack(t *testing.T) {
 	f.wantRestored(0, 12)
 }
 
-// full is a place whose Put fails like a write to a full disk while the field named is is true.
+// full is a place. While its field "is" is set, Put fails like a write to a full disk.
 type full struct {
 	Place
 	is bool

@@ -39,8 +39,8 @@ func (a *Archiver) Run(ctx context.Context) {
 }
 
 // pause returns the time until the next attempt. The parameter failures is the number of
-// consecutive failures, and took is the duration of the last attempt. This duration counts
-// towards the interval between pieces.
+// consecutive failures, and took is the duration of the last attempt. After a success, the pause
+// is Lag less that duration, but not less than a tenth of Lag.
 func (a *Archiver) pause(failures int, took time.Duration) time.Duration {
 	if failures == 0 {
 		return max(a.o.Lag-took, a.o.Lag/10)
@@ -57,7 +57,7 @@ func (a *Archiver) greet(ctx context.Context) {
 	}
 }
 
-// heard logs the first of several consecutive failures, every 20th, and the first
+// heard logs the first of several consecutive failures, every 20th failure, and the first
 // success after them. It returns the number of consecutive failures.
 func (a *Archiver) heard(err error, failures int) int {
 	switch {

@@ -169,7 +169,7 @@ func (s *Standby) path(name string) string { return filepath.Join(s.o.Folder, na
 
 // Prepare makes the folder ready to be opened, and returns the role of its store. If the
 // folder contains no store, Prepare waits until the archive has a base, and restores the
-// newest base. If the next base was restored into a folder beside the store, Prepare replaces
+// newest base. If the next base was restored into the subfolder nextBase, Prepare replaces
 // the store with that base. Callers must close the store first.
 func (s *Standby) Prepare(ctx context.Context) (Role, error) {
 	whole, err := lsm.IsComplete(s.o.Folder)
@@ -276,7 +276,7 @@ func hopeless(err error) bool {
 	return errors.Is(err, ErrSealed) || errors.Is(err, table.ErrNewer) || errors.Is(err, ErrForeign)
 }
 
-// newestBase restores the newest base that is not damaged into the folder nextBase.
+// newestBase restores the newest base that is not damaged into the subfolder nextBase.
 func (s *Standby) newestBase(ctx context.Context) error {
 	x, err := ReadIndex(ctx, s.o.Place)
 	if err != nil {
@@ -292,7 +292,7 @@ func (s *Standby) newestBase(ctx context.Context) error {
 	return err
 }
 
-// restore restores a base into the folder nextBase, beside the store.
+// restore restores a base into the subfolder nextBase, and leaves the store unchanged.
 func (s *Standby) restore(ctx context.Context, b Base) error {
 	to := s.path(nextBase)
 	err := errors.Join(os.RemoveAll(to), os.MkdirAll(to, 0o700))
@@ -409,8 +409,8 @@ func (s *Standby) pause(failures, quiet int) time.Duration {
 // the number of frequent polls that follow the last piece.
 const busyPolls = 4
 
-// heard logs the first of several consecutive failures, every 100th, and the first
-// success after them. It returns the number of consecutive failures.
+// heard logs the first of several consecutive failures, every 100th failure after it, and the
+// first success after them. It returns the number of consecutive failures.
 func (s *Standby) heard(err error, failures int) int {
 	switch {
 	case err != nil:

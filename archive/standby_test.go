@@ -25,7 +25,7 @@ import (
 
 var promotions = flag.Int("promotions", 10, "how often TestNeverTwoOwners promotes a standby")
 
-// A heir is a standby of a fixture's store. The field own is the standby's open store.
+// An heir is a standby of a fixture's store. The field own is the standby's open store.
 type heir struct {
 	*fixture
 	*Standby

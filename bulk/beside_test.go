@@ -170,8 +170,8 @@ func TestOthersChange(t *testing.T) {
 	}
 }
 
-// importTooLate imports 350 people. After the import has checked all of them, somebody
-// else adds one of them. importTooLate checks that only this person is reported as bad.
+// importTooLate imports 350 people. After the import has read all of them, somebody else
+// adds one of them. importTooLate checks that only this person is reported as bad.
 func importTooLate(t *testing.T, p *partition.Partition, o bulk.Options) (bulk.Result, error) {
 	t.Helper()
 	mustImport(t, p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader(company(0))})
@@ -237,7 +237,8 @@ func TestReferencesBeside(t *testing.T) {
 	mustCheck(t, p)
 }
 
-// TestInterruptedBeside ends an import between batches and imports the rest.
+// TestInterruptedBeside interrupts an import after some batches. An import of the same file with
+// Continue must then add the other entries.
 func TestInterruptedBeside(t *testing.T) {
 	p := openLSM(t)
 	mustImport(t, p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader(company(0))})
@@ -263,7 +264,8 @@ func TestInterruptedBeside(t *testing.T) {
 	mustCheck(t, p)
 }
 
-// TestOtherServers imports into a store that another server writes to.
+// TestOtherServers imports into a store that another server has open. With Together, the import
+// must be refused. Otherwise the other server must show all imported entries.
 func TestOtherServers(t *testing.T) {
 	s := tabletest.NewMem()
 	quick := txn.Options{Poll: 5 * time.Millisecond, InFlight: 50 * time.Millisecond}

@@ -45,7 +45,7 @@ type Options struct {
 	// an import of entries makes the name of the first entry a naming context. Send ignores
 	// Suffixes.
 	Suffixes []string
-	// By makes the changes. It is the creator of entries that do not name their creator.
+	// By is the author of the changes, and the creator of entries that do not name theirs.
 	By partition.By
 	// Continue makes an import continue after bad records. The import writes each bad record
 	// to the file Rejects, after a comment that says what is wrong. If Rejects is "",

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// maxChanges bounds the size in bytes of the records that together applies in one transaction,
-// because all these records and what they write are kept in memory.
+// maxChanges bounds the size in bytes of the records that the method together applies in one
+// transaction, because all these records and what they write are kept in memory.
 const maxChanges = 64 << 20
 
 // changer applies files of changes.

@@ -127,7 +127,8 @@ func TestChildrenFirst(t *testing.T) {
 	}
 }
 
-// TestForeign imports entries with attributes that only other servers define.
+// TestForeign imports entries with attributes that only other servers define. nsUniqueId must
+// become the id of its entry. Each other foreign attribute must be left out, with a note.
 func TestForeign(t *testing.T) {
 	text := `version: 1
 
@@ -269,7 +270,8 @@ pwdAccountLockedTime: 000001010000Z
 
 `
 
-// TestSlapcat imports an export of a real slapd.
+// TestSlapcat imports an export of a real slapd. An export must then have the same values, and
+// besides only superclasses that slapd's export does not name.
 func TestSlapcat(t *testing.T) {
 	slapadd, err := exec.LookPath("slapadd")
 	if err != nil {

@@ -50,8 +50,8 @@ func (im *importer) branchName() string {
 	return "import-" + file[:min(len(file), maxFileName)] + "-" + hex.EncodeToString(im.sum.Sum(nil)[:4])
 }
 
-// mergeAll adds the accepted entries to the import's branch, and merges the branch. If the
-// branch refuses an entry and Continue is not set, mergeAll discards the branch.
+// mergeAll adds the accepted entries to the import's branch, and merges the branch. It discards
+// the branch if no entry was added, or if the branch refused an entry and Continue is not set.
 func (im *importer) mergeAll(ctx context.Context) (res Result, err error) {
 	if err := im.l.Check(); err != nil {
 		return res, err

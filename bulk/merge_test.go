@@ -127,7 +127,7 @@ func TestImportConflict(t *testing.T) {
 }
 
 // TestOthersChangeBefore lets somebody else add an entry of an import after the import has
-// checked it. Without Continue, nothing must be imported. With Continue, all other entries
+// read it. Without Continue, nothing must be imported. With Continue, all other entries
 // must be imported.
 func TestOthersChangeBefore(t *testing.T) {
 	for _, goOn := range []bool{false, true} {

@@ -97,7 +97,8 @@ func (c *cancelling) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestInterrupted interrupts an import, as Ctrl-C does.
+// TestInterrupted interrupts an import, as Ctrl-C does. Nothing must be imported, and the next
+// import must succeed.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p, err := partition.Open(context.Background(), tabletest.NewBatchMem(), partition.Options{Create: true})

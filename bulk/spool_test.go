@@ -38,7 +38,8 @@ func TestSpool(t *testing.T) {
 	}
 }
 
-// TestSpoolCutShort reads a spool whose file lacks its end, as on a full disk.
+// TestSpoolCutShort reads a spool whose file lacks its end, as on a full disk. No record must be
+// returned.
 func TestSpoolCutShort(t *testing.T) {
 	var s spool
 	defer s.close()

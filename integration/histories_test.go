@@ -152,9 +152,8 @@ func (r *run) run(disturb func(n int)) {
 	r.finish()
 }
 
-// finish reads all objects. It reads each generation of objects at one server, and
-// different generations at different servers. Then it judges the run and checks the
-// store.
+// finish reads all objects. It reads each generation of objects at one server, and uses the
+// servers in turn. Then it judges the run and checks the store.
 func (r *run) finish() {
 	for i := range r.seats {
 		w := r.worker(clients+i, i)

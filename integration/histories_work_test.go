@@ -401,7 +401,7 @@ func (w *worker) readValue(g int, value string) {
 
 // A server resolves the name of an entry in the state on which an operation begins. Before
 // the operation ends, another operation may rename an entry above that entry. So a tree
-// with all kinds of operations need not be linearizable, only whole (see treeOf). The
+// with all kinds of operations need not be linearizable, but it must be whole (see treeOf). The
 // operations that must be linearizable use separate trees.
 
 // family adds and deletes entries. It moves no entry.

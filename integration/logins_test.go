@@ -12,7 +12,7 @@ import (
 	godiff "github.com/google/go-cmp/cmp"
 )
 
-// wantMounts skips the test if the process may not mount files over others.
+// wantMounts skips the test if the process may not mount files over other files.
 func wantMounts(t *testing.T) {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt").CombinedOutput(); err != nil {

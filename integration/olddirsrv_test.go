@@ -69,9 +69,9 @@ func startOldDirsrv(t *testing.T, synced bool) *oldServer {
 	return s
 }
 
-// makeDirsrv makes an instance, and returns the folder of its configuration. By default,
-// dscreate needs systemd and keeps instances below /etc. Because of the environment variable
-// PREFIX, dscreate reads edited defaults instead.
+// makeDirsrv makes an instance, and returns the folder of its configuration. With its own
+// defaults, dscreate needs systemd and keeps instances below /etc. So makeDirsrv edits a copy of
+// the defaults, and sets the environment variable PREFIX, so that dscreate reads the copy.
 func makeDirsrv(t *testing.T, dir, addr string, synced bool) string {
 	t.Helper()
 	conf := filepath.Join(dir, "etc", "dirsrv", "slapd-old")

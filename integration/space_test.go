@@ -79,8 +79,8 @@ func writeRound(t *testing.T, p *partition.Partition, round int, add bool) {
 
 // settledSize waits until the size of the tables of a prefix has not changed for some
 // time, and returns the size. HBase archives the files that compactions replaced only
-// after a delay. Therefore, as long as the size is larger than the parameter enough,
-// settledSize waits for at least a minute.
+// after a delay. So if the size has settled but is larger than the parameter enough,
+// settledSize waits until a minute has passed.
 func settledSize(t *testing.T, hb *hbasetest.Instance, prefix string, enough int64) (size int64) {
 	t.Helper()
 	end := time.Now().Add(time.Minute)

@@ -144,8 +144,8 @@ func TestFinishSeesLate(t *testing.T) {
 	}
 }
 
-// TestMissed changes entries at the server and reports none of the changes. The comparison
-// of all entries must find the changes and copy them.
+// TestMissed changes entries at the server while nobody follows. A comparison of all entries
+// must find the changes and copy them, except an entry that the directory refuses.
 func TestMissed(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -230,7 +230,9 @@ func TestFinishAfterIdle(t *testing.T) {
 	m.differences(o)
 }
 
-// TestNoIDs refreshes from a server that shows no entryUUID.
+// TestNoIDs refreshes from a server that shows no entryUUID. Entries must be found by their
+// names: the refresh must copy the changed entry, and must delete the entry that it does not
+// show.
 func TestNoIDs(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -253,7 +255,7 @@ func TestNoIDs(t *testing.T) {
 }
 
 // TestNestedBases refreshes a base. Below this base is another base, which the server keeps in
-// a separate database.
+// a separate database. The refresh must not delete the entries of the other base.
 func TestNestedBases(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)

@@ -504,7 +504,8 @@ func TestClosedConnection(t *testing.T) {
 	}
 }
 
-// TestCutWhileFollowing cuts the connections again and again while clients write.
+// TestCutWhileFollowing cuts the connections again and again while a client writes. In the end
+// the directory must be equal to the server.
 func TestCutWhileFollowing(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -561,8 +562,8 @@ func TestOneFollows(t *testing.T) {
 	must2(t, o.move(p).Resume(ctx), ErrEnded)
 }
 
-// TestFinish calls Finish while a client writes to the old server, until Finish calls Quiet.
-// Afterwards the directory must equal the server.
+// TestFinish calls Finish while a client writes to the old server, until Quiet returns.
+// Afterwards the directory must equal the server, and must no longer follow it.
 func TestFinish(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/certs/certstest"
 )
 
-// TestRevocation connects clients by TLS while revocation lists change.
+// TestRevocation checks which clients are refused after each change of the revocation lists.
 func TestRevocation(t *testing.T) {
 	r := newRig(t)
 	r.files.Clients, r.files.ClientCRL = certs.Require, filepath.Join(t.TempDir(), "crl.pem")

@@ -16,8 +16,8 @@ type Passwords struct {
 	Parallel   int    // concurrent slow hashes; 0 means one less than there are CPUs
 }
 
-// SASL has the settings of the offered mechanisms, and the rules that map their
-// identities.
+// SASL has the settings of the offered mechanisms, and the rules that map SASL identities to
+// names in the directory.
 type SASL struct {
 	Mechanisms   []string
 	PlainInClear bool

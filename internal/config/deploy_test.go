@@ -65,8 +65,8 @@ func portsOf(t *testing.T, c *Config) map[string]string {
 }
 
 // TestManifests checks the manifests for Kubernetes, as far as this is possible without a
-// cluster. The ports and volumes that the manifests refer to by name must exist, and so must
-// their keys and flags. Their ports must be the ports in the configuration.
+// cluster. The keys and flags that the manifests set must exist, and so must the ports and
+// volumes that they refer to by name. Their ports must be the ports in the configuration.
 func TestManifests(t *testing.T) {
 	for _, file := range []string{"embedded.yaml", "hbase.yaml"} {
 		t.Run(file, func(t *testing.T) { readManifests(t, filepath.Join(deploy, "kubernetes", file)).check() })

@@ -80,7 +80,7 @@ func TestProcess(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestYields checks that every thread of the process has a higher niceness.
+// TestYields checks that every thread of the process has the niceness of the constant niceness.
 func TestYields(t *testing.T) {
 	p := newProcess(t)
 	checkWorks(t, p)

@@ -66,8 +66,8 @@ func (c *checker) graph() (g graph, ok bool) {
 	return c.addRealTime(g), true
 }
 
-// unseen returns, for each list, the successful transactions that appended a value to the list
-// which no read has shown.
+// unseen returns, for each list, the successful transactions whose appends to the list no read
+// has shown.
 func (c *checker) unseen() map[*list][]int {
 	unseen := map[*list][]int{}
 	for i := range c.txns {

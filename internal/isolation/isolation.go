@@ -56,9 +56,9 @@ type Append struct {
 	Values []string
 }
 
-// Set returns the reads that represent a read of a set. The slice all contains the
-// possible values of the set. The function has reports whether the set contained a value.
-// In a whole history, each value must be added to the set at most once.
+// Set returns the reads that represent a read of a set. The parameter all lists the
+// possible values of the set. The parameter has is a function that must report whether the set
+// contained a value. In a whole history, each value must be added to the set at most once.
 func Set(key string, all []string, has func(string) bool) []Read {
 	reads := make([]Read, 0, len(all))
 	for _, v := range all {

@@ -13,7 +13,8 @@ import (
 )
 
 // Observe ends the span of an operation. If the operation was not sampled, but was slow or
-// failed, Observe records a span for it now. Observe is a monitor.Observer.
+// failed, Observe records a span for it now, unless the connection itself answered the
+// operation. Observe is a monitor.Observer.
 func (t *Tracer) Observe(o *monitor.Observation) {
 	s := o.Span
 	if s == nil {

@@ -76,8 +76,8 @@ func (s *sender) OnEnd(x sdk.ReadOnlySpan) {
 	}
 }
 
-// ForceFlush implements sdk.SpanProcessor. It does nothing, because spans wait for a second at
-// most while the collector takes them.
+// ForceFlush implements sdk.SpanProcessor. It does nothing, because spans are sent within a
+// second if the collector accepts them.
 func (s *sender) ForceFlush(context.Context) error { return nil }
 
 // Shutdown implements sdk.SpanProcessor. It sends the waiting spans. When ctx ends, it

@@ -313,7 +313,8 @@ search result=success scope=base filter=(objectClass=*) entries=1 candidates=1 r
 	}
 }
 
-// TestSlow makes every operation count as slow.
+// TestSlow checks that slow operations are sent even if the ratio is 0. In this test every
+// operation counts as slow.
 func TestSlow(t *testing.T) {
 	c := newCollector(t)
 	r := newRig(t, c.URL, 0, time.Nanosecond)
@@ -402,7 +403,7 @@ func TestRecovers(t *testing.T) {
 }
 
 // TestRefused uses a collector that does not understand the request, so that trying again
-// is useless.
+// is useless. The tracer must send one request and drop the span.
 func TestRefused(t *testing.T) {
 	c := newCollector(t)
 	c.answer(http.StatusBadRequest)
@@ -414,7 +415,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestMostSpans checks that the spans of one operation are bounded.
+// TestMostSpans checks that the number of spans of one operation is bounded.
 func TestMostSpans(t *testing.T) {
 	c := newCollector(t)
 	r := newRig(t, c.URL, 1, 0)
