@@ -296,8 +296,8 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// TestThin checks that every moment within Keep can still be restored after Thin, and
-// that Verify finds no fault in the remaining objects.
+// TestThin checks that every moment within Keep can still be restored after Thin, that what is
+// much older is removed, and that Verify finds no fault in the remaining objects.
 func TestThin(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()

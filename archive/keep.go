@@ -79,8 +79,9 @@ func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 }
 
 // remove removes the bases that are not in the set kept. Then it removes the pieces and
-// files that none of the remaining bases needs. It removes bases first, so that an
-// interruption leaves no base that lacks files.
+// files that none of the remaining bases needs, except the pieces of the current epoch if
+// that has no base yet. It removes bases first, so that an interruption leaves no base that
+// lacks files.
 func (a *Archiver) remove(ctx context.Context, x *Index, all []dated, kept map[string]bool) (t Thinned, err error) {
 	from := map[Epoch]dated{}
 	files := map[string]bool{}

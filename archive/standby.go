@@ -169,8 +169,8 @@ func (s *Standby) path(name string) string { return filepath.Join(s.o.Folder, na
 
 // Prepare makes the folder ready to be opened, and returns the role of its store. If the
 // folder contains no store, Prepare waits until the archive has a base, and restores the
-// newest base. If the next base was restored into the subfolder nextBase, Prepare replaces
-// the store with that base. Callers must close the store first.
+// newest base that is not damaged. If the next base was restored into the subfolder nextBase,
+// Prepare replaces the store with that base. Callers must close the store first.
 func (s *Standby) Prepare(ctx context.Context) (Role, error) {
 	whole, err := lsm.IsComplete(s.o.Folder)
 	if err != nil {

@@ -148,7 +148,7 @@ func (r *atEnd) Read(b []byte) (int, error) {
 }
 
 // TestOthersChange checks an import of which one entry passes the check but is refused later,
-// when it is added.
+// when it is added. The other entries must be imported.
 func TestOthersChange(t *testing.T) {
 	for _, goOn := range []bool{false, true} {
 		t.Run(fmt.Sprint("continue ", goOn), func(t *testing.T) {

@@ -66,8 +66,8 @@ func (h *head) records() (n int) {
 	return n
 }
 
-// head reads the first records of the first file. Standard input can be read only once, so head keeps the
-// bytes that it reads, for a second reading.
+// head reads the first records of the first file. Standard input can be read only once, so
+// head keeps the bytes that it reads, for a second reading.
 func (o *Options) head() (h head) {
 	first := *o
 	first.Files, first.Progress = o.Files[:min(1, len(o.Files))], &Progress{}

@@ -216,7 +216,8 @@ func TestRebaseParked(t *testing.T) {
 	eachBranchStore(t, func(t *testing.T, store func() table.Store) { rebase(t, store, true) })
 }
 
-// park parks the branch, and collects everything that is not needed any more.
+// park parks the branch, and collects everything that is not needed any more. It checks that
+// the parked branch can be neither merged nor changed.
 func (w *rebased) park() {
 	w.t.Helper()
 	ctx := context.Background()

@@ -138,7 +138,8 @@ func replace(t *testing.T, file, old, text string) {
 	}
 }
 
-// TestUnwritableFolder runs the server as a user who may not write to the folder.
+// TestUnwritableFolder runs the server as a user who may not write to the folder. The error
+// must name the folder and the cause.
 func TestUnwritableFolder(t *testing.T) {
 	dir, err := os.MkdirTemp("", "ldapd-unwritable")
 	if err != nil {

@@ -58,8 +58,9 @@ func awaitAdd(t *testing.T, c *ldap.Conn) {
 	}
 }
 
-// TestFullDiskUntilSpace fills a disk. While the disk is full, it deletes an entry, stops
-// the server, exports, and starts the server again. Then it makes space.
+// TestFullDiskUntilSpace fills a disk. While the disk is full, entries can be deleted, found
+// and exported, and the server can be started again, but it must refuse new entries. When
+// there is space and the server was started once more, it must accept them.
 func TestFullDiskUntilSpace(t *testing.T) {
 	dir := smallDisk(t, 64<<20)
 	store := filepath.Join(dir, "store")

@@ -159,7 +159,7 @@ func moveInto(t *testing.T, old *oldServer, store string, pause time.Duration) {
 }
 
 // TestSchemaToOthers sends the definitions and the entry of an LDIF file to slapd and to 389
-// Directory Server, twice.
+// Directory Server, twice. The second time, only the entry must be refused.
 func TestSchemaToOthers(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "own.ldif")

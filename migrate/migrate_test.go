@@ -563,7 +563,7 @@ func TestOneFollows(t *testing.T) {
 }
 
 // TestFinish calls Finish while a client writes to the old server, until Quiet returns.
-// Afterwards the directory must equal the server, and must no longer follow it.
+// Afterwards the directory must equal the server and follow it no longer.
 func TestFinish(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
@@ -625,7 +625,8 @@ func TestFinishDifferent(t *testing.T) {
 }
 
 // TestUpdatesAreReferred checks that, while the directory follows, a server refers updates of
-// entries but accepts updates of the schema. After Cancel, the server must accept both.
+// entries but accepts updates of the schema. After Cancel, the server must accept updates of
+// entries too.
 func TestUpdatesAreReferred(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)

@@ -40,8 +40,8 @@ var errReload = errors.New("the server no longer knows what changed since the co
 var errNoSync = errors.New("the server refuses content synchronization")
 
 // events calls the function each with the events of a subtree. It begins with a refresh.
-// If persist is set, the events of further changes follow. Otherwise the last event is
-// the end of the refresh.
+// If persist is set and the server offers content synchronization, the events of further
+// changes follow. Otherwise the last event is the end of the refresh.
 func (s *Source) events(ctx context.Context, base string, cookie []byte, persist bool, each func(*event) error) error {
 	if !s.synced {
 		return s.list(ctx, base, each)

@@ -61,7 +61,7 @@ func (f openFolder) remove() error {
 }
 
 // dial connects to the server that holds the folder. It first checks that the file is a
-// socket, so that it follows no symbolic link.
+// socket, so that it follows no symbolic link, and then that it trusts the user who listens.
 func (f openFolder) dial() (*net.UnixConn, error) {
 	fd, err := syscall.Open(f.socket(), oPath|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if err != nil {

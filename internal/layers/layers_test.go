@@ -59,7 +59,8 @@ func TestImportsGoUp(t *testing.T) {
 	}
 }
 
-// walk calls f for every Go file of the tree, with the file's package and path.
+// walk calls f for every Go file of the tree, with the file's package and path. It skips
+// hidden folders and folders of data.
 func walk(t *testing.T, f func(pkg, path string)) {
 	t.Helper()
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
