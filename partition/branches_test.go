@@ -180,8 +180,8 @@ func (w *branched) wantJournal(m table.Revision) {
 	w.t.Error("the journal has no merge")
 }
 
-// TestBranchConflicts checks the conflicts of a branch entry by entry, and that changes
-// that commute are not in conflict.
+// TestBranchConflicts checks which conflicts a refused merge reports, and that changes that
+// commute are not in conflict.
 func TestBranchConflicts(t *testing.T) {
 	eachBranched(t, func(t *testing.T, w *branched) {
 		ctx := context.Background()

@@ -101,7 +101,8 @@ func resident() int64 {
 	return is * int64(os.Getpagesize())
 }
 
-// written returns the number of keys that an embedded store has written.
+// written returns the number of keys that the store has written, or 0 if the store is not
+// embedded.
 func (f *branchFigures) written() int64 {
 	if s, ok := f.store.(*lsm.Store); ok {
 		return s.Metrics().KeysWritten
@@ -109,7 +110,7 @@ func (f *branchFigures) written() int64 {
 	return 0
 }
 
-// stage runs fn for 0 to n-1 in a branch, a thousand in each commit.
+// stage calls fn in a branch for each i from 0 to n-1, up to a thousand times in each commit.
 func (f *branchFigures) stage(b *branches.Branch, n int, fn func(tx *partition.Tx, i int) error) {
 	f.t.Helper()
 	for done := 0; done < n; done += 1000 {

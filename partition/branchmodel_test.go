@@ -108,8 +108,8 @@ func (m *branchModel) replaced(n string) bool {
 func (a touch) is(b touch) bool { return a == b }
 
 // differing compares a person at the base, in the branch (own) and on the trunk (newest). For
-// each attribute that branch and trunk changed in different ways, it prints the values in the
-// three states.
+// each attribute that branch and trunk changed in different ways, the result contains the
+// values in the three states.
 func differing(base, own, newest *personModel) string {
 	var b strings.Builder
 	is := func(description string, values func(*personModel) []string) {
@@ -255,8 +255,8 @@ func (m *mergeModel) change(ctx context.Context, line lineModel, update func(con
 	return t
 }
 
-// merge checks the conflicts of a branch and then merges it. The merge must fail if the
-// model has conflicts.
+// merge checks the conflicts of a branch and then merges it. The merge must fail if and only if
+// the model has conflicts.
 func (m *mergeModel) merge(ctx context.Context, i int) {
 	b := m.open[i]
 	found, err := b.b.Conflicts(ctx)

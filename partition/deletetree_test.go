@@ -33,8 +33,8 @@ func addTree(ctx context.Context, tx *partition.Tx, below string, children, leve
 	return n, nil
 }
 
-// TestDeleteTree deletes a tree in commits of different sizes. The remaining entries must
-// always be a sound tree.
+// TestDeleteTree deletes a tree with different limits of the entries in one commit. After each
+// commit, the directory must be sound.
 func TestDeleteTree(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

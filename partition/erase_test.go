@@ -472,8 +472,8 @@ func TestEraseAttribute(t *testing.T) {
 	})
 }
 
-// TestEraseCrash interrupts an erasure at one of its calls of the store. It checks that
-// another erasure completes the interrupted erasure.
+// TestEraseCrash interrupts erasures, each at another of the first 60 calls of the store. It
+// checks that a second erasure completes the interrupted one.
 func TestEraseCrash(t *testing.T) {
 	for at := 1; at <= 60; at += 1 {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
@@ -497,7 +497,8 @@ func TestEraseCrash(t *testing.T) {
 	}
 }
 
-// TestEraseBeside erases while other goroutines write, read the past and collect garbage.
+// TestEraseBeside erases entries while other goroutines write, read the past and collect
+// garbage. Afterwards the store must not contain the names of the erased entries.
 func TestEraseBeside(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		ctx := context.Background()
@@ -564,7 +565,7 @@ func TestEraseBeside(t *testing.T) {
 	})
 }
 
-// comeAndGo adds an entry, deletes it again and returns its name.
+// comeAndGo adds an entry, deletes it again and returns its name, or "" if it fails.
 func (l *life) comeAndGo(uid string) (dn string) {
 	dn = "uid=" + uid + ",ou=people,dc=example,dc=com"
 	err := add(l.t, l.p, dn, somebody(uid, uid+" "+uid)...)

@@ -23,8 +23,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// TestModel runs random transactions on a partition and on a model. It compares
-// everything that can be read from them, at the newest revision and at past revisions.
+// TestModel runs random transactions on a partition and on a model. It compares the entries and
+// the results of searches, at the newest revision and at past revisions.
 func TestModel(t *testing.T) { rapid.Check(t, runMachine) }
 
 // FuzzModel is TestModel with inputs that the fuzzer chooses by code coverage.
@@ -143,7 +143,8 @@ var atTheEnd = map[partition.Problem]bool{
 	partition.ClassViolation: true, partition.ClassModification: true,
 }
 
-// draw draws an operation. The names in it usually exist in s.
+// draw draws an operation. The entry that it changes, or below which it adds an entry, usually
+// exists in s.
 func (m *machine) draw(t *rapid.T, s *model) operation {
 	if len(s.entries) == 0 {
 		return m.add(name(domain), attrs(domainLines...))
@@ -241,7 +242,7 @@ func drawValue(t *rapid.T, d string) []byte {
 	return []byte(v)
 }
 
-// drawValues draws a few values, or a series of many.
+// drawValues draws one to three values, or a series of up to 520.
 func drawValues(t *rapid.T, d string) (vs [][]byte) {
 	pool := pools[d]
 	if last := pool[len(pool)-1]; strings.Contains(last, "#") && rapid.IntRange(0, 3).Draw(t, "run") == 0 {

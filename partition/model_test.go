@@ -163,7 +163,7 @@ func (m *model) addSuperclasses(e *modelEntry) {
 	}
 }
 
-// several reports whether a SINGLE-VALUE type has two values.
+// several reports whether a description of a SINGLE-VALUE type has more than one value.
 func (m *model) several(e *modelEntry) bool {
 	for d, vs := range e.values {
 		if t, _ := m.describe(d); t.SingleValue && len(vs) > 1 {

@@ -104,8 +104,8 @@ func TestOrderIsKept(t *testing.T) {
 	})
 }
 
-// TestOrderOfALoad checks that a load keeps the order of attributes, also for attributes
-// with very many values. A rebuild must keep the order too.
+// TestOrderOfALoad checks that a load keeps the order of attributes, even if some of them have
+// very many values. A rebuild must keep the order too.
 func TestOrderOfALoad(t *testing.T) {
 	eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
 		ctx := context.Background()

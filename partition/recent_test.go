@@ -52,8 +52,9 @@ func TestRecentModifications(t *testing.T) {
 					if err := changePeople(ctx, tx, r, people); err != nil || attempts > 1 || r.IntN(4) > 0 {
 						return err
 					}
-					// Another transaction commits a change before this one does. A later attempt may
-					// keep other transactions out, so that this would hang.
+					// An inner transaction commits before the outer one, only in the first
+					// attempt: a later attempt may keep other transactions out, and would then
+					// wait for itself.
 					_ = update(t, p, func(tx *partition.Tx) error { return changePeople(ctx, tx, r, people) })
 					return nil
 				})
@@ -64,7 +65,7 @@ func TestRecentModifications(t *testing.T) {
 	checkRecent(t, p)
 }
 
-// changePeople makes one or two random changes of people. Some of these fail.
+// changePeople makes a few random changes of people. Some of these fail.
 func changePeople(ctx context.Context, tx *partition.Tx, r *rand.Rand, people int) error {
 	tx.Rules.Permissive = true
 	person := func() string { return fmt.Sprintf("cn=p%d,dc=example,dc=com", r.IntN(people)) }
@@ -116,7 +117,8 @@ func modifyPerson(r *rand.Rand) op.Modification {
 	return m
 }
 
-// checkRecent compares all modifications in Keeper.Recent with the states of their commits.
+// checkRecent compares all modifications in Keeper.Recent with the states before and after
+// their commits. It also checks that Forget removes them.
 func checkRecent(t *testing.T, p *partition.Partition) {
 	ctx := context.Background()
 	k := p.Keeper()

@@ -414,7 +414,8 @@ func TestReferencesOnTwoServers(t *testing.T) {
 }
 
 // TestReferencesTogether runs clients of three servers. At the same time, they add, rename and
-// delete entries and change the values that name these entries.
+// delete entries and change the values that name these entries. Afterwards the directory must
+// be sound.
 func TestReferencesTogether(t *testing.T) {
 	ctx := context.Background()
 	ps := []*partition.Partition{}

@@ -13,10 +13,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// TestReferencesInOneTransaction makes random updates of people, units and groups, several
-// in each transaction, and makes the same updates one by one in another directory.
-// Afterwards both directories must have the same entries and the same references, and the
-// directory with the transactions must be sound.
+// TestReferencesInOneTransaction makes random updates of people, units and groups, several in
+// each transaction. If a transaction succeeds, the test makes the same updates one by one in
+// another directory. Then both directories must have the same entries and the same references,
+// and the directory with the transactions must be sound.
 func TestReferencesInOneTransaction(t *testing.T) {
 	made := 0
 	for seed := range uint64(*referenceSteps / 5) {

@@ -77,7 +77,7 @@ func (m memberships) want() (pairs []string) {
 	return pairs
 }
 
-// pairs returns the pairs of a group and a member in a state, by referrers.Of.
+// pairs returns the pairs of a group and a member that referrers.Of finds in a state.
 func pairs(t *testing.T, s *partition.Snapshot) (pairs []string) {
 	t.Helper()
 	ctx := context.Background()
@@ -219,8 +219,8 @@ func inTransaction(t *testing.T, p *partition.Partition, model memberships, rand
 	}
 }
 
-// TestReferrersOfManyGroups checks a name that is a value of more entries than one page of an
-// index has.
+// TestReferrersOfManyGroups checks that all groups of a member are found, even if they are more
+// than one page of an index.
 func TestReferrersOfManyGroups(t *testing.T) {
 	const groups = 1100
 	p := open(t)

@@ -200,8 +200,9 @@ func setNormalizer(t *testing.T, s table.Store, version string) {
 	}
 }
 
-// TestRebuildCollides rebuilds a store in which two siblings have different stored names
-// that become equal in the present normal form.
+// TestRebuildCollides rebuilds a store in which two siblings have different stored names that
+// become equal in the present normal form. The rebuild must report the two entries and change
+// nothing.
 func TestRebuildCollides(t *testing.T) {
 	p, s := sampleStore(t)
 	ctx := context.Background()

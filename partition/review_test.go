@@ -34,7 +34,8 @@ func modify(t testing.TB, p *partition.Partition, dn string, changes ...op.Modif
 }
 
 // TestManyValuesUnderOptions uses an option that is a prefix of another option. Both
-// descriptions have many values, which are in the table master.
+// descriptions have many values, which are in the table master. Deleting the values with the
+// first option must not change those with the second.
 func TestManyValuesUnderOptions(t *testing.T) {
 	p := sample(t)
 	at := "uid=u1," + people

@@ -20,7 +20,7 @@ import (
 )
 
 // roundTrip is the virtual time of every call to a distant store. The virtual time of an
-// operation is therefore the number of its sequential calls.
+// operation, divided by roundTrip, is therefore the number of its sequential calls.
 const roundTrip = time.Second
 
 // distant is a store with one round trip for each call. It commits row by row, like HBase.

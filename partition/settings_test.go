@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// TestSuffixesReachServers adds and removes naming contexts on one server and uses them
-// on other servers.
+// TestSuffixesReachServers adds naming contexts on three servers at the same time, and removes
+// some on one of them. It checks that the other servers then have the same naming contexts.
 func TestSuffixesReachServers(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 3)
@@ -43,8 +43,8 @@ func TestSuffixesReachServers(t *testing.T) {
 	verifyClean(t, ps[1])
 }
 
-// TestReindexBeside adds an index, changes its layout and removes it while three servers
-// write.
+// TestReindexBeside adds an index, changes its layout and removes it while three servers write.
+// All servers must use the new indexes, and the directory must be sound.
 func TestReindexBeside(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -267,8 +267,8 @@ func TestSingleBesideServers(t *testing.T) {
 	verifyClean(t, ps[0])
 }
 
-// checkSingle checks that no commit shows an entry with several values of a type that is
-// SINGLE-VALUE in that state.
+// checkSingle checks the state at each commit. If the attribute floors is SINGLE-VALUE in the
+// state, no entry that the commit touched may have several values of it.
 func checkSingle(t *testing.T, p *partition.Partition) {
 	t.Helper()
 	ctx := context.Background()

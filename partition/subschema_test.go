@@ -179,7 +179,8 @@ func TestPermissiveSchema(t *testing.T) {
 	verifyClean(t, p)
 }
 
-// TestSchemaLives changes a schema several times and reopens the directory in between.
+// TestSchemaLives changes a schema several times and reopens the directory in between. Each
+// state must have its own schema.
 func TestSchemaLives(t *testing.T) {
 	ctx := context.Background()
 	store := tabletest.NewBatchMem()
@@ -361,7 +362,7 @@ func moving(from, to string) func(*partition.Tx) error {
 }
 
 // TestSchemaFindsUsersByIndex counts the keys that schema changes touch, in a directory with
-// few unaffected entries and in a directory with many.
+// few unaffected entries and in a directory with many. The numbers must be about equal.
 func TestSchemaFindsUsersByIndex(t *testing.T) {
 	read := func(people int) (removed, tightened int64) {
 		c := newCounted(t, noCache)

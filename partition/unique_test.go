@@ -185,8 +185,8 @@ func TestLoadKeepsValuesUnique(t *testing.T) {
 }
 
 // TestUniqueOnTwoServers adds the same value to two entries of the scope, concurrently on two
-// servers of one store and in several ways. Both transactions see that no entry has the value,
-// and one of them must fail.
+// servers of one store and in several ways. Both transactions see that no entry of the scope
+// has the value. Afterwards at most one entry of the scope may have it.
 func TestUniqueOnTwoServers(t *testing.T) {
 	type step = func(tx *partition.Tx) error
 	ctx := context.Background()

@@ -144,7 +144,7 @@ func TestVerifyFinds(t *testing.T) {
 	}
 }
 
-// apply damages the selected rows. It writes at the newest revision.
+// apply damages the selected cells. It writes at the newest revision.
 func (b *breakage) apply(t *testing.T, p *partition.Partition, s table.Store) {
 	ctx := context.Background()
 	snapshot := p.Snapshot()

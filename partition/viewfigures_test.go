@@ -84,7 +84,8 @@ func TestViewFigures(t *testing.T) {
 	f.count(people)
 	stop()
 	keeping.Wait()
-	// The first commits found a new store and empty caches, so they were cheaper.
+	// The commits with views are compared with these commits. The commits before the first view
+	// were cheaper, because the store was new and the caches were empty.
 	alone := f.commit("without a manager")
 	t.Logf("p99 of commits is %.2f times as long, while building %.2f; managers use %v of CPU a commit", float64(kept.p99)/float64(alone.p99),
 		float64(during.p99)/float64(plain.p99), kept.cpu-alone.cpu)
@@ -190,7 +191,8 @@ func (f *figures) await(done func() bool) {
 	f.t.Error("the views are not kept")
 }
 
-// built reports whether all views, and the numbers of subordinates, are kept.
+// built reports whether all views, and the numbers of subordinates, are kept. If a view has
+// failed, it fails the test and returns true.
 func (f *figures) built() bool {
 	ctx := context.Background()
 	s := f.p.Snapshot()

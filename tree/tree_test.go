@@ -154,9 +154,10 @@ func drawEntry(t *rapid.T) *entry.Entry {
 	return e
 }
 
-// rowOf returns an entry's row. If a description has more than many values and its type has an
-// equality rule, the row has for it only the column of the kind Many. If bare is set, the first
-// value of each description has no position, as if its type had been SINGLE-VALUE.
+// rowOf returns an entry's row. The parameter many is the largest number of values that have
+// columns of their own: a description with more values, whose type has an equality rule, has
+// only the column of the kind Many. If bare is set, the first value of each description has no
+// position, as if its type had been SINGLE-VALUE.
 func rowOf(e *entry.Entry, many int, bare bool) table.Row {
 	r := table.Row{Cells: []table.Cell{tree.Cell(e.ID)}}
 	for i := range e.Attributes {

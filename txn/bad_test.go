@@ -67,8 +67,7 @@ func TestGarbageInHeads(t *testing.T) {
 		garbage []byte
 		want    error
 	}{
-		// The first byte is the version of the encoding, and no version is as high as
-		// this byte.
+		// The first byte is the version of the encoding, and no version is as high as 'n'.
 		"garbage": {[]byte("not a cell"), table.ErrNewer},
 		"cut":     {(&revision.Cell{State: revision.Open, Incarnation: 1}).Append(nil)[:5], table.ErrCorrupt},
 		"newer":   {append([]byte{250}, (&revision.Cell{}).Append(nil)[1:]...), table.ErrNewer},

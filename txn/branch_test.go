@@ -177,9 +177,10 @@ func TestBranch(t *testing.T) {
 	})
 }
 
-// TestBranchesBesideAnOldOne merges more than MaxBranches branches, one after the other,
-// while an older branch is open. The open branch keeps the cells of the merged branches
-// in use.
+// TestBranchesBesideAnOldOne merges more than MaxBranches branches, one after the other, while
+// an older branch is open. The open branch keeps the cells of the merged branches in use.
+// Nevertheless there must be a slot for each new branch, and the merge of the open branch must
+// report its clash.
 func TestBranchesBesideAnOldOne(t *testing.T) {
 	t.Parallel()
 	o := fast

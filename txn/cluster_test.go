@@ -315,8 +315,8 @@ func TestSlowCommit(t *testing.T) {
 	})
 }
 
-// TestRecoverTwice recovers one slot twice from the same bytes, as two servers at the
-// same time would.
+// TestRecoverTwice recovers one slot twice from the same bytes, as two servers at the same time
+// would. The decided commit must be visible, and of the pending commit nothing may remain.
 func TestRecoverTwice(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

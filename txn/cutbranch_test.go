@@ -12,8 +12,8 @@ import (
 // TestCutBranches removes everything after a checkpoint from a store with branches, as the
 // restore of a backup does. If the cut keeps branches, those that were open at the checkpoint
 // must be open again and show what they showed then, even if they were merged later. Branches
-// that were discarded, or merged and archived, stay closed. The trunk must not show the commits
-// of any of these branches.
+// that were discarded later, or merged and archived later, stay closed. The trunk must not show
+// the commits of any of these branches.
 func TestCutBranches(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

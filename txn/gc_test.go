@@ -159,7 +159,8 @@ func journalRows(t testing.TB, db *DB) (n int) {
 	return n
 }
 
-// TestCollectLarge collects a commit whose write list has several chunks.
+// TestCollectLarge collects commits whose write lists have several chunks. Only the newest
+// version of each row may remain.
 func TestCollectLarge(t *testing.T) {
 	each(t, func(t *testing.T, db *DB) {
 		var r table.Revision
@@ -435,8 +436,8 @@ func TestCollectAfterLoad(t *testing.T) {
 	})
 }
 
-// TestCollectCrash checks that the next collection completes a collection that was
-// interrupted at any call.
+// TestCollectCrash interrupts collections, each at another of the first 40 calls of the store.
+// It checks that the next collection completes the interrupted one.
 func TestCollectCrash(t *testing.T) {
 	for _, kind := range stores {
 		for at := 1; at <= 40; at++ {

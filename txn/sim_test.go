@@ -322,7 +322,8 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
-// TestFaults runs several clients on failing stores, with occasional crashes.
+// TestFaults runs several clients on failing stores, with occasional crashes. Afterwards the
+// store must contain the acknowledged transactions, each completely and once.
 func TestFaults(t *testing.T) {
 	for _, batch := range []bool{true, false} {
 		for seed := range uint64(12) {

@@ -342,8 +342,8 @@ func branchStep(before, after *revision.Cell) step {
 	return reserving
 }
 
-// coverage counts the faults at every step of the protocol, and how often a server
-// completed the recovery that another server began.
+// coverage counts the faults at every step of the protocol, and how often a server completed a
+// recovery that another, living server began.
 type coverage struct {
 	faults [faultCount][stepCount]int
 	both   int

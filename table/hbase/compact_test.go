@@ -121,8 +121,8 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-// TestReclaimSeldom checks that compactions of a table are requested only after the
-// minimum time, unless the minimum time is zero.
+// TestReclaimSeldom checks that compactions of a table are requested only after the minimum
+// time has passed, unless the minimum time is zero.
 func TestReclaimSeldom(t *testing.T) {
 	var g garbage
 	g.add("a")

@@ -69,7 +69,8 @@ func operations(ctx context.Context, s table.Store) map[string]func() error {
 	}
 }
 
-// TestOutage pauses and kills the HBase server of an open store, and starts it again.
+// TestOutage pauses and kills the HBase server of an open store, and starts it again. During
+// the outage, operations must fail in time. Afterwards they must succeed again.
 func TestOutage(t *testing.T) {
 	if os.Getenv(hbasetest.QuorumEnv) != "" {
 		t.Skip("the HBase that was given is not ours to kill")

@@ -99,7 +99,7 @@ func TestScanPages(t *testing.T) {
 }
 
 // TestScanSplit splits regions during a forward scan, ahead of the scan's position and behind
-// it, and during a reverse scan, ahead of its position.
+// it, and during a reverse scan, ahead of its position. Both scans must return every row once.
 func TestScanSplit(t *testing.T) {
 	t.Parallel()
 	const rows = 6000

@@ -249,7 +249,7 @@ type person struct {
 	values func(attribute string) []string
 }
 
-// people returns all entries except the views.
+// people returns all entries except the views and their container.
 func (w *world) people(s *partition.Snapshot) (all []person) {
 	ctx := context.Background()
 	for r, err := range s.Search(ctx, partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
