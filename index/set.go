@@ -90,8 +90,8 @@ func clip[T any](list []T) []T {
 	return append(make([]T, 0, len(list)), list...)
 }
 
-// Behind returns the index of the first entry behind the position after. A position ends
-// with the id of an entry. Behind returns 0 if the position is empty.
+// Behind returns the index of the first entry behind a position, the argument after. A position
+// ends with the id of an entry. Behind returns 0 if the position is empty.
 func (s *Set) Behind(after []byte) int {
 	if len(after) < len(entry.ID{}) {
 		return 0

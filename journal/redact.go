@@ -10,10 +10,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Redact calls change with the decided records of a slot up to a revision, so that change
-// can remove parts of their messages, write lists and keys. Redact passes each chunk of a
-// long write list separately. change reports whether it changed its argument. change must
-// not remove tables from write lists. Redact returns the number of commits that were
+// Redact calls the function change with the decided records of a slot up to a revision, so that
+// the function can remove parts of their messages, write lists and keys. Redact passes each
+// chunk of a long write list separately. The function reports whether it changed its argument.
+// It must not remove tables from write lists. Redact returns the number of commits that were
 // changed or, if dry is set, would be changed.
 func (l *Log) Redact(ctx context.Context, s revision.Slot, upTo table.Revision, dry bool, change func(*Record) bool) (n int, err error) {
 	last := table.Revision(0)

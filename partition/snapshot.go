@@ -147,8 +147,8 @@ func (s *Snapshot) Search(ctx context.Context, q Query) iter.Seq2[*Result, error
 	return search.Search(ctx, s.s, q)
 }
 
-// Results streams the entries with the given ids, in the order of ids. Callers must pass only
-// ids that a Search for q has found in the same state.
+// Results streams the entries with the given ids, in the order of the argument ids. Callers
+// must pass only ids that a Search for q has found in the same state.
 func (s *Snapshot) Results(ctx context.Context, ids []entry.ID, q Query) iter.Seq2[*Result, error] {
 	return search.Results(ctx, s.s, ids, q)
 }

@@ -157,7 +157,7 @@ func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, u
 	return m, unknown
 }
 
-// readAlike reads each lookup in unknown that is in a [index.Memory] and is not known to have
+// readAlike reads each lookup in unknown that is in an [index.Memory] and is not known to have
 // more than alikeUpTo*length entries. It stops reading a lookup that has more. The index keeps
 // the entries of the other lookups in memory.
 func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length int) {

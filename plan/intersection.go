@@ -147,7 +147,7 @@ func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, lis
 	return list, whole, nil
 }
 
-// keep returns the candidates that are in both list and other.
+// keep returns the candidates that are in both lists.
 func keep(list, other []index.Candidate) []index.Candidate {
 	in := make(map[entry.ID]bool, len(other)) // maps an id to its candidate's Maybe
 	for i := range other {

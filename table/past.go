@@ -11,11 +11,11 @@ import (
 // supplies the arguments that a Scanner does not have.
 type Scanner func(Range, Select) iter.Seq2[Row, error]
 
-// ScanPast scans forward and continues after corrupt parts. For each gap it calls lost
-// with the range of keys that cannot be read and with the error. If lost returns an
-// error, the scan ends with that error. ScanPast finds the end of a gap by trying keys.
-// So a gap contains only what the engine cannot read: a block or one row. s.MaxRows
-// applies to each part between two gaps.
+// ScanPast scans forward and continues after corrupt parts. For each gap it calls the function
+// lost with the range of keys that cannot be read and with the error. If the function returns
+// an error, the scan ends with that error. ScanPast finds the end of a gap by trying keys. So a
+// gap contains only what the engine cannot read: a block or one row. s.MaxRows applies to each
+// part between two gaps.
 func ScanPast(scan Scanner, r Range, s Select, lost func(Range, error) error) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		from := r.Start

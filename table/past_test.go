@@ -80,7 +80,7 @@ func TestScanPast(t *testing.T) {
 	}
 }
 
-// TestScanPastStops checks that ScanPast ends with the error that lost returns.
+// TestScanPastStops checks that ScanPast ends with the error that the function lost returns.
 func TestScanPastStops(t *testing.T) {
 	stop := errors.New("stop")
 	d := damagedRows{[][]byte{{1}, {2}}, func(i int) bool { return i == 0 }}

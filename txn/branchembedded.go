@@ -47,8 +47,8 @@ type change struct {
 	at    position
 }
 
-// swap calls prepare under the lock of commits, makes the change that prepare returns,
-// and shows it.
+// swap calls the function prepare under the lock of commits, makes the change that the function
+// returns, and shows the new state.
 func (e *embedded) swap(ctx context.Context, prepare func() (*change, error)) error {
 	c, wait, err := e.logChange(context.WithoutCancel(ctx), prepare)
 	if err != nil {

@@ -137,9 +137,10 @@ func (db *DB) dropUnfinished(ctx context.Context, all []Checkpoint) error {
 // Other servers decide them after one lease.
 const deciding = 6
 
-// untilDecided calls read again as long as read returns ErrRevision, which means that read has
-// waited for commits and they are still undecided. Other servers need some time to decide the
-// commits of a dead server. After that time, untilDecided returns the error.
+// untilDecided calls the function read again as long as it returns ErrRevision, which means
+// that the function has waited for commits and they are still undecided. Other servers need
+// some time to decide the commits of a dead server. After that time, untilDecided returns the
+// error.
 func (db *DB) untilDecided(ctx context.Context, read func() error) error {
 	for end := time.Now().Add(deciding * db.o.Lease); ; {
 		if err := read(); !errors.Is(err, ErrRevision) || time.Now().After(end) || ctx.Err() != nil {

@@ -86,7 +86,7 @@ func (b *bounds) before(age time.Duration) table.Revision {
 // A collector runs the garbage collections of a DB, one at a time.
 type collector struct {
 	mu     sync.Mutex
-	done   map[revision.Slot]table.Revision // last commit of each slot whose rows were collected
+	done   map[revision.Slot]table.Revision // for each slot, the last commit whose rows were collected
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 	tally  tally

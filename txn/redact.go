@@ -84,8 +84,8 @@ func (r *Redaction) Table(t table.Table) (table.Redactor, error) {
 	return x, nil
 }
 
-// Journal calls change with the records of commits, so that change can remove what the
-// records must no longer contain; see journal.Log.Redact.
+// Journal calls the function change with the records of commits, so that the function can
+// remove what the records must no longer contain; see journal.Log.Redact.
 func (r *Redaction) Journal(ctx context.Context, dry bool, change func(*journal.Record) bool) (n int, err error) {
 	b, err := r.db.horizon.bounds(ctx)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 )
 
 // Settings that must be the same on all servers of a store, such as the schema, change in
-// steps. Each step is a commit like any other. A server publishes the step that it works
-// by in its heads cell (revision.Cell.Config). A server that wants to make the next step
-// first waits until every server with a slot has published the previous step. It need not
-// wait for servers without a slot, because the commits that they left undecided cannot be
-// committed any more. A new server reads its first snapshot after its claim, and
-// therefore after the step, and commits no transaction that began before its claim.
+// steps. Each step is a commit like any other. In its heads cell, a server publishes the step
+// that it works by (revision.Cell.Config). A server that wants to make the next step first
+// waits until every server with a slot has published the previous step. It need not wait for
+// servers without a slot, because the commits that they left undecided cannot be committed any
+// more. A new server reads its first snapshot after its claim, and therefore after the step,
+// and commits no transaction that began before its claim.
 //
 // The marks of steps conflict with each other. This orders the steps: a state that shows
 // a step shows all steps with smaller revisions.

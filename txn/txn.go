@@ -227,8 +227,8 @@ type viewer interface {
 type keeper interface {
 	// bounds returns the limits of what may be collected now.
 	bounds(ctx context.Context) (*bounds, error)
-	// mutate runs do, which changes the store. The change is safe only while other
-	// servers keep what this server's snapshots show. If that is not certain now, mutate
+	// mutate calls the function do, which changes the store. The change is safe only while
+	// other servers keep what this server's snapshots show. If that is not certain now, mutate
 	// returns an error.
 	mutate(ctx context.Context, do func(context.Context) error) error
 }

@@ -84,9 +84,9 @@ func (w *writer) alive() error {
 	return nil
 }
 
-// limit returns the largest id to announce: one lease after the present, or after the id from
-// if that is later. A later limit would be useless, because a server that cannot renew its cell
-// stops committing after half a lease.
+// limit returns the largest id to announce: one lease after the present or, if the argument
+// from is later, one lease after from. A later limit would be useless, because a server that
+// cannot renew its cell stops committing after half a lease.
 func (w *writer) limit(from table.Revision) table.Revision {
 	now := max(revision.At(w.e.wall()), from)
 	return revision.At(now.Time().Add(w.e.db.o.Lease))

@@ -1,6 +1,6 @@
-// Package configure changes the configuration that all servers of a directory share: its
-// naming contexts, indexes, unique attributes, access rules and default password policy. On a
-// shared store, some changes take several commits. Each of these commits is made only when
+// Package configure changes the configuration that all servers of a directory share: its naming
+// contexts, indexes, unique attributes, references, access rules and default password policy.
+// On a shared store, some changes take several commits. Each of these commits is made only when
 // every server applies the commit before it.
 package configure
 

@@ -56,8 +56,8 @@ func Rebuild(ctx context.Context, s table.Store, o partition.Options, ro Reindex
 	return verify.Rebuild(ctx, s, o, ro)
 }
 
-// Reindex replaces the set of indexes, like SetIndexes. It also rebuilds the indexes that o
-// selects.
+// Reindex replaces the set of indexes, like SetIndexes of package configure. It also rebuilds
+// the indexes that o selects.
 func Reindex(ctx context.Context, p *partition.Partition, indexes []configure.Index, o ReindexOptions) error {
 	return evolve.Reindex(ctx, p.Keeper(), indexes, o)
 }

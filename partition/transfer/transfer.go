@@ -38,12 +38,12 @@ func Walk(ctx context.Context, s *partition.Snapshot, q partition.Query) iter.Se
 }
 
 // Salvage streams all readable entries of a damaged store, each entry before the entries below
-// it. It calls lost for everything that it cannot read: what describes a range of rows or, for
-// an entry, is as much of the entry's name as is known. If an entry is lost but its name is
-// known, the entries below the lost entry keep their names. If the name is lost too, the
-// entries below the lost entry come last. In their names, the entryUUID of the lost entry
-// takes the place of the lost name. Salvage omits entries that are below themselves. It keeps
-// the names of all entries in memory.
+// it. It calls the function lost for everything that it cannot read. The argument what then
+// describes a range of rows or, for an entry, is as much of the entry's name as is known. If an
+// entry is lost but its name is known, the entries below the lost entry keep their names. If
+// the name is lost too, the entries below the lost entry come last. In their names, the
+// entryUUID of the lost entry takes the place of the lost name. Salvage omits entries that are
+// below themselves, and the entries below those. It keeps the names of all entries in memory.
 func Salvage(ctx context.Context, s *partition.Snapshot, lost func(what string, err error) error) iter.Seq2[*partition.Result, error] {
 	return verify.Salvage(ctx, s.State(), lost)
 }
@@ -90,9 +90,9 @@ func LackingAt(subschema []op.PartialAttribute, added, removed []schema.Definiti
 
 // CommitSize returns the number of records to import in one commit while others write to the
 // directory. On an embedded store, other commits wait while the changes of a commit are made.
-// With 100 entries in a commit, one update in a hundred waited 55 ms. With 25 entries, it
-// waited 17 to 31 ms, and the import took a tenth longer. On a shared store, each commit takes
-// several round trips, and other commits do not wait.
+// With 100 entries in a commit, one update in a hundred waited 55 ms. With 25 entries, one in a
+// hundred waited 17 to 31 ms, and the import took a tenth longer. On a shared store, each
+// commit takes several round trips, and other commits do not wait.
 func CommitSize(p *partition.Partition) int {
 	if p.Keeper().DB.Shared() {
 		return 100

@@ -80,8 +80,8 @@ func Each(ctx context.Context, s *partition.Snapshot, d *Definition, o ListOptio
 	return view.Each(ctx, s.State(), d, o)
 }
 
-// Among streams the entries with the given ids that match the filter of q, in the order of
-// ids.
+// Among streams the entries with the given ids that match the filter of q, in the order of the
+// argument ids.
 func Among(ctx context.Context, s *partition.Snapshot, ids []entry.ID, q partition.Query) iter.Seq2[*partition.Result, error] {
 	return search.Among(ctx, s.State(), ids, q)
 }
@@ -100,9 +100,9 @@ func In(ctx context.Context, s *partition.Snapshot, d *Definition, id entry.ID) 
 	return d.In(ctx, s.State(), id)
 }
 
-// Compose returns those attributes of an entry's record in a list that allow permits. If a
-// joined entry has very many values, allow sees only values of the types that the record shows
-// and of the types in looksAt.
+// Compose returns the attributes of an entry's record in a list, as far as the function allow
+// permits them. If a joined entry has very many values, the function sees only values of the
+// types that the record shows and of the types in looksAt.
 func Compose(ctx context.Context, s *partition.Snapshot, d *Definition, found *partition.Result, looksAt []*schema.AttributeType, allow Allow) ([]entry.Attribute, error) {
 	return d.Compose(ctx, s.State(), found.Located, found.Entry, looksAt, allow)
 }

@@ -167,9 +167,10 @@ const moveTries = 5
 // time.
 const regionsAtOnce = 8
 
-// eachRegion calls do for each region of the named tables, for several regions at a time. After
-// an error, it looks up the regions again and calls do for those regions for which do has not
-// succeeded yet. It returns the error if it has tried moveTries times again.
+// eachRegion calls the function do for each region of the named tables, for several regions at
+// a time. After an error, it looks up the regions again and calls the function for those
+// regions for which the function has not succeeded yet. It returns the error after moveTries
+// further attempts, or if ctx has ended.
 func (s *Store) eachRegion(ctx context.Context, names []string, do func(context.Context, *admin, hrpc.RegionInfo) error) error {
 	var done sync.Map // the keys are names of regions
 	for try := 0; ; try++ {
@@ -202,7 +203,7 @@ func (s *Store) eachRegion(ctx context.Context, names []string, do func(context.
 	}
 }
 
-// eachServer calls do for each server that serves regions of the named tables.
+// eachServer calls the function do for each server that serves regions of the named tables.
 func (s *Store) eachServer(ctx context.Context, names []string, do func(context.Context, *admin) error) error {
 	return s.eachServerPlaces(ctx, names, func(ctx context.Context, a *admin, _ []place) error { return do(ctx, a) })
 }

@@ -213,7 +213,7 @@ func (c *conn) suspect(cl *client) {
 	}()
 }
 
-// replace waits until the cluster answers, and replaces old with a fresh client.
+// replace waits until the cluster answers, and replaces the client old with a fresh one.
 func (c *conn) replace(old *client) {
 	for c.life.Err() == nil {
 		ctx, cancel := context.WithTimeout(c.life, c.timeout)

@@ -38,8 +38,9 @@ func (s *Store) closeAll() error {
 	return s.wrap("close", s.endPebble())
 }
 
-// endPebble closes the database. It abandons the database if closing takes too long,
-// because Pebble may wait for goroutines that have ended in a failure.
+// endPebble closes the database. If the disk refuses writes and closing takes too long,
+// endPebble abandons the database, because Pebble may wait for goroutines that have ended in a
+// failure.
 func (s *Store) endPebble() error {
 	s.disk.closing()
 	var err error

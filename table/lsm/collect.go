@@ -91,8 +91,9 @@ func (h handle) Forget(ctx context.Context, rows [][]byte) (sum table.Collected,
 	return sum, nil
 }
 
-// deleteKeys calls do, and applies the changes that do records as one batch. The batch is not
-// synced: if a crash undoes it, a later collection or erasure repeats the changes.
+// deleteKeys calls the function do, and applies the changes that the function records as one
+// batch. The batch is not synced: if a crash undoes it, a later collection or erasure repeats
+// the changes.
 func (h handle) deleteKeys(ctx context.Context, c *collector, sum *table.Collected, do func(*tableInfo) error) (err error) {
 	s := h.s
 	if err := s.beginWrite(ctx, true); err != nil {

@@ -175,8 +175,8 @@ func (f *diskFile) Preallocate(off, n int64) error {
 	return nil
 }
 
-// report calls lost with every error of a vital file. For other files, it calls lost only
-// with the error of a full disk.
+// report calls the function lost with every error of a vital file. For other files, it calls
+// the function only with the error of a full disk.
 func (f *diskFile) report(err error) error {
 	if isFull(err) && !f.vital || err != nil && f.vital {
 		f.d.lost(f.vital, err)

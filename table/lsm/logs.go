@@ -90,12 +90,11 @@ func (s *Store) ReadLog(ctx context.Context, from Position, f func(LogBatch) err
 	return from, s.wrap("read the log", err)
 }
 
-// markEnd writes a marker to the log and waits until the marker is durable. It returns
-// the marker, and the volume of the log including the marker. Reading ends at the marker,
-// because a record behind it may be half written. Pebble's reader may need seconds to
-// find out whether a record is half written or damaged. If the log has been read up to
-// the position from, and nothing was written since, markEnd writes nothing and returns no
-// marker.
+// markEnd writes a marker to the log and waits until the marker is durable. It returns the
+// marker, and the volume of the log including the marker. Reading ends at the marker, because a
+// record behind it may be half written. Pebble's reader may need seconds to find out whether a
+// record is half written or damaged. If the last reading of the log ended at the argument from,
+// and nothing was written since, markEnd writes nothing and returns no marker.
 func (s *Store) markEnd(ctx context.Context, from Position) (marker []byte, v logVolume, err error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, v, err
@@ -415,7 +414,7 @@ func (s *Store) dropAside() error {
 	return err
 }
 
-// isAside reports whether the name to is in the archive folder. Pebble renames an
+// isAside reports whether a name, the argument to, is in the archive folder. Pebble renames an
 // obsolete file to such a name instead of deleting the file.
 func isAside(fs vfs.FS, to string) bool { return fs.PathBase(fs.PathDir(to)) == asideFolder }
 

@@ -92,7 +92,7 @@ func (s *Store) openReadOnly() (err error) {
 }
 
 // openWritable opens the database for writing. If the disk is full, openWritable returns
-// errNoRoom, while Pebble alone would retry forever.
+// errNoRoom. Pebble by itself would retry forever.
 func (s *Store) openWritable() error {
 	s.disk.began()
 	s.popts = s.pebbleOptions(false)

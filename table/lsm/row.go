@@ -12,7 +12,7 @@ import (
 type readView struct {
 	view table.View
 	max  table.Revision // maxRevision if there is no view
-	low  table.Revision // all revisions up to low are visible, except revisions of parked branches
+	low  table.Revision // all stored revisions up to low are visible, except revisions of parked branches
 }
 
 const maxRevision = 1<<63 - 1

@@ -197,7 +197,7 @@ func (x *space) abandon() {
 	set(&x.gone, true)
 }
 
-// attempt calls write. If the store was abandoned, attempt never returns.
+// attempt calls the function write. If the store was abandoned, attempt never returns.
 func (x *space) attempt(write func() error) error {
 	select {
 	case <-x.gone:
@@ -207,8 +207,8 @@ func (x *space) attempt(write func() error) error {
 	}
 }
 
-// fit calls write. If the disk is full and the reserve could be removed, it calls write again.
-// If the write is vital, it then repeats the write while the disk is full.
+// fit calls the function write. If the disk is full and the reserve could be removed, it calls
+// the function again. If the write is vital, fit then repeats it while the disk is full.
 func (x *space) fit(vital bool, write func() error) error {
 	err := x.attempt(write)
 	for isFull(err) && x.met() {

@@ -26,8 +26,8 @@ func (h memHandle) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (s
 	return sum, err
 }
 
-// change calls do with the table while holding the lock. It returns an error if ctx has ended,
-// the store is closed, or the table does not exist.
+// change calls the function do with the table while holding the lock. It returns an error if
+// ctx has ended, the store is closed, or the table does not exist.
 func (h memHandle) change(ctx context.Context, do func(*memTable)) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

@@ -21,12 +21,12 @@ type upTo struct {
 	w       table.Revision
 	touched uint64 // what DB.Touched returned at w or earlier
 	since   time.Time
-	all     bool // there was no commit after w at the time since
+	all     bool // at the time in the field since, there was no commit after w
 }
 
 // Reach records that all views that have begun show the commits up to the revision w. The
-// caller passes as touched what DB.Touched returned at w or earlier. It sets all if there is no
-// newer commit now.
+// caller passes as touched what DB.Touched returned at w or earlier. It passes true as all if
+// there is no newer commit now.
 func (p *Progress) Reach(w table.Revision, touched uint64, now time.Time, all bool) {
 	since := w.Time()
 	if all {
@@ -35,8 +35,8 @@ func (p *Progress) Reach(w table.Revision, touched uint64, now time.Time, all bo
 	p.upTo.Store(&upTo{w, touched, since, all})
 }
 
-// Begin records that the first commit after Reach was made at the time now, if Reach was called
-// with all.
+// Begin records that the first commit after Reach was made at the time now, if true was passed
+// to Reach as all.
 func (p *Progress) Begin(now time.Time) {
 	if at := p.upTo.Load(); at != nil && at.all {
 		p.upTo.Store(&upTo{at.w, at.touched, now, false})

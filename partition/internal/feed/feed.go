@@ -108,8 +108,9 @@ const (
 )
 
 // Effects streams how the entries with the given ids differ between two states, in the order of
-// ids. It omits an id if neither state has an entry with this id. It does not compare
-// attributes: an entry that both states have, with the same RDN and parent, is Modified.
+// the argument ids. It omits an id if neither state has an entry with this id. It does not
+// compare attributes: an entry that both states have, with the same RDN and parent, is
+// Modified.
 func Effects(ctx context.Context, from, to *state.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
 	return func(yield func(Effect, error) bool) {
 		for _, id := range ids {

@@ -130,8 +130,8 @@ func (x *Sorter) IDs() []entry.ID {
 	return ids
 }
 
-// Results streams the entries with the given ids, in the order of ids. Callers must pass only
-// ids that a Search for q has found in the same state.
+// Results streams the entries with the given ids, in the order of the argument ids. Callers
+// must pass only ids that a Search for q has found in the same state.
 func Results(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query) iter.Seq2[*Result, error] {
 	return among(ctx, s, ids, q, false)
 }

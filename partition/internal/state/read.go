@@ -174,7 +174,7 @@ func (s *Snapshot) Resolve(ctx context.Context, parent entry.ID, rdn dn.Norm) (i
 type Place struct {
 	Located
 	Norms []dn.Norm
-	RDN   dn.Norm // the RDN that was looked up last: the name's own one if the parent exists
+	RDN   dn.Norm // the RDN that was looked up last; if the parent exists, this is the first RDN of the name
 	Found bool
 	depth int      // number of RDNs, from the root on, whose entries exist
 	last  entry.ID // the deepest entry that exists

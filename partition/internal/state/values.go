@@ -126,8 +126,8 @@ func (d *DescribedValues) Find(ctx context.Context, s *Snapshot, key []byte) (*K
 	return found[0], nil
 }
 
-// FindAll returns the value for each key, in the order of keys. An element is nil if no value
-// has the key. FindAll reads the store at most once.
+// FindAll returns the value for each key, in the order of the argument keys. An element is nil
+// if no value has the key. FindAll reads the store at most once.
 func (d *DescribedValues) FindAll(ctx context.Context, s *Snapshot, keys [][]byte) ([]*Keyed, error) {
 	found := make([]*Keyed, len(keys))
 	columns := make([]table.ColumnRange, 0, len(keys))

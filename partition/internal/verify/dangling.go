@@ -25,8 +25,9 @@ type DanglingValue struct {
 	Position []byte
 }
 
-// Dangling returns the values of an indexed attribute that name no entry. It begins behind the
-// position after of the index. It omits the empty name and names with a unique identifier.
+// Dangling returns the values of an indexed attribute that name no entry. It begins behind a
+// position of the index, the argument after. It omits the empty name and names with a unique
+// identifier.
 func Dangling(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, after []byte) iter.Seq2[*DanglingValue, error] {
 	return func(yield func(*DanglingValue, error) bool) {
 		f := danglingFinder{s: s, x: x, known: map[string]bool{}}

@@ -29,8 +29,8 @@ func (v *verifier) unlessDamaged(ctx context.Context, tbl string, err error) err
 	return v.found(ctx, FaultDamage, tbl, catalog.Root, "its check is not complete: %v", err)
 }
 
-// lookUpBatch calls look with a batch of entries. If look meets damage, lookUpBatch calls
-// it again with each single entry.
+// lookUpBatch calls the function look with a batch of entries. If the function meets damage,
+// lookUpBatch calls it again with each single entry.
 func (v *verifier) lookUpBatch(ctx context.Context, tbl string, batch []*subject, look func(context.Context, []*subject) error) error {
 	err := look(ctx, batch)
 	if !errors.Is(err, table.ErrCorrupt) {

@@ -29,10 +29,10 @@ func (b *beside) end() error {
 	return err
 }
 
-// keepOthers updates the other views to the newest settled state, except those whose records
-// were never built. It does nothing if an update of the other views is running, or if the last
-// one ended less than Manager.due ago. Step returns the errors of keepOthers, and the next Step
-// tries again.
+// keepOthers updates the other views to the newest settled state, except views that are not
+// kept yet or have failed. It does nothing if an update of the other views is running, or if
+// the last one ended less than Manager.due ago. Step returns the errors of keepOthers, and the
+// next Step tries again.
 func (m *Manager) keepOthers(ctx context.Context, d *Definition) {
 	b := &m.beside
 	if b.running || !b.always && time.Since(b.last) < m.due() {

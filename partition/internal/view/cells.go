@@ -71,7 +71,7 @@ type cells struct {
 	cursors    []cursor // by lane
 }
 
-// begun reports whether all lanes have records.
+// begun reports whether every lane has finished its first step, and the view has not failed.
 func (c *cells) begun() bool {
 	return c.generation.Table != "" && c.generation.Failed == "" &&
 		!slices.ContainsFunc(c.cursors, func(x cursor) bool { return x.W == 0 })
@@ -132,9 +132,10 @@ func marshal(cell any) []byte {
 	return b
 }
 
-// swap replaces the content old of a cell by value, and reports whether the cell then contains
-// value. It writes nothing if the cell does not contain old. If the store returns false or an
-// error, swap reads the cell, because the write may have taken effect nevertheless.
+// swap replaces a cell's content, old, by the argument value, and reports whether the cell then
+// contains the new value. It writes nothing if the cell's content is not old. If the store
+// returns false or an error, swap reads the cell, because the write may have taken effect
+// nevertheless.
 func swap(ctx context.Context, k *catalog.Keeper, id entry.ID, column, old, value []byte) (bool, error) {
 	t := k.DB.Table(tableName)
 	c := table.Cell{Family: family, Qualifier: column, Value: value}

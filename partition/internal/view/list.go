@@ -370,9 +370,9 @@ const maxFollowed = 100
 // reader of a list may use.
 type Allow func(ctx context.Context, at state.Located, e *entry.Entry, attributes []entry.Attribute) ([]entry.Attribute, error)
 
-// Compose returns the attributes of an entry's record. An attribute that comes from a
-// joined entry has an option with the name of the reference. Compose passes all attributes
-// through allow. If a joined entry has very many values, allow sees only values of the
+// Compose returns the attributes of an entry's record. An attribute that comes from a joined
+// entry has an option with the name of the reference. Compose passes all attributes through the
+// function allow. If a joined entry has very many values, the function sees only values of the
 // types that the record shows and of the types in looksAt.
 func (d *Definition) Compose(ctx context.Context, s *state.Snapshot, at state.Located, e *entry.Entry, looksAt []*schema.AttributeType, allow Allow) ([]entry.Attribute, error) {
 	as, err := allow(ctx, at, e, ofTypes(e, d.Shown))
@@ -439,7 +439,8 @@ func (j *Join) follow(ctx context.Context, s *state.Snapshot, name string, looks
 	return as, nil
 }
 
-// appendValues adds an attribute to as, and omits values that as already contains.
+// appendValues adds an attribute to the list as, and omits values that the list already
+// contains.
 func appendValues(as []entry.Attribute, a entry.Attribute) []entry.Attribute {
 	i := slices.IndexFunc(as, func(x entry.Attribute) bool { return x.Type == a.Type && x.Options == a.Options })
 	if i < 0 {

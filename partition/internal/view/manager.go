@@ -38,7 +38,8 @@ type Manager struct {
 	pause  func(line string) error
 }
 
-// reads contains what this call of Step has read. Several views read the same.
+// reads contains what the present call of Step has read, because several views read the same
+// entries and changes.
 type reads struct {
 	items   map[table.Revision]map[entry.ID]*cache.Item // by the revision of the state
 	touched map[interval]touchedIn
@@ -101,8 +102,8 @@ func (m *Manager) release(key task) {
 // may have to be built again.
 const longest = 24 * time.Hour
 
-// Due is how long a manager waits after a step and a new commit before the next step, on an
-// embedded store. On a shared store it waits ten times longer.
+// After a step, a manager waits for a new commit, and then for the time Due, before it makes
+// the next step. On a shared store it waits for ten times Due.
 const Due = 100 * time.Millisecond
 
 // due returns Due or, on a shared store, ten times Due.
@@ -225,7 +226,8 @@ func (m *Manager) pass(r table.Revision, touched uint64) {
 	}
 }
 
-// reach publishes the revision up to which all views are kept.
+// reach publishes the revision up to which all views are kept. It leaves out views that are not
+// kept yet or have failed.
 func (m *Manager) reach(ctx context.Context, defs []*Definition) error {
 	least := revision.Last
 	for _, d := range defs {

@@ -93,9 +93,9 @@ func (d *Definition) readKept(ctx context.Context, s *state.Snapshot, o *ReadOpt
 	return rs, err
 }
 
-// whileKept calls read with the name of the view's table. It returns errNotKept if the
-// records are not kept, if read needs a state below the horizon, or if the table was replaced
-// while read ran.
+// whileKept calls the function read with the name of the view's table. It returns errNotKept if
+// the records are not kept, if the function needs a state below the horizon, or if the table
+// was replaced while the function ran.
 func (d *Definition) whileKept(ctx context.Context, s *state.Snapshot, ls []lane, read func(name string) error) error {
 	c, err := d.keptCells(ctx, s, ls)
 	if err != nil {

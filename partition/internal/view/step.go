@@ -11,8 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// If the end of a step is not announced yet, the step ends at the commit with which the number
-// of touched entries exceeds stepEntries, or a little before that commit.
+// If the commits after W touch more than stepEntries entries, a step whose end is not announced
+// yet ends at the commit with which the number exceeds stepEntries, or a little before that
+// commit.
 const stepEntries = 4096
 
 // A step takes one lane of one view from the boundary W to the boundary Next.
@@ -86,7 +87,7 @@ func (s *step) run(ctx context.Context) error {
 // its new cursor.
 const batchRows = 16 << 10
 
-// writeRows is the number of rows that a step writes at once.
+// A step that does not write one batch writes at most writeRows rows at once.
 const writeRows = 4096
 
 // writeParts announces the step if it is not announced yet, and then writes some of the
@@ -197,8 +198,8 @@ func (s *step) addOld(ctx context.Context, keys []string, ps parts) error {
 	return nil
 }
 
-// differences calls take with the differences between the two states. In a first step it may
-// call take several times, each time with other rows.
+// differences passes the differences between the two states to the function take. In a first
+// step it may call the function several times, each time with other rows.
 func (s *step) differences(ctx context.Context, take func(parts) error) error {
 	if s.from == nil {
 		return s.lane.whole(ctx, s.d, s.to, 0, s.others, take)

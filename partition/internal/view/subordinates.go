@@ -106,8 +106,8 @@ func (r *reading) count(id entry.ID) (n catalog.Count, err error) {
 
 func countKey(id entry.ID) string { return string(countRow) + string(id[:]) }
 
-// wholeTree returns the counts of all entries in a state. It calls meanwhile after each
-// lookEvery entries.
+// wholeTree returns the counts of all entries in a state. It calls the function meanwhile after
+// each lookEvery entries.
 func wholeTree(ctx context.Context, s *state.Snapshot, meanwhile func()) (parts, error) {
 	children := map[entry.ID]int64{}
 	rows := 0
@@ -133,9 +133,9 @@ func wholeTree(ctx context.Context, s *state.Snapshot, meanwhile func()) (parts,
 	return ps, nil
 }
 
-// addCount changes the counts of the entries on a way (see ways). It adds children to the
-// number of children of the first entry. It adds total to the number of entries below each
-// entry on the way.
+// addCount changes the counts of the entries on a way (see ways). It adds the argument children
+// to the number of children of the first entry, and the argument total to the number of entries
+// below each entry on the way.
 func (ps parts) addCount(way []entry.ID, children, total int64) {
 	for i, id := range way {
 		p := &part{sums: []*big.Int{big.NewInt(total)}}

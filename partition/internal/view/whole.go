@@ -13,10 +13,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// whole computes the parts of a lane from all entries of a state and calls take with them.
-// take must not keep the map. A list may have millions of rows, so whole calls take several
-// times, each time with other rows. If most is not zero, whole examines at most this many
-// entries. It calls meanwhile after each lookEvery entries.
+// whole computes the parts of a lane from all entries of a state and passes them to the
+// function take, which must not keep the map. A list may have millions of rows, so whole calls
+// the function several times, each time with other rows. If most is not zero, whole examines at
+// most this many entries. It calls the function meanwhile after each lookEvery entries.
 func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most int, meanwhile func(), take func(parts) error) error {
 	if d.Kind == Subordinates {
 		ps, err := wholeTree(ctx, s, meanwhile)

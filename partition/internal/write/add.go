@@ -383,8 +383,8 @@ func knowsTypes(k *catalog.Types, name dn.DN) error {
 	return nil
 }
 
-// namingKey returns the type and the key of one value of an RDN. It returns InvalidName
-// for a value with wrong syntax (RFC 4511, 4.1.2).
+// namingKey returns the type and the key of one value of an RDN. For a value with wrong syntax,
+// it returns an error with the problem InvalidName (RFC 4511, 4.1.2).
 func namingKey(k *catalog.Types, ava dn.AVA) (*schema.AttributeType, []byte, error) {
 	t, err := NamingType(k, ava.Type)
 	if err != nil {

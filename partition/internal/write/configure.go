@@ -8,8 +8,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Reconfigure runs a transaction that replaces the settings in force by the settings that
-// change returns. The transaction may be tried again, so change may be called more than once.
+// Reconfigure runs a transaction that replaces the settings in force by the settings that the
+// function change returns. The transaction may be tried again, so it may call change more than
+// once.
 func Reconfigure(ctx context.Context, p *catalog.Keeper, by By, change func(*Tx) (*catalog.Header, error)) (table.Revision, error) {
 	return UpdateLocked(ctx, p, by, func(tx *Tx) error {
 		h, err := change(tx)

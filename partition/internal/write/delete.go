@@ -105,7 +105,7 @@ func (tx *Tx) unindex(ctx context.Context, c *change, row table.Row) error {
 	})
 }
 
-// eachIndexed calls f for each index with the keys that the entry has in that index.
+// eachIndexed calls f for each index in which the entry has keys, and passes these keys to f.
 func (tx *Tx) eachIndexed(ctx context.Context, c *change, row table.Row, f func(*catalog.Indexed, [][]byte)) error {
 	for _, x := range tx.Catalog.Ordered {
 		tv := state.ValuesOf(c.id, x.Typ, row)

@@ -13,8 +13,8 @@ import (
 )
 
 // before returns the cached item of an entry that a modification is about to write. It returns
-// nil if no modifications are wanted (see cache.Recent) or if the cache does not contain the
-// entry.
+// nil if no modifications are wanted (see cache.Recent), if the transaction is in a branch, or
+// if the cache does not contain the entry.
 func (tx *Tx) before(id entry.ID) *cache.Item {
 	if !tx.Keeper.Recent.Wanted() || tx.At.InBranch() {
 		return nil
@@ -37,7 +37,8 @@ func (m *modification) remember() {
 }
 
 // after returns the entry after the modification, except that the order of its attributes may
-// differ from the stored one. It returns nil if it cannot compute the entry from before.
+// differ from the stored one. It returns nil if the argument before, the entry before the
+// modification, is not enough to compute the entry.
 func (m *modification) after(before *entry.Entry) *entry.Entry {
 	e := &entry.Entry{ID: before.ID, Attributes: slices.Clone(before.Attributes)}
 	for _, t := range m.types {

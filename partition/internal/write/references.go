@@ -178,9 +178,9 @@ type referrer struct {
 }
 
 // referrers returns the entries with values that name an entry in the subtree of the name base.
-// It passes the key of the name in each value to concerns, and ignores the value if concerns
-// returns false. If the index contains only a cut key, concerns is not called, and the entry is
-// included.
+// It passes the key of the name in each value to the function concerns, and ignores the value
+// if the function returns false. If the index contains only a cut key, the function is not
+// called, and the entry is included.
 func (tx *Tx) referrers(ctx context.Context, base []dn.Norm, concerns func(name []byte) bool) ([]*referrer, error) {
 	at := map[entry.ID]*referrer{}
 	var all []*referrer

@@ -209,8 +209,9 @@ func (m *modification) has(ctx context.Context, c *op.Modification) (bool, error
 	return i >= 0 || old != nil, err
 }
 
-// among reports whether one of others has the same value as c in the same spelling. If the
-// spelling differs, among returns false, so that the new spelling replaces the old one.
+// among reports whether one of the changes in others has the same value as c in the same
+// spelling. If the spelling differs, among returns false, so that the new spelling replaces the
+// old one.
 func (m *modification) among(c *op.Modification, others []op.Modification) bool {
 	t, key, err := m.valueOf(c)
 	if err != nil {

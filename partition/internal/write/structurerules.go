@@ -96,7 +96,7 @@ func (g Governor) place(ctx context.Context, id entry.ID) (p schema.Place, err e
 	return place(g.Types, cs, name[0], node.Parent == catalog.Root, above), err
 }
 
-// Below checks the entries below a parent that becomes governed by rule. It does not descend
+// Below checks the entries below a parent that the given rule will govern. It does not descend
 // below an entry whose own rule stays the same.
 func (g Governor) Below(ctx context.Context, parent entry.ID, rule *schema.StructureRule) error {
 	if len(g.Types.Schema.StructureRules()) == 0 {
