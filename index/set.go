@@ -124,7 +124,7 @@ type Change struct {
 	Gone       bool
 }
 
-// With returns a copy of the set with changes applied. It sorts the slice changes.
+// With returns a copy of the set with the given changes applied. It sorts the slice changes.
 func (s *Set) With(changes []Change) *Set {
 	slices.SortFunc(changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
 	n := &Set{ids: make([]entry.ID, 0, len(s.ids)+len(changes)), parents: slices.Clone(s.parents)}

@@ -109,8 +109,8 @@ const (
 	void                   // aborted
 )
 
-// Shows reports whether the state at the revision state shows r. The revision r must be
-// committed.
+// Shows reports whether the state at a revision, the argument state, shows r. The revision r
+// must be committed.
 func (k *Keep) Shows(state, r Revision) bool {
 	return r <= state && (k.ShownBy == nil || k.ShownBy(r) <= state)
 }

@@ -229,10 +229,10 @@ type Table interface {
 // to read the marks of other commits. So the tables of an engine must be Versioners
 // unless the engine is a [Batcher].
 type Versioner interface {
-	// Versions reads all cells of a family in some rows whose revisions are larger than
-	// after. It returns cells of all these revisions, whether or not a view shows them. The
-	// cells include tombstones, but not deletions by DeleteRow. The rows are in the order of
-	// the argument, and the cells of a row are sorted by qualifier, newest first.
+	// Versions reads some rows. It returns all cells of the family f with revisions larger than
+	// the argument after, whether or not a view shows them. The cells include tombstones, but
+	// not deletions by DeleteRow. The rows are in the order of the argument rows, and the cells
+	// of a row are sorted by qualifier, newest first.
 	Versions(ctx context.Context, rows [][]byte, f Family, after Revision) ([]Row, error)
 }
 

@@ -352,8 +352,8 @@ func (e *cluster) until(ctx context.Context, r table.Revision) (*Snapshot, error
 	return e.within(ctx, pastPatience, r)
 }
 
-// within returns the state that shows every commit up to r. It waits until all these
-// commits are decided, but not longer than patience.
+// within returns the state that shows every commit up to r. It waits until all these commits
+// are decided, but not longer than the time patience.
 func (e *cluster) within(ctx context.Context, patience time.Duration, r table.Revision) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

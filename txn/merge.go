@@ -462,10 +462,10 @@ func (x *mergeCheck) decided(ctx context.Context, heads *journal.Heads, r table.
 	return rec.State == journal.Committed || rec.State == journal.Aborted, rec.State == journal.Committed, err
 }
 
-// otherBranch does what decided does, for a commit in another branch that is not merged. If
-// that branch is frozen, its merge may have looked for conflicts before this branch was frozen,
-// so otherBranch thaws it. If its merge has begun to commit, otherBranch returns false for
-// decided.
+// otherBranch does what the method decided does, for a commit in another branch that is not
+// merged. If that branch is frozen, its merge may have looked for conflicts before this branch
+// was frozen, so otherBranch thaws it. If its merge has begun to commit, otherBranch returns
+// false for decided.
 func (x *mergeCheck) otherBranch(ctx context.Context, heads *journal.Heads, r table.Revision) (decided, stands bool, err error) {
 	slot := revision.SlotOf(r)
 	c := &branchCell{slot, heads, heads.Cell(slot), heads.Raw(slot)}

@@ -21,7 +21,7 @@ type Referrer = search.Referrer
 //
 // Of looks up the names in the indexes of the types. If there are types without an index, Of
 // makes one search of all entries for these types. If most is not 0, that search examines at
-// most this many entries. The cost of the search is added to cost.
+// most this many entries. The cost of the search is added to the argument cost.
 func Of(ctx context.Context, s *partition.Snapshot, names []*dn.Name, types []*schema.AttributeType, most int, cost *partition.Cost) ([]Referrer, error) {
 	return search.Referrers(ctx, s.State(), names, types, most, cost)
 }

@@ -76,8 +76,8 @@ func OwnDefinitions(s *partition.Snapshot) (added, removed []schema.Definition) 
 	return evolve.OwnDefinitions(s.State())
 }
 
-// Lacking returns the change to the schema of a state that adds every definition in added
-// and removes every definition in removed.
+// Lacking returns the change to the schema of a state that adds every definition in the list
+// added and removes every definition in the list removed.
 func Lacking(s *partition.Snapshot, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	return evolve.Lacking(s.State(), added, removed)
 }

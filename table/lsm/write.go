@@ -360,7 +360,7 @@ func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 	return w.replace(t, last.Mutations)
 }
 
-// rowsOf returns the rows of those deltas for which wanted returns true.
+// rowsOf returns the rows of those deltas for which the function wanted returns true.
 func rowsOf(ds []delta, wanted func(*delta) bool) (rows []table.Rows) {
 	for i := range ds {
 		d := &ds[i]

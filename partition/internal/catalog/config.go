@@ -220,7 +220,7 @@ func (h *Header) Write(ctx context.Context, s table.Store) error {
 	return nil
 }
 
-// without returns the header without the indexes for which gone returns true.
+// without returns the header without the indexes for which the function gone returns true.
 func (h *Header) without(gone func(HeaderIndex) bool) *Header {
 	if !slices.ContainsFunc(h.Indexes, gone) {
 		return h

@@ -32,8 +32,9 @@ func OwnDefinitions(s *state.Snapshot) (added, removed []schema.Definition) {
 // directory to the schema. It omits definitions that this schema has already, with the same
 // text. It replaces or removes built-in definitions that the other directory has replaced or
 // removed. Lacking returns an error for each definition that this directory itself defines
-// differently, and joins these errors. remove contains the texts of whole definitions. So the
-// caller can undo the change by adding the definitions in remove and removing those in add.
+// differently, and joins these errors. The list remove contains the texts of whole definitions.
+// So the caller can undo the change by adding the definitions in this list and removing those
+// in the list add.
 func Lacking(s *state.Snapshot, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	own := map[catalog.DefinitionKey]bool{}
 	for _, d := range s.Catalog.Subschema.Added {

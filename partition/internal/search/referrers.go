@@ -30,7 +30,8 @@ type Referrer struct {
 //
 // Referrers looks up the names in the indexes of the types. If there are types without an
 // index, Referrers makes one search of all entries for these types. If most is not 0, that
-// search examines at most this many entries. The cost of the search is added to cost.
+// search examines at most this many entries. The cost of the search is added to the argument
+// cost.
 func Referrers(ctx context.Context, s *state.Snapshot, names []*dn.Name, types []*schema.AttributeType, most int, cost *Cost) ([]Referrer, error) {
 	r := referrers{s: s, names: names}
 	var scanned []*schema.AttributeType

@@ -197,8 +197,8 @@ func (s *Snapshot) Path(ctx context.Context, norms []dn.Norm) (ids []entry.ID, f
 	return ids, pl.Found, err
 }
 
-// locate looks up the normalised RDNs pl.Norms from the naming context down. It calls
-// pass for each entry on the path.
+// locate looks up the normalised RDNs pl.Norms from the naming context down. It calls the
+// function pass for each entry on the path.
 func (s *Snapshot) locate(ctx context.Context, pl *Place, pass func(entry.ID)) error {
 	if len(pl.Norms) == 0 {
 		pl.Found = true

@@ -6,8 +6,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 )
 
-// SetPause makes the manager call pause at several points of a step, with the name of the
-// point. If pause returns an error, the step ends there.
+// SetPause makes the manager call the function pause at several points of a step, with the name
+// of the point. If the function returns an error, the step ends there.
 func (m *Manager) SetPause(pause func(line string) error) { m.pause = pause }
 
 // KeepOthersAlways makes every call of keepOthers update the other views, even if their last

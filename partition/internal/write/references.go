@@ -240,7 +240,7 @@ type rewriting struct {
 }
 
 // follow changes or removes all values that the rewriting concerns, except in the entries in
-// goes, which are being deleted themselves.
+// the set goes, which are being deleted themselves.
 func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
 	all, err := w.tx.referrers(ctx, w.base, w.concerns)
 	if err != nil {

@@ -24,9 +24,9 @@ type Disk struct {
 	Acked int
 }
 
-// PowerLoss calls load once, and then calls check for every recorded disk. load must pass
-// the file system to lsm.Options.FS, call acked(n) when the n-th of its steps is durable,
-// and close everything that it opens.
+// PowerLoss calls the function load once, and then the function check for every recorded disk.
+// load must pass the file system to lsm.Options.FS, call acked(n) when the n-th of its steps is
+// durable, and close everything that it opens.
 func PowerLoss(t testing.TB, seed uint64, load func(fs vfs.FS, acked func(n int)), check func(d Disk)) {
 	t.Helper()
 	r := &recorder{mem: vfs.NewCrashableMem(), rng: rand.New(rand.NewPCG(seed, seed))}
