@@ -100,10 +100,10 @@ func (s *Set) Behind(after []byte) int {
 	return sort.Search(len(s.ids), func(i int) bool { return s.ids[i].Compare(id) > 0 })
 }
 
-// Seek returns the first index from i on whose id is not less than id, or Len if there is no
-// such index. It searches with steps that double, beginning with step. With a suitable step,
-// Common is fast both for sets of similar lengths and for sets of which one is much longer than
-// the first.
+// Seek returns the index of the first entry, from index i on, whose id is not less than the
+// argument id. It returns Len if there is no such entry. It searches with steps that double,
+// beginning with step. With a suitable step, Common is fast both for sets of similar lengths
+// and for sets of which one is much longer than the first.
 func (s *Set) Seek(i int, id entry.ID, step int) int {
 	rest := s.ids[i:]
 	from, to := 0, 0

@@ -83,7 +83,7 @@ func reopened(t *testing.T, p *partition.Partition, s table.Store) *partition.Pa
 	return again
 }
 
-// lose removes the rows of a table whose keys end in suffix.
+// lose removes those rows of a table whose keys end in suffix.
 func lose(t *testing.T, p *partition.Partition, s table.Store, tbl, suffix string) {
 	t.Helper()
 	b := breakage{

@@ -78,7 +78,7 @@ type latest struct {
 	mu      sync.Mutex
 	commits []touched // in ascending order of ordinals
 	weight  int       // number of ids and keys in commits
-	since   uint64    // commits contains every commit with keys and with a larger ordinal
+	since   uint64    // the list commits contains every commit that has keys and an ordinal above since
 }
 
 type touched struct {

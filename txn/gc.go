@@ -90,7 +90,7 @@ type collector struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 	tally  tally
-	warned map[string]table.Revision // bases of the branches, by name, for which a warning was logged
+	warned map[string]table.Revision // by name of a branch for which a warning was logged: the branch's base
 }
 
 // Collect runs one garbage collection, up to a horizon that all servers honour. It waits

@@ -41,7 +41,7 @@ type commitSeen struct {
 	cells   map[string]bool // rows that contain cells of the commit
 	attempt *try            // the client's attempt, or nil if unknown
 	shown   int             // number of the first state of the heads that showed the commit, or 0
-	by      table.Revision  // makes the commit visible: itself, or the merge of its branch
+	by      table.Revision  // the revision that makes the commit visible: the commit's own, or that of the merge of its branch
 	void    bool            // the slot was closed without the commit
 	// collected is set if garbage collection may have removed cells of the commit.
 	collected bool

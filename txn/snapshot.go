@@ -97,8 +97,8 @@ func (db *DB) tooOld(err error) *Snapshot {
 }
 
 // At returns the state at a past revision. It returns ErrRevision if r is above the newest
-// revision, or if commits up to r stay undecided for too long, and a HorizonError if r is below
-// Horizon and neither a checkpoint nor a parked branch keeps it.
+// revision, or if commits up to r stay undecided for too long. It returns a HorizonError if r
+// is below Horizon and neither a checkpoint nor a parked branch keeps the state.
 func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	s, err := db.views.at(ctx, r)
 	if err != nil {
@@ -315,7 +315,7 @@ func (db *DB) Oldest() table.Revision {
 type registry struct {
 	mu   sync.Mutex
 	all  []*Snapshot
-	next int // length of all at which unused snapshots are dropped
+	next int // the length of the list all at which unused snapshots are dropped
 	// horizon is the oldest revision that may be read. Except on a standby, no snapshot in use is
 	// older unless it is pinned.
 	horizon table.Revision

@@ -39,7 +39,7 @@ var _ table.Reader = (*Tx)(nil)
 // An overlay is what a transaction wrote into one table.
 type overlay struct {
 	rows map[string]*rowWrite
-	keys []string // keys of written rows, sorted; late has the others
+	keys []string // keys of written rows, sorted; the list late has the others
 	late []string // keys of written rows, not sorted yet
 }
 

@@ -161,8 +161,8 @@ func candidate(row []byte, cell *table.Cell) (c index.Candidate, err error) {
 	return c, err
 }
 
-// columns yields the candidates of a row whose ids are greater than after. It returns false if
-// the caller must stop.
+// columns yields those candidates of a row whose ids are greater than the argument after. It
+// returns false if the caller must stop.
 func (x Index) columns(ctx context.Context, r table.Reader, row []byte, maybe bool, after []byte, yield func(index.Candidate, error) bool) bool {
 	from := table.ColumnRange{Family: index.Info}
 	if len(after) > 0 {

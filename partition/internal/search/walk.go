@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// maxInner is the largest number of entries with children whose ids a Walk keeps in
-// memory.
+// maxInner bounds the number of ids that a Walk keeps in memory: the ids of the entries that
+// have children.
 const maxInner = 1 << 20
 
 // Walk streams the entries that match a query with the scope WholeSubtree or

@@ -77,10 +77,10 @@ type editedValues struct {
 	// the new or changed values.
 	now     []newValue
 	removed []*state.Keyed // old values that must be removed
-	whole   bool           // all old values are removed, except those in now
-	stays   bool           // set only if before.Many: old values remain that are not in now
-	// set only if before.Many: at least 1000 old values remain that are not in now (see
-	// enough)
+	whole   bool           // all old values are removed, except those in the list now
+	stays   bool           // set only if before.Many: old values remain that are not in the list now
+	// set only if before.Many: at least 1000 old values remain that are not in the list now
+	// (see enough)
 	plenty bool
 }
 
