@@ -455,8 +455,8 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestGuard checks that a filter finds entries only by values that the identity may
-// search, and that the result depends on no other values.
+// TestGuard checks that a filter finds entries only by values that the identity may search,
+// by (objectClass=*) and by the entry's name, and that the result depends on no other values.
 func TestGuard(t *testing.T) {
 	const rules = `
 		| see: allow everyone to see

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// newServer opens a server of a store. It returns a client of the server, which is bound
-// as the administrator.
+// newServer opens a server of a store. It returns a client that is bound to this server as
+// the administrator.
 func newServer(t *testing.T, s table.Store) *client {
 	t.Helper()
 	return newServerPolling(t, s, 5*time.Millisecond)

@@ -98,8 +98,8 @@ func TestBranchInAccessLog(t *testing.T) {
 }
 
 // TestBranchEndsBeneath discards or merges a branch while searches, updates and merges run
-// in it. Each operation must succeed or fail with one of the errors that ended allows, and
-// nothing may be half done.
+// in it. Each operation must succeed or fail with one of the errors that ended allows. In the
+// end, maintain.Verify must find nothing wrong.
 func TestBranchEndsBeneath(t *testing.T) {
 	for name, store := range branchStores {
 		t.Run(name, func(t *testing.T) {

@@ -23,8 +23,8 @@ func counting(t *testing.T, o directory.Options) (*directory.Session, *monitor.M
 	return s, m
 }
 
-// TestMonitorAsExportersOfOpenLDAPAsk checks that the collectors of Telegraf and netdata
-// find the entries that they request from slapd, with their own filters.
+// TestMonitorAsExportersOfOpenLDAPAsk checks that a search as a collector makes it returns
+// the entries that the collectors of Telegraf and netdata read from slapd.
 func TestMonitorAsExportersOfOpenLDAPAsk(t *testing.T) {
 	s, _ := counting(t, directory.Options{})
 	all, done := changesOf(t, s, "cn=Monitor", op.WholeSubtree,
@@ -99,7 +99,7 @@ func (h health) IsLive() bool      { return h.live }
 func (h health) IsReady(bool) bool { return h.ready }
 
 // TestHealthInRootDSE checks that the root DSE contains the server's health if a client
-// requests it by name.
+// requests its attributes by name, and only then.
 func TestHealthInRootDSE(t *testing.T) {
 	for _, c := range []struct {
 		h    health

@@ -27,7 +27,7 @@ var everyRequest = []struct {
 
 // TestEveryControl checks the rules for all controls that are served. A control that does
 // not apply to an operation counts as unknown (RFC 4511, 4.1.11). A malformed control is
-// a protocolError. No control may occur twice.
+// a protocolError, also if it occurs twice.
 func TestEveryControl(t *testing.T) {
 	d := newDirectory(t, newPartition(t), directory.Options{})
 	s := d.NewSession(nil)

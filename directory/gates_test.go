@@ -119,8 +119,8 @@ func TestUsageOfDeletedAccount(t *testing.T) {
 	}
 }
 
-// TestOldPasswordsCostTheSame checks that, if a policy ignores old passwords, every refused
-// bind computes the same number of slow hashes, whatever the reason for the refusal.
+// TestOldPasswordsCostTheSame checks that every refused bind under a policy that ignores old
+// passwords computes the same number of slow hashes, whatever the reason for the refusal.
 func TestOldPasswordsCostTheSame(t *testing.T) {
 	x := newStrikeout(t, 2)
 	admins := x.d.NewSession(nil)
@@ -154,8 +154,8 @@ func (x *strikeout) startTOTP(name string) {
 	}
 }
 
-// TestMayNotBindTellsNothing checks the answer to a user who gives the right password but
-// may not bind here. The answer must equal the answer to a wrong password. It must not
+// TestMayNotBindTellsNothing checks the answer to a user who sends the right password but
+// may not bind over this connection. The answer must equal the answer to a wrong password. It must not
 // reveal that the password has expired, or that the user has to change it. The server must
 // not record the bind.
 func TestMayNotBindTellsNothing(t *testing.T) {

@@ -189,7 +189,7 @@ func (p *twins) makeHistory(c *client, rules string, seen, hidden *rand.Rand) {
 	f := filler{p, c, seen, hidden}
 	const people = ",ou=people," + leakBase
 	for i := range 2 {
-		f.person(fmt.Sprintf("uid=q%d", i)+people, true)                  // hidden then
+		f.person(fmt.Sprintf("uid=q%d", i)+people, true)                  // hidden at the checkpoint
 		f.person(fmt.Sprintf("uid=w%d,ou=secret,%s", i, leakBase), false) // in a hidden place at the checkpoint
 	}
 	// A rule at ou=gone denies reading. The entry is deleted after the checkpoint, but the
@@ -224,7 +224,7 @@ type filler struct {
 }
 
 // add adds an entry, with the same entryUUID on both sides, because the entryUUID orders
-// entries whose keys are equal.
+// entries whose sort keys are equal.
 func (f *filler) add(name string, more ...string) {
 	f.names = append(f.names, name)
 	id := sha256.Sum256([]byte(name))
@@ -595,8 +595,8 @@ func (c *client) whole(a *answers, paged bool) string {
 	return c.print(a)
 }
 
-// TestSubordinatesInFilters checks that a filter, an assertion and a matching rule count
-// only the children that the requester sees, as hasSubordinates and numSubordinates do.
+// TestSubordinatesInFilters checks that tests of hasSubordinates and numSubordinates, in a
+// filter or in an assertion control, count only the children that the requester sees.
 func TestSubordinatesInFilters(t *testing.T) {
 	part := newPartition(t)
 	d := newDirectory(t, part, directory.Options{})

@@ -28,8 +28,9 @@ func readAt(t *testing.T, s *directory.Session, moment string) string {
 	return fmt.Sprint(out.done.Code, " ", out.done.Diagnostic)
 }
 
-// TestPastByTime reads by times and revisions, in several spellings. Two reads at the same
-// time must show the same state, even if a change is made directly after the first read.
+// TestPastByTime reads by times and revisions, in several spellings. Two reads of the
+// same past moment must show the same state, even if a change is made directly after the first
+// read.
 func TestPastByTime(t *testing.T) {
 	p := newPartition(t)
 	s := newDirectory(t, p, directory.Options{}).NewSession(nil)

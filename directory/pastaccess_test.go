@@ -54,8 +54,8 @@ func (c *client) people(f, control string) string {
 }
 
 // TestPastByRules checks which past entries the rules let a user read. The present rules
-// must allow reading both the past entry and the present entry. If the entry that a past
-// rule was placed at is gone, a past denial at this place still hides the past.
+// must allow reading both the past entry and the present entry. A past denial that was placed
+// at an entry that is gone still hides the past at this place.
 func TestPastByRules(t *testing.T) {
 	const all = "all: allow users to read *, +, to past\n"
 	person := func(c *client, name string, change ...string) {
@@ -137,8 +137,8 @@ func TestPastByRules(t *testing.T) {
 	}
 }
 
-// TestPastOperations checks that every operation that reads the past is judged: filters,
-// compares, pages, names of the past and dereferenced entries.
+// TestPastOperations checks that the rules judge what operations read of the past: filters,
+// comparisons, bases of searches, counts of subordinates, and pages.
 func TestPastOperations(t *testing.T) {
 	rules := "all: allow users to read *, +, to past\nno: deny users to read in \"ou=secret,dc=example,dc=com\"\ntitle: deny users to read title in (title=now)\n"
 	c := newPast(t, rules, func(c *client) {

@@ -174,8 +174,8 @@ func TestEveryGateCounts(t *testing.T) {
 }
 
 // TestSuccessDeletesFailures checks that a bind with the right password deletes the earlier
-// failures. The server deletes them after the answer, but they must not count at this server
-// from the answer on.
+// failures. The server deletes them after the answer, but from the answer on, they must not
+// count at this server.
 func TestSuccessDeletesFailures(t *testing.T) {
 	d, _, s := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "3"})
 	for range 20 {
@@ -202,8 +202,8 @@ func eventually(t *testing.T, is func() bool) {
 
 // TestWritesCounted checks how many commits binds make. A successful bind without earlier
 // failures makes no commit. Under a policy that records the last success, the first
-// successful bind of a day makes one commit. A bind with a wrong password makes one commit.
-// Consumers of changes must see none of these commits.
+// successful bind of a day makes one commit. A bind with a wrong password makes one commit if
+// the account is not locked. Consumers of changes must see none of these commits.
 func TestWritesCounted(t *testing.T) {
 	d, p, s := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "10"})
 	count := func(do func()) int {

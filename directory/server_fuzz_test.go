@@ -25,7 +25,7 @@ const (
 	fuzzBind = iota
 	fuzzSASL
 	fuzzSearch
-	fuzzSearchBER // the value is the filter
+	fuzzSearchBER // as fuzzSearch; if the text is no filter, the value is the filter
 	fuzzCompare
 	fuzzAdd
 	fuzzModify
@@ -68,7 +68,8 @@ func FuzzWholeServer(f *testing.F) {
 	})
 }
 
-// message encodes a request of a kind, with message ID 2.
+// message encodes a request of a kind, with message ID 2. For fuzzOctets, it returns the
+// value unchanged.
 func message(kind byte, name, text string, value []byte, controls []op.Control) []byte {
 	values := []op.PartialAttribute{{Description: text, Values: [][]byte{value}}, {Description: "objectClass", Values: [][]byte{[]byte("device")}}}
 	var r op.Request

@@ -221,7 +221,7 @@ func TestRefusalsWait(t *testing.T) {
 
 // TestTimeTellsNothing compares the times that binds of different kinds take to be refused.
 // An attacker could try to distinguish two kinds by the time of the answer. The area under
-// the curve (AUC) of this classifier is the probability that a bind of one kind takes longer
+// the curve (AUC) of such a classifier is the probability that a bind of one kind takes longer
 // than a bind of the other kind. The AUC must be between 0.48 and 0.52.
 func TestTimeTellsNothing(t *testing.T) {
 	if *timing == 0 {

@@ -269,8 +269,8 @@ func TestTransactionIsItsOperations(t *testing.T) {
 					if now := dump(together); now != undo {
 						t.Fatalf("a transaction that failed has changed\n%s\nto\n%s", undo, now)
 					}
-					// Restore alone from together, which the failed transaction has not
-					// changed.
+					// The failed transaction has not changed the directory together, so the
+					// directory alone is replaced by a copy of it.
 					alone = newOf(t, store())
 					restore(alone, together)
 					continue

@@ -18,7 +18,7 @@ import (
 
 // TestTripwires runs testdata/tripwires, in the language of TestTranscripts. The name of
 // each file begins with the number of a trip-wire in docs/design/tripwires.md. Each file
-// begins with the sample directory, bound as the administrator.
+// begins with a session of the administrator in a new copy of the sample directory.
 func TestTripwires(t *testing.T) {
 	datadriven.Walk(t, "testdata/tripwires", func(t *testing.T, path string) {
 		d := newDirectory(t, newPartition(t), directory.Options{Version: "test"})

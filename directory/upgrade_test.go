@@ -21,8 +21,9 @@ func secretsOf(t *testing.T, d *directory.Directory, name string) string {
 	return out.entries[0]
 }
 
-// TestUpgrade checks that an old password is stored in the form of new passwords after a
-// bind with the password, and not before.
+// TestUpgrade checks that a successful bind stores the password in the form of new passwords.
+// A failed bind, a bind to an entry with two passwords, and a bind without the option
+// UpgradePasswords must leave the stored values unchanged.
 func TestUpgrade(t *testing.T) {
 	argon, err := auth.New(1, nil).Hash(t.Context(), auth.NoChannel{}, "", []byte("secret"))
 	if err != nil {
@@ -68,8 +69,8 @@ func TestUpgrade(t *testing.T) {
 }
 
 // TestNoKeysUnlessConfigured checks that no SCRAM keys are derived for any password if no
-// SCRAM mechanism is configured. If an account already has SCRAM keys, its next bind must
-// delete them.
+// SCRAM mechanism is configured. If an account already has SCRAM keys and passwords are
+// upgraded, its next bind must delete the keys.
 func TestNoKeysUnlessConfigured(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	if got := secretsOf(t, d, annDN); strings.Count(got, "scramKey: ") != 3 {

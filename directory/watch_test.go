@@ -51,7 +51,7 @@ func TestPersistentCollective(t *testing.T) {
 }
 
 // TestWatchSchema uses a filter that tests an attribute that is added to the schema only
-// later.
+// later. From then on, the search must report changes of the attribute.
 func TestWatchSchema(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	for name, c := range map[string]struct {

@@ -162,9 +162,9 @@ func TestSyncOfNewRules(t *testing.T) {
 	}
 }
 
-// TestWatchEndsWithItsAccount checks that a search that waits for changes ends when the
-// account of the session is disabled, or the account that a control names. From then on,
-// nothing more may be sent.
+// TestWatchEndsWithItsAccount checks that a search that waits for changes ends when one of two
+// accounts is disabled: the account of the session, or the account that the proxied
+// authorization control names. No later change may be sent.
 func TestWatchEndsWithItsAccount(t *testing.T) {
 	const me, other = "uid=me,ou=other", "uid=a,ou=people"
 	for name, control := range map[string]op.Control{"sync": syncControl(3), "persistent search": psearchControl()} {
@@ -198,8 +198,8 @@ func TestWatchEndsWithItsAccount(t *testing.T) {
 }
 
 // TestSyncCookieByRules checks what a refresh stage with a cookie sends. If the rules are
-// the same for both contents, and the difference can be sent in one step, the refresh stage
-// sends the difference. Otherwise it sends the whole content, so that it shows nothing of
+// the same as at the time of the cookie, and the difference can be sent in one step, the
+// refresh stage sends the difference. Otherwise it sends the whole content, so that it shows nothing of
 // the states between.
 func TestSyncCookieByRules(t *testing.T) {
 	u := newUser(t, watchRules)

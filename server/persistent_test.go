@@ -20,8 +20,8 @@ type endedSearch struct {
 }
 
 // persistentHandler serves searches that last until their context ends, as persistent
-// searches do. It answers all other requests at once. A Delete makes the connection end. Persistent searches send their
-// message ID to began.
+// searches do. It answers all other requests at once. A Delete makes the connection end.
+// Searches send their message IDs to began, and how they ended to ended.
 func persistentHandler(began chan<- int32, ended chan<- endedSearch) func(context.Context, *op.Message, op.Sink) {
 	return func(ctx context.Context, m *op.Message, sink op.Sink) {
 		response := &op.Response{}
@@ -100,8 +100,8 @@ func TestStayEnds(t *testing.T) {
 	}
 }
 
-// TestStayLimit checks that operations beyond MaxPersistent are refused, and that the
-// connection continues. When a persistent operation ends, another one may begin.
+// TestStayLimit checks that persistent operations beyond MaxPersistent are refused, and that
+// the connection continues. When a persistent operation ends, another one may begin.
 func TestStayLimit(t *testing.T) {
 	_, c, began, ended := persistentRig(t, server.Options{MaxPersistent: 2})
 	c.send(2, search)

@@ -57,8 +57,8 @@ func TestBusyConnectionIsRead(t *testing.T) {
 	}
 }
 
-// TestBindBehindWaiting checks that a bind waits for queued updates. Queued searches do
-// not run, unless their turn came before the bind.
+// TestBindBehindWaiting checks that a bind waits for queued updates. It abandons queued
+// searches that have not begun.
 func TestBindBehindWaiting(t *testing.T) {
 	_, c, release := full(t, server.Options{})
 	c.send(3, modify, search, bind)

@@ -21,8 +21,8 @@ func mustName(s string) dn.DN {
 	return d
 }
 
-// translated translates a value at dc=x. It returns the rules without their place, the
-// class and the notes, one on each line.
+// translated translates a value at dc=x. It returns one line for each rule, without the place
+// of the rule, and then the class, the notes, and "more" if More is set.
 func translated(t *testing.T, value string, o Options) string {
 	t.Helper()
 	a, err := Parse(value)
