@@ -122,6 +122,6 @@ var ErrNoList = errors.New("the password policy wants passwords that are in no l
 // 8.2.6).
 var ErrInHistory error = &Error{InHistory, "the password was used before: take another one"}
 
-// ErrMustChange is the error for every request except a change of the password, while the
-// user must change the password (the draft, 8.1).
+// ErrMustChange is the error for a request that is refused because the user must first
+// change the password (the draft, 8.1).
 var ErrMustChange error = &Error{ChangeAfterReset, "the password was reset: change it first"}

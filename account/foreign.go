@@ -73,7 +73,8 @@ var switches389 = []switch389{
 // From389 translates a password policy of 389 Directory Server. The call values(attribute)
 // must return the values of the attribute. The result left contains the attributes that
 // From389 leaves out, because they have no counterpart here or their values cannot be used,
-// each with the reason. It does not contain the attributes in noteless389.
+// each with the reason. It does not contain the attributes in noteless389, nor attributes that
+// are off.
 func From389(values func(attribute string) []string) (policy []Value, left []string) {
 	t := &from389{values: values}
 	t.put("pwdAttribute", "userPassword")

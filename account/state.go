@@ -41,7 +41,7 @@ func (p *Policy) locked(s *State, now time.Time) bool {
 type Outcome struct {
 	// Refused is the reason why the bind fails, or None.
 	Refused Refusal
-	// MustChange means that the user may do nothing except change the password.
+	// MustChange means that the user must change the password before other operations.
 	MustChange bool
 	// Grace means that the password has expired, but the bind is allowed. The policy limits
 	// the number of such binds.

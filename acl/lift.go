@@ -59,7 +59,7 @@ func (c *compiled) manages(in []target) bool {
 	})
 }
 
-// levers returns the levers of all rules, except the rules for which neverHolds gives a
+// levers returns the levers of all rules, except the rules for which neverHolds returns a
 // reason.
 func (s *Set) levers(m members) (levers []lever, err error) {
 	for _, r := range s.rules {

@@ -170,7 +170,7 @@ func (a *Attempt) Try(ctx context.Context, stored []byte) (bool, error) {
 
 // Fail completes a failed attempt, in which no stored password matched. If the attempt has
 // cost no slow hash yet, Fail verifies the password against the decoy. It does not if the
-// attempt has cost a fast hash and the decoy is fast as well. The error may be ErrBusy, the
+// attempt has verified a stored password and the decoy is fast. The error may be ErrBusy, the
 // error of ctx, or an error of the Hasher.
 func (a *Attempt) Fail(ctx context.Context) error {
 	d := a.passwords.decoy.Load()

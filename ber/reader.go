@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// A Reader is a cursor over encoded elements. After the first error all methods return
-// zero values and [Reader.More] returns false, so loops end.
+// A Reader is a cursor over encoded elements. After the first error, the methods that
+// read elements return zero values and [Reader.More] returns false, so loops end.
 //
 // Returned slices are parts of the bytes passed to [NewReader], without capacity beyond
 // their ends. A returned slice is nil only after an error.

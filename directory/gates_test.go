@@ -155,9 +155,9 @@ func (x *strikeout) startTOTP(name string) {
 }
 
 // TestMayNotBindTellsNothing checks the answer to a user who sends the right password but
-// may not bind over this connection. The answer must equal the answer to a wrong password. It must not
-// reveal that the password has expired, or that the user has to change it. The server must
-// not record the bind.
+// may not bind over this connection. The answer must equal the answer to a wrong password.
+// It must not reveal that the password has expired, or that the user has to change it. The
+// server must not record the bind.
 func TestMayNotBindTellsNothing(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -199,8 +199,8 @@ func TestWatchEndsWithItsAccount(t *testing.T) {
 
 // TestSyncCookieByRules checks what a refresh stage with a cookie sends. If the rules are
 // the same as at the time of the cookie, and the difference can be sent in one step, the
-// refresh stage sends the difference. Otherwise it sends the whole content, so that it shows nothing of
-// the states between.
+// refresh stage sends the difference. Otherwise it sends the whole content, so that it shows
+// nothing of the states between.
 func TestSyncCookieByRules(t *testing.T) {
 	u := newUser(t, watchRules)
 	refresh := func(want string) {

@@ -61,6 +61,8 @@ type Test struct {
 	Op TestOp
 	// Types are the types that the assertion covers: the requested type and its subtypes,
 	// or, for an extensible match without a type, all types that the rule applies to.
+	// Types does not contain secret types. It contains collective types only if the
+	// requested type is collective: see Shared.
 	Types []*schema.AttributeType
 	// Options are the options of the assertion, in the form of entry.Attribute. The Test
 	// covers only attributes whose descriptions contain these options.

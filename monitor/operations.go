@@ -129,7 +129,7 @@ func add(c prometheus.Counter, n int) {
 	}
 }
 
-// mechanism returns the label for the mechanism of a bind. If the result is
+// mechanism returns the label for the mechanism of a bind. If the result of a SASL bind is
 // authMethodNotSupported, the label is "other", because clients could invent any number
 // of names.
 func mechanism(b *op.Bind, c op.Code) string {

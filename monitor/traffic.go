@@ -55,7 +55,7 @@ func (t *Traffic) Refused(r Refusal) { t.refused.WithLabelValues(string(r)).Inc(
 // Failed counts a connection that ended badly.
 func (t *Traffic) Failed(f Failure) { t.failures.WithLabelValues(string(f)).Inc() }
 
-// Handshake counts a TLS handshake. If the handshake failed, its version is unknown.
+// Handshake counts a TLS handshake. The version of a failed handshake is "none".
 func (t *Traffic) Handshake(version, result string) {
 	t.handshakes.WithLabelValues(version, result).Inc()
 }

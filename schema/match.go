@@ -15,8 +15,9 @@ func (r *MatchingRule) Key(v []byte) ([]byte, error) { return r.Form.key(r.schem
 
 // Assertion normalises an assertion value of the rule. An equality rule matches a value
 // if Key(value) equals the normalised assertion, and an ordering rule if Key(value) is
-// smaller than the normalised assertion (RFC 4517, 4.2). An error means that the
-// assertion breaks its syntax; in a filter, such an assertion is Undefined.
+// smaller than the normalised assertion (RFC 4517, 4.2). If Assertion
+// returns an error, for example because the assertion breaks its syntax, the assertion is
+// Undefined in a filter.
 func (r *MatchingRule) Assertion(a []byte) ([]byte, error) {
 	if r.Form.lenient {
 		if err := r.Syntax.Validate(a); err != nil {

@@ -393,7 +393,8 @@ func (m *merger) among(names []string, name string) bool {
 }
 
 // addNames adds the names of d to the definition target, except the names that target
-// already has.
+// already has. If target is not built-in, addNames also leaves out the names of built-in
+// elements. Any other name that another element has is an error.
 func (m *merger) addNames(target, d *definition) error {
 	target.names = slices.Clone(target.names)
 	for _, name := range d.names {

@@ -139,8 +139,8 @@ func rdnText(set cryptobyte.String) (string, bool) {
 	return strings.Join(avas, "+"), true
 }
 
-// issuerNames is a dn.Matcher for names of issuers. It also accepts types that the schema
-// does not define, and values that break their syntax.
+// issuerNames is a dn.Matcher for names of issuers. It also accepts numeric OIDs of
+// types that the schema does not define, and values that break their syntax.
 type issuerNames struct{ *Schema }
 
 func (n issuerNames) NormalizeAVA(attribute string, value []byte) (string, []byte, error) {

@@ -74,10 +74,10 @@ func (t *AttributeType) SameValue(a, b []byte) bool {
 func (t *AttributeType) Operational() bool { return t.Usage != UserApplications }
 
 // Secret reports whether the type is secret, like userPassword. Filters never match values of
-// a secret type. To be shown them, an identity other than the administrator
-// needs an access rule that names the type. A type is secret if its definition, or the
-// definition of a supertype, contains X-SECRET 'TRUE'. The types in secretTypes, and their
-// subtypes, are always secret.
+// a secret type. An identity other than the administrator can read these values only if an
+// access rule names the type. A type is secret if its definition, or the definition of a
+// supertype, contains X-SECRET 'TRUE'. The types in secretTypes, and their subtypes, are
+// always secret.
 func (t *AttributeType) Secret() bool { return t.secret }
 
 // Approx returns the rule for "~=" assertions: the approximate rule if values of the type

@@ -103,7 +103,8 @@ func (c *conn) closeSession() {
 
 // drain waits for the running and waiting operations that g allows to finish. With
 // cancelSearches, it first abandons the searches. With cancelAll, it waits for nothing
-// and drops the waiting operations. The answer of each persistent operation is notice.
+// and drops the waiting operations. With finishAll, the answer of each persistent operation
+// is notice.
 func (c *conn) drain(g grace, notice *op.Result) {
 	if g == cancelAll {
 		c.forgetWaiting()

@@ -66,7 +66,8 @@ const (
 	tagPartialValue    = 0x81
 )
 
-// An Error is a message with a broken structure. The session must end with a Notice of
+// An Error is a message after which the session cannot continue: a message with a broken
+// structure, or a bind with invalid contents. The session must end with a Notice of
 // Disconnection whose code is protocolError (RFC 4511, 4.1.1).
 type Error struct{ Err error }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // TestClockSetBack guesses at an account after a clock that was an hour ahead has been set
-// back. In the first hour, all failures then have times in the future. The failures must lock the account as
-// often and for as long as with a clock that was never wrong.
+// back. In the first hour, all failures then have times in the future. The failures must lock
+// the account as often and for as long as with a clock that was never wrong.
 func TestClockSetBack(t *testing.T) {
 	p := &account.Policy{Lockout: true, MaxFailure: 3, LockoutDuration: 300 * time.Second, FailureCountInterval: 900 * time.Second}
 	start := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)

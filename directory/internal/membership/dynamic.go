@@ -195,7 +195,7 @@ func (w *walk) left() int {
 	return max(1, most-w.cost.Candidates-w.cost.Rows)
 }
 
-// IsDynamic reports whether an entry has members that are found by URLs.
+// IsDynamic reports whether an entry is a dynamic group.
 func IsDynamic(ctx context.Context, req *request.Request, id entry.ID) (bool, error) {
 	all, err := req.DynamicGroups(ctx)
 	return err == nil && all.Group(id) != nil, err

@@ -55,8 +55,9 @@ func (w *walk) equal(ctx context.Context, t *filter.Test, value []byte, nested b
 	return t.Related(holds, w.members(ctx, group, nested)), nil
 }
 
-// group finds the entry with a name, if the requester sees it. Clients ask for the same groups
-// again and again, and parsing and normalising the name takes as long as the rest of the test.
+// group finds the entry with a name, if the requester sees it. For a requester who sees every
+// entry, it recalls names that were used before: clients ask for the same groups again and
+// again, and parsing and normalising the name takes as long as the rest of the test.
 func (w *walk) group(ctx context.Context, text string) (partition.Located, error) {
 	if at, ok := w.req.Snapshot.Recall(text); ok && w.req.Judge.SeesAll() {
 		return at, nil

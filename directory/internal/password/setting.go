@@ -224,9 +224,9 @@ func (s *Setting) Current(ctx context.Context, req *request.Request, id entry.ID
 }
 
 // Touch returns the modifications of other attributes that a change of passwords makes. They
-// delete passwordExpirationTime. Depending on the policy, they also change pwdReset,
-// pwdChangedTime and pwdHistory, and delete the failures and uses recorded for the old
-// passwords. Touch leaves out attributes that the request itself changes.
+// delete passwordExpirationTime. Depending on the policy and on who makes the change, they also
+// change pwdReset, pwdChangedTime and pwdHistory, and delete the failures and uses recorded for
+// the old passwords. Touch leaves out attributes that the request itself changes.
 func (s *Setting) Touch(req *request.Request, e *entry.Entry) (more []op.Modification) {
 	k := &req.Known.Account
 	set := func(t *schema.AttributeType, values ...[]byte) {

@@ -68,8 +68,9 @@ type servedControl struct {
 	oid  string
 	with operations // the operations that the control applies to
 	// take parses the control's value, checks the value against the request, and stores
-	// the result in the request's Controls. It returns an error if the value is invalid
-	// (protocolError), or if the control has the wrong criticality.
+	// the result in the request's Controls. It returns an error if the control cannot be
+	// used. The error is protocolError if the value is malformed, or if the control must
+	// be critical and is not.
 	take func(req *Request, m *op.Message, c *op.Control) error
 }
 

@@ -28,9 +28,9 @@ type Request struct {
 	Controls Controls
 	Limits   *settings.Limits // the limits of the requester
 	Judge    judge.Judge      // decides what the requester may see and do
-	// Branch is the branch that the request is in, or nil. Suffix is the end that names
-	// in the answers get, if the names in the request end in the name of the branch's
-	// entry. Otherwise Suffix is "".
+	// Branch is the branch that the request is in, or nil. If the names in the request end
+	// in the name of the branch's entry, Suffix is this ending, and is appended to the
+	// names in the answers. Otherwise Suffix is "".
 	Branch *branches.Branch
 	Suffix string
 

@@ -58,7 +58,8 @@ type Options struct {
 	PlainInClear bool
 	// UpgradePasswords means that a successful bind improves how the password is stored.
 	// A password that is stored in clear or in a fast scheme is stored again in the
-	// default scheme. Missing SCRAM keys are derived.
+	// default scheme. Missing SCRAM keys are derived, and keys of mechanisms that are not
+	// offered are deleted.
 	UpgradePasswords bool
 	// Identities map names to entries; nil: auth.DefaultRules.
 	Identities []*auth.Rule

@@ -25,8 +25,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// An update is a change of one entry. In the same transaction, it makes the reads and checks
-// that the request's controls ask for.
+// An update is a change of one entry, or the deletion of a tree. In the same transaction,
+// it makes the reads and checks that the request's controls ask for.
 type update struct {
 	name dn.DN // the entry's name before the change, or the name of a new entry
 	adds bool  // the entry is new
