@@ -47,7 +47,7 @@ type switch389 struct {
 
 // A setting389 is an attribute of 389 whose value is a number. The fields are the attribute's
 // name in 389 (from), the default in 389 (not), and the name in this server's policies (to).
-// If to ends in a space, the number belongs to a demand of pwdQuality.
+// If the field to ends in a space, the number belongs to a demand of pwdQuality.
 type setting389 struct {
 	from string
 	not  int // the default in 389
@@ -163,7 +163,7 @@ func (t *from389) number(s setting389) {
 	}
 }
 
-// seconds389 parses a number, which may be a time with one of the letters that 389 takes.
+// seconds389 parses a number, or a time that ends with the letter of its unit.
 func seconds389(v string) (int, error) {
 	unit := 1
 	for letter, seconds := range map[string]int{"M": 60, "H": 3600, "D": 86400, "W": 604800} {
@@ -179,7 +179,8 @@ func seconds389(v string) (int, error) {
 	return n * unit, nil
 }
 
-// settle leaves out values that this server does not allow, alone or together.
+// settle leaves out values that this server does not allow, and values that contradict other
+// values.
 func (t *from389) settle() {
 	for {
 		_, err := Parse("", t.get)

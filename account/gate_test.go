@@ -216,8 +216,8 @@ func (a *attempt) make() {
 	answer()
 }
 
-// always reports whether the account has had at least MaxFailure failures at all times
-// since the number of published records was start. It does not count the failure with the
+// always reports whether the account has had at least MaxFailure failures at all times since
+// the publication of the first start records. It does not count the failure with the
 // time own.
 func (w *world) always(start int, own time.Time) bool {
 	for n := start; n <= len(w.published); n++ {
@@ -228,8 +228,8 @@ func (w *world) always(start int, own time.Time) bool {
 	return true
 }
 
-// stoodLocked reports whether the account has had at least MaxFailure failures at some
-// time since the number of published records was start. It does not count the failure
+// stoodLocked reports whether the account has had at least MaxFailure failures at some time
+// since the publication of the first start records. It does not count the failure
 // with the time own.
 func (w *world) stoodLocked(start int, own time.Time) bool {
 	for n := start; n <= len(w.published); n++ {

@@ -207,8 +207,8 @@ func cut(s string) string {
 	return s
 }
 
-// partLength is the number of successive characters of a value that a password must not
-// contain under the demand "unlike".
+// Under the demand "unlike", a password must not contain partLength successive characters of
+// a value.
 const partLength = 4
 
 func hasPartOf(c *Candidate, types []string) bool {

@@ -43,8 +43,8 @@ func (t *Generator) Code(step int64) (string, error) {
 }
 
 // Step returns the time step of a code: the current step, the step before it or the step after
-// it. A code fits only if its step is later than used, the step of the last code that was
-// used. Step always computes all three codes, even if an earlier one fits.
+// it. A code fits only if its step is later than the step of the last code that was used,
+// which is the parameter used. Step always computes all three codes, even if an earlier one fits.
 func (t *Generator) Step(code string, now time.Time, used int64) (step int64, fits bool) {
 	at := now.Unix() / int64(t.Period/time.Second)
 	for s := at - 1; s <= at+1; s++ {

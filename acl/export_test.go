@@ -79,7 +79,7 @@ func (a *atom) isTrue(p *Program, e *Entry) bool {
 	return p.who.holds(a.cond)
 }
 
-// Names reports whether the rules name the type t, so that the comparison treats t
+// Names reports whether the rules name the type t. The comparison treats such a type
 // separately.
 func (c Comparer) Names(t *schema.AttributeType) bool {
 	for i := range c.rules {

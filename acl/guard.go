@@ -21,9 +21,9 @@ func (p *Program) Guard(f filter.Resolved, decide Decider) filter.Resolved {
 	return Guard(f, &p.always, p.Types(), decide)
 }
 
-// Guard is like Program.Guard, for decisions that more than one program makes. The caller
-// passes in always a decision that contains only rights that the identity has on every entry,
-// and in types the attribute types that decisions depend on.
+// Guard is like Program.Guard, for decisions that more than one program makes. The
+// parameter always is a decision that contains only rights that the identity has on every
+// entry. The parameter types lists the attribute types that decisions depend on.
 func Guard(f filter.Resolved, always *Decision, types []*schema.AttributeType, decide Decider) filter.Resolved {
 	return guard{always, types, decide}.filter(filter.Definite(f))
 }

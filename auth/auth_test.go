@@ -167,9 +167,9 @@ func TestFailuresLookAlike(t *testing.T) {
 	}
 }
 
-// TestFailuresLookAlikeFromTheStart checks that a slow scheme is in use as soon as a
-// password was hashed in the scheme or a value in the scheme was passed to Expect, even
-// before any bind.
+// TestFailuresLookAlikeFromTheStart checks that, even before any bind, a failed attempt costs
+// a slow hash if a password was hashed in a slow scheme, or if a value in a slow scheme was
+// passed to Expect.
 func TestFailuresLookAlikeFromTheStart(t *testing.T) {
 	for name, meet := range map[string]func(*Passwords){
 		"expected": func(p *Passwords) { p.Expect([]byte(slowStored)) },

@@ -115,9 +115,9 @@ func (p *pool) leave(client string, ready chan struct{}) bool {
 	return true
 }
 
-// release passes a slot that the client has used to the first client in p.turns. If the
-// same client has more waiting hashes, release first moves the client behind all other
-// waiting clients.
+// release ends the client's use of a slot, and passes the slot to the first client in
+// p.turns, if there is one. Before that, if the client has waiting hashes, release moves the
+// client to the end of p.turns.
 func (p *pool) release(client string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

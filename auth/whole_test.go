@@ -52,8 +52,9 @@ func samples(t *testing.T) (values []string) {
 	return values
 }
 
-// TestValuesAreReadWhole checks that a stored value matches no password if something
-// precedes or follows its form or is missing from it. Such a value is locked or damaged.
+// TestValuesAreReadWhole checks that a stored value matches no password if text precedes or
+// follows the form of its scheme, or if a part of the form is missing. Such a value is locked
+// or damaged.
 func TestValuesAreReadWhole(t *testing.T) {
 	p := New(2, nil)
 	accepts := func(v string) bool {

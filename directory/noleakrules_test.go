@@ -14,7 +14,7 @@ import (
 )
 
 // TestNoLeakRandom is TestNoLeak with random rules. The two directories of a pair are equal
-// at first. Then one of them is changed, but only values on which neither the user nor an
+// at first. Then the test changes values in one of them, on which neither the user nor an
 // anonymous client has any right.
 func TestNoLeakRandom(t *testing.T) {
 	served, changed := map[string]int{}, 0

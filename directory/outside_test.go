@@ -19,8 +19,8 @@ func answerTo(t *testing.T, s *directory.Session, r op.Request, controls ...op.C
 	return out.done.Result
 }
 
-// TestReferralOutside checks that every operation except Bind on a name outside all naming
-// contexts is referred to the configured servers, for every requester, with ManageDsaIT or
+// TestReferralOutside checks that an operation other than Bind is referred to the configured
+// servers if its name is outside all naming contexts, for every requester, with ManageDsaIT or
 // without it. Names of the server's own entries are not referred.
 func TestReferralOutside(t *testing.T) {
 	d := newUsers(t, directory.Options{})

@@ -248,9 +248,9 @@ func TestPersistentSearch(t *testing.T) {
 	w.wants("done 118 ")
 }
 
-// TestWatchControls checks the results of requests with a control that waits for changes:
-// with malformed values, with controls that exclude each other, and of requests that the
-// control does not apply to.
+// TestWatchControls checks the results of requests with a control that waits for changes, if
+// its value is malformed, if another control excludes it, or if the control does not apply to
+// the operation.
 func TestWatchControls(t *testing.T) {
 	const sync, psearch, paged = "1.3.6.1.4.1.4203.1.9.1.1", "2.16.840.1.113730.3.4.3", "1.2.840.113556.1.4.319"
 	good := syncControl(1)

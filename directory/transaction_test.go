@@ -215,7 +215,7 @@ func TestTransactionPasswords(t *testing.T) {
 }
 
 // TestTransactionProxied checks that a transaction runs as the identity that its start
-// requests, and that a start with the name of no entry is refused.
+// requests, and that the start is refused if the identity has no entry.
 func TestTransactionProxied(t *testing.T) {
 	c := newTransactions(t, directory.Options{})
 	c.addPerson("ann")

@@ -10,9 +10,9 @@ import (
 type Differences struct {
 	Types   []TypeDifference
 	Classes []ClassDifference
-	// ContentRules, NameForms and StructureRules contain structural classes of the new schema.
-	// Each list contains the classes for which definitions of the kind in its name have
-	// changed. A structure rule for a class affects the entries of the class and the entries
+	// ContentRules, NameForms and StructureRules contain structural classes of the new schema:
+	// the classes for which DIT content rules, name forms or DIT structure rules have changed.
+	// A structure rule for a class affects the entries of the class and the entries
 	// directly below them.
 	ContentRules, NameForms, StructureRules []*ObjectClass
 }

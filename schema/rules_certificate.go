@@ -289,8 +289,8 @@ func (g *gser) time() (at string, utc bool) {
 	return at, utc
 }
 
-// validateAssertion returns a validator for the syntax of the assertions that the function
-// read parses.
+// validateAssertion returns a validator that accepts a value if the function read returns no
+// error for it.
 func validateAssertion(read func(*Schema, []byte) ([]byte, error)) validator {
 	return func(s *Schema, v []byte) error {
 		_, err := read(s, v)

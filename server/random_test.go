@@ -12,8 +12,8 @@ import (
 )
 
 // TestRandomMixture sends short and long operations in random order and in random pieces.
-// Long operations make another goroutine the connection's reader. Every request must be
-// answered exactly once, and an abandoned request at most once.
+// Long operations make another goroutine the connection's reader. An abandoned
+// request must be answered at most once, and every other request exactly once.
 func TestRandomMixture(t *testing.T) {
 	r := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
 		switch m.Request.(type) {

@@ -75,7 +75,8 @@ func (x *Original) says() string {
 }
 
 // WriteNotes writes the notes, hints and refused rules of the originals, with file and line.
-// Then it writes a table with the number of originals in each class.
+// Then it writes which reserved attributes * includes only in the originals, and a table with
+// the number of originals in each class.
 func (im *Import) WriteNotes(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	for _, x := range im.Originals {

@@ -24,7 +24,8 @@ type Placed struct {
 // An Evaluator decides by aci as the servers' manuals say: an identity may do what at
 // least one value allows and no value denies. An Evaluator serves to check the
 // translation: a Comparison compares what the Evaluator allows with what the translated
-// rules allow. So the Evaluator shares little more than the parser with the translation.
+// rules allow. The Evaluator and the translation share little more than the parser, so that
+// an error in one of them shows as a difference.
 type Evaluator struct {
 	Values  []Placed
 	Options *Options

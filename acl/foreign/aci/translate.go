@@ -52,8 +52,8 @@ type translation struct {
 }
 
 // clause translates one clause. If the bind rule depends on attributes of the entry, the
-// right to add is translated separately: nobody gets the right to add an entry from the
-// attributes of the new entry.
+// right to add is translated separately: the attributes of a new entry
+// grant nobody the right to add the entry.
 func (t *translation) clause(c *Clause) {
 	if c.Rights&Add != 0 && readsEntry(c.Bind) {
 		adding := *c

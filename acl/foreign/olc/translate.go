@@ -456,9 +456,9 @@ func (t *translation) noteHidden(all, shown []cell) {
 // exceptions.
 const maxExceptions = 6
 
-// coveredByAll reports whether cells of the list all together cover the cell a. It
-// searches for a cell that covers a if the exceptions of that cell are ignored. Other
-// cells must then cover the excepted parts of a.
+// coveredByAll reports whether the cell a is covered by several cells of a list together. It
+// searches for a cell that covers a if the exceptions of that cell are ignored. Other cells
+// must then cover the excepted parts of a.
 func (t *translation) coveredByAll(a cell, all []cell, depth int) bool {
 	return depth > 0 && slices.ContainsFunc(all, func(b cell) bool {
 		whole := b

@@ -112,10 +112,10 @@ func proceed(req *request.Request, mechanism string, challenge []byte, next func
 }
 
 // actAs returns the identity that an authenticated client wants to act as (RFC 4513,
-// 5.2.1.8). The client's account must be usable and allowed to bind on this connection. To
-// act as another identity, the client needs the right to do so and must not have to change
-// its password, and the other account must be usable and allowed to bind here too. If a
-// condition is not met, actAs returns an error.
+// 5.2.1.8). The client's account must be usable and allowed to bind on this connection. A
+// client may act as another identity under three conditions: the client has the right to do
+// so; it need not change its password first; and the other account is also usable and allowed
+// to bind on this connection. If a condition is not met, actAs returns an error.
 func actAs(ctx context.Context, req *request.Request, mechanism string, who *settings.Identity, authzID string) (*settings.Identity, error) {
 	if err := identify.Enabled(ctx, req, who, errCredentials); err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ var errInspected = op.Errorf(op.InsufficientAccessRights, "the rights of this id
 // Inspected returns the Judge for the identity that the Get Effective Rights control names.
 // The Judge decides as if that identity used the requester's connection. The result own
 // reports whether the identity is the requester. To ask about another identity, the requester
-// needs the right explain on the entry of the other identity, if that is not anonymous.
+// needs the right explain on the entry of the other identity, unless that identity is anonymous.
 func Inspected(ctx context.Context, req *request.Request, authzID *string) (j judge.Judge, own bool, err error) {
 	j = req.Judge
 	if authzID == nil {

@@ -59,10 +59,9 @@ func searchOn(ctx context.Context, req *request.Request, name dn.DN, r *op.Searc
 	return nil
 }
 
-// withoutAliases returns a copy of the search that follows aliases only to find the base.
-// Aliases below the base are not followed, because the target of an alias can change without
-// a change of the alias. Such a search is not refused instead, because JNDI requests by
-// default that all aliases are followed, and would then receive no events.
+// withoutAliases returns a copy of the search that does not follow aliases below the base,
+// because the target of an alias can change without a change of the alias. A search that
+// requests to follow them is not refused, because JNDI requests this by default.
 func withoutAliases(r *op.Search) *op.Search {
 	less := *r
 	switch r.Deref {
