@@ -143,9 +143,9 @@ func remove(t testing.TB, p *partition.Partition, dn string) error {
 	return update(t, p, func(tx *partition.Tx) error { return tx.Delete(context.Background(), name(dn)) })
 }
 
-// TestMovesTogether moves units below one another concurrently. Each move by itself is
-// valid, but two concurrent moves could make a circle of units that is not below the root
-// any more.
+// TestMovesTogether moves units below one another concurrently. Each move by itself is valid,
+// but two concurrent moves could make a circle of units that is not below the root any more.
+// The test checks that all units remain below the naming context.
 func TestMovesTogether(t *testing.T) {
 	const units = 5
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {

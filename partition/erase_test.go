@@ -458,7 +458,8 @@ func TestEraseUsedName(t *testing.T) {
 	})
 }
 
-// TestEraseAttribute erases a value of one attribute and its subtypes only.
+// TestEraseAttribute erases a value of one attribute and of its subtypes. It checks that an
+// equal value of another attribute stays in the past.
 func TestEraseAttribute(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		l.modify("uid=ann,ou=people,dc=example,dc=com", op.ModAdd, "givenName: Mo", "description: Mo")

@@ -174,8 +174,8 @@ func TestLoadAbort(t *testing.T) {
 	})
 }
 
-// TestLoadSpills runs a load without memory for names, so that all names are written to
-// disk.
+// TestLoadSpills runs a load without memory for names, so that all names are written to disk.
+// It checks that the load refuses every record whose name an earlier record has.
 func TestLoadSpills(t *testing.T) {
 	p := open(t)
 	l, err := transfer.Load(context.Background(), p, transfer.LoadOptions{Memory: 1, Folder: t.TempDir()})

@@ -229,7 +229,7 @@ func TestReferencesMustExist(t *testing.T) {
 
 // TestRepairReferences removes more values than one commit removes. The values are under
 // several descriptions, and the keys of some values are too long for the index, which cuts
-// them.
+// them. The test checks that exactly the values that name no entry are removed.
 func TestRepairReferences(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []configure.Layout{configure.RowLayout, configure.ColumnLayout} {

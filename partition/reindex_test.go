@@ -137,7 +137,8 @@ func TestSetIndexesRefuses(t *testing.T) {
 	wantSound(t, p)
 }
 
-// TestRebuild damages an index, the tree and a normalised name, and rebuilds them.
+// TestRebuild damages an index, the tree and a normalised name, and rebuilds them. It checks
+// that Verify finds the damage before the rebuild and nothing after it.
 func TestRebuild(t *testing.T) {
 	for name, openStore := range stores {
 		t.Run(name, func(t *testing.T) {

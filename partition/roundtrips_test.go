@@ -80,9 +80,10 @@ func openDistant(t *testing.T) *partition.Partition {
 }
 
 // TestRoundTrips counts the sequential round trips of operations on a store that several
-// servers share, first without branches and then beside an open branch. The names of
-// ancestors are cached (docs/design/transactions.md, "Sequential round trips on HBase, DN
-// cache warm").
+// servers share, first without branches and then beside an open branch. It checks that no
+// operation needs more round trips than its bound, and that the open branch adds none. The
+// names of ancestors are cached (docs/design/transactions.md, "Sequential round trips on HBase,
+// DN cache warm").
 func TestRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

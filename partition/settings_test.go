@@ -112,7 +112,8 @@ func TestReindexCutShort(t *testing.T) {
 }
 
 // TestUniqueBeside makes an attribute unique on one server and adds values of it on another
-// server.
+// server. The first server must refuse the change while two entries have the same value. After
+// the change, the other server must refuse such a value.
 func TestUniqueBeside(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)

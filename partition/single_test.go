@@ -126,8 +126,8 @@ func hasValues(t testing.TB, p *partition.Partition, cn, attribute string, want 
 }
 
 // TestBecomesSingle makes types SINGLE-VALUE while entries have values of them, and then
-// changes these values. Only an entry with several values prevents such a change of a
-// type.
+// changes these values. It checks that only an entry with several values prevents such a change
+// of a type, and that the entries then have the right values.
 func TestBecomesSingle(t *testing.T) {
 	p := withRooms(t)
 	addRooms(t, p)
@@ -170,8 +170,9 @@ func TestBecomesSingle(t *testing.T) {
 	verifyClean(t, p)
 }
 
-// TestIsNoLongerSingle removes SINGLE-VALUE from types while entries have values of them,
-// and then changes these values. No entry prevents such a change of a type.
+// TestIsNoLongerSingle removes SINGLE-VALUE from types while entries have values of them, and
+// then changes these values. It checks that no entry prevents such a change of a type, and that
+// the entries then have the right values.
 func TestIsNoLongerSingle(t *testing.T) {
 	p := withRooms(t)
 	must(t, retype(t, p, true))

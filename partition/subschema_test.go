@@ -255,8 +255,8 @@ func TestSchemaLives(t *testing.T) {
 	verifyClean(t, p)
 }
 
-// TestSchemaInOneTransaction uses new definitions in the transaction that adds these
-// definitions.
+// TestSchemaInOneTransaction checks that a transaction can use the definitions that it adds
+// itself.
 func TestSchemaInOneTransaction(t *testing.T) {
 	ctx := context.Background()
 	p := open(t)
@@ -276,8 +276,8 @@ func TestSchemaInOneTransaction(t *testing.T) {
 	verifyClean(t, p)
 }
 
-// TestRulesOfTheTree adds, changes and moves entries under DIT content rules,
-// name forms and DIT structure rules.
+// TestRulesOfTheTree adds, changes and moves entries under DIT content rules, name forms and
+// DIT structure rules. It checks which operations are refused, and with which problem.
 func TestRulesOfTheTree(t *testing.T) {
 	ctx := context.Background()
 	p := open(t)

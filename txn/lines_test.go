@@ -422,9 +422,9 @@ type columnsStep struct {
 	columns []string
 }
 
-// TestLinesColumns makes a row columnar on one line, and later on the other line, where
-// it is still in one piece. One of the lines deletes an older column before the row is
-// columnar there.
+// TestLinesColumns makes a row columnar on one line, and later on the other line, where it is
+// still in one piece. One of the lines deletes an older column before the row is columnar
+// there. The test checks what every line shows after each step and after the end of the branch.
 func TestLinesColumns(t *testing.T) {
 	t.Parallel()
 	for name, steps := range map[string][]columnsStep{
@@ -479,10 +479,10 @@ func linesColumns(t *testing.T, steps []columnsStep, branchFirst, merge bool) {
 	w.look()
 }
 
-// TestLinesParked merges a branch that changed the same row as the trunk, while an older
-// branch is parked. A column of the row was deleted after the parked branch began, and
-// the tombstone was collected, but the state at the parked branch's base still has the
-// column.
+// TestLinesParked merges a branch that changed the same row as the trunk, while an older branch
+// is parked. A column of the row was deleted after the parked branch began, and the tombstone
+// was collected, but the state at the parked branch's base still has the column. The test
+// checks what every line shows after the merge.
 func TestLinesParked(t *testing.T) {
 	t.Parallel()
 	w := newLineWorld(t, "lsm", 0)

@@ -20,7 +20,8 @@ func openLSM(t testing.TB, dir string) table.Store {
 	return s
 }
 
-// TestLSM commits, loads in bulk and reopens the store on the embedded engine.
+// TestLSM commits, loads in bulk and reopens the store on the embedded engine. It checks that
+// no commit is lost, and that only a committed load is visible.
 func TestLSM(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -303,6 +303,7 @@ func (w *world) allFree(db *DB) bool {
 }
 
 // TestCrashAnywhere crashes a server at every call that the server makes to its store.
+// Afterwards the store must contain the acknowledged transactions, each completely and once.
 func TestCrashAnywhere(t *testing.T) {
 	for _, batch := range []bool{true, false} {
 		t.Run(fmt.Sprintf("batch=%v", batch), func(t *testing.T) {

@@ -381,7 +381,8 @@ func allFree(db *DB) bool {
 // more, every fault must happen at every step; `make test-long` runs 100,000 histories.
 const some, enough = 2000, 20000
 
-// TestSimulation runs histories of many servers over failing stores.
+// TestSimulation runs histories of many servers over failing stores. An oracle checks each
+// history (see oracle).
 func TestSimulation(t *testing.T) {
 	var total coverage
 	var mu sync.Mutex

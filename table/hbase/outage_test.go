@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
 )
 
-// TestOpenUnreachable opens a store at an address where no server listens. It needs no
-// HBase.
+// TestOpenUnreachable opens a store at an address where no server listens. It checks that Open
+// soon returns an error that contains the address. It needs no HBase.
 func TestOpenUnreachable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -60,7 +60,7 @@ func (m *modification) after(before *entry.Entry) *entry.Entry {
 }
 
 // after returns the values of the description after the modification. e contains the values
-// before it. after returns false if it does not know all values.
+// before the modification. after returns false if it does not know all values.
 func (v *editedValues) after(e *entry.Entry) (values [][]byte, ok bool) {
 	t, options := v.before.Typ, v.before.Options
 	if !v.whole {
