@@ -83,10 +83,9 @@ func (k *Keep) Of(f Family) FamilyKeep {
 	return FamilyKeep{Horizon: k.Horizon}
 }
 
-// States returns the states of a family that must be kept, in ascending order: the pinned
-// states, then the horizon. The result does not contain the states after the horizon,
-// although they are kept too: a collection never removes versions that were written after
-// the horizon.
+// States returns those states of a family that must be kept, in ascending order: the pinned
+// states, then the horizon. The result does not contain the states after the horizon, although
+// they are kept too: a collection never removes versions that were written after the horizon.
 func (k *Keep) States(f Family) []Revision {
 	rule, own := k.Families[f]
 	switch {

@@ -72,7 +72,7 @@ const (
 
 var id = []byte("i")
 
-// Key returns the row key of the child of parent that has the given RDN.
+// Key returns the row key of a parent's child with the given RDN.
 func Key(parent entry.ID, rdn dn.Norm) []byte {
 	k := make([]byte, 0, len(parent)+min(len(rdn), maxRDN+hashLen))
 	k = append(k, parent[:]...)

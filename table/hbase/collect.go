@@ -211,9 +211,9 @@ type cut struct {
 	exact     bool
 }
 
-// markers returns the delete markers for the versions of a row that are not kept. If
-// deletions is set, it returns the markers for the row's deletions. Otherwise it returns
-// the markers for its columns. Where possible, columns share a marker and its timestamp.
+// markers returns the delete markers for those versions of a row that are not kept. If
+// deletions is set, it returns the markers for the row's deletions. Otherwise it returns the
+// markers for its columns. Where possible, columns share a marker and its timestamp.
 func (c *collection) markers(key []byte, vs []version, stays []bool, deletions bool) []marker {
 	var cuts []cut
 	for i := 0; i < len(vs); {

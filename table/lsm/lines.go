@@ -149,9 +149,9 @@ func (x *parts) buried(cells, old []table.Cell, rev table.Revision) []table.Cell
 	return cells
 }
 
-// columns returns the cells of a row that have keys of their own. For each column, it
-// returns the newest version that the view shows. It leaves out columns whose newest
-// version is a tombstone.
+// columns returns those cells of a row that have keys of their own. For each column, it returns
+// the newest version that the view shows. It leaves out columns whose newest version is a
+// tombstone.
 func (w *writer) columns(d *delta) (cells []table.Cell, err error) {
 	all := appendRowPart(nil, d.prefix, termCol)
 	var col []byte // the column whose newest visible version was found

@@ -74,7 +74,7 @@ func (v stagedView) Max() table.Revision {
 	return m
 }
 
-// Low returns a revision below all revisions of branches that the view hides. The result
+// Low returns a revision below all those revisions of branches that the view hides. The result
 // may be far below Max.
 func (v stagedView) Low() table.Revision {
 	switch {
