@@ -15,7 +15,8 @@ const (
 	viewResponse = "2.16.840.1.113730.3.4.10"
 )
 
-// sortValue parses keys: "sn", "-sn" for the reverse order, "sn:caseExactOrderingMatch".
+// sortValue returns the value of a sort control. A key is, for example, "sn", "-sn" for the
+// reverse order, or "sn:caseExactOrderingMatch".
 func sortValue(words []string) []byte {
 	b := ber.Open(nil, ber.Sequence)
 	for _, w := range words {

@@ -47,7 +47,8 @@ func TestTokenLeadsToAnotherServer(t *testing.T) {
 			want.Description, want.Value = "dc", []byte("example")
 		}
 		there := op.Control{OID: oid, Critical: true, Value: out.done.Controls[0].Value}
-		// With the token at the other server, then without a token at the first.
+		// The client compares at the other server with the token, and then at the first
+		// server without a token.
 		for j, controls := range [][]op.Control{{there}, nil} {
 			var out answers
 			sessions[(i+1+j)%2].Serve(ctx, &op.Message{ID: 2, Request: &want, Controls: controls}, &out)

@@ -68,7 +68,7 @@ func (u *user) move(name, rdn, superior string) {
 	u.c.must("modifydn", "dn: "+name+",dc=example,dc=com", "rdn: "+rdn, "superior: "+superior+",dc=example,dc=com")
 }
 
-// watches begins a search for people by the user.
+// watches begins the user's search for people.
 func (u *user) watches(control op.Control) {
 	u.t.Helper()
 	u.s = u.user

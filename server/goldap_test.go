@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// recorder records the last message and answers it as a directory might.
+// A recorder sends each message to a channel, and answers the message as a directory might.
 type recorder struct{ messages chan *op.Message }
 
 func (r *recorder) serve(_ context.Context, m *op.Message, sink op.Sink) {

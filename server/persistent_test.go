@@ -21,7 +21,8 @@ type endedSearch struct {
 
 // persistentHandler serves searches that last until their context ends, as persistent
 // searches do. It answers all other requests at once. A Delete makes the connection end.
-// Searches send their message IDs to began, and how they ended to ended.
+// A search sends its message ID to the channel began, and a description of its end to the
+// channel ended.
 func persistentHandler(began chan<- int32, ended chan<- endedSearch) func(context.Context, *op.Message, op.Sink) {
 	return func(ctx context.Context, m *op.Message, sink op.Sink) {
 		response := &op.Response{}
@@ -209,7 +210,7 @@ func TestStaySlowClient(t *testing.T) {
 		}
 		break
 	}
-	// more than the buffers of the sockets hold
+	// most is more than the buffers of the sockets hold.
 	if most := int64(64 << 20); sent.Load() > most {
 		t.Errorf("%d octets were taken for a client that reads none", sent.Load())
 	}

@@ -57,7 +57,7 @@ func TestBusyConnectionIsRead(t *testing.T) {
 	}
 }
 
-// TestBindBehindWaiting checks that a bind waits for queued updates. It abandons queued
+// TestBindBehindWaiting checks that a bind waits for queued updates. The bind abandons queued
 // searches that have not begun.
 func TestBindBehindWaiting(t *testing.T) {
 	_, c, release := full(t, server.Options{})

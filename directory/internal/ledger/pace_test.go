@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestCeiling checks that a refused bind is made to take longer than nearly all recent
-// refused binds took, but not much longer.
+// TestCeiling checks that the ceiling of durations is longer than nearly all of the most
+// recent durations, but not much longer.
 func TestCeiling(t *testing.T) {
 	var d durations
 	if c := d.ceiling(); c != 0 {
