@@ -56,7 +56,7 @@ func TestViewFigures(t *testing.T) {
 	f := &figures{t, p}
 	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com", "cn=views"}))
 	f.loadPeople()
-	plain := f.commit("without views")
+	f.commit("without views")
 	keep, stop := context.WithCancel(ctx)
 	var keeping sync.WaitGroup
 	keeping.Go(func() { views.Keep(keep, p, func(err error) { t.Error(err) }) })
@@ -88,7 +88,7 @@ func TestViewFigures(t *testing.T) {
 	// were cheaper, because the store was new and the caches were empty.
 	alone := f.commit("without a manager")
 	t.Logf("p99 of commits is %.2f times as long, while building %.2f; managers use %v of CPU a commit", float64(kept.p99)/float64(alone.p99),
-		float64(during.p99)/float64(plain.p99), kept.cpu-alone.cpu)
+		float64(during.p99)/float64(alone.p99), kept.cpu-alone.cpu)
 }
 
 func (f *figures) add(text string, lines ...string) {
