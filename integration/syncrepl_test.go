@@ -215,12 +215,13 @@ func printed(value string) string {
 // A randomLoad makes random changes of a directory. Some of its operations fail because
 // of earlier operations, which is intended.
 type randomLoad struct {
-	t     *testing.T
-	rng   *rand.Rand
-	conn  *ldap.Conn
-	count int
-	units []string // names of organizational units
-	names []string // names of all entries that the load has added, even if they were deleted since
+	t      *testing.T
+	rng    *rand.Rand
+	conn   *ldap.Conn
+	count  int
+	units  []string // names of organizational units
+	names  []string // names of all entries that the load has added, even if they were deleted since
+	leaves bool     // only entries without entries below them are renamed
 }
 
 func newLoad(t *testing.T, url, name string) *randomLoad {
@@ -292,6 +293,9 @@ func (w *randomLoad) add(rdn, class, sn string) error {
 // rename renames an entry with its subtree, and sometimes moves it to another parent.
 func (w *randomLoad) rename() error {
 	old := pick(w.rng, w.names)
+	if w.leaves && !strings.HasPrefix(old, "cn=") {
+		return nil
+	}
 	rdn, parent, _ := strings.Cut(old, ",")
 	attribute, _, _ := strings.Cut(rdn, "=")
 	to := ""

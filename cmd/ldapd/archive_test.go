@@ -89,7 +89,7 @@ func TestUntil(t *testing.T) {
 		t.Fatalf("%d commits", len(all))
 	}
 	for range *moments {
-		until := all[rnd.IntN(len(all)-first)] // the log begins with the oldest commit
+		until := all[first+rnd.IntN(len(all)-first)] // the log begins with the oldest commit
 		restored := h.path("restored")
 		h.ldapd("backup", "restore", "--to", restored, "--until", until)
 		h.ldapd("check", "--store", restored)
