@@ -57,7 +57,7 @@ type Trial struct {
 	Verify func(ctx context.Context) (Match, error)
 	// Pretend does the work of a Verify that fails, without reading the account.
 	Pretend func(ctx context.Context) error
-	// Wait waits for the time that the Ledger needs for a call of Fail.
+	// Wait waits as long as a call of the Ledger's method Fail takes.
 	Wait func(ctx context.Context) error
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
-// If others write to the directory (see Options.Beside), an import adds its entries to a branch
-// and merges the branch. The name of the branch contains the name of the first file and a hash of
+// If others write to the directory (see Options.Beside), an import of files adds its entries to
+// a branch and merges the branch, unless Options.Batches is set. The name of the branch contains the name of the first file and a hash of
 // the records. So if the import is interrupted and run again, it finds the branch and
 // continues there.
 

@@ -14,8 +14,8 @@ import (
 
 // TestMembersTogether runs many clients that add members to one group at three servers.
 // The additions must not conflict, so the access logs must show no retry. The clients
-// then increment one counter. These increments conflict, so their retries show that the
-// logs do contain retries.
+// then increment one counter. These increments conflict, so the logs must show retries
+// of them. Otherwise, that there are none of additions would prove nothing.
 func TestMembersTogether(t *testing.T) {
 	t.Parallel()
 	const group, each = "cn=all," + suffix, 20

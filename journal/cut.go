@@ -17,7 +17,7 @@ import (
 // they are at a checkpoint. The cells of later commits must be gone from all other
 // tables, and nobody may have the store open. Cut can be repeated.
 //
-// If branches is set, each branch that still has a cell and was not discarded afterwards shows
+// If branches is set, each branch that has a cell in the heads row, and was not discarded after r, shows
 // what it showed at r. In that case the caller must have called SettleBranches before the store
 // was copied. If branches is not set, Cut discards the branches that were not merged up to r.
 func (l *Log) Cut(ctx context.Context, r table.Revision, branches bool) error {

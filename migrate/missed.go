@@ -16,7 +16,7 @@ import (
 
 // missed finds the changes that the server has not reported although the directory has caught
 // up: it compares the ids, names, and modifyTimestamps of all entries. It copies or deletes
-// the entries that differ. It adds to a report the entries that the directory refuses. 389 has
+// the entries that differ. It adds refused entries to the report r. 389 has
 // been seen to omit entries that were added, renamed or deleted, both in a content
 // synchronization and in a search of all entries.
 func (m *Move) missed(ctx context.Context, r *Report) error {

@@ -157,9 +157,3 @@ func (s *Snapshot) Results(ctx context.Context, ids []entry.ID, q Query) iter.Se
 func (s *Snapshot) Lookup(ctx context.Context, q Query, id entry.ID) (Result, bool, error) {
 	return feed.Lookup(ctx, s.s, q, id)
 }
-
-// Exceeds reports whether a query examines more than n candidates. It returns true if the
-// query must scan all entries in scope.
-func (s *Snapshot) Exceeds(ctx context.Context, q Query, n int) (bool, error) {
-	return search.Exceeds(ctx, s.s, q, n)
-}

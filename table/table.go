@@ -111,8 +111,8 @@ type View interface {
 // Causal may show a revision and hide any other revision.
 type Causal interface {
 	View
-	// IsCausal reports whether the view makes this promise. The result must always be the
-	// same.
+	// IsCausal reports whether the view makes this promise. The result must not change
+	// during the life of the view.
 	IsCausal() bool
 }
 

@@ -372,8 +372,8 @@ func (e *cluster) within(ctx context.Context, patience time.Duration, r table.Re
 	}
 }
 
-// nobodyWrites reports whether no server holds a slot. If no server holds a slot, no further
-// commit has a past revision, unless the clock of a server that claims a slot later is slow.
+// nobodyWrites reports whether no server holds a slot. Then later commits get later revisions,
+// unless the clock of a server that claims a slot later is slow.
 func nobodyWrites(v *revision.Vector) bool {
 	for _, s := range v.Slots() {
 		if holds(v.Cell(s)) {

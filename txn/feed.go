@@ -105,7 +105,7 @@ func (s *Snapshot) commitsOf(ctx context.Context, after, upTo table.Revision) it
 }
 
 // merged merges streams in the order of revisions. In this order a commit comes after
-// every commit that it could have seen, because its revision is larger.
+// every commit that it could have seen, because revisions grow.
 func merged(streams []iter.Seq2[*journal.Record, error]) iter.Seq2[*journal.Record, error] {
 	return func(yield func(*journal.Record, error) bool) {
 		type head struct {

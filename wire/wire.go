@@ -50,7 +50,7 @@ const (
 	tagIntermediate = 0x79
 )
 
-// These are the context-specific tags in operations.
+// These are the context-specific tags in messages.
 const (
 	tagControls        = 0xa0
 	tagSimple          = 0x80

@@ -2,6 +2,8 @@
 package sorting
 
 import (
+	"context"
+
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 )
@@ -14,3 +16,9 @@ func NewSorter(keys []partition.SortKey, memory int64) *Sorter { return search.N
 
 // Ordered reports whether an index contains the entries in the order of a key.
 func Ordered(s *partition.Snapshot, k *partition.SortKey) bool { return search.Ordered(s.State(), k) }
+
+// Exceeds reports whether a query examines more than n candidates. It returns true if the
+// query must scan all entries in scope.
+func Exceeds(ctx context.Context, s *partition.Snapshot, q partition.Query, n int) (bool, error) {
+	return search.Exceeds(ctx, s.State(), q, n)
+}

@@ -521,8 +521,8 @@ func (t *translation) parents(m Mask) (all []cell) {
 	return all
 }
 
-// ofParent returns an expression that holds for an entry where the leaf holds for the
-// entry's parent.
+// ofParent returns an expression that holds for an entry if the leaf holds for the entry's
+// parent.
 func ofParent(l *draft.Leaf) draft.Expr {
 	for _, a := range []*draft.Atom{l.Under, l.Over} {
 		if a == nil || a.Subject == nil {

@@ -115,7 +115,7 @@ func (st *Stream) chooseWay(ctx context.Context) (byte, error) {
 	if st.Out.Page == nil {
 		most = int(min(st.Req.Limits.SortBytes()/sortedSize, maxList))
 	}
-	large, err := st.Req.Snapshot.Exceeds(ctx, st.Query, most)
+	large, err := sorting.Exceeds(ctx, st.Req.Snapshot, st.Query, most)
 	if large && err == nil {
 		return byIndex, nil
 	}

@@ -155,8 +155,8 @@ func among(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query, mayb
 	}
 }
 
-// Ordered reports whether a query may use the key as its Query.Order, because an index
-// contains the entries in the order of the key.
+// Ordered reports whether an index contains the entries in the order of the key. Only then may
+// a query use the key as its Query.Order.
 func Ordered(s *state.Snapshot, k *SortKey) bool {
 	return orderedBy(s, k) != nil
 }
