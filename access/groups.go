@@ -142,8 +142,9 @@ func isDirectly(ctx context.Context, s *partition.Snapshot, name, group dn.DN) (
 	if err != nil {
 		return false, err
 	}
+	text := name.String()
 	for _, t := range MemberTypes(s.Schema()) {
-		if has, err := referrers.Holds(ctx, s, at.ID, t, name.String()); has || err != nil {
+		if has, err := referrers.Holds(ctx, s, at.ID, t, text); has || err != nil {
 			return has, err
 		}
 	}

@@ -147,7 +147,7 @@ func (r *atEnd) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestOthersChange checks an import of which one entry passes the check but is refused later,
+// TestOthersChange checks an import with one entry that passes the check but is refused later,
 // when it is added. The other entries must be imported.
 func TestOthersChange(t *testing.T) {
 	for _, goOn := range []bool{false, true} {

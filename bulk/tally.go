@@ -84,10 +84,10 @@ func (t *tally) report(note func(string)) {
 	}
 }
 
-func listed(counts map[string]int) string {
+func listed(numbers map[string]int) string {
 	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, fmt.Sprintf("%d %s", counts[name], name))
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		parts = append(parts, fmt.Sprintf("%d %s", numbers[name], name))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -91,8 +91,8 @@ func TestRulesReachServers(t *testing.T) {
 	}
 }
 
-// TestNamesInRulesRace writes rules at one server, each of which names an entry. Meanwhile the
-// other server deletes this entry and adds another entry of the same name. A rule that was written
+// TestNamesInRulesRace writes rules at one server. Each rule names an entry. Meanwhile the other
+// server deletes this entry and adds another entry with the same name. A rule that was written
 // for the deleted entry must not apply to the new entry.
 func TestNamesInRulesRace(t *testing.T) {
 	cs := newServers(t)

@@ -280,8 +280,7 @@ func leakMembers(r *rand.Rand, n int) (lines []string) {
 	return lines
 }
 
-// groups adds groups of which the user sees everything or a part. It also adds referrals and
-// aliases.
+// groups adds groups that the user sees whole or in part. It also adds referrals and aliases.
 func (f *filler) groups() {
 	const me, reference = "member: uid=me,ou=people," + leakBase, "objectClass: extensibleObject"
 	f.add("cn=plain,ou=groups,"+leakBase, append(leakMembers(f.seen, 3), leakGroup)...)

@@ -102,8 +102,8 @@ func (s *Set) Behind(after []byte) int {
 
 // Seek returns the index of the first entry, from index i on, whose id is not less than the
 // argument id. It returns Len if there is no such entry. It searches with steps that double,
-// beginning with step. With a suitable step, Common is fast both for sets of similar lengths
-// and for sets of which one is much longer than the first.
+// beginning with step. With a suitable step, Common is fast both if all sets have similar lengths
+// and if one of them is much longer than the first.
 func (s *Set) Seek(i int, id entry.ID, step int) int {
 	rest := s.ids[i:]
 	from, to := 0, 0

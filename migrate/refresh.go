@@ -570,7 +570,7 @@ func (m *Move) one(ctx context.Context, a action, busy map[entry.ID]bool) error 
 
 // displace makes room for an entry whose name another entry of the directory occupies.
 // The parameter by is the id of the entry that needs the name, and o describes the
-// occupant. If the occupant has another name at the server now, displace gives it that name.
+// occupant. If the occupant has another name at the server now, displace renames it.
 // Otherwise, or if the occupant itself waits for another entry, displace deletes the occupant
 // and all entries below it.
 func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[entry.ID]bool) error {

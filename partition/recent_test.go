@@ -1,7 +1,6 @@
 package partition_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -175,11 +174,9 @@ func described(i *cache.Item) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, i.Node.Parent, i.Node.UpRDN, i.Node.NormRDN)
 	as := slices.Clone(i.Entry.Attributes)
-	slices.SortFunc(as, func(a, b entry.Attribute) int {
-		return cmp.Or(strings.Compare(a.Type.Name(), b.Type.Name()), strings.Compare(a.Options, b.Options))
-	})
+	slices.SortFunc(as, func(a, b entry.Attribute) int { return strings.Compare(a.Description(), b.Description()) })
 	for _, a := range as {
-		fmt.Fprintf(&b, "%s%s: %q\n", a.Type.Name(), a.Options, a.Values)
+		fmt.Fprintf(&b, "%s: %q\n", a.Description(), a.Values)
 	}
 	return b.String()
 }

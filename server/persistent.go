@@ -55,7 +55,7 @@ func (c *conn) endPersistent(notice *op.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, o := range c.ops {
-		if !o.stays {
+		if !o.stays || o.state.Load() != wanted {
 			continue
 		}
 		o.notice = notice

@@ -329,7 +329,7 @@ func (db *DB) createTables(ctx context.Context) error {
 	return db.store.Create(ctx, journal.Specs()...)
 }
 
-// Close waits until running commits have ended, gives up the slot and stops the DB. It does
+// Close waits until running commits have ended, releases the slot and stops the DB. It does
 // not close the store.
 func (db *DB) Close(ctx context.Context) error {
 	db.garbage.stop()

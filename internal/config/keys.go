@@ -19,7 +19,7 @@ type Key struct {
 	Default string // the items of a list are separated by semicolons
 	Help    string
 	List    bool
-	Secret  bool // a password's hash, of which only the scheme may be printed
+	Secret  bool // a password's hash: only its scheme may be printed
 	Reload  bool // the value is read again at SIGHUP; other keys need a restart
 	// Test marks a key that only its flag can set. No help shows the flag, so that
 	// nobody uses it by accident.

@@ -89,7 +89,7 @@ func (m *branchesModel) merge(s branchesState, i int, emit Emit[branchesState]) 
 
 // look lets the merger of branch i look at the other branch. If the other branch is frozen, the
 // merger thaws it. If the merge of the other branch is under way, the merger aborts that merge.
-// If that merge is committed, the merger of branch i gives up.
+// If that merge is committed, the merger of branch i ends without a merge.
 func (m *branchesModel) look(s branchesState, i int, emit Emit[branchesState]) {
 	o := 1 - i
 	s.at[i] = twoNames

@@ -225,7 +225,7 @@ func (r *reader) addCaches() {
 func (r *reader) addViews() {
 	r.gauge("views_lag_entries", "Entries that commits touched beyond what the slowest view has; 0 if this server follows no views. From 50000 on updates wait.",
 		func(s *state) float64 { return float64(views.ProgressOf(s.Partition).Entries) })
-	r.gauge("views_lag_seconds", "Age of what the slowest view has, if commits went beyond it.",
+	r.gauge("views_lag_seconds", "Time since the first commit that the slowest view does not show yet, or a little longer; 0 if there is none.",
 		func(s *state) float64 { return views.ProgressOf(s.Partition).Age.Seconds() })
 	r.counter("views_steps_total", "Steps of views that this server made.", func(s *state) float64 { return float64(views.ProgressOf(s.Partition).Steps) })
 	r.counter("views_errors_total", "Failures to bring views up to date. They are tried again.", func(s *state) float64 { return float64(views.ProgressOf(s.Partition).Errors) })

@@ -28,8 +28,8 @@ func (a *Account) Lock() account.Lock {
 	return a.ledger.Lock(a.Policy, a.Secrets)
 }
 
-// Computed returns the values of an attribute of which the entry itself stores no values. The
-// values come from the account's failures, policy or secrets.
+// Computed returns the values of an attribute that the entry does not store. The values come
+// from the account's failures, policy or secrets.
 func (a *Account) Computed(t *schema.AttributeType) [][]byte {
 	k := &a.req.Known.Account
 	lock := a.Lock()

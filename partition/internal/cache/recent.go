@@ -62,37 +62,30 @@ func (r *Recent) Add(ms []*Modification) {
 		r.weight += m.weight()
 	}
 	r.order = append(r.order, ms...)
-	drop := 0
 	for r.weight > recentMemory {
-		r.weight -= r.order[drop].weight()
-		drop++
+		r.removeOldest()
 	}
-	r.remove(drop)
 }
 
 // Forget removes the modifications up to a revision.
 func (r *Recent) Forget(upTo table.Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	drop := 0
-	for drop < len(r.order) && r.order[drop].Revision <= upTo {
-		r.weight -= r.order[drop].weight()
-		drop++
+	for len(r.order) > 0 && r.order[0].Revision <= upTo {
+		r.removeOldest()
 	}
-	r.remove(drop)
 }
 
-// remove removes the n oldest modifications, whose weight was subtracted before.
-func (r *Recent) remove(n int) {
-	for i, m := range r.order[:n] {
-		if left := r.entries[m.ID][1:]; len(left) > 0 {
-			r.entries[m.ID] = left
-		} else {
-			delete(r.entries, m.ID)
-		}
-		r.order[i] = nil
+func (r *Recent) removeOldest() {
+	m := r.order[0]
+	r.order[0] = nil
+	r.order = r.order[1:]
+	r.weight -= m.weight()
+	if left := r.entries[m.ID][1:]; len(left) > 0 {
+		r.entries[m.ID] = left
+	} else {
+		delete(r.entries, m.ID)
 	}
-	r.order = r.order[n:]
 }
 
 // Find returns the modifications of an entry by the commits first and last. A result is nil if

@@ -66,7 +66,7 @@ func (l *Loader) referTo(ctx context.Context, x *Loading, ix *catalog.Indexed, k
 	return nil
 }
 
-// isRefused reports whether a value of Loader.names stands for an entry that was refused.
+// isRefused reports whether a value of Loader.names marks a refused entry.
 func isRefused(id spill.Value) bool { return id == (spill.Value{}) }
 
 // maxMissing is the largest number of reported values that name no entry.

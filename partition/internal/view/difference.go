@@ -31,6 +31,7 @@ type touched struct {
 	all    bool           // a commit, such as a load, does not list what it touched
 	moves  bool           // a commit renamed or moved entries
 	last   table.Revision // revision of the last of the commits
+	cut    bool           // there may be more commits, which touchedAfter has not read
 }
 
 func (t *touched) add(c *feed.Change) {
@@ -54,18 +55,18 @@ func (t *touched) add(c *feed.Change) {
 // touchedAfter returns what was touched by the commits that a state shows and that are newer
 // than a revision. If most is zero, touchedAfter reads all these commits. Otherwise it stops
 // after a commit with which the number of touched entries exceeds most, or which does not list
-// its entries; then cut is true.
-func touchedAfter(ctx context.Context, s *state.Snapshot, r table.Revision, most int) (t touched, cut bool, err error) {
+// its entries, and sets cut.
+func touchedAfter(ctx context.Context, s *state.Snapshot, r table.Revision, most int) (t touched, err error) {
 	for c, err := range feed.ChangesAfter(ctx, s, r) {
 		if err != nil {
-			return t, false, err
+			return t, err
 		}
 		t.add(c)
-		if most > 0 && (len(t.ids) > most || c.All) {
-			return t, true, nil
+		if t.cut = most > 0 && (len(t.ids) > most || c.All); t.cut {
+			break
 		}
 	}
-	return t, false, nil
+	return t, nil
 }
 
 // touchedAfterEach returns, for each lane, what was touched by the commits that a state

@@ -42,20 +42,14 @@ type Manager struct {
 // entries and changes.
 type reads struct {
 	items   map[table.Revision]map[entry.ID]*cache.Item // by the revision of the state
-	touched map[interval]touchedIn
+	touched map[interval]touched
 }
 
 // An interval contains the revisions after W, up to and including Next.
 type interval struct{ W, Next table.Revision }
 
-// touchedIn is a result of touchedAfter.
-type touchedIn struct {
-	touched
-	cut bool
-}
-
 func newReads() reads {
-	return reads{map[table.Revision]map[entry.ID]*cache.Item{}, map[interval]touchedIn{}}
+	return reads{map[table.Revision]map[entry.ID]*cache.Item{}, map[interval]touched{}}
 }
 
 type passed struct {
@@ -458,17 +452,16 @@ func (m *Manager) prepare(ctx context.Context, s *step, key task, last table.Rev
 			m.recall(s)
 		}
 	}()
-	var cut bool
 	if announced {
-		s.t, _, err = touchedAfter(ctx, s.to, s.cur.W, 0)
+		s.t, err = touchedAfter(ctx, s.to, s.cur.W, 0)
 	} else {
-		s.t, cut, err = m.touched(ctx, s.to, interval{s.cur.W, s.cur.Next})
+		s.t, err = m.touchedIn(ctx, s.to, interval{s.cur.W, s.cur.Next})
 	}
 	if err != nil {
 		s.to.Close()
 		return err
 	}
-	if cut {
+	if s.t.cut {
 		err = m.shorten(ctx, s)
 	}
 	return err
@@ -486,29 +479,33 @@ func (m *Manager) shorten(ctx context.Context, s *step) (err error) {
 		s.cur.Next = b
 		s.to, err = state.At(ctx, m.k, b)
 	default:
-		if s.t, _, err = touchedAfter(ctx, s.to, s.cur.W, 0); err != nil {
+		if s.t, err = touchedAfter(ctx, s.to, s.cur.W, 0); err != nil {
 			s.to.Close()
 		}
 	}
 	return err
 }
 
-// touched calls touchedAfter with the limit stepEntries, for the commits in an interval whose
+// touchedIn calls touchedAfter with the limit stepEntries, for the commits in an interval whose
 // end is the revision of s. It remembers the result in m.reads.
-func (m *Manager) touched(ctx context.Context, s *state.Snapshot, in interval) (touched, bool, error) {
+func (m *Manager) touchedIn(ctx context.Context, s *state.Snapshot, in interval) (touched, error) {
 	if t, ok := m.reads.touched[in]; ok {
-		return t.touched, t.cut, nil
+		return t, nil
 	}
-	t, cut, err := touchedAfter(ctx, s, in.W, m.most)
+	t, err := touchedAfter(ctx, s, in.W, m.most)
 	if err == nil {
-		m.reads.touched[in] = touchedIn{t, cut}
+		m.reads.touched[in] = t
 	}
-	return t, cut, err
+	return t, err
 }
 
 // recall takes the entries that the step needs from catalog.Keeper.Recent, as far as they are
-// there.
+// there. Recent is used only on an embedded store. There, each commit is at a boundary, so no
+// commit in s.t is after the end of the step.
 func (m *Manager) recall(s *step) {
+	if !m.k.Recent.Wanted() {
+		return
+	}
 	for id, by := range s.t.ids {
 		if _, known := s.to.Items[id]; known {
 			continue

@@ -31,7 +31,7 @@ func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most 
 	}
 	w := &wholeView{lane: l, d: d, s: s, base: base, meanwhile: meanwhile, take: take, ps: parts{}}
 	if base == noID {
-		return w.end()
+		return w.take(w.ps)
 	}
 	if most == 0 && !s.Keeper.DB.Shared() {
 		if done, err := w.scan(ctx); done || err != nil {
@@ -89,8 +89,6 @@ func (w *wholeView) add(e *entry.Entry) (in bool, err error) {
 	return true, nil
 }
 
-func (w *wholeView) end() error { return w.take(w.ps) }
-
 // search finds the entries of the view by a search.
 func (w *wholeView) search(ctx context.Context, most int) error {
 	q := search.Query{Base: w.base, Scope: op.WholeSubtree, Filter: w.d.filter, Only: w.d.needs, Most: most}
@@ -103,20 +101,21 @@ func (w *wholeView) search(ctx context.Context, most int) error {
 			return err
 		}
 	}
-	return w.end()
+	return w.take(w.ps)
 }
 
-// A scan gives up if fewer than one in fewest of the first sample entries are in the view.
+// A scan of the table master ends early if fewer than sampleHits of the first sampleRows rows
+// are in the view.
 const (
-	sample = 2000
-	fewest = 5
+	sampleRows = 2000
+	sampleHits = sampleRows / 5
 )
 
 // scan finds the entries of the view by a scan of the table master, from one end to the other.
-// A search reads entry by entry, in the order of an index or of the tree, and needs five times
-// as long for each. So scan returns false, and w.take was not called, if only few of the first
-// entries are in the view. The rows are sorted by id, which has nothing to do with what is in
-// the view.
+// A search reads entry by entry, in the order of an index or of the tree, and takes longer for
+// each. But if few entries are in the view, a search reads only these. So scan ends early and
+// returns false if few of the first rows are in the view. Then it has not called w.take. The
+// rows are sorted by id, so the first rows are a sample of all entries.
 func (w *wholeView) scan(ctx context.Context) (done bool, err error) {
 	s := *w.s
 	s.Items = map[entry.ID]*cache.Item{} // for the superiors of the entries
@@ -134,11 +133,11 @@ func (w *wholeView) scan(ctx context.Context) (done bool, err error) {
 		if match {
 			in++
 		}
-		if w.n == sample && in < sample/fewest {
+		if w.n == sampleRows && in < sampleHits {
 			return false, nil
 		}
 	}
-	return true, w.end()
+	return true, w.take(w.ps)
 }
 
 // offer adds the parts of the entry of a row of the table master, if it is in the view, and

@@ -67,7 +67,11 @@ func (v *editedValues) after(e *entry.Entry) (values [][]byte, ok bool) {
 		if v.before.Many || len(v.removed) > 0 && t.Equality == nil {
 			return nil, false
 		}
-		for _, old := range currentValues(e, t, options) {
+		var before [][]byte
+		if a := e.Find(t, options); a != nil {
+			before = a.Values
+		}
+		for _, old := range before {
 			if len(v.removed) > 0 {
 				key, err := t.Equality.Key(old)
 				if err != nil {
@@ -89,26 +93,16 @@ func (v *editedValues) after(e *entry.Entry) (values [][]byte, ok bool) {
 	return values, len(values) == len(v.now)
 }
 
-// currentValues returns the values of a type with exactly the given options.
-func currentValues(e *entry.Entry, t *schema.AttributeType, options string) [][]byte {
-	for i := range e.Attributes {
-		if a := &e.Attributes[i]; a.Type == t && a.Options == options {
-			return a.Values
-		}
-	}
-	return nil
-}
-
 // setValues replaces the values of a type with exactly the given options.
 func setValues(e *entry.Entry, t *schema.AttributeType, options string, values [][]byte) {
-	i := slices.IndexFunc(e.Attributes, func(a entry.Attribute) bool { return a.Type == t && a.Options == options })
+	a := e.Find(t, options)
 	switch {
-	case i < 0 && len(values) > 0:
+	case len(values) == 0:
+		e.Attributes = slices.DeleteFunc(e.Attributes, func(a entry.Attribute) bool { return a.Type == t && a.Options == options })
+	case a == nil:
 		e.Attributes = append(e.Attributes, entry.Attribute{Type: t, Options: options, Values: values})
-	case i >= 0 && len(values) > 0:
-		e.Attributes[i].Values = values
-	case i >= 0:
-		e.Attributes = slices.Delete(e.Attributes, i, i+1)
+	default:
+		a.Values = values
 	}
 }
 
