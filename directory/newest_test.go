@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
@@ -90,12 +92,32 @@ func TestUpdatesAreJudgedAgain(t *testing.T) {
 	}
 }
 
-// TestCommittedButNotEverywhere changes access rules at one server while another server does
-// not follow. The first server then cannot know whether all servers apply the new rules. The
-// result must be an error, and its diagnostic must say that the change is committed.
+// holdUpdate starts an update at the client's server. The update neither goes on nor ends
+// before the test does.
+func (c *client) holdUpdate() {
+	c.t.Helper()
+	began, end, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(began) })
+	go func() {
+		defer close(ended)
+		c.p.Update(context.Background(), partition.By{Name: "held"}, func(*partition.Tx) error {
+			begin()
+			<-end
+			return context.Canceled
+		})
+	}()
+	c.t.Cleanup(func() { close(end); <-ended })
+	<-began
+}
+
+// TestCommittedButNotEverywhere changes access rules at one server while an update that began
+// under the old rules runs at another server. The first server then cannot say that all
+// servers apply the new rules. The result must be an error, and its diagnostic must say that
+// the change is committed.
 func TestCommittedButNotEverywhere(t *testing.T) {
 	for _, inTransaction := range []bool{false, true} {
-		writer, _ := newStale(t) // the other server does not follow
+		writer, ann := newStale(t)
+		ann.holdUpdate()
 		message := &op.Message{Request: &op.Modify{Name: "dc=example,dc=com", Changes: changes(lines("add accessRule: no: deny users to read title"))}}
 		if inTransaction {
 			var out answers
