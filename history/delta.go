@@ -33,7 +33,7 @@ func delta(before, after []entry.Attribute) (changes []op.Modification) {
 	return changes
 }
 
-// isUsers reports whether an attribute is not secret and users may change it.
+// isUsers reports whether users may change an attribute and the attribute is not secret.
 func isUsers(t *schema.AttributeType) bool { return !t.NoUserModification && !t.Secret() }
 
 // find returns the attribute in list that has the same description as a. It compares
@@ -74,7 +74,7 @@ func values(before, after *entry.Attribute) []op.Modification {
 	return changes
 }
 
-// without returns the values that are not in others.
+// The function without returns the values that are not in others.
 func without(values, others [][]byte) (rest [][]byte) {
 	if slices.EqualFunc(values, others, bytes.Equal) {
 		return nil
@@ -91,8 +91,8 @@ func without(values, others [][]byte) (rest [][]byte) {
 	return rest
 }
 
-// userAttributes returns the attributes that users may change, without secret attributes.
-// A request to add the entry contains these attributes.
+// userAttributes returns the attributes of an entry that users may change, without secret
+// attributes. A request that adds the entry contains these attributes.
 func userAttributes(as []entry.Attribute) (list []op.PartialAttribute) {
 	for i := range as {
 		if isUsers(as[i].Type) {
@@ -146,8 +146,8 @@ func has(a *entry.Attribute, v []byte) bool {
 	return slices.ContainsFunc(a.Values, func(x []byte) bool { return a.Type.SameValue(x, v) })
 }
 
-// keepsNone reports whether all values of the old RDN that an entry still has are also in the
-// new RDN.
+// keepsNone reports whether an entry has lost every value of the old RDN that is not in the new
+// RDN.
 func keepsNone(as []entry.Attribute, s *schema.Schema, old, new dn.RDN) bool {
 	for _, v := range old {
 		t := s.Attribute(v.Type)

@@ -51,8 +51,8 @@ func write(w io.Writer, records iter.Seq2[*Record, error]) (n int, err error) {
 	return n, out.Flush()
 }
 
-// mayDiffer returns the entries that commits between two states touched. If the journal
-// does not list all these entries, mayDiffer returns all entries of both states.
+// mayDiffer returns the entries that were touched by the commits between two states. If the
+// journal does not list all these entries, mayDiffer returns all entries of both states.
 func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.ID, err error) {
 	early, late := from, to
 	if early.Revision() > late.Revision() {

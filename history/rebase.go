@@ -44,11 +44,11 @@ const rebaseCommit = 1000
 // fills. When the rebase ends, the new branch takes the given name.
 func Unfinished(name string) string { return name + "~" }
 
-// Rebase makes the changes of a branch again, in a new branch whose base is the newest
-// state. The new branch then takes the name of the old branch, which is discarded. If
-// both the branch and others changed an entry without a conflict, the entry has the
-// changes of both sides. If there is an error before the old branch is discarded, the
-// old branch stays as it is.
+// Rebase makes the changes of a branch again, in a new branch whose base is the newest state.
+// The new branch then takes the name of the old branch, which is discarded. If an entry was
+// changed both in the branch and outside of it, without a conflict, the entry has the changes
+// of both sides. If there is an error before the old branch is discarded, the old branch stays
+// as it is.
 //
 // If a rebase was interrupted, the next rebase with the same name starts from the
 // beginning. If the old branch was already discarded, the next rebase only renames the
@@ -99,8 +99,8 @@ func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOp
 	return r.done, next.Rename(ctx, name)
 }
 
-// discardUnfinished discards left, which is a branch that an interrupted rebase has made.
-// Normally that was a rebase of the branch old. But if left was made before old, it was a
+// discardUnfinished discards the branch left, which an interrupted rebase has made. Normally
+// left was made by a rebase of the branch old. But if left is older than old, it was made by a
 // rebase of an earlier branch with the same name. Then left is all that remains of the earlier
 // branch, and discardUnfinished returns an error instead.
 func discardUnfinished(ctx context.Context, old, left *branches.Branch) error {

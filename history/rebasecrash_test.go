@@ -140,8 +140,9 @@ func (c *rebaseCrash) eventually(what string, do func() error) {
 	c.t.Errorf("died when %s: %s: %v", c.line, what, err)
 }
 
-// TestRebaseCrash lets servers die at random points of a rebase, until each stage was met. It
-// checks that nothing of the branch is lost, and that the next rebase completes the work.
+// TestRebaseCrash lets servers die at random points of a rebase, until servers have died in
+// every stage. It checks that nothing of the branch is lost, and that the next rebase completes
+// the work.
 func TestRebaseCrash(t *testing.T) {
 	t.Parallel()
 	for _, embedded := range []bool{true, false} {

@@ -172,7 +172,7 @@ func (w *seenWalk) emptied(above *Sight, others []glance) bool {
 	})
 }
 
-// ends reports whether a name is equal to the name end or is below it.
+// ends reports whether name equals the parameter end or is below it.
 func (w *seenWalk) ends(name, end dn.DN) bool {
 	n := len(name) - len(end)
 	return n >= 0 && Key(name[n:].String(), w.before.Schema()) == Key(end.String(), w.before.Schema())

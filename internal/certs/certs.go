@@ -103,9 +103,9 @@ func (s *Store) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Reload reads the files again. If they are invalid, Reload logs this once and leaves
-// the configuration unchanged, because a certificate and its key may be written one
-// after the other.
+// Reload reads the files again. If they are invalid, Reload logs this once and leaves the
+// configuration unchanged. Valid files may follow soon, because a certificate and its key may
+// be written one after the other.
 func (s *Store) Reload() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,9 +148,9 @@ func (f *Files) readAll() (c contents, mistakes []*Error) {
 	return c, mistakes
 }
 
-// Check returns the certificate of the files, and what keeps a Store from using them: all files
-// that cannot be read or, if all can be read, the first other mistake. The certificate is nil if
-// it cannot be read.
+// Check returns the certificate of the files, and the mistakes that keep a Store from using the
+// files. If files cannot be read, there is a mistake for each of these files. Otherwise there
+// is at most one mistake, the first one found. The certificate is nil if it cannot be read.
 func (f Files) Check() (*x509.Certificate, []*Error) {
 	c, mistakes := f.readAll()
 	if len(mistakes) == 0 {

@@ -30,7 +30,7 @@ func SelfSigned(names []string, from, until time.Time) (certificate, key []byte,
 		NotAfter:              until,
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true, // the certificate is no CA: it signs no others
+		BasicConstraintsValid: true, // the certificate is not a CA's: its key signs no other certificates
 	}
 	for _, n := range names {
 		if ip := net.ParseIP(n); ip != nil {

@@ -2,9 +2,9 @@
 // defaults, a YAML file, the environment (LDAPD_LIMITS_SIZE for limits.size), and flags
 // (--limits-size). A later layer overrides an earlier one.
 //
-// [Keys] lists all settings. [Load] returns a [Config], or an [Error] that names the
-// wrong line of the file, variable or flag. Settings that all servers of a directory share
-// (naming contexts, indexes, ...) are kept in the store instead.
+// [Keys] lists all settings. [Load] returns a [Config], or an [Error] that names the line of
+// the file, the variable or the flag that is wrong. Settings that all servers of a directory
+// share (naming contexts, indexes, ...) are kept in the store instead.
 package config
 
 import (
@@ -118,7 +118,7 @@ type Test struct {
 
 // Limits are the limits for clients.
 type Limits struct {
-	PerUser     // for users without a rule, but not for the administrator
+	PerUser     // for users to whom no rule applies, except the administrator
 	Rules       []LimitRule
 	MaxPDU      int
 	Connections int
@@ -137,7 +137,7 @@ type Limits struct {
 // A Setting is one key's value and its origin.
 type Setting struct {
 	Key    Key
-	Values []string // as written in the layer; exactly one, unless the key is a list
+	Values []string // as written in the layer; a list may have several, any other key has one
 	Origin string   // "default", "FILE:LINE", "LDAPD_...", "--..."
 }
 

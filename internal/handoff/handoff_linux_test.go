@@ -50,7 +50,7 @@ func TestWork(t *testing.T) {
 		return &Failure{Text: "so it is", Usage: true}
 	})
 	file := filepath.Join(t.TempDir(), "file")
-	large := strings.Repeat("large ", 1<<16) // more than the buffers of pipes and sockets
+	large := strings.Repeat("large ", 1<<16) // more than fits into the buffers of pipes and sockets
 	if err := os.WriteFile(file, []byte(large), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ type Call struct {
 	Stdout, Stderr io.Writer
 
 	c       *net.UnixConn
-	asking  sync.Mutex    // held for one question at a time
+	asking  sync.Mutex    // held from a question until its answer
 	answers chan answered // closed when the tool sends no more
 
 	mu      sync.Mutex

@@ -9,8 +9,8 @@ import (
 // about a tenth of one CPU. With a smaller share, nobody could log in to a busy server.
 const niceness = 10
 
-// apart makes cmd run in a new process group, so that a terminal's Ctrl-C does not
-// reach the process, and setpriority(2) can address its threads by the group.
+// apart makes cmd run in a new process group. A terminal's Ctrl-C then does not reach the
+// process, and setpriority(2) can address the threads of the process by the group.
 func apart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }

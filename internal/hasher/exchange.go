@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// A question is a Job on its way to the process. Its answer has the same number.
-// Questions and answers are values of JSON, one after the other. net/rpc is not used,
-// because it finds methods by their names. The linker would then keep methods that nobody
-// calls. These methods take seven megabytes.
+// A question is a Job on its way to the process. Its answer has the same number. Questions and
+// answers are sent as JSON values, one after the other. net/rpc is not used, because it finds
+// methods by their names. The linker would then keep methods that nobody calls. These methods
+// take seven megabytes.
 type question struct {
 	Number uint64
 	Job    Job

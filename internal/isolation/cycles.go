@@ -12,9 +12,9 @@ import (
 // other edge to n becomes an edge to 2n. A path may leave node 2n by any dependency, and node
 // 2n+1 by any dependency except rw.
 
-// cycles reports a short forbidden cycle of every knot (see the function knots). It first
-// looks for cycles without rw, which are worse anomalies. If no cycle is forbidden, it
-// returns the number of knots, whose cycles are then all allowed.
+// cycles reports a short forbidden cycle of every knot (see the function knots). It first looks
+// for cycles without rw, which are worse anomalies. If no cycle is forbidden, it returns the
+// number of knots.
 func (c *checker) cycles(g graph) (skews int) {
 	plain := g.without(rw)
 	for _, knot := range knots(plain) {
@@ -134,7 +134,7 @@ func shortest(g graph, knot []int) []step {
 	return best
 }
 
-// cycleFrom returns a shortest path from start back to start through nodes of in.
+// cycleFrom returns a shortest path from start back to start through nodes of the set in.
 func cycleFrom(g graph, in map[int]bool, start int) []step {
 	reached := map[int]step{}
 	queue := []int{start}

@@ -99,8 +99,8 @@ func (m *branchModel) showsRev(s *branchState, r int) bool {
 	return ok || n == 0 && s.slot >= closed && s.c>>r&1 == 1
 }
 
-// visible returns the visible ones of two commits, as bits. The commits are T, and the
-// merge that the branch's cell names. If that merge is visible, so is the branch.
+// visible returns the visible commits, as bits. It considers two commits: T, and the merge that
+// the branch's cell names. If that merge is visible, so is the branch.
 func (m *branchModel) visible(s *branchState) (v uint8) {
 	if m.showsRev(s, revT) {
 		v |= 1 << revT

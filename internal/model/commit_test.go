@@ -20,7 +20,7 @@ type commitT struct {
 type commitState struct {
 	t       [commits]commitT
 	cells   [2]uint8 // for each row, the commits with a cell and mark in it
-	late    [2]uint8 // for each row, the commits of which a Put, or a copy of one, may still land
+	late    [2]uint8 // for each row, the commits whose Put may still land, even as a copy
 	journal [commits]uint8
 	head    [3]int8
 	a, u, c uint8    // the void, undecided and late commits in a cell: the sets A, U and C of docs/design/transactions.md

@@ -6,12 +6,12 @@ import "fmt"
 // rows, while two servers read the past. Times are numbers. A reader at time T finds
 // everything that it needs as long as nothing above T has been collected.
 //
-// A leader announces a horizon. Every server honours the earlier of two times: the
-// announced horizon and the time of its oldest open snapshot. It opens no snapshot before
-// the time that it honours, and then publishes this time in its cell. The collector reads
-// all servers' cells from one row of heads. Server 0 may die, or may stop answering and
-// come back in a new slot. Server 1 joins later. A follower reads the journal from a
-// frontier.
+// A leader announces a horizon. Every server honours the earlier of two times: the announced
+// horizon and the time of its oldest open snapshot. A server first stops opening snapshots
+// before the time that it honours. Only then does it publish this time in its cell. The
+// collector reads all servers' cells from one row of heads. Server 0 may die, or may stop
+// answering and come back in a new slot. Server 1 joins later. A follower reads the journal
+// from a frontier.
 
 const moments = 3
 

@@ -7,12 +7,12 @@ import "fmt"
 // commits. What each commit adds to each record is known, so the right value of a record is
 // known at every time. Times are numbers: commit n is made at time n.
 //
-// The lane's cell contains W, the end of the last finished step; next, the end of the
-// announced step, or zero; and a sequence number. A part is a stored version of a record.
-// A step reads the parts as they were at time W. For each record that has changed since
-// then, it writes a part whose revision is the announced end of the step. It then records
-// that the step is finished, and moves W to the end of the step. Both servers may do this at
-// any time, and may die during a step. A write may land late, twice or never.
+// The lane's cell contains two times and a sequence number. The time W is the end of the last
+// finished step. The time next is the end of the announced step, or zero. A part is a stored
+// version of a record. A step reads the parts as they were at time W. For each record that has
+// changed since then, it writes a part whose revision is the announced end of the step. It then
+// records that the step is finished, and moves W to the end of the step. Both servers may do
+// this at any time, and may die during a step. A write may land late, twice or never.
 //
 // A reader at time T finds b, the end of the newest finished step that does not end after
 // T. It takes the newest version of a record up to b, and adds the commits in (b, T].

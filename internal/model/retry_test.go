@@ -88,7 +88,7 @@ func (m *retryModel) check(s *retryState) string {
 	return m.checkStuck(s)
 }
 
-// checkStuck checks that some step is possible while a living transaction is not done.
+// checkStuck checks that some step is possible until every living transaction is done.
 func (m *retryModel) checkStuck(s *retryState) string {
 	moves := false
 	m.next(*s, func(retryState, string, int, int) { moves = true })

@@ -8,9 +8,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// HBase gathers the metrics of the client of HBase, which registers them with
-// Prometheus's default registry. Families with a series for each region server are left
-// out, because a large cluster would have thousands of series.
+// HBase gathers the metrics that the client of HBase registers with Prometheus's default
+// registry. Families with a series for each region server are left out, because a large cluster
+// would have thousands of series.
 var HBase = prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 	all, err := prometheus.DefaultGatherer.Gather()
 	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {

@@ -85,9 +85,9 @@ func (h *Health) IsLive() bool { return len(h.Live()) == 0 }
 // IsReady reports whether Ready returns no reason.
 func (h *Health) IsReady(writes bool) bool { return len(h.Ready(writes)) == 0 }
 
-// look returns the phase and, if there is a store and the process is not stopping, the status
-// of the store. If the store does not report its status in time, look returns a status which
-// says that the store does not answer.
+// look returns the phase and the status of the store. The status is empty if there is no store,
+// or if the process is stopping. If the store does not report its status in time, look returns
+// a status which says that the store does not answer.
 func (h *Health) look() (Phase, txn.Status) {
 	h.mu.Lock()
 	phase, store := h.phase, h.store
@@ -111,7 +111,7 @@ func (h *Health) look() (Phase, txn.Status) {
 // A text is a possible reason.
 type text struct {
 	of, what string
-	err      error // nil if this is not a reason
+	err      error // nil if the reason does not apply now
 }
 
 // reasons returns a Reason for each text that has an error, with the time when the reason

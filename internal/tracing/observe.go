@@ -12,9 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Observe ends the span of an operation. If the operation was not sampled, but was slow or
-// failed, Observe records a span for it now, unless the connection itself answered the
-// operation. Observe is a monitor.Observer.
+// Observe ends the span of an operation. If an operation that was not sampled was slow or
+// failed, Observe records a span for it now. It records none if the connection itself answered
+// the operation. Observe is a monitor.Observer.
 func (t *Tracer) Observe(o *monitor.Observation) {
 	s := o.Span
 	if s == nil {
