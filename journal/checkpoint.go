@@ -25,7 +25,7 @@ type Checkpoint struct {
 
 const (
 	checkpointVersion = 1
-	pendingVersion    = 2 // has the token at the end
+	pendingVersion    = 2 // for a pending checkpoint; the value ends with the token
 )
 
 // dropped is the first byte of the value that replaces a deleted checkpoint. The checkpoint's

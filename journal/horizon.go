@@ -48,8 +48,8 @@ func (h *Heads) Honoured() table.Revision {
 	return horizon
 }
 
-// Oldest returns the low-water mark of the oldest snapshot in use on any server, not
-// counting snapshots of the past, or the base of an older branch that is in use.
+// Oldest returns the low-water mark of the oldest snapshot in use on any server. If the base of
+// a branch in use is older, Oldest returns that base. Snapshots of the past do not count.
 func (h *Heads) Oldest() table.Revision {
 	oldest := h.Low()
 	for _, c := range h.inUse() {
@@ -87,9 +87,9 @@ func (h *Heads) Passed(m table.Revision) bool {
 }
 
 // inUse returns the cells of slots and branches whose snapshots may be in use. The state at
-// which a branch began stays in use until the branch is parked or discarded, or its cell is
-// archived after a merge, because the marks and the history after that state are collected
-// together.
+// which a branch began stays in use until the branch is parked or discarded. After a merge it
+// stays in use until the branch's cell is archived, because the marks and the history after
+// that state are collected together.
 func (h *Heads) inUse() (cells []revision.Cell) {
 	for _, s := range h.Slots() {
 		switch c := h.Cell(s); c.State {

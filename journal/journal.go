@@ -373,8 +373,8 @@ func (l *Log) Lists(ctx context.Context, s revision.Slot, after, upTo table.Revi
 	return l.scan(ctx, between(s, after, upTo), table.Select{})
 }
 
-// withoutRows selects all columns of a journal row except the write list and, because its name
-// is behind that of the write list, the column x.
+// withoutRows selects all columns of a journal row except the write list and the column x. It
+// leaves out x only because x sorts behind the write list.
 var withoutRows = []table.ColumnRange{{Family: family, From: idsColumn, To: rowsColumn}}
 
 func between(s revision.Slot, after, upTo table.Revision) table.Range {
@@ -387,7 +387,7 @@ func between(s revision.Slot, after, upTo table.Revision) table.Range {
 // scan joins the rows of each commit into one record. It skips chunks without a record.
 func (l *Log) scan(ctx context.Context, r table.Range, sel table.Select) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		var rec Record // the record being joined, unless its revision is 0
+		var rec Record // the record being joined; none if its revision is 0
 		flush := func() bool { return rec.State == None || yield(rec, nil) }
 		for row, err := range l.journal.Scan(ctx, r, sel) {
 			var part Record

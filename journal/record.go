@@ -82,7 +82,7 @@ const (
 const (
 	family = 'j'
 
-	// headerSize is the length of the part of a state cell before the priority.
+	// headerSize is the length of what precedes the priority in a state cell.
 	headerSize = 1 + 1 + 1 + 1 + 8
 
 	recordVersion = 1
@@ -191,8 +191,8 @@ func (rec *Record) cells(s State) []table.Cell {
 	return cells
 }
 
-// Write returns the journal row as part of a batch that commits the row atomically with
-// the cells of the commit, without a pending state.
+// Write returns the write of the journal row for a batch that also writes the cells of the
+// commit. The batch is atomic, so the state in the row is Committed from the beginning.
 func (rec *Record) Write() table.Write {
 	w := table.Write{Table: Table}
 	lists := rec.Rows

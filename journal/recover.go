@@ -10,12 +10,12 @@ import (
 
 // Recover makes the final decision about each commit that a silent holder of a slot left
 // undecided, and closes the slot (steps R0 to R3 of transactions.md, "Crash recovery"). The
-// caller must have seen that the cell did not change for the time of a lease, measured by the
+// caller must have seen that the cell did not change for a whole lease, measured by the
 // caller's clock. Every step can be repeated, and several servers may recover the same slot at
 // once. In that case the first server to close the slot wins, and the results of the other
-// servers are dropped. Recover reports whether the slot is closed. If an open or recovering
-// slot is not closed and there is no error, another server has changed the cell in the
-// meantime.
+// servers are dropped. Recover reports whether the slot is closed. If the slot was open or
+// recovering, and Recover returns false without an error, another server has changed the cell
+// in the meantime.
 func (l *Log) Recover(ctx context.Context, s revision.Slot, raw []byte) (bool, error) {
 	c, err := revision.DecodeCell(raw)
 	if err != nil {

@@ -85,8 +85,9 @@ type Cell struct {
 	// Owner is the name of the holder, for messages, or the name of the branch. While a
 	// branch is renamed, the new name follows behind a zero octet.
 	Owner string
-	// Horizon is a revision below which the holder reads no state any more, not even by a
-	// snapshot of the past, except states that checkpoints or parked branches keep.
+	// Horizon is a revision. The holder reads no state below it any more, not even by a
+	// snapshot of the past. States that checkpoints or parked branches keep are an
+	// exception.
 	Horizon table.Revision
 }
 
@@ -174,9 +175,9 @@ func (c *Cell) LastUndecided() table.Revision {
 	return c.Undecided[len(c.Undecided)-1]
 }
 
-// Park makes the cell the cell of a parked branch. From then on, only two things are kept
-// for the branch: its own commits, and the state at its base, which is kept like a checkpoint.
-// The horizon Last also marks the branch as parked after it is discarded.
+// Park makes the cell the cell of a parked branch. From then on, only two things are kept for
+// the branch: its own commits, and the state at its base, which is kept like a checkpoint. A
+// branch that is discarded later keeps the horizon Last, which shows that it was parked.
 func (c *Cell) Park() { c.State, c.Oldest, c.Horizon = Parked, Last, Last }
 
 // WasParked reports whether the cell belongs to a branch that is parked, or that was

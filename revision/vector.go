@@ -154,9 +154,9 @@ func (v *Vector) ShownBy(r table.Revision) table.Revision {
 // branch's merge shows the commits of the branch.
 func (v *Vector) VisibleAt(r, at table.Revision) bool { return v.ShownBy(r) <= at && v.Visible(r) }
 
-// Settled considers the cells in the store that commits in branches wrote. It returns a
-// revision up to which the state at the given revision shows all of these cells, or Last if
-// that state shows all of them.
+// Settled returns a revision s for the state at a revision, the parameter at. Of the cells in
+// the store that commits in branches wrote, this state shows all cells up to s. If it shows all
+// of them, s is Last.
 func (v *Vector) Settled(at table.Revision) table.Revision {
 	if at >= v.lastMerge {
 		return v.settled
@@ -213,9 +213,9 @@ func (v *Vector) noBranchWithin(r table.Revision) table.Revision {
 	return r
 }
 
-// ParkedBases returns the bases of parked branches. It includes a branch that was parked
-// and later discarded, as long as the branch's cells are not removed, because readers may
-// still use its base.
+// ParkedBases returns the bases of parked branches. The bases of branches that were parked and
+// later discarded are included until the cells of these branches are removed, because readers
+// may still use these bases.
 func (v *Vector) ParkedBases() (bases []table.Revision) {
 	for i := len(v.slots) - 1; i >= 0 && v.slots[i].id.IsBranch(); i-- {
 		if c := &v.slots[i].cell; c.State != Free && c.WasParked() {
@@ -251,7 +251,7 @@ func (v *Vector) Swept(r table.Revision) bool {
 	return s == nil || s.cell.State == Free || r < s.cell.First
 }
 
-// merged reports whether the trunk shows a branch, because the branch's merge is visible.
+// merged reports whether the trunk shows a branch. It does if the branch's merge is visible.
 // Only a commit in the slot of a server can be a merge.
 func (v *Vector) merged(c *Cell) bool {
 	if c.State != Merging && c.State != Merged {

@@ -1,17 +1,18 @@
 // Package snapshots makes backups of a store in HBase while servers write to it.
 //
-// A backup is a checkpoint and an HBase snapshot of each table except derived ones. The
-// snapshots are not taken at the same moment. No commit at or before the checkpoint's revision
-// S can change any more, so all snapshots together contain each of these commits completely.
-// Commits after S may be in some snapshots and missing in others. A restore clones the
-// snapshots to tables with another prefix and removes all commits after S.
+// A backup consists of a checkpoint and of an HBase snapshot of each table, except tables that
+// servers can derive from the others. The snapshots are not taken at the same moment. No commit
+// at or before the checkpoint's revision S can change any more, so all snapshots together
+// contain each of these commits completely. Commits after S may be in some snapshots and
+// missing in others. A restore clones the snapshots to tables with another prefix and removes
+// all commits after S.
 //
-// The order of the tables matters. A commit writes its record in the journal before its
-// cells. So the snapshot of the journal is taken after the snapshots of the tables with
-// cells. The head is written in the table cluster after the record, so the snapshot of
-// cluster is taken last. A backup is complete if it has the snapshot of cluster. While a
-// store is cloned or cut, it has the table incomplete, so that servers do not open what
-// an interrupted command left behind.
+// The order of the tables matters. A commit writes its record in the journal before its cells.
+// So the snapshot of the journal is taken after the snapshots of the tables with cells. The
+// head is written in the table cluster after the record, so the snapshot of cluster is taken
+// last. A backup is complete if it has the snapshot of cluster. While a store is cloned or cut,
+// it has a table with the name incomplete, so that servers do not open what an interrupted
+// command left behind.
 package snapshots
 
 import (
@@ -78,7 +79,7 @@ func parseName(s *hbase.Store, x *hbase.TableSnapshot) (b Backup, ok bool) {
 
 // Take takes snapshots of the tables of a store that has the checkpoint c. The backup gets the
 // name and the revision of c. It leaves out the tables for which derived returns true, because
-// servers make these tables again. Take begins with the tables that first lists. If a step
+// servers make these tables again. Take begins with the tables in the list first. If a step
 // fails, Take deletes the snapshots that it has taken, and the checkpoint.
 func Take(ctx context.Context, s *hbase.Store, c journal.Checkpoint, derived func(string) bool, first ...string) (_ *Backup, err error) {
 	b := &Backup{Name: c.Name, Revision: c.Revision, Taken: time.Now(), Complete: true}
@@ -117,10 +118,10 @@ func Take(ctx context.Context, s *hbase.Store, c journal.Checkpoint, derived fun
 // lease and the time in which its writes may still arrive: 40 s with the defaults.
 const settling = 2 * time.Minute
 
-// settled returns when no cell of an aborted commit at or before r is left in the store,
-// or can still arrive. After a restore, such a cell in a snapshot would be visible,
-// because the heads forget aborted commits that have been cleaned up. Commits in branches
-// up to r are then complete too.
+// settled waits until the cells of all aborted commits at or before r are removed from the
+// store and no such cell can still arrive. After a restore, such a cell in a snapshot would be
+// visible, because the heads forget aborted commits that have been cleaned up. When settled
+// returns, commits in branches up to r are complete too.
 func settled(ctx context.Context, log *journal.Log, r table.Revision) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, settling, fmt.Errorf("aborted commits before %s are not cleaned up after %v: is a server stuck?", r, settling))
 	defer cancel()
@@ -211,7 +212,7 @@ func Find(ctx context.Context, s *hbase.Store, name string) (*Backup, error) {
 // Delete deletes the snapshots of a backup and, if the store still exists, its checkpoint.
 func Delete(ctx context.Context, s *hbase.Store, b *Backup) error {
 	groups := inOrder(b.Tables, nil)
-	slices.Reverse(groups) // cluster's snapshot goes first: without it the backup is incomplete
+	slices.Reverse(groups) // the snapshot of cluster is deleted first: without it the backup is incomplete
 	for _, group := range groups {
 		if err := each(ctx, group, func(ctx context.Context, t string) error {
 			return s.DeleteSnapshot(ctx, snapshotName(b, s, t))
@@ -296,9 +297,9 @@ func cutTable(ctx context.Context, s *hbase.Store, t string, r table.Revision) e
 	return err
 }
 
-// Cut removes from a store all commits after one of its checkpoints. The removed commits
-// cannot be restored. Cut is for stores that were cloned by hand. It returns an error if a
-// server writes to the store within the time lease. Cut discards the branches, because it
+// Cut removes from a store all commits after one of its checkpoints. The removed commits cannot
+// be restored. Cut is for stores that were cloned by hand. It returns an error if a server
+// writes to the store during a wait of the length lease. Cut discards the branches, because it
 // cannot know whether their commits are in the copies of all tables. Cut drops the tables for
 // which derived returns true, because servers make these tables again.
 func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration, derived func(string) bool) (*journal.Checkpoint, error) {
@@ -340,8 +341,8 @@ func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration, 
 	return c, s.Drop(ctx, journal.Incomplete)
 }
 
-// silent returns an error if any server changes its cell of the heads within the time
-// lease.
+// silent waits for the duration lease. It returns an error if any server changes its cell of
+// the heads during that time.
 func silent(ctx context.Context, log *journal.Log, lease time.Duration) error {
 	before, err := log.Heads(ctx)
 	if err != nil {

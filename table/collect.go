@@ -108,8 +108,8 @@ const (
 	void                   // aborted
 )
 
-// Shows reports whether the state at a revision, the argument state, shows r. The revision r
-// must be committed.
+// Shows reports whether a state shows r. The parameter state is the revision of that state. The
+// revision r must be committed.
 func (k *Keep) Shows(state, r Revision) bool {
 	return r <= state && (k.ShownBy == nil || k.ShownBy(r) <= state)
 }

@@ -145,8 +145,9 @@ func TestCollectChangesNoRead(t *testing.T) {
 	})
 }
 
-// leftNothingIdle checks that every live committed cell left up to the horizon is needed:
-// without the cell, some kept state would show something else.
+// leftNothingIdle checks that a collection has left no unneeded cell up to the horizon. A
+// committed cell that is not a tombstone is needed if some kept state would show something else
+// without it.
 func (k *Keep) leftNothingIdle(t *rapid.T, h, left history, voids Revision) {
 	if k.Families != nil {
 		return // deletions of the row may be needed for other families

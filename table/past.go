@@ -7,8 +7,8 @@ import (
 	"math/big"
 )
 
-// A Scanner scans a range of rows. A Scanner calls Table.Scan or Reader.Scan, and
-// supplies the arguments that a Scanner does not have.
+// A Scanner scans a range of rows. A Scanner calls Table.Scan or Reader.Scan, and supplies the
+// other arguments of these methods.
 type Scanner func(Range, Select) iter.Seq2[Row, error]
 
 // ScanPast scans forward and continues after corrupt parts. For each gap it calls the function

@@ -340,8 +340,8 @@ type BulkOptions struct {
 // concurrently.
 type Bulk interface {
 	Add(table string, ms ...Mutation) error
-	// Finish adds the mutations of last (rows of the journal and cluster tables) and
-	// makes everything readable and durable in one atomic step.
+	// Finish adds the mutations in the parameter last, which are rows of the journal and
+	// cluster tables, and makes everything readable and durable in one atomic step.
 	Finish(ctx context.Context, last []Write) error
 	// Abort drops the load completely. After Finish it does nothing.
 	Abort() error

@@ -42,7 +42,7 @@ func (g *garbage) add(name string) {
 	}
 	if g.in[name] = true; g.last[name].IsZero() {
 		// Another server may have requested a compaction shortly before this server was
-		// started, so the time begins now.
+		// started. So the time until the next compaction is counted from now.
 		g.last[name] = time.Now()
 	}
 }

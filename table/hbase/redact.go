@@ -197,9 +197,9 @@ func (t *Table) rewrite(ctx context.Context, x *table.Redaction, upTo table.Revi
 	})
 }
 
-// stored returns, by revision, the cells that replace a version that exists now. A version
-// that does not exist may be masked by a delete marker. In that case its replacement must
-// not be written, because it would be masked too, or would reappear later.
+// stored returns, by revision, the cells that replace a version that exists now. A version that
+// HBase does not return may be masked by a delete marker. In that case its replacement must not
+// be written, because it would be masked too, or would reappear later.
 func (t *Table) stored(ctx context.Context, row []byte, cells []table.Cell, upTo table.Revision) (map[table.Revision]columns, error) {
 	existing := map[table.Revision]columns{}
 	x := table.Redaction{Cells: cells}

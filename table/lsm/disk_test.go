@@ -151,9 +151,9 @@ func TestLogFull(t *testing.T) {
 	}
 }
 
-// TestLogFails checks that the store refuses writes until it is opened again if the log
-// cannot be written for a reason other than a full disk. The process must not end, and
-// reads must continue.
+// TestLogFails makes writing the log fail for a reason other than a full disk. The store must
+// then refuse writes until it is opened again. The process must not end, and reads must
+// continue.
 func TestLogFails(t *testing.T) {
 	mem := vfs.NewMem()
 	fs := &brokenFS{FS: mem, ext: ".log"}

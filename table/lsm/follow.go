@@ -221,9 +221,9 @@ func isComplete(on vfs.FS, path string) (bool, error) {
 	return err == nil, err
 }
 
-// Replace replaces the store in one folder, path, by the store in another folder, from. The new
-// store must be complete, and the folders must be on the same file system. No process may have
-// either store open. If Replace is interrupted, both folders may be incomplete.
+// Replace replaces the store in one folder (path) by the store in another folder (from). The
+// new store must be complete, and the folders must be on the same file system. No process may
+// have either store open. If Replace is interrupted, both folders may be incomplete.
 func Replace(path, from string) error { return replaceOn(vfs.Default, path, from) }
 
 func replaceOn(fs vfs.FS, path, from string) error {

@@ -175,8 +175,8 @@ func TestFollowApplyCanceled(t *testing.T) {
 	}
 }
 
-// TestFollowReplaceFails makes each step of Replace that changes a folder fail. The new
-// store must not be removed.
+// TestFollowReplaceFails lets Replace fail at each step that changes a folder. The new store
+// must not be removed.
 func TestFollowReplaceFails(t *testing.T) {
 	for _, kind := range []errorfs.OpKind{errorfs.OpRemove, errorfs.OpRename} {
 		p := newPair(t)

@@ -22,7 +22,7 @@ type iterPool struct {
 	db *pebble.DB
 	m  *counters
 
-	epoch   atomic.Uint64 // counts changes to revisions that were already complete, and refreshes
+	epoch   atomic.Uint64 // number of refreshes, and of changes to revisions that were already complete
 	writes  atomic.Uint64 // counts all changes
 	applied atomic.Uint64 // the largest revision written
 
@@ -40,8 +40,8 @@ type iterator struct {
 
 func (p *iterPool) init(db *pebble.DB, m *counters) { p.db, p.m = db, m }
 
-// changed must be called after each write for which swapped is not enough, before the writer
-// returns. r is 0 for a change without a revision.
+// The method changed must be called after each write, before the writer returns, unless a call
+// of swapped is enough. r is 0 for a change without a revision.
 func (p *iterPool) changed(r table.Revision) {
 	if uint64(r) <= p.applied.Load() {
 		p.epoch.Add(1)
@@ -51,7 +51,7 @@ func (p *iterPool) changed(r table.Revision) {
 	p.writes.Add(1)
 }
 
-// swapped must be called after a write that matters only to iterators of get(0), such as a
+// A call of swapped is enough after a write that matters only to iterators of get(0), such as a
 // write to an unversioned table.
 func (p *iterPool) swapped() { p.writes.Add(1) }
 

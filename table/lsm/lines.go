@@ -189,9 +189,9 @@ func (x *parts) deletedAt(c *table.Cell, otherwise table.Revision) table.Revisio
 	return at
 }
 
-// eraseStaged removes the change of w.rev, a revision of a branch that was discarded, to
-// one group of a row. Later images of the same branch build on the image of w.rev, but
-// the caller erases these images too. No other images build on it.
+// eraseStaged removes from one group of a row the change that w.rev made. w.rev is a revision
+// of a branch that was discarded. Later images of the same branch build on the image of w.rev,
+// but the caller erases these images too. No other images build on it.
 func (w *writer) eraseStaged(d *delta) error {
 	left := false // reports whether one of the remaining images is a marker
 	for ok := w.it.SeekPrefixGE(d.prefix); ok; ok = w.it.Next() {

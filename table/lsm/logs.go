@@ -93,7 +93,7 @@ func (s *Store) ReadLog(ctx context.Context, from Position, f func(LogBatch) err
 // markEnd writes a marker to the log and waits until the marker is durable. It returns the
 // marker, and the volume of the log including the marker. Reading ends at the marker, because a
 // record behind it may be half written. Pebble's reader may need seconds to find out whether a
-// record is half written or damaged. If the last reading of the log ended at the argument from,
+// record is half written or damaged. If the last reading of the log ended at the position from,
 // and nothing was written since, markEnd writes nothing and returns no marker.
 func (s *Store) markEnd(ctx context.Context, from Position) (marker []byte, v logVolume, err error) {
 	if err := s.begin(ctx); err != nil {
@@ -414,8 +414,8 @@ func (s *Store) dropAside() error {
 	return err
 }
 
-// isAside reports whether a name, the argument to, is in the archive folder. Pebble renames an
-// obsolete file to such a name instead of deleting the file.
+// isAside reports whether the second parameter is the name of a file in the archive folder.
+// Pebble renames an obsolete file to such a name instead of deleting the file.
 func isAside(fs vfs.FS, to string) bool { return fs.PathBase(fs.PathDir(to)) == asideFolder }
 
 // setAside keeps a log and removes any other obsolete file.

@@ -26,9 +26,10 @@ func testTable(t testing.TB) *tableInfo {
 	return info
 }
 
-// TestKeyOrder checks the order of keys with random rows and qualifiers. Keys must sort by row,
-// then the image before the columns, then by column, and then from newest to oldest. It also
-// checks that keys can be parsed.
+// TestKeyOrder checks the order of keys with random rows and qualifiers. Keys must sort by row.
+// In a row the image must come before the columns, and the columns must be in order. In an
+// image or column the revisions must go from newest to oldest. It also checks that keys can be
+// parsed.
 func TestKeyOrder(t *testing.T) {
 	type key struct {
 		row, q string

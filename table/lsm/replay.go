@@ -20,7 +20,7 @@ type Replayer struct {
 	next Position
 }
 
-// Replay opens the files of a copy that ends at a position, the argument next.
+// Replay opens the files of a copy. The parameter next is the position at which the copy ends.
 func Replay(path string, next Position) (*Replayer, error) { return replayOn(nil, path, next) }
 
 func replayOn(fs vfs.FS, path string, next Position) (*Replayer, error) {

@@ -175,7 +175,7 @@ func (h handle) erase(r table.Revision, rows [][]byte) (err error) {
 	return errors.Join(err, b.Close())
 }
 
-// eraseRow removes the change of w.rev to one group of a row.
+// eraseRow removes from one group of a row the change that w.rev made.
 func (w *writer) eraseRow(d *delta) error {
 	vs, err := w.versions(d.prefix)
 	if err != nil {

@@ -57,10 +57,10 @@ func (e *readView) isSettled(r table.Revision) bool {
 // is assembled from the changes of the visible revisions above the mark, on top of the
 // image at the mark.
 type state struct {
-	image          // the newest visible image; if pieced: the image at the low-water mark
-	exists  bool   // reports whether image is set, or the table is unversioned
-	prefix  []byte // prefix of the row's image keys
-	pieced  bool
+	image                  // the newest visible image; if pieced: the image at the low-water mark
+	exists  bool           // reports whether image is set, or the table is unversioned
+	prefix  []byte         // prefix of the row's image keys
+	pieced  bool           // the state is assembled from several images
 	deltas  []table.Cell   // if pieced: the changes of visible revisions above the mark
 	del     table.Revision // if pieced: the newest visible revision that deleted the row
 	columns bool           // the cells have keys of their own
