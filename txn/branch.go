@@ -32,7 +32,8 @@ var (
 	ErrBranch = errors.New("no such branch")
 	// ErrBranchExists: another branch has the name.
 	ErrBranchExists = errors.New("the branch exists")
-	// ErrBranches: there are branches, or too many of them, for what was requested.
+	// ErrBranches: the request is not possible while there are branches, or while there are
+	// so many.
 	ErrBranches = errors.New("there are branches")
 	// ErrParked: the branch is parked, so it takes no commits and cannot be merged.
 	ErrParked = errors.New("the branch is parked")
@@ -475,10 +476,10 @@ func (w *writer) tryInBranch(ctx context.Context, b *Branch, fn func(*Tx) error)
 	return w.commitInBranch(ctx, tx, c, r)
 }
 
-// commitInBranch commits a transaction in a branch. It first reserves the revision in
-// the branch's cell. Then it writes the journal row, the cells and the marks. Last, it
-// publishes the revision in the branch's cell. If the cell does not change for the time
-// of a lease, other servers make the revision void, and publishing fails.
+// commitInBranch commits a transaction in a branch. It first reserves the revision in the
+// branch's cell. Then it writes the journal row, the cells and the marks. Last, it publishes
+// the revision in the branch's cell. If the cell does not change for a whole lease, other
+// servers make the revision void, and publishing fails.
 func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r table.Revision) (_ table.Revision, met *branchCell, err error) {
 	reserved := c.cell
 	reserved.Undecided = []table.Revision{r}
@@ -523,9 +524,9 @@ func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r ta
 	return r, nil, w.e.awaitChange(ctx)
 }
 
-// voidReserved makes void the revision that a branch's cell reserves, and removes the
-// cells of that revision from the store. The revision stays void for as long as the
-// branch exists, because some of its cells may still land later.
+// voidReserved voids the revision that a branch's cell reserves, and removes the cells of that
+// revision from the store. The revision stays void for as long as the branch exists, because
+// some of its cells may still land later.
 func (w *writer) voidReserved(ctx context.Context, c *branchCell, rec *journal.Record) {
 	next := c.cell
 	next.Void = append(slices.Clone(next.Void), next.Undecided...)

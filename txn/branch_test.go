@@ -393,9 +393,9 @@ func TestBranchGarbage(t *testing.T) {
 	})
 }
 
-// TestBranchHelp checks that another server ends what a dead server has left half done in the
-// cell of a branch. This happens after a lease. Even if the lease is long, commits in the
-// branch and the merge of the branch wait until it has happened.
+// TestBranchHelp checks that after a lease another server ends what a dead server has left half
+// done in the cell of a branch. Commits in the branch and the merge of the branch must wait for
+// the other server, even if the lease is long.
 func TestBranchHelp(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{fast.Lease, 10 * time.Second} {

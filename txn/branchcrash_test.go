@@ -325,8 +325,8 @@ func (c *branchCrash) checkMerge() (done bool) {
 	return false
 }
 
-// checkDiscard checks that the name can be used: for a new branch after the discard, or else
-// for the old branch.
+// checkDiscard checks that the name can be used. If the branch was discarded, a new branch must
+// be able to take the name. Otherwise the old branch must still have it.
 func (c *branchCrash) checkDiscard() (done bool) {
 	c.eventually("the name is usable", func() error {
 		_, err := c.find("staging")

@@ -20,11 +20,11 @@ var errTaken = errors.New("another server changed the branch's cell")
 // renewing calls the function do. During the call it changes the sequence number of a branch's
 // cell from time to time, so that other servers see that somebody works on the branch. The
 // context of the call ends with errTaken if another server changes the cell, and with
-// table.ErrUnavailable at most half a lease after the last acknowledged change. So every write
-// of the function has reached the store before other servers erase the cells of void commits
-// for the last time, which happens after the branch is merged or closed (see others.isDue).
-// When renewing returns, c is the last cell that this server wrote. If another server has
-// changed the cell, the next swap fails.
+// table.ErrUnavailable at most half a lease after the last acknowledged change. After the
+// branch is merged or closed, other servers erase the cells of void commits for the last time
+// (see others.isDue). By then every write of the function has reached the store. When renewing
+// returns, c is the last cell that this server wrote. If another server has changed the cell,
+// the next swap fails.
 func (w *writer) renewing(ctx context.Context, c *branchCell, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

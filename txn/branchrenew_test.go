@@ -14,12 +14,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// heldStore is a store that holds one call after held has been set: the first call that writes
-// cells of a branch into the table "data", or reads marks of that table. If trunk is set, this
-// may also be a call that writes cells of the trunk. The store calls held, and does not answer
-// the call until the context of the call ends. While deaf is set, the store refuses to change
-// the cell of a branch in the heads. If last is set, the store calls last with each new cell of
-// a branch in the heads. When last returns true, the heads become unreadable.
+// heldStore is a store that does not answer one call until the context of the call ends. It is
+// the first call, after the field held was set, that writes cells of a branch into the table
+// "data" or reads marks of that table. If trunk is set, it may also be a call that writes cells
+// of the trunk. When the call arrives, the store first calls the function in held. While deaf
+// is set, the store refuses to change the cell of a branch in the heads. If last is set, the
+// store calls last with each new cell of a branch in the heads. When last returns true, the
+// heads become unreadable.
 type heldStore struct {
 	*tabletest.Mem
 	held               atomic.Pointer[func()]

@@ -27,7 +27,7 @@ type branchSummary struct {
 	changed filter // the ids that the records list
 	ids     gathered[entry.ID]
 	keys    gathered[uint64]
-	all     bool // ids and keys do not list everything that the branch changed
+	all     bool // the fields ids and keys do not list everything that the branch changed
 	beside  map[string][][]byte
 }
 
@@ -65,7 +65,7 @@ func (e *embedded) extend(slot revision.Slot, before *revision.Cell, rec *journa
 		e.summaries[slot] = s
 	}
 	if s == nil || s.incarnation != before.Incarnation || s.upTo != before.Head {
-		return // summary reads the missing records when they are needed
+		return // the method summary reads the missing records when they are needed
 	}
 	if s.add(rec) != nil {
 		delete(e.summaries, slot)

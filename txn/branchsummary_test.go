@@ -137,7 +137,7 @@ func TestFilter(t *testing.T) {
 	value := func(i uint64) []byte { return binary.BigEndian.AppendUint64(nil, i) }
 	for i := range uint64(n) {
 		f.add(value(i))
-		f.add(value(i / 2)) // again
+		f.add(value(i / 2)) // the filter has this element already
 	}
 	wrong := 0
 	for i := range uint64(n) {

@@ -16,10 +16,9 @@ import (
 // old.
 //
 // Let the state of ordinal n be the first one that shows a commit. Before DB.Snapshot can
-// return this state, the commit raises the stripes of everything that it changed to n. A
-// reader with a snapshot of ordinal o >= n therefore sees the raised stripes. If a stripe is
-// at most s, the state of ordinal s already showed every commit that touched the entries of
-// the stripe.
+// return this state, the commit raises to n the stripes of everything that it changed. A reader
+// with a snapshot of ordinal o >= n therefore sees the raised stripes. If a stripe is at most
+// s, the state of ordinal s already showed every commit that touched the entries of the stripe.
 type changes struct {
 	touched atomic.Uint64 // number of ids that commits named
 	all     atomic.Uint64

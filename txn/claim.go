@@ -124,8 +124,8 @@ func (c *claimer) newWriter() (*writer, error) {
 	return w, nil
 }
 
-// may reads the store's clock and reports whether this server may announce ids. A server must
-// not announce ids if its clock is too far ahead.
+// The method may reads the store's clock and reports whether this server is allowed to announce
+// ids. A server must not announce ids if its clock is too far ahead.
 func (c *claimer) may(ctx context.Context) (bool, error) {
 	e := c.e
 	limited, cancel := e.deadline(ctx)

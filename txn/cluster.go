@@ -85,7 +85,8 @@ func (e *cluster) run() {
 	}
 }
 
-// deadline returns a context that limits one step at the store to the time of a lease.
+// deadline returns a context for one step at the store, which limits the step to the duration
+// of a lease.
 func (e *cluster) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, e.db.o.Lease)
 }
@@ -353,7 +354,7 @@ func (e *cluster) until(ctx context.Context, r table.Revision) (*Snapshot, error
 }
 
 // within returns the state that shows every commit up to r. It waits until all these commits
-// are decided, but not longer than the time patience.
+// are decided, but not longer than the parameter patience.
 func (e *cluster) within(ctx context.Context, patience time.Duration, r table.Revision) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -381,9 +381,9 @@ func (e *embedded) at(_ context.Context, r table.Revision) (*Snapshot, error) {
 	return e.past(r), nil
 }
 
-// until makes all later commits use revisions above r, and waits for commits that have a
-// revision but are not durable yet. While the clock is in doubt, until does not raise the
-// revisions. On a standby, until returns ErrRevision if r is above the head.
+// The method until makes all later commits use revisions above r, and waits for commits that
+// have a revision but are not durable yet. While the clock is in doubt, until does not raise
+// the revisions. On a standby, until returns ErrRevision if r is above the head.
 func (e *embedded) until(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	if err := e.known(r); err != nil {
 		return nil, err

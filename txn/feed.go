@@ -231,9 +231,9 @@ func (db *DB) followsOthers(ctx context.Context, f revision.Frontier) error {
 	return nil
 }
 
-// frontiers caches, for each slot, the last commit up to the slot's end (see
-// Snapshot.ends). Leases advance the ends without commits, and searching the journal
-// costs a round trip.
+// frontiers caches, for each slot, the last commit up to the slot's end (see Snapshot.ends).
+// The cache saves round trips: renewed leases advance the ends even if nothing is committed,
+// and each search of the journal costs a round trip.
 type frontiers struct {
 	mu    sync.Mutex
 	known map[revision.Slot]lastCommit
@@ -241,8 +241,9 @@ type frontiers struct {
 
 type lastCommit struct{ end, commit table.Revision }
 
-// last returns the newest commit at or below the revision end that a snapshot shows in
-// the slot of end. It returns 0 if the journal contains no such commit.
+// last considers the commits that a snapshot shows in one slot. The revision end belongs to
+// that slot. last returns the newest of these commits that is not above end, or 0 if the
+// journal contains no such commit.
 func (f *frontiers) last(ctx context.Context, s *Snapshot, end table.Revision) (table.Revision, error) {
 	slot := revision.SlotOf(end)
 	f.mu.Lock()

@@ -32,8 +32,8 @@ type CollectOptions struct {
 	Rate int
 	// All makes Collect examine every row, not only the rows that the journal names.
 	All bool
-	// Dry makes Collect count what it would remove, and remove nothing. The dry
-	// collection ends after the time Budget, with the counts so far. A zero Budget means
+	// Dry makes Collect count what it would remove, and remove nothing. A dry collection
+	// that has run for the duration Budget ends with the counts so far. A zero Budget means
 	// no bound.
 	Dry    bool
 	Budget time.Duration
@@ -90,7 +90,7 @@ type collector struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 	tally  tally
-	warned map[string]table.Revision // by name of a branch for which a warning was logged: the branch's base
+	warned map[string]table.Revision // the bases of the branches for which a warning was logged, by the branch's name
 }
 
 // Collect runs one garbage collection, up to a horizon that all servers honour. It waits

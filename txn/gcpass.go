@@ -104,7 +104,7 @@ func (p *pass) keep(name string, horizon table.Revision) *table.Keep {
 	if p.db.Shared() {
 		marks := p.markHorizon()
 		if horizon > 0 && !p.b.slots[len(p.b.slots)-1].IsBranch() {
-			marks = 0 // young has already removed the marks
+			marks = 0 // the method young has already removed the marks
 		}
 		k.Families[table.MarkFamily] = table.FamilyKeep{Horizon: marks, All: marks > 0}
 	}
@@ -196,8 +196,8 @@ func (p *pass) consumed(r table.Revision) bool {
 	return p.db.o.Consumed == nil || r <= p.db.o.Consumed()
 }
 
-// forget queues a commit for removal from the journal after the rows gathered so far are
-// collected. It ignores a record of state None, and a commit that is not consumed yet.
+// forget queues a commit. The commit is removed from the journal after the rows gathered so far
+// are collected. It ignores a record of state None, and a commit that is not consumed yet.
 func (w *walk) forget(ctx context.Context, rec journal.Record) error {
 	if rec.State == journal.None || !w.p.consumed(rec.Revision) {
 		return nil

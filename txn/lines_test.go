@@ -414,9 +414,9 @@ func inColumns(columns ...string) []table.Mutation {
 }
 
 // A columnsStep is a change of the row on one of two lines, a branch and the trunk. A row is
-// columnar if it has a key for each column. early is set in the steps on the line on which the
-// row becomes columnar first. The comments on the steps say how the line stores the row after
-// the step.
+// columnar if it has a key for each column. The row becomes columnar on one of the lines first;
+// early is set in the steps on that line. The comments on the steps say how the line stores the
+// row after the step.
 type columnsStep struct {
 	early   bool
 	columns []string

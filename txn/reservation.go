@@ -122,6 +122,6 @@ func (w *writer) readHeads(ctx context.Context) (heads *journal.Heads, err error
 	return heads, err
 }
 
-// isMine reports whether r is the revision of the transaction's commit, own, or of its
-// reservation.
+// isMine reports whether r is the revision of the transaction's commit or of its reservation.
+// The parameter own is the revision of the commit.
 func (tx *Tx) isMine(r, own table.Revision) bool { return r == own || r == tx.reserved }

@@ -16,8 +16,8 @@ type resolver struct {
 	open sync.WaitGroup // counts the commits whose outcome is unknown
 }
 
-// later finds out the outcome of a commit in the background, and aborts the commit if it
-// is undecided. Until then the commit is an exception below the head.
+// The method later finds out the outcome of a commit in the background, and aborts the commit
+// if it is undecided. Until then the commit is an exception below the head.
 func (r *resolver) later(p *pendingCommit) {
 	w := r.w
 	r.open.Add(1)

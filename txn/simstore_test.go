@@ -306,7 +306,7 @@ func (t simTable) swapStep(row, q, old, now []byte) step {
 	}
 	var before revision.Cell
 	if old != nil {
-		before, _ = revision.DecodeCell(old) // old was written by a swap, so it decodes
+		before, _ = revision.DecodeCell(old) // old was written by a swap, so it can be decoded
 	}
 	switch {
 	case after.State == revision.Free:

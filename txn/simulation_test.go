@@ -158,7 +158,8 @@ type simLife struct {
 	newest  atomic.Int64
 }
 
-// each returns the number of transactions of a client: n, or more if the history is calm.
+// The method each returns the number of transactions of a client: n, or more if the history is
+// calm.
 func (w *simWorld) each(n int) int {
 	if w.calm {
 		return 3 * n
@@ -377,8 +378,9 @@ func allFree(db *DB) bool {
 	return true
 }
 
-// some is the number of histories that `go test` and `make test` run. In enough histories or
-// more, every fault must happen at every step; `make test-long` runs 100,000 histories.
+// The constant some is the number of histories that `go test` and `make test` run; `make
+// test-long` runs 100,000. If the number of histories is at least the constant enough, every
+// fault must happen at every step.
 const some, enough = 2000, 20000
 
 // TestSimulation runs histories of many servers over failing stores. An oracle checks each

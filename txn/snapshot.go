@@ -50,19 +50,19 @@ type view interface {
 	// ShownBy returns the revision from which on r is visible: r itself, or the merge of
 	// the branch that r belongs to.
 	ShownBy(r table.Revision) table.Revision
-	// Settled considers the cells in the store that commits in branches wrote. It returns a
-	// revision up to which the state at the given revision shows all of these cells.
+	// Settled returns a revision s for the state at a revision, the parameter at. Of the
+	// cells in the store that commits in branches wrote, this state shows all cells up to
+	// s.
 	Settled(at table.Revision) table.Revision
 }
 
 var _ table.Reader = (*Snapshot)(nil)
 var _ table.Causal = (*Snapshot)(nil)
 
-// Snapshot returns the newest published state. It normally neither waits nor allocates,
-// because all callers between two commits share one Snapshot. After an idle time,
-// Snapshot first waits for a reading of the heads, for Options.Poll at most. If the heads
-// could not be read for the time of a lease, Snapshot returns a snapshot whose reads
-// fail.
+// Snapshot returns the newest published state. It normally neither waits nor allocates, because
+// all callers between two commits share one Snapshot. After an idle time, Snapshot first waits
+// for a reading of the heads, for Options.Poll at most. If the heads could not be read for a
+// whole lease, Snapshot returns a snapshot whose reads fail.
 func (db *DB) Snapshot() *Snapshot {
 	if err := db.views.fresh(); err != nil {
 		return db.tooOld(err)

@@ -43,7 +43,7 @@ type overlay struct {
 	late []string // keys of written rows, not sorted yet
 }
 
-// mostLate is the number of late keys in an overlay up to which a scan does not sort them into
+// If an overlay has more than mostLate keys in the list late, a scan sorts them into the list
 // keys. With this value, a transaction seldom sorts its keys even if many writes and reads
 // alternate.
 const mostLate = 256
@@ -190,7 +190,7 @@ func (tx *Tx) TouchKeys(keys ...uint64) { tx.keys = append(tx.keys, keys...) }
 // Touched reports whether id was passed to Touch in this transaction.
 func (tx *Tx) Touched(id entry.ID) bool { return tx.named.ids.has(tx.ids, id) }
 
-// TouchedOnce returns a map in which exactly the ids that were passed to Touch once are true.
+// TouchedOnce returns a map in which an id is true if it was passed to Touch exactly once.
 func (tx *Tx) TouchedOnce() map[entry.ID]bool {
 	once := make(map[entry.ID]bool, len(tx.ids))
 	for _, id := range tx.ids {
@@ -200,9 +200,9 @@ func (tx *Tx) TouchedOnce() map[entry.ID]bool {
 	return once
 }
 
-// ChangedAfter reports whether id may have changed between the state whose ordinal is since
-// and this transaction. A function that was passed to AtCommit may call it, on an embedded
-// store.
+// ChangedAfter reports whether id may have changed between the state whose ordinal is since and
+// this transaction. On an embedded store, a function that was passed to AtCommit may call
+// ChangedAfter.
 func (tx *Tx) ChangedAfter(id entry.ID, since uint64) bool {
 	return tx.db.changes.last(hash(id)) > since
 }

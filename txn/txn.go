@@ -214,9 +214,9 @@ type viewer interface {
 	// at returns the state at the revision r, which must not be above the newest
 	// revision.
 	at(ctx context.Context, r table.Revision) (*Snapshot, error)
-	// until waits until no further commit can have a revision of at most r, and then
-	// returns the state at r. r may be above the newest revision but must not be in the
-	// future.
+	// The method until waits until no further commit can have a revision of at most r, and
+	// then returns the state at r. r may be above the newest revision but must not be in
+	// the future.
 	until(ctx context.Context, r table.Revision) (*Snapshot, error)
 	// atFrontier returns the state at a frontier, or nil if this server has not reached
 	// the frontier.

@@ -39,8 +39,9 @@ type writer struct {
 	renewed atomic.Int64
 	fenced  atomic.Bool
 
-	// cell is the content that the store acknowledged, and raw is its encoding. claim sets them.
-	// Afterwards only run uses them, and release, which is not called while run runs.
+	// cell is the content that the store acknowledged, and raw is its encoding. claim sets
+	// them. Afterwards only run and release use them, and release is not called while run
+	// is running.
 	cell revision.Cell
 	raw  []byte
 
@@ -84,9 +85,9 @@ func (w *writer) alive() error {
 	return nil
 }
 
-// limit returns the largest id to announce: one lease after the present or, if the argument
-// from is later, one lease after from. A later limit would be useless, because a server that
-// cannot renew its cell stops committing after half a lease.
+// limit returns the largest id to announce. It is one lease after the present, or one lease
+// after the parameter from if that is later. A later limit would be useless, because a server
+// that cannot renew its cell stops committing after half a lease.
 func (w *writer) limit(from table.Revision) table.Revision {
 	now := max(revision.At(w.e.wall()), from)
 	return revision.At(now.Time().Add(w.e.db.o.Lease))
@@ -283,8 +284,9 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 }
 
 // nowShown removes from w.pending the decided commits that are not above this server's head in
-// the newer heads h, unless h still has them as undecided. It records that the state of ordinal
-// n is the first to show what the committed ones changed, and returns these.
+// the newer heads h, unless h still has them as undecided. It returns those of them that are
+// committed, and records that the state of ordinal n is the first to show what these commits
+// changed.
 func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*pendingCommit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -311,8 +313,8 @@ func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*pendingCommit) {
 }
 
 // giveUp ends the incarnation. Callers that wait for their commits to be shown return
-// ErrUnknown. When this server or another one recovers the slot, the commits that were decided
-// to be committed become visible.
+// ErrUnknown. When this server or another one recovers the slot, those of the commits that are
+// committed in the journal become visible.
 func (w *writer) giveUp(cause error) {
 	w.e.db.o.Log.Warn("this server lost its slot", "slot", w.slot, "error", cause)
 	w.fenced.Store(true)
