@@ -58,8 +58,8 @@ func (r *Rules) Who(name *dn.Name, id entry.ID) *Who {
 // for a state.
 type inForce struct {
 	access *partition.Access
-	// asOf is the ordinal of the state from which set was compiled. The rules in set contain the
-	// names that the entries in places had in that state.
+	// asOf is the ordinal of a state. The field set was compiled from this state, and its rules
+	// contain the names that the entries in the field places had in this state.
 	asOf    uint64
 	places  []entry.ID // the places of the rules, and the entries that the rules name
 	set     *acl.Set
@@ -71,9 +71,9 @@ type inForce struct {
 // an identity. So the result is kept, and requests on the same state do not repeat the check.
 type checked struct{ ordinal atomic.Uint64 }
 
-// holds reports whether the cached value is valid in the state s. It calls valid unless the
-// value was last found to be valid in the same state. A state of a transaction or of the past
-// has no ordinal, so holds always calls valid for such a state.
+// holds reports whether the cached value is valid in the state s. It calls the function valid,
+// unless the value was last found to be valid in the same state. A state of a transaction or of
+// the past has no ordinal, so for such a state holds always calls the function.
 func (c *checked) holds(s *partition.Snapshot, valid func() bool) bool {
 	o := s.Ordinal()
 	if o != 0 && c.ordinal.Load() == o {

@@ -20,8 +20,9 @@ type Audience struct{ set *acl.Set }
 // whether an identity belongs to the audience.
 const belongs = "audience"
 
-// NewAudience parses a description of identities: groups, names, or "below" an entry.
-// Whether an identity belongs to the audience does not depend on its connection.
+// NewAudience parses a description of identities: groups, names, and "below" followed by a
+// name. Whether an identity belongs to the audience does not depend on the identity's
+// connection.
 func NewAudience(sch *schema.Schema, contexts []dn.DN, who []string) (*Audience, error) {
 	text := "audience: allow " + strings.Join(who, ", ") + " to use " + belongs
 	rule, err := acl.Parse(text)

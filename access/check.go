@@ -13,7 +13,8 @@ import (
 
 // Check returns findings about the rules in s. It reports rules that never apply, rules
 // without effect, rules that name entries that do not exist, and rules that let identities
-// change whom or what other rules are for. The state s must be the newest state.
+// change to which identities or entries other rules apply. The state s must be the newest
+// state.
 func Check(ctx context.Context, s *partition.Snapshot) ([]acl.Finding, error) {
 	set, err := NewRules().Set(ctx, s)
 	if err != nil {

@@ -26,7 +26,7 @@ const dynamicClass = "groupOfURLs"
 type DynamicGroups struct {
 	schema  *schema.Schema
 	asOf    uint64      // the ordinal of the state
-	class   sameEntries // reports whether the set of groups is unchanged; nil: the schema has no such groups
+	class   sameEntries // reports whether the set of groups is unchanged; nil: the schema has no dynamic groups
 	groups  []DynamicGroup
 	types   []*schema.AttributeType // the types that the filters test
 	demands demands

@@ -22,8 +22,8 @@ const maxGroups = 10000
 // groups.
 type closure struct {
 	groups []dn.DN
-	// through contains an index into groups for each group: the nested group through which the
-	// identity is a member. The index is -1 if the identity is a direct member.
+	// The field through contains, for each group, the index of the nested group through which
+	// the identity is a member. The index is -1 if the identity is a direct member.
 	through []int
 	// asked are the values that were looked up to find the groups.
 	asked []sameEntries

@@ -85,10 +85,10 @@ func StoreAt(ctx context.Context, s *partition.Snapshot, place entry.ID, r acl.P
 
 var errNoEntry = errors.New("no entry has the name")
 
-// Resolve completes the rules that were imported as text: it looks up the entries that
-// such a rule names in a state, and adds their ids to the rule. Resolve also returns a
-// description of each identity that a rule names although the identity has no entry. In
-// the rule, the name of such an identity matches nobody.
+// Resolve completes the rules that were imported as text: in the state s, it looks up the
+// entries that such a rule names, and adds their ids to the rule. Resolve also returns a
+// description of each identity that a rule names although the identity has no entry. In the
+// rule, the name of such an identity matches nobody.
 func Resolve(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) (resolved []partition.AccessRule, unknown []string, err error) {
 	for _, rule := range rules {
 		if rule.Names == "" {

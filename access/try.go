@@ -43,7 +43,8 @@ func NewTrial(ctx context.Context, s *partition.Snapshot, rules []acl.Placed) (*
 	return t, nil
 }
 
-// An Operation describes an operation without values, as a line of the access log does.
+// An Operation describes an operation, except the values that the operation contains. A line of
+// the access log contains as much.
 type Operation struct {
 	Who        dn.DN // empty: the anonymous identity
 	Connection acl.Connection
@@ -108,7 +109,7 @@ func (t *Trial) Try(ctx context.Context, o *Operation) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(o.Questions, func(a Asked) bool { return a.Rights == acl.Bind }) { // a bind needs only the right bind
+	if !slices.ContainsFunc(o.Questions, func(a Asked) bool { return a.Rights == acl.Bind }) { // a bind needs the right bind, but not the right see
 		out.ask(x, acl.Question{Right: acl.See})
 	}
 	if o.Scope == nil {
@@ -277,9 +278,10 @@ func shows(d *acl.Decision, a *entry.Attribute) bool {
 		slices.ContainsFunc(a.Values, func(v []byte) bool { return d.Value(a.Type, a.Options, v, acl.Show) })
 }
 
-// asksFor reports whether the attributes that a search requests include the attribute a. An
-// object class counts as all user attributes. asksFor ignores options. It returns false if
-// the search requests a only by an OID, or only by a supertype.
+// asksFor reports whether the attributes that a search requests include the attribute a. If the
+// search requests the attributes of an object class, asksFor assumes that these are all user
+// attributes. It ignores options. It returns false if the search requests the attribute only by
+// its OID, or only by a supertype.
 func asksFor(attributes []string, a *entry.Attribute) bool {
 	for _, name := range attributes {
 		name, _, _ = strings.Cut(name, ";")

@@ -46,8 +46,8 @@ type switch389 struct {
 }
 
 // A setting389 is an attribute of 389 whose value is a number. The fields are the attribute's
-// name in 389 (from), the default in 389 (not), and the name in this server's policies (to).
-// If the field to ends in a space, the number belongs to a demand of pwdQuality.
+// name in 389 (from), the default in 389 (not), and the name in this server's policies (to). If
+// the string in the field to ends in a space, the number belongs to a demand of pwdQuality.
 type setting389 struct {
 	from string
 	not  int // the default in 389
@@ -71,10 +71,9 @@ var switches389 = []switch389{
 }
 
 // From389 translates a password policy of 389 Directory Server. The call values(attribute)
-// must return the values of the attribute. The result left contains the attributes that
-// From389 leaves out, because they have no counterpart here or their values cannot be used,
-// each with the reason. It does not contain the attributes in noteless389, nor attributes that
-// are off.
+// must return the values of the attribute. The result left contains the attributes that From389
+// leaves out, each with the reason: it has no counterpart here, or its values cannot be used.
+// The result does not contain the attributes in noteless389, nor attributes that are off.
 func From389(values func(attribute string) []string) (policy []Value, left []string) {
 	t := &from389{values: values}
 	t.put("pwdAttribute", "userPassword")

@@ -23,8 +23,9 @@ type Ledger interface {
 	// Forget deletes failures and does not wait for the deletion. If a failure cannot be
 	// deleted, it still counts.
 	Forget(failures []time.Time)
-	// ByClock returns the times of the failures by the clock of Now. The returned times differ
-	// from the given times if the clock of the server that published the failures was ahead.
+	// ByClock returns the times of the failures by the clock that Now reads. The returned times
+	// differ from the given times if the clock of the server that published the failures was
+	// ahead.
 	ByClock(failures []time.Time) []time.Time
 	Now() time.Time
 }

@@ -217,8 +217,7 @@ func (a *attempt) make() {
 }
 
 // always reports whether the account has had at least MaxFailure failures at all times since
-// the publication of the first start records. It does not count the failure with the
-// time own.
+// the number of published records was start. It does not count the failure with the time own.
 func (w *world) always(start int, own time.Time) bool {
 	for n := start; n <= len(w.published); n++ {
 		if len(slices.DeleteFunc(w.live(n), own.Equal)) < w.policy.MaxFailure {
@@ -229,8 +228,8 @@ func (w *world) always(start int, own time.Time) bool {
 }
 
 // stoodLocked reports whether the account has had at least MaxFailure failures at some time
-// since the publication of the first start records. It does not count the failure
-// with the time own.
+// since the number of published records was start. It does not count the failure with the time
+// own.
 func (w *world) stoodLocked(start int, own time.Time) bool {
 	for n := start; n <= len(w.published); n++ {
 		if len(slices.DeleteFunc(w.live(n), own.Equal)) >= w.policy.MaxFailure {

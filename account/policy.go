@@ -47,7 +47,7 @@ type Policy struct {
 	For                 []string // the identities that the policy applies to, in the language of access rules
 	Priority            int      // the policy with the lowest Priority takes precedence
 	LockoutStrict       bool
-	IgnoreOld           int // an attempt with one of this many newest earlier passwords is no failure
+	IgnoreOld           int // an attempt with one of the newest IgnoreOld earlier passwords is no failure
 	Tell                bool
 	LastSuccess         bool
 	LastSuccessInterval time.Duration
