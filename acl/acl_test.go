@@ -455,8 +455,8 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestGuard checks that a filter finds entries only by values that the identity may search,
-// by (objectClass=*) and by the entry's name, and that the result depends on no other values.
+// TestGuard checks which entries filters find for an identity that may search only some values.
+// The results may depend on no other values, except those in the names of entries.
 func TestGuard(t *testing.T) {
 	const rules = `
 		| see: allow everyone to see
@@ -535,9 +535,9 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainDeniedManage checks which questions list a rule that denies the right manage.
-// Explain must list this rule for each right that the identity lacks because the identity is
-// not an administrator.
+// TestExplainDeniedManage checks for which rights Explain lists a rule that denies the right
+// manage. Explain must list this rule for each right that the identity lacks because the
+// identity is not an administrator.
 func TestExplainDeniedManage(t *testing.T) {
 	w := newWorld(t, people, "| admins: allow users to manage\n| tls: deny everyone to manage if not secure\n| mail: deny everyone to read mail")
 	p := w.as(ann)

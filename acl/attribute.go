@@ -204,26 +204,25 @@ type subjectValue struct {
 	more bool
 }
 
-// covers reports whether the part includes the value of v. If v has no value, covers reports
-// whether the part includes all values of the description.
+// covers reports whether the part includes the value of v, or all values of the description if
+// v has no value.
 func (p *part) covers(v *subjectValue) bool {
 	return slices.ContainsFunc(p.in, v.is) && !slices.ContainsFunc(p.except, v.touches)
 }
 
-// mayCover reports whether the part includes the value of v. If v has no value, mayCover
-// reports whether the part includes at least one possible value of the description.
+// mayCover reports whether the part includes the value of v, or at least one possible value of
+// the description if v has no value.
 func (p *part) mayCover(v *subjectValue) bool {
 	return slices.ContainsFunc(p.in, v.touches) && !slices.ContainsFunc(p.except, v.is)
 }
 
-// is reports whether the attribute a includes the value of v. If v has no value, is reports
-// whether a includes all values.
+// is reports whether the attribute a includes the value of v, or all values if v has no value.
 func (v *subjectValue) is(a attribute) bool {
 	return a.covers(v.typ, v.options) && (a.values == nil || v.value != nil && a.values.has(v))
 }
 
-// touches reports whether the attribute a includes the value of v. If v has no value, touches
-// reports whether a includes at least one possible value.
+// touches reports whether the attribute a includes the value of v, or at least one possible
+// value if v has no value.
 func (v *subjectValue) touches(a attribute) bool {
 	if !a.covers(v.typ, v.options) && !(v.more && a.about(v.typ)) {
 		return false

@@ -157,8 +157,8 @@ func (s *Set) deniedBy(r *compiled) *compiled {
 }
 
 // covers reports whether the rule c applies wherever the rule o applies, and contains all
-// rights that o contains. It compares the rules part by part, so it may return false although
-// both conditions are met.
+// rights that o contains. It compares the rules part by part, so a result of false may be
+// wrong.
 func (c *compiled) covers(o *compiled) bool {
 	who := func(t term) bool { return slices.ContainsFunc(c.who, t.within) }
 	in := func(t target) bool {

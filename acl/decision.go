@@ -144,9 +144,9 @@ func only(b bool, r Rights) Rights {
 	return 0
 }
 
-// extent returns two results. all reports whether the part includes all values of the
-// type under all options. some reports whether the part includes at least some values of
-// the type.
+// extent returns two results. The result all reports whether the part includes all values of
+// the type under all options. The result some reports whether the part includes at least some
+// values of the type.
 func (p *part) extent(t *schema.AttributeType) (all, some bool) {
 	for i := range p.in {
 		a := &p.in[i]
@@ -223,8 +223,8 @@ func (d *Decision) Assertion(t *schema.AttributeType, options string, value []by
 	return d.has(&subjectValue{typ: t, options: options, value: value, program: d.program, more: true}, r)
 }
 
-// has reports whether the identity has all rights of r on the value of v. If v has no value,
-// has reports whether the identity has these rights on all values.
+// has reports whether the identity has all rights of r on the value of v, or on all values if v
+// has no value.
 func (d *Decision) has(v *subjectValue, r Rights) bool {
 	here := d.of(v.typ)
 	if here.all&r != r && (here.some&r != r || d.rightsOf(v)&r != r) {

@@ -20,9 +20,9 @@ type Answer struct {
 	Allowed bool
 	// Allow are the labels of the rules that allow the right. If the identity is an
 	// administrator of the entry, Allow also contains the rules that allow the right manage.
-	// Deny are the labels of the rules that deny the right. If only the denial of the right
-	// manage keeps the identity from being an administrator who has the right, Deny also
-	// contains the rules that deny the right manage.
+	// Deny are the labels of the rules that deny the right. If the identity would be an
+	// administrator, and so have the right, without the rules that deny the right manage, Deny
+	// also contains those rules.
 	Allow, Deny []string
 	// Near are the labels of rules that would allow the right to another identity, or
 	// under another condition.

@@ -114,7 +114,7 @@ func (s *shares) within(in *target) *Narrowing {
 	return n
 }
 
-// only returns the name of the entry if the target includes exactly one entry, and
+// The result of only is the name of the entry if the target includes exactly one entry, and
 // otherwise nil.
 func (t *target) only() dn.DN {
 	if t.scope != Only && t.scope != This || t.base.isOpen() {

@@ -267,8 +267,8 @@ func isMember(n *node, group string, nested bool) filter.Tri {
 }
 
 // has reports whether the group n has a member. If nested is set, members of groups in n count
-// too. The list seen contains the groups that have already been searched, so that has skips
-// them.
+// too. The list seen contains the groups that have already been searched, which are not
+// searched again.
 func (n *node) has(member dn.DN, nested bool, seen []*node) bool {
 	if slices.Contains(seen, n) {
 		return false

@@ -60,12 +60,12 @@ type Program struct {
 	always   Decision // see Always
 	readsAll bool
 
-	once  sync.Once // guards print
+	once  sync.Once // guards the field print
 	print string    // see fingerprint
 
-	onceByName sync.Once // guards byName
+	onceByName sync.Once // guards the field byName
 	byName     *Program  // see ByName
-	onceShares sync.Once // guards shares
+	onceShares sync.Once // guards the field shares
 	shares     shares    // see Narrow
 
 	mu      sync.RWMutex
@@ -282,8 +282,8 @@ func when(b bool) alternatives {
 	return never
 }
 
-// subject evaluates one subject for the identity of the program. It returns never, yes,
-// alternatives with values of variables, or a test of the entry.
+// subject evaluates one subject for the identity of the program. The result is one of the
+// variables never and yes, or alternatives with values of variables, or a test of the entry.
 func (p *Program) subject(s *subject) alternatives {
 	who := p.who
 	switch s.Kind {
@@ -318,8 +318,8 @@ func (p *Program) subject(s *subject) alternatives {
 	return p.ofEntry(s)
 }
 
-// named returns yes, with the values of variables, if a name matches a pattern, and
-// otherwise never.
+// named compares a name with a pattern. If the name matches, the result is one alternative
+// without tests, with the values of the pattern's variables. Otherwise the result is never.
 func (p *Program) named(pat pattern, name []dn.Norm) alternatives {
 	if len(pat) == 0 || len(pat) != len(name) {
 		return never

@@ -37,7 +37,7 @@ const (
 	Users                   // identities that are bound
 	Self                    // the identity whose entry is the entry to be accessed
 	Named                   // identities whose name matches the pattern
-	Below                   // identities below the name that match the filter
+	Below                   // identities whose entries are below the name and match the filter
 	Group                   // members of the group with the name
 	Its                     // identities that an attribute of the entry names
 	ItsParent               // the identity whose entry is the entry's parent

@@ -402,8 +402,8 @@ func (k compiler) target(t Target) (out target, err error) {
 }
 
 // checkVariables checks the variables of the rule. Each variable in a target must be in
-// every term of the subjects. It must stand there for values that are compared by the
-// same rule as in the target. No exception of the subjects may contain a variable.
+// every term of the subjects. There, it must stand for values that are compared in the same way
+// as the values in the target. No exception of the subjects may contain a variable.
 func (c *compiled) checkVariables() error {
 	for _, t := range c.except {
 		for _, s := range t {

@@ -123,7 +123,8 @@ func (t *bound) reach(parent []dn.Norm) reach {
 	above := func() bool {                    // above reports whether the base is the parent or an entry above it
 		return base <= len(parent) && t.base.match(parent[len(parent)-base:], nil)
 	}
-	// itself returns byRDN if the base may be a child of parent, and otherwise nothing.
+	// itself returns the reach byRDN if the base may be a child of parent, and otherwise the
+	// reach nothing.
 	itself := func() reach {
 		switch {
 		case base != depth || base == 0 || !t.base[1:].match(parent, nil):

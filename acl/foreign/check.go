@@ -70,8 +70,8 @@ func (j *olcJudge) At(id *acl.Identity, e *acl.Entry) View {
 }
 
 // databaseOf returns the database whose suffix is the longest suffix of a name. If no
-// database has a matching suffix, it returns a database without suffixes: the frontend only
-// if there is no other. If there is no such database either, it returns nil.
+// database has a matching suffix, it returns a database without suffixes. It returns the
+// frontend only if there is no other such database, and nil if there is none at all.
 func (im *Import) databaseOf(name dn.DN) (found *database) {
 	best := -1
 	for _, db := range im.databases {

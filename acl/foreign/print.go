@@ -75,8 +75,8 @@ func (x *Original) says() string {
 }
 
 // WriteNotes writes the notes, hints and refused rules of the originals, with file and line.
-// Then it writes which reserved attributes * includes only in the originals, and a table with
-// the number of originals in each class.
+// Then it writes the reserved attributes that * includes in the originals but not in the
+// drafts. At the end, it writes a table with the number of originals in each class.
 func (im *Import) WriteNotes(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	for _, x := range im.Originals {

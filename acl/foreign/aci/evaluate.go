@@ -38,9 +38,9 @@ type View struct {
 	*Evaluator
 	id    *acl.Identity
 	entry *acl.Entry
-	// applies records, for each clause of each value, whether the value's target and the
-	// clause's bind rule match: 0 is not known yet, 1 is no, 2 is yes. applies[1] is for
-	// the right add.
+	// The field applies contains, for each clause of each value, whether the value's target and
+	// the clause's bind rule match: 0 means not known yet, 1 means no, 2 means yes. applies[1]
+	// is for the right add.
 	applies [2][]uint8
 }
 

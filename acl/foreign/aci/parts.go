@@ -159,7 +159,7 @@ func (l *list) addName(sch *schema.Schema, name string, all []string) {
 	l.except = append(l.except, subtypes(sch, name, all)...)
 }
 
-// subtypes returns the subtypes of the named attribute that the list all does not contain. It
+// subtypes returns those subtypes of the named attribute that are not in the list all. It
 // leaves out collective attributes.
 func subtypes(sch *schema.Schema, name string, all []string) (names []string) {
 	typ, _ := sch.Describe(name)

@@ -11,8 +11,8 @@ import (
 
 // A wild is a DN with wildcards.
 type wild struct {
-	// any is set if the pattern begins with a wildcard for whole RDNs. The wildcard matches
-	// exactly one RDN. If deep is set, it matches one or more RDNs.
+	// The field any is set if the pattern begins with a wildcard for whole RDNs. The wildcard
+	// matches one or more RDNs if deep is set, and otherwise exactly one RDN.
 	any, deep bool
 	rdns      dn.DN // the RDNs of the pattern, without that wildcard
 	open      int   // index in rdns behind the last RDN that has a wildcard

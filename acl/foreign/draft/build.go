@@ -11,9 +11,8 @@ import (
 // Build returns copies of model, which together apply where e holds. Each copy is for some of
 // the identities, connections and entries for which e holds. If e contains a condition that
 // rules have no words for, an allow rule applies in fewer cases than e, and a deny rule in
-// more. The notes name these conditions. Build returns false in three cases: because of these
-// conditions, no rule is left, or a deny rule would deny everyone; or e has too many
-// combinations.
+// more. The notes name these conditions. Build returns false in three cases: these conditions
+// leave no rule; they would make a deny rule deny everyone; or e has too many combinations.
 func Build(e Expr, model acl.Rule) (rules []*acl.Rule, notes []string, ok bool) {
 	n := &normalizer{over: model.Deny}
 	var kept []*fragment

@@ -36,7 +36,7 @@ func (t *translation) emit() {
 	}
 }
 
-// parts returns the parts of a rule for what is granted.
+// parts returns the parts of a rule that grants the rights in x.
 func (t *translation) parts(x *granted) (parts []acl.Part) {
 	rest := x.values[t.groups[0]]
 	if rest != 0 {

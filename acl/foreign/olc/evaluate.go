@@ -129,8 +129,9 @@ func (v *View) isOwn(a asked) bool {
 	return err == nil && len(v.id.Name) > 0 && draft.Same(v.Schema, d, v.id.Name)
 }
 
-// matches reports whether w, the What of a directive, includes the attribute or value a. If
-// w has a regular expression, the result groups contains what its groups match.
+// matches reports whether w, the What of a directive, includes the attribute or value a. If w
+// has a regular expression, the result groups contains the texts that the groups of the
+// expression match.
 func (v *View) matches(w *What, a asked) (groups []string, ok bool) {
 	if w.Attributes != nil && !slices.ContainsFunc(w.Attributes, func(l Attribute) bool { return v.lists(string(l), a) }) {
 		return nil, false
@@ -308,8 +309,8 @@ func (v *View) equal(a, b string) bool {
 	return strings.EqualFold(a, b)
 }
 
-// path evaluates a path in a set expression: this, user or [text], followed by attributes
-// or parents after slashes.
+// path evaluates a path in a set expression. A path begins with this, user or [text]. Steps
+// follow, each after a slash: an attribute, or -1 for the parent.
 func (v *View) path(text string) (set []string) {
 	rest, after, bracketed := "", "", false
 	if rest, bracketed = strings.CutPrefix(text, "["); bracketed {

@@ -22,8 +22,8 @@ type regex struct {
 	crosses bool
 }
 
-// prefixes are beginnings of regular expressions that match several RDNs, each with the number
-// of its groups. Those with the scope Subtree also match no RDN.
+// prefixes are beginnings of regular expressions, each with the number of its groups. Each
+// prefix matches one or more RDNs. A prefix with the scope Subtree also matches the empty text.
 var prefixes = []struct {
 	text   string
 	groups int
