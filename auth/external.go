@@ -75,8 +75,9 @@ func ExternalNames(c Channel) (names []string) {
 	return names
 }
 
-// The OIDs of the extension with the subject alternative names, and of the user principal
-// name, which is one of these names in certificates for smart cards of Active Directory.
+// alternativeNames is the OID of the extension with the subject alternative names. One of these
+// names may be a user principal name, whose OID is principalName. Certificates for smart cards
+// of Active Directory contain such a name.
 var (
 	alternativeNames = asn1.ObjectIdentifier{2, 5, 29, 17}
 	principalName    = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 20, 2, 3}

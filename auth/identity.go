@@ -43,8 +43,8 @@ type Rule struct {
 	filter  string
 }
 
-// DefaultRules returns a list with one rule, which maps a name to the entry with the name
-// as its uid.
+// DefaultRules returns a list with one rule, which maps a name to the entry whose uid is the
+// name.
 func DefaultRules() []*Rule {
 	r, err := ParseRule(DefaultRule)
 	if err != nil {

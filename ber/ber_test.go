@@ -22,7 +22,7 @@ func unhex(t *testing.T, s string) []byte {
 	return b
 }
 
-// TestAppend checks the encodings of X.690, 8 that LDAP uses.
+// TestAppend checks those encodings in clause 8 of X.690 that LDAP uses.
 func TestAppend(t *testing.T) {
 	start := []byte{0xee} // the buffer's contents are kept
 	tests := []struct {

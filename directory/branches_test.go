@@ -170,7 +170,7 @@ func ended(t *testing.T, s *directory.Session, r op.Request) bool {
 	case op.Success:
 		return true
 	case op.NoSuchObject, op.Busy:
-	case op.Other: // the store's answer to the last step was that the branch has ended
+	case op.Other: // the branch ended while the server committed
 		if !strings.Contains(out.done.Diagnostic, "read to learn") {
 			t.Errorf("%+v: %v", r, &out.done.Result)
 		}

@@ -55,8 +55,8 @@ func TestChangelog(t *testing.T) {
 			}
 		}
 	}
-	// Searches select changes by their number: from a number on, a single number, or the
-	// entry of a single change.
+	// A search selects changes by a filter on their numbers, or a single change by the name of
+	// its entry.
 	third, _, _ := strings.Cut(strings.TrimPrefix(all[2], "dn: "), "\n")
 	number, _, _ := strings.Cut(strings.TrimPrefix(third, "changeNumber="), ",")
 	for f, n := range map[string]int{

@@ -23,8 +23,8 @@ func counting(t *testing.T, o directory.Options) (*directory.Session, *monitor.M
 	return s, m
 }
 
-// TestMonitorAsExportersOfOpenLDAPAsk checks that a search as a collector makes it returns
-// the entries that the collectors of Telegraf and netdata read from slapd.
+// TestMonitorAsExportersOfOpenLDAPAsk makes the search that the collectors of Telegraf and
+// netdata make. It must return the entries that they read from slapd.
 func TestMonitorAsExportersOfOpenLDAPAsk(t *testing.T) {
 	s, _ := counting(t, directory.Options{})
 	all, done := changesOf(t, s, "cn=Monitor", op.WholeSubtree,

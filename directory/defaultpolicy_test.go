@@ -22,8 +22,8 @@ func setDefault(t testing.TB, s *directory.Session, says ...line) {
 	serve(t, s, &op.Modify{Name: configDN, Changes: changes(ls)})
 }
 
-// TestDefaultPolicy checks that cn=config is the policy of entries that no other policy
-// applies to, and how it is changed.
+// TestDefaultPolicy checks that cn=config is the policy of entries that no other policy applies
+// to. It also checks changes of cn=config.
 func TestDefaultPolicy(t *testing.T) {
 	d, p, s := withPolicy(t)
 	serve(t, s, &op.Delete{Name: policyDN})
@@ -129,8 +129,8 @@ func TestMustChangeComesFirst(t *testing.T) {
 	}
 }
 
-// TestDefaultPolicyReachesServers checks that a change of the default policy is
-// acknowledged once all servers apply it.
+// TestDefaultPolicyReachesServers checks that a change of the default policy is acknowledged
+// only after all servers apply it.
 func TestDefaultPolicyReachesServers(t *testing.T) {
 	cs := newServers(t)
 	cs[0].addPerson("ann")

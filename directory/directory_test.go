@@ -33,7 +33,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-const adminPassword = "{SSHA}y+dX0kZIbVwVNdDNg5T1bjbFH+F/+wKO" // secret
+const adminPassword = "{SSHA}y+dX0kZIbVwVNdDNg5T1bjbFH+F/+wKO" // a hash of the password "secret"
 
 // newPartition returns a partition in memory.
 func newPartition(t testing.TB) *partition.Partition {

@@ -14,8 +14,8 @@ import (
 )
 
 // TestNoLeakRandom is TestNoLeak with random rules. The two directories of a pair are equal
-// at first. Then the test changes values in one of them, on which neither the user nor an
-// anonymous client has any right.
+// at first. Then the test changes some values in one of the directories. Neither the user nor
+// an anonymous client has any right on these values.
 func TestNoLeakRandom(t *testing.T) {
 	served, changed := map[string]int{}, 0
 	for done := 0; done < *leakRequests; done += requestsPerPair {
@@ -163,8 +163,9 @@ func (r ruling) some(attribute string, s *partition.Snapshot) bool {
 	return false
 }
 
-// TestNobodyModifies checks that attributes that nobody may modify never count as writable
-// in Get Effective Rights, whoever asks and however.
+// TestNobodyModifies checks that attributes that nobody may modify never count as writable in
+// Get Effective Rights. The administrator and a user ask, with and without the name of an
+// identity.
 func TestNobodyModifies(t *testing.T) {
 	c := newClient(t)
 	c.must("bind", "dn: "+admin, "password: secret")

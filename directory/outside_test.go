@@ -20,8 +20,8 @@ func answerTo(t *testing.T, s *directory.Session, r op.Request, controls ...op.C
 }
 
 // TestReferralOutside checks that an operation other than Bind is referred to the configured
-// servers if its name is outside all naming contexts, for every requester, with ManageDsaIT or
-// without it. Names of the server's own entries are not referred.
+// servers if its name is outside all naming contexts. This holds for every requester, with and
+// without ManageDsaIT. Operations on the server's own entries are not referred.
 func TestReferralOutside(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	d = newDirectory(t, directory.PartitionOf(d), directory.Options{Referral: []string{"ldap://up.example", "ldaps://up2.example:1636"}})

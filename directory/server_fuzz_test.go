@@ -25,7 +25,7 @@ const (
 	fuzzBind = iota
 	fuzzSASL
 	fuzzSearch
-	fuzzSearchBER // as fuzzSearch; if the text is no filter, the value is the filter
+	fuzzSearchBER // like fuzzSearch, but if the text is not a filter, the value is the encoded filter
 	fuzzCompare
 	fuzzAdd
 	fuzzModify
@@ -164,8 +164,8 @@ func (s endingSession) Close() {
 	s.ended <- true
 }
 
-// ask sends a message and an Unbind on a new connection, after a bind as the administrator if
-// admin is set. Then it checks the server's log.
+// ask sends a message and an Unbind on a new connection, and then checks the server's log. If
+// admin is set, it first binds as the administrator.
 func (s *loggedServer) ask(t *testing.T, admin bool, message []byte) {
 	near, far := net.Pipe()
 	go s.ServeConn(far)

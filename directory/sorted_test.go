@@ -32,7 +32,7 @@ func (d *device) least(attribute string) string {
 }
 
 // newDevices returns a directory with 40 devices whose values are in no order, and the
-// devices. A device has up to two values of l, and as many of serialNumber.
+// devices. A device has up to two values of l, and the same number of values of serialNumber.
 func newDevices(t *testing.T) (*directory.Directory, []device) {
 	d, s := newPeople(t, 0)
 	var all []device

@@ -159,7 +159,7 @@ func TestSyncPersist(t *testing.T) {
 	w.do(&op.ModifyDN{Name: "ou=b,dc=example,dc=com", NewRDN: "ou=b", DeleteOldRDN: true, NewSuperior: &into})
 	w.wants("ou=b,ou=a,dc=example,dc=com add", "cn=3,ou=b,ou=a,dc=example,dc=com add", "newCookie")
 	w.do(&op.ModifyDN{Name: "ou=b,ou=a,dc=example,dc=com", NewRDN: "ou=c", DeleteOldRDN: true})
-	w.wants("ou=c,ou=a,dc=example,dc=com modify", "newCookie") // the client derives the new names below (RFC 4533, 4.1)
+	w.wants("ou=c,ou=a,dc=example,dc=com modify", "newCookie") // the client derives the new names of the entries below (RFC 4533, 4.1)
 	w.do(&op.ModifyDN{Name: "ou=c,ou=a,dc=example,dc=com", NewRDN: "ou=c", DeleteOldRDN: true, NewSuperior: &away})
 	w.wants("ou=c,ou=a,dc=example,dc=com delete", "cn=3,ou=c,ou=a,dc=example,dc=com delete", "newCookie")
 	w.do(&op.Delete{Name: "cn=1,ou=a,dc=example,dc=com"})
@@ -248,9 +248,9 @@ func TestPersistentSearch(t *testing.T) {
 	w.wants("done 118 ")
 }
 
-// TestWatchControls checks the results of requests with a control that waits for changes, if
-// its value is malformed, if another control excludes it, or if the control does not apply to
-// the operation.
+// TestWatchControls checks the results of requests with a control that waits for changes, in
+// three cases: the control has a malformed value, another control excludes it, or it does not
+// apply to the operation.
 func TestWatchControls(t *testing.T) {
 	const sync, psearch, paged = "1.3.6.1.4.1.4203.1.9.1.1", "2.16.840.1.113730.3.4.3", "1.2.840.113556.1.4.319"
 	good := syncControl(1)

@@ -200,8 +200,9 @@ func TestRefusedBindsDoTheSame(t *testing.T) {
 }
 
 // TestRefusalsWait checks that each kind of bind that is refused without a commit waits as
-// long as a commit takes. The pace of refused binds could hide a missing wait. So the test
-// opens a new Directory for each kind, at which the bind is the first with its mechanism.
+// long as a commit takes. A Directory delays a refused bind until it has taken as long as
+// earlier binds with the same mechanism, which could hide a missing wait. So the test opens a
+// new Directory for each kind.
 func TestRefusalsWait(t *testing.T) {
 	x := newStrikeout(t, 20)
 	const sync = 30 * time.Millisecond

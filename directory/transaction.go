@@ -69,8 +69,9 @@ func (s *Session) keep(m *op.Message) *received {
 	return r
 }
 
-// receiveEnd takes the transaction that the request ends from the session, so that it gets no
-// further updates. The transaction commits or aborts when the request is served.
+// receiveEnd removes a transaction from the session: the transaction that the request ends. The
+// transaction then gets no further updates. The transaction commits or aborts when the request
+// is served.
 func (s *Session) receiveEnd(m *op.Message) *received {
 	e, err := control.ParseEndTransaction(m.Request.(*op.Extended).Value)
 	if err != nil {

@@ -269,8 +269,9 @@ func TestTransactionIsItsOperations(t *testing.T) {
 					if now := dump(together); now != undo {
 						t.Fatalf("a transaction that failed has changed\n%s\nto\n%s", undo, now)
 					}
-					// The failed transaction has not changed the directory together, so the
-					// directory alone is replaced by a copy of it.
+					// The failed transaction has not changed the directory of the client
+					// together. So that both directories are equal again, the client alone gets
+					// a copy of this directory.
 					alone = newOf(t, store())
 					restore(alone, together)
 					continue
@@ -414,7 +415,7 @@ func TestBank(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range cs { // decides all earlier states
+	for _, c := range cs { // after these commits, all earlier states are decided
 		c.must("modify", "dn: dc=example,dc=com", "replace description: over")
 	}
 	for i, c := range cs {

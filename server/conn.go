@@ -32,8 +32,8 @@ type conn struct {
 	ctx     context.Context // context of the connection's operations
 	cancel  context.CancelCauseFunc
 
-	// in is few, or a larger buffer from busyReaders that reads from few. Only the
-	// reader uses in.
+	// The field in is the buffer few, or a larger buffer from busyReaders that reads from few.
+	// Only the reader uses this field.
 	in       *bufio.Reader
 	few      *bufio.Reader // small buffer over the connection
 	burst    int           // octets of messages since the reader last waited

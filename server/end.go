@@ -83,7 +83,7 @@ func (c *conn) end(err error) {
 	c.cancel(e.cause())
 	c.out.seal(e.notice)
 	if c.tls != nil {
-		c.tls.CloseWrite() // close_notify: the client has received everything
+		c.tls.CloseWrite() // close_notify tells the client that nothing is missing
 	}
 	if e.notice != nil {
 		linger(c.nc.Conn)
@@ -103,8 +103,8 @@ func (c *conn) closeSession() {
 
 // drain waits for the running and waiting operations that g allows to finish. With
 // cancelSearches, it first abandons the searches. With cancelAll, it waits for nothing
-// and drops the waiting operations. With finishAll, the answer of each persistent operation
-// is notice.
+// and drops the waiting operations. With finishAll, it answers each persistent operation with
+// the notice.
 func (c *conn) drain(g grace, notice *op.Result) {
 	if g == cancelAll {
 		c.forgetWaiting()

@@ -49,8 +49,8 @@ func (c *conn) persistent() (n int) {
 	return n
 }
 
-// endPersistent ends the persistent operations, which would not end by themselves. The answer
-// of each of them is notice.
+// endPersistent ends the persistent operations, which would not end by themselves. It answers
+// each of them with the notice.
 func (c *conn) endPersistent(notice *op.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -210,7 +210,7 @@ func TestStaySlowClient(t *testing.T) {
 		}
 		break
 	}
-	// most is more than the buffers of the sockets hold.
+	// The limit most is larger than the buffers of the sockets.
 	if most := int64(64 << 20); sent.Load() > most {
 		t.Errorf("%d octets were taken for a client that reads none", sent.Load())
 	}

@@ -131,7 +131,7 @@ func TestBindAfterWaiting(t *testing.T) {
 		}, server.Options{MaxOutstanding: most + 1})
 		c := r.dial()
 		c.send(1, modify, modify, modify, bind)
-		time.Sleep(50 * time.Millisecond) // for the Bind to arrive; without this, the test may only miss an error
+		time.Sleep(50 * time.Millisecond) // time for the Bind to arrive; if it arrives later, the test may miss an error, but does not fail
 		close(first)
 		for range 3 {
 			if id := receive(t, order, "an operation"); id == 4 {

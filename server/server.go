@@ -68,9 +68,10 @@ type Session interface {
 	// return right after Done, because the answer may not be written before Serve
 	// returns. Callers call Serve concurrently, except that nothing runs beside a Bind.
 	// Serve does not receive Unbind, Abandon and Cancel, nor StartTLS if the server has TLS.
-	// An Abandon or a Cancel of the request, a forced shutdown, and an error that ends the
-	// connection end ctx. A Bind, an Unbind and a client that hangs up end ctx if the
-	// request is a search. Any shutdown ends ctx if the request is persistent.
+	// The context ctx ends on an Abandon or a Cancel of the request, on a forced shutdown, and
+	// on an error that ends the connection. If the request is a search, ctx also ends on a Bind
+	// or an Unbind, and when the client hangs up. If the request is persistent, ctx also ends
+	// on any shutdown.
 	Serve(ctx context.Context, m *op.Message, sink op.Sink)
 	// StartTLS is called when a client wants to begin TLS, while nothing else runs.
 	// StartTLS returns an error if TLS may not begin now. Otherwise the session must
@@ -329,8 +330,8 @@ func (s *Server) isDraining() bool {
 // long.
 func (s *Server) ServeConn(nc net.Conn) { s.serveConn(nc, nil, s.options().Traffic.Listener("")) }
 
-// serveConn does what ServeConn does. from is the listener that accepted the connection,
-// or nil. l counts the traffic.
+// serveConn does what ServeConn does. The parameter from is the listener that accepted the
+// connection, or nil. The parameter l counts the traffic.
 func (s *Server) serveConn(nc net.Conn, from net.Listener, l *monitor.Listener) {
 	secure := isSecure(from)
 	c := newConn(s, nc, l)

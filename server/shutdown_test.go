@@ -37,7 +37,7 @@ func TestShutdown(t *testing.T) {
 		nc.Close()
 		t.Error("the server still listens")
 	}
-	busy.send(11, compare) // too late
+	busy.send(11, compare) // too late to be answered
 	close(release)
 	for _, c := range []*client{busy, writing} {
 		c.expect(1, op.Success)

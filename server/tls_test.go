@@ -97,7 +97,7 @@ func TestLDAPS(t *testing.T) {
 	}
 	c.send(1, compare, startTLS)
 	c.expect(1, op.Success)
-	c.expect(2, op.OperationsError) // TLS is on
+	c.expect(2, op.OperationsError) // refused, because TLS is on already
 	c.send(3, &op.Unbind{})
 	c.end() // without a close_notify, reading would end with io.ErrUnexpectedEOF
 	if want := "ldaps://127.0.0.1:"; !strings.HasPrefix(r.secure.URL(), want) {
@@ -189,9 +189,9 @@ func TestStartTLSRefused(t *testing.T) {
 	})
 }
 
-// TestStartTLSInjection checks octets that arrive in clear after a StartTLS request.
-// They must be answered in clear or not at all, and never count as requests that arrived over
-// TLS. To treat them as such is the injection of CVE-2011-0411 and of similar vulnerabilities.
+// TestStartTLSInjection checks octets that arrive in clear after a StartTLS request. They must
+// be answered in clear or not at all, and never count as requests that arrived over TLS.
+// Servers with CVE-2011-0411 or a similar vulnerability counted them as such requests.
 func TestStartTLSInjection(t *testing.T) {
 	served := make(chan *op.Message, 8)
 	r := startSecure(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -203,7 +203,7 @@ func TestStartTLSInjection(t *testing.T) {
 		c := r.dial()
 		c.send(1, startTLS, bind)
 		c.expect(1, op.OperationsError)
-		c.expect(2, op.Success) // in clear
+		c.expect(2, op.Success) // the bind was read and answered in clear
 		receive(t, served, "the bind")
 	})
 	t.Run("half a message", func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestStartTLSInjection(t *testing.T) {
 		c.expect(1, op.Success)
 		c.send(2, bind)
 		var buf bytes.Buffer
-		buf.ReadFrom(c.r) // an alert
+		buf.ReadFrom(c.r) // the server sends an alert, because the bind is no TLS message
 		if strings.Contains(buf.String(), "\x02\x01\x02") || len(served) > 0 {
 			t.Errorf("served in clear after StartTLS: %x", buf.Bytes())
 		}

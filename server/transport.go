@@ -10,7 +10,7 @@ import (
 type transport struct {
 	net.Conn
 	ahead  []byte        // octets that were read before TLS began, and belong to TLS
-	writes atomic.Uint64 // counts the begin and the end of each write; odd during a write
+	writes atomic.Uint64 // counts the beginning and the end of each write; odd during a write
 }
 
 func (t *transport) Read(b []byte) (int, error) {

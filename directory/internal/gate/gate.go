@@ -39,7 +39,7 @@ type Account struct {
 	stored [][]byte // stored values of userPassword, or the administrator's configured password
 	fits   []byte   // the password of the attempt, if it fits a stored value; otherwise nil
 	second *token   // nil: the account has no token
-	factor error    // why no attempt can succeed, for lack of a usable second factor; nil: one can
+	factor error    // why no attempt can succeed: there is no usable second factor; nil: attempts can succeed
 }
 
 // Open reads the account of an identity. The parameter asked is the name that the client

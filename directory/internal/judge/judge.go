@@ -32,7 +32,7 @@ type Judge struct {
 	past *past // not nil if the state is a past state
 
 	asked  access.Entry       // the entry of the decision that is being made
-	values filter.EntrySource // its values
+	values filter.EntrySource // the values of this entry
 
 	refusal *Refusal // records refusals; nil: refusals are not recorded
 }
@@ -515,8 +515,8 @@ func allowed(d *acl.Decision, attributes []entry.Attribute, r acl.Rights) []entr
 	return kept
 }
 
-// Searchable returns an entry for sorting. The result lacks the values that the requester may
-// not search, except that the entry is returned whole if SortsAll is true of the keys.
+// Searchable returns an entry for sorting. If SortsAll returns true for the keys, the entry is
+// complete. Otherwise it lacks the values that the requester may not search.
 func (j *Judge) Searchable(ctx context.Context, found *partition.Result, keys []partition.SortKey) (*entry.Entry, error) {
 	if j.SortsAll(keys) {
 		return found.Entry, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// TestZeroJudgeRefuses checks that a zero Judge refuses everything, because freedom from
-// rules must be set explicitly.
+// TestZeroJudgeRefuses checks that a zero Judge refuses everything. A Judge is unrestricted
+// only after a call of Unrestrict.
 func TestZeroJudgeRefuses(t *testing.T) {
 	ctx, sch := t.Context(), schema.Core()
 	cn := sch.Attribute("cn")

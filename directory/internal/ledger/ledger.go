@@ -82,7 +82,7 @@ func (b *Book) Wait(ctx context.Context) error { return b.took.wait(ctx) }
 
 // Failures implements account.Ledger.
 func (l *Ledger) Failures(ctx context.Context) ([]time.Time, error) {
-	forgotten := l.book.forgotten.of(l.id) // read before the store: a failure is removed from forgotten only after it was deleted in the store
+	forgotten := l.book.forgotten.of(l.id) // Read forgotten before the store, because a failure is removed from forgotten only after it was deleted in the store.
 	if l.asOf == 0 || l.asOf != l.book.part.Ordinal() {
 		if err := l.readNewest(ctx); err != nil {
 			return nil, err

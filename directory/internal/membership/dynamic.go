@@ -185,8 +185,8 @@ func (w *walk) run(ctx context.Context, g *access.DynamicGroup, u *access.Member
 	}
 }
 
-// left returns the number of candidates that further searches of the walk may look at. This is
-// at least 1. If there is no limit, left returns 0.
+// left returns the number of candidates that further searches of the walk may look at: at least
+// 1, or 0 if there is no limit.
 func (w *walk) left() int {
 	most := w.req.Limits.Candidates
 	if most == 0 {

@@ -24,9 +24,10 @@ type SortError struct {
 
 func (e *SortError) Error() string { return e.Text }
 
-// ResolveOrder returns the sort keys of the request, or nil if the request has none. If the
-// keys cannot be used, the search fails if the sort control is critical or the request has a
-// view. Otherwise ResolveOrder returns nil, and the search continues unsorted (RFC 2891, 2).
+// ResolveOrder returns the sort keys of the request, or nil if the request has none. Keys that
+// cannot be used are an error if the sort control is critical or the request has a view.
+// Otherwise ResolveOrder ignores such keys and returns nil, and the search continues unsorted
+// (RFC 2891, 2).
 func ResolveOrder(req *request.Request) ([]partition.SortKey, error) {
 	s := req.Controls.Sort
 	if s == nil {

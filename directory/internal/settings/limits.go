@@ -27,8 +27,8 @@ type LimitRule struct {
 	Limits
 }
 
-// limitRule is the form of a LimitRule in which matches tests an identity and its normalised
-// name.
+// limitRule is a LimitRule that is ready to use. The function matches tests an identity and the
+// identity's normalised name.
 type limitRule struct {
 	matches func(i *Identity, name []dn.Norm) bool
 	limits  *Limits

@@ -71,8 +71,8 @@ func (v *View) Query(keys []partition.SortKey) partition.Query {
 	return q
 }
 
-// only returns the attribute types that the search needs. From an entry with very many
-// values, only these types are read. Nil means all types.
+// The result of only is the list of attribute types that the search needs, or nil for all
+// types. From an entry with very many values, the search reads no other types.
 func (v *View) only(keys []partition.SortKey) []*schema.AttributeType {
 	if v.selector.user || v.selector.operational {
 		return nil

@@ -186,7 +186,7 @@ func missingBranch(matched string) error {
 // branch offers the entry of a branch, and the entries below it.
 func (s *branchSearch) branch(ctx context.Context, b *branches.Branch) error {
 	if len(s.base) <= branchDepth {
-		v := &Entry{} // computed only if the search returns it
+		v := &Entry{} // the entry is computed only if the search returns it
 		if s.wants(branchDepth) {
 			var err error
 			if v, err = branchEntry(ctx, s.req, b); err != nil {

@@ -24,9 +24,9 @@ type commits struct {
 
 // gather collects the entries that commits touched. It considers the commits that s shows
 // and that the given frontier does not include. It stops before there are very many entries.
-// gather never combines a commit that renames entries with other commits. Otherwise the
-// client could receive an entry under a name that, for the client, another entry still has,
-// or before the entry's parent.
+// gather never combines a commit that renames entries with other commits. Otherwise the client
+// could receive an entry before the entry's parent, or an entry with a name that the client's
+// copy of another entry still has.
 func gather(ctx context.Context, s *partition.Snapshot, after revision.Frontier) (*commits, error) {
 	g := &commits{frontier: after}
 	seen := map[entry.ID]bool{}

@@ -17,11 +17,11 @@ import (
 func runBranch(ctx context.Context, req *request.Request, r op.Request) (done bool, err error) {
 	text := op.NameOf(r)
 	if text == nil || !strings.Contains(strings.ToLower(*text), "branches") && !strings.ContainsAny(*text, `\#`) {
-		return false, nil // no name of a branch's entry: it need not be parsed here
+		return false, nil // this cannot be the name of a branch's entry, so it need not be parsed
 	}
 	name, err := dn.Parse(*text)
 	if err != nil {
-		return false, nil // refused later
+		return false, nil // a malformed name is refused later
 	}
 	branch, ok := virtual.IsBranch(name)
 	if !ok {

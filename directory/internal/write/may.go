@@ -18,9 +18,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// may returns an error if the requester may not make the update. If there is a referral at
-// or above the entry, may returns the referral, because another server then decides about
-// the update.
+// may returns an error if the requester may not make the update. If there is a referral at or
+// above the entry, the error is the referral, because another server then decides about the
+// update.
 func (u *update) may(ctx context.Context, req *request.Request) error {
 	if err := locate.CheckReferral(ctx, req, u.name, ""); err != nil {
 		return err
@@ -176,7 +176,7 @@ func mayModify(req *request.Request, d *acl.Decision, changes []op.Modification)
 		c := &changes[i]
 		t, options := req.Schema.Describe(c.Description)
 		if t == nil {
-			continue // refused later as unknown
+			continue // an unknown attribute is refused later
 		}
 		if err := mayGiveRules(req, d, c.Description); err != nil {
 			return err

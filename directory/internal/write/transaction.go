@@ -206,10 +206,10 @@ func (m *member) plan(ctx context.Context, tx *partition.Tx) (err error) {
 
 // prepare prepares the waiting updates in order. The state that the first waiting update was
 // opened on is complete. The states of the other waiting updates lack the changes of the
-// waiting updates before them. So if the preparation of another update fails, prepare
-// ignores the error and stops. The preparation is repeated once the update is the first. An
-// update that verifies a password is prepared only as the first, because every failed
-// verification counts.
+// waiting updates before them. So if the preparation of any update but the first fails, prepare
+// ignores the error and stops. That preparation is repeated when the update has become the
+// first waiting update. An update that verifies a password is prepared only when it is the
+// first, because every failed verification counts.
 func (b *batch) prepare() error {
 	for i, m := range b.waiting {
 		if i > 0 && m.verifies() {

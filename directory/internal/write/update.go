@@ -119,7 +119,7 @@ var errPrepare = errors.New("to be prepared")
 func (u *update) try(ctx context.Context, req *request.Request) (table.Revision, error) {
 	run := req.Update
 	switch {
-	case req.Branch != nil: // Update returns the error: a branch takes no change of the schema or the settings
+	case req.Branch != nil: // in a branch, Update returns an error for a change of the schema or the settings
 	case subschema.Is(u.name):
 		run = req.Server.Part.UpdateSchema
 	case u.settings:
@@ -171,8 +171,8 @@ func (u *update) refused(ctx context.Context, req *request.Request) error {
 	return u.may(ctx, req)
 }
 
-// maxSession is the largest length in octets of the session identifiers in a commit record,
-// which come from session tracking controls.
+// maxSession is the maximum length, in octets, of the session identifiers in a commit record.
+// These identifiers come from session tracking controls.
 const maxSession = 256
 
 // by returns the author of a change, for the journal.
