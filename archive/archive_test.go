@@ -87,7 +87,7 @@ func (f *fixture) commit(count int) {
 	f.must(last())
 }
 
-// load writes a row with a bulk load, which the log does not contain.
+// load writes a row with a bulk load. The log does not contain bulk loads.
 func (f *fixture) load() {
 	f.Helper()
 	f.n++
@@ -101,8 +101,8 @@ func (f *fixture) load() {
 	f.revs = append(f.revs, r)
 }
 
-// rows returns the number n of rows of a store, without row 0. The rows and row 0 must be
-// those of the first n commits.
+// rows returns the number n of rows of a store, not counting row 0. The test fails unless the
+// store contains exactly what the first n commits wrote.
 func rows(t *testing.T, path string) int {
 	t.Helper()
 	s, err := lsm.Open(lsm.Options{Path: path, ReadOnly: true})
@@ -194,8 +194,8 @@ func TestArchive(t *testing.T) {
 	f.verify(0)
 }
 
-// isLoad reports whether no restore can end at revision r. This is so for a load, which no
-// piece contains, if the next base also contains later commits.
+// isLoad reports whether a restore up to revision r ends before r. It does if r is a load and
+// the next base also contains later commits, because no piece contains a load.
 func (f *fixture) isLoad(x *Index, r table.Revision) bool {
 	_, m, err := x.choose(context.Background(), f.place, r)
 	f.must(err)

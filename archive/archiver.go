@@ -24,7 +24,7 @@ type Options struct {
 	Seal  Seal
 	Every time.Duration // interval between bases
 	Lag   time.Duration // interval between pieces
-	Keep  time.Duration // how long a moment of the past can be restored; 0: for ever
+	Keep  time.Duration // period for which every moment of the past can be restored; 0: for ever
 	Rate  int64         // bytes a second at which the files of a base are read; 0: no bound
 	Log   *slog.Logger
 	Now   func() time.Time // nil: time.Now
@@ -318,8 +318,8 @@ func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 	return m, c, nil
 }
 
-// own makes this folder the owner of the archive, for epoch e. The parameter was is the
-// previous owner, or nil.
+// The method own makes this folder the owner of the archive, for epoch e. The parameter was is
+// the previous owner, or nil.
 func (a *Archiver) own(ctx context.Context, e Epoch, was *Owner) error {
 	host, _ := os.Hostname()
 	o := &Owner{Format: format, Store: a.st.Store, Epoch: e, Writer: a.st.Writer, Server: fmt.Sprintf("%s:%s", host, a.o.Store), Since: a.o.Now().UTC()}
@@ -338,7 +338,7 @@ func (a *Archiver) upload(ctx context.Context, m *Manifest, c *lsm.Copy) error {
 	if u.known, err = known(ctx, a.o.Place, bases, a.sent); err != nil {
 		return err
 	}
-	a.sent = u.known // if a file cannot be sent, the next base reuses those that were sent
+	a.sent = u.known // if a file cannot be sent, the next base reuses the files that were sent
 	if m.Files, err = u.files(ctx, c); err != nil {
 		return err
 	}

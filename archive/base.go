@@ -37,7 +37,7 @@ type File struct {
 	// SHA256 is the hash of the content, and is part of the object's name. An empty file
 	// has no object.
 	SHA256 string
-	Stored string // SHA-256 of the object, which differs from SHA256 if the object is sealed
+	Stored string // SHA-256 of the object; if the object is sealed, it differs from the field SHA256
 }
 
 // Size returns the total size of the files in bytes.
@@ -86,8 +86,8 @@ type upload struct {
 	sent  func(octets int64)
 }
 
-// known returns, by hash, the files that exist in a place and are listed in the map sent
-// or in the manifest of a base.
+// known returns the files that the parameter sent or the manifest of a base lists, if they
+// exist in the place. The keys of the result are hashes.
 func known(ctx context.Context, p Place, bases []Base, sent map[string]File) (map[string]File, error) {
 	objects, err := p.List(ctx, filePrefix)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// allBases is an age. Of the bases that Options.Keep requires, Thin keeps all that are not older
-// than allBases, and one per day of the older ones.
+// allBases is an age. Thin keeps every base that Options.Keep requires and that is not older
+// than allBases. Of the older bases, it keeps one per day.
 const allBases = 48 * time.Hour
 
 // Thinned counts the objects that were removed.
@@ -78,10 +78,10 @@ func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 	return stays
 }
 
-// remove removes the bases that are not in the set kept. Then it removes the pieces and
-// files that none of the remaining bases needs, except the pieces of the current epoch if
-// that has no base yet. It removes bases first, so that an interruption leaves no base that
-// lacks files.
+// remove removes the bases that are not in the set kept. Then it removes the pieces and files
+// that none of the remaining bases needs, except the pieces of the current epoch if the epoch
+// has no base yet. It removes bases first, so that an interruption leaves no base that lacks
+// files.
 func (a *Archiver) remove(ctx context.Context, x *Index, all []dated, kept map[string]bool) (t Thinned, err error) {
 	from := map[Epoch]dated{}
 	files := map[string]bool{}

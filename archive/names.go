@@ -95,7 +95,7 @@ func strange(name string) error {
 	return fmt.Errorf("%w: %s is not a name that this version of ldapd writes", ErrDamaged, name)
 }
 
-// shortHash returns the first half of a hash, which object names contain.
+// shortHash returns the first half of a hash, in the form in which object names contain it.
 func shortHash(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:sha256.Size/2]) }
 
 func shortSum(b []byte) string {

@@ -40,9 +40,9 @@ func (r *paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// wait records that n more bytes were read. It returns when the rate allows the bytes
-// that were read before these. If reading was slower than the rate, the difference is not
-// added to what is allowed later.
+// wait records that n more bytes were read. It returns when the rate allows all bytes that were
+// read before these n bytes. If reading was slower than the rate, it may not be faster than the
+// rate later.
 func (p *pacer) wait(ctx context.Context, n int) error {
 	now := time.Now()
 	due := p.begun.Add(time.Duration(float64(p.n) / float64(p.rate) * float64(time.Second)))

@@ -38,7 +38,7 @@ const pieceWindow = 1 << 20
 //
 // A draft is used for one piece after another, because the buffers of the compression are
 // large. While the garbage collector marks a large cache, the allocation of a buffer waits
-// until a proportional part of the cache is marked. This took more than a second.
+// until a proportional part of the cache is marked. Such a wait took more than a second.
 type draft struct {
 	head   pieceHead
 	to     lsm.Position
@@ -108,8 +108,8 @@ func newPieceReader(p Place, keys Keys) (*pieceReader, error) {
 // close releases the buffers.
 func (r *pieceReader) close() { r.zip.Close() }
 
-// each reads a piece of a store and calls f with each batch in it. The batch is valid
-// until f returns.
+// The method each reads a piece of a store and calls f with each batch in it. The batch is
+// valid until f returns.
 func (r *pieceReader) each(ctx context.Context, store string, x Piece, f func(repr []byte) error) error {
 	in, err := get(ctx, r.place, x.Name)
 	if err != nil {

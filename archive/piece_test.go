@@ -53,8 +53,9 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestPause checks that the pause after a piece is shorter than Lag by the time that the piece
-// took to write, but not shorter than a tenth of Lag, and that the pauses after failures grow.
+// TestPause checks the pauses between attempts. After a piece, the pause must be Lag less the
+// time that writing the piece took, but at least a tenth of Lag. The pauses after failures must
+// grow.
 func TestPause(t *testing.T) {
 	a := &Archiver{o: Options{Lag: time.Second}}
 	for _, x := range []struct {

@@ -57,8 +57,8 @@ func (a *Archiver) greet(ctx context.Context) {
 	}
 }
 
-// heard logs the first of several consecutive failures, every 20th failure, and the first
-// success after them. It returns the number of consecutive failures.
+// heard writes to the log the first of several consecutive failures, every 20th failure, and
+// the first success after them. It returns the number of consecutive failures.
 func (a *Archiver) heard(err error, failures int) int {
 	switch {
 	case err != nil && !errors.Is(err, context.Canceled):
@@ -72,8 +72,8 @@ func (a *Archiver) heard(err error, failures int) int {
 	return 0
 }
 
-// last archives the commits that were made before ctx ended. If a base must be taken first, it
-// does nothing.
+// The method last archives the commits that were made before ctx ended. If a base must be taken
+// first, it does nothing.
 func (a *Archiver) last(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPiece)
 	defer cancel()

@@ -250,8 +250,8 @@ func (s *Standby) ownStore(ctx context.Context) (Role, error) {
 	return Promoted, nil
 }
 
-// first makes the newest undamaged base the store of the folder. After a failure it tries
-// again, unless trying again cannot help.
+// The method first makes the newest undamaged base the store of the folder. After a failure it
+// tries again, unless trying again cannot help.
 func (s *Standby) first(ctx context.Context) error {
 	for failures := 0; ; {
 		err := s.newestBase(ctx)
@@ -409,8 +409,8 @@ func (s *Standby) pause(failures, quiet int) time.Duration {
 // the number of frequent polls that follow the last piece.
 const busyPolls = 4
 
-// heard logs the first of several consecutive failures, every 100th failure after it, and the
-// first success after them. It returns the number of consecutive failures.
+// heard writes to the log the first of several consecutive failures, every 100th failure after
+// it, and the first success after them. It returns the number of consecutive failures.
 func (s *Standby) heard(err error, failures int) int {
 	switch {
 	case err != nil:
@@ -534,11 +534,11 @@ func (s *Standby) drain(ctx context.Context) error {
 // of the epoch.
 const looks = 60
 
-// following returns the piece that follows the store's mark, or nil. Usually it lists
-// only the pieces that begin where the last applied piece ended or began. If the primary
-// did not learn that a piece had arrived, it later sends a longer piece with the same
-// beginning. Now and then, following lists all pieces to find out whether pieces are
-// missing. It does so rarely, because the list may be long.
+// following returns the piece that follows the store's mark, or nil. Usually it lists only the
+// pieces that begin where the last applied piece ended, and the pieces that begin where that
+// piece began: if the primary did not learn that the piece had arrived, it later sends a longer
+// piece with the same beginning. Now and then, following lists all pieces to find out whether
+// pieces are missing. It does so rarely, because the list may be long.
 func (s *Standby) following(ctx context.Context) (*Piece, error) {
 	if s.at.From != 0 && s.silence < looks {
 		for _, from := range []lsm.Position{s.at.Next, s.at.From} {
@@ -567,8 +567,9 @@ func (s *Standby) following(ctx context.Context) (*Piece, error) {
 	return p, nil
 }
 
-// next returns, of the pieces that contain the position of the store's mark, the one that ends
-// last. If there is no such piece but there are later pieces, it returns the gap.
+// The method next considers the pieces that contain the position of the store's mark, and
+// returns the piece that ends last. If there is no such piece but there are later pieces, it
+// returns the gap.
 func (s *Standby) next(all []Piece) (p *Piece, gap error) {
 	slices.SortFunc(all, Piece.compare)
 	for i := range all {

@@ -192,7 +192,7 @@ func TestStandbyOverlap(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.lose = false
-		h.poll() // applies the piece, although the primary does not know that it arrived
+		h.poll() // the standby applies the piece, although the primary does not know that it arrived
 		if h.Status().Newest != f.revs[f.n-1] {
 			t.Fatal("the piece was not applied")
 		}

@@ -22,12 +22,12 @@ const stateFile = "ldapd.archive"
 type state struct {
 	Store    string // id of the store
 	Writer   string // id of this folder
-	Folder   uint64 // inode number of this folder, which differs in a copy
+	Folder   uint64 // inode number of this folder; a copy has another number
 	Place    string
 	Epoch    Epoch        // zero: the next base begins an epoch
 	Based    bool         // the epoch has a base
 	Next     lsm.Position // position up to which the log is archived
-	Sending  lsm.Position // end of the last piece that was to be sent, even if the result is unknown
+	Sending  lsm.Position // end of the last piece whose sending began, whether or not it arrived
 	Newest   table.Revision
 	TakeOver bool // this folder may take over the archive from another folder
 	Promoted bool `json:",omitempty"` // the store was a standby's, and was or is being promoted

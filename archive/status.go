@@ -60,7 +60,7 @@ func (a *Archiver) Drilled() {
 	a.status.Status.Drilled = a.o.Now()
 }
 
-// noted records the result of an operation, unless it was cancelled, and returns the
+// noted stores the result of an operation, unless the operation was cancelled. It returns the
 // result.
 func (a *Archiver) noted(err error) error {
 	if errors.Is(err, context.Canceled) {

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// TestBadInput imports files with one error, most of them with a bad record after two good
-// ones. The report must contain the position of the error and what is wrong, and nothing may be
-// imported.
+// TestBadInput imports files that have one error each. In most of them, a bad record follows
+// two good records. The report must contain the position of the error and what is wrong, and
+// nothing may be imported.
 func TestBadInput(t *testing.T) {
 	good := "dn: dc=example,dc=com\nobjectClass: domain\n\n" +
 		"dn: ou=a,dc=example,dc=com\nobjectClass: organizationalUnit\n\n"

@@ -13,9 +13,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// commitBytes limits the batches of an import while others write to the directory, and
-// of an import into a branch, in bytes of records. transfer.CommitSize limits the number of
-// records.
+// commitBytes limits the size of a batch, in bytes of records. It applies to imports into a
+// branch, and to imports while others write to the directory. transfer.CommitSize limits the
+// number of records in a batch.
 const commitBytes = 256 << 10
 
 // A target specifies where entries are added, and the largest size of a batch.

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
-// errOfBranch is the error of definitions and of the shared configuration in an import into a
-// branch.
+// errOfBranch is the error of a record that an import into a branch refuses because it contains
+// definitions or the shared configuration.
 var errOfBranch = errors.New("the schema and the settings of the directory cannot be changed in a branch: leave this record out, or import it outside of the branch")
 
 // intoBranch applies the records in batches. It stops after the first batch with a bad

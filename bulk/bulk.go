@@ -45,7 +45,8 @@ type Options struct {
 	// an import of entries makes the name of the first entry a naming context. Send ignores
 	// Suffixes.
 	Suffixes []string
-	// By is the author of the changes, and the creator of entries that do not name theirs.
+	// By is the author of the changes, and the creator of entries that do not name their
+	// creator.
 	By partition.By
 	// Continue makes an import continue after bad records. The import writes each bad record
 	// to the file Rejects, after a comment that says what is wrong. If Rejects is "",
@@ -66,11 +67,11 @@ type Options struct {
 	// must not set Together with Beside or Batches.
 	Beside, Batches, Together bool
 	// Branch, if not nil, is a branch that takes the records. They become visible when the
-	// branch is merged. Callers must leave Suffixes empty then. If there are bad records and
-	// Continue is not set, an import of changes leaves in the branch the batches before the
-	// batch of the first bad record. An import of entries adds nothing to the branch if a
-	// record is malformed or of a kind that cannot be imported into a branch. If the branch
-	// refuses some entries, the import leaves all other entries in the branch.
+	// branch is merged. Callers must leave Suffixes empty then. An import of changes without
+	// Continue stops at the batch of the first bad record, and leaves the batches before it in
+	// the branch. An import of entries adds nothing to the branch if a record is malformed or
+	// of a kind that cannot be imported into a branch. If the branch refuses some entries, the
+	// import leaves all other entries in the branch.
 	Branch *branches.Branch
 	// AllowFiles allows values that are read from files (see package ldif).
 	AllowFiles bool
@@ -134,7 +135,8 @@ type refusal struct{ text string }
 func (e *refusal) Error() string { return e.text }
 func (e *refusal) Unwrap() error { return ErrBad }
 
-// ended returns the error of an import with the result r, or nil if no record was bad.
+// The method ended returns the error of an import with the result r, or nil if no record was
+// bad.
 func (o *Options) ended(r Result) error {
 	switch {
 	case r.Bad == 0:

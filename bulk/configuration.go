@@ -61,8 +61,9 @@ type configuration struct {
 	access   []partition.AccessRule
 	policy   []configure.PolicyAttribute // the default password policy; nil: none
 	isPolicy bool                        // the record has the class pwdPolicy
-	// foreign is set if the record comes from another server. Of such a record, only the default
-	// policy is taken: either policy, or policyOf, the name of the entry with the policy.
+	// foreign is set if the record comes from another server. An import takes only the default
+	// policy from such a record. The policy is in the field policy, or in the entry whose name
+	// is in the field policyOf.
 	foreign  bool
 	policyOf string
 	notes    []string
@@ -291,8 +292,8 @@ func parseScope(value string) (u scope, err error) {
 	return u, err
 }
 
-// configured records which parts of the shared configuration an import has changed
-// before it loads entries.
+// The type configured says which parts of the shared configuration an import has changed before
+// it loads entries.
 type configured struct {
 	p       *partition.Partition
 	indexes []configure.Index // the indexes before the import; nil: unchanged
@@ -308,11 +309,11 @@ type configured struct {
 }
 
 // takeConfiguration applies the shared configuration in record x. In a directory without
-// entries it replaces the present indexes, default password policy and, if the record has
-// access rules, access rules. In a directory with entries it adds the missing indexes, and sets
-// the access rules or the default password policy only if there are none. In both cases it adds
-// the missing unique attributes and references. A record of another server does not change the
-// indexes. The naming contexts are added later, with the entries.
+// entries it replaces the present indexes and the default password policy. It also replaces the
+// access rules if the record has access rules. In a directory with entries it adds the missing
+// indexes, and sets the access rules or the default password policy only if there are none. In
+// both cases it adds the missing unique attributes and references. A record of another server
+// does not change the indexes. The naming contexts are added later, with the entries.
 func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, x *item) (*configured, error) {
 	d := &configured{p: p, scopes: map[entry.ID]dn.DN{}}
 	if x == nil {

@@ -13,10 +13,10 @@ import (
 )
 
 // Foreign lists operational attributes that other servers export and that this server does not
-// use. An import leaves them out and, except for nsUniqueId, writes one note for each attribute.
-// If the schema defines an attribute of this list, an import leaves out the attribute only if
-// the attribute's usage is dSAOperation, which marks a server's own state. It keeps nsRoleDN
-// even then.
+// use. An import leaves them out and, except for nsUniqueId, writes one note for each
+// attribute. If the schema defines an attribute of this list, an import leaves out the
+// attribute only if the attribute's usage is dSAOperation, which marks a server's own state. It
+// keeps nsRoleDN even with that usage.
 var Foreign = []string{
 	// OpenLDAP: replication and password policy state.
 	"contextCSN", "entryTtl", "dynamicSubtrees", "authTimestamp",

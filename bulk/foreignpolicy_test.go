@@ -113,7 +113,8 @@ func TestPoliciesOf389(t *testing.T) {
 	}
 }
 
-// TestTemplateThatIsMissing checks that a subtree whose policy is missing is noted.
+// TestTemplateThatIsMissing checks that the import writes a note about a subtree whose policy
+// is missing.
 func TestTemplateThatIsMissing(t *testing.T) {
 	text := defs389 + strings.ReplaceAll(entries389, "cosTemplateDn: cn=cn", "cosTemplateDn: cn=other")
 	r := mustImport(t, openMem(t), bulk.Options{Files: []string{file(t, "a.ldif", text)}})

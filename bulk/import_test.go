@@ -270,8 +270,8 @@ pwdAccountLockedTime: 000001010000Z
 
 `
 
-// TestSlapcat imports an export of a real slapd. An export must then have the same values, and
-// besides only superclasses that slapd's export does not name.
+// TestSlapcat imports an export of a real slapd. An export must then have the same values. It
+// may also have superclasses that slapd's export does not name.
 func TestSlapcat(t *testing.T) {
 	slapadd, err := exec.LookPath("slapadd")
 	if err != nil {

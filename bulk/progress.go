@@ -24,7 +24,7 @@ type Progress struct {
 	total   atomic.Int64 // bytes to read; 0: unknown
 	bytes   atomic.Int64
 	entries atomic.Int64
-	finish  atomic.Int64 // progress of the last stage in per mille; it begins after reading
+	finish  atomic.Int64 // progress, in per mille, of the last stage, which begins after reading
 
 	begins atomic.Bool // Begin has been called
 	stop   chan struct{}
@@ -114,7 +114,7 @@ func (p *Progress) line() string {
 	return s
 }
 
-// done returns how many of the total bytes have been read.
+// The method done returns how many of the total bytes have been read.
 func (p *Progress) done() int64 { return min(max(p.bytes.Load(), 0), p.total.Load()) }
 
 func (p *Progress) bar() {

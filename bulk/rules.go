@@ -29,7 +29,7 @@ type givenRule struct {
 	values [][]byte
 }
 
-// errRules is the error of access rules in changes, and in entries for a branch.
+// errRules is the error of an import if changes, or entries for a branch, contain access rules.
 var errRules = errors.New("access rules are changed by ldapd access apply, or over LDAP: send the file to a server with --url")
 
 // isRules reports whether an attribute description denotes the attribute of access rules.

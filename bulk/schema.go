@@ -48,9 +48,9 @@ type definitions struct {
 	add, remove []schema.Definition
 }
 
-// defines reports whether a record is the entry of the subschema, or a change that adds this
-// entry. Such a record contains definitions. Other changes of the subschema are applied as
-// ordinary changes.
+// The method defines reports whether a record is the entry of the subschema, or a change that
+// adds this entry. Such a record contains definitions. Other changes of the subschema are
+// applied as ordinary changes.
 func (x *item) defines() bool {
 	if !x.ofSubschema() {
 		return false

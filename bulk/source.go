@@ -58,7 +58,7 @@ var (
 
 func decompress(in io.Reader) (io.Reader, func(), error) {
 	b := bufio.NewReaderSize(in, 256<<10)
-	head, _ := b.Peek(4) // Read returns the error of Peek again
+	head, _ := b.Peek(4) // an error of Peek is ignored here: Read returns it again
 	switch {
 	case bytes.HasPrefix(head, gzipMagic):
 		z, err := gzip.NewReader(b)
@@ -98,8 +98,8 @@ type item struct {
 // heads is the largest number of records in a head.
 const heads = 2
 
-// changes reports whether the record is a change. If the first record of the first file is a
-// change, all files are read as files of changes.
+// The method changes reports whether the record is a change. If the first record of the first
+// file is a change, all files are read as files of changes.
 func (x *item) changes() bool { return x.Record != nil && x.Change != nil }
 
 // items yields the records of all files. If reading a file fails, the last item of that
