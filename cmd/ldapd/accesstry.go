@@ -118,8 +118,8 @@ func uncompressed(f io.Reader) (io.Reader, error) {
 	return in, nil
 }
 
-// A logTrial tries the operations of an access log. It tries operations with the same text only
-// once, as on the connection of the first of them.
+// A logTrial tries the operations of an access log. If several operations have the same text,
+// it tries only the first of them, as on the connection of that operation.
 type logTrial struct {
 	*access.Trial
 	admin       string
@@ -127,8 +127,8 @@ type logTrial struct {
 	times       map[string]int // number of operations, by the printed text
 	operations  map[string]*access.Operation
 	order       []string
-	// gone counts the operations whose requester or target does not exist any more. above
-	// counts the operations of the administrator.
+	// The field gone counts the operations whose requester or target does not exist any more.
+	// The field above counts the operations of the administrator.
 	gone, above int
 }
 

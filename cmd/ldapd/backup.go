@@ -78,8 +78,9 @@ func backup(ctx context.Context, w *work, a backupArgs) error {
 	return err
 }
 
-// archiver returns the configured archive. meant is the place in the tool's configuration.
-// A server has only one archive, so archiver returns an error if meant is another place.
+// archiver returns the configured archive. The parameter meant is the place in the tool's
+// configuration. A server has only one archive, so archiver returns an error if meant is not
+// the place of that archive.
 func (w *work) archiver(meant string) (*archive.Archiver, error) {
 	a, err := w.archive.open()
 	if err == nil && meant != "" && meant != a.String() {
@@ -88,8 +89,8 @@ func (w *work) archiver(meant string) (*archive.Archiver, error) {
 	return a, err
 }
 
-// from selects the archive that a command reads: the archive of --from, or the configured
-// archive.
+// The type from selects the archive that a command reads: the archive of --from, or the
+// configured archive.
 type from struct{ place, identity string }
 
 func (f *from) flags(c *cobra.Command) {

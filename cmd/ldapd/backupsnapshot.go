@@ -55,8 +55,8 @@ ExportSnapshot.
 	return c
 }
 
-// wantHBase returns an error if the store at url is not in HBase. where is the name of the
-// option that has the URL.
+// wantHBase returns an error if the store at url is not in HBase. The parameter where is the
+// name of the option that has the URL.
 func wantHBase(where, url string) error {
 	if !strings.HasPrefix(url, hbase.Scheme) {
 		return &config.Error{Where: where, Text: "this needs a store in HBase, " + hbase.Scheme + "ZK1,ZK2:2181/PREFIX; an embedded store has \"ldapd backup\""}

@@ -220,8 +220,8 @@ var (
 	anyTime   = regexp.MustCompile(`since 20[-0-9T:]+Z`)
 )
 
-// taskJob returns the job of a command. plain is set if the text below the command in the page
-// is the input of the command and not the output.
+// taskJob returns the job of a command. The result plain is set if the text below the command
+// in the page is the input of the command and not the output.
 func taskJob(args []string) (do func(w *work) error, plain bool) {
 	flags := map[string]string{}
 	var rest []string

@@ -67,8 +67,8 @@ func check(ctx context.Context, w *work, a checkArgs) error {
 	return err
 }
 
-// remedy returns advice on which command repairs the findings. damaged contains the names
-// of the tables that cannot be read completely.
+// remedy returns advice on which command repairs the findings. The parameter damaged contains
+// the names of the tables that cannot be read completely.
 func remedy(damaged map[string]bool) string {
 	switch {
 	case len(damaged) == 0:

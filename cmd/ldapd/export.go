@@ -59,8 +59,8 @@ damaged store. What is lost is named on standard error, and the exit status is 1
 		if output == "" {
 			sayReadable(m.Stdout, m.Stderr)
 		}
-		// With --continue, lost is the error of the job, such as one about parts that could not
-		// be read. The file is kept in spite of this error.
+		// With --continue, the variable lost contains the error of the job, such as an error
+		// about parts that could not be read. The file is kept in spite of this error.
 		var lost error
 		err := m.output(output, func(w io.Writer) error {
 			around := m.around()

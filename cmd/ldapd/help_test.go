@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestHelp compares the output of `ldapd help` for every command that is not hidden with the
-// file testdata/help.golden, which shows all of it in one place.
+// TestHelp runs `ldapd help` for every command that is not hidden, and compares the output with
+// the file testdata/help.golden. The file shows all help texts in one place.
 func TestHelp(t *testing.T) {
 	var b bytes.Buffer
 	var show func(c *cobra.Command)

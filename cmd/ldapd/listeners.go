@@ -127,8 +127,8 @@ func orNever[T int | time.Duration](v, never T) T {
 	return v
 }
 
-// beside runs fn in the background. The returned function cancels fn's context and waits
-// until fn has returned.
+// The function beside runs fn in the background. The returned function cancels fn's context and
+// waits until fn has returned.
 func beside(fn func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -34,9 +34,9 @@ const (
 	while = 5 * time.Second // length of an interval
 	calm  = 8 << 20         // an interval is quiet if fewer octets are allocated in it
 	busy  = 64 << 20        // much work: more octets were allocated since memory was last returned
-	// For much work, the octets must also be more than a busyPart-th of the live memory. To return
-	// memory, the garbage collector marks the live memory. For 4 GiB this takes 10 s of processor
-	// time.
+	// The allocated octets count as much work only if they are also more than the live memory
+	// divided by busyPart. To return memory, the garbage collector marks the live memory. For 4
+	// GiB this takes 10 s of processor time.
 	busyPart = 4
 )
 

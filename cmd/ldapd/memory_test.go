@@ -2,8 +2,8 @@ package main
 
 import "testing"
 
-// TestReturns checks that memory is returned only after much work, and that a large cache
-// is not marked again and again for a server that does a little all the time.
+// TestReturns checks that memory is returned only after much work. A server that does a little
+// work all the time must not mark its large cache again and again.
 func TestReturns(t *testing.T) {
 	for _, x := range []struct {
 		interval, since, live uint64

@@ -15,7 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/migrate"
 )
 
-// An oldServer is the server from which a directory is moved, as the arguments of a job.
+// An oldServer describes the server from which a directory is moved. The arguments of a job
+// contain it.
 type oldServer struct {
 	Remote bulk.Remote
 	Bases  []string

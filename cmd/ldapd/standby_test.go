@@ -248,8 +248,8 @@ func (p *pace) write(s *served, writers int, until func() bool) *sync.WaitGroup 
 	return &group
 }
 
-// lag returns the time since the acknowledgement of the oldest commit that a reader misses,
-// or 0 if none is missing. seen is the description that the reader sees.
+// lag returns the time since the acknowledgement of the oldest commit that a reader misses, or
+// 0 if none is missing. The parameter seen is the description that the reader sees.
 func (p *pace) lag(seen string) time.Duration {
 	n, err := strconv.Atoi(seen)
 	if err != nil {
@@ -310,8 +310,8 @@ func processorTime(pid int) time.Duration {
 }
 
 // TestStandbyFigures measures an archive and a standby beside a load, and checks that a
-// promoted standby lacks only commits that were acknowledged less than 30 seconds before the
-// promotion or after it. CI runs the test with few entries, only to see that the test works.
+// promoted standby lacks no commit that was acknowledged 30 seconds or more before the
+// promotion. CI runs the test with few entries, only to see that the test works.
 func TestStandbyFigures(t *testing.T) {
 	h := &home{t, t.TempDir()}
 	if err := os.WriteFile(h.path("admin.pw"), []byte("secret\n"), 0o600); err != nil {

@@ -55,8 +55,8 @@ type syncing struct {
 	cookie []byte
 }
 
-// next returns the name and the state of the next entry. At the end of the search, it
-// returns "" and keeps the cookie.
+// The method next returns the name and the state of the next entry. At the end of the search,
+// it returns "" and keeps the cookie.
 func (f *syncing) next() string {
 	f.Helper()
 	for f.Next() {
@@ -92,7 +92,7 @@ func (s *served) synchronize(ctx context.Context, mode ldap.ControlSyncRequestMo
 	return &syncing{T: s.T, Response: c.Syncrepl(ctx, wholePeople(), 10, mode, cookie, false)}
 }
 
-// all returns everything that a client receives until the end.
+// The method all returns everything that a client receives until the end.
 func (f *syncing) all() (all []string) {
 	for x := f.next(); x != ""; x = f.next() {
 		all = append(all, x)
