@@ -28,7 +28,8 @@ func (t *Test) Related(holds func(name dn.DN) bool, list iter.Seq2[EntryRef, err
 // report whether the entry of the Source matches.
 func (t *Test) Computed(holds func(e Source) bool) *Test {
 	c := *t
-	// With these values, the Test uses no index and no key, and NeedsValues returns true.
+	// With these values of the fields, the Test uses no index and no key, and NeedsValues
+	// returns true.
 	c.Op, c.ByKey, c.DNAttrs, c.shared, c.list, c.place = TestExtensible, false, false, nil, nil, holds
 	return &c
 }

@@ -107,8 +107,8 @@ func MakeNot(part Resolved) Resolved {
 	return &NotNode{part}
 }
 
-// fold returns the parts, with nested parts in place of the nodes that contain them. It
-// drops the constant neutral and keeps Undefined at most once. decided is true if one of
+// fold returns the parts, with nested parts in place of the nodes that contain them. It drops
+// the constant neutral and keeps Undefined at most once. The result decided is true if one of
 // the parts is the opposite of neutral.
 func fold(parts []Resolved, neutral Const, nested func(Resolved) []Resolved) (kept []Resolved, decided bool) {
 	n := 0
@@ -244,8 +244,8 @@ func (r resolver) assertion(f Filter) (*Test, bool) {
 	return nil, false
 }
 
-// on returns a Test of the attributes that a description covers. The Test has no rule and
-// no key yet. on returns false if the type is unknown or secret.
+// The method on returns a Test of the attributes that a description covers. The Test has no
+// rule and no key yet. The result is false if the type is unknown or secret.
 func (r resolver) on(op TestOp, description string) (*Test, *schema.AttributeType, bool) {
 	typ, options := r.schema.Describe(description)
 	if typ == nil || typ.Secret() {

@@ -98,8 +98,8 @@ type Source interface {
 	// Keys yields the keys of all values of exactly the type t whose descriptions contain
 	// the options. The keys are those of t's equality rule.
 	Keys(t *schema.AttributeType, options string) iter.Seq[[]byte]
-	// Values yields the values whose keys Keys yields, in their stored form. A source that
-	// has only keys yields no values: see NeedsValues.
+	// Values yields the stored forms of the values whose keys the method Keys yields. A source
+	// that has only keys yields no values: see NeedsValues.
 	Values(t *schema.AttributeType, options string) iter.Seq[[]byte]
 	// NameValues yields the type and the value of each AVA in the DN of the entry.
 	NameValues() iter.Seq2[*schema.AttributeType, []byte]

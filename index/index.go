@@ -100,9 +100,9 @@ type Value struct {
 // A Memory is an index that may keep the entries of some values in memory.
 type Memory interface {
 	// Known returns the entries that have a value with this key, if these entries are in
-	// memory. If commits have changed the entries since they were read, Known updates the set,
-	// which copies it. Known returns false instead if the set has more than upTo entries, or if
-	// too many entries have changed.
+	// memory. If commits have changed the entries since they were read, Known returns an
+	// updated copy of the set. It returns false instead if the set has more than upTo entries,
+	// or if too many entries have changed.
 	Known(ctx context.Context, r table.Reader, key []byte, upTo int) (*Set, bool)
 	// Longer reports whether the value with this key is known to have had more than n entries
 	// when it was last read. It returns false if the entries are in memory.
@@ -220,8 +220,8 @@ func later(a, b []byte) []byte {
 	return a
 }
 
-// Holds reports whether the span contains a key. maybe is set if the key is cut. In this case,
-// holds may be true although the span does not contain the key.
+// Holds reports whether the span contains a key. The result maybe is set if the key is cut. In
+// this case, holds may be true although the span does not contain the key.
 func (s Span) Holds(key []byte, cut bool) (holds, maybe bool) {
 	if cut {
 		return s.mayHoldCut(key), true

@@ -14,8 +14,8 @@ import (
 type Set struct {
 	ids     []entry.ID
 	parents []entry.ID // usually without duplicates
-	// of contains, for each entry, the index of its parent in parents. If it is nil, all
-	// entries have the parent parents[0].
+	// The slice of contains, for each entry, the index of its parent in parents. If the slice
+	// is nil, all entries have the parent parents[0].
 	of []uint32
 }
 

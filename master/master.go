@@ -9,9 +9,10 @@
 //	a  upAttributes  description 00 position -> value, one column per value
 //	s  secrets       the same columns for secret attributes, which most reads
 //	                 do not read
-//	n  normAttributes of attributes with very many values, so that renaming a
-//	   big group stays cheap (the table tree contains the normAttributes of
-//	   all other attributes; secret attributes have none)
+//	n  normAttributes  the keys of the values of attributes with very many
+//	                   values; the table tree has the keys of all other
+//	                   attributes, so renaming a big group is cheap; secret
+//	                   attributes have no keys
 //	m  marks (package txn)
 //
 // A description is the type's short name and its sorted options. A [Position] orders

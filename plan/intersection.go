@@ -195,10 +195,10 @@ func (a *intersection) Indexes(uses []Use) []Use {
 	return a.parts[0].Indexes(uses)
 }
 
-// once drops candidates that its access has already yielded. A candidate's position is
-// its number in the stream. To continue behind a position, once runs the access again
-// from the start and skips that many candidates without reading their entries. At one
-// revision the access yields the same candidates in the same order.
+// The access once drops candidates that its access has already yielded. A candidate's position
+// is its number in the stream. To continue behind a position, once runs the access again from
+// the start and skips that many candidates without reading their entries. At one revision the
+// access yields the same candidates in the same order.
 type once struct{ of Access }
 
 func (a *once) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {

@@ -37,7 +37,7 @@ func TestPlans(t *testing.T) {
 			return w.plan(d.Input)
 		case "run":
 			return w.run(t, d.Input)
-		case "run-long": // run with 64 entries as the longest value that is read
+		case "run-long": // like run, but with 64 as the longestValue
 			defer plan.SetLongestValue(64)()
 			return w.run(t, d.Input)
 		default:

@@ -171,8 +171,8 @@ func (c *ObjectClass) closure(to []*ObjectClass) []*ObjectClass {
 	return to
 }
 
-// without returns the types of the list a whose OIDs do not occur in the list b, each only
-// once.
+// The function without returns the types of the list a whose OIDs do not occur in the list b,
+// each only once.
 func without(a, b []*AttributeType) []*AttributeType {
 	var out []*AttributeType
 	for _, t := range a {

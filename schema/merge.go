@@ -89,8 +89,8 @@ func (s *Schema) MergeGood(ds []Definition) (out *Merged, wrong []error, err err
 	}
 }
 
-// mergeAll merges the definitions whose element of errs is nil. It sets the elements of
-// errs for the definitions that cannot be merged.
+// mergeAll merges each definition ds[i] for which errs[i] is nil. It sets the elements of errs
+// for the definitions that cannot be merged.
 func (s *Schema) mergeAll(ds []Definition, errs []error) *merger {
 	m := &merger{schema: s, replaced: map[*definition]*definition{}}
 	for _, d := range s.definitions {
@@ -258,7 +258,7 @@ func (m *merger) add(d *definition) error {
 	return nil
 }
 
-// at returns the source of a definition, enclosed in parentheses, for errors.
+// The method at returns the source of a definition, enclosed in parentheses, for errors.
 func (d *definition) at() string {
 	if d.source == "" {
 		return ""
@@ -371,12 +371,12 @@ func (m *merger) sameSup(a, b *definition) bool {
 	return slices.Equal(of(a), of(b))
 }
 
-// both returns the names of the list a that are also in the list b.
+// The method both returns the names of the list a that are also in the list b.
 func (m *merger) both(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !m.among(b, name) })
 }
 
-// either returns those of the given names that are not in must, each only once.
+// The method either returns the given names that are not in the list must, each only once.
 func (m *merger) either(must, names []string) []string {
 	var out []string
 	for _, name := range names {

@@ -133,8 +133,8 @@ func TestSecretTypesOfOthers(t *testing.T) {
 	}
 }
 
-// TestMergeGood checks that MergeGood leaves out wrong definitions and the definitions
-// that refer to them, and no others.
+// TestMergeGood checks that MergeGood leaves out wrong definitions and the definitions that
+// refer to them, and no other definitions.
 func TestMergeGood(t *testing.T) {
 	for _, c := range []struct {
 		what  string

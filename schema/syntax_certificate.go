@@ -69,15 +69,15 @@ func signed(v []byte, isValid func(cryptobyte.String) bool) bool {
 		skip(&s, asn1.SEQUENCE, asn1.BIT_STRING) && s.Empty()
 }
 
-// isTBSCertificate reports whether s begins with an optional version, serial number,
-// algorithm, issuer, validity, subject and public key. Anything may follow.
+// isTBSCertificate reports whether s begins with a serial number, an algorithm, an issuer, a
+// validity, a subject and a public key. A version may precede them. Anything may follow.
 func isTBSCertificate(s cryptobyte.String) bool {
 	return s.SkipOptionalASN1(asn1.Tag(0).ContextSpecific().Constructed()) &&
 		skip(&s, asn1.INTEGER, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE)
 }
 
-// isTBSCertList reports whether s begins with an optional version, algorithm, issuer and
-// the time of the update. Anything may follow.
+// isTBSCertList reports whether s begins with an algorithm, an issuer and the time of the
+// update. A version may precede them. Anything may follow.
 func isTBSCertList(s cryptobyte.String) bool {
 	return s.SkipOptionalASN1(asn1.INTEGER) && skip(&s, asn1.SEQUENCE, asn1.SEQUENCE) &&
 		(s.PeekASN1Tag(asn1.UTCTime) || s.PeekASN1Tag(asn1.GeneralizedTime))

@@ -112,7 +112,7 @@ func (c *record) values(a op.PartialAttribute, line int) error {
 	return nil
 }
 
-// next returns the line of the next value of an attribute.
+// The method next returns the line of the next value of an attribute.
 func (c *record) next(key string, line int) int {
 	i := c.read[key]
 	c.read[key]++
@@ -152,9 +152,9 @@ func isElement(description string) bool {
 	return false
 }
 
-// valueLines returns, for each attribute, the lines of the file on which the values of
-// the attribute begin. raw is the text of the record, and dn is the number of the line
-// that contains the record's dn.
+// valueLines returns, for each attribute, the lines of the file on which the values of the
+// attribute begin. The parameter raw is the text of the record, and dn is the number of the
+// line that contains the record's dn.
 func valueLines(raw []byte, dn int) map[string][]int {
 	lines := map[string][]int{}
 	n := 0

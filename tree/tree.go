@@ -155,7 +155,7 @@ func Decode(c *table.Cell) Column {
 
 // Qualifier returns the qualifier of the column for a key. In this table, only values with a
 // position have a column with such a qualifier. In the normAttributes of the table master, all
-// values have one.
+// values have such a column.
 func Qualifier(t *schema.AttributeType, options string, key []byte) []byte {
 	q := make([]byte, 0, len(t.OID)+len(options)+1+min(len(key), maxKey+hashLen))
 	q = append(append(q, t.OID...), options...)
