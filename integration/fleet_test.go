@@ -16,11 +16,11 @@ import (
 
 var fleetTime = flag.Duration("fleet", 15*time.Second, "how long clients of TestFleet work while servers are killed")
 
-// TestFleet runs clients that write to three servers on HBase while servers are killed.
-// Some clients move money between accounts in transactions, and some move it in branches,
-// which they merge. Some rename, add and delete entries that are members of groups. Some
-// change entries that a view counts, and one changes access rules while others read. No
-// reader may see a wrong state at any moment.
+// TestFleet runs clients that write to three servers on HBase while servers are killed. Some
+// clients move money between accounts in transactions, and some move it in branches, which they
+// merge. Some clients rename, add and delete entries that are members of groups. Some clients
+// change entries that a view counts. One client changes access rules while other clients read.
+// No reader may see a wrong state at any moment.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)

@@ -40,7 +40,7 @@ type ruled struct {
 	floor     atomic.Int64 // the newest version that is acknowledged
 	changes   tally
 	requests  tally
-	exact     atomic.Int64 // answers that only one version of the rules may have judged
+	exact     atomic.Int64 // answers that exactly one version of the rules can explain
 }
 
 // TestRulesOnHBase changes rules and groups at three servers on HBase, while clients
@@ -112,8 +112,8 @@ func (x *ruled) report() {
 	}
 }
 
-// rules returns the change that puts a version of the rules in force. If open is not set,
-// no rule shows carLicense.
+// The method rules returns the change that puts a version of the rules in force. If open is not
+// set, no rule shows carLicense.
 func (x *ruled) rules(version int64, open bool) *ldap.ModifyRequest {
 	rules := []string{
 		fmt.Sprintf("version: allow users to read objectClass, cn, description=\"v%d\"", version%ruledModulus),
@@ -222,8 +222,8 @@ func (x *ruled) read(c *ldap.Conn, r *rand.Rand) bool {
 }
 
 // between reports whether an answer that has just arrived may show the given value of
-// description. floor is the newest version that had been acknowledged when the request
-// began.
+// description. The parameter floor is the newest version that had been acknowledged when the
+// request began.
 func (x *ruled) between(value, floor int64) bool {
 	top := x.attempted.Load()
 	for v := floor; v <= top; v++ {

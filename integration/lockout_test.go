@@ -44,11 +44,10 @@ type guessed struct {
 	count [lockoutAccounts]int64 // number of verified guesses at each account
 }
 
-// TestLockoutOnHBase guesses passwords of many accounts at three servers on HBase, by
-// many clients side by side, while servers are killed. With S servers, at most
-// pwdMaxFailure + S - 1 guesses at an account may be verified, or pwdMaxFailure if
-// pwdLockoutStrict is set. A right password may be refused only if the account is locked,
-// and unlocking must work.
+// TestLockoutOnHBase guesses passwords of many accounts at three servers on HBase, by many
+// clients side by side, while servers are killed. With S servers, at most pwdMaxFailure + S - 1
+// guesses at an account may be verified, or pwdMaxFailure if pwdLockoutStrict is set. A right
+// password may be refused only if the account is locked, and unlocking must work.
 func TestLockoutOnHBase(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)

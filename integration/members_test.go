@@ -12,10 +12,10 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// TestMembersTogether runs many clients that add members to one group at three servers.
-// The additions must not conflict, so the access logs must show no retry. The clients
-// then increment one counter. These increments conflict, so the logs must show retries
-// of them. Otherwise, that there are none of additions would prove nothing.
+// TestMembersTogether runs many clients that add members to one group at three servers. The
+// additions must not conflict, so the access logs must show no retry. The clients then
+// increment one counter. These increments conflict, so the logs must show retries of them. This
+// shows that the logs record retries at all.
 func TestMembersTogether(t *testing.T) {
 	t.Parallel()
 	const group, each = "cn=all," + suffix, 20

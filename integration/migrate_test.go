@@ -29,8 +29,8 @@ type oldServer struct {
 	password   string // "" means adminPassword
 	leftOut    int    // number of entries that ldapd refuses
 	restart    func() // stops the server and starts it again, at the same URL
-	// oldNames is set if the server goes on showing some entries by names that they had before
-	// an entry above them was renamed, until it is started again.
+	// oldNames is set if a rename does not change the names of all entries below the renamed
+	// entry: the server shows some of them by their old names until it is started again.
 	oldNames bool
 	leaves   bool // writers rename only entries without entries below them
 }
@@ -328,7 +328,7 @@ func writeAt(t *testing.T, s *oldServer, pause time.Duration) *writer {
 	return w
 }
 
-// more waits until the writer has tried n more changes.
+// The method more waits until the writer has tried n more changes.
 func (w *writer) more(t *testing.T, n int) {
 	t.Helper()
 	count := func() int {

@@ -123,7 +123,7 @@ func compareLatency(t *testing.T, p *process, misbehave func(*testing.T, net.Con
 	for range 4 {
 		alone = append(alone, latencies(t, good, 300*time.Millisecond)...)
 		end := misbehaving(t, p, misbehave)
-		latencies(t, good, 200*time.Millisecond) // meanwhile the others start to misbehave
+		latencies(t, good, 200*time.Millisecond) // meanwhile the other clients start to misbehave
 		beside = append(beside, latencies(t, good, 300*time.Millisecond)...)
 		end()
 	}

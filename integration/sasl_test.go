@@ -73,8 +73,8 @@ func newSASL(t *testing.T) *saslServer {
 	return s
 }
 
-// client writes a certificate with Ann's mail address and its key, and returns their
-// paths.
+// client writes a certificate with Ann's mail address, and the private key of the certificate.
+// It returns the paths of the two files.
 func (s *saslServer) client(t *testing.T) (certificate, key string) {
 	c := s.files.Client(pkix.Name{CommonName: "Somebody"}, func(c *x509.Certificate) { c.EmailAddresses = []string{"ann@example.com"} })
 	return s.files.Write(t.TempDir(), "client", c)

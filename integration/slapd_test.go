@@ -228,8 +228,8 @@ func questions() (qs []question) {
 	return append(qs, changes()...)
 }
 
-// changes returns operations that are refused, or that leave both servers in the same
-// state.
+// The function changes returns operations that are refused, or that leave both servers in the
+// same state.
 func changes() (qs []question) {
 	modify := func(name string, f func(r *ldap.ModifyRequest)) {
 		r := ldap.NewModifyRequest(printer, nil)

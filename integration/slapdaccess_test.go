@@ -41,9 +41,9 @@ func TestSlapdAccess(t *testing.T) {
 	})
 }
 
-// newStoreWith returns a store with the sample directory, and with the rules that the
-// command access import makes from a text. draftsIn returns the drafts of rules in the
-// output of that command.
+// newStoreWith returns a store with the sample directory, and with the rules that the command
+// access import makes from a text. The parameter draftsIn is a function that returns the drafts
+// of rules in the output of that command.
 func newStoreWith(t *testing.T, text string, draftsIn func(out, file string) string, args ...string) (store string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -175,7 +175,8 @@ func (c *consumer) equals(provider string) {
 	})
 }
 
-// everything returns the entries of a directory as text, one string for each entry.
+// The function everything returns the entries of a directory as text, one string for each
+// entry.
 func everything(url string) ([]string, error) {
 	c, err := dial(url, slapdAdmin, adminPassword)
 	if err != nil {

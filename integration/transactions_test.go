@@ -210,8 +210,8 @@ func (b *bank) sum(c *ldap.Conn, controls ...ldap.Control) error {
 	return nil
 }
 
-// past reads past states at each server, one for each time in b.times, and checks the sum in
-// each state.
+// The method past reads past states at each server, one for each time in b.times, and checks
+// the sum in each state.
 func (b *bank) past() {
 	for i := range b.seats {
 		c := b.seats[i].process().admin()

@@ -164,9 +164,9 @@ func entriesBelow(ctx context.Context, s *partition.Snapshot, base string) iter.
 	return func(yield func(*partition.Result, error) bool) { yield(nil, err) }
 }
 
-// compare compares an entry of the server with the directory's entry. It returns the
-// difference, or nil if the two entries are equal, and the id of the directory's entry, or
-// entry.Root if the directory does not have the entry.
+// compare compares an entry of the server with the directory's entry. The first result is the
+// difference, or nil if the two entries are equal. The second result is the id of the
+// directory's entry, or entry.Root if the directory does not have the entry.
 func (m *Move) compare(ctx context.Context, s *partition.Snapshot, e *ldap.Entry) (*Difference, entry.ID, error) {
 	d := &Difference{Name: e.DN, There: true}
 	c, err := m.translation().translate(e)
@@ -331,7 +331,7 @@ func (m *Move) tryName(ctx context.Context, s *partition.Snapshot, d *Difference
 // itsName is what Difference.Attributes contains if the names of the entry differ.
 const itsName = "its name"
 
-// now reads the current form of a difference's entry from the server.
+// The method now reads the current form of a difference's entry from the server.
 func (m *Move) now(ctx context.Context, d *Difference) (*ldap.Entry, error) {
 	e, err := m.ask.read(ctx, d.Name)
 	if err != nil || d.id == entry.Root {
@@ -382,5 +382,5 @@ func (m *Move) explain(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// since returns the time that has passed since t, rounded for messages.
+// The function since returns the time that has passed since t, rounded for messages.
 func since(t time.Time) time.Duration { return time.Since(t).Round(10 * time.Millisecond) }

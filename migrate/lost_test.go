@@ -231,8 +231,8 @@ func TestFinishAfterIdle(t *testing.T) {
 }
 
 // TestNoIDs refreshes from a server that shows no entryUUID. Entries must be found by their
-// names: the refresh must copy the changed entry, and must delete the entry that it does not
-// show.
+// names: the refresh must copy the changed entry, and must delete the entry that the server
+// does not show.
 func TestNoIDs(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)

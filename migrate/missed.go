@@ -42,7 +42,7 @@ func (m *Move) missed(ctx context.Context, r *Report) error {
 	}
 	m.o.Note(fmt.Sprintf("%s has not reported %d changes: they were found by a comparison of the names and times of all entries", m.src.Remote.URL, n))
 	r.Differences = append(r.Differences, found.Differences...)
-	return m.mend(ctx, r) // entries in r may be accepted now that others were copied
+	return m.mend(ctx, r) // entries in r may be accepted now, because other entries were copied
 }
 
 // missedBelow adds to found the entries of a subtree that differ, except entries whose ids are
@@ -67,7 +67,7 @@ func (m *Move) missedBelow(ctx context.Context, base string, known map[entry.ID]
 			delete(ours, id)
 		}
 	}
-	// Copying an entry moves or deletes another entry that has its name. So the server's
+	// Copying an entry moves or deletes any other entry that has the same name. So the server's
 	// entries come first. Entries that only the directory has come last.
 	for _, id := range sortedIDs(theirs) {
 		if known[id] {
@@ -120,7 +120,7 @@ type lister struct {
 	inner []string // bases below the subtree, which are listed separately
 }
 
-// there lists the server's entries.
+// The method there lists the server's entries.
 func (l *lister) there(ctx context.Context, base string) (map[entry.ID]outline, error) {
 	list := map[entry.ID]outline{}
 	err := l.m.ids(ctx, l.m.ask, base, []string{modifyTimestamp}, func(c *copied) {
@@ -131,7 +131,7 @@ func (l *lister) there(ctx context.Context, base string) (map[entry.ID]outline, 
 	return list, err
 }
 
-// here lists the directory's entries.
+// The method here lists the directory's entries.
 func (l *lister) here(ctx context.Context, base string) (map[entry.ID]outline, error) {
 	list := map[entry.ID]outline{}
 	t := l.s.Schema().Attribute(modifyTimestamp)

@@ -51,11 +51,12 @@ type Move struct {
 	// No commit names a refused entry, so a comparison of the entries in later commits would
 	// miss these entries.
 	refused map[suspect]bool
-	// again is set if the next refresh must begin without a cookie. A refresh with a cookie
-	// could then leave a difference between the directory and the server.
+	// The field again is set if the next refresh must begin without a cookie, because a refresh
+	// with a cookie could leave a difference between the directory and the server.
 	again bool
-	// others contains the entries that have one id in the synchronization and another id in
-	// the directory. It maps the first id to the second. The map is complete if mapped is set.
+	// The map others contains the entries that have one id in the synchronization and another
+	// id in the directory. It maps the first id to the second. The map is complete if mapped is
+	// set.
 	others map[entry.ID]entry.ID
 	mapped bool
 	// refreshing is set while entries are deleted at the end of a refresh.
@@ -303,7 +304,8 @@ func readCursor(ctx context.Context, s *partition.Snapshot) (c cursor, err error
 // written notes that the cursor has been written.
 func (m *Move) written() { m.saved = m.cursor.marshal() }
 
-// own returns an error if another process follows, or if the directory no longer follows.
+// The method own returns an error if another process follows, or if the directory no longer
+// follows.
 func (m *Move) own(ctx context.Context, tx *partition.Tx) error {
 	if follow.Of(&tx.Snapshot) == nil {
 		return ErrEnded
@@ -348,7 +350,7 @@ func (m *Move) load(ctx context.Context) (int, error) {
 // errStopped ends a stream whose reader wants no more.
 var errStopped = errors.New("stopped")
 
-// records yields the entries of a subtree as records, and stores the cookie of the
+// The method records yields the entries of a subtree as records, and stores the cookie of the
 // subtree in cookies.
 func (m *Move) records(ctx context.Context, base string, cookies map[string][]byte, yield func(*ldif.Record) bool) error {
 	inner := m.src.inner(base)
@@ -377,8 +379,7 @@ func (m *Move) records(ctx context.Context, base string, cookies map[string][]by
 	return err
 }
 
-// hidden calls the function each with every subentry. A synchronization does not send
-// subentries.
+// hidden calls each(e) for every subentry e. A synchronization does not send subentries.
 func (s *Source) hidden(ctx context.Context, base string, each func(*ldap.Entry) error) error {
 	for _, c := range s.subentries() {
 		if err := s.pages(ctx, base, s.product.all(), wanted, append(s.controls(), c), each); err != nil {

@@ -38,8 +38,8 @@ type action struct {
 
 // list reads the ids of all entries, if the product uses other ids in the synchronization than
 // in entryUUID. Without these ids, r would not know which entries the server reports as
-// deleted. list does nothing if there is no cookie, because then the server sends all entries,
-// or if m.others is already complete.
+// deleted. If there is no cookie, the server sends all entries, so list does nothing. It also
+// does nothing if m.others is already complete.
 func (r *refresh) list(ctx context.Context, cookie []byte) error {
 	m := r.m
 	if m.src.product.id == "" || !m.src.synced || cookie == nil || m.mapped {
@@ -51,9 +51,9 @@ func (r *refresh) list(ctx context.Context, cookie []byte) error {
 	return err
 }
 
-// ids calls the function each with every entry that the server has in a subtree. The
-// entry has its id, its name and the given attributes. ids skips entries that cannot be
-// translated or show no id, and fills in m.others.
+// ids calls each(e) for every entry e that the server has in a subtree, with the id, the name
+// and the given attributes of e. ids skips entries that cannot be translated or show no id, and
+// fills in m.others.
 func (m *Move) ids(ctx context.Context, src *Source, base string, attributes []string, each func(*copied)) error {
 	attributes = append(attributes, "entryUUID")
 	if src.product.id != "" {
@@ -114,7 +114,7 @@ func (r *refresh) consume(ctx context.Context, queue <-chan *event, caught func(
 // mostBatch is the largest number of events in one commit.
 const mostBatch = 128
 
-// next returns the next event if the queue has one now. It does not wait.
+// The function next returns the next event if the queue has an event now. It does not wait.
 func next(queue <-chan *event) (*event, bool) {
 	select {
 	case ev, ok := <-queue:
@@ -232,8 +232,8 @@ func (r *refresh) end(ctx context.Context, end *refreshed) error {
 	return r.m.apply(ctx, nil, r.next(r.cookie, true, false))
 }
 
-// next returns the cursor after a batch. ahead is set if changes were copied that are
-// newer than the cookie.
+// The method next returns the cursor after a batch. The parameter ahead is set if changes were
+// copied that are newer than the cookie.
 func (r *refresh) next(cookie []byte, done, ahead bool) *cursor {
 	c := r.m.cursor.clone()
 	if done && len(cookie) > 0 {
@@ -534,9 +534,10 @@ func (a *action) do(ctx context.Context, tx *partition.Tx) (bool, error) {
 	return true, tx.Delete(ctx, name)
 }
 
-// one makes a single change. If another entry of the directory has the name, one calls displace
-// and tries again. If the parent is missing, one copies the parent from the server and tries
-// again. The map busy contains the entries that wait until this change is made.
+// The method one makes a single change. If another entry of the directory has the name, it
+// calls displace and tries again. If the parent is missing, it copies the parent from the
+// server and tries again. The map busy contains the entries that wait until this change is
+// made.
 func (m *Move) one(ctx context.Context, a action, busy map[entry.ID]bool) error {
 	err := m.commit(ctx, []action{a}, nil)
 	for tries := 0; err != nil && a.put != nil && tries < 3; tries++ {
@@ -618,8 +619,8 @@ func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[
 // one entry.
 const mostDisplaced = 5000
 
-// above copies the parent of the entry c. It returns an error if the server does not have
-// the parent.
+// The method above copies the parent of the entry c. It returns an error if the server does not
+// have the parent.
 func (m *Move) above(ctx context.Context, c *copied, busy map[entry.ID]bool) (bool, error) {
 	e, err := m.ask.read(ctx, c.name.Parent().String())
 	if err != nil {

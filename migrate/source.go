@@ -194,7 +194,7 @@ func (s *Source) read(ctx context.Context, name string) (*ldap.Entry, error) {
 // pageSize is the number of entries of a page.
 const pageSize = 500
 
-// All calls the function each with every entry of a subtree, including subentries.
+// All calls each(e) for every entry e of a subtree, including subentries.
 func (s *Source) All(ctx context.Context, base string, attributes []string, each func(*ldap.Entry) error) error {
 	for i, extra := 0, s.subentries(); i <= len(extra); i++ {
 		cs := s.controls()
@@ -271,8 +271,8 @@ func (s *Source) limited(err error) error {
 	return err
 }
 
-// below reports whether a name is base or a name below it. It ignores case, but no other
-// differences in spelling.
+// The function below reports whether name is equal to base or below base. It ignores case, but
+// no other differences in spelling.
 func below(name, base string) bool {
 	n, err := dn.Parse(name)
 	b, err2 := dn.Parse(base)

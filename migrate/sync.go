@@ -39,9 +39,9 @@ var errReload = errors.New("the server no longer knows what changed since the co
 // errNoSync means that the server refuses content synchronization.
 var errNoSync = errors.New("the server refuses content synchronization")
 
-// events calls the function each with the events of a subtree. It begins with a refresh.
-// If persist is set and the server offers content synchronization, the events of further
-// changes follow. Otherwise the last event is the end of the refresh.
+// events calls each(e) for every event e of a subtree. It begins with a refresh. If persist is
+// set and the server offers content synchronization, the events of further changes follow.
+// Otherwise the last event is the end of the refresh.
 func (s *Source) events(ctx context.Context, base string, cookie []byte, persist bool, each func(*event) error) error {
 	if !s.synced {
 		return s.list(ctx, base, each)
@@ -100,8 +100,8 @@ func (s *Source) refused(err error, begun bool) error {
 	return s.limited(err)
 }
 
-// list is like events, for a server without content synchronization: it calls each with
-// all entries.
+// list is like events, for a server without content synchronization. It passes all entries to
+// each.
 func (s *Source) list(ctx context.Context, base string, each func(*event) error) error {
 	err := s.All(ctx, base, wanted, func(e *ldap.Entry) error { return each(&event{entry: e}) })
 	if err != nil {
